@@ -1,0 +1,70 @@
+//! A decimal number followed by a unit, in exact integer arithmetic.
+
+use crate::{ParseErrorKind, ParseQuantityError};
+
+/// Digits kept after the decimal point; more are refused rather than rounded.
+const FRACTION_DIGITS_MAX: usize = 9;
+
+/// Reads `text` as number and unit, and multiplies by what `unit_scale` says of the unit.
+///
+/// The scale is the count of smallest units (bytes, nanoseconds) in one of the unit; `None` for
+/// an unknown unit.
+pub(crate) fn parse_scaled(
+    text: &str,
+    expected: &'static str,
+    unit_scale: impl Fn(&str) -> Option<u64>,
+) -> Result<u64, ParseQuantityError> {
+    let fail = |kind| ParseQuantityError { kind, text: text.to_owned(), expected };
+    let trimmed = text.trim();
+    if trimmed.is_empty() {
+        return Err(fail(ParseErrorKind::Empty));
+    }
+    let split = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
+    let (number, unit) = trimmed.split_at(split);
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if whole.is_empty() || fraction.contains('.') || number.ends_with('.') {
+        return Err(fail(ParseErrorKind::NotANumber));
+    }
+    let fraction = fraction.trim_end_matches('0');
+    if fraction.len() > FRACTION_DIGITS_MAX {
+        return Err(fail(ParseErrorKind::NotWhole));
+    }
+    let scale = unit_scale(unit.trim()).ok_or_else(|| fail(ParseErrorKind::UnknownUnit))?;
+    let digits: u128 =
+        format!("{whole}{fraction}").parse().map_err(|_| fail(ParseErrorKind::TooLarge))?;
+    let scaled =
+        digits.checked_mul(u128::from(scale)).ok_or_else(|| fail(ParseErrorKind::TooLarge))?;
+    let divisor = 10_u128.pow(u32::try_from(fraction.len()).unwrap_or(0));
+    if scaled % divisor != 0 {
+        return Err(fail(ParseErrorKind::NotWhole));
+    }
+    u64::try_from(scaled / divisor).map_err(|_| fail(ParseErrorKind::TooLarge))
+}
+
+/// Prints `value` with three significant digits, without an exponent, without trailing zeros.
+pub(crate) fn three_digits(value: f64) -> String {
+    let decimals = if value >= 99.95 {
+        0
+    } else if value >= 9.995 {
+        1
+    } else {
+        2
+    };
+    let text = format!("{value:.decimals$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
+/// The value in the largest unit that leaves at least one before the decimal point.
+///
+/// `units` runs from the smallest to the largest, as (count of smallest units, name).
+pub(crate) fn in_largest_unit(value: f64, units: &[(f64, &str)]) -> String {
+    // 999.5 would print as "1000"; the next unit reads better.
+    let unit = units.iter().rev().find(|(scale, _)| value >= scale * 0.9995).or(units.first());
+    match unit {
+        Some((scale, name)) => format!("{} {name}", three_digits(value / scale)),
+        None => three_digits(value),
+    }
+}

@@ -1,0 +1,183 @@
+//! A job's endless, seeded sequence of accesses.
+
+use durio_units::Bytes;
+use rand_core::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::{AtEnd, Pattern, Region, SyncMethod, Workload};
+
+/// What is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AccessKind {
+    /// Read a block.
+    Read,
+    /// Write a block.
+    Write,
+    /// fsync.
+    Fsync,
+    /// fdatasync.
+    Fdatasync,
+    /// Return the region to the preallocated state.
+    Reallocate,
+}
+
+/// One access: what, where, how long. Offset and length are zero for syncs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Access {
+    /// What is done.
+    pub kind: AccessKind,
+    /// First byte within the target.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u64,
+}
+
+/// The seed of one job, from the plan's seed and the positions of step and job.
+///
+/// Neighbouring inputs give unrelated seeds: SplitMix64's finalizer (Steele, Lea, Flood 2014).
+#[must_use]
+pub fn job_seed(plan_seed: u64, step: u64, job: u64) -> u64 {
+    let mut z = plan_seed
+        .wrapping_add(step.wrapping_mul(0x9E37_79B9_7F4A_7C15))
+        .wrapping_add(job.wrapping_mul(0xD1B5_4A32_D192_ED03))
+        .wrapping_add(0x9E37_79B9_7F4A_7C15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+/// The accesses of one job.
+///
+/// [`Stream::next_access`] gives the next block; [`Stream::follow_up`] says what must come after
+/// a completed write before its place in the queue is free again.
+#[derive(Debug)]
+pub struct Stream {
+    random: Xoshiro256PlusPlus,
+    pattern: Pattern,
+    at_end: AtEnd,
+    /// Below this threshold of 32 random bits an access is a read; 2³² means always.
+    read_threshold: u64,
+    block_size: u64,
+    block_count: u64,
+    region: Region,
+    next_block: u64,
+    sync: Option<AccessKind>,
+    sync_every: u32,
+    writes_since_sync: u32,
+}
+
+impl Stream {
+    /// The stream of `workload` over `region`.
+    ///
+    /// # Panics
+    /// If the region holds no block: [`Workload::region_of`] gives only regions that do.
+    #[must_use]
+    pub fn new(workload: &Workload, region: Region, seed: u64) -> Self {
+        let block_count = region.length.get() / workload.block_size.get();
+        assert!(block_count > 0, "region {region:?} holds no block of {}", workload.block_size);
+        Self {
+            random: Xoshiro256PlusPlus::seed_from_u64(seed),
+            pattern: workload.pattern,
+            at_end: workload.at_end,
+            read_threshold: (u64::from(workload.read_share.0) << 32) / 1000,
+            block_size: workload.block_size.get(),
+            block_count,
+            region,
+            next_block: 0,
+            sync: match workload.sync.method {
+                SyncMethod::Fsync => Some(AccessKind::Fsync),
+                SyncMethod::Fdatasync => Some(AccessKind::Fdatasync),
+                _ => None,
+            },
+            sync_every: workload.sync.every,
+            writes_since_sync: 0,
+        }
+    }
+
+    /// The next access; never a sync.
+    #[inline]
+    pub fn next_access(&mut self) -> Access {
+        match self.pattern {
+            Pattern::Sequential => self.next_sequential(),
+            Pattern::Random => self.next_random(),
+        }
+    }
+
+    /// What the place in the queue that completed `kind` must do before its next access.
+    ///
+    /// A sync after the N-th completed write: it is issued when that write is complete, so it
+    /// covers it in every engine.
+    #[inline]
+    pub fn follow_up(&mut self, kind: AccessKind) -> Option<Access> {
+        let sync = self.sync?;
+        if kind != AccessKind::Write {
+            return None;
+        }
+        self.writes_since_sync += 1;
+        if self.writes_since_sync < self.sync_every {
+            return None;
+        }
+        self.writes_since_sync = 0;
+        Some(Access { kind: sync, offset: 0, length: 0 })
+    }
+
+    #[inline]
+    fn next_sequential(&mut self) -> Access {
+        if self.next_block == self.block_count {
+            self.next_block = 0;
+            if self.at_end == AtEnd::Reallocate {
+                return self.reallocate();
+            }
+        }
+        let block = self.next_block;
+        self.next_block += 1;
+        let kind = if self.is_pure() { self.pure_kind() } else { self.mixed_kind() };
+        self.block_access(kind, block)
+    }
+
+    #[inline]
+    fn next_random(&mut self) -> Access {
+        let draw = self.random.next_u64();
+        // The high half of the product is uniform below block_count (Lemire 2019); the bias is
+        // block_count / 2⁶⁴. The low bits choose the kind.
+        let product = u128::from(draw) * u128::from(self.block_count);
+        #[expect(clippy::cast_possible_truncation, reason = "the high half has 64 bits")]
+        let block = (product >> 64) as u64;
+        self.block_access(self.kind_of(draw), block)
+    }
+
+    fn is_pure(&self) -> bool {
+        self.read_threshold == 0 || self.read_threshold == 1 << 32
+    }
+
+    fn pure_kind(&self) -> AccessKind {
+        if self.read_threshold == 0 { AccessKind::Write } else { AccessKind::Read }
+    }
+
+    fn mixed_kind(&mut self) -> AccessKind {
+        let draw = self.random.next_u64();
+        self.kind_of(draw)
+    }
+
+    #[inline]
+    fn kind_of(&self, draw: u64) -> AccessKind {
+        match draw & 0xFFFF_FFFF < self.read_threshold {
+            true => AccessKind::Read,
+            false => AccessKind::Write,
+        }
+    }
+
+    #[inline]
+    fn block_access(&self, kind: AccessKind, block: u64) -> Access {
+        let offset = self.region.offset.get() + block * self.block_size;
+        Access { kind, offset, length: self.block_size }
+    }
+
+    fn reallocate(&self) -> Access {
+        Access {
+            kind: AccessKind::Reallocate,
+            offset: self.region.offset.get(),
+            length: Bytes::new(self.block_count * self.block_size).get(),
+        }
+    }
+}
