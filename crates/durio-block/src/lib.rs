@@ -1,1 +1,44 @@
-//! (to be written)
+//! Targets and engines: how operations reach a file or device, and when they were done.
+//!
+//! ```text
+//!                    Engine: Clock + exchange(operations) -> completions
+//!        ┌───────────────┬───────────────┬───────────────┐
+//!   engine_null     engine_sync     engine_uring     engine_aio
+//!   virtual clock   one at a time   a ring           io_submit
+//!   no I/O          (blocking)      (asynchronous)   (asynchronous)
+//! ```
+//!
+//! In: [`Operation`]s with offset, length, buffer slot and flags. Out: [`Completion`]s with the
+//! kernel's result and two time stamps.
+//! Not here: which operations (durio-workload), figures (durio-analyse), printing.
+//!
+//! All `unsafe` of durio is in this crate, each with its reason: buffers that the kernel writes
+//! while no Rust reference exists, ring submission, the time-stamp counter, and libaio's calls.
+#![expect(unsafe_code, reason = "the crate that owns the kernel's asynchronous interfaces")]
+
+mod buffers;
+mod clock;
+#[cfg(any(test, feature = "testkit"))]
+pub mod conformance;
+mod engine;
+mod engine_aio;
+mod engine_null;
+mod engine_sync;
+mod engine_uring;
+mod error;
+mod open;
+
+pub use buffers::Buffers;
+pub use clock::{Clock, MonotonicClock, Ticks, TscClock, VirtualClock, tsc_is_reliable};
+pub use engine::{
+    Capabilities, Completion, Engine, EngineFacts, Operation, OperationKind, WriteFlags,
+};
+// pub use engine_aio::AioEngine;
+pub use engine_null::{NullEngine, Script};
+pub use engine_sync::SyncEngine;
+pub use engine_uring::{Ring, UringEngine, probe_uring};
+pub use error::{BlockError, ErrorKind};
+pub use open::{
+    Alignment, NewFile, OpenMode, OpenTarget, TargetType, create_file, direct_alignment, inspect,
+    open, remove_file, reopen, supports_reallocate,
+};

@@ -1,1 +1,84 @@
-//! (to be written)
+//! The plan: everything that a run will do, as plain data.
+//!
+//! In: nothing; other crates fill it. Out: a value that is read before anything is written, saved
+//! with every result, and run.
+//! Not here: parsing, I/O, clocks.
+
+mod path;
+mod step;
+mod target;
+
+pub use path::RawPath;
+pub use step::{BatchPolicy, ClockChoice, EngineKind, Limit, NullScript, Role, Step};
+pub use target::{FileLayout, Target, TargetKind};
+
+use durio_units::Nanos;
+use serde::{Deserialize, Serialize};
+
+/// Version of the plan's saved form.
+pub const PLAN_SCHEMA: u32 = 1;
+
+/// Which question the plan answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Purpose {
+    /// `durio check`: is this storage fit for a database?
+    Check,
+    /// `durio run`: one job as described.
+    Run,
+}
+
+/// Targets, and steps over them in order.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// [`PLAN_SCHEMA`].
+    pub schema: u32,
+    /// The question.
+    pub purpose: Purpose,
+    /// Seed of every random choice.
+    pub seed: u64,
+    /// The clock of all latencies.
+    pub clock: ClockChoice,
+    /// What is read and written.
+    pub targets: Vec<Target>,
+    /// What is done, in order, one after the other.
+    pub steps: Vec<Step>,
+}
+
+impl Plan {
+    /// The target of `step`.
+    ///
+    /// # Panics
+    /// If the step names a target that the plan does not have: whoever built the plan is wrong.
+    #[must_use]
+    pub fn target_of(&self, step: &Step) -> &Target {
+        &self.targets[step.target]
+    }
+
+    /// The locations that the user named, each once, in order.
+    #[must_use]
+    pub fn locations(&self) -> Vec<&RawPath> {
+        let mut locations: Vec<&RawPath> = Vec::new();
+        for location in self.targets.iter().filter_map(|target| target.location.as_ref()) {
+            if !locations.contains(&location) {
+                locations.push(location);
+            }
+        }
+        locations
+    }
+
+    /// The measured steps, without durio's measurements of itself.
+    pub fn measured_steps(&self) -> impl Iterator<Item = &Step> {
+        self.steps.iter().filter(|step| step.role == Role::Measure)
+    }
+
+    /// The time of all steps that are bounded by time, without layout.
+    #[must_use]
+    pub fn duration(&self) -> Nanos {
+        let nanos = self.steps.iter().filter_map(|step| match step.limit {
+            Limit::Duration(span) => Some(span.get() + step.ramp.get()),
+            Limit::Operations(_) => None,
+        });
+        Nanos::new(nanos.sum())
+    }
+}

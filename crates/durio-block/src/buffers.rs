@@ -1,0 +1,111 @@
+//! Aligned memory for the data of operations, one slot per operation in flight.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ptr::NonNull;
+
+/// Alignment of every slot: covers the direct-I/O alignment of all devices known (512 or 4096) and
+/// the page size of x86-64.
+pub(crate) const SLOT_ALIGNMENT: usize = 4096;
+
+/// `count` slots of `length` bytes each, every slot aligned to 4096.
+///
+/// The kernel reads and writes a slot while its operation is in flight; the engine that owns the
+/// buffers hands out a reference to a slot only when it is not.
+#[derive(Debug)]
+pub struct Buffers {
+    memory: NonNull<u8>,
+    layout: Layout,
+    count: usize,
+    length: usize,
+    stride: usize,
+}
+
+// SAFETY: `Buffers` owns its memory exclusively, as a `Box<[u8]>` does; the pointer is not shared.
+unsafe impl Send for Buffers {}
+
+impl Buffers {
+    /// Allocates zeroed slots.
+    ///
+    /// # Panics
+    /// If count or length is zero, or if the sum of bytes is more than the address space holds.
+    #[must_use]
+    pub fn new(count: usize, length: usize) -> Self {
+        assert!(count > 0 && length > 0, "{count} slots of {length} bytes");
+        let stride = length.next_multiple_of(SLOT_ALIGNMENT);
+        let bytes = count.checked_mul(stride).expect("buffers larger than the address space");
+        let layout =
+            Layout::from_size_align(bytes, SLOT_ALIGNMENT).expect("layout of the buffers");
+        // Justification: std has no safe aligned allocation.
+        // SAFETY: the layout's size is not zero, by the assertion above.
+        let memory = unsafe { alloc_zeroed(layout) };
+        let Some(memory) = NonNull::new(memory) else { std::alloc::handle_alloc_error(layout) };
+        Self { memory, layout, count, length, stride }
+    }
+
+    /// Number of slots.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Bytes per slot.
+    #[must_use]
+    pub fn slot_length(&self) -> usize {
+        self.length
+    }
+
+    /// The address of a slot, for the kernel.
+    ///
+    /// # Panics
+    /// If there is no such slot.
+    #[inline]
+    pub(crate) fn slot_pointer(&self, slot: usize) -> *mut u8 {
+        assert!(slot < self.count, "slot {slot} of {}", self.count);
+        // SAFETY: slot < count, so the offset is within the one allocation of count × stride.
+        unsafe { self.memory.as_ptr().add(slot * self.stride) }
+    }
+
+    /// The contents of a slot.
+    ///
+    /// # Panics
+    /// If there is no such slot.
+    #[inline]
+    pub fn slot_mut(&mut self, slot: usize) -> &mut [u8] {
+        let pointer = self.slot_pointer(slot);
+        // SAFETY: the slot's `length` bytes are within the allocation and initialised (zeroed at
+        // allocation); `&mut self` excludes other Rust references, and the owning engine calls
+        // this only for a slot that the kernel does not use.
+        unsafe { std::slice::from_raw_parts_mut(pointer, self.length) }
+    }
+}
+
+impl Drop for Buffers {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with this very layout, freed once.
+        unsafe { dealloc(self.memory.as_ptr(), self.layout) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_aligned_and_do_not_overlap() {
+        let mut buffers = Buffers::new(3, 2300);
+        for slot in 0..3_u8 {
+            buffers.slot_mut(slot.into()).fill(slot + 1);
+        }
+        for slot in 0..3_u8 {
+            let address = buffers.slot_pointer(slot.into()) as usize;
+            assert_eq!(address % SLOT_ALIGNMENT, 0);
+            assert_eq!(buffers.slot_mut(slot.into()), [slot + 1; 2300]);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "slot 3 of 3")]
+    fn a_slot_that_does_not_exist_is_a_programmers_error() {
+        Buffers::new(3, 512).slot_mut(3);
+    }
+}

@@ -1,0 +1,122 @@
+//! What every engine does: take operations, give completions.
+
+use crate::{BlockError, Clock, Ticks};
+
+/// What an operation does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OperationKind {
+    /// Read into the slot.
+    Read,
+    /// Write from the slot.
+    Write,
+    /// fsync.
+    Fsync,
+    /// fdatasync.
+    Fdatasync,
+    /// Return the range to the preallocated state (fallocate, FALLOC_FL_ZERO_RANGE).
+    Reallocate,
+}
+
+/// Per-write flags of pwritev2(2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WriteFlags {
+    /// None.
+    #[default]
+    None,
+    /// RWF_DSYNC.
+    Dsync,
+    /// RWF_SYNC.
+    Sync,
+}
+
+/// One operation, as handed to an engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Operation {
+    /// What it does.
+    pub kind: OperationKind,
+    /// Flags of a write.
+    pub flags: WriteFlags,
+    /// The next operation of the same call starts only when this one has succeeded.
+    pub link: bool,
+    /// The buffer slot, and the operation's name in its completion; one operation in flight each.
+    pub slot: u32,
+    /// Bytes; at most the slot's length for reads and writes.
+    pub length: u64,
+    /// First byte in the target.
+    pub offset: u64,
+    /// When it should start, for open loops; engines with a clock of their own start it then.
+    pub intended_start: Ticks,
+}
+
+/// One finished operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Completion {
+    /// The operation's slot.
+    pub slot: u32,
+    /// Bytes moved, zero for syncs, or a negated errno.
+    pub result: i32,
+    /// When the submitting call had returned; equals `completed_at` where submission is completion.
+    pub submitted_at: Ticks,
+    /// When the completion was seen.
+    pub completed_at: Ticks,
+}
+
+/// What an engine can do. What it cannot, it answers with -EOPNOTSUPP, never with something else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capabilities {
+    /// More than one operation can be in flight.
+    pub asynchronous: bool,
+    /// [`WriteFlags`] other than `None`.
+    pub write_flags: bool,
+    /// `link`.
+    pub links: bool,
+}
+
+/// How the engine was set up, for the record.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct EngineFacts {
+    /// Features in use: registered buffers, ring flags, ….
+    pub features: Vec<String>,
+    /// What was wanted and could not be had, with the reason.
+    pub fallbacks: Vec<String>,
+}
+
+/// Takes operations and gives completions.
+///
+/// An engine owns its buffers and keeps them until the kernel is done with them, also when it is
+/// dropped early.
+pub trait Engine {
+    /// The clock that stamps completions.
+    type Clock: Clock;
+
+    /// The clock.
+    fn clock(&self) -> &Self::Clock;
+
+    /// What the engine can do.
+    fn capabilities(&self) -> Capabilities;
+
+    /// How it was set up.
+    fn facts(&self) -> EngineFacts;
+
+    /// The contents of a slot that is not in flight.
+    ///
+    /// # Panics
+    /// If the slot is in flight or does not exist.
+    fn slot_mut(&mut self, slot: u32) -> &mut [u8];
+
+    /// Submits all of `operations`, then fills `completions` from its start and says how many.
+    ///
+    /// Waits for the first completion if any operation is in flight; does not wait for a second.
+    /// With nothing in flight and nothing to submit, returns 0.
+    ///
+    /// # Errors
+    /// If the submission itself fails. A failed operation is a completion with a negative result.
+    ///
+    /// # Panics
+    /// If `completions` is empty, or an operation names a slot that is in flight or does not exist.
+    fn exchange(
+        &mut self,
+        operations: &[Operation],
+        completions: &mut [Completion],
+    ) -> Result<usize, BlockError>;
+}

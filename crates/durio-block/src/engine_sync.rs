@@ -1,0 +1,157 @@
+//! pread and pwrite, preadv2 and pwritev2: one operation at a time, each waited for.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use std::os::fd::OwnedFd;
+
+use rustix::fs::FallocateFlags;
+use rustix::io::{Errno, ReadWriteFlags};
+
+use crate::{
+    BlockError, Buffers, Capabilities, Clock, Completion, Engine, EngineFacts, Operation,
+    OperationKind, WriteFlags,
+};
+
+/// The blocking engine.
+///
+/// Operations of one call run in order; those that find no room for their completion wait for the
+/// next call, so that depth has its meaning for the caller, though only one is ever in the kernel.
+#[derive(Debug)]
+pub struct SyncEngine<C> {
+    clock: C,
+    file: OwnedFd,
+    buffers: Buffers,
+    waiting: VecDeque<Operation>,
+    busy: Vec<bool>,
+    cancel_next: bool,
+}
+
+impl<C: Clock> SyncEngine<C> {
+    /// An engine over an open file.
+    #[must_use]
+    pub fn new(clock: C, file: OwnedFd, buffers: Buffers) -> Self {
+        let slots = buffers.count();
+        Self {
+            clock,
+            file,
+            buffers,
+            waiting: VecDeque::with_capacity(slots),
+            busy: vec![false; slots],
+            cancel_next: false,
+        }
+    }
+
+    /// Runs `operation` and says what the kernel said.
+    #[inline]
+    fn perform(&mut self, operation: &Operation) -> i32 {
+        if std::mem::take(&mut self.cancel_next) {
+            self.cancel_next = operation.link;
+            return -libc::ECANCELED;
+        }
+        let result = loop {
+            match self.call(operation) {
+                Err(Errno::INTR) => {}
+                // A transfer is at most 1 GiB (durio-workload), so it fits.
+                Ok(count) => break i32::try_from(count).unwrap_or(i32::MAX),
+                Err(errno) => break -errno.raw_os_error(),
+            }
+        };
+        self.cancel_next = operation.link && result < 0;
+        result
+    }
+
+    #[inline]
+    fn call(&mut self, operation: &Operation) -> Result<usize, Errno> {
+        let offset = operation.offset;
+        match operation.kind {
+            OperationKind::Read => {
+                let data = self.buffers.slot_mut(operation.slot as usize);
+                let data = &mut data[..length_of(operation)];
+                rustix::io::pread(&self.file, data, offset)
+            }
+            OperationKind::Write => self.write(operation),
+            OperationKind::Fsync => rustix::fs::fsync(&self.file).map(|()| 0),
+            OperationKind::Fdatasync => rustix::fs::fdatasync(&self.file).map(|()| 0),
+            OperationKind::Reallocate => rustix::fs::fallocate(
+                &self.file,
+                FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE,
+                offset,
+                operation.length,
+            )
+            .map(|()| 0),
+        }
+    }
+
+    #[inline]
+    fn write(&mut self, operation: &Operation) -> Result<usize, Errno> {
+        let data = &self.buffers.slot_mut(operation.slot as usize)[..length_of(operation)];
+        let flags = match operation.flags {
+            WriteFlags::None => return rustix::io::pwrite(&self.file, data, operation.offset),
+            WriteFlags::Dsync => ReadWriteFlags::DSYNC,
+            WriteFlags::Sync => ReadWriteFlags::SYNC,
+        };
+        rustix::io::pwritev2(&self.file, &[IoSlice::new(data)], operation.offset, flags)
+    }
+
+    #[inline]
+    fn complete(&mut self, operation: &Operation) -> Completion {
+        let result = self.perform(operation);
+        let completed_at = self.clock.now();
+        Completion { slot: operation.slot, result, submitted_at: completed_at, completed_at }
+    }
+
+    fn claim(&mut self, operation: &Operation) {
+        let slot = operation.slot as usize;
+        assert!(!self.busy[slot], "slot {slot} is in flight");
+        self.busy[slot] = true;
+    }
+}
+
+#[inline]
+fn length_of(operation: &Operation) -> usize {
+    usize::try_from(operation.length).unwrap_or(usize::MAX)
+}
+
+impl<C: Clock> Engine for SyncEngine<C> {
+    type Clock = C;
+
+    fn clock(&self) -> &C {
+        &self.clock
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { asynchronous: false, write_flags: true, links: true }
+    }
+
+    fn facts(&self) -> EngineFacts {
+        EngineFacts::default()
+    }
+
+    fn slot_mut(&mut self, slot: u32) -> &mut [u8] {
+        assert!(!self.busy[slot as usize], "slot {slot} is in flight");
+        self.buffers.slot_mut(slot as usize)
+    }
+
+    #[inline]
+    fn exchange(
+        &mut self,
+        operations: &[Operation],
+        completions: &mut [Completion],
+    ) -> Result<usize, BlockError> {
+        assert!(!completions.is_empty(), "no room for completions");
+        // The usual case, a depth of one: no queue is touched.
+        if let ([operation], true) = (operations, self.waiting.is_empty()) {
+            assert!(!self.busy[operation.slot as usize], "slot {} is in flight", operation.slot);
+            completions[0] = self.complete(operation);
+            return Ok(1);
+        }
+        for operation in operations {
+            self.claim(operation);
+            self.waiting.push_back(*operation);
+        }
+        let Some(operation) = self.waiting.pop_front() else { return Ok(0) };
+        completions[0] = self.complete(&operation);
+        self.busy[operation.slot as usize] = false;
+        Ok(1)
+    }
+}

@@ -1,0 +1,79 @@
+//! The one error of this crate: what kind, what was being done, to what, and the system's word.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What callers can act on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The path does not exist.
+    NotFound,
+    /// A right is missing.
+    PermissionDenied,
+    /// The filesystem or device is read-only.
+    ReadOnly,
+    /// No space, or over quota.
+    NoSpace,
+    /// In use by somebody else.
+    Busy,
+    /// The kernel, filesystem or device cannot do this.
+    Unsupported,
+    /// The path is of a type that cannot be measured.
+    WrongType,
+    /// The device or filesystem answered with an error.
+    Io,
+}
+
+/// A failed call, with its context.
+#[derive(Debug, thiserror::Error)]
+pub struct BlockError {
+    /// What callers can act on.
+    pub kind: ErrorKind,
+    /// What was being done, as "cannot {operation}".
+    pub operation: &'static str,
+    /// The file or device, if one is known.
+    pub path: Option<PathBuf>,
+    /// What the system said.
+    #[source]
+    pub source: io::Error,
+}
+
+impl fmt::Display for BlockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot {}", self.operation)?;
+        if let Some(path) = &self.path {
+            write!(f, " '{}'", path.display())?;
+        }
+        Ok(())
+    }
+}
+
+impl BlockError {
+    /// An error of a call on `path`.
+    pub(crate) fn at(operation: &'static str, path: &Path, source: impl Into<io::Error>) -> Self {
+        let mut error = Self::new(operation, source);
+        error.path = Some(path.to_owned());
+        error
+    }
+
+    /// An error of a call without a path.
+    pub(crate) fn new(operation: &'static str, source: impl Into<io::Error>) -> Self {
+        let source = source.into();
+        Self { kind: kind_of(&source), operation, path: None, source }
+    }
+}
+
+fn kind_of(source: &io::Error) -> ErrorKind {
+    match source.raw_os_error() {
+        Some(libc::ENOENT | libc::ENOTDIR | libc::ENXIO | libc::ENODEV) => ErrorKind::NotFound,
+        Some(libc::EACCES | libc::EPERM) => ErrorKind::PermissionDenied,
+        Some(libc::EROFS) => ErrorKind::ReadOnly,
+        Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG) => ErrorKind::NoSpace,
+        Some(libc::EBUSY | libc::ETXTBSY) => ErrorKind::Busy,
+        Some(libc::EINVAL | libc::EOPNOTSUPP | libc::ENOSYS | libc::ENOTTY | libc::EISDIR) => {
+            ErrorKind::Unsupported
+        }
+        _ => ErrorKind::Io,
+    }
+}

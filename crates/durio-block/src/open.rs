@@ -1,0 +1,210 @@
+//! Opening targets, and making files that durio removes again.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use durio_units::Bytes;
+use rustix::fs::{
+    AtFlags, FallocateFlags, FileType, Mode, OFlags, SeekFrom, StatxFlags, fstat, open as open_at,
+    seek, statx,
+};
+
+use crate::{BlockError, ErrorKind};
+
+/// How a target is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OpenMode {
+    /// For writing too.
+    pub write: bool,
+    /// O_DIRECT.
+    pub direct: bool,
+    /// O_DSYNC.
+    pub data_sync: bool,
+    /// O_SYNC.
+    pub sync: bool,
+    /// O_EXCL on a block device: refused while it is mounted or a member of an array.
+    pub exclusive: bool,
+}
+
+/// An open target, and what it turned out to be.
+#[derive(Debug)]
+pub struct OpenTarget {
+    /// The open file.
+    pub file: OwnedFd,
+    /// True if O_DIRECT is in force; false if it was not asked for or is not possible.
+    pub direct: bool,
+}
+
+/// What a path leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TargetType {
+    /// A directory.
+    Directory,
+    /// A regular file of this size.
+    File(Bytes),
+    /// A block device of this size.
+    BlockDevice(Bytes),
+    /// A character device.
+    CharacterDevice {
+        /// Major number.
+        major: u32,
+        /// Minor number.
+        minor: u32,
+    },
+}
+
+/// The alignment that direct I/O asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Alignment {
+    /// Of memory.
+    pub memory: Bytes,
+    /// Of offsets and lengths.
+    pub offset: Bytes,
+}
+
+/// Says what `path` leads to, without opening it for writing.
+///
+/// # Errors
+/// If it does not exist, may not be looked at, or is a socket, a pipe or the like.
+pub fn inspect(path: &Path) -> Result<TargetType, BlockError> {
+    let fail = |errno: rustix::io::Errno| BlockError::at("look at", path, errno);
+    let stat = rustix::fs::stat(path).map_err(fail)?;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Directory => Ok(TargetType::Directory),
+        FileType::RegularFile => Ok(TargetType::File(Bytes::new(stat.st_size.cast_unsigned()))),
+        FileType::CharacterDevice => Ok(TargetType::CharacterDevice {
+            major: rustix::fs::major(stat.st_rdev),
+            minor: rustix::fs::minor(stat.st_rdev),
+        }),
+        FileType::BlockDevice => {
+            let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+            let device = open_at(path, flags, Mode::empty())
+                .map_err(|errno| BlockError::at("open", path, errno))?;
+            let size = seek(&device, SeekFrom::End(0)).map_err(fail)?;
+            Ok(TargetType::BlockDevice(Bytes::new(size)))
+        }
+        _ => Err(BlockError {
+            kind: ErrorKind::WrongType,
+            operation: "measure",
+            path: Some(path.to_owned()),
+            source: io::Error::other("it is neither a directory, a file nor a device"),
+        }),
+    }
+}
+
+fn flags_of(mode: OpenMode) -> OFlags {
+    let mut flags = OFlags::CLOEXEC | OFlags::NOCTTY;
+    flags |= if mode.write { OFlags::RDWR } else { OFlags::RDONLY };
+    for (wanted, flag) in [
+        (mode.direct, OFlags::DIRECT),
+        (mode.data_sync, OFlags::DSYNC),
+        (mode.sync, OFlags::SYNC),
+        (mode.exclusive, OFlags::EXCL),
+    ] {
+        flags.set(flag, wanted);
+    }
+    flags
+}
+
+/// Opens an existing target. Where O_DIRECT is not possible, opens it without and says so.
+///
+/// # Errors
+/// If it cannot be opened either way.
+pub fn open(path: &Path, mode: OpenMode) -> Result<OpenTarget, BlockError> {
+    let attempt = |mode: OpenMode| open_at(path, flags_of(mode), Mode::empty());
+    match attempt(mode) {
+        Ok(file) => Ok(OpenTarget { file, direct: mode.direct }),
+        Err(rustix::io::Errno::INVAL) if mode.direct => {
+            let file = attempt(OpenMode { direct: false, ..mode })
+                .map_err(|errno| BlockError::at("open", path, errno))?;
+            Ok(OpenTarget { file, direct: false })
+        }
+        Err(errno) => Err(BlockError::at("open", path, errno)),
+    }
+}
+
+/// Opens the file behind an open descriptor once more, with another mode: the only way to a file
+/// without a name.
+///
+/// # Errors
+/// As [`open`].
+pub fn reopen(file: &OwnedFd, mode: OpenMode) -> Result<OpenTarget, BlockError> {
+    open(&PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd())), mode)
+}
+
+/// A file that durio made.
+#[derive(Debug)]
+pub struct NewFile {
+    /// Open for reading and writing.
+    pub file: OwnedFd,
+    /// Its path, if it has one; a file without vanishes with its last descriptor.
+    pub path: Option<PathBuf>,
+    /// Identity (device, inode) for the removal of exactly this file.
+    pub identity: (u64, u64),
+}
+
+/// Makes a new file in `directory`: without a name where the filesystem has O_TMPFILE and
+/// `named` is false, else as `name`, which must not exist.
+///
+/// # Errors
+/// If no file can be made there.
+pub fn create_file(directory: &Path, name: &Path, named: bool) -> Result<NewFile, BlockError> {
+    let mode = Mode::RUSR | Mode::WUSR;
+    let base = OFlags::RDWR | OFlags::CLOEXEC;
+    if !named {
+        match open_at(directory, base | OFlags::TMPFILE, mode) {
+            Ok(file) => return new_file(file, None, directory),
+            // Filesystems and kernels without O_TMPFILE answer with one of these.
+            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::ISDIR) => {}
+            Err(errno) => return Err(BlockError::at("make a file in", directory, errno)),
+        }
+    }
+    let path = directory.join(name);
+    let file = open_at(&path, base | OFlags::CREATE | OFlags::EXCL, mode)
+        .map_err(|errno| BlockError::at("make the file", &path, errno))?;
+    new_file(file, Some(path), directory)
+}
+
+fn new_file(file: OwnedFd, path: Option<PathBuf>, directory: &Path) -> Result<NewFile, BlockError> {
+    let stat = fstat(&file).map_err(|errno| BlockError::at("look at a file in", directory, errno))?;
+    Ok(NewFile { file, path, identity: (stat.st_dev, stat.st_ino) })
+}
+
+/// Removes the file at `path` if it still is the one with `identity`; says whether it was.
+///
+/// # Errors
+/// If it is, and cannot be removed.
+pub fn remove_file(path: &Path, identity: (u64, u64)) -> Result<bool, BlockError> {
+    match rustix::fs::lstat(path) {
+        Ok(stat) if (stat.st_dev, stat.st_ino) == identity => {
+            rustix::fs::unlink(path)
+                .map_err(|errno| BlockError::at("remove the file", path, errno))?;
+            Ok(true)
+        }
+        _ => Ok(false),
+    }
+}
+
+/// The alignment that the file's direct I/O asks for, if the kernel (since 6.1) says; none also
+/// where direct I/O is not possible.
+#[must_use]
+pub fn direct_alignment(file: BorrowedFd<'_>) -> Option<Alignment> {
+    let stat = statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
+    let given = StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::DIOALIGN);
+    if !given || stat.stx_dio_offset_align == 0 {
+        return None;
+    }
+    Some(Alignment {
+        memory: Bytes::new(stat.stx_dio_mem_align.into()),
+        offset: Bytes::new(stat.stx_dio_offset_align.into()),
+    })
+}
+
+/// Says whether the filesystem can return a range to the preallocated state, by doing it to the
+/// first `length` bytes of a file that durio has just preallocated.
+#[must_use]
+pub fn supports_reallocate(file: BorrowedFd<'_>, length: Bytes) -> bool {
+    let mode = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
+    rustix::fs::fallocate(file, mode, 0, length.get()).is_ok()
+}

@@ -1,0 +1,84 @@
+//! What is read and written.
+
+use durio_units::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::RawPath;
+
+/// How a file that durio makes is laid out before it is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileLayout {
+    /// Fully written with incompressible contents, no two blocks alike.
+    Incompressible,
+    /// Fully written with zeros.
+    ZeroFilled,
+    /// Allocated with fallocate, unwritten.
+    Preallocated,
+}
+
+/// The kind of a target, and with it what may happen to it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum TargetKind {
+    /// A file that durio lays out in `directory` and removes at the end. Without a name
+    /// (O_TMPFILE) where the filesystem has that; `name` is used where it has not, or always if
+    /// `named` is set because the user gave the name.
+    NewFile {
+        /// Where.
+        directory: RawPath,
+        /// File name within the directory, if it needs one.
+        name: RawPath,
+        /// True if the file must have its name.
+        named: bool,
+        /// Contents.
+        layout: FileLayout,
+    },
+    /// A regular file that existed before.
+    ExistingFile {
+        /// Where.
+        path: RawPath,
+    },
+    /// A block device.
+    Device {
+        /// Where.
+        path: RawPath,
+    },
+    /// A character device that completes at once, such as /dev/zero: the null target.
+    NullDevice {
+        /// Where.
+        path: RawPath,
+    },
+    /// Nothing: the null engine's scripted latencies.
+    Scripted,
+}
+
+/// What is read and written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Target {
+    /// Short name within the plan: data, log, segment, device, null.
+    pub name: String,
+    /// The path that the user named and under which this target lies; none for durio's own
+    /// null target.
+    pub location: Option<RawPath>,
+    /// Kind and place.
+    #[serde(flatten)]
+    pub kind: TargetKind,
+    /// The bytes that may be touched, from the start.
+    pub size: Bytes,
+    /// True if the user permitted to overwrite what exists (`--destroy`).
+    pub destroy: bool,
+}
+
+impl Target {
+    /// True if steps may write to this target.
+    #[must_use]
+    pub fn may_be_written(&self) -> bool {
+        match self.kind {
+            TargetKind::NewFile { .. } | TargetKind::NullDevice { .. } | TargetKind::Scripted => {
+                true
+            }
+            TargetKind::ExistingFile { .. } | TargetKind::Device { .. } => self.destroy,
+        }
+    }
+}
