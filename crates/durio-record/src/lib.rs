@@ -1,1 +1,29 @@
-//! (to be written)
+//! The record: what a run did and saw, in a folder that every report is made from.
+//!
+//! In: a plan, an environment and [`Event`]s, one after the other. Out: the same, read back.
+//! The format is described in docs/formats/run-folder.md; this crate is the only one that knows it.
+//! Not here: figures derived from the events (durio-analyse), and any device.
+
+mod environment;
+mod error;
+mod event;
+mod folder;
+mod histogram_log;
+mod journal;
+mod latency;
+mod manifest;
+mod reader;
+mod writer;
+
+pub use environment::Environment;
+pub use error::{RecordError, RecordErrorKind};
+pub use event::{
+    Accounting, Event, Interval, JobEnded, Layout, OperationName, OperationRecord, Outcome, Phase,
+    RunEnded, StepEnded, StepStarted, StoppedBy, TargetPrepared, Warning,
+};
+pub use folder::{FolderName, RUN_FOLDER_SCHEMA, file_names};
+pub use journal::{Journal, Leftovers, MadeFile, remove_leftovers};
+pub use latency::{Exact, LATENCY_NS_MAX, Latency, LatencyHistogram, SIGNIFICANT_DIGITS};
+pub use manifest::Manifest;
+pub use reader::{EventReader, RunFolder, TimedEvent};
+pub use writer::RecordWriter;

@@ -141,7 +141,6 @@ impl Stream {
         // The high half of the product is uniform below block_count (Lemire 2019); the bias is
         // block_count / 2⁶⁴. The low bits choose the kind.
         let product = u128::from(draw) * u128::from(self.block_count);
-        #[expect(clippy::cast_possible_truncation, reason = "the high half has 64 bits")]
         let block = (product >> 64) as u64;
         self.block_access(self.kind_of(draw), block)
     }

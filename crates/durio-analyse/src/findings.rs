@@ -1,0 +1,353 @@
+//! What was found: every number that a report shows, with its unit and its basis.
+//!
+//! This is also the JSON document of `--format json`: [`FINDINGS_SCHEMA`] names its version.
+//! Latencies are nanoseconds, rates are per second, bandwidths bytes per second, shares 0 to 1.
+
+use durio_plan::{EngineKind, Plan};
+use durio_record::{Manifest, OperationName, Phase};
+use durio_stack::{DeviceCounters, Host, Stack};
+use durio_units::Nanos;
+use durio_workload::{CacheMode, Workload};
+use serde::{Deserialize, Serialize};
+
+/// Name and version of the document.
+pub const FINDINGS_SCHEMA: &str = "durio-findings-1";
+
+/// How the run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunState {
+    /// Every step ran to its limit.
+    Complete,
+    /// The user stopped it.
+    Interrupted,
+    /// An error ended it.
+    Failed,
+    /// The record has no end: the run was killed, or is still running.
+    Partial,
+}
+
+/// All findings of one run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Findings {
+    /// [`FINDINGS_SCHEMA`].
+    pub schema: String,
+    /// Identity and command of the run.
+    pub run: Manifest,
+    /// How it ended.
+    pub state: RunState,
+    /// Where the record is; as text.
+    pub run_folder: String,
+    /// The two figures to read first; one per location that has a durable workload.
+    pub leading: Option<Leading>,
+    /// Why the figures are provisional, if they are.
+    pub provisional: Option<String>,
+    /// What was measured, in the order of the steps.
+    pub workloads: Vec<WorkloadFindings>,
+    /// Fit or unfit, for each database that durio knows.
+    pub verdicts: Vec<Verdict>,
+    /// What the reader of the figures must know.
+    pub warnings: Vec<WarningFinding>,
+    /// What ended steps early.
+    pub errors: Vec<String>,
+    /// durio's own cost per I/O.
+    pub self_cost: Vec<SelfCost>,
+    /// The layers under each location.
+    pub stack: Vec<Stack>,
+    /// The machine.
+    pub host: Host,
+    /// The largest resident memory of the run's process, in bytes.
+    pub memory_max_bytes: Option<u64>,
+    /// The plan, whole.
+    pub plan: Plan,
+}
+
+/// The two figures to read first.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Leading {
+    /// The workload that they are of.
+    pub workload: String,
+    /// The location that they are of.
+    pub location: String,
+    /// Durable commits per second, by one writer.
+    pub durable_commits_per_second: f64,
+    /// 99th percentile of a durable commit; none with fewer than 100 commits.
+    pub commit_latency_ns_p99: Option<u64>,
+}
+
+/// A set of latencies in figures. A percentile is absent where fewer samples than its tail needs
+/// were taken (1 / (1 − q)).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Distribution {
+    /// Samples.
+    pub count: u64,
+    /// Exact mean.
+    pub mean_ns: f64,
+    /// Exact minimum.
+    pub min_ns: u64,
+    /// 50th percentile.
+    pub p50_ns: Option<u64>,
+    /// 90th percentile.
+    pub p90_ns: Option<u64>,
+    /// 99th percentile.
+    pub p99_ns: Option<u64>,
+    /// 99.9th percentile.
+    pub p99_9_ns: Option<u64>,
+    /// 99.99th percentile.
+    pub p99_99_ns: Option<u64>,
+    /// Exact maximum.
+    pub max_ns: u64,
+}
+
+/// A point of a distribution's curve.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct CurvePoint {
+    /// Share of samples at or below the latency, 0 to 1 (below 1).
+    pub quantile: f64,
+    /// The latency.
+    pub latency_ns: u64,
+}
+
+/// One kind of operation of one workload.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OperationFindings {
+    /// Which.
+    pub operation: OperationName,
+    /// Operations per second.
+    pub rate: f64,
+    /// Bytes per second.
+    pub bandwidth: f64,
+    /// Service latency (for commits: write and sync together).
+    pub service: Distribution,
+    /// Submit latency, for asynchronous engines.
+    pub submit: Option<Distribution>,
+    /// Completion latency, for asynchronous engines.
+    pub completion: Option<Distribution>,
+    /// The service latency as a curve over the quantiles.
+    pub curve: Vec<CurvePoint>,
+}
+
+/// What a step really was, where it differs from its definition.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Effective {
+    /// Engine in use.
+    pub engine: EngineKind,
+    /// Jobs in use.
+    pub jobs: u32,
+    /// Operations in flight per job.
+    pub depth: u32,
+    /// Operations per submission at most.
+    pub batch: u32,
+    /// Through or past the page cache.
+    pub cache: CacheMode,
+    /// The clock in use.
+    pub clock: String,
+    /// What the engine uses.
+    pub features: Vec<String>,
+    /// What could not be had, and why.
+    pub fallbacks: Vec<String>,
+}
+
+/// Little's law, both sides.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct InFlight {
+    /// Mean number in flight by latency × rate.
+    pub by_latency: f64,
+    /// Mean number in flight by the independent time-weighted count.
+    pub counted: f64,
+    /// jobs × depth.
+    pub offered: f64,
+    /// by_latency / counted − 1.
+    pub deviation: f64,
+}
+
+/// Where the processors' time went.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct CpuFindings {
+    /// User and system CPU time of the jobs per operation, in nanoseconds.
+    pub per_operation_ns: f64,
+    /// User CPU time of the jobs, in cores.
+    pub user_cores: f64,
+    /// System CPU time of the jobs, in cores.
+    pub system_cores: f64,
+    /// CPU time of the busiest job, as a share of one core.
+    pub busiest_job_share: f64,
+    /// System time (with interrupts) of the whole machine, as a share of all cores.
+    pub machine_system_share: Option<f64>,
+    /// Time stolen by the hypervisor, as a share of all cores.
+    pub machine_steal_share: Option<f64>,
+}
+
+/// A point of the time series.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct IntervalPoint {
+    /// Whether it counts.
+    pub phase: Phase,
+    /// Begin, since the step's begin.
+    pub from: Nanos,
+    /// End.
+    pub to: Nanos,
+    /// Accesses (commits, where there are any) per second.
+    pub rate: f64,
+    /// 50th percentile of the headline operation; none without a completion.
+    pub p50_ns: Option<u64>,
+    /// 99th percentile of the headline operation (the maximum below 100 samples).
+    pub p99_ns: Option<u64>,
+    /// Maximum.
+    pub max_ns: Option<u64>,
+}
+
+/// How even the rate was.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Evenness {
+    /// Standard deviation / mean of the intervals' rates.
+    pub coefficient_of_variation: f64,
+    /// Intervals of the measured phase.
+    pub intervals: u64,
+    /// Intervals without any completion.
+    pub intervals_empty: u64,
+    /// Intervals (not empty) under half of the average rate.
+    pub intervals_under_half: u64,
+}
+
+/// One step of the plan, measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WorkloadFindings {
+    /// Name of the workload.
+    pub name: String,
+    /// Index of the step in the plan.
+    pub step: u32,
+    /// The location that the user named.
+    pub location: String,
+    /// Name of the target below it.
+    pub target: String,
+    /// The workload's definition.
+    pub definition: Workload,
+    /// What was in use.
+    pub effective: Effective,
+    /// True if the step ran to its limit.
+    pub complete: bool,
+    /// True if every write was made durable.
+    pub durable: bool,
+    /// Length of the measured phase.
+    pub measured: Nanos,
+    /// The operation that the workload is about: commit, read or write.
+    pub headline: OperationName,
+    /// Accesses (reads and writes) per second.
+    pub iops: f64,
+    /// Bytes per second.
+    pub bandwidth: f64,
+    /// Each kind of operation; the headline first.
+    pub operations: Vec<OperationFindings>,
+    /// Little's law.
+    pub in_flight: InFlight,
+    /// Processor time.
+    pub cpu: CpuFindings,
+    /// Evenness of the rate.
+    pub evenness: Option<Evenness>,
+    /// The time series, the ramp included.
+    pub intervals: Vec<IntervalPoint>,
+    /// What the devices below did meanwhile (others' I/O included).
+    pub devices: Vec<DeviceCounters>,
+}
+
+impl WorkloadFindings {
+    /// The findings of one kind of operation.
+    #[must_use]
+    pub fn operation(&self, name: OperationName) -> Option<&OperationFindings> {
+        self.operations.iter().find(|operation| operation.operation == name)
+    }
+}
+
+/// durio's own cost on a target that completes at once.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SelfCost {
+    /// Which engine.
+    pub engine: EngineKind,
+    /// Depth.
+    pub depth: u32,
+    /// User and system CPU time per I/O, in nanoseconds; the kernel's part for an empty read is in it.
+    pub per_operation_ns: f64,
+    /// I/Os per second that one job reached.
+    pub iops: f64,
+}
+
+/// Fit or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VerdictWord {
+    /// The documented threshold is met.
+    Fit,
+    /// It is not.
+    Unfit,
+    /// The vendor documents none; the percentiles speak.
+    NoDocumentedThreshold,
+    /// The threshold's workload was not measured.
+    CannotTell,
+}
+
+impl VerdictWord {
+    /// As users read it.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Fit => "fit",
+            Self::Unfit => "unfit",
+            Self::NoDocumentedThreshold => "no documented threshold",
+            Self::CannotTell => "cannot tell",
+        }
+    }
+}
+
+/// Where a threshold is documented.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Source {
+    /// By whom.
+    pub publisher: String,
+    /// In which document.
+    pub document: String,
+    /// Address.
+    pub url: String,
+}
+
+/// One criterion of one database against one location.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// Short name, as `--database` takes it.
+    pub database: String,
+    /// The location.
+    pub location: String,
+    /// The word.
+    pub verdict: VerdictWord,
+    /// True if the run was too short for the claim.
+    pub provisional: bool,
+    /// The criterion, as a sentence.
+    pub criterion: String,
+    /// What was measured, as a sentence with its unit.
+    pub measured: String,
+    /// The measured value, in the threshold's unit.
+    pub value: Option<f64>,
+    /// The threshold.
+    pub threshold: Option<f64>,
+    /// Unit of value and threshold.
+    pub unit: String,
+    /// Where the threshold is documented.
+    pub source: Option<Source>,
+    /// What the reader should know about the comparison.
+    pub note: Option<String>,
+}
+
+/// A warning: what was seen, why it matters, what to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WarningFinding {
+    /// Stable short name.
+    pub code: String,
+    /// The workloads or locations that it is about; empty for the whole run.
+    pub about: Vec<String>,
+    /// What was seen, with the figures.
+    pub seen: String,
+    /// Why it matters.
+    pub why: String,
+    /// What to do.
+    pub advice: String,
+}

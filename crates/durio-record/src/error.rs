@@ -1,0 +1,66 @@
+//! The one error of this crate.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What callers can act on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecordErrorKind {
+    /// There is no run folder at the path.
+    NotARunFolder,
+    /// The folder was written by a newer durio.
+    NewerSchema,
+    /// A file of the folder is not what its format says.
+    Malformed,
+    /// Reading or writing failed.
+    Io,
+}
+
+/// A failed reading or writing of a record.
+#[derive(Debug)]
+pub struct RecordError {
+    /// What callers can act on.
+    pub kind: RecordErrorKind,
+    /// What was being done, as "cannot {operation}".
+    pub operation: &'static str,
+    /// Where.
+    pub path: PathBuf,
+    /// Why.
+    pub source: Box<dyn std::error::Error + Send + Sync>,
+}
+
+impl fmt::Display for RecordError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot {} '{}'", self.operation, self.path.display())
+    }
+}
+
+impl std::error::Error for RecordError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(self.source.as_ref())
+    }
+}
+
+impl RecordError {
+    pub(crate) fn io(operation: &'static str, path: &Path, source: io::Error) -> Self {
+        let path = path.to_owned();
+        Self { kind: RecordErrorKind::Io, operation, path, source: source.into() }
+    }
+
+    pub(crate) fn malformed(
+        operation: &'static str,
+        path: &Path,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        let path = path.to_owned();
+        Self { kind: RecordErrorKind::Malformed, operation, path, source: source.into() }
+    }
+
+    /// True if the record's own disk is full.
+    #[must_use]
+    pub fn is_disk_full(&self) -> bool {
+        let source = self.source.downcast_ref::<io::Error>();
+        source.is_some_and(|error| error.kind() == io::ErrorKind::StorageFull)
+    }
+}

@@ -1,0 +1,313 @@
+//! What happens during a run: the only channel out of the runner.
+//!
+//! An event is a step's start or end, a closed interval with its histograms, an error or a warning:
+//! never one per I/O. Times are nanoseconds since the run began, on one monotonic clock.
+
+use durio_plan::EngineKind;
+use durio_stack::{CpuCounters, DeviceCounters};
+use durio_units::{Bytes, Nanos};
+use durio_workload::{CacheMode, RegionRule};
+use serde::{Deserialize, Serialize};
+
+use crate::Latency;
+
+/// What kind of operation a latency is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OperationName {
+    /// Reads.
+    Read,
+    /// Writes, without a sync call that follows.
+    Write,
+    /// Sync calls alone; the workload says which.
+    Sync,
+    /// From a record handed to the log until its acknowledgement: write and sync together.
+    Commit,
+    /// Returns of a log segment to the preallocated state.
+    Reallocate,
+}
+
+impl OperationName {
+    /// Every name, in the order of reports.
+    pub const ALL: [Self; 5] =
+        [Self::Commit, Self::Read, Self::Write, Self::Sync, Self::Reallocate];
+
+    /// As users read it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Sync => "sync",
+            Self::Commit => "commit",
+            Self::Reallocate => "reallocate",
+        }
+    }
+}
+
+/// Whether figures count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Before: not part of the figures.
+    Ramp,
+    /// The figures.
+    Measure,
+}
+
+/// What was counted of one kind of operation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OperationRecord {
+    /// Which.
+    pub operation: OperationName,
+    /// Bytes moved; zero for syncs.
+    pub bytes: Bytes,
+    /// From preparation to completion.
+    pub service: Latency,
+    /// From preparation to the return of the submitting call; asynchronous engines only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub submit: Option<Latency>,
+    /// The rest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completion: Option<Latency>,
+}
+
+/// How a target was made ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Layout {
+    /// A file was laid out without a name.
+    Unnamed,
+    /// A file was laid out with a name; the journal remembers it.
+    Named,
+    /// It existed.
+    Existing,
+    /// There is nothing to lay out.
+    None,
+}
+
+/// A target is ready.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TargetPrepared {
+    /// Index in the plan.
+    pub target: usize,
+    /// How.
+    pub layout: Layout,
+    /// Bytes written for it.
+    pub written: Bytes,
+    /// How long that took, its final sync included.
+    pub elapsed: Nanos,
+    /// True if O_DIRECT works on it.
+    pub direct: bool,
+    /// True if a range can be returned to the preallocated state.
+    pub reallocates: bool,
+}
+
+/// A step begins. What is effective may differ from the plan; then `fallbacks` says why.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StepStarted {
+    /// Index in the plan.
+    pub step: u32,
+    /// The engine in use.
+    pub engine: EngineKind,
+    /// Jobs in use.
+    pub jobs: u32,
+    /// Operations that each job keeps in flight.
+    pub depth: u32,
+    /// Operations per submission at most.
+    pub batch: u32,
+    /// Through or past the page cache.
+    pub cache: CacheMode,
+    /// Region rule in use.
+    pub region: RegionRule,
+    /// The clock in use: tsc, monotonic or virtual.
+    pub clock: String,
+    /// What the engine uses.
+    pub features: Vec<String>,
+    /// What was planned and could not be had, with the reason.
+    pub fallbacks: Vec<String>,
+}
+
+/// An interval is closed: all jobs together.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// Index of the step in the plan.
+    pub step: u32,
+    /// Repetition of the step.
+    pub repeat: u32,
+    /// Stream within the workload; a workload has one so far.
+    pub stream: u32,
+    /// Index of the target in the plan.
+    pub target: usize,
+    /// Whether it counts.
+    pub phase: Phase,
+    /// Number within the step, from 0.
+    pub index: u64,
+    /// Begin, since the step's begin.
+    pub from: Nanos,
+    /// End, since the step's begin; the last interval may be shorter.
+    pub to: Nanos,
+    /// What completed in it; an operation without completions is absent.
+    pub operations: Vec<OperationRecord>,
+}
+
+/// Both sides of Little's law, over all phases of one job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Accounting {
+    /// Sum of the service latencies of all operations, from the engine's clock.
+    pub latency_sum_ns: u64,
+    /// Number in flight, integrated over time on a clock that shares no stamp with the latencies.
+    pub in_flight_ns: u64,
+    /// From the first start to the last completion, on that other clock.
+    pub span_ns: u64,
+    /// The same span on the engine's clock.
+    pub engine_span_ns: u64,
+}
+
+/// A job has ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct JobEnded {
+    /// Index of the step in the plan.
+    pub step: u32,
+    /// Number of the job, from 0.
+    pub job: u32,
+    /// From the end of the ramp to its last completion.
+    pub measured: Nanos,
+    /// User CPU time of its thread.
+    pub cpu_user: Nanos,
+    /// System CPU time of its thread.
+    pub cpu_system: Nanos,
+    /// Calls of the engine's exchange.
+    pub exchanges: u64,
+    /// Both sides of Little's law.
+    pub accounting: Accounting,
+    /// Totals of the measured phase.
+    pub operations: Vec<OperationRecord>,
+}
+
+/// Who ended something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// It ran to its limit.
+    Complete,
+    /// The user stopped it.
+    Interrupted,
+    /// An error ended it.
+    Failed,
+}
+
+/// A step has ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StepEnded {
+    /// Index in the plan.
+    pub step: u32,
+    /// How.
+    pub outcome: Outcome,
+    /// From the end of the ramp to the last completion of all jobs.
+    pub measured: Nanos,
+    /// What the processors did meanwhile.
+    pub cpu: Option<CpuCounters>,
+    /// What the devices below the target did meanwhile.
+    pub devices: Vec<DeviceCounters>,
+    /// Time that the process was held back by its CPU quota.
+    pub throttled: Option<Nanos>,
+}
+
+/// What stopped a step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StoppedBy {
+    /// Index of the step in the plan; none while preparing.
+    pub step: Option<u32>,
+    /// What was being done.
+    pub message: String,
+    /// The system's error number, if there is one.
+    pub errno: Option<i32>,
+    /// First byte of the failed operation.
+    pub offset: Option<Bytes>,
+}
+
+/// Something that the reader of the figures must know.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Warning {
+    /// The text.
+    pub message: String,
+}
+
+/// The run has ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunEnded {
+    /// How.
+    pub outcome: Outcome,
+    /// Largest resident memory of the process.
+    pub memory_max: Bytes,
+}
+
+/// Anything that happens during a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// A target is ready.
+    TargetPrepared(TargetPrepared),
+    /// A step begins.
+    StepStarted(StepStarted),
+    /// An interval is closed.
+    Interval(Interval),
+    /// A job has ended.
+    JobEnded(JobEnded),
+    /// A step has ended.
+    StepEnded(StepEnded),
+    /// An error ended the step.
+    Error(StoppedBy),
+    /// Something to know.
+    Warning(Warning),
+    /// The run has ended.
+    RunEnded(RunEnded),
+    /// An event of a newer durio; readers pass over it.
+    #[serde(other)]
+    Unknown,
+}
+
+impl Event {
+    fn operations_mut(&mut self) -> &mut [OperationRecord] {
+        match self {
+            Self::Interval(interval) => &mut interval.operations,
+            Self::JobEnded(job) => &mut job.operations,
+            _ => &mut [],
+        }
+    }
+
+    /// Calls `visit` with each latency that has a histogram, and a tag that names it.
+    pub(crate) fn for_each_latency<E>(
+        &mut self,
+        mut visit: impl FnMut(&mut Latency, String) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let prefix = match self {
+            Self::Interval(interval) => format!("step{}.interval{}", interval.step, interval.index),
+            Self::JobEnded(job) => format!("step{}.job{}", job.step, job.job),
+            _ => return Ok(()),
+        };
+        for record in self.operations_mut() {
+            let name = record.operation.name();
+            visit(&mut record.service, format!("{prefix}.{name}.service"))?;
+            if let Some(submit) = &mut record.submit {
+                visit(submit, format!("{prefix}.{name}.submit"))?;
+            }
+            if let Some(completion) = &mut record.completion {
+                visit(completion, format!("{prefix}.{name}.completion"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Begin and length of the event, for the histogram log's columns.
+    pub(crate) fn span(&self) -> (Nanos, Nanos) {
+        match self {
+            Self::Interval(interval) => {
+                (interval.from, interval.to.saturating_sub(interval.from))
+            }
+            Self::JobEnded(job) => (Nanos::ZERO, job.measured),
+            _ => (Nanos::ZERO, Nanos::ZERO),
+        }
+    }
+}

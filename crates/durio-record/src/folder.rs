@@ -1,0 +1,69 @@
+//! Names within a run folder, and the names of run folders.
+
+use std::fmt;
+use std::time::SystemTime;
+
+/// Version of the run folder. A reader reads its own version and older ones.
+pub const RUN_FOLDER_SCHEMA: u32 = 1;
+
+/// The files of a run folder.
+pub mod file_names {
+    /// Schema, identity and command of the run.
+    pub const MANIFEST: &str = "run.json";
+    /// The plan.
+    pub const PLAN: &str = "plan.json";
+    /// The machine and the stacks.
+    pub const ENVIRONMENT: &str = "environment.json";
+    /// The events, one JSON object per line.
+    pub const EVENTS: &str = "events.jsonl";
+    /// The histograms, in the HdrHistogram log format.
+    pub const HISTOGRAMS: &str = "histograms.hlog";
+    /// The files that durio made and removed.
+    pub const JOURNAL: &str = "journal.jsonl";
+    /// What was found, as `durio report --format json` prints it.
+    pub const FINDINGS: &str = "findings.json";
+    /// The report for a browser.
+    pub const REPORT: &str = "report.html";
+}
+
+/// The name of a run folder: sorts by time, is unique on one machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FolderName(String);
+
+impl FolderName {
+    /// The name of a run of `command` by process `process` that starts `now`.
+    #[must_use]
+    pub fn new(command: &str, now: SystemTime, process: u32) -> Self {
+        let time = humantime::format_rfc3339_millis(now).to_string();
+        // Colons are not welcome in file names of other systems, to which folders are copied.
+        Self(format!("{}-{command}-{process}", time.replace(':', "").replace('.', "-")))
+    }
+
+    /// As text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for FolderName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn names_sort_by_time() {
+        let at = |seconds| {
+            let now = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+            FolderName::new("check", now, 7).to_string()
+        };
+        assert_eq!(at(0), "1970-01-01T000000-000Z-check-7");
+        assert!(at(1_800_000_000) < at(1_800_000_001));
+    }
+}

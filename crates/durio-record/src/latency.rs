@@ -1,0 +1,201 @@
+//! Latencies of many operations: a histogram, and beside it what a histogram cannot keep exactly.
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+/// The largest latency that a histogram tells apart: 1 h.
+pub const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
+
+/// Significant decimal digits of every histogram.
+pub const SIGNIFICANT_DIGITS: u8 = 3;
+
+/// The exact side of a set of latencies, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exact {
+    /// How many.
+    pub count: u64,
+    /// Their sum.
+    pub sum_ns: u64,
+    /// The smallest; 0 if there is none.
+    pub min_ns: u64,
+    /// The largest; 0 if there is none.
+    pub max_ns: u64,
+}
+
+impl Default for Exact {
+    fn default() -> Self {
+        Self { count: 0, sum_ns: 0, min_ns: 0, max_ns: 0 }
+    }
+}
+
+impl Exact {
+    /// Takes one latency.
+    #[inline]
+    pub fn record(&mut self, nanos: u64) {
+        self.min_ns = if self.count == 0 { nanos } else { self.min_ns.min(nanos) };
+        self.max_ns = self.max_ns.max(nanos);
+        self.count += 1;
+        self.sum_ns = self.sum_ns.saturating_add(nanos);
+    }
+
+    /// Takes all latencies of `other`.
+    pub fn add(&mut self, other: &Self) {
+        if other.count == 0 {
+            return;
+        }
+        self.min_ns = if self.count == 0 { other.min_ns } else { self.min_ns.min(other.min_ns) };
+        self.max_ns = self.max_ns.max(other.max_ns);
+        self.count += other.count;
+        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
+    }
+
+    /// The mean in nanoseconds; `None` without a latency.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a mean is a quotient")]
+    pub fn mean_ns(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum_ns as f64 / self.count as f64)
+    }
+}
+
+/// A histogram of 1 ns to 1 h with three significant digits, and the exact side beside it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LatencyHistogram {
+    /// Count, sum, smallest and largest.
+    pub exact: Exact,
+    histogram: Histogram<u64>,
+}
+
+impl Default for LatencyHistogram {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl LatencyHistogram {
+    /// An empty one; allocates all of its 264 KiB.
+    ///
+    /// # Panics
+    /// Never: the bounds are constants that the histogram accepts (a test makes one).
+    #[must_use]
+    pub fn new() -> Self {
+        let histogram = Histogram::new_with_bounds(1, LATENCY_NS_MAX, SIGNIFICANT_DIGITS)
+            .expect("constant bounds");
+        Self { exact: Exact::default(), histogram }
+    }
+
+    pub(crate) fn from_parts(exact: Exact, histogram: Histogram<u64>) -> Self {
+        Self { exact, histogram }
+    }
+
+    /// Takes one latency. Above 1 h the histogram keeps it as 1 h; the exact maximum does not.
+    #[inline]
+    pub fn record(&mut self, nanos: u64) {
+        self.exact.record(nanos);
+        self.histogram.saturating_record(nanos);
+    }
+
+    /// Takes all latencies of `other`.
+    ///
+    /// # Panics
+    /// Never: all histograms have the same bounds.
+    pub fn add(&mut self, other: &Self) {
+        if other.exact.count == 0 {
+            return;
+        }
+        self.exact.add(&other.exact);
+        self.histogram.add(&other.histogram).expect("equal bounds");
+    }
+
+    /// Forgets everything, keeps the memory.
+    pub fn clear(&mut self) {
+        if self.exact.count > 0 {
+            self.histogram.reset();
+            self.exact = Exact::default();
+        }
+    }
+
+    /// The histogram, for percentiles and serialisation.
+    #[must_use]
+    pub fn histogram(&self) -> &Histogram<u64> {
+        &self.histogram
+    }
+}
+
+/// The latencies of an event. On disk the histogram is an entry of the histogram log, found by its
+/// tag; an empty set of latencies has none.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// Count, sum, smallest and largest.
+    #[serde(flatten)]
+    pub exact: Exact,
+    /// Tag of the entry in the histogram log.
+    #[serde(rename = "histogram", default, skip_serializing_if = "Option::is_none")]
+    pub(crate) tag: Option<String>,
+    #[serde(skip)]
+    pub(crate) histogram: Option<LatencyHistogram>,
+}
+
+impl From<LatencyHistogram> for Latency {
+    fn from(histogram: LatencyHistogram) -> Self {
+        let exact = histogram.exact;
+        Self { exact, tag: None, histogram: (exact.count > 0).then_some(histogram) }
+    }
+}
+
+impl Latency {
+    /// The histogram; none if there is no latency, or if the record lost it.
+    #[must_use]
+    pub fn histogram(&self) -> Option<&LatencyHistogram> {
+        self.histogram.as_ref()
+    }
+
+    /// Adds these latencies to `total`.
+    pub fn add_to(&self, total: &mut LatencyHistogram) {
+        if let Some(histogram) = &self.histogram {
+            total.add(histogram);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_exact_side_is_exact_where_the_histogram_is_not() {
+        let mut latency = LatencyHistogram::new();
+        for nanos in [1_234_567, 999, 1_000_003] {
+            latency.record(nanos);
+        }
+        let exact = Exact { count: 3, sum_ns: 2_235_569, min_ns: 999, max_ns: 1_234_567 };
+        assert_eq!(latency.exact, exact);
+        assert!(latency.histogram().max() > 1_234_567, "a bucket's edge");
+    }
+
+    #[test]
+    fn latencies_beyond_an_hour_are_counted_and_the_exact_maximum_kept() {
+        let mut latency = LatencyHistogram::new();
+        latency.record(2 * LATENCY_NS_MAX);
+        latency.record(0);
+        assert_eq!(latency.exact.max_ns, 2 * LATENCY_NS_MAX);
+        assert_eq!(latency.histogram().len(), 2);
+    }
+
+    #[test]
+    fn sums_of_parts_equal_the_whole() {
+        let (mut whole, mut even, mut odd) = Default::default();
+        fn take(latency: &mut LatencyHistogram, nanos: u64) {
+            latency.record(nanos);
+        }
+        for nanos in 1..1000_u64 {
+            take(&mut whole, nanos * nanos);
+            take(if nanos % 2 == 0 { &mut even } else { &mut odd }, nanos * nanos);
+        }
+        even.add(&odd);
+        assert_eq!(even, whole);
+        even.clear();
+        even.add(&LatencyHistogram::new());
+        assert_eq!(even.exact, Exact::default());
+        assert!(even.histogram().is_empty());
+    }
+}

@@ -1,0 +1,175 @@
+//! Reads a run folder, also one of a run that was killed.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+use durio_plan::Plan;
+use durio_units::Nanos;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::histogram_log::HistogramLogReader;
+use crate::{
+    Environment, Event, Latency, LatencyHistogram, Manifest, RUN_FOLDER_SCHEMA, RecordError,
+    RecordErrorKind, file_names,
+};
+
+/// An event with its time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TimedEvent {
+    /// Since the run's begin.
+    #[serde(rename = "at_ns")]
+    pub at: Nanos,
+    /// What happened.
+    #[serde(flatten)]
+    pub event: Event,
+}
+
+/// A run folder that is read.
+#[derive(Debug)]
+pub struct RunFolder {
+    path: PathBuf,
+    /// Schema, identity and command.
+    pub manifest: Manifest,
+    /// The plan.
+    pub plan: Plan,
+    /// The machine and the stacks.
+    pub environment: Environment,
+}
+
+/// Only the schema, which is read before anything that depends on it.
+#[derive(Deserialize)]
+struct Schema {
+    schema: u32,
+}
+
+/// The longest event line that is read; an interval's line has some hundred bytes.
+const LINE_LENGTH_MAX: u64 = 16 << 20;
+
+impl RunFolder {
+    /// Opens the folder at `path`.
+    ///
+    /// # Errors
+    /// If it is not a run folder, is of a newer schema, or its plan cannot be read.
+    pub fn open(path: &Path) -> Result<Self, RecordError> {
+        let manifest = path.join(file_names::MANIFEST);
+        if !manifest.is_file() {
+            return Err(RecordError {
+                kind: RecordErrorKind::NotARunFolder,
+                operation: "read the run folder",
+                path: path.to_owned(),
+                source: format!("it has no file '{}'", file_names::MANIFEST).into(),
+            });
+        }
+        let Schema { schema } = read_json(&manifest)?;
+        if schema > RUN_FOLDER_SCHEMA {
+            return Err(RecordError {
+                kind: RecordErrorKind::NewerSchema,
+                operation: "read the run folder",
+                path: path.to_owned(),
+                source: format!(
+                    "its schema is {schema}, this durio reads up to {RUN_FOLDER_SCHEMA}; use a newer durio"
+                )
+                .into(),
+            });
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            manifest: read_json(&manifest)?,
+            plan: read_json(&path.join(file_names::PLAN))?,
+            environment: read_json(&path.join(file_names::ENVIRONMENT))?,
+        })
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The events, from the first.
+    ///
+    /// # Errors
+    /// If the events or the histograms cannot be opened.
+    pub fn events(&self) -> Result<EventReader, RecordError> {
+        let open = |name: &str| {
+            let path = self.path.join(name);
+            let file = File::open(&path).map_err(|error| RecordError::io("read", &path, error))?;
+            Ok(BufReader::new(file))
+        };
+        Ok(EventReader {
+            path: self.path.join(file_names::EVENTS),
+            lines: open(file_names::EVENTS)?,
+            histograms: HistogramLogReader::new(open(file_names::HISTOGRAMS)?),
+            line_number: 0,
+        })
+    }
+}
+
+/// Reads the events of a folder in order. A torn last line ends them, as does the end of the file.
+pub struct EventReader {
+    path: PathBuf,
+    lines: BufReader<File>,
+    histograms: HistogramLogReader<BufReader<File>>,
+    line_number: u64,
+}
+
+impl std::fmt::Debug for EventReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EventReader").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl EventReader {
+    fn next_line(&mut self) -> Result<Option<Vec<u8>>, RecordError> {
+        let mut line = Vec::new();
+        let mut limited = std::io::Read::take(&mut self.lines, LINE_LENGTH_MAX);
+        let count = limited
+            .read_until(b'\n', &mut line)
+            .map_err(|error| RecordError::io("read", &self.path, error))?;
+        self.line_number += 1;
+        if count as u64 == LINE_LENGTH_MAX {
+            let reason = format!("line {} is longer than 16 MiB", self.line_number);
+            return Err(RecordError::malformed("read", &self.path, reason));
+        }
+        // Without its line feed the line was not finished when the run was killed.
+        Ok(line.ends_with(b"\n").then_some(line))
+    }
+
+    fn next_event(&mut self) -> Result<Option<TimedEvent>, RecordError> {
+        let Some(line) = self.next_line()? else { return Ok(None) };
+        let mut timed: TimedEvent = serde_json::from_slice(&line).map_err(|error| {
+            let reason = format!("line {}: {error}", self.line_number);
+            RecordError::malformed("read", &self.path, reason)
+        })?;
+        let histograms = &mut self.histograms;
+        let path = &self.path;
+        timed.event.for_each_latency(|latency: &mut Latency, _| {
+            let Some(tag) = &latency.tag else { return Ok(()) };
+            let histogram = histograms
+                .next_tagged(tag)
+                .map_err(|error| RecordError::io("read the histograms of", path, error))?;
+            let Some(histogram) = histogram else {
+                let reason = format!("the histogram log has no readable entry '{tag}'");
+                return Err(RecordError::malformed("read", path, reason));
+            };
+            latency.histogram = Some(LatencyHistogram::from_parts(latency.exact, histogram));
+            Ok(())
+        })?;
+        Ok(Some(timed))
+    }
+}
+
+impl Iterator for EventReader {
+    type Item = Result<TimedEvent, RecordError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_event().transpose()
+    }
+}
+
+fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, RecordError> {
+    let text = fs::read(path).map_err(|error| RecordError::io("read", path, error))?;
+    serde_json::from_slice(&text).map_err(|error| RecordError::malformed("read", path, error))
+}

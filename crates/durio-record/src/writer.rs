@@ -1,0 +1,119 @@
+//! Writes a run folder.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use durio_plan::Plan;
+use durio_units::Nanos;
+use serde::Serialize;
+
+use crate::histogram_log::HistogramLogWriter;
+use crate::reader::TimedEvent;
+use crate::{Environment, Event, Latency, Manifest, RecordError, file_names};
+
+/// Writes the events of one run. A failed record must fail the run, because the record is the
+/// product: every error is returned.
+pub struct RecordWriter {
+    folder: PathBuf,
+    events: BufWriter<File>,
+    histograms: HistogramLogWriter<BufWriter<File>>,
+}
+
+impl std::fmt::Debug for RecordWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RecordWriter").field("folder", &self.folder).finish_non_exhaustive()
+    }
+}
+
+impl RecordWriter {
+    /// Makes the folder, which must not exist, and writes what is known before the first event.
+    ///
+    /// # Errors
+    /// If the folder exists or a file cannot be written.
+    pub fn create(
+        folder: &Path,
+        manifest: &Manifest,
+        plan: &Plan,
+        environment: &Environment,
+    ) -> Result<Self, RecordError> {
+        if let Some(parent) = folder.parent() {
+            fs::create_dir_all(parent)
+                .map_err(|error| RecordError::io("make the folder", parent, error))?;
+        }
+        fs::create_dir(folder)
+            .map_err(|error| RecordError::io("make the run folder", folder, error))?;
+        write_json(&folder.join(file_names::PLAN), plan)?;
+        write_json(&folder.join(file_names::ENVIRONMENT), environment)?;
+        let events = create(&folder.join(file_names::EVENTS))?;
+        let path = folder.join(file_names::HISTOGRAMS);
+        let started = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let histograms = HistogramLogWriter::new(create(&path)?, started)
+            .map_err(|error| RecordError::io("write", &path, error))?;
+        // Last: a folder with a manifest is a run folder.
+        write_json(&folder.join(file_names::MANIFEST), manifest)?;
+        Ok(Self { folder: folder.to_owned(), events, histograms })
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Appends an event that happened `at` after the run's begin.
+    ///
+    /// Histograms go first and both files are flushed, so that an event on disk always has them
+    /// and a killed run loses at most the event that was being written.
+    ///
+    /// # Errors
+    /// If a file cannot be written, for example because its disk is full.
+    pub fn write(&mut self, at: Nanos, event: &Event) -> Result<(), RecordError> {
+        let mut event = event.clone();
+        self.write_histograms(at, &mut event)?;
+        let path = self.folder.join(file_names::EVENTS);
+        let fail = |error| RecordError::io("write", &path, error);
+        let line = serde_json::to_vec(&TimedEvent { at, event })
+            .map_err(|error| RecordError::malformed("write", &path, error))?;
+        self.events.write_all(&line).map_err(fail)?;
+        self.events.write_all(b"\n").map_err(fail)?;
+        self.events.flush().map_err(fail)
+    }
+
+    fn write_histograms(&mut self, at: Nanos, event: &mut Event) -> Result<(), RecordError> {
+        let path = self.folder.join(file_names::HISTOGRAMS);
+        let fail = |error| RecordError::io("write", &path, error);
+        let (_, length) = event.span();
+        let start = Duration::from(at.saturating_sub(length));
+        let log = &mut self.histograms;
+        event.for_each_latency(|latency: &mut Latency, tag| {
+            let Some(histogram) = &latency.histogram else { return Ok(()) };
+            log.write(&tag, start, length.into(), histogram.histogram()).map_err(fail)?;
+            latency.tag = Some(tag);
+            Ok(())
+        })?;
+        log.writer_mut().flush().map_err(fail)
+    }
+
+    /// Saves a file that was derived from the record, such as the report.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn save(&self, name: &str, contents: &[u8]) -> Result<(), RecordError> {
+        let path = self.folder.join(name);
+        fs::write(&path, contents).map_err(|error| RecordError::io("write", &path, error))
+    }
+}
+
+fn create(path: &Path) -> Result<BufWriter<File>, RecordError> {
+    let file = File::create_new(path).map_err(|error| RecordError::io("make", path, error))?;
+    Ok(BufWriter::new(file))
+}
+
+fn write_json(path: &Path, value: &impl Serialize) -> Result<(), RecordError> {
+    let mut text = serde_json::to_vec_pretty(value)
+        .map_err(|error| RecordError::malformed("write", path, error))?;
+    text.push(b'\n');
+    fs::write(path, text).map_err(|error| RecordError::io("write", path, error))
+}

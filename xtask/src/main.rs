@@ -1,0 +1,50 @@
+//! `cargo xtask`: the project's own commands.
+//!
+//! In: the checkout that this file is part of. Out: text for a developer, and an exit code.
+//! Not here: anything that durio itself needs.
+//!
+//! A new command is a module, a variant of [`Command`] and an arm in [`run`].
+
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a developer's tool: printing is its output"
+)]
+
+mod cargo;
+mod packages;
+mod test;
+mod tidy;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", about = "The project's own commands")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Runs every check and every test; the last line is the sum
+    Test(test::Arguments),
+    /// Checks the rules of the house that no compiler knows
+    Tidy,
+}
+
+fn main() -> ExitCode {
+    run(&Arguments::parse().command).unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+fn run(command: &Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Test(arguments) => test::run(arguments),
+        Command::Tidy => tidy::run(),
+    }
+}

@@ -1,0 +1,96 @@
+//! The stages of `cargo xtask test`: each runs one tool and says how it went.
+//!
+//! In: the checkout. Out: a [`Tally`] for each stage, and the tool's output as it comes.
+//! Not here: the order of the stages, the sum.
+
+use std::fs;
+use std::io::{self, BufRead, BufReader, IsTerminal, Write};
+use std::process::{Command, ExitStatus, Stdio};
+
+use anyhow::{Context, Result};
+use tempfile::NamedTempFile;
+
+use super::output::Output;
+use super::tally::{Tally, read_skips};
+use crate::{cargo, packages, tidy};
+
+const SLOW_FEATURE: &str = "slow-tests";
+
+/// Formatting, as one test.
+pub(super) fn fmt() -> Result<Tally> {
+    // Left to itself, rustfmt colours its output in a pipe too.
+    let colour = if io::stdout().is_terminal() { "auto" } else { "never" };
+    let arguments = ["fmt", "--all", "--check", "--", "--color", colour];
+    let status = status_of(&mut cargo::command(&arguments))?;
+    Ok(Tally::of_check("fmt", status.success()))
+}
+
+/// Lints, as one test.
+pub(super) fn clippy() -> Result<Tally> {
+    let arguments = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
+    let status = status_of(&mut cargo::command(&arguments))?;
+    Ok(Tally::of_check("clippy", status.success()))
+}
+
+/// The rules of the house, as one test.
+pub(super) fn tidy() -> Result<Tally> {
+    let problems = tidy::problems()?;
+    tidy::print(&problems);
+    Ok(Tally::of_check("tidy", problems.is_empty()))
+}
+
+/// The release build of the product, which is a test only if it fails.
+pub(super) fn release_build() -> Result<Tally> {
+    let status = status_of(&mut cargo::command(&["build", "--release", "-p", "durio"]))?;
+    Ok(if status.success() { Tally::default() } else { Tally::of_check("release build", false) })
+}
+
+/// The slow part of the black-box tests, on the release build.
+pub(super) fn slow_tests(missing: &str) -> Result<Tally> {
+    let metadata = cargo::metadata()?;
+    let durio = metadata.workspace_packages().into_iter().find(|package| package.name == "durio");
+    if !durio.is_some_and(|package| package.features.contains_key(SLOW_FEATURE)) {
+        println!("left out: crates/durio/Cargo.toml declares no feature {SLOW_FEATURE}");
+        return Ok(Tally::default());
+    }
+    test(&["test", "--release", "-p", "durio", "--features", SLOW_FEATURE], missing)
+}
+
+/// One call of `cargo test`: its output is passed on and counted.
+pub(super) fn test(arguments: &[&str], missing: &str) -> Result<Tally> {
+    let skips = NamedTempFile::new().context("no file for the reports of skipped tests")?;
+    let mut command = cargo::command(arguments);
+    command
+        .arg("--no-fail-fast")
+        .env("PATH", packages::search_path())
+        .env("DURIO_TEST_MISSING", missing)
+        .env("DURIO_TEST_SKIPS", skips.path());
+    let mut output = Output::default();
+    let status = relay(&mut command, |line| output.read_line(line))?;
+    output.end_program();
+    let reported = fs::read(skips.path()).context("the reports of skipped tests are gone")?;
+    let skips = read_skips(&String::from_utf8_lossy(&reported));
+    Ok(Tally::of_tests(&output, skips, status.success(), &arguments.join(" ")))
+}
+
+fn status_of(command: &mut Command) -> Result<ExitStatus> {
+    command.status().with_context(|| format!("{command:?} does not start"))
+}
+
+/// Passes every line of the command's output on to ours and to `each_line`.
+fn relay(command: &mut Command, mut each_line: impl FnMut(&str)) -> Result<ExitStatus> {
+    let mut child = command
+        .stdout(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("{command:?} does not start"))?;
+    if let Some(stdout) = child.stdout.take() {
+        let mut reader = BufReader::new(stdout);
+        let mut line = Vec::new();
+        while reader.read_until(b'\n', &mut line)? > 0 {
+            io::stdout().lock().write_all(&line)?;
+            each_line(String::from_utf8_lossy(&line).trim_end());
+            line.clear();
+        }
+    }
+    Ok(child.wait()?)
+}

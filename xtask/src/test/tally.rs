@@ -1,0 +1,179 @@
+//! Accounting: what passed, what failed, what was skipped and why.
+//!
+//! In: the counts of `output`, the skips that tests reported, whether the tool succeeded.
+//! Out: a [`Tally`], whose text is the sum. Not here: running anything.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::output::Output;
+
+/// The tests of one stage, or of all.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Tally {
+    passed: usize,
+    failed: usize,
+    failures: Vec<String>,
+    skips: Vec<(String, String)>,
+}
+
+impl Tally {
+    /// A check that is one test in the sum.
+    pub(super) fn of_check(name: &str, is_good: bool) -> Self {
+        match is_good {
+            true => Self { passed: 1, ..Self::default() },
+            false => Self { failed: 1, failures: vec![name.to_owned()], ..Self::default() },
+        }
+    }
+
+    /// A call of `cargo test`, `name`.
+    ///
+    /// The test harness counts a test that reported a skip as passed; here it is a skip. One that
+    /// reported a skip and then failed has failed.
+    pub(super) fn of_tests(
+        output: &Output,
+        mut skips: BTreeMap<String, String>,
+        is_success: bool,
+        name: &str,
+    ) -> Self {
+        skips.retain(|test, _| !output.failed_names.iter().any(|failed| is_same(test, failed)));
+        let mut tally = Self {
+            passed: output.passed.saturating_sub(skips.len()),
+            failed: output.failed,
+            failures: output.failed_names.clone(),
+            skips: skips.into_iter().collect(),
+        };
+        tally.skips.extend(ignored(output));
+        if !is_success && tally.failed == 0 {
+            // Nothing was compiled, or a program failed in a way of its own.
+            tally.add(Self::of_check(&format!("cargo {name}"), false));
+        }
+        tally
+    }
+
+    /// Adds the tests of another stage.
+    pub(super) fn add(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.failures.extend(other.failures);
+        self.skips.extend(other.skips);
+    }
+
+    /// The count of failures.
+    pub(super) const fn failed(&self) -> usize {
+        self.failed
+    }
+
+    /// The names of what failed, as far as they are known.
+    pub(super) fn failures(&self) -> &[String] {
+        &self.failures
+    }
+
+    /// Tests that did not run, with the reason.
+    pub(super) fn skips(&self) -> &[(String, String)] {
+        &self.skips
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { passed, failed, skips, .. } = self;
+        write!(f, "{passed} passed, {failed} failed, {} skipped", skips.len())
+    }
+}
+
+/// Reads lines `test name: reason`; a test that reports twice is one skip.
+///
+/// Names may hold `::` but no colon followed by a blank.
+pub(super) fn read_skips(text: &str) -> BTreeMap<String, String> {
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let skips = lines.map(|line| line.split_once(": ").unwrap_or((line, "no reason given")));
+    skips.map(|(test, reason)| (test.to_owned(), reason.to_owned())).collect()
+}
+
+/// Ignored tests with their names, as far as they were printed.
+fn ignored(output: &Output) -> impl Iterator<Item = (String, String)> + '_ {
+    let names = output.ignored_names.iter().map(String::as_str);
+    let names = names.chain(std::iter::repeat("(name not printed)"));
+    names.take(output.ignored).map(|name| (name.to_owned(), "ignored".to_owned()))
+}
+
+/// True if a reported name, which may carry a crate or file in front, is the printed one.
+fn is_same(reported: &str, printed: &str) -> bool {
+    let front = reported.strip_suffix(printed);
+    front.is_some_and(|front| front.is_empty() || front.ends_with("::"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn output(passed: usize, failed_names: &[&str]) -> Output {
+        let failed_names: Vec<_> = failed_names.iter().map(|&name| name.to_owned()).collect();
+        Output { passed, failed: failed_names.len(), failed_names, ..Output::default() }
+    }
+
+    fn sum(output: &Output, skips: &str, is_success: bool) -> String {
+        Tally::of_tests(output, read_skips(skips), is_success, "test").to_string()
+    }
+
+    #[test]
+    fn a_reported_skip_is_not_a_pass() {
+        let skips = "xfs::grows: mkfs.xfs is missing\nreads_fio: fio is missing\n";
+        assert_eq!(sum(&output(5, &[]), skips, true), "3 passed, 0 failed, 2 skipped");
+    }
+
+    #[test]
+    fn a_skip_reported_twice_is_one() {
+        assert_eq!(sum(&output(1, &[]), "a: x\na: y\n", true), "0 passed, 0 failed, 1 skipped");
+    }
+
+    #[test]
+    fn a_test_that_reports_a_skip_and_fails_has_failed() {
+        let output = output(2, &["trim::reads_zero"]);
+        let skips = "black_box::trim::reads_zero: no trim\n";
+        assert_eq!(sum(&output, skips, false), "2 passed, 1 failed, 0 skipped");
+    }
+
+    #[test]
+    fn an_ignored_test_is_a_skip_with_its_reason() {
+        let names = vec!["slow".to_owned()];
+        let output = Output { passed: 1, ignored: 2, ignored_names: names, ..Output::default() };
+        let tally = Tally::of_tests(&output, BTreeMap::new(), true, "test");
+        assert_eq!(tally.to_string(), "1 passed, 0 failed, 2 skipped");
+        assert_eq!(tally.skips()[0], ("slow".to_owned(), "ignored".to_owned()));
+    }
+
+    #[test]
+    fn a_failed_compilation_is_one_failure() {
+        let tally = Tally::of_tests(&Output::default(), BTreeMap::new(), false, "test --workspace");
+        assert_eq!(tally.to_string(), "0 passed, 1 failed, 0 skipped");
+        assert_eq!(tally.failures(), ["cargo test --workspace"]);
+    }
+
+    #[test]
+    fn a_process_that_fails_after_good_results_is_a_failure() {
+        assert_eq!(sum(&output(4, &[]), "", false), "4 passed, 1 failed, 0 skipped");
+    }
+
+    #[test]
+    fn a_failed_test_is_not_counted_again_for_the_exit_code() {
+        assert_eq!(sum(&output(4, &["a"]), "", false), "4 passed, 1 failed, 0 skipped");
+    }
+
+    #[test]
+    fn stages_are_added_up() {
+        let mut total = Tally::of_check("fmt", true);
+        total.add(Tally::of_check("clippy", false));
+        total.add(Tally::of_tests(&output(3, &[]), read_skips("a: b"), true, "test"));
+        assert_eq!(total.to_string(), "3 passed, 1 failed, 1 skipped");
+        assert_eq!(total.failures(), ["clippy"]);
+    }
+
+    #[test]
+    fn a_name_with_a_path_is_told_from_its_reason() {
+        let skips = read_skips("cli::check::runs: needs root: no\n\nbare\n");
+        assert_eq!(skips["cli::check::runs"], "needs root: no");
+        assert_eq!(skips["bare"], "no reason given");
+    }
+}
