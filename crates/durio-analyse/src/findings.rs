@@ -159,6 +159,10 @@ pub struct InFlight {
     pub offered: f64,
     /// by_latency / counted − 1.
     pub deviation: f64,
+    /// How long was counted.
+    pub span: Nanos,
+    /// The engine's clock against the reference clock over that time, − 1.
+    pub clock_deviation: f64,
 }
 
 /// Where the processors' time went.
@@ -176,6 +180,8 @@ pub struct CpuFindings {
     pub machine_system_share: Option<f64>,
     /// Time stolen by the hypervisor, as a share of all cores.
     pub machine_steal_share: Option<f64>,
+    /// Time that the process was held back by its CPU quota.
+    pub throttled: Option<Nanos>,
 }
 
 /// A point of the time series.

@@ -210,8 +210,6 @@ pub struct StepEnded {
     pub cpu: Option<CpuCounters>,
     /// What the devices below the target did meanwhile.
     pub devices: Vec<DeviceCounters>,
-    /// Time that the process was held back by its CPU quota.
-    pub throttled: Option<Nanos>,
 }
 
 /// What stopped a step.
@@ -303,9 +301,7 @@ impl Event {
     /// Begin and length of the event, for the histogram log's columns.
     pub(crate) fn span(&self) -> (Nanos, Nanos) {
         match self {
-            Self::Interval(interval) => {
-                (interval.from, interval.to.saturating_sub(interval.from))
-            }
+            Self::Interval(interval) => (interval.from, interval.to.saturating_sub(interval.from)),
             Self::JobEnded(job) => (Nanos::ZERO, job.measured),
             _ => (Nanos::ZERO, Nanos::ZERO),
         }

@@ -74,9 +74,7 @@ impl Journal {
         let mut line = serde_json::to_vec(made)
             .map_err(|error| RecordError::malformed("write", &self.path, error))?;
         line.push(b'\n');
-        self.file
-            .write_all(&line)
-            .map_err(|error| RecordError::io("write", &self.path, error))
+        self.file.write_all(&line).map_err(|error| RecordError::io("write", &self.path, error))
     }
 
     /// Ends the journal; call it when every file is removed.
@@ -92,8 +90,8 @@ fn point_to(leftovers: &Leftovers, journal: &Path) -> Result<PathBuf, RecordErro
     let directory = &leftovers.0;
     fs::create_dir_all(directory)
         .map_err(|error| RecordError::io("make the folder", directory, error))?;
-    let absolute = fs::canonicalize(journal)
-        .map_err(|error| RecordError::io("look at", journal, error))?;
+    let absolute =
+        fs::canonicalize(journal).map_err(|error| RecordError::io("look at", journal, error))?;
     let run = absolute.parent().and_then(Path::file_name).unwrap_or_default().to_owned();
     let pointer = directory.join(run);
     fs::write(&pointer, absolute.as_os_str().as_bytes())

@@ -10,7 +10,7 @@ pub const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
 pub const SIGNIFICANT_DIGITS: u8 = 3;
 
 /// The exact side of a set of latencies, in nanoseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Exact {
     /// How many.
     pub count: u64,
@@ -20,12 +20,6 @@ pub struct Exact {
     pub min_ns: u64,
     /// The largest; 0 if there is none.
     pub max_ns: u64,
-}
-
-impl Default for Exact {
-    fn default() -> Self {
-        Self { count: 0, sum_ns: 0, min_ns: 0, max_ns: 0 }
-    }
 }
 
 impl Exact {

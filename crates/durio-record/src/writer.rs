@@ -69,8 +69,7 @@ impl RecordWriter {
     ///
     /// # Errors
     /// If a file cannot be written, for example because its disk is full.
-    pub fn write(&mut self, at: Nanos, event: &Event) -> Result<(), RecordError> {
-        let mut event = event.clone();
+    pub fn write(&mut self, at: Nanos, mut event: Event) -> Result<(), RecordError> {
         self.write_histograms(at, &mut event)?;
         let path = self.folder.join(file_names::EVENTS);
         let fail = |error| RecordError::io("write", &path, error);

@@ -1,1 +1,28 @@
-//! (to be written)
+//! Runs a plan: targets are prepared, steps run one after the other, and what happens goes out as
+//! events.
+//!
+//! In: a [`durio_plan::Plan`], a journal, the devices to watch, a stop flag. Out: events into an
+//! [`EventSink`], the only channel out.
+//! Not here: output, figures derived from others, allocation in the measured loop.
+//!
+//! ```text
+//!   run ── prepare (targets)
+//!    └── step ── job 0 … job n   measured loop: stream → engine → recorder
+//!          │        │ interval buffers, swapped
+//!          └── collector          merges intervals, emits events
+//! ```
+
+mod collector;
+mod counters;
+mod error;
+mod job;
+mod layout;
+mod measured_loop;
+mod recorder;
+mod session;
+mod sink;
+mod step;
+
+pub use error::{RunError, RunErrorKind};
+pub use session::{Context, run};
+pub use sink::{EventSink, LayoutProgress, StopFlag};

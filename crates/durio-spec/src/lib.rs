@@ -1,1 +1,65 @@
-//! (to be written)
+//! From what the user asks to a plan.
+//!
+//! In: a [`CheckRequest`] or a [`RunRequest`], with the facts about each location that the caller
+//! has found out. Out: a [`durio_plan::Plan`], or a sentence that says what is wrong and what to do.
+//! Not here: the clock, the environment, files. The same request gives the same plan.
+
+mod check;
+mod error;
+mod location;
+mod run;
+
+pub use check::{CheckLength, CheckRequest, FULL_DURATION, plan_check};
+pub use error::{SpecError, SpecErrorKind};
+pub use location::{Location, LocationFacts};
+pub use run::{RunRequest, plan_run};
+
+use durio_plan::{BatchPolicy, EngineKind, Limit, RawPath, Role, Step, Target, TargetKind};
+use durio_units::{Bytes, Nanos};
+use durio_workload::self_cost_workload;
+
+/// I/Os of the measurement of durio's own cost: 15 to 50 ms. Counted, not timed, so that counts of
+/// instructions repeat.
+const SELF_COST_OPERATIONS: u64 = 50_000;
+
+/// The length of recorded intervals for a step of `duration`: fifty of them, within 100 ms (below,
+/// an interval of a slow device would hold a handful of operations) and 1 s.
+fn interval_for(duration: Nanos) -> Nanos {
+    let fiftieth = duration.get() / 50;
+    Nanos::new(fiftieth.clamp(Nanos::from_millis(100).get(), Nanos::from_secs(1).get()))
+}
+
+/// The null target: answers every read at once.
+fn null_target() -> Target {
+    Target {
+        name: "null".to_owned(),
+        location: None,
+        kind: TargetKind::NullDevice { path: RawPath::from("/dev/zero") },
+        size: Bytes::from_gib(1),
+        destroy: false,
+    }
+}
+
+/// The step that measures durio's own cost with this engine and depth.
+fn self_cost_step(target: usize, engine: EngineKind, depth: u32, batch: BatchPolicy) -> Step {
+    Step {
+        index: 0,
+        role: Role::SelfCost,
+        target,
+        workload: self_cost_workload(depth),
+        engine,
+        batch,
+        script: None,
+        limit: Limit::Operations(SELF_COST_OPERATIONS),
+        ramp: Nanos::ZERO,
+        interval: Nanos::from_secs(1),
+        repeat: 0,
+    }
+}
+
+/// Numbers the steps by their position.
+fn number(steps: &mut [Step]) {
+    for (index, step) in (0..).zip(steps) {
+        step.index = index;
+    }
+}

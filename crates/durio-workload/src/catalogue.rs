@@ -2,9 +2,7 @@
 
 use durio_units::Bytes;
 
-use crate::{
-    AtEnd, CacheMode, Pattern, PerMille, RegionRule, SyncMethod, SyncPolicy, Workload,
-};
+use crate::{AtEnd, CacheMode, Pattern, PerMille, RegionRule, SyncMethod, SyncPolicy, Workload};
 
 /// Which of the laid-out files a shipped workload uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

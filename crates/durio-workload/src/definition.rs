@@ -211,6 +211,12 @@ impl Workload {
         self.writes() && self.sync.method != SyncMethod::None
     }
 
+    /// True if each single write is made durable before the next: then it is a commit.
+    #[must_use]
+    pub fn commits_each_write(&self) -> bool {
+        self.is_durable() && self.sync.every == 1
+    }
+
     /// Operations in flight over all jobs.
     #[must_use]
     pub fn in_flight_max(&self) -> u32 {

@@ -1,0 +1,109 @@
+//! From a histogram to the figures of a distribution.
+
+use durio_record::LatencyHistogram;
+
+use crate::{CurvePoint, Distribution};
+
+/// The quantile, if enough samples were taken that at least one lies beyond it; never above the
+/// exact maximum nor below the exact minimum, which a histogram's bucket edge can be.
+pub(crate) fn quantile(latency: &LatencyHistogram, quantile: f64) -> Option<u64> {
+    #[expect(clippy::cast_precision_loss, reason = "compared with a bound")]
+    let beyond = latency.exact.count as f64 * (1.0 - quantile);
+    // 100 × (1 − 0.99) is a hair above or below 1 in binary.
+    (beyond > 1.0 - 1e-9).then(|| clamped(latency, quantile))
+}
+
+/// The quantile, whatever the number of samples; the maximum is the honest answer for few.
+pub(crate) fn quantile_or_max(latency: &LatencyHistogram, wanted: f64) -> Option<u64> {
+    (latency.exact.count > 0).then(|| quantile(latency, wanted).unwrap_or(latency.exact.max_ns))
+}
+
+fn clamped(latency: &LatencyHistogram, quantile: f64) -> u64 {
+    let value = latency.histogram().value_at_quantile(quantile);
+    value.clamp(latency.exact.min_ns, latency.exact.max_ns)
+}
+
+/// The figures; `None` without a sample.
+pub(crate) fn distribution(latency: &LatencyHistogram) -> Option<Distribution> {
+    Some(Distribution {
+        count: latency.exact.count,
+        mean_ns: latency.exact.mean_ns()?,
+        min_ns: latency.exact.min_ns,
+        p50_ns: quantile(latency, 0.5),
+        p90_ns: quantile(latency, 0.9),
+        p99_ns: quantile(latency, 0.99),
+        p99_9_ns: quantile(latency, 0.999),
+        p99_99_ns: quantile(latency, 0.9999),
+        max_ns: latency.exact.max_ns,
+    })
+}
+
+/// Points per decade of 1 / (1 − quantile).
+const CURVE_POINTS_PER_DECADE: u32 = 16;
+
+/// The curve over the quantiles, evenly spaced on an axis of −log10(1 − quantile), up to the last
+/// sample.
+pub(crate) fn curve(latency: &LatencyHistogram) -> Vec<CurvePoint> {
+    let count = latency.exact.count;
+    if count == 0 {
+        return Vec::new();
+    }
+    #[expect(clippy::cast_precision_loss, reason = "a position on an axis")]
+    let count = count as f64;
+    let mut points = Vec::new();
+    for step in 0_u32.. {
+        let tail = 10_f64.powf(-f64::from(step) / f64::from(CURVE_POINTS_PER_DECADE));
+        if tail * count < 1.0 {
+            break;
+        }
+        let quantile = 1.0 - tail;
+        points.push(CurvePoint { quantile, latency_ns: clamped(latency, quantile) });
+    }
+    let last = CurvePoint { quantile: 1.0 - 1.0 / count, latency_ns: latency.exact.max_ns };
+    points.retain(|point| point.quantile < last.quantile);
+    points.push(last);
+    points
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(values: impl IntoIterator<Item = u64>) -> LatencyHistogram {
+        let mut latency = LatencyHistogram::new();
+        values.into_iter().for_each(|value| latency.record(value));
+        latency
+    }
+
+    #[test]
+    fn percentiles_never_exceed_the_maximum() {
+        let latency = of(std::iter::repeat_n(1_234_567, 20_000));
+        let figures = distribution(&latency).unwrap();
+        assert_eq!(figures.p50_ns, Some(1_234_567));
+        assert_eq!(figures.p99_99_ns, Some(1_234_567));
+        assert_eq!(figures.max_ns, 1_234_567);
+    }
+
+    #[test]
+    fn a_percentile_needs_a_sample_beyond_it() {
+        let figures = distribution(&of(1..=100)).unwrap();
+        assert_eq!(figures.p99_ns, Some(99));
+        assert_eq!(figures.p99_9_ns, None);
+        assert_eq!(distribution(&of(1..=99)).unwrap().p99_ns, None);
+        assert_eq!(quantile_or_max(&of([7, 9]), 0.99), Some(9));
+        assert!(distribution(&of([])).is_none());
+    }
+
+    #[test]
+    fn the_curve_rises_from_the_smallest_to_the_largest_sample() {
+        let points = curve(&of(1..=10_000));
+        assert_eq!(points[0].latency_ns, 1);
+        assert_eq!(points.last().unwrap().latency_ns, 10_000);
+        let rises = |pair: &[CurvePoint]| {
+            pair[0].quantile < pair[1].quantile && pair[0].latency_ns <= pair[1].latency_ns
+        };
+        assert!(points.windows(2).all(rises));
+        assert!(curve(&of([])).is_empty());
+        assert_eq!(curve(&of([5])).len(), 1);
+    }
+}

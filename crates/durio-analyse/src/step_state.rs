@@ -1,0 +1,274 @@
+//! Gathers the events of one step and makes its findings.
+
+use std::collections::BTreeMap;
+
+use durio_plan::{Plan, RawPath, Step};
+use durio_record::{
+    Interval, JobEnded, LatencyHistogram, OperationName, OperationRecord, Outcome, Phase,
+    StepEnded, StepStarted,
+};
+use durio_units::{Nanos, Rate};
+use durio_workload::Workload;
+
+use crate::distribution::{curve, distribution, quantile_or_max};
+use crate::{
+    CpuFindings, Effective, Evenness, InFlight, IntervalPoint, OperationFindings, WorkloadFindings,
+};
+
+/// What a step has shown so far.
+#[derive(Debug)]
+pub(crate) struct StepState {
+    started: StepStarted,
+    totals: BTreeMap<OperationName, Total>,
+    points: Vec<IntervalPoint>,
+    jobs: Vec<Job>,
+    ended: Option<StepEnded>,
+}
+
+#[derive(Debug, Default)]
+struct Total {
+    service: LatencyHistogram,
+    submit: LatencyHistogram,
+    completion: LatencyHistogram,
+    bytes: u64,
+}
+
+/// A job's end without its histograms.
+#[derive(Debug)]
+struct Job {
+    cpu_user: Nanos,
+    cpu_system: Nanos,
+    accounting: durio_record::Accounting,
+}
+
+/// The operation that a workload is about.
+pub(crate) fn headline(workload: &Workload) -> OperationName {
+    if workload.commits_each_write() {
+        OperationName::Commit
+    } else if workload.read_share.0 >= 500 {
+        OperationName::Read
+    } else {
+        OperationName::Write
+    }
+}
+
+impl StepState {
+    pub(crate) fn new(started: StepStarted) -> Self {
+        Self { started, totals: BTreeMap::new(), points: Vec::new(), jobs: Vec::new(), ended: None }
+    }
+
+    pub(crate) fn take_interval(&mut self, interval: &Interval, workload: &Workload) {
+        self.points.push(point(interval, workload));
+        if interval.phase == Phase::Ramp {
+            return;
+        }
+        for record in &interval.operations {
+            let total = self.totals.entry(record.operation).or_default();
+            record.service.add_to(&mut total.service);
+            total.bytes += record.bytes.get();
+        }
+    }
+
+    pub(crate) fn take_job(&mut self, job: &JobEnded) {
+        for record in &job.operations {
+            let total = self.totals.entry(record.operation).or_default();
+            if let Some(submit) = &record.submit {
+                submit.add_to(&mut total.submit);
+            }
+            if let Some(completion) = &record.completion {
+                completion.add_to(&mut total.completion);
+            }
+        }
+        self.jobs.push(Job {
+            cpu_user: job.cpu_user,
+            cpu_system: job.cpu_system,
+            accounting: job.accounting,
+        });
+    }
+
+    pub(crate) fn take_end(&mut self, ended: StepEnded) {
+        self.ended = Some(ended);
+    }
+
+    /// The measured time: the step's own word, or without one the intervals that were recorded.
+    fn measured(&self) -> Nanos {
+        if let Some(ended) = &self.ended {
+            return ended.measured;
+        }
+        let measured = self.points.iter().filter(|point| point.phase == Phase::Measure);
+        Nanos::new(measured.map(|point| point.to.saturating_sub(point.from).get()).sum())
+    }
+
+    pub(crate) fn findings(&self, plan: &Plan, step: &Step) -> WorkloadFindings {
+        let target = plan.target_of(step);
+        let workload = &step.workload;
+        let measured = self.measured();
+        let headline = headline(workload);
+        let accesses = self.count(OperationName::Read) + self.count(OperationName::Write);
+        let bytes = self.totals.values().map(|total| total.bytes).sum::<u64>();
+        // A commit's bytes are its write's: counted once.
+        let commit_bytes = self.totals.get(&OperationName::Commit).map_or(0, |total| total.bytes);
+        WorkloadFindings {
+            name: workload.name.clone(),
+            step: step.index,
+            location: target.location.as_ref().map_or_else(String::new, RawPath::to_string),
+            target: target.name.clone(),
+            definition: workload.clone(),
+            effective: effective(&self.started),
+            complete: self.ended.as_ref().is_some_and(|end| end.outcome == Outcome::Complete),
+            durable: workload.is_durable(),
+            measured,
+            headline,
+            iops: Rate::of(accesses, measured).per_second(),
+            bandwidth: Rate::of(bytes - commit_bytes, measured).per_second(),
+            operations: self.operations(headline, measured),
+            in_flight: self.in_flight(),
+            cpu: self.cpu(measured),
+            evenness: evenness(&self.points, step.interval),
+            intervals: self.points.clone(),
+            devices: self.ended.as_ref().map_or_else(Vec::new, |ended| ended.devices.clone()),
+        }
+    }
+
+    fn count(&self, name: OperationName) -> u64 {
+        self.totals.get(&name).map_or(0, |total| total.service.exact.count)
+    }
+
+    fn operations(&self, headline: OperationName, measured: Nanos) -> Vec<OperationFindings> {
+        let mut operations: Vec<_> = OperationName::ALL
+            .into_iter()
+            .filter_map(|name| operation(name, self.totals.get(&name)?, measured))
+            .collect();
+        operations.sort_by_key(|operation| operation.operation != headline);
+        operations
+    }
+
+    /// Both sides over all phases and jobs, on the clock that shares no stamp with the latencies.
+    fn in_flight(&self) -> InFlight {
+        let offered = f64::from(self.started.jobs) * f64::from(self.started.depth);
+        let span = self.jobs.iter().map(|job| job.accounting.span_ns).max().unwrap_or(0);
+        let sum = |of: fn(&Job) -> u64| self.jobs.iter().map(of).sum::<u64>();
+        let latency = sum(|job| job.accounting.latency_sum_ns);
+        let counted = sum(|job| job.accounting.in_flight_ns);
+        InFlight {
+            by_latency: quotient(latency, span),
+            counted: quotient(counted, span),
+            offered,
+            deviation: if counted == 0 { 0.0 } else { quotient(latency, counted) - 1.0 },
+            span: Nanos::new(span),
+            clock_deviation: self.clock_deviation(),
+        }
+    }
+
+    /// How far the engine's clock is from the reference, over the longest job.
+    fn clock_deviation(&self) -> f64 {
+        let longest = self.jobs.iter().max_by_key(|job| job.accounting.span_ns);
+        let Some(Job { accounting, .. }) = longest else { return 0.0 };
+        if accounting.span_ns == 0 {
+            return 0.0;
+        }
+        quotient(accounting.engine_span_ns, accounting.span_ns) - 1.0
+    }
+
+    fn cpu(&self, measured: Nanos) -> CpuFindings {
+        let span = self.jobs.iter().map(|job| job.accounting.engine_span_ns).max().unwrap_or(0);
+        let sum = |of: fn(&Job) -> Nanos| self.jobs.iter().map(|job| of(job).get()).sum::<u64>();
+        let (user, system) = (sum(|job| job.cpu_user), sum(|job| job.cpu_system));
+        let operations: u64 = [OperationName::Read, OperationName::Write, OperationName::Sync]
+            .into_iter()
+            .map(|name| self.count(name))
+            .sum();
+        // The ramp is in the CPU times and not in the counts.
+        let measured_share = quotient(measured.get(), span).min(1.0);
+        let busiest = self.jobs.iter().map(|job| {
+            quotient(job.cpu_user.get() + job.cpu_system.get(), job.accounting.engine_span_ns)
+        });
+        let machine = self.ended.as_ref().and_then(|ended| ended.cpu.as_ref());
+        let share = |ticks: u64, total: u64| (total > 0).then(|| quotient(ticks, total));
+        CpuFindings {
+            per_operation_ns: quotient(user + system, operations) * measured_share,
+            user_cores: quotient(user, span),
+            system_cores: quotient(system, span),
+            busiest_job_share: busiest.fold(0.0, f64::max),
+            machine_system_share: machine
+                .and_then(|cpu| share(cpu.system + cpu.irq + cpu.softirq, cpu.total())),
+            machine_steal_share: machine.and_then(|cpu| share(cpu.steal, cpu.total())),
+            throttled: machine.and_then(|cpu| cpu.cgroup_throttled_usec).map(Nanos::from_micros),
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a share or a mean")]
+fn quotient(a: u64, b: u64) -> f64 {
+    if b == 0 { 0.0 } else { a as f64 / b as f64 }
+}
+
+fn effective(started: &StepStarted) -> Effective {
+    Effective {
+        engine: started.engine,
+        jobs: started.jobs,
+        depth: started.depth,
+        batch: started.batch,
+        cache: started.cache,
+        clock: started.clock.clone(),
+        features: started.features.clone(),
+        fallbacks: started.fallbacks.clone(),
+    }
+}
+
+fn operation(name: OperationName, total: &Total, measured: Nanos) -> Option<OperationFindings> {
+    Some(OperationFindings {
+        operation: name,
+        rate: Rate::of(total.service.exact.count, measured).per_second(),
+        bandwidth: Rate::of(total.bytes, measured).per_second(),
+        service: distribution(&total.service)?,
+        submit: distribution(&total.submit),
+        completion: distribution(&total.completion),
+        curve: curve(&total.service),
+    })
+}
+
+/// One point of the series: the rate of the headline's accesses, the latencies of the headline.
+fn point(interval: &Interval, workload: &Workload) -> IntervalPoint {
+    let span = interval.to.saturating_sub(interval.from);
+    let headline = headline(workload);
+    let find = |name| interval.operations.iter().find(|record| record.operation == name);
+    let count = |name| find(name).map_or(0, |record: &OperationRecord| record.service.exact.count);
+    let counted = match headline {
+        OperationName::Commit => count(OperationName::Commit),
+        _ => count(OperationName::Read) + count(OperationName::Write),
+    };
+    let latency = find(headline).and_then(|record| record.service.histogram());
+    IntervalPoint {
+        phase: interval.phase,
+        from: interval.from,
+        to: interval.to,
+        rate: Rate::of(counted, span).per_second(),
+        p50_ns: latency.and_then(|latency| quantile_or_max(latency, 0.5)),
+        p99_ns: latency.and_then(|latency| quantile_or_max(latency, 0.99)),
+        max_ns: latency.map(|latency| latency.exact.max_ns),
+    }
+}
+
+/// Over the whole intervals of the measured phase; the last, cut short by the end, is left out.
+fn evenness(points: &[IntervalPoint], interval: Nanos) -> Option<Evenness> {
+    let whole = |point: &&IntervalPoint| {
+        point.phase == Phase::Measure && point.to.saturating_sub(point.from) >= interval
+    };
+    let rates: Vec<f64> = points.iter().filter(whole).map(|point| point.rate).collect();
+    if rates.len() < 2 {
+        return None;
+    }
+    #[expect(clippy::cast_precision_loss, reason = "a count of intervals")]
+    let count = rates.len() as f64;
+    let mean = rates.iter().sum::<f64>() / count;
+    let variance = rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>() / (count - 1.0);
+    let matching =
+        |test: &dyn Fn(f64) -> bool| rates.iter().filter(|&&rate| test(rate)).count() as u64;
+    Some(Evenness {
+        coefficient_of_variation: if mean > 0.0 { variance.sqrt() / mean } else { 0.0 },
+        intervals: rates.len() as u64,
+        intervals_empty: matching(&|rate| rate <= 0.0),
+        intervals_under_half: matching(&|rate| rate > 0.0 && rate < mean / 2.0),
+    })
+}

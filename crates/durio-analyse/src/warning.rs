@@ -1,0 +1,110 @@
+//! Warnings: what was seen, why it matters, what to do.
+//!
+//! A rule is a function from the basis to any number of warnings, with its threshold as a constant
+//! that says where it comes from. A new rule is a function and a line in [`RULES`].
+
+mod figures;
+mod machine;
+mod storage;
+
+#[cfg(test)]
+pub(crate) mod sample;
+
+use durio_plan::Plan;
+use durio_record::Environment;
+
+use crate::{SelfCost, WarningFinding, WorkloadFindings};
+
+/// What rules look at.
+pub(crate) struct Basis<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) environment: &'a Environment,
+    pub(crate) workloads: &'a [WorkloadFindings],
+    pub(crate) self_cost: &'a [SelfCost],
+    pub(crate) provisional: Option<&'a str>,
+    /// What the runner noted.
+    pub(crate) notes: &'a [String],
+}
+
+type Rule = fn(&Basis<'_>) -> Vec<WarningFinding>;
+
+/// Every rule, the weightiest first.
+const RULES: [Rule; 24] = [
+    figures::inconsistent,
+    figures::clock,
+    storage::memory_backed,
+    storage::flush_never_sent,
+    storage::flush_disabled,
+    storage::flush_not_offered,
+    storage::cache_view_overridden,
+    storage::flush_fast,
+    figures::page_cache,
+    figures::fallback,
+    figures::too_short,
+    figures::stalls,
+    figures::noisy,
+    figures::tail_gap,
+    figures::submit_latency,
+    machine::one_core,
+    machine::durio_limit,
+    machine::system_time,
+    machine::steal,
+    machine::throttled,
+    machine::limits,
+    machine::governor,
+    storage::raw_reads,
+    figures::notes,
+];
+
+/// All warnings that the basis gives.
+pub(crate) fn warnings(basis: &Basis<'_>) -> Vec<WarningFinding> {
+    RULES.iter().flat_map(|rule| rule(basis)).collect()
+}
+
+/// A warning about some workloads or locations.
+fn warning(
+    code: &str,
+    about: Vec<String>,
+    seen: impl Into<String>,
+    why: &str,
+    advice: &str,
+) -> WarningFinding {
+    WarningFinding {
+        code: code.to_owned(),
+        about,
+        seen: seen.into(),
+        why: why.to_owned(),
+        advice: advice.to_owned(),
+    }
+}
+
+/// One warning for all workloads that `seen` says something about; none if there is none.
+fn per_workload(
+    basis: &Basis<'_>,
+    code: &str,
+    seen: impl Fn(&WorkloadFindings) -> Option<String>,
+    why: &str,
+    advice: &str,
+) -> Vec<WarningFinding> {
+    let several = basis.plan.locations().len() > 1;
+    let (mut about, mut texts) = (Vec::new(), Vec::new());
+    for workload in basis.workloads {
+        if let Some(text) = seen(workload) {
+            let name = match several {
+                true => format!("{} on {}", workload.name, workload.location),
+                false => workload.name.clone(),
+            };
+            texts.push(format!("{name}: {text}"));
+            about.push(name);
+        }
+    }
+    if texts.is_empty() {
+        return Vec::new();
+    }
+    vec![warning(code, about, texts.join("; "), why, advice)]
+}
+
+/// A share as a percentage.
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}

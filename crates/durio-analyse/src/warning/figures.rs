@@ -1,0 +1,292 @@
+//! Warnings about the figures themselves.
+
+use durio_record::OperationName;
+use durio_units::Nanos;
+use durio_workload::CacheMode;
+
+use super::{Basis, per_workload, percent, warning};
+use crate::{Distribution, WarningFinding, WorkloadFindings};
+
+/// Little's law may be off by this share: the goal of the accounting.
+const DEVIATION_MAX: f64 = 0.02;
+
+/// Below this span thread start and stop alone can make up the allowed deviation.
+const ACCOUNTED_MIN: Nanos = Nanos::from_millis(50);
+
+/// The engine's clock may be off by this share; calibration is good to some millionths.
+const CLOCK_DEVIATION_MAX: f64 = 0.001;
+
+/// Standard deviation / mean of intervals' rates from which one run says little: a difference of
+/// this size between two runs could be chance.
+const VARIATION_MAX: f64 = 0.2;
+
+/// Fewer intervals than this say nothing about evenness.
+const INTERVALS_MIN: u64 = 8;
+
+/// A hundredth of the operations this many times slower than the rest hides in the p99.
+const TAIL_GAP_MAX: f64 = 10.0;
+
+/// On a device that takes its own time, submission is a call of a few microseconds; more means that
+/// it blocks: allocation, locks, a full queue.
+const SUBMIT_MAX: Nanos = Nanos::from_micros(10);
+
+fn headline_distribution(workload: &WorkloadFindings) -> Option<&Distribution> {
+    workload.operation(workload.headline).map(|operation| &operation.service)
+}
+
+pub(super) fn inconsistent(basis: &Basis<'_>) -> Vec<WarningFinding> {
+    per_workload(
+        basis,
+        "inconsistent",
+        |workload| {
+            let in_flight = &workload.in_flight;
+            let counted = in_flight.span >= ACCOUNTED_MIN;
+            (counted && in_flight.deviation.abs() > DEVIATION_MAX).then(|| {
+                format!(
+                    "latency × rate gives {:.2} in flight, counted were {:.2}",
+                    in_flight.by_latency, in_flight.counted
+                )
+            })
+        },
+        "Little's law does not hold between the latencies and an independent count: a figure of \
+         this workload is wrong",
+        "do not use these figures; run again, and report it as a fault of durio if it stays",
+    )
+}
+
+pub(super) fn clock(basis: &Basis<'_>) -> Vec<WarningFinding> {
+    per_workload(
+        basis,
+        "clock",
+        |workload| {
+            let in_flight = &workload.in_flight;
+            let counted = in_flight.span >= ACCOUNTED_MIN;
+            let off = in_flight.clock_deviation;
+            (counted && off.abs() > CLOCK_DEVIATION_MAX).then(|| {
+                format!("the {} clock is off by {:.2} %", workload.effective.clock, off * 100.0)
+            })
+        },
+        "all latencies and rates of this workload are off by as much",
+        "run again with --clock monotonic",
+    )
+}
+
+pub(super) fn page_cache(basis: &Basis<'_>) -> Vec<WarningFinding> {
+    per_workload(
+        basis,
+        "page-cache",
+        |workload| {
+            let buffered = workload.effective.cache == CacheMode::Buffered;
+            // Buffered writes that are synced one by one wait for the device all the same.
+            (buffered && !workload.durable).then(|| "went through the page cache".to_owned())
+        },
+        "the figures are of memory as much as of the storage below",
+        "measure where O_DIRECT works, or take these figures for the page cache's",
+    )
+}
+
+pub(super) fn fallback(basis: &Basis<'_>) -> Vec<WarningFinding> {
+    per_workload(
+        basis,
+        "fallback",
+        |workload| {
+            let fallbacks = &workload.effective.fallbacks;
+            (!fallbacks.is_empty()).then(|| fallbacks.join("; "))
+        },
+        "the workload ran otherwise than it is defined; compare only with runs that did the same",
+        "run where the kernel and the user's limits allow it (ulimit -l, io_uring_disabled)",
+    )
+}
+
+pub(super) fn too_short(basis: &Basis<'_>) -> Vec<WarningFinding> {
+    let Some(seen) = basis.provisional else { return Vec::new() };
+    vec![warning(
+        "too-short",
+        Vec::new(),
+        seen,
+        "a short run sees neither garbage collection nor throttling nor the end of a burst credit",
+        "run with --thorough before you buy, size or blame anything",
+    )]
+}
+
+pub(super) fn stalls(basis: &Basis<'_>) -> Vec<WarningFinding> {
+    per_workload(
+        basis,
+        "stalls",
+        |workload| {
+            let evenness = workload.evenness?;
+            let (empty, low) = (evenness.intervals_empty, evenness.intervals_under_half);
+            (empty + low > 0).then(|| {
+                format!(
+                    "of {} intervals {empty} had no completion and {low} under half of the average rate",
+                    evenness.intervals
+                )
+            })
+        },
+        "a database waits that long, and its clients with it; averages do not show it",
+        "look at the rate over time in the report; check what else uses the device",
+    )
+}
+
+pub(super) fn noisy(basis: &Basis<'_>) -> Vec<WarningFinding> {
+    per_workload(
+        basis,
+        "noisy",
+        |workload| {
+            let evenness = workload.evenness?;
+            let variation = evenness.coefficient_of_variation;
+            (evenness.intervals >= INTERVALS_MIN && variation > VARIATION_MAX)
+                .then(|| format!("rates of intervals differ by {} (σ / mean)", percent(variation)))
+        },
+        "another run may give other figures; small differences between runs mean nothing",
+        "run longer, run several times, and stop what else uses the machine or the storage",
+    )
+}
+
+pub(super) fn tail_gap(basis: &Basis<'_>) -> Vec<WarningFinding> {
+    per_workload(
+        basis,
+        "tail",
+        |workload| {
+            let figures = headline_distribution(workload)?;
+            let (p99, p99_99) = (figures.p99_ns?, figures.p99_99_ns?);
+            #[expect(clippy::cast_precision_loss, reason = "a ratio")]
+            let gap = p99_99 as f64 / p99.max(1) as f64;
+            (gap > TAIL_GAP_MAX).then(|| {
+                format!("p99.99 {} is {gap:.0} × p99 {}", Nanos::new(p99_99), Nanos::new(p99))
+            })
+        },
+        "one operation in ten thousand is far slower than the p99 tells; a transaction of many \
+         operations meets it often",
+        "judge by p99.9 and p99.99; look for background work of the device or the host",
+    )
+}
+
+pub(super) fn submit_latency(basis: &Basis<'_>) -> Vec<WarningFinding> {
+    per_workload(
+        basis,
+        "submit",
+        |workload| {
+            let names = [OperationName::Read, OperationName::Write];
+            let slowest =
+                names.iter().filter_map(|&name| workload.operation(name)?.submit.as_ref()?.p50_ns);
+            let p50 = Nanos::new(slowest.max()?);
+            (p50 > SUBMIT_MAX).then(|| format!("submission takes {p50} (p50)"))
+        },
+        "asynchronous submission that blocks keeps the job from its other operations; the rate is \
+         bound by the submitting thread",
+        "expect more from more jobs than from more depth; check the filesystem and the scheduler",
+    )
+}
+
+pub(super) fn notes(basis: &Basis<'_>) -> Vec<WarningFinding> {
+    let notes = basis.notes.iter().map(|note| {
+        warning(
+            "note",
+            Vec::new(),
+            note.as_str(),
+            "the runner could not do everything as planned",
+            "consider it when you read the figures",
+        )
+    });
+    notes.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample::{check_quiet, check_warns, sample};
+    use super::*;
+
+    #[test]
+    fn a_clean_run_gives_no_warning_of_this_file() {
+        for rule in [
+            inconsistent,
+            clock,
+            page_cache,
+            fallback,
+            too_short,
+            stalls,
+            noisy,
+            tail_gap,
+            submit_latency,
+            notes,
+        ] {
+            check_quiet(rule, |_| {});
+        }
+    }
+
+    #[test]
+    fn a_planted_accounting_fault_is_named() {
+        check_warns(inconsistent, "inconsistent", |sample| {
+            sample.workloads[0].in_flight.deviation = -0.021;
+        });
+        check_quiet(inconsistent, |sample| {
+            sample.workloads[0].in_flight.deviation = -0.021;
+            sample.workloads[0].in_flight.span = Nanos::from_millis(1);
+        });
+    }
+
+    #[test]
+    fn a_clock_that_drifts_is_named() {
+        check_warns(clock, "clock", |sample| {
+            sample.workloads[0].in_flight.clock_deviation = 0.002;
+        });
+    }
+
+    #[test]
+    fn buffered_reads_are_named_and_durable_buffered_writes_are_not() {
+        check_warns(page_cache, "page-cache", |sample| {
+            sample.workloads[0].effective.cache = CacheMode::Buffered;
+            sample.workloads[0].durable = false;
+        });
+        check_quiet(page_cache, |sample| {
+            sample.workloads[0].effective.cache = CacheMode::Buffered;
+        });
+    }
+
+    #[test]
+    fn fallbacks_short_runs_and_notes_are_passed_on() {
+        check_warns(fallback, "fallback", |sample| {
+            sample.workloads[0].effective.fallbacks.push("no ring".to_owned());
+        });
+        check_warns(too_short, "too-short", |sample| sample.provisional = Some("1 s".to_owned()));
+        check_warns(notes, "note", |sample| sample.notes.push("waited".to_owned()));
+    }
+
+    #[test]
+    fn empty_and_slow_intervals_are_stalls() {
+        check_warns(stalls, "stalls", |sample| {
+            sample.evenness().intervals_empty = 1;
+        });
+        check_warns(stalls, "stalls", |sample| {
+            sample.evenness().intervals_under_half = 1;
+        });
+    }
+
+    #[test]
+    fn uneven_rates_are_noisy_only_over_enough_intervals() {
+        check_warns(noisy, "noisy", |sample| sample.evenness().coefficient_of_variation = 0.21);
+        check_quiet(noisy, |sample| {
+            *sample.evenness() = crate::Evenness {
+                coefficient_of_variation: 0.9,
+                intervals: 3,
+                intervals_empty: 0,
+                intervals_under_half: 0,
+            };
+        });
+    }
+
+    #[test]
+    fn a_wide_tail_and_a_blocking_submission_are_named() {
+        check_warns(tail_gap, "tail", |sample| {
+            sample.headline().service.p99_99_ns = Some(200_000_000);
+        });
+        check_warns(submit_latency, "submit", |sample| {
+            let mut submit = sample.headline().service.clone();
+            submit.p50_ns = Some(10_001);
+            sample.workloads[0].operations[1].submit = Some(submit);
+        });
+        let sample = sample();
+        assert!(sample.workloads[0].operations[1].submit.is_none());
+    }
+}

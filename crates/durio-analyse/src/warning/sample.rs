@@ -1,0 +1,200 @@
+//! A clean run, to be spoiled by each test.
+
+use durio_plan::{
+    ClockChoice, EngineKind, PLAN_SCHEMA, Plan, Purpose, RawPath, Target, TargetKind,
+};
+use durio_record::{Environment, OperationName};
+use durio_stack::{BlockFacts, Host, Layer, LayerKind, Stack, WriteCache};
+use durio_units::{Bytes, Nanos};
+use durio_workload::{CacheMode, check_workloads};
+
+use super::{Basis, Rule};
+use crate::{
+    CpuFindings, Distribution, Effective, Evenness, InFlight, OperationFindings, SelfCost,
+    WorkloadFindings,
+};
+
+/// Everything that a [`Basis`] refers to.
+pub(crate) struct Sample {
+    pub(crate) plan: Plan,
+    pub(crate) environment: Environment,
+    pub(crate) workloads: Vec<WorkloadFindings>,
+    pub(crate) self_cost: Vec<SelfCost>,
+    pub(crate) provisional: Option<String>,
+    pub(crate) notes: Vec<String>,
+}
+
+impl Sample {
+    pub(crate) fn evenness(&mut self) -> &mut Evenness {
+        self.workloads[0].evenness.as_mut().unwrap()
+    }
+
+    pub(crate) fn headline(&mut self) -> &mut OperationFindings {
+        &mut self.workloads[0].operations[0]
+    }
+
+    pub(crate) fn operation(&mut self, name: OperationName) -> &mut OperationFindings {
+        let operations = &mut self.workloads[0].operations;
+        operations.iter_mut().find(|operation| operation.operation == name).unwrap()
+    }
+
+    pub(crate) fn block(&mut self) -> &mut BlockFacts {
+        self.environment.stacks[0].root.block.as_mut().unwrap()
+    }
+}
+
+pub(crate) fn check_warns(rule: Rule, code: &str, spoil: impl FnOnce(&mut Sample)) {
+    let mut sample = sample();
+    spoil(&mut sample);
+    let warnings = apply(rule, &sample);
+    assert!(warnings.iter().any(|warning| warning.code == code), "{warnings:?}");
+}
+
+pub(crate) fn check_quiet(rule: Rule, spoil: impl FnOnce(&mut Sample)) {
+    let mut sample = sample();
+    spoil(&mut sample);
+    assert_eq!(apply(rule, &sample), []);
+}
+
+fn apply(rule: Rule, sample: &Sample) -> Vec<crate::WarningFinding> {
+    rule(&Basis {
+        plan: &sample.plan,
+        environment: &sample.environment,
+        workloads: &sample.workloads,
+        self_cost: &sample.self_cost,
+        provisional: sample.provisional.as_deref(),
+        notes: &sample.notes,
+    })
+}
+
+pub(crate) fn sample() -> Sample {
+    let location = RawPath::from("/data");
+    let (_, workload) = check_workloads().remove(0);
+    let path = location.clone();
+    let target = Target {
+        name: "log".to_owned(),
+        location: Some(location),
+        kind: TargetKind::ExistingFile { path },
+        size: Bytes::from_gib(1),
+        destroy: true,
+    };
+    let step = durio_plan::Step {
+        index: 0,
+        role: durio_plan::Role::Measure,
+        target: 0,
+        workload: workload.clone(),
+        engine: EngineKind::Sync,
+        batch: durio_plan::BatchPolicy::DEFAULT,
+        script: None,
+        limit: durio_plan::Limit::Duration(Nanos::from_secs(300)),
+        ramp: Nanos::ZERO,
+        interval: Nanos::from_secs(1),
+        repeat: 0,
+    };
+    let block = BlockFacts {
+        write_cache: Some(WriteCache::WriteBack),
+        rotational: Some(false),
+        ..BlockFacts::default()
+    };
+    let root = Layer {
+        kind: LayerKind::Disk,
+        name: "nvme0n1".to_owned(),
+        device: None,
+        filesystem: None,
+        block: Some(block),
+        facts: Vec::new(),
+        below: Vec::new(),
+    };
+    let stack = Stack { target: "/data".to_owned(), root };
+    let host = Host { cpus_online: 4, cpus_allowed: 4, ..Host::default() };
+    Sample {
+        plan: Plan {
+            schema: PLAN_SCHEMA,
+            purpose: Purpose::Check,
+            seed: 1,
+            clock: ClockChoice::Auto,
+            targets: vec![target],
+            steps: vec![step],
+        },
+        environment: Environment { host, stacks: vec![stack] },
+        workloads: vec![commit_findings(workload)],
+        self_cost: Vec::new(),
+        provisional: None,
+        notes: Vec::new(),
+    }
+}
+
+fn commit_findings(definition: durio_workload::Workload) -> WorkloadFindings {
+    let operations = [OperationName::Commit, OperationName::Write, OperationName::Sync];
+    WorkloadFindings {
+        name: "commit".to_owned(),
+        step: 0,
+        location: "/data".to_owned(),
+        target: "log".to_owned(),
+        definition,
+        effective: Effective {
+            engine: EngineKind::Sync,
+            jobs: 1,
+            depth: 1,
+            batch: 1,
+            cache: CacheMode::Direct,
+            clock: "tsc".to_owned(),
+            features: Vec::new(),
+            fallbacks: Vec::new(),
+        },
+        complete: true,
+        durable: true,
+        measured: Nanos::from_secs(300),
+        headline: OperationName::Commit,
+        iops: 1000.0,
+        bandwidth: 8_192_000.0,
+        operations: operations.into_iter().map(operation_findings).collect(),
+        in_flight: InFlight {
+            by_latency: 1.0,
+            counted: 1.0,
+            offered: 1.0,
+            deviation: 0.0,
+            span: Nanos::from_secs(300),
+            clock_deviation: 0.0,
+        },
+        cpu: CpuFindings {
+            per_operation_ns: 5000.0,
+            user_cores: 0.01,
+            system_cores: 0.05,
+            busiest_job_share: 0.06,
+            machine_system_share: Some(0.05),
+            machine_steal_share: Some(0.0),
+            throttled: None,
+        },
+        evenness: Some(Evenness {
+            coefficient_of_variation: 0.02,
+            intervals: 300,
+            intervals_empty: 0,
+            intervals_under_half: 0,
+        }),
+        intervals: Vec::new(),
+        devices: Vec::new(),
+    }
+}
+
+fn operation_findings(operation: OperationName) -> OperationFindings {
+    OperationFindings {
+        operation,
+        rate: 1000.0,
+        bandwidth: 8_192_000.0,
+        service: Distribution {
+            count: 10_000,
+            mean_ns: 500_000.0,
+            min_ns: 300_000,
+            p50_ns: Some(480_000),
+            p90_ns: Some(600_000),
+            p99_ns: Some(700_000),
+            p99_9_ns: Some(900_000),
+            p99_99_ns: Some(1_000_000),
+            max_ns: 1_100_000,
+        },
+        submit: None,
+        completion: None,
+        curve: Vec::new(),
+    }
+}

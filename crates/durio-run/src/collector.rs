@@ -1,0 +1,137 @@
+//! Gathers the closed intervals of all jobs and emits each when no job can add to it any more.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, SyncSender};
+
+use durio_plan::Step;
+use durio_record::{Event, Interval, Phase};
+use durio_units::Nanos;
+use durio_workload::Workload;
+
+use crate::recorder::{
+    ClosedInterval, Counted, IntervalBuffer, PerOperation, operation_records, per_operation,
+};
+
+/// Where an interval lies.
+pub(crate) struct Grid {
+    ramp: u64,
+    interval: u64,
+}
+
+impl Grid {
+    pub(crate) fn of(step: &Step) -> Self {
+        Self { ramp: step.ramp.get(), interval: step.interval.get().max(1) }
+    }
+
+    /// Phase, begin and end of interval `index`, in nanoseconds since the step's begin. The same
+    /// boundaries as the measured loop's: the last interval of the ramp ends with it.
+    fn span(&self, index: u64) -> (Phase, u64, u64) {
+        let ramp_intervals = self.ramp.div_ceil(self.interval);
+        if index < ramp_intervals {
+            let from = index * self.interval;
+            return (Phase::Ramp, from, (from + self.interval).min(self.ramp));
+        }
+        let from = self.ramp + (index - ramp_intervals) * self.interval;
+        (Phase::Measure, from, from.saturating_add(self.interval))
+    }
+}
+
+/// Gathers intervals and job totals.
+pub(crate) struct Collector<'a> {
+    step: &'a Step,
+    workload: &'a Workload,
+    grid: Grid,
+    open: BTreeMap<u64, PerOperation<Counted>>,
+    /// Per job: below which interval it will not record again.
+    passed: Vec<u64>,
+    /// Per job: totals of the measured phase.
+    pub(crate) totals: Vec<PerOperation<Counted>>,
+    empty: Vec<SyncSender<Box<IntervalBuffer>>>,
+    next: u64,
+    highest: u64,
+}
+
+impl<'a> Collector<'a> {
+    /// `workload` is the one in use, which may differ from the step's.
+    pub(crate) fn new(
+        step: &'a Step,
+        workload: &'a Workload,
+        empty: Vec<SyncSender<Box<IntervalBuffer>>>,
+    ) -> Self {
+        let jobs = empty.len();
+        Self {
+            step,
+            workload,
+            grid: Grid::of(step),
+            open: BTreeMap::new(),
+            passed: vec![0; jobs],
+            totals: (0..jobs).map(|_| per_operation(workload)).collect(),
+            empty,
+            next: 0,
+            highest: 0,
+        }
+    }
+
+    /// Takes intervals until every job has ended; `emit` gets each event in order.
+    pub(crate) fn collect(
+        &mut self,
+        closed: &Receiver<ClosedInterval>,
+        mut emit: impl FnMut(Event),
+    ) {
+        while let Ok(interval) = closed.recv() {
+            self.take(interval);
+            let settled = self.passed.iter().copied().min().unwrap_or(0);
+            // The latest interval waits for the step's end, which is its end.
+            while self.next < settled && self.next < self.highest {
+                emit(self.close(u64::MAX));
+            }
+        }
+    }
+
+    /// Emits what is left, now that the step's end is known.
+    pub(crate) fn finish(&mut self, step_end: Nanos, mut emit: impl FnMut(Event)) {
+        while self.next <= self.highest {
+            emit(self.close(step_end.get()));
+        }
+    }
+
+    fn take(&mut self, closed: ClosedInterval) {
+        let ClosedInterval { job, index, passed, buffer } = closed;
+        self.highest = self.highest.max(index).max(if passed == u64::MAX { 0 } else { passed });
+        self.passed[job] = passed;
+        let workload = self.workload;
+        let open = self.open.entry(index).or_insert_with(|| per_operation(workload));
+        add(open, &buffer.operations);
+        if self.grid.span(index).0 == Phase::Measure {
+            add(&mut self.totals[job], &buffer.operations);
+        }
+        // The job that ended takes no buffer back.
+        let _ = self.empty[job].try_send(buffer);
+    }
+
+    fn close(&mut self, step_end: u64) -> Event {
+        let index = self.next;
+        self.next += 1;
+        let (phase, from, to) = self.grid.span(index);
+        let operations = self.open.remove(&index).unwrap_or_default();
+        Event::Interval(Interval {
+            step: self.step.index,
+            repeat: self.step.repeat,
+            stream: 0,
+            target: self.step.target,
+            phase,
+            index,
+            from: Nanos::new(from),
+            to: Nanos::new(to.min(step_end).max(from)),
+            operations: operation_records(operations, Default::default()),
+        })
+    }
+}
+
+fn add(total: &mut PerOperation<Counted>, part: &PerOperation<Counted>) {
+    for (total, part) in total.iter_mut().zip(part) {
+        if let (Some(total), Some(part)) = (total, part) {
+            total.add(part);
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Counters of the system around a step.
+
+use durio_stack::{CpuCounters, DeviceCounters, read_cpu_counters, read_device_counters};
+use durio_units::{Bytes, Nanos};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeVal;
+
+/// A reading of everything that is watched; what cannot be read is absent.
+pub(crate) struct Watch {
+    cpu: Option<CpuCounters>,
+    devices: Vec<DeviceCounters>,
+}
+
+impl Watch {
+    pub(crate) fn read(devices: &[String]) -> Self {
+        Self {
+            cpu: read_cpu_counters().ok(),
+            devices: devices.iter().filter_map(|name| read_device_counters(name).ok()).collect(),
+        }
+    }
+
+    /// What happened since `earlier`; a device that came or went meanwhile is left out.
+    pub(crate) fn since(&self, earlier: &Self) -> (Option<CpuCounters>, Vec<DeviceCounters>) {
+        let cpu = self.cpu.as_ref().zip(earlier.cpu.as_ref());
+        let devices = self.devices.iter().filter_map(|now| {
+            let before = earlier.devices.iter().find(|before| before.name == now.name)?;
+            Some(now.saturating_since(before))
+        });
+        (cpu.map(|(now, before)| now.saturating_since(before)), devices.collect())
+    }
+}
+
+/// CPU time of the calling thread so far: user, system.
+pub(crate) fn thread_cpu_time() -> (Nanos, Nanos) {
+    match getrusage(UsageWho::RUSAGE_THREAD) {
+        Ok(usage) => (nanos(usage.user_time()), nanos(usage.system_time())),
+        Err(_) => (Nanos::ZERO, Nanos::ZERO),
+    }
+}
+
+/// The largest resident memory of this process so far.
+pub(crate) fn memory_max() -> Bytes {
+    let kib = getrusage(UsageWho::RUSAGE_SELF).map(|usage| usage.max_rss()).unwrap_or(0);
+    Bytes::from_kib(u64::try_from(kib).unwrap_or(0))
+}
+
+fn nanos(time: TimeVal) -> Nanos {
+    let micros = time.tv_sec() * 1_000_000 + time.tv_usec();
+    Nanos::from_micros(u64::try_from(micros).unwrap_or(0))
+}

@@ -1,0 +1,90 @@
+//! Why a run cannot go on.
+
+use std::fmt;
+
+use durio_block::{BlockError, ErrorKind};
+
+/// What callers can act on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunErrorKind {
+    /// The target cannot be measured here, or answered with an error: the reason is the storage's
+    /// or the system's.
+    Target,
+    /// The plan asks for something that this target cannot do.
+    Unsupported,
+    /// The record could not be written.
+    Sink,
+}
+
+/// A run that ended early.
+#[derive(Debug)]
+pub struct RunError {
+    /// What callers can act on.
+    pub kind: RunErrorKind,
+    /// What happened, as a sentence without its cause.
+    pub message: String,
+    /// What to do.
+    pub hint: Option<String>,
+    /// Why.
+    pub source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for RunError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_ref().map(|source| &**source as &(dyn std::error::Error + 'static))
+    }
+}
+
+impl From<BlockError> for RunError {
+    fn from(error: BlockError) -> Self {
+        let hint = match error.kind {
+            ErrorKind::PermissionDenied => Some("run as a user who may write there, or as root"),
+            ErrorKind::ReadOnly => Some("name a place on a filesystem mounted for writing"),
+            ErrorKind::NoSpace => Some("make room, or give a smaller --size"),
+            ErrorKind::Busy => Some("it is mounted or in use; name something that is not"),
+            _ => None,
+        };
+        Self {
+            kind: RunErrorKind::Target,
+            message: error.to_string(),
+            hint: hint.map(str::to_owned),
+            source: Some(Box::new(error.source)),
+        }
+    }
+}
+
+impl RunError {
+    pub(crate) fn unsupported(message: impl Into<String>) -> Self {
+        Self { kind: RunErrorKind::Unsupported, message: message.into(), hint: None, source: None }
+    }
+
+    pub(crate) fn target(
+        message: impl Into<String>,
+        source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        Self { kind: RunErrorKind::Target, message: message.into(), hint: None, source }
+    }
+
+    pub(crate) fn sink(source: Box<dyn std::error::Error + Send + Sync>) -> Self {
+        Self {
+            kind: RunErrorKind::Sink,
+            message: "cannot record the run".to_owned(),
+            hint: Some(
+                "make room where the run folder is, or name another place with --out".into(),
+            ),
+            source: Some(source),
+        }
+    }
+
+    /// The system's error number behind this error, if there is one.
+    pub(crate) fn errno(&self) -> Option<i32> {
+        let source = self.source.as_deref()?;
+        source.downcast_ref::<std::io::Error>()?.raw_os_error()
+    }
+}

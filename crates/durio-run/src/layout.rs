@@ -1,0 +1,259 @@
+//! Makes targets ready: lays out files, opens what exists, removes what durio made.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use durio_block::{
+    Alignment, Buffers, NewFile, OpenMode, OpenTarget, create_file, direct_alignment, open,
+    remove_file, reopen, supports_reallocate,
+};
+use durio_plan::{FileLayout, RawPath, Target, TargetKind};
+use durio_record::{Journal, Layout, MadeFile, TargetPrepared};
+use durio_units::Bytes;
+use rand_core::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rustix::fs::{FallocateFlags, fallocate, fsync};
+use rustix::io::Errno;
+
+use crate::error::RunError;
+use crate::sink::StopFlag;
+
+/// Bytes per write of the layout.
+const CHUNK: Bytes = Bytes::from_mib(1);
+
+/// Distance of the numbers that make every block of a laid-out file unlike every other.
+const BLOCK: usize = 4096;
+
+/// A target that is ready to be measured.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    place: Place,
+    /// O_DIRECT works.
+    pub(crate) direct: bool,
+    /// The alignment that it asks for, where the kernel says.
+    pub(crate) alignment: Option<Alignment>,
+    /// A range can be returned to the preallocated state.
+    pub(crate) reallocates: bool,
+}
+
+#[derive(Debug)]
+enum Place {
+    /// A file that durio made.
+    Made(NewFile),
+    /// What existed; a device that is written is held open exclusively.
+    Existing { path: PathBuf, _held: Option<OwnedFd> },
+    /// The null engine's.
+    Nowhere,
+}
+
+impl Prepared {
+    /// Opens the target for one job.
+    pub(crate) fn open(&self, mode: OpenMode) -> Result<OpenTarget, RunError> {
+        match &self.place {
+            Place::Made(made) => Ok(reopen(&made.file, mode)?),
+            Place::Existing { path, .. } => Ok(open(path, mode)?),
+            Place::Nowhere => Err(RunError::unsupported("only the null engine runs on no target")),
+        }
+    }
+
+    /// Removes the file if durio made it and it has a name.
+    pub(crate) fn remove(self, journal: &mut Journal) -> Result<(), RunError> {
+        let Place::Made(NewFile { path: Some(path), identity, file }) = self.place else {
+            return Ok(());
+        };
+        drop(file);
+        remove_file(&path, identity)?;
+        let gone = MadeFile { path: RawPath::from(path), identity: Some(identity), removed: true };
+        journal.remember(&gone).map_err(|error| RunError::sink(error.into()))
+    }
+}
+
+/// Makes `target` ready. `writes` says whether a step will write to it.
+pub(crate) fn prepare(
+    index: usize,
+    target: &Target,
+    writes: bool,
+    journal: &mut Journal,
+    seed: u64,
+    stop: &StopFlag,
+    progress: &mut dyn FnMut(Bytes),
+) -> Result<(Prepared, TargetPrepared), RunError> {
+    let begin = Instant::now();
+    assert!(!writes || target.may_be_written(), "the plan writes to {target:?} without permission");
+    let (prepared, layout, written) = match &target.kind {
+        TargetKind::NewFile { directory, name, named, layout } => {
+            let made = make(directory.as_path(), name.as_path(), *named, journal)?;
+            let kind = if made.path.is_some() { Layout::Named } else { Layout::Unnamed };
+            match fill(&made, target.size, *layout, seed, stop, progress) {
+                Ok(written) => {
+                    let reallocates = *layout == FileLayout::Preallocated
+                        && supports_reallocate(made.file.as_fd(), target.size);
+                    (ready(Place::Made(made), reallocates)?, kind, written)
+                }
+                Err(error) => {
+                    // What was made must go also when it could not be filled.
+                    let prepared = nowhere(Place::Made(made));
+                    prepared.remove(journal)?;
+                    return Err(error);
+                }
+            }
+        }
+        TargetKind::ExistingFile { path } | TargetKind::NullDevice { path } => {
+            (existing(path.as_path(), false)?, Layout::Existing, Bytes::ZERO)
+        }
+        TargetKind::Device { path } => {
+            (existing(path.as_path(), writes)?, Layout::Existing, Bytes::ZERO)
+        }
+        TargetKind::Scripted => (nowhere(Place::Nowhere), Layout::None, Bytes::ZERO),
+    };
+    let event = TargetPrepared {
+        target: index,
+        layout,
+        written,
+        elapsed: begin.elapsed().into(),
+        direct: prepared.direct,
+        reallocates: prepared.reallocates,
+    };
+    Ok((prepared, event))
+}
+
+fn nowhere(place: Place) -> Prepared {
+    Prepared { place, direct: false, alignment: None, reallocates: false }
+}
+
+/// Makes the file; one with a name is in the journal before it exists.
+fn make(
+    directory: &Path,
+    name: &Path,
+    named: bool,
+    journal: &mut Journal,
+) -> Result<NewFile, RunError> {
+    let path = directory.join(name);
+    let absolute = std::path::absolute(&path).unwrap_or(path);
+    let mut entry = MadeFile { path: RawPath::from(absolute), identity: None, removed: false };
+    let remember = |journal: &mut Journal, entry: &MadeFile| {
+        journal.remember(entry).map_err(|error| RunError::sink(error.into()))
+    };
+    remember(journal, &entry)?;
+    let made = create_file(directory, name, named)?;
+    match made.path {
+        Some(_) => entry.identity = Some(made.identity),
+        None => entry.removed = true,
+    }
+    remember(journal, &entry)?;
+    Ok(made)
+}
+
+fn existing(path: &Path, exclusive: bool) -> Result<Prepared, RunError> {
+    let held = match exclusive {
+        true => {
+            let mode = OpenMode { write: true, exclusive: true, ..OpenMode::default() };
+            Some(open(path, mode)?.file)
+        }
+        false => None,
+    };
+    ready(Place::Existing { path: path.to_owned(), _held: held }, false)
+}
+
+/// Finds out what direct I/O the target knows.
+fn ready(place: Place, reallocates: bool) -> Result<Prepared, RunError> {
+    let mut prepared = Prepared { reallocates, ..nowhere(place) };
+    let opened = prepared.open(OpenMode { direct: true, ..OpenMode::default() })?;
+    prepared.direct = opened.direct;
+    prepared.alignment = direct_alignment(opened.file.as_fd());
+    Ok(prepared)
+}
+
+/// Fills a new file and makes it durable; says how many bytes were written.
+fn fill(
+    made: &NewFile,
+    size: Bytes,
+    layout: FileLayout,
+    seed: u64,
+    stop: &StopFlag,
+    progress: &mut dyn FnMut(Bytes),
+) -> Result<Bytes, RunError> {
+    let written = match layout {
+        FileLayout::Preallocated => {
+            match fallocate(&made.file, FallocateFlags::empty(), 0, size.get()) {
+                Ok(()) => Bytes::ZERO,
+                Err(Errno::OPNOTSUPP) => write_all(made, size, None, stop, progress)?,
+                Err(errno) => return Err(layout_error(made, size, errno)),
+            }
+        }
+        FileLayout::ZeroFilled => write_all(made, size, None, stop, progress)?,
+        FileLayout::Incompressible => write_all(made, size, Some(seed), stop, progress)?,
+    };
+    fsync(&made.file).map_err(|errno| layout_error(made, size, errno))?;
+    Ok(written)
+}
+
+/// Writes `size` bytes: whole chunks past the page cache where that is possible, so that a large
+/// layout does not push everybody's pages out; the rest through it.
+fn write_all(
+    made: &NewFile,
+    size: Bytes,
+    random_seed: Option<u64>,
+    stop: &StopFlag,
+    progress: &mut dyn FnMut(Bytes),
+) -> Result<Bytes, RunError> {
+    let direct = reopen(&made.file, OpenMode { write: true, direct: true, ..OpenMode::default() })?;
+    let chunk = usize::try_from(CHUNK.get()).unwrap_or(usize::MAX);
+    let mut buffers = Buffers::new(1, chunk);
+    if let Some(seed) = random_seed {
+        Xoshiro256PlusPlus::seed_from_u64(seed).fill_bytes(buffers.slot_mut(0));
+    }
+    let mut offset = 0;
+    while offset < size.get() && !stop.is_set() {
+        let length = CHUNK.get().min(size.get() - offset);
+        let data = &mut buffers.slot_mut(0)[..usize::try_from(length).unwrap_or(chunk)];
+        if random_seed.is_some() {
+            number_blocks(data, offset);
+        }
+        let file = if length == CHUNK.get() { &direct.file } else { &made.file };
+        write_at(file, data, offset).map_err(|errno| layout_error(made, size, errno))?;
+        offset += length;
+        progress(Bytes::new(offset));
+    }
+    Ok(Bytes::new(offset))
+}
+
+fn number_blocks(data: &mut [u8], offset: u64) {
+    for (block, data) in (0_u64..).zip(data.chunks_mut(BLOCK)) {
+        if let Some(head) = data.first_chunk_mut::<8>() {
+            *head = (offset + block * BLOCK as u64).to_le_bytes();
+        }
+    }
+}
+
+fn write_at(file: &OwnedFd, mut data: &[u8], mut offset: u64) -> Result<(), Errno> {
+    while !data.is_empty() {
+        match rustix::io::pwrite(file, data, offset) {
+            Ok(0) => return Err(Errno::NOSPC),
+            Ok(count) => {
+                data = &data[count..];
+                offset += count as u64;
+            }
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}
+
+fn layout_error(made: &NewFile, size: Bytes, errno: Errno) -> RunError {
+    let place = match &made.path {
+        Some(path) => format!("the file '{}'", path.display()),
+        None => "a file".to_owned(),
+    };
+    let source = io::Error::from(errno);
+    let full = source.kind() == io::ErrorKind::StorageFull;
+    let mut error =
+        RunError::target(format!("cannot lay out {place} of {size}"), Some(source.into()));
+    if full {
+        error.hint = Some("make room, or give a smaller --size".to_owned());
+    }
+    error
+}

@@ -1,0 +1,422 @@
+//! The measured loop: a closed loop of one job over one engine.
+//!
+//! Per operation: the stream says what is next, the engine does it, the recorder takes its latency.
+//! A place in the queue that is refilled as it is reaped starts with the completion's clock value,
+//! so no time between two operations is lost. Nothing is allocated, nothing is printed.
+
+use std::sync::OnceLock;
+
+use durio_block::{Clock, Completion, Engine, Operation, OperationKind, Ticks, WriteFlags};
+use durio_record::{Accounting, OperationName};
+use durio_units::Nanos;
+use durio_workload::{Access, AccessKind, Stream};
+
+use crate::recorder::Recorder;
+use crate::sink::StopFlag;
+
+/// The boundaries of a job, in ticks since its start.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    /// End of the ramp.
+    pub(crate) ramp: u64,
+    /// End of the step; none if operations are counted.
+    pub(crate) end: Option<u64>,
+    /// Length of an interval.
+    pub(crate) interval: u64,
+    /// Accesses to issue; `u64::MAX` if time ends the step.
+    pub(crate) operations: u64,
+}
+
+impl Bounds {
+    /// The end of the interval that begins at `begin`; the ramp's last one ends with the ramp.
+    fn interval_end(&self, begin: u64) -> u64 {
+        let end = begin.saturating_add(self.interval);
+        if begin < self.ramp { end.min(self.ramp) } else { end }
+    }
+}
+
+/// A place in the queue.
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    start: Ticks,
+    /// Start of the write that a sync makes durable.
+    commit_start: Ticks,
+    kind: AccessKind,
+    length: u64,
+    offset: u64,
+}
+
+/// What ended a job early.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) kind: OperationKind,
+    pub(crate) offset: u64,
+    pub(crate) length: u64,
+    /// Bytes moved, or a negated errno.
+    pub(crate) result: i32,
+}
+
+/// What the loop counted besides latencies.
+#[derive(Debug, Default)]
+pub(crate) struct LoopResult {
+    pub(crate) accounting: Accounting,
+    /// From the end of the ramp to the last completion.
+    pub(crate) measured: Nanos,
+    /// From the common begin to the last completion, in nanoseconds.
+    pub(crate) end_ns: u64,
+    pub(crate) exchanges: u64,
+    pub(crate) failure: Option<Failure>,
+    /// Another error of the engine itself.
+    pub(crate) engine_error: Option<durio_block::BlockError>,
+}
+
+/// One job's loop.
+pub(crate) struct MeasuredLoop<'a, E: Engine> {
+    engine: &'a mut E,
+    stream: Stream,
+    recorder: &'a mut Recorder,
+    stop: &'a StopFlag,
+    failed: &'a StopFlag,
+    bounds: Bounds,
+    write_flags: WriteFlags,
+    /// A durable write's own completion is the commit.
+    write_is_commit: bool,
+    /// A sync's completion ends the commit of the write before it.
+    sync_is_commit: bool,
+    slots: Vec<Slot>,
+    queue: Vec<Operation>,
+    batch: usize,
+    /// Where interval 0 begins; the same for all jobs.
+    started: Ticks,
+    interval_end: Ticks,
+    interval_begin: u64,
+    interval_index: u64,
+    end: Ticks,
+    issued: u64,
+    in_flight: InFlightCount,
+    latency_sum_ticks: u64,
+    first_start: Ticks,
+    last_completion: Ticks,
+    stamp: u64,
+    draining: bool,
+    result: LoopResult,
+}
+
+/// Number in flight over time, on the engine's reference clock: a side of Little's law that shares
+/// no stamp with the latencies. The clock is read only when the number changes, so a closed loop at
+/// full depth costs nothing.
+#[derive(Debug, Default)]
+struct InFlightCount {
+    now: u64,
+    since: u64,
+    integral: u64,
+    began: u64,
+}
+
+impl InFlightCount {
+    fn begin(&mut self, reference_nanos: u64) {
+        self.began = reference_nanos;
+        self.since = reference_nanos;
+    }
+
+    #[cold]
+    fn change(&mut self, by: i64, reference_nanos: u64) {
+        self.integral += self.now * reference_nanos.saturating_sub(self.since);
+        self.since = reference_nanos;
+        self.now = self.now.saturating_add_signed(by);
+    }
+}
+
+/// What the loop needs besides the engine.
+pub(crate) struct LoopInput<'a> {
+    pub(crate) stream: Stream,
+    pub(crate) recorder: &'a mut Recorder,
+    pub(crate) stop: &'a StopFlag,
+    pub(crate) failed: &'a StopFlag,
+    pub(crate) write_flags: WriteFlags,
+    /// Each write is made durable before the next.
+    pub(crate) commits: bool,
+    /// By a call of its own.
+    pub(crate) separate_sync: bool,
+    pub(crate) depth: u32,
+    pub(crate) batch: u32,
+    /// Distinguishes the stamps in written blocks from those of other jobs and runs.
+    pub(crate) stamp: u64,
+}
+
+impl<'a, E: Engine> MeasuredLoop<'a, E> {
+    pub(crate) fn new(engine: &'a mut E, bounds: Bounds, input: LoopInput<'a>) -> Self {
+        let depth = input.depth as usize;
+        let idle = Slot {
+            start: Ticks::default(),
+            commit_start: Ticks::default(),
+            kind: AccessKind::Read,
+            length: 0,
+            offset: 0,
+        };
+        Self {
+            engine,
+            stream: input.stream,
+            recorder: input.recorder,
+            stop: input.stop,
+            failed: input.failed,
+            bounds,
+            write_flags: input.write_flags,
+            write_is_commit: input.commits && !input.separate_sync,
+            sync_is_commit: input.commits && input.separate_sync,
+            slots: vec![idle; depth],
+            queue: Vec::with_capacity(depth),
+            batch: (input.batch as usize).min(depth),
+            started: Ticks::default(),
+            interval_end: Ticks::default(),
+            interval_begin: 0,
+            interval_index: 0,
+            end: Ticks::default(),
+            issued: 0,
+            in_flight: InFlightCount::default(),
+            latency_sum_ticks: 0,
+            first_start: Ticks::default(),
+            last_completion: Ticks::default(),
+            stamp: input.stamp,
+            draining: false,
+            result: LoopResult::default(),
+        }
+    }
+
+    /// The begin that all jobs of a step agree on: whoever comes first reads the clock.
+    pub(crate) fn common_start(&self, started: &OnceLock<Ticks>) -> Ticks {
+        *started.get_or_init(|| self.engine.clock().now())
+    }
+
+    /// Runs to the limit, to the first error or until it is stopped; waits for what is in flight.
+    ///
+    /// `started` is the common begin of all jobs; this one may have been woken later.
+    pub(crate) fn run(mut self, started: Ticks) -> LoopResult {
+        let mut completions = vec![Completion::default(); self.batch];
+        self.begin(started);
+        self.fill();
+        while self.in_flight.now > 0 {
+            self.result.exchanges += 1;
+            let count = match self.engine.exchange(&self.queue, &mut completions) {
+                Ok(count) => count,
+                Err(error) => {
+                    self.failed.set();
+                    self.result.engine_error = Some(error);
+                    break;
+                }
+            };
+            self.queue.clear();
+            for completion in &completions[..count] {
+                self.settle(completion);
+            }
+        }
+        self.finish()
+    }
+
+    fn begin(&mut self, started: Ticks) {
+        self.started = started;
+        self.interval_end = started.plus(self.bounds.interval_end(0));
+        self.end = self.bounds.end.map_or(Ticks(u64::MAX), |end| started.plus(end));
+        self.in_flight.begin(self.engine.clock().reference_nanos());
+    }
+
+    fn fill(&mut self) {
+        let now = self.engine.clock().now();
+        self.first_start = now;
+        self.last_completion = now;
+        for slot in 0..self.slots.len() {
+            if self.may_start(now) {
+                self.start_next(slot, now);
+                let nanos = self.engine.clock().reference_nanos();
+                self.in_flight.change(1, nanos);
+            }
+        }
+    }
+
+    #[inline]
+    fn may_start(&self, now: Ticks) -> bool {
+        now < self.end
+            && self.issued < self.bounds.operations
+            && !self.draining
+            && !self.stop.is_set()
+            && !self.failed.is_set()
+    }
+
+    #[inline]
+    fn start_next(&mut self, slot: usize, now: Ticks) {
+        let access = self.stream.next_access();
+        self.issued += 1;
+        self.slots[slot].commit_start = now;
+        self.start(slot, access, now);
+    }
+
+    #[inline]
+    fn start(&mut self, slot: usize, access: Access, now: Ticks) {
+        let place = &mut self.slots[slot];
+        place.start = now;
+        place.kind = access.kind;
+        place.length = access.length;
+        place.offset = access.offset;
+        let index = u32::try_from(slot).unwrap_or(u32::MAX);
+        if access.kind == AccessKind::Write {
+            self.stamp += 1;
+            stamp_blocks(self.engine.slot_mut(index), self.stamp);
+        }
+        self.queue.push(Operation {
+            kind: kind_of(access.kind),
+            flags: self.write_flags,
+            link: false,
+            slot: index,
+            length: access.length,
+            offset: access.offset,
+            intended_start: now,
+        });
+    }
+
+    /// Takes a completion and refills its place.
+    #[inline]
+    fn settle(&mut self, completion: &Completion) {
+        let slot = completion.slot as usize;
+        let place = self.slots[slot];
+        let now = completion.completed_at;
+        if now >= self.interval_end {
+            self.rotate(now);
+        }
+        let ticks = now.since(place.start);
+        self.latency_sum_ticks += ticks;
+        self.last_completion = now;
+        if succeeded(&place, completion.result) {
+            self.record(&place, completion, ticks);
+            if let Some(access) = self.stream.follow_up(place.kind) {
+                self.start(slot, access, now);
+                return;
+            }
+        } else {
+            self.fail(&place, completion.result);
+        }
+        if self.may_start(now) {
+            self.start_next(slot, now);
+        } else {
+            let nanos = self.engine.clock().reference_nanos();
+            self.in_flight.change(-1, nanos);
+        }
+    }
+
+    #[inline]
+    fn record(&mut self, place: &Slot, completion: &Completion, ticks: u64) {
+        let clock = self.engine.clock();
+        let now = completion.completed_at;
+        let nanos = clock.nanos(ticks);
+        let name = name_of(place.kind);
+        self.recorder.record(name, nanos, transferred(place));
+        if completion.submitted_at != now {
+            let submit = clock.nanos(completion.submitted_at.since(place.start));
+            self.recorder.record_parts(name, submit, nanos.saturating_sub(submit));
+        }
+        match place.kind {
+            AccessKind::Write if self.write_is_commit => {
+                self.recorder.record(OperationName::Commit, nanos, place.length);
+            }
+            AccessKind::Fsync | AccessKind::Fdatasync if self.sync_is_commit => {
+                let nanos = clock.nanos(now.since(place.commit_start));
+                self.recorder.record(OperationName::Commit, nanos, 0);
+            }
+            _ => {}
+        }
+    }
+
+    #[cold]
+    fn fail(&mut self, place: &Slot, result: i32) {
+        self.draining = true;
+        self.failed.set();
+        if self.result.failure.is_none() {
+            self.result.failure = Some(Failure {
+                kind: kind_of(place.kind),
+                offset: place.offset,
+                length: place.length,
+                result,
+            });
+        }
+    }
+
+    /// Closes the interval that is over, and passes those in which nothing completed.
+    #[cold]
+    fn rotate(&mut self, now: Ticks) {
+        let mut next = self.interval_index;
+        let ramp_was_over = self.interval_begin >= self.bounds.ramp;
+        while now >= self.interval_end {
+            self.interval_begin = self.interval_end.since(self.started);
+            self.interval_end = self.started.plus(self.bounds.interval_end(self.interval_begin));
+            next += 1;
+        }
+        self.recorder.rotate(next);
+        self.interval_index = next;
+        if !ramp_was_over && self.interval_begin >= self.bounds.ramp {
+            self.recorder.forget_parts();
+        }
+    }
+
+    fn finish(mut self) -> LoopResult {
+        let clock = self.engine.clock();
+        let span = self.last_completion.since(self.started);
+        self.result.accounting = Accounting {
+            latency_sum_ns: clock.nanos(self.latency_sum_ticks),
+            in_flight_ns: self.in_flight.integral,
+            span_ns: self.in_flight.since.saturating_sub(self.in_flight.began),
+            engine_span_ns: clock.nanos(self.last_completion.since(self.first_start)),
+        };
+        self.result.end_ns = clock.nanos(span);
+        self.result.measured = Nanos::new(clock.nanos(span.saturating_sub(self.bounds.ramp)));
+        self.result
+    }
+}
+
+/// The blocks in which a written slot differs from every other that durio writes: no storage can
+/// answer two writes with one.
+const STAMP_STRIDE: usize = 4096;
+
+#[inline]
+fn stamp_blocks(data: &mut [u8], stamp: u64) {
+    for block in data.chunks_mut(STAMP_STRIDE) {
+        if let Some(head) = block.first_chunk_mut::<8>() {
+            *head = stamp.to_le_bytes();
+        }
+    }
+}
+
+#[inline]
+fn succeeded(place: &Slot, result: i32) -> bool {
+    match place.kind {
+        AccessKind::Read | AccessKind::Write => i64::from(result) == place.length.cast_signed(),
+        AccessKind::Fsync | AccessKind::Fdatasync | AccessKind::Reallocate => result >= 0,
+    }
+}
+
+#[inline]
+fn transferred(place: &Slot) -> u64 {
+    match place.kind {
+        AccessKind::Read | AccessKind::Write => place.length,
+        AccessKind::Fsync | AccessKind::Fdatasync | AccessKind::Reallocate => 0,
+    }
+}
+
+#[inline]
+fn kind_of(kind: AccessKind) -> OperationKind {
+    match kind {
+        AccessKind::Read => OperationKind::Read,
+        AccessKind::Write => OperationKind::Write,
+        AccessKind::Fsync => OperationKind::Fsync,
+        AccessKind::Fdatasync => OperationKind::Fdatasync,
+        AccessKind::Reallocate => OperationKind::Reallocate,
+    }
+}
+
+#[inline]
+fn name_of(kind: AccessKind) -> OperationName {
+    match kind {
+        AccessKind::Read => OperationName::Read,
+        AccessKind::Write => OperationName::Write,
+        AccessKind::Fsync | AccessKind::Fdatasync => OperationName::Sync,
+        AccessKind::Reallocate => OperationName::Reallocate,
+    }
+}

@@ -1,0 +1,201 @@
+//! Takes latencies in the measured loop: buffers that are allocated before it and swapped at each
+//! interval.
+
+use std::sync::mpsc::{Receiver, SyncSender};
+
+use durio_record::{Latency, LatencyHistogram, OperationName, OperationRecord};
+use durio_units::Bytes;
+use durio_workload::Workload;
+
+/// One set of figures per kind of operation; those that the workload never does are absent.
+pub(crate) type PerOperation<T> = [Option<Box<T>>; OperationName::ALL.len()];
+
+/// The operations that a workload can do, each with a fresh `T`.
+pub(crate) fn per_operation<T: Default>(workload: &Workload) -> PerOperation<T> {
+    OperationName::ALL.map(|name| does(workload, name).then(Box::<T>::default))
+}
+
+fn does(workload: &Workload, name: OperationName) -> bool {
+    match name {
+        OperationName::Read => workload.reads(),
+        OperationName::Write => workload.writes(),
+        OperationName::Sync => workload.writes() && workload.sync.method.is_separate_call(),
+        OperationName::Commit => workload.commits_each_write(),
+        OperationName::Reallocate => workload.at_end == durio_workload::AtEnd::Reallocate,
+    }
+}
+
+/// Where a kind of operation is in [`PerOperation`]: its place in `OperationName::ALL`.
+#[inline]
+pub(crate) const fn index_of(name: OperationName) -> usize {
+    match name {
+        OperationName::Commit => 0,
+        OperationName::Read => 1,
+        OperationName::Write => 2,
+        OperationName::Sync => 3,
+        OperationName::Reallocate => 4,
+    }
+}
+
+/// What is counted of one kind of operation in an interval.
+#[derive(Debug, Default)]
+pub(crate) struct Counted {
+    pub(crate) service: LatencyHistogram,
+    pub(crate) bytes: u64,
+}
+
+impl Counted {
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.service.add(&other.service);
+        self.bytes += other.bytes;
+    }
+
+    fn clear(&mut self) {
+        self.service.clear();
+        self.bytes = 0;
+    }
+}
+
+/// The two parts of the service latency, kept per job over the measured phase.
+#[derive(Debug, Default)]
+pub(crate) struct Parts {
+    submit: LatencyHistogram,
+    completion: LatencyHistogram,
+}
+
+/// Everything that completed in one interval of one job.
+#[derive(Debug)]
+pub(crate) struct IntervalBuffer {
+    pub(crate) operations: PerOperation<Counted>,
+}
+
+impl IntervalBuffer {
+    pub(crate) fn new(workload: &Workload) -> Self {
+        Self { operations: per_operation(workload) }
+    }
+
+    fn clear(&mut self) {
+        self.operations.iter_mut().flatten().for_each(|counted| counted.clear());
+    }
+}
+
+/// A closed interval on its way to the collector.
+#[derive(Debug)]
+pub(crate) struct ClosedInterval {
+    /// The job.
+    pub(crate) job: usize,
+    /// Number of the interval.
+    pub(crate) index: u64,
+    /// The job will not record into any interval below this number again.
+    pub(crate) passed: u64,
+    /// What completed in it.
+    pub(crate) buffer: Box<IntervalBuffer>,
+}
+
+/// A job's side: records into the current buffer.
+pub(crate) struct Recorder {
+    job: usize,
+    current: Box<IntervalBuffer>,
+    index: u64,
+    parts: PerOperation<Parts>,
+    closed: SyncSender<ClosedInterval>,
+    empty: Receiver<Box<IntervalBuffer>>,
+    /// How often no empty buffer was there and the job had to wait for one.
+    pub(crate) waits: u64,
+}
+
+impl Recorder {
+    pub(crate) fn new(
+        job: usize,
+        workload: &Workload,
+        asynchronous: bool,
+        closed: SyncSender<ClosedInterval>,
+        empty: Receiver<Box<IntervalBuffer>>,
+    ) -> Self {
+        let parts = if asynchronous { per_operation(workload) } else { Default::default() };
+        let current = Box::new(IntervalBuffer::new(workload));
+        Self { job, current, index: 0, parts, closed, empty, waits: 0 }
+    }
+
+    /// Takes a service latency.
+    #[inline]
+    pub(crate) fn record(&mut self, name: OperationName, nanos: u64, bytes: u64) {
+        if let Some(counted) = &mut self.current.operations[index_of(name)] {
+            counted.service.record(nanos);
+            counted.bytes += bytes;
+        }
+    }
+
+    /// Takes the parts of a service latency.
+    #[inline]
+    pub(crate) fn record_parts(&mut self, name: OperationName, submit: u64, completion: u64) {
+        if let Some(parts) = &mut self.parts[index_of(name)] {
+            parts.submit.record(submit);
+            parts.completion.record(completion);
+        }
+    }
+
+    /// Closes the current interval and goes on in number `next`. No allocation: the buffer is
+    /// exchanged for an empty one.
+    pub(crate) fn rotate(&mut self, next: u64) {
+        let empty = match self.empty.try_recv() {
+            Ok(buffer) => buffer,
+            Err(_) => {
+                self.waits += 1;
+                match self.empty.recv() {
+                    Ok(buffer) => buffer,
+                    // The collector is gone, and with it the step: nothing is kept any more.
+                    Err(_) => return,
+                }
+            }
+        };
+        let buffer = std::mem::replace(&mut self.current, empty);
+        self.current.clear();
+        let closed = ClosedInterval { job: self.job, index: self.index, passed: next, buffer };
+        self.index = next;
+        // Fails only if the collector is gone.
+        let _ = self.closed.send(closed);
+    }
+
+    /// Forgets the parts: the ramp is over.
+    pub(crate) fn forget_parts(&mut self) {
+        for parts in self.parts.iter_mut().flatten() {
+            parts.submit.clear();
+            parts.completion.clear();
+        }
+    }
+
+    /// Hands over the last interval and gives the parts as records without service latencies.
+    pub(crate) fn finish(self) -> PerOperation<Parts> {
+        let Self { job, current, index, parts, closed, .. } = self;
+        let last = ClosedInterval { job, index, passed: u64::MAX, buffer: current };
+        let _ = closed.send(last);
+        parts
+    }
+}
+
+/// The records of an event, from what was counted and, where there are any, its parts.
+pub(crate) fn operation_records(
+    counted: PerOperation<Counted>,
+    mut parts: PerOperation<Parts>,
+) -> Vec<OperationRecord> {
+    let mut records = Vec::new();
+    for (name, counted) in OperationName::ALL.into_iter().zip(counted) {
+        let Some(counted) = counted.filter(|counted| counted.service.exact.count > 0) else {
+            continue;
+        };
+        let parts = parts[index_of(name)].take().filter(|parts| parts.submit.exact.count > 0);
+        let (submit, completion) = match parts {
+            Some(parts) => (Some(parts.submit.into()), Some(parts.completion.into())),
+            None => (None, None),
+        };
+        records.push(OperationRecord {
+            operation: name,
+            bytes: Bytes::new(counted.bytes),
+            service: Latency::from(counted.service),
+            submit,
+            completion,
+        });
+    }
+    records
+}

@@ -1,0 +1,365 @@
+//! The plan of `durio check`: which files, how large, how long.
+
+use durio_plan::{
+    BatchPolicy, ClockChoice, EngineKind, FileLayout, Limit, PLAN_SCHEMA, Plan, Purpose, RawPath,
+    Role, Step, Target, TargetKind,
+};
+use durio_units::{Bytes, Nanos};
+use durio_workload::{Files, Workload, check_workloads};
+
+use crate::{
+    Location, LocationFacts, SpecError, interval_for, null_target, number, self_cost_step,
+};
+
+/// The duration per workload from which figures are not provisional.
+pub const FULL_DURATION: Nanos = Nanos::from_secs(300);
+
+/// The shortest duration per workload: ten intervals of 10 ms would not hold one flush of a disk.
+const DURATION_MIN: Nanos = Nanos::from_millis(100);
+
+/// The longest: beyond a month, a unit was probably mistaken.
+const DURATION_MAX: Nanos = Nanos::from_secs(31 * 86_400);
+
+/// The smallest set of files that `check` lays out by itself.
+const FILES_MIN: Bytes = Bytes::from_mib(16);
+
+/// The smallest data file: two halves for `scan` with several blocks of 256 KiB in flight.
+const DATA_MIN: Bytes = Bytes::from_mib(4);
+
+/// How long `check` takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CheckLength {
+    /// Under 15 s in all.
+    Quick,
+    /// About 60 s in all.
+    Usual,
+    /// 300 s per workload.
+    Thorough,
+}
+
+impl CheckLength {
+    fn duration(self) -> Nanos {
+        match self {
+            Self::Quick => Nanos::from_millis(1500),
+            Self::Usual => Nanos::from_secs(10),
+            Self::Thorough => FULL_DURATION,
+        }
+    }
+
+    fn data_size(self) -> Bytes {
+        match self {
+            Self::Quick => Bytes::from_mib(256),
+            Self::Usual | Self::Thorough => Bytes::from_gib(1),
+        }
+    }
+}
+
+/// What the user asks of `durio check`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CheckRequest {
+    /// The places to check, one after the other.
+    pub locations: Vec<Location>,
+    /// How long.
+    pub length: CheckLength,
+    /// Duration per workload, instead of the length's.
+    pub duration: Option<Nanos>,
+    /// Size of the data file, instead of the length's.
+    pub size: Option<Bytes>,
+    /// Only these workloads; all if empty.
+    pub only: Vec<String>,
+    /// Seed of every random choice.
+    pub seed: u64,
+    /// The clock.
+    pub clock: ClockChoice,
+    /// File name for filesystems without unnamed files: unique to the run.
+    pub file_name: String,
+}
+
+/// Sizes of the three files.
+#[derive(Debug, Clone, Copy)]
+struct Sizes {
+    data: Bytes,
+    log: Bytes,
+    segment: Bytes,
+}
+
+/// The log is 128 MiB: larger than any device's volatile write cache that answers in microseconds
+/// would hide, small enough to lay out at once.
+const LOG: Bytes = Bytes::from_mib(128);
+
+/// etcd's segment (server/storage/wal: `SegmentSizeBytes` = 64 × 1000 × 1000).
+const SEGMENT: Bytes = Bytes::new(64_000_000);
+
+/// Makes the plan.
+///
+/// # Errors
+/// If a bound is violated, nothing can be measured at a location, or it holds too little.
+pub fn plan_check(request: &CheckRequest) -> Result<Plan, SpecError> {
+    let duration = checked_duration(request)?;
+    let mut targets = vec![null_target()];
+    let mut steps = Vec::new();
+    for location in &request.locations {
+        add_location(request, location, duration, &mut targets, &mut steps)?;
+    }
+    if steps.is_empty() {
+        return Err(SpecError::wrong_use("no workload is left to run")
+            .hint("the workloads are commit, commit-etcd, lookup, scan and mixed"));
+    }
+    let mut all = self_costs(&steps);
+    all.append(&mut steps);
+    number(&mut all);
+    Ok(Plan {
+        schema: PLAN_SCHEMA,
+        purpose: Purpose::Check,
+        seed: request.seed,
+        clock: request.clock,
+        targets,
+        steps: all,
+    })
+}
+
+fn checked_duration(request: &CheckRequest) -> Result<Nanos, SpecError> {
+    let duration = request.duration.unwrap_or(request.length.duration());
+    if duration < DURATION_MIN || duration > DURATION_MAX {
+        return Err(SpecError::wrong_use(format!(
+            "a duration of {duration} per workload measures nothing useful"
+        ))
+        .hint("give 100ms to 31d; 300s or more for figures that are not provisional"));
+    }
+    Ok(duration)
+}
+
+/// One measurement of durio's own cost per engine, at the largest depth in use.
+fn self_costs(steps: &[Step]) -> Vec<Step> {
+    [EngineKind::Sync, EngineKind::Uring]
+        .into_iter()
+        .filter_map(|engine| {
+            let depths = steps.iter().filter(|step| step.engine == engine);
+            let depth = depths.map(|step| step.workload.depth).max()?;
+            Some(self_cost_step(0, engine, depth, BatchPolicy::DEFAULT))
+        })
+        .collect()
+}
+
+fn add_location(
+    request: &CheckRequest,
+    location: &Location,
+    duration: Nanos,
+    targets: &mut Vec<Target>,
+    steps: &mut Vec<Step>,
+) -> Result<(), SpecError> {
+    let sizes = sizes_for(request, location)?;
+    for (files, workload) in check_workloads() {
+        let wanted = request.only.is_empty() || request.only.contains(&workload.name);
+        if !wanted || !fits(&workload, files, location) {
+            continue;
+        }
+        let target = target_for(request, location, files, sizes);
+        let index = targets.iter().position(|known| *known == target).unwrap_or_else(|| {
+            targets.push(target);
+            targets.len() - 1
+        });
+        steps.push(step(workload, index, duration));
+    }
+    Ok(())
+}
+
+/// Only directories take files; of what exists, only what the user permitted is written.
+fn fits(workload: &Workload, files: Files, location: &Location) -> bool {
+    match location.facts {
+        LocationFacts::Directory { .. } => true,
+        LocationFacts::File { .. } | LocationFacts::Device { .. } => {
+            // A preallocated segment is a thing of filesystems.
+            files != Files::Segment && (location.destroy || !workload.writes())
+        }
+        LocationFacts::Absent { .. } | LocationFacts::NullDevice => false,
+    }
+}
+
+fn sizes_for(request: &CheckRequest, location: &Location) -> Result<Sizes, SpecError> {
+    let path = &location.path;
+    match location.facts {
+        LocationFacts::Directory { free } => sizes_in_directory(request, path, free),
+        LocationFacts::File { size } | LocationFacts::Device { size } => {
+            let data = request.size.unwrap_or(size);
+            if data > size || data < DATA_MIN {
+                return Err(SpecError::cannot_measure(format!(
+                    "'{path}' has {size}; check needs {DATA_MIN} and at most what is there, not {data}"
+                )));
+            }
+            Ok(Sizes { data, log: LOG.min(data), segment: Bytes::ZERO })
+        }
+        LocationFacts::Absent { .. } => {
+            Err(SpecError::cannot_measure(format!("'{path}' does not exist"))
+                .hint("name an existing directory, file or block device"))
+        }
+        LocationFacts::NullDevice => {
+            Err(SpecError::cannot_measure(format!("'{path}' is not storage"))
+                .hint("name a directory, a file or a block device; durio run takes null devices"))
+        }
+    }
+}
+
+fn sizes_in_directory(
+    request: &CheckRequest,
+    path: &RawPath,
+    free: Bytes,
+) -> Result<Sizes, SpecError> {
+    let Some(data) = request.size else {
+        return default_sizes(request.length, path, free);
+    };
+    if data < DATA_MIN {
+        return Err(SpecError::wrong_use(format!("--size {data} is less than {DATA_MIN}")));
+    }
+    let log = LOG.min(data);
+    let segment = SEGMENT.min(data);
+    let sum = data.get().saturating_add(log.get() + segment.get());
+    if sum > free.get() {
+        return Err(SpecError::cannot_measure(format!(
+            "--size {data} needs {} with its logs, but '{path}' has {free} free",
+            Bytes::new(sum)
+        ))
+        .hint("give a smaller --size, or make room"));
+    }
+    Ok(Sizes { data, log, segment })
+}
+
+/// At most a tenth of the free space for all files: a newcomer's first run must not fill a disk.
+fn default_sizes(length: CheckLength, path: &RawPath, free: Bytes) -> Result<Sizes, SpecError> {
+    let tenth = free.get() / 10;
+    if tenth < FILES_MIN.get() {
+        return Err(SpecError::cannot_measure(format!(
+            "'{path}' has only {free} free, and check uses at most a tenth of it"
+        ))
+        .hint("make room, or permit more with --size, for example --size 16MiB"));
+    }
+    let log = LOG.get().min(tenth / 4);
+    let segment = SEGMENT.get().min(tenth / 8);
+    let data = length.data_size().get().min(tenth - log - segment);
+    // Whole MiB keep every block size of the workloads a divisor.
+    let whole = |bytes| Bytes::new(bytes).rounded_down_to(Bytes::from_mib(1));
+    Ok(Sizes { data: whole(data), log: whole(log), segment: Bytes::new(segment) })
+}
+
+fn target_for(request: &CheckRequest, location: &Location, files: Files, sizes: Sizes) -> Target {
+    let (name, layout, size) = match files {
+        Files::Data => ("data", FileLayout::Incompressible, sizes.data),
+        Files::Log => ("log", FileLayout::ZeroFilled, sizes.log),
+        Files::Segment => ("segment", FileLayout::Preallocated, sizes.segment),
+    };
+    let path = location.path.clone();
+    let kind = match location.facts {
+        LocationFacts::File { .. } => TargetKind::ExistingFile { path },
+        LocationFacts::Device { .. } => TargetKind::Device { path },
+        _ => TargetKind::NewFile {
+            directory: path,
+            name: RawPath::from(format!("{}.{name}", request.file_name)),
+            named: false,
+            layout,
+        },
+    };
+    Target {
+        name: name.to_owned(),
+        location: Some(location.path.clone()),
+        kind,
+        size,
+        destroy: location.destroy,
+    }
+}
+
+fn step(workload: Workload, target: usize, duration: Nanos) -> Step {
+    let engine = if workload.depth == 1 { EngineKind::Sync } else { EngineKind::Uring };
+    Step {
+        index: 0,
+        role: Role::Measure,
+        target,
+        workload,
+        engine,
+        batch: BatchPolicy::DEFAULT,
+        script: None,
+        limit: Limit::Duration(duration),
+        ramp: ramp_for(duration),
+        interval: interval_for(duration),
+        repeat: 0,
+    }
+}
+
+/// A twentieth, within 100 ms and 2 s: thread start and first-touch effects are over by then.
+fn ramp_for(duration: Nanos) -> Nanos {
+    let twentieth = duration.get() / 20;
+    Nanos::new(twentieth.clamp(Nanos::from_millis(100).get(), Nanos::from_secs(2).get()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SpecErrorKind;
+
+    fn request(facts: LocationFacts) -> CheckRequest {
+        CheckRequest {
+            locations: vec![Location { path: RawPath::from("/x"), facts, destroy: false }],
+            length: CheckLength::Usual,
+            duration: None,
+            size: None,
+            only: Vec::new(),
+            seed: 1,
+            clock: ClockChoice::Auto,
+            file_name: ".durio-1".to_owned(),
+        }
+    }
+
+    fn names(plan: &Plan) -> Vec<&str> {
+        plan.measured_steps().map(|step| step.workload.name.as_str()).collect()
+    }
+
+    #[test]
+    fn a_directory_gets_the_five_workloads_in_about_a_minute() {
+        let plan = plan_check(&request(LocationFacts::Directory { free: Bytes::from_gib(80) }));
+        let plan = plan.unwrap();
+        assert_eq!(names(&plan), ["commit", "commit-etcd", "lookup", "scan", "mixed"]);
+        assert!(plan.duration() > Nanos::from_secs(50) && plan.duration() < Nanos::from_secs(58));
+        let sizes: Vec<_> = plan.targets.iter().skip(1).map(|target| target.size).collect();
+        assert_eq!(sizes, [LOG, SEGMENT, Bytes::from_gib(1)]);
+    }
+
+    #[test]
+    fn files_never_take_more_than_a_tenth_of_the_free_space() {
+        for mib in [170, 200, 1000, 5000, 20_000] {
+            let free = Bytes::from_mib(mib);
+            let plan = plan_check(&request(LocationFacts::Directory { free })).unwrap();
+            let sum: u64 = plan.targets.iter().skip(1).map(|target| target.size.get()).sum();
+            assert!(sum <= free.get() / 10, "{sum} of {free}");
+        }
+    }
+
+    #[test]
+    fn what_exists_is_only_read_without_destroy() {
+        let facts = LocationFacts::Device { size: Bytes::from_gib(10) };
+        let plan = plan_check(&request(facts)).unwrap();
+        assert_eq!(names(&plan), ["lookup", "scan"]);
+        let mut destroying = request(facts);
+        destroying.locations[0].destroy = true;
+        let plan = plan_check(&destroying).unwrap();
+        assert_eq!(names(&plan), ["commit", "lookup", "scan", "mixed"]);
+        assert!(plan.measured_steps().all(|step| plan.target_of(step).may_be_written()));
+    }
+
+    #[test]
+    fn durations_and_sizes_that_measure_nothing_are_refused() {
+        let good = request(LocationFacts::Directory { free: Bytes::from_gib(80) });
+        let check = |request: CheckRequest, kind| {
+            assert_eq!(plan_check(&request).unwrap_err().kind, kind);
+        };
+        let wrong = SpecErrorKind::WrongUse;
+        check(CheckRequest { duration: Some(Nanos::ZERO), ..good.clone() }, wrong);
+        check(CheckRequest { duration: Some(Nanos::from_secs(1 << 33)), ..good.clone() }, wrong);
+        check(CheckRequest { size: Some(Bytes::new(1)), ..good.clone() }, wrong);
+        check(CheckRequest { only: vec!["nothing".into()], ..good.clone() }, wrong);
+        let cannot = SpecErrorKind::CannotMeasure;
+        check(CheckRequest { size: Some(Bytes::from_gib(90)), ..good.clone() }, cannot);
+        check(CheckRequest { size: Some(Bytes::new(u64::MAX)), ..good }, cannot);
+        check(request(LocationFacts::Directory { free: Bytes::from_mib(100) }), cannot);
+        check(request(LocationFacts::Absent { free: Bytes::from_gib(1) }), cannot);
+        check(request(LocationFacts::NullDevice), cannot);
+    }
+}

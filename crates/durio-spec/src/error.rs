@@ -1,0 +1,43 @@
+//! Why a request cannot become a plan.
+
+/// What callers can act on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SpecErrorKind {
+    /// The request contradicts itself or is out of bounds: wrong use.
+    WrongUse,
+    /// The request would overwrite what exists, and nobody permitted it: wrong use.
+    WouldDestroy,
+    /// The location does not offer what the request needs: it cannot be measured here.
+    CannotMeasure,
+}
+
+/// A refused request, with what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct SpecError {
+    /// What callers can act on.
+    pub kind: SpecErrorKind,
+    /// What is wrong.
+    pub message: String,
+    /// What to do.
+    pub hint: Option<String>,
+}
+
+impl SpecError {
+    pub(crate) fn wrong_use(message: impl Into<String>) -> Self {
+        Self { kind: SpecErrorKind::WrongUse, message: message.into(), hint: None }
+    }
+
+    pub(crate) fn cannot_measure(message: impl Into<String>) -> Self {
+        Self { kind: SpecErrorKind::CannotMeasure, message: message.into(), hint: None }
+    }
+
+    pub(crate) fn would_destroy(message: impl Into<String>) -> Self {
+        Self { kind: SpecErrorKind::WouldDestroy, message: message.into(), hint: None }
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}

@@ -1,0 +1,298 @@
+//! The plan of `durio run`: one job description over one target.
+
+use durio_plan::{
+    BatchPolicy, ClockChoice, EngineKind, FileLayout, Limit, NullScript, PLAN_SCHEMA, Plan,
+    Purpose, RawPath, Role, Step, Target, TargetKind,
+};
+use durio_units::{Bytes, Nanos};
+use durio_workload::{CacheMode, Workload};
+
+use crate::{
+    Location, LocationFacts, SpecError, interval_for, null_target, number, self_cost_step,
+};
+
+/// What the user asks of `durio run`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunRequest {
+    /// The target; none for the null engine.
+    pub location: Option<Location>,
+    /// Which operations.
+    pub workload: Workload,
+    /// How they are submitted.
+    pub engine: EngineKind,
+    /// Operations per submission at most.
+    pub batch: BatchPolicy,
+    /// The null engine's latencies and its failing operation.
+    pub script: Option<NullScript>,
+    /// When it ends.
+    pub limit: Limit,
+    /// Not part of the figures.
+    pub ramp: Nanos,
+    /// Recorded intervals; by default a fiftieth of the duration.
+    pub interval: Option<Nanos>,
+    /// Bytes of the target to touch; the whole of what exists by default.
+    pub size: Option<Bytes>,
+    /// False to leave out the measurement of durio's own cost.
+    pub self_cost: bool,
+    /// Seed of every random choice.
+    pub seed: u64,
+    /// The clock.
+    pub clock: ClockChoice,
+    /// File name for filesystems without unnamed files.
+    pub file_name: String,
+}
+
+/// The size of a file that is made without `--size`.
+const SIZE_DEFAULT: Bytes = Bytes::from_gib(1);
+
+/// Makes the plan.
+///
+/// # Errors
+/// If the request contradicts itself, would overwrite what exists, or does not fit.
+pub fn plan_run(request: &RunRequest) -> Result<Plan, SpecError> {
+    check_request(request)?;
+    let target = target_for(request)?;
+    let mut targets = vec![null_target()];
+    targets.push(target);
+    let mut steps = Vec::new();
+    if request.self_cost && request.engine != EngineKind::Null {
+        let depth = request.workload.depth;
+        steps.push(self_cost_step(0, request.engine, depth, request.batch));
+    }
+    steps.push(measured_step(request));
+    number(&mut steps);
+    Ok(Plan {
+        schema: PLAN_SCHEMA,
+        purpose: Purpose::Run,
+        seed: request.seed,
+        clock: request.clock,
+        targets,
+        steps,
+    })
+}
+
+fn measured_step(request: &RunRequest) -> Step {
+    let interval = match request.limit {
+        Limit::Duration(duration) => interval_for(duration),
+        Limit::Operations(_) => Nanos::from_secs(1),
+    };
+    let mut workload = request.workload.clone();
+    // The null devices know no direct I/O.
+    if matches!(request.location, Some(Location { facts: LocationFacts::NullDevice, .. })) {
+        workload.cache = CacheMode::Buffered;
+    }
+    Step {
+        index: 0,
+        role: Role::Measure,
+        target: 1,
+        workload,
+        engine: request.engine,
+        batch: request.batch,
+        script: request.script.clone(),
+        limit: request.limit,
+        ramp: request.ramp,
+        interval: request.interval.unwrap_or(interval),
+        repeat: 0,
+    }
+}
+
+fn check_request(request: &RunRequest) -> Result<(), SpecError> {
+    let wrong = |text: &str| Err(SpecError::wrong_use(text));
+    let workload = &request.workload;
+    workload.validate().map_err(|error| SpecError::wrong_use(error.to_string()))?;
+    if !request.engine.is_asynchronous() && workload.depth > 1 {
+        return Err(SpecError::wrong_use(
+            "the sync engine waits for each operation: its depth is 1 per job",
+        )
+        .hint("use --jobs for more in flight, or --engine uring"));
+    }
+    if request.engine == EngineKind::Null && request.script.is_none() {
+        return wrong("the null engine needs --null-latency");
+    }
+    if (request.engine == EngineKind::Null) != request.location.is_none() {
+        return wrong("--target names what to measure; only the null engine has none");
+    }
+    if request.batch.submit_max == 0 {
+        return wrong("--batch 0 would never submit anything");
+    }
+    if request.interval.is_some_and(|interval| interval < Nanos::from_millis(1)) {
+        return wrong("intervals under 1 ms cost more than they show");
+    }
+    match request.limit {
+        Limit::Duration(duration) if duration < Nanos::from_millis(1) => {
+            Err(SpecError::wrong_use(format!("a duration of {duration} measures nothing"))
+                .hint("give --duration 10s, or --ops N"))
+        }
+        Limit::Operations(0) => wrong("--ops 0 measures nothing"),
+        _ => Ok(()),
+    }
+}
+
+fn target_for(request: &RunRequest) -> Result<Target, SpecError> {
+    let Some(location) = &request.location else {
+        let size = request.size.unwrap_or(SIZE_DEFAULT);
+        return target(request, "scripted", None, TargetKind::Scripted, size);
+    };
+    let path = location.path.clone();
+    match location.facts {
+        LocationFacts::Directory { free } => {
+            let name = RawPath::from(request.file_name.as_str());
+            new_file(request, location, path, name, false, free)
+        }
+        LocationFacts::Absent { free } => {
+            let whole = path.as_path();
+            let parent = whole.parent().filter(|parent| !parent.as_os_str().is_empty());
+            let directory = RawPath::from(parent.unwrap_or(std::path::Path::new(".")));
+            let Some(name) = whole.file_name() else {
+                return Err(SpecError::cannot_measure(format!("'{path}' names no file")));
+            };
+            new_file(request, location, directory, RawPath::from(name), true, free)
+        }
+        LocationFacts::File { size } => {
+            let kind = TargetKind::ExistingFile { path };
+            existing(request, location, "file", kind, size)
+        }
+        LocationFacts::Device { size } => {
+            let kind = TargetKind::Device { path };
+            existing(request, location, "device", kind, size)
+        }
+        LocationFacts::NullDevice => {
+            let size = request.size.unwrap_or(SIZE_DEFAULT);
+            target(request, "null device", Some(location), TargetKind::NullDevice { path }, size)
+        }
+    }
+}
+
+fn new_file(
+    request: &RunRequest,
+    location: &Location,
+    directory: RawPath,
+    name: RawPath,
+    named: bool,
+    free: Bytes,
+) -> Result<Target, SpecError> {
+    let size = request.size.unwrap_or(Bytes::new(SIZE_DEFAULT.get().min(free.get() / 10)));
+    if size > free {
+        return Err(SpecError::cannot_measure(format!(
+            "a file of {size} does not fit: '{directory}' has {free} free"
+        ))
+        .hint("give a smaller --size, or make room"));
+    }
+    let layout = FileLayout::Incompressible;
+    let kind = TargetKind::NewFile { directory, name, named, layout };
+    target(request, "file", Some(location), kind, size)
+}
+
+fn existing(
+    request: &RunRequest,
+    location: &Location,
+    name: &str,
+    kind: TargetKind,
+    size: Bytes,
+) -> Result<Target, SpecError> {
+    let path = &location.path;
+    if request.workload.writes() && !location.destroy {
+        return Err(SpecError::would_destroy(format!(
+            "'{path}' exists, and this would write to it"
+        ))
+        .hint(format!("permit it with --destroy '{path}', or name a directory")));
+    }
+    let wanted = request.size.unwrap_or(size);
+    if wanted > size {
+        return Err(SpecError::cannot_measure(format!(
+            "'{path}' has {size}, less than --size {wanted}"
+        )));
+    }
+    target(request, name, Some(location), kind, wanted)
+}
+
+fn target(
+    request: &RunRequest,
+    name: &str,
+    location: Option<&Location>,
+    kind: TargetKind,
+    size: Bytes,
+) -> Result<Target, SpecError> {
+    for job in [0, request.workload.jobs - 1] {
+        let region = request.workload.region_of(job, size);
+        region.map_err(|error| SpecError::cannot_measure(error.to_string()))?;
+    }
+    Ok(Target {
+        name: name.to_owned(),
+        location: location.map(|location| location.path.clone()),
+        kind,
+        size,
+        destroy: location.is_some_and(|location| location.destroy),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SpecErrorKind;
+    use durio_workload::{check_workloads, self_cost_workload};
+
+    fn request(facts: LocationFacts) -> RunRequest {
+        RunRequest {
+            location: Some(Location { path: RawPath::from("/x/y"), facts, destroy: false }),
+            workload: self_cost_workload(1),
+            engine: EngineKind::Sync,
+            batch: BatchPolicy::DEFAULT,
+            script: None,
+            limit: Limit::Operations(10),
+            ramp: Nanos::ZERO,
+            interval: None,
+            size: None,
+            self_cost: true,
+            seed: 1,
+            clock: ClockChoice::Auto,
+            file_name: ".durio-1".to_owned(),
+        }
+    }
+
+    #[test]
+    fn writing_to_what_exists_needs_its_name_after_destroy() {
+        let (_, writes) = check_workloads().remove(0);
+        let mut request = request(LocationFacts::File { size: Bytes::from_gib(1) });
+        request.workload = writes;
+        assert_eq!(plan_run(&request).unwrap_err().kind, SpecErrorKind::WouldDestroy);
+        if let Some(location) = &mut request.location {
+            location.destroy = true;
+        }
+        assert!(plan_run(&request).unwrap().targets[1].may_be_written());
+    }
+
+    #[test]
+    fn a_path_that_does_not_exist_becomes_a_named_file_in_its_directory() {
+        let free = Bytes::from_gib(80);
+        let plan = plan_run(&request(LocationFacts::Absent { free })).unwrap();
+        let TargetKind::NewFile { directory, name, named, .. } = &plan.targets[1].kind else {
+            panic!("{:?}", plan.targets[1]);
+        };
+        assert_eq!(
+            (directory.to_string(), name.to_string(), *named),
+            ("/x".into(), "y".into(), true)
+        );
+    }
+
+    #[test]
+    fn contradictions_are_refused() {
+        let good = request(LocationFacts::File { size: Bytes::from_gib(1) });
+        assert!(plan_run(&good).is_ok());
+        let deep = self_cost_workload(2);
+        let bad = [
+            RunRequest { workload: deep, ..good.clone() },
+            RunRequest { engine: EngineKind::Null, ..good.clone() },
+            RunRequest { location: None, ..good.clone() },
+            RunRequest { limit: Limit::Operations(0), ..good.clone() },
+            RunRequest { limit: Limit::Duration(Nanos::ZERO), ..good.clone() },
+            RunRequest { batch: BatchPolicy { submit_max: 0 }, ..good.clone() },
+            RunRequest { interval: Some(Nanos::ZERO), ..good.clone() },
+            RunRequest { size: Some(Bytes::new(100)), ..good.clone() },
+            RunRequest { size: Some(Bytes::from_gib(2)), ..good },
+        ];
+        for request in bad {
+            assert!(plan_run(&request).is_err(), "{request:?}");
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! What the kernel says of a block device.
+//!
+//! In: the device's directory in sysfs. Out: [`BlockFacts`]. Not here: what it stands on.
+//!
+//! A partition has few facts of its own: its queue, cache and model are those of the disk below.
+
+use durio_units::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::system_dir::SystemDir;
+
+/// How many bytes a sector in sysfs is, whatever the device's block size.
+const SECTOR: u64 = 512;
+
+/// The bit of the virtio-blk feature by which the hypervisor offers a flush (VIRTIO_BLK_F_FLUSH).
+const VIRTIO_BLK_F_FLUSH: usize = 9;
+
+/// Bytes before the text in a page of vital product data.
+const VPD_HEADER: usize = 4;
+
+/// What the block layer takes the device's cache for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WriteCache {
+    /// Volatile: syncs are sent to the device as flushes.
+    WriteBack,
+    /// None, or not volatile: no flush is ever sent.
+    WriteThrough,
+}
+
+/// What the kernel says of a block device; absent is what it does not show.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BlockFacts {
+    /// Of the whole device.
+    pub size: Option<Bytes>,
+    /// The device's own name for itself.
+    pub model: Option<String>,
+    /// Who made it; a number on virtio.
+    pub vendor: Option<String>,
+    /// The device's serial number.
+    pub serial: Option<String>,
+    /// The I/O scheduler in use.
+    pub scheduler: Option<String>,
+    /// The block layer's view of the cache, which decides whether flushes are sent.
+    pub write_cache: Option<WriteCache>,
+    /// The driver's word for the device's own cache (virtio, SCSI), which may differ.
+    pub device_write_cache: Option<String>,
+    /// The device takes writes that bypass its cache.
+    pub fua: Option<bool>,
+    /// The device says that it has spinning platters; hypervisors say so of anything.
+    pub rotational: Option<bool>,
+    /// Made by the kernel rather than found on a bus.
+    pub virtual_device: Option<bool>,
+    /// The smallest unit of a request.
+    pub logical_block_size: Option<Bytes>,
+    /// The smallest unit that is written without reading first.
+    pub physical_block_size: Option<Bytes>,
+    /// The largest request, in KiB.
+    pub max_sectors_kib: Option<u64>,
+    /// How many requests the scheduler holds.
+    pub nr_requests: Option<u64>,
+    /// Read-ahead, in KiB.
+    pub read_ahead_kib: Option<u64>,
+    /// The memory node nearest to the device; absent also where the kernel says there is none.
+    pub numa_node: Option<i32>,
+    /// The hypervisor offers a flush; known for virtio-blk only.
+    pub virtio_flush: Option<bool>,
+    /// The device refuses writes.
+    pub read_only: Option<bool>,
+    /// The medium can be taken out.
+    pub removable: Option<bool>,
+}
+
+/// Reads all that is shown of the device in `dir`.
+pub(crate) fn read_block_facts(dir: &SystemDir) -> BlockFacts {
+    BlockFacts {
+        size: size_of(dir),
+        model: dir.text("device/model").or_else(|| dir.text("device/name")),
+        vendor: dir.text("device/vendor"),
+        serial: serial_of(dir),
+        scheduler: dir.choice("queue/scheduler"),
+        write_cache: dir.text("queue/write_cache").and_then(|text| write_cache_of(&text)),
+        device_write_cache: device_write_cache_of(dir),
+        fua: dir.flag("queue/fua"),
+        rotational: dir.flag("queue/rotational"),
+        virtual_device: is_virtual(dir),
+        logical_block_size: dir.number("queue/logical_block_size").map(Bytes::new),
+        physical_block_size: dir.number("queue/physical_block_size").map(Bytes::new),
+        max_sectors_kib: dir.number("queue/max_sectors_kb"),
+        nr_requests: dir.number("queue/nr_requests"),
+        read_ahead_kib: dir.number("queue/read_ahead_kb"),
+        numa_node: numa_node_of(dir),
+        virtio_flush: virtio_flush_of(dir),
+        read_only: dir.flag("ro"),
+        removable: dir.flag("removable"),
+    }
+}
+
+/// The size of a disk or partition.
+pub(crate) fn size_of(dir: &SystemDir) -> Option<Bytes> {
+    dir.number("size").map(from_sectors)
+}
+
+/// A count of sysfs sectors.
+pub(crate) fn from_sectors(sectors: u64) -> Bytes {
+    Bytes::new(sectors.saturating_mul(SECTOR))
+}
+
+/// The serial number, from wherever the bus keeps it.
+pub(crate) fn serial_of(dir: &SystemDir) -> Option<String> {
+    let plain = dir.text("serial").or_else(|| dir.text("device/serial"));
+    plain.or_else(|| vpd_text(&dir.bytes("device/vpd_pg80")?))
+}
+
+fn vpd_text(page: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(page.get(VPD_HEADER..)?).into_owned();
+    let text = text.trim_matches(|c: char| c.is_whitespace() || c.is_control());
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+fn write_cache_of(text: &str) -> Option<WriteCache> {
+    match text {
+        "write back" => Some(WriteCache::WriteBack),
+        "write through" => Some(WriteCache::WriteThrough),
+        _ => None,
+    }
+}
+
+fn device_write_cache_of(dir: &SystemDir) -> Option<String> {
+    let virtio = dir.choice("cache_type");
+    virtio.or_else(|| {
+        let scsi = dir.join("device/scsi_disk");
+        let address = scsi.names("").into_iter().next()?;
+        scsi.join(address).text("cache_type")
+    })
+}
+
+fn is_virtual(dir: &SystemDir) -> Option<bool> {
+    let path = dir.path().to_string_lossy();
+    // With multipath the kernel puts real NVMe namespaces under a virtual subsystem.
+    let nvme = path.contains("/devices/virtual/nvme-subsystem/");
+    path.contains("/devices/").then(|| path.contains("/devices/virtual/") && !nvme)
+}
+
+fn numa_node_of(dir: &SystemDir) -> Option<i32> {
+    let within_sysfs = dir.ancestors().take_while(|above| above.name() != "devices");
+    let node: i32 = within_sysfs.into_iter().find_map(|above| above.number("numa_node"))?;
+    (node >= 0).then_some(node)
+}
+
+fn virtio_flush_of(dir: &SystemDir) -> Option<bool> {
+    if !dir.name().starts_with("vd") {
+        return None;
+    }
+    let features = dir.text("device/features")?;
+    features.as_bytes().get(VIRTIO_BLK_F_FLUSH).map(|bit| *bit == b'1')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::Fixture;
+
+    #[test]
+    fn an_empty_directory_has_no_facts() {
+        let fixture = Fixture::new();
+        let facts = read_block_facts(&fixture.root());
+        assert_eq!(facts, BlockFacts::default());
+    }
+
+    #[test]
+    fn a_virtio_disk_tells_whether_it_can_flush() {
+        let fixture = Fixture::new();
+        let dir = fixture.virtio_disk("vda", "254:0");
+        let facts = read_block_facts(&dir);
+        assert_eq!(facts.virtio_flush, Some(true));
+        assert_eq!(facts.device_write_cache.as_deref(), Some("write back"));
+        assert_eq!(facts.write_cache, Some(WriteCache::WriteBack));
+        assert_eq!(facts.scheduler.as_deref(), Some("mq-deadline"));
+        assert_eq!(facts.size, Some(Bytes::from_gib(1)));
+        assert_eq!((facts.virtual_device, facts.fua), (Some(false), Some(false)));
+        fixture.file("sys/devices/pci0000:00/virtio1/features", "0010000000\n");
+        assert_eq!(read_block_facts(&dir).virtio_flush, Some(false));
+    }
+
+    #[test]
+    fn a_scsi_disk_tells_its_own_cache_and_serial() {
+        let fixture = Fixture::new();
+        let dir = fixture.scsi_disk("sda", "8:0");
+        let facts = read_block_facts(&dir);
+        assert_eq!(facts.device_write_cache.as_deref(), Some("write through"));
+        assert_eq!(facts.write_cache, Some(WriteCache::WriteBack));
+        assert_eq!(facts.serial.as_deref(), Some("S3RIAL"));
+        assert_eq!((facts.numa_node, facts.virtio_flush), (Some(1), None));
+    }
+
+    #[test]
+    fn an_nvme_namespace_behind_multipath_is_not_virtual() {
+        let fixture = Fixture::new();
+        let path = "sys/devices/virtual/nvme-subsystem/nvme-subsys0/nvme0n1";
+        fixture.file(&format!("{path}/size"), "8\n");
+        let facts = read_block_facts(&fixture.root().join(path));
+        assert_eq!(facts.virtual_device, Some(false));
+        let loop_dir = fixture.root().join("sys/devices/virtual/block/loop0");
+        assert_eq!(read_block_facts(&loop_dir).virtual_device, Some(true));
+    }
+
+    #[test]
+    fn no_memory_node_is_none() {
+        let fixture = Fixture::new();
+        fixture.file("sys/devices/pci0/numa_node", "-1\n");
+        fixture.file("sys/devices/pci0/block/vda/size", "8\n");
+        assert_eq!(numa_node_of(&fixture.root().join("sys/devices/pci0/block/vda")), None);
+    }
+}

@@ -1,0 +1,121 @@
+//! Block devices in sysfs: where they are, what kind they are, and their neighbours.
+//!
+//! In: a device number, a name, or a device's directory. Out: directories of devices.
+//! Not here: filesystems, files, facts.
+
+use std::ffi::OsStr;
+
+use crate::device_number::DeviceNumber;
+use crate::layer::LayerKind;
+use crate::system_dir::SystemDir;
+
+/// The directory of the device with this number.
+pub(crate) fn by_number(root: &SystemDir, number: DeviceNumber) -> Option<SystemDir> {
+    root.follow(format!("sys/dev/block/{number}"))
+}
+
+/// The directory of the device that the kernel calls `name`.
+pub(crate) fn by_name(root: &SystemDir, name: &str) -> Option<SystemDir> {
+    if name.is_empty() || name == "." || name == ".." {
+        return None;
+    }
+    // sysfs cannot have a slash in a name and writes an exclamation mark instead.
+    let name = name.replace('/', "!");
+    root.follow(format!("sys/class/block/{name}"))
+        .or_else(|| root.follow(format!("sys/block/{name}")))
+}
+
+/// The device's number.
+pub(crate) fn number_of(dir: &SystemDir) -> Option<DeviceNumber> {
+    dir.number("dev")
+}
+
+/// What kind of layer the device in `dir` is.
+pub(crate) fn kind_of(dir: &SystemDir) -> LayerKind {
+    let name = dir.name();
+    let numbered = |prefix| is_numbered(&name, prefix);
+    match () {
+        () if dir.contains("partition") => LayerKind::Partition,
+        () if dir.contains("md") => LayerKind::Md,
+        () if dir.contains("dm") => LayerKind::Dm,
+        () if numbered("loop") => LayerKind::Loop,
+        () if numbered("nbd") => LayerKind::Nbd,
+        () if numbered("bcache") => LayerKind::Bcache,
+        () if numbered("zram") => LayerKind::Zram,
+        () if numbered("ram") => LayerKind::Memory,
+        () => LayerKind::Disk,
+    }
+}
+
+fn is_numbered(name: &str, prefix: &str) -> bool {
+    let number = name.strip_prefix(prefix).unwrap_or_default();
+    !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// The disk that the partition in `dir` is a part of.
+pub(crate) fn disk_of(dir: &SystemDir) -> Option<SystemDir> {
+    dir.contains("partition").then(|| dir.ancestors().nth(1))?
+}
+
+/// The partitions of the disk in `dir`.
+pub(crate) fn partitions_of(dir: &SystemDir) -> Vec<SystemDir> {
+    let inside = dir.names("").into_iter().map(|name| dir.join(name));
+    inside.filter(|child| child.contains("partition")).collect()
+}
+
+/// The names of the devices that the one in `dir` stands on, with their directories.
+pub(crate) fn slaves_of(root: &SystemDir, dir: &SystemDir) -> Vec<(String, Option<SystemDir>)> {
+    linked(root, dir, "slaves")
+}
+
+/// The names of the devices that stand on the one in `dir`, with their directories.
+pub(crate) fn holders_of(root: &SystemDir, dir: &SystemDir) -> Vec<(String, Option<SystemDir>)> {
+    linked(root, dir, "holders")
+}
+
+fn linked(root: &SystemDir, dir: &SystemDir, links: &str) -> Vec<(String, Option<SystemDir>)> {
+    let links = dir.join(links);
+    let resolve = |name: &OsStr| {
+        let kernel_name = name.to_string_lossy().into_owned();
+        let found = links.follow(name).or_else(|| by_name(root, &kernel_name));
+        (kernel_name, found)
+    };
+    links.names("").iter().map(|name| resolve(name)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::Fixture;
+
+    #[test]
+    fn a_namespace_and_its_partition_are_told_apart() {
+        let fixture = Fixture::new();
+        fixture.nvme_disk("nvme0n1", "259:0");
+        fixture.partition("nvme0n1", "nvme0n1p2", "259:2", 2);
+        let partition = by_number(&fixture.root(), "259:2".parse().unwrap()).unwrap();
+        assert_eq!(kind_of(&partition), LayerKind::Partition);
+        let disk = disk_of(&partition).unwrap();
+        assert_eq!((disk.name().as_str(), kind_of(&disk)), ("nvme0n1", LayerKind::Disk));
+        assert_eq!(disk_of(&disk), None);
+        assert_eq!(partitions_of(&disk), [partition]);
+    }
+
+    #[test]
+    fn kinds_are_told_by_directory_or_by_number_after_the_name() {
+        assert!(is_numbered("loop0", "loop"));
+        assert!(!is_numbered("loop", "loop"));
+        assert!(!is_numbered("ramsan", "ram"));
+        assert!(!is_numbered("sda", "ram"));
+    }
+
+    #[test]
+    fn names_that_leave_the_directory_are_no_devices() {
+        let fixture = Fixture::new();
+        fixture.nvme_disk("nvme0n1", "259:0");
+        assert!(by_name(&fixture.root(), "nvme0n1").is_some());
+        for name in ["", ".", "..", "../block/nvme0n1"] {
+            assert_eq!(by_name(&fixture.root(), name), None, "{name}");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! The kernel's counters of all processors together.
+//!
+//! In: `/proc/stat` and the control group's `cpu.stat`. Out: [`CpuCounters`] and differences.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cgroup::throttled_usec;
+use crate::system_dir::SystemDir;
+use crate::{StackError, StackErrorKind};
+
+/// How the processors spent their time since start, or between two readings, in clock ticks
+/// (1/100 s on every common system), summed over processors.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CpuCounters {
+    /// In programs.
+    pub user: u64,
+    /// In programs of lowered priority.
+    pub nice: u64,
+    /// In the kernel.
+    pub system: u64,
+    /// Doing nothing.
+    pub idle: u64,
+    /// Doing nothing while I/O was under way; unreliable, says the kernel.
+    pub iowait: u64,
+    /// Serving interrupts.
+    pub irq: u64,
+    /// Serving soft interrupts.
+    pub softirq: u64,
+    /// Taken by the hypervisor for others.
+    pub steal: u64,
+    /// Microseconds for which this process's control groups were held back; absent where no group
+    /// has a limit on processors to show.
+    pub cgroup_throttled_usec: Option<u64>,
+}
+
+impl CpuCounters {
+    /// What was counted after `earlier`; zero where a counter has gone back.
+    #[must_use]
+    pub fn saturating_since(&self, earlier: &Self) -> Self {
+        let since = u64::saturating_sub;
+        let throttled = self.cgroup_throttled_usec.zip(earlier.cgroup_throttled_usec);
+        Self {
+            user: since(self.user, earlier.user),
+            nice: since(self.nice, earlier.nice),
+            system: since(self.system, earlier.system),
+            idle: since(self.idle, earlier.idle),
+            iowait: since(self.iowait, earlier.iowait),
+            irq: since(self.irq, earlier.irq),
+            softirq: since(self.softirq, earlier.softirq),
+            steal: since(self.steal, earlier.steal),
+            cgroup_throttled_usec: throttled.map(|(now, before)| since(now, before)),
+        }
+    }
+
+    /// All ticks, idle ones included.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        let busy = self.user + self.nice + self.system + self.irq + self.softirq + self.steal;
+        busy + self.idle + self.iowait
+    }
+}
+
+/// The counters of all processors together.
+///
+/// # Errors
+/// If `/proc/stat` cannot be read.
+pub fn read_cpu_counters() -> Result<CpuCounters, StackError> {
+    cpu_counters_in(&SystemDir::live_root())
+}
+
+fn cpu_counters_in(root: &SystemDir) -> Result<CpuCounters, StackError> {
+    let error = |kind| StackError::new(kind, Path::new("/proc/stat"));
+    let text = root.text("proc/stat").ok_or_else(|| error(StackErrorKind::Unreadable))?;
+    let counters = parse_cpu_line(&text).ok_or_else(|| error(StackErrorKind::Malformed))?;
+    Ok(CpuCounters { cgroup_throttled_usec: throttled_usec(root), ..counters })
+}
+
+fn parse_cpu_line(stat: &str) -> Option<CpuCounters> {
+    let line = stat.lines().next()?.strip_prefix("cpu ")?;
+    let fields: Result<Vec<u64>, _> = line.split_whitespace().map(str::parse).collect();
+    let fields = fields.ok()?;
+    let [user, nice, system, idle, iowait, irq, softirq, steal] = *fields.first_chunk()?;
+    let cgroup_throttled_usec = None;
+    Some(CpuCounters {
+        user,
+        nice,
+        system,
+        idle,
+        iowait,
+        irq,
+        softirq,
+        steal,
+        cgroup_throttled_usec,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::Fixture;
+
+    #[test]
+    fn time_between_two_readings_is_the_difference() {
+        let fixture = Fixture::new();
+        fixture.file("proc/stat", "cpu  10 1 20 300 4 0 5 6 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\n");
+        let earlier = cpu_counters_in(&fixture.root()).unwrap();
+        fixture.file("proc/stat", "cpu  15 1 22 290 5 0 5 9 0 0\n");
+        let since = cpu_counters_in(&fixture.root()).unwrap().saturating_since(&earlier);
+        let expected = CpuCounters { user: 5, system: 2, iowait: 1, steal: 3, ..since.clone() };
+        assert_eq!(since, expected);
+        assert_eq!((since.idle, since.total()), (0, 11));
+        assert_eq!(since.cgroup_throttled_usec, None);
+    }
+
+    #[test]
+    fn what_is_not_a_line_of_processor_times_is_refused() {
+        for text in ["cpu0 1 2 3 4 5 6 7 8\n", "cpu 1 2 3\n", "cpu a b c d e f g h\n"] {
+            assert_eq!(parse_cpu_line(text), None, "{text}");
+        }
+        let error = cpu_counters_in(&Fixture::new().root()).unwrap_err();
+        assert_eq!(error.kind, StackErrorKind::Unreadable);
+    }
+}

@@ -1,0 +1,172 @@
+//! The kernel's counters of one block device.
+//!
+//! In: a device's name, or the text of its `stat` file. Out: [`DeviceCounters`] and differences.
+//! Not here: rates; those are the analyser's.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::block_node;
+use crate::system_dir::SystemDir;
+use crate::{StackError, StackErrorKind};
+
+/// Fields that every kernel shows; those after them came later, in two groups.
+const FIELDS_MIN: usize = 11;
+
+/// The counters of a block device since it appeared, or between two readings.
+///
+/// Sectors are of 512 bytes whatever the device. Times are summed over requests, so that they can
+/// exceed the time that passed, save for `io_ms`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DeviceCounters {
+    /// The kernel's name of the device.
+    pub name: String,
+    /// Reads completed.
+    pub reads_completed: u64,
+    /// Reads joined to another before they were issued.
+    pub reads_merged: u64,
+    /// Sectors read.
+    pub sectors_read: u64,
+    /// Milliseconds of all reads.
+    pub read_ms: u64,
+    /// Writes completed.
+    pub writes_completed: u64,
+    /// Writes joined to another before they were issued.
+    pub writes_merged: u64,
+    /// Sectors written.
+    pub sectors_written: u64,
+    /// Milliseconds of all writes.
+    pub write_ms: u64,
+    /// Requests under way at the moment of reading; a level, not a counter.
+    pub in_flight: u64,
+    /// Milliseconds with at least one request under way.
+    pub io_ms: u64,
+    /// Milliseconds of all requests.
+    pub weighted_io_ms: u64,
+    /// Discards completed (Linux 4.18 and later).
+    pub discards_completed: Option<u64>,
+    /// Sectors discarded.
+    pub sectors_discarded: Option<u64>,
+    /// Milliseconds of all discards.
+    pub discard_ms: Option<u64>,
+    /// Flushes completed (Linux 5.5 and later); concurrent ones are joined before they are issued,
+    /// and partitions show none.
+    pub flushes_completed: Option<u64>,
+    /// Milliseconds of all flushes.
+    pub flush_ms: Option<u64>,
+}
+
+impl DeviceCounters {
+    /// What was counted after `earlier`; zero where a counter has gone back.
+    ///
+    /// `in_flight` stays as it is, for it is a level.
+    #[must_use]
+    pub fn saturating_since(&self, earlier: &Self) -> Self {
+        let since = u64::saturating_sub;
+        let both = |now: Option<u64>, before: Option<u64>| Some(since(now?, before?));
+        Self {
+            name: self.name.clone(),
+            reads_completed: since(self.reads_completed, earlier.reads_completed),
+            reads_merged: since(self.reads_merged, earlier.reads_merged),
+            sectors_read: since(self.sectors_read, earlier.sectors_read),
+            read_ms: since(self.read_ms, earlier.read_ms),
+            writes_completed: since(self.writes_completed, earlier.writes_completed),
+            writes_merged: since(self.writes_merged, earlier.writes_merged),
+            sectors_written: since(self.sectors_written, earlier.sectors_written),
+            write_ms: since(self.write_ms, earlier.write_ms),
+            in_flight: self.in_flight,
+            io_ms: since(self.io_ms, earlier.io_ms),
+            weighted_io_ms: since(self.weighted_io_ms, earlier.weighted_io_ms),
+            discards_completed: both(self.discards_completed, earlier.discards_completed),
+            sectors_discarded: both(self.sectors_discarded, earlier.sectors_discarded),
+            discard_ms: both(self.discard_ms, earlier.discard_ms),
+            flushes_completed: both(self.flushes_completed, earlier.flushes_completed),
+            flush_ms: both(self.flush_ms, earlier.flush_ms),
+        }
+    }
+}
+
+/// The counters of the device or partition that the kernel calls `name`.
+///
+/// # Errors
+/// If there is no such device, or its counters cannot be read.
+pub fn read_device_counters(name: &str) -> Result<DeviceCounters, StackError> {
+    device_counters_in(&SystemDir::live_root(), name)
+}
+
+fn device_counters_in(root: &SystemDir, name: &str) -> Result<DeviceCounters, StackError> {
+    let error = |kind| StackError::new(kind, &Path::new("/sys/class/block").join(name));
+    let dir = block_node::by_name(root, name).ok_or_else(|| error(StackErrorKind::NotFound))?;
+    let text = dir.text("stat").ok_or_else(|| error(StackErrorKind::Unreadable))?;
+    parse_device_stat(name, &text).ok_or_else(|| error(StackErrorKind::Malformed))
+}
+
+fn parse_device_stat(name: &str, text: &str) -> Option<DeviceCounters> {
+    let fields: Result<Vec<u64>, _> = text.split_whitespace().map(str::parse).collect();
+    let fields = fields.ok().filter(|fields| fields.len() >= FIELDS_MIN)?;
+    let later = |index: usize| fields.get(index).copied();
+    Some(DeviceCounters {
+        name: name.to_owned(),
+        reads_completed: fields[0],
+        reads_merged: fields[1],
+        sectors_read: fields[2],
+        read_ms: fields[3],
+        writes_completed: fields[4],
+        writes_merged: fields[5],
+        sectors_written: fields[6],
+        write_ms: fields[7],
+        in_flight: fields[8],
+        io_ms: fields[9],
+        weighted_io_ms: fields[10],
+        discards_completed: later(11),
+        sectors_discarded: later(13),
+        discard_ms: later(14),
+        flushes_completed: later(15),
+        flush_ms: later(16),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::Fixture;
+
+    const EARLIER: &str = "5 1 40 3 10 4 2047 5 1 14 43 3 0 41 2 131 68\n";
+    const LATER: &str = "7 1 56 4 60 4 2447 9 2 20 50 3 0 41 2 181 90\n";
+
+    #[test]
+    fn flushes_between_two_readings_are_counted() {
+        let earlier = parse_device_stat("vda", EARLIER).unwrap();
+        let since = parse_device_stat("vda", LATER).unwrap().saturating_since(&earlier);
+        assert_eq!((since.flushes_completed, since.flush_ms), (Some(50), Some(22)));
+        assert_eq!((since.reads_completed, since.sectors_read), (2, 16));
+        assert_eq!((since.writes_completed, since.sectors_written), (50, 400));
+        assert_eq!((since.io_ms, since.in_flight), (6, 2));
+        assert_eq!(since.discards_completed, Some(0));
+    }
+
+    #[test]
+    fn older_kernels_show_no_flushes_and_a_counter_never_goes_below_zero() {
+        let old = parse_device_stat("vda", "5 1 40 3 10 4 2047 5 0 14 43").unwrap();
+        assert_eq!((old.flushes_completed, old.discards_completed), (None, None));
+        let new = parse_device_stat("vda", LATER).unwrap();
+        let since = old.saturating_since(&new);
+        assert_eq!((since.reads_completed, since.flushes_completed), (0, None));
+    }
+
+    #[test]
+    fn a_device_that_is_not_there_is_told_from_counters_that_are_odd() {
+        let fixture = Fixture::new();
+        fixture.scsi_disk("sda", "8:0");
+        let kind = |name: &str| device_counters_in(&fixture.root(), name).unwrap_err().kind;
+        assert_eq!(kind("sdb"), StackErrorKind::NotFound);
+        assert_eq!(kind("../../etc"), StackErrorKind::NotFound);
+        assert_eq!(kind("sda"), StackErrorKind::Unreadable);
+        fixture.file("sys/block/sda/stat", "1 2 3\n");
+        assert_eq!(kind("sda"), StackErrorKind::Malformed);
+        fixture.file("sys/block/sda/stat", LATER);
+        assert_eq!(device_counters_in(&fixture.root(), "sda").unwrap().name, "sda");
+    }
+}

@@ -1,0 +1,229 @@
+//! Whether a device, or an image in a file, may be overwritten: who uses it and what is on it.
+//!
+//! In: a path. Out: [`DeviceUse`]. Not here: the decision, which is the command line's.
+//!
+//! What cannot be read is an error, for a doubt must not look like an unused device.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use durio_units::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::block_facts::{from_sectors, serial_of, size_of};
+use crate::block_node;
+use crate::device_number::DeviceNumber;
+use crate::family::{Family, Subject};
+use crate::identity::{FileKind, Identify, Identity, identify};
+use crate::mountinfo::{MountEntry, decode_octal, parse_mountinfo};
+use crate::probe::{is_claimed, read_sample, size_of_file};
+use crate::signature::{Signature, find_signatures};
+use crate::source::{btrfs_of_member, device_of_source};
+use crate::system_dir::SystemDir;
+use crate::{StackError, StackErrorKind};
+
+/// A place where a device is mounted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MountUse {
+    /// The mounted device: the one asked for, a part of it, or one that stands on it.
+    pub device: String,
+    /// Where, in this process's view or in that of the first process.
+    pub mount_point: String,
+}
+
+/// Something that stands on a device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    /// The device below.
+    pub device: String,
+    /// What stands on it: an array, a volume, a loop device, a filesystem of several devices.
+    pub holder: String,
+}
+
+/// Who uses a device and what is written on it.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DeviceUse {
+    /// The kernel's name of the device, or the path of a file.
+    pub device: String,
+    /// Of the device or file.
+    pub size: Bytes,
+    /// The serial number of the device, or of the disk that a partition is on.
+    pub serial: Option<String>,
+    /// The partitions that the kernel knows on it.
+    pub partitions: Vec<String>,
+    /// Where it, a part of it, or something that stands on it is mounted.
+    pub mounts: Vec<MountUse>,
+    /// Which of these are swap.
+    pub swaps: Vec<String>,
+    /// What stands on it or on a part of it.
+    pub holders: Vec<Holder>,
+    /// The kernel refuses it to a second owner: a filesystem, an array or a program has it,
+    /// possibly in another namespace.
+    pub claimed: bool,
+    /// Both ends were read; false only for a device in use, and then `signatures` is empty.
+    pub readable: bool,
+    /// What is recognised on it and on its partitions.
+    pub signatures: Vec<Signature>,
+}
+
+impl DeviceUse {
+    /// True if writing to it would go behind somebody's back.
+    #[must_use]
+    pub fn is_in_use(&self) -> bool {
+        let nobody = self.mounts.is_empty() && self.swaps.is_empty() && self.holders.is_empty();
+        self.claimed || !nobody
+    }
+
+    /// The names of what is on it, each once.
+    #[must_use]
+    pub fn signature_names(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        for signature in &self.signatures {
+            if !names.contains(&signature.name.as_str()) {
+                names.push(&signature.name);
+            }
+        }
+        names
+    }
+}
+
+/// Finds out who uses the block device or the file at `path`, and what is written on it.
+///
+/// Both ends of it and of its partitions are read; nothing is written.
+///
+/// # Errors
+/// If it does not exist, is neither a block device nor a regular file, or cannot be read and is
+/// not known to be in use.
+pub fn device_use(path: &Path) -> Result<DeviceUse, StackError> {
+    let root = SystemDir::live_root();
+    let identity = identify(path).map_err(|error| StackError::from_io(path, error))?;
+    let subject = subject_of(&root, path, &identity)?;
+    let mut found = usage_in(&root, &identify, &subject)?;
+    found.claimed = matches!(subject, Subject::Device(_)) && is_claimed(path);
+    match read_content(path, &subject, &mut found) {
+        Ok(()) => found.readable = true,
+        // The refusal that matters is known already.
+        Err(_) if found.is_in_use() => found.signatures.clear(),
+        Err(error) => return Err(StackError::from_io(path, error)),
+    }
+    Ok(found)
+}
+
+fn read_content(path: &Path, subject: &Subject, found: &mut DeviceUse) -> io::Result<()> {
+    let mut file = File::open(path)?;
+    found.size = Bytes::new(size_of_file(&mut file)?);
+    for (name, start, size) in areas(subject, found) {
+        let sample = read_sample(&file, start, size)?;
+        found.signatures.extend(find_signatures(&name, &sample));
+    }
+    Ok(())
+}
+
+fn subject_of(root: &SystemDir, path: &Path, identity: &Identity) -> Result<Subject, StackError> {
+    match identity.kind {
+        FileKind::Block(number) => block_node::by_number(root, number)
+            .map(Subject::Device)
+            .ok_or_else(|| StackError::new(StackErrorKind::Unreadable, path)),
+        FileKind::Regular => Ok(Subject::File(identity.absolute.clone())),
+        _ => Err(StackError::new(StackErrorKind::NotADevice, path)),
+    }
+}
+
+/// All but what only the device itself can tell.
+fn usage_in(
+    root: &SystemDir,
+    identify: Identify<'_>,
+    subject: &Subject,
+) -> Result<DeviceUse, StackError> {
+    let family = Family::of(root, identify, subject);
+    let mut holders = family.holders.clone();
+    holders.extend(family.members.iter().filter_map(|dir| btrfs_holder(root, dir)));
+    Ok(DeviceUse {
+        device: subject.name(),
+        size: subject.size().unwrap_or_default(),
+        serial: subject.disk().and_then(|disk| serial_of(&disk)),
+        partitions: subject.partitions().iter().map(SystemDir::name).collect(),
+        mounts: mounts_of(root, identify, &family)?,
+        swaps: swaps_of(root, identify, &family, subject),
+        holders,
+        ..DeviceUse::default()
+    })
+}
+
+fn btrfs_holder(root: &SystemDir, dir: &SystemDir) -> Option<Holder> {
+    let filesystem = btrfs_of_member(root, &dir.name())?;
+    Some(Holder { device: dir.name(), holder: format!("btrfs {}", filesystem.name()) })
+}
+
+/// The whole and its partitions: name, first byte and size of each.
+fn areas(subject: &Subject, found: &DeviceUse) -> Vec<(String, u64, u64)> {
+    let mut areas = vec![(found.device.clone(), 0, found.size.get())];
+    for dir in subject.partitions() {
+        let start = dir.number("start").map(from_sectors);
+        if let (Some(start), Some(size)) = (start, size_of(&dir)) {
+            areas.push((dir.name(), start.get(), size.get()));
+        }
+    }
+    areas
+}
+
+fn mounts_of(
+    root: &SystemDir,
+    identify: Identify<'_>,
+    family: &Family,
+) -> Result<Vec<MountUse>, StackError> {
+    let own = root.bytes("proc/self/mountinfo").ok_or_else(|| {
+        StackError::new(StackErrorKind::Unreadable, Path::new("/proc/self/mountinfo"))
+    })?;
+    // A container does not see the mounts of its host; where allowed, the first process does.
+    let first = root.bytes("proc/1/mountinfo").unwrap_or_default();
+    let mut uses: Vec<MountUse> = Vec::new();
+    for mount in parse_mountinfo(&own).iter().chain(&parse_mountinfo(&first)) {
+        let mount_point = mount.mount_point.display().to_string();
+        let device = mounted_member(root, identify, family, mount);
+        let found = device.map(|device| MountUse { device, mount_point });
+        uses.extend(found.filter(|found| !uses.contains(found)));
+    }
+    Ok(uses)
+}
+
+fn mounted_member(
+    root: &SystemDir,
+    identify: Identify<'_>,
+    family: &Family,
+    mount: &MountEntry,
+) -> Option<String> {
+    let number: DeviceNumber = mount.device;
+    if !number.is_anonymous() {
+        let mut members = family.members.iter();
+        let member = members.find(|dir| block_node::number_of(dir) == Some(number))?;
+        return Some(member.name());
+    }
+    let device = device_of_source(root, identify, &mount.source)?.name();
+    family.has(&device).then_some(device)
+}
+
+fn swaps_of(
+    root: &SystemDir,
+    identify: Identify<'_>,
+    family: &Family,
+    subject: &Subject,
+) -> Vec<String> {
+    let text = root.bytes("proc/swaps").unwrap_or_default();
+    let lines = text.split(|byte| *byte == b'\n').skip(1);
+    let paths = lines.filter_map(|line| line.split(u8::is_ascii_whitespace).next());
+    paths
+        .map(decode_octal)
+        .filter_map(|path| match subject {
+            Subject::File(file) if *file == path => Some(subject.name()),
+            _ => device_of_source(root, identify, &path).map(|dir| dir.name()),
+        })
+        .filter(|name| family.has(name) || *name == subject.name())
+        .collect()
+}
+
+#[cfg(test)]
+#[path = "device_use_tests.rs"]
+mod tests;

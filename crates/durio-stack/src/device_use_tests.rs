@@ -1,0 +1,149 @@
+//! Who uses which device, on made-up machines and on this one.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use super::*;
+use crate::fixture::Fixture;
+
+fn usage(fixture: &Fixture, name: &str) -> DeviceUse {
+    let dir = block_node::by_name(&fixture.root(), name).unwrap();
+    usage_of(fixture, &Subject::Device(dir))
+}
+
+fn usage_of(fixture: &Fixture, subject: &Subject) -> DeviceUse {
+    let identify = fixture.identify();
+    usage_in(&fixture.root(), &identify, subject).unwrap()
+}
+
+fn mounts(found: &DeviceUse) -> Vec<(&str, &str)> {
+    found.mounts.iter().map(|mount| (&*mount.device, &*mount.mount_point)).collect()
+}
+
+fn holders(found: &DeviceUse) -> Vec<(&str, &str)> {
+    found.holders.iter().map(|holder| (&*holder.device, &*holder.holder)).collect()
+}
+
+fn two_partitions() -> Fixture {
+    let fixture = Fixture::new();
+    fixture.scsi_disk("sda", "8:0");
+    fixture.partition("sda", "sda1", "8:1", 1);
+    fixture.partition("sda", "sda2", "8:2", 2);
+    fixture.mounts("");
+    fixture
+}
+
+#[test]
+fn an_unused_disk_is_free_and_named_by_its_serial() {
+    let found = usage(&two_partitions(), "sda");
+    assert!(!found.is_in_use());
+    assert_eq!(found.serial.as_deref(), Some("S3RIAL"));
+    assert_eq!(found.partitions, ["sda1", "sda2"]);
+}
+
+#[test]
+fn a_disk_is_in_use_if_a_partition_is_mounted_and_the_other_partition_is_not() {
+    let fixture = two_partitions();
+    fixture.mounts("50 1 8:1 / /boot rw - ext4 /dev/sda1 rw\n");
+    let disk = usage(&fixture, "sda");
+    assert_eq!(mounts(&disk), [("sda1", "/boot")]);
+    assert!(disk.is_in_use());
+    assert!(usage(&fixture, "sda1").is_in_use());
+    assert!(!usage(&fixture, "sda2").is_in_use());
+    assert_eq!(usage(&fixture, "sda2").serial.as_deref(), Some("S3RIAL"));
+}
+
+#[test]
+fn a_mount_that_only_the_first_process_sees_counts() {
+    let fixture = two_partitions();
+    fixture.file("proc/1/mountinfo", "50 1 8:1 / /host rw - ext4 /dev/sda1 rw\n");
+    assert_eq!(mounts(&usage(&fixture, "sda")), [("sda1", "/host")]);
+}
+
+#[test]
+fn a_member_of_an_array_is_held_through_all_layers() {
+    let fixture = two_partitions();
+    fixture.mirror("md0", "9:0", &["sda1"]);
+    fixture.volume("dm-0", "253:0", "vg-data", &["md0"]);
+    fixture.mounts("50 1 253:0 / /data rw - xfs /dev/mapper/vg-data rw\n");
+    let found = usage(&fixture, "sda");
+    assert_eq!(holders(&found), [("sda1", "md0"), ("md0", "dm-0")]);
+    assert_eq!(mounts(&found), [("dm-0", "/data")]);
+    assert!(!usage(&fixture, "sda2").is_in_use());
+}
+
+#[test]
+fn a_partition_is_held_by_what_holds_its_disk() {
+    let fixture = two_partitions();
+    fixture.volume("dm-0", "253:0", "mpatha", &["sda"]);
+    assert_eq!(holders(&usage(&fixture, "sda2")), [("sda", "dm-0")]);
+}
+
+#[test]
+fn swap_is_found_by_node_and_by_volume() {
+    let fixture = two_partitions();
+    fixture.volume("dm-1", "253:1", "vg-swap", &["sda2"]);
+    let header = "Filename Type Size Used Priority\n";
+    fixture.file("proc/swaps", format!("{header}/dev/sda1 partition 8 0 -2\n/dev/dm-1 p 8 0 -3\n"));
+    assert_eq!(usage(&fixture, "sda").swaps, ["sda1", "dm-1"]);
+    assert_eq!(usage(&fixture, "sda2").swaps, ["dm-1"]);
+}
+
+#[test]
+fn a_loop_device_on_a_disk_is_a_holder_that_the_kernel_does_not_list() {
+    let fixture = two_partitions();
+    fixture.loop_device("loop0", "7:0", "/dev/sda2");
+    fixture.mounts("50 1 7:0 / /mnt rw - ext4 /dev/loop0 rw\n");
+    let found = usage(&fixture, "sda");
+    assert_eq!(holders(&found), [("sda2", "loop0")]);
+    assert_eq!(mounts(&found), [("loop0", "/mnt")]);
+}
+
+#[test]
+fn every_member_of_a_mounted_btrfs_is_in_use() {
+    let fixture = two_partitions();
+    fixture.link("sys/fs/btrfs/0bee-f/devices/sda2", &fixture.path_of("sda2"));
+    fixture.mounts("50 1 0:40 / /data rw - btrfs /dev/sda1 rw\n");
+    assert_eq!(holders(&usage(&fixture, "sda2")), [("sda2", "btrfs 0bee-f")]);
+    assert_eq!(mounts(&usage(&fixture, "sda1")), [("sda1", "/data")]);
+}
+
+#[test]
+fn a_file_is_in_use_as_swap_or_below_a_loop_device() {
+    let fixture = two_partitions();
+    fixture.loop_device("loop0", "7:0", "/srv/a b.img");
+    fixture.knows("/srv/a b.img", FileKind::Regular, "8:1", None);
+    fixture.file("proc/swaps", "Filename\n/srv/swap\\040file file 8 0 -2\n");
+    let held = usage_of(&fixture, &Subject::File(PathBuf::from("/srv/a b.img")));
+    assert_eq!(holders(&held), [("/srv/a b.img", "loop0")]);
+    let swap = usage_of(&fixture, &Subject::File(PathBuf::from("/srv/swap file")));
+    assert_eq!(swap.swaps, ["/srv/swap file"]);
+    assert!(!usage_of(&fixture, &Subject::File(PathBuf::from("/srv/free"))).is_in_use());
+}
+
+#[test]
+fn without_a_list_of_mounts_nothing_is_called_free() {
+    let fixture = Fixture::new();
+    let dir = fixture.scsi_disk("sda", "8:0");
+    let identify = fixture.identify();
+    let answer = usage_in(&fixture.root(), &identify, &Subject::Device(dir));
+    assert_eq!(answer.unwrap_err().kind, StackErrorKind::Unreadable);
+}
+
+#[test]
+fn an_image_in_a_file_shows_what_is_on_it() {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(&[b"XFSB".as_slice(), &[0; 8192]].concat()).unwrap();
+    let found = device_use(file.path()).unwrap();
+    assert_eq!(found.signature_names(), ["xfs"]);
+    assert_eq!(found.size, Bytes::new(8196));
+    assert!(!found.is_in_use());
+}
+
+#[test]
+fn a_directory_and_a_character_device_are_no_devices() {
+    for path in ["/", "/dev/null"] {
+        let error = device_use(Path::new(path)).unwrap_err();
+        assert_eq!(error.kind, StackErrorKind::NotADevice, "{path}");
+    }
+}

@@ -1,0 +1,149 @@
+//! A device with all that would be hurt by writing to it: its partitions, and whatever stands on
+//! any of them.
+//!
+//! In: a device or a file. Out: the devices concerned, and who stands on whom.
+//! Not here: mounts and swap.
+
+use std::path::{Path, PathBuf};
+
+use durio_units::Bytes;
+
+use crate::block_facts::size_of;
+use crate::block_node;
+use crate::device_use::Holder;
+use crate::identity::Identify;
+use crate::source::device_of_source;
+use crate::system_dir::SystemDir;
+
+/// What is to be overwritten.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Subject {
+    /// A block device, by its directory in sysfs.
+    Device(SystemDir),
+    /// A regular file, by its absolute path.
+    File(PathBuf),
+}
+
+impl Subject {
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Device(dir) => dir.name(),
+            Self::File(path) => path.display().to_string(),
+        }
+    }
+
+    /// What sysfs says; that of a file is not in sysfs.
+    pub(crate) fn size(&self) -> Option<Bytes> {
+        match self {
+            Self::Device(dir) => size_of(dir),
+            Self::File(_) => None,
+        }
+    }
+
+    /// The device, or the disk that it is a part of.
+    pub(crate) fn disk(&self) -> Option<SystemDir> {
+        match self {
+            Self::Device(dir) => Some(block_node::disk_of(dir).unwrap_or_else(|| dir.clone())),
+            Self::File(_) => None,
+        }
+    }
+
+    pub(crate) fn partitions(&self) -> Vec<SystemDir> {
+        match self {
+            Self::Device(dir) => block_node::partitions_of(dir),
+            Self::File(_) => Vec::new(),
+        }
+    }
+}
+
+/// The devices concerned.
+#[derive(Debug, Default)]
+pub(crate) struct Family {
+    pub(crate) members: Vec<SystemDir>,
+    pub(crate) holders: Vec<Holder>,
+}
+
+impl Family {
+    pub(crate) fn of(root: &SystemDir, identify: Identify<'_>, subject: &Subject) -> Self {
+        let loops = loop_devices(root);
+        let mut family = Self::default();
+        match subject {
+            Subject::Device(dir) => family.add_with_partitions(dir),
+            Subject::File(path) => family.add_loops_on_file(&loops, identify, path),
+        }
+        // What holds the whole disk holds a part of it too; its other parts are no concern.
+        family.members.extend(subject.disk().filter(|disk| !family.has(&disk.name())));
+        let mut next = 0;
+        while let Some(dir) = family.members.get(next).cloned() {
+            family.add_holders_of(root, &dir);
+            family.add_loops_on_device(&loops, root, identify, &dir);
+            next += 1;
+        }
+        family
+    }
+
+    /// True if the device of this name is concerned.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.members.iter().any(|member| member.name() == name)
+    }
+
+    fn add_with_partitions(&mut self, dir: &SystemDir) {
+        for dir in [dir.clone()].into_iter().chain(block_node::partitions_of(dir)) {
+            if !self.has(&dir.name()) {
+                self.members.push(dir);
+            }
+        }
+    }
+
+    fn add_holders_of(&mut self, root: &SystemDir, dir: &SystemDir) {
+        for (holder, found) in block_node::holders_of(root, dir) {
+            self.holders.push(Holder { device: dir.name(), holder });
+            if let Some(found) = found {
+                self.add_with_partitions(&found);
+            }
+        }
+    }
+
+    /// The kernel does not list a loop device among the holders of what it stands on.
+    fn add_loops_on_device(
+        &mut self,
+        loops: &[(SystemDir, PathBuf)],
+        root: &SystemDir,
+        identify: Identify<'_>,
+        dir: &SystemDir,
+    ) {
+        for (loop_dir, backing) in loops {
+            let below = device_of_source(root, identify, backing.as_os_str());
+            if below.is_some_and(|below| below.name() == dir.name()) {
+                self.add_loop(dir.name(), loop_dir);
+            }
+        }
+    }
+
+    fn add_loops_on_file(
+        &mut self,
+        loops: &[(SystemDir, PathBuf)],
+        identify: Identify<'_>,
+        file: &Path,
+    ) {
+        for (loop_dir, backing) in loops {
+            let same = identify(backing).is_ok_and(|identity| identity.absolute == file);
+            if same {
+                self.add_loop(file.display().to_string(), loop_dir);
+            }
+        }
+    }
+
+    fn add_loop(&mut self, device: String, loop_dir: &SystemDir) {
+        self.holders.push(Holder { device, holder: loop_dir.name() });
+        self.add_with_partitions(loop_dir);
+    }
+}
+
+/// Every loop device in use, with what it stands on.
+fn loop_devices(root: &SystemDir) -> Vec<(SystemDir, PathBuf)> {
+    let names = root.names("sys/block").into_iter().filter_map(|name| name.into_string().ok());
+    let loops = names.filter(|name| name.starts_with("loop"));
+    let dirs = loops.filter_map(|name| block_node::by_name(root, &name));
+    dirs.filter_map(|dir| Some((dir.clone(), dir.path_value("loop/backing_file")?))).collect()
+}

@@ -1,0 +1,172 @@
+//! The processors, their clock, and whether a hypervisor stands below them.
+//!
+//! In: the root of `/sys` and `/proc`. Out: values for [`Host`](crate::Host).
+
+use crate::system_dir::{SystemDir, count_in_list};
+
+const CLOCKSOURCE: &str = "sys/devices/system/clocksource/clocksource0";
+
+/// Words in a machine's description that only virtual ones carry, and who makes them.
+const VIRTUAL_MACHINES: &[(&str, &str)] = &[
+    ("KVM", "kvm"),
+    ("QEMU", "qemu"),
+    ("VMware", "vmware"),
+    ("VirtualBox", "virtualbox"),
+    ("Amazon EC2", "amazon"),
+    ("Google Compute Engine", "google"),
+    ("Virtual Machine", "microsoft"),
+    ("Xen", "xen"),
+    ("Bochs", "bochs"),
+    ("OpenStack", "openstack"),
+    ("Parallels", "parallels"),
+];
+
+/// The value of the first line of `/proc/cpuinfo` with this name.
+fn cpuinfo_value(root: &SystemDir, name: &str) -> Option<String> {
+    let text = root.text("proc/cpuinfo")?;
+    text.lines().find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        (key.trim() == name).then(|| value.trim().to_owned())
+    })
+}
+
+pub(crate) fn cpu_model(root: &SystemDir) -> Option<String> {
+    let names = ["model name", "Model", "cpu", "Processor", "CPU part"];
+    names.iter().find_map(|name| cpuinfo_value(root, name)).filter(|value| !value.is_empty())
+}
+
+/// Processors that the kernel runs on.
+pub(crate) fn cpus_online(root: &SystemDir) -> Option<u32> {
+    count_in_list(&root.text("sys/devices/system/cpu/online")?)
+}
+
+/// Processors that this process may run on.
+pub(crate) fn cpus_allowed(root: &SystemDir) -> Option<u32> {
+    let status = root.text("proc/self/status")?;
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+    count_in_list(list.trim())
+}
+
+/// The frequency governors in use, joined by commas where processors differ.
+pub(crate) fn governor(root: &SystemDir) -> Option<String> {
+    let cpus = root.join("sys/devices/system/cpu");
+    let mut governors: Vec<String> = Vec::new();
+    for cpu in cpus.names("") {
+        let governor = cpus.join(cpu).text("cpufreq/scaling_governor");
+        governors.extend(governor.filter(|governor| !governors.contains(governor)));
+    }
+    (!governors.is_empty()).then(|| governors.join(","))
+}
+
+pub(crate) fn numa_nodes(root: &SystemDir) -> Option<u32> {
+    count_in_list(&root.text("sys/devices/system/node/online")?)
+}
+
+pub(crate) fn clocksource(root: &SystemDir) -> Option<String> {
+    root.text(format!("{CLOCKSOURCE}/current_clocksource"))
+}
+
+fn clocksource_is_available(root: &SystemDir, name: &str) -> bool {
+    let list = root.text(format!("{CLOCKSOURCE}/available_clocksource")).unwrap_or_default();
+    list.split_whitespace().any(|available| available == name)
+}
+
+fn has_flag(root: &SystemDir, name: &str) -> bool {
+    let flags = cpuinfo_value(root, "flags").unwrap_or_default();
+    flags.split_whitespace().any(|flag| flag == name)
+}
+
+/// The time stamp counter runs at one rate, in every sleep state, and the kernel has not given
+/// it up.
+pub(crate) fn tsc_reliable(root: &SystemDir) -> bool {
+    has_flag(root, "constant_tsc")
+        && has_flag(root, "nonstop_tsc")
+        && clocksource_is_available(root, "tsc")
+}
+
+/// Who runs this virtual machine, as far as it shows; `None` on bare metal.
+pub(crate) fn hypervisor(root: &SystemDir) -> Option<String> {
+    let named = root.text("sys/hypervisor/type").or_else(|| hypervisor_by_clock(root));
+    let named = named.or_else(|| root.text("proc/device-tree/hypervisor/compatible"));
+    named.or_else(|| hypervisor_by_description(root)).or_else(|| {
+        // The processor says that there is one, and nothing says which.
+        has_flag(root, "hypervisor").then(|| "unknown".to_owned())
+    })
+}
+
+fn hypervisor_by_clock(root: &SystemDir) -> Option<String> {
+    let clocks = [("kvm-clock", "kvm"), ("hyperv_clocksource_tsc_page", "microsoft")];
+    let found = clocks.iter().find(|(clock, _)| clocksource_is_available(root, clock));
+    found.map(|(_, name)| (*name).to_owned())
+}
+
+fn hypervisor_by_description(root: &SystemDir) -> Option<String> {
+    let description = [dmi(root, "sys_vendor"), dmi(root, "product_name")];
+    let description = description.into_iter().flatten().collect::<Vec<_>>().join(" ");
+    // Amazon names its bare-metal machines so too; there the processor shows no hypervisor.
+    let metal = description.contains(".metal");
+    let found = VIRTUAL_MACHINES.iter().find(|(word, _)| description.contains(word));
+    found.filter(|_| !metal).map(|(_, name)| (*name).to_owned())
+}
+
+/// What the firmware says of the machine.
+pub(crate) fn dmi(root: &SystemDir, name: &str) -> Option<String> {
+    root.text(format!("sys/class/dmi/id/{name}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::Fixture;
+
+    const CPUINFO: &str = "processor\t: 0\nmodel name\t: AMD EPYC\n\
+        flags\t\t: fpu tsc constant_tsc nonstop_tsc hypervisor\n\n\
+        processor\t: 1\nmodel name\t: other\n";
+
+    fn with_clocks(clocks: &str) -> Fixture {
+        let fixture = Fixture::new();
+        fixture.file("proc/cpuinfo", CPUINFO);
+        fixture.file(&format!("{CLOCKSOURCE}/available_clocksource"), clocks);
+        fixture
+    }
+
+    #[test]
+    fn the_time_stamp_counter_is_reliable_only_while_the_kernel_offers_it() {
+        assert!(tsc_reliable(&with_clocks("tsc kvm-clock \n").root()));
+        assert!(!tsc_reliable(&with_clocks("hpet acpi_pm\n").root()));
+        assert!(!tsc_reliable(&Fixture::new().root()));
+    }
+
+    #[test]
+    fn a_hypervisor_is_named_by_the_best_sign_there_is() {
+        assert_eq!(hypervisor(&with_clocks("tsc kvm-clock\n").root()).as_deref(), Some("kvm"));
+        let fixture = with_clocks("tsc\n");
+        assert_eq!(hypervisor(&fixture.root()).as_deref(), Some("unknown"));
+        fixture.file("sys/class/dmi/id/sys_vendor", "VMware, Inc.\n");
+        assert_eq!(hypervisor(&fixture.root()).as_deref(), Some("vmware"));
+        assert_eq!(hypervisor(&Fixture::new().root()), None);
+    }
+
+    #[test]
+    fn bare_metal_at_a_cloud_has_no_hypervisor() {
+        let fixture = Fixture::new();
+        fixture.file("sys/class/dmi/id/sys_vendor", "Amazon EC2\n");
+        fixture.file("sys/class/dmi/id/product_name", "i4i.metal\n");
+        assert_eq!(hypervisor(&fixture.root()), None);
+    }
+
+    #[test]
+    fn processors_are_counted_and_named() {
+        let fixture = with_clocks("tsc\n");
+        fixture.file("sys/devices/system/cpu/online", "0-3\n");
+        fixture.file("proc/self/status", "Name:\tx\nCpus_allowed_list:\t0,2\n");
+        for (cpu, governor) in ["performance", "performance", "powersave"].iter().enumerate() {
+            let path = format!("sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor");
+            fixture.file(&path, governor);
+        }
+        let root = fixture.root();
+        assert_eq!(cpu_model(&root).as_deref(), Some("AMD EPYC"));
+        assert_eq!((cpus_online(&root), cpus_allowed(&root)), (Some(4), Some(2)));
+        assert_eq!(governor(&root).as_deref(), Some("performance,powersave"));
+    }
+}

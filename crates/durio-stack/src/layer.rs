@@ -1,0 +1,216 @@
+//! The tree of layers under a path.
+//!
+//! In: nothing; plain data. Out: [`Stack`], [`Layer`] and ways to walk them.
+//! Not here: reading the system.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{BlockFacts, Fact, FilesystemFacts};
+
+/// What kind of thing a layer is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LayerKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A character device such as `/dev/zero`.
+    CharacterDevice,
+    /// A filesystem on block devices.
+    Filesystem,
+    /// A part of a disk.
+    Partition,
+    /// A software RAID array.
+    Md,
+    /// A device-mapper volume: LVM, dm-crypt, multipath, dm-cache.
+    Dm,
+    /// A file or device shown as a block device.
+    Loop,
+    /// A network block device.
+    Nbd,
+    /// A cached device of bcache.
+    Bcache,
+    /// A compressed RAM disk.
+    Zram,
+    /// A device with nothing below it that the kernel shows.
+    Disk,
+    /// tmpfs, ramfs, or a RAM disk.
+    Memory,
+    /// A filesystem of another machine or of the host: NFS, CIFS, 9p, virtiofs, Ceph.
+    Network,
+    /// A filesystem served by a process.
+    Fuse,
+    /// An overlay of directories.
+    Overlay,
+    /// What could not be found out, or a kind that this version does not know.
+    #[serde(other)]
+    Unknown,
+}
+
+/// One layer and all that lies below it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Layer {
+    /// What it is.
+    pub kind: LayerKind,
+    /// The kernel's name of a device, the mount point of a filesystem, or the path of a file.
+    pub name: String,
+    /// Major and minor number, as `8:1`.
+    pub device: Option<String>,
+    /// For filesystems.
+    pub filesystem: Option<FilesystemFacts>,
+    /// For block devices.
+    pub block: Option<BlockFacts>,
+    /// What only this kind of layer has.
+    #[serde(default)]
+    pub facts: Vec<Fact>,
+    /// What it stands on; several for arrays.
+    #[serde(default)]
+    pub below: Vec<Layer>,
+}
+
+impl Layer {
+    pub(crate) fn new(kind: LayerKind, name: impl Into<String>) -> Self {
+        Self {
+            kind,
+            name: name.into(),
+            device: None,
+            filesystem: None,
+            block: None,
+            facts: Vec::new(),
+            below: Vec::new(),
+        }
+    }
+
+    /// The value of the fact of this name.
+    #[must_use]
+    pub fn fact(&self, name: &str) -> Option<&str> {
+        self.facts.iter().find(|fact| fact.name == name).map(|fact| fact.value.as_str())
+    }
+
+    /// This layer and those below it, with their depth, top to bottom.
+    #[must_use]
+    pub fn walk(&self) -> Walk<'_> {
+        Walk { pending: vec![(0, self)] }
+    }
+
+    /// True if everything below ends in memory.
+    pub(crate) fn ends_in_memory(&self) -> bool {
+        match self.kind {
+            LayerKind::Memory | LayerKind::Zram => true,
+            _ => !self.below.is_empty() && self.below.iter().all(Self::ends_in_memory),
+        }
+    }
+
+    fn is_lowest_block_device(&self) -> bool {
+        let block_devices = self.walk().filter(|(_, layer)| layer.block.is_some()).count();
+        self.block.is_some() && block_devices == 1
+    }
+}
+
+/// The tree of layers under a path, top to bottom.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Stack {
+    /// The path as given; bytes that are no text are replaced.
+    pub target: String,
+    /// The path itself: a file, a directory or a device.
+    pub root: Layer,
+}
+
+impl Stack {
+    /// All layers with their depth, top to bottom; the root has depth 0.
+    #[must_use]
+    pub fn walk(&self) -> Walk<'_> {
+        self.root.walk()
+    }
+
+    /// The topmost filesystem, which is what a file's I/O meets first.
+    #[must_use]
+    pub fn filesystem(&self) -> Option<&FilesystemFacts> {
+        self.walk().find_map(|(_, layer)| layer.filesystem.as_ref())
+    }
+}
+
+/// The layers of a tree with their depth, each before those below it.
+#[derive(Debug, Clone)]
+pub struct Walk<'a> {
+    pending: Vec<(usize, &'a Layer)>,
+}
+
+impl<'a> Iterator for Walk<'a> {
+    type Item = (usize, &'a Layer);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (depth, layer) = self.pending.pop()?;
+        self.pending.extend(layer.below.iter().rev().map(|below| (depth + 1, below)));
+        Some((depth, layer))
+    }
+}
+
+/// The kernel names of the block devices that stand on no other, each once, in order.
+///
+/// These are the ones whose counters tell what reaches the hardware. A loop device on a
+/// filesystem without a device (tmpfs, NFS) is one of them.
+#[must_use]
+pub fn leaf_devices(stack: &Stack) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for (_, layer) in stack.walk() {
+        if layer.is_lowest_block_device() && !names.contains(&layer.name) {
+            names.push(layer.name.clone());
+        }
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn disk(name: &str) -> Layer {
+        let mut layer = Layer::new(LayerKind::Disk, name);
+        layer.block = Some(BlockFacts::default());
+        layer
+    }
+
+    fn over(kind: LayerKind, below: Vec<Layer>) -> Layer {
+        let mut layer = Layer::new(kind, format!("{kind:?}"));
+        layer.below = below;
+        layer
+    }
+
+    fn mirrored() -> Stack {
+        let mut md = over(LayerKind::Md, vec![disk("sda"), disk("sdb"), disk("sda")]);
+        md.block = Some(BlockFacts::default());
+        Stack { target: "/db".into(), root: over(LayerKind::Filesystem, vec![md]) }
+    }
+
+    #[test]
+    fn the_walk_goes_top_to_bottom_and_left_to_right() {
+        let stack = mirrored();
+        let seen: Vec<_> = stack.walk().map(|(depth, layer)| (depth, &*layer.name)).collect();
+        assert_eq!(seen, [(0, "Filesystem"), (1, "Md"), (2, "sda"), (2, "sdb"), (2, "sda")]);
+    }
+
+    #[test]
+    fn leaf_devices_are_named_once() {
+        assert_eq!(leaf_devices(&mirrored()), ["sda", "sdb"]);
+    }
+
+    #[test]
+    fn a_stack_survives_being_saved() {
+        let stack = mirrored();
+        let text = serde_json::to_string(&stack).unwrap();
+        assert_eq!(serde_json::from_str::<Stack>(&text).unwrap(), stack);
+    }
+
+    #[test]
+    fn a_kind_of_layer_from_a_later_version_is_unknown() {
+        let text = r#"{"kind":"quantum_foam","name":"q0"}"#;
+        let layer: Layer = serde_json::from_str(text).unwrap();
+        assert_eq!(layer, Layer::new(LayerKind::Unknown, "q0"));
+        assert_eq!(
+            serde_json::to_string(&LayerKind::CharacterDevice).unwrap(),
+            "\"character_device\""
+        );
+    }
+}

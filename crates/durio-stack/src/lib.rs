@@ -1,0 +1,47 @@
+//! What lies under a path, and what machine this is, as data: [`Stack`], [`Host`], the counters
+//! of a device and of the processors, and whether a device is in use ([`DeviceUse`]).
+//!
+//! In: a path, `/sys`, `/proc`, statx and statvfs. Out: values that can be saved and compared.
+//! Not here: writing anything, opening anything for writing, printing, verdicts on what was found.
+//!
+//! A file of the kernel that is absent is a value (`None`), not an error: kernels, drivers and
+//! containers differ in what they show.
+
+mod block_facts;
+mod block_node;
+mod cgroup;
+mod cpu_counters;
+mod device_counters;
+mod device_number;
+mod device_use;
+mod error;
+mod fact;
+mod family;
+mod filesystem;
+#[cfg(test)]
+mod fixture;
+mod host;
+mod host_cpu;
+mod identity;
+mod kernel_parameters;
+mod layer;
+mod layer_facts;
+mod mountinfo;
+mod probe;
+mod signature;
+mod source;
+mod survey;
+mod system_dir;
+
+pub use block_facts::{BlockFacts, WriteCache};
+pub use cgroup::CgroupLimits;
+pub use cpu_counters::{CpuCounters, read_cpu_counters};
+pub use device_counters::{DeviceCounters, read_device_counters};
+pub use device_use::{DeviceUse, Holder, MountUse, device_use};
+pub use error::{StackError, StackErrorKind};
+pub use fact::Fact;
+pub use filesystem::{DirectIoAlignment, FilesystemFacts};
+pub use host::{Host, read_host};
+pub use layer::{Layer, LayerKind, Stack, Walk, leaf_devices};
+pub use signature::Signature;
+pub use survey::read_stack;

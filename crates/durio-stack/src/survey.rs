@@ -1,0 +1,237 @@
+//! The walk from a path down to the devices.
+//!
+//! In: the root of `/sys` and `/proc`, and a function that identifies a path. Out: a [`Stack`].
+//! Not here: the content of any layer's facts.
+//!
+//! Whatever vanishes or is hidden half-way becomes a layer of kind `Unknown`; only the target
+//! itself must exist.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use crate::block_facts::read_block_facts;
+use crate::block_node;
+use crate::device_number::DeviceNumber;
+use crate::filesystem::{filesystem_facts, layer_kind};
+use crate::identity::{FileKind, Identify, Identity, identify};
+use crate::layer::{Layer, LayerKind, Stack};
+use crate::layer_facts::layer_facts;
+use crate::mountinfo::{MountEntry, mount_of, parse_mountinfo};
+use crate::source::{btrfs_devices, device_of_source, devices_of_source};
+use crate::system_dir::SystemDir;
+use crate::{Fact, StackError};
+
+/// A guard against rings of layers, which the kernel does not allow.
+const DEPTH_MAX: usize = 32;
+
+/// What the kernel appends to the name of a file that has been removed.
+const DELETED: &[u8] = b" (deleted)";
+
+/// The tree of layers under a file, a directory or a device.
+///
+/// For a file that is still to be made, ask for its directory.
+///
+/// # Errors
+/// If `path` does not exist or may not be looked at. What cannot be found out below it is a layer
+/// of kind `Unknown`.
+pub fn read_stack(path: &Path) -> Result<Stack, StackError> {
+    let root = SystemDir::live_root();
+    Survey::new(&root, &identify).stack(path)
+}
+
+/// Everything the walk asks.
+pub(crate) struct Survey<'a> {
+    root: &'a SystemDir,
+    identify: Identify<'a>,
+    mounts: Vec<MountEntry>,
+}
+
+impl<'a> Survey<'a> {
+    pub(crate) fn new(root: &'a SystemDir, identify: Identify<'a>) -> Self {
+        let mounts = parse_mountinfo(&root.bytes("proc/self/mountinfo").unwrap_or_default());
+        Self { root, identify, mounts }
+    }
+
+    pub(crate) fn stack(&self, path: &Path) -> Result<Stack, StackError> {
+        let identity = (self.identify)(path).map_err(|error| StackError::from_io(path, error))?;
+        let root = self.layer_of(path, &identity, 0);
+        Ok(Stack { target: path.display().to_string(), root })
+    }
+
+    /// The layer of a path that another layer names.
+    fn layer_at(&self, path: &Path, depth: usize) -> Layer {
+        match (self.identify)(path) {
+            // A relative name is relative to whoever made the layer, not to this process.
+            Ok(identity) if path.is_absolute() => self.layer_of(path, &identity, depth),
+            _ => unknown(path.display().to_string()),
+        }
+    }
+
+    fn layer_of(&self, path: &Path, identity: &Identity, depth: usize) -> Layer {
+        let name = path.display().to_string();
+        match identity.kind {
+            FileKind::Block(number) => self.device_layer(number, depth),
+            FileKind::Character(number) => {
+                let device = Some(number.to_string());
+                Layer { device, ..Layer::new(LayerKind::CharacterDevice, name) }
+            }
+            FileKind::Regular => self.on_filesystem(LayerKind::File, name, identity, depth),
+            FileKind::Directory => self.on_filesystem(LayerKind::Directory, name, identity, depth),
+            FileKind::Other => unknown(name),
+        }
+    }
+
+    fn on_filesystem(
+        &self,
+        kind: LayerKind,
+        name: String,
+        identity: &Identity,
+        depth: usize,
+    ) -> Layer {
+        let below = vec![self.filesystem_layer(identity, depth + 1)];
+        Layer { below, ..Layer::new(kind, name) }
+    }
+
+    fn filesystem_layer(&self, identity: &Identity, depth: usize) -> Layer {
+        let Some(mount) = mount_of(&self.mounts, identity.mount_id, &identity.absolute) else {
+            return self.filesystem_without_mount(identity.device, depth);
+        };
+        let mut facts = filesystem_facts(mount, identity);
+        let mut layer =
+            Layer::new(layer_kind(&mount.fs_type), mount.mount_point.display().to_string());
+        layer.device = Some(mount.device.to_string());
+        layer.below = self.below_mount(mount, depth + 1);
+        facts.memory_backed = layer.ends_in_memory();
+        layer.filesystem = Some(facts);
+        layer
+    }
+
+    /// Where `/proc` shows no mounts, the device number still leads on.
+    fn filesystem_without_mount(&self, device: DeviceNumber, depth: usize) -> Layer {
+        let mut layer = unknown("filesystem");
+        layer.device = Some(device.to_string());
+        if !device.is_anonymous() {
+            layer.below = vec![self.device_layer(device, depth + 1)];
+        }
+        layer
+    }
+
+    fn below_mount(&self, mount: &MountEntry, depth: usize) -> Vec<Layer> {
+        match layer_kind(&mount.fs_type) {
+            LayerKind::Memory | LayerKind::Network => Vec::new(),
+            LayerKind::Overlay => self.below_overlay(mount, depth),
+            LayerKind::Fuse if mount.device.is_anonymous() => Vec::new(),
+            _ => self.below_filesystem(mount, depth),
+        }
+    }
+
+    /// Writes and syncs go to the upper directory; without one, reads go to the lower ones.
+    fn below_overlay(&self, mount: &MountEntry, depth: usize) -> Vec<Layer> {
+        let lower = || mount.option_value("lowerdir").unwrap_or_default().as_bytes();
+        match mount.option_value("upperdir") {
+            Some(upper) => vec![self.layer_at(Path::new(upper), depth)],
+            None => lower()
+                .split(|byte| *byte == b':')
+                .filter(|path| !path.is_empty())
+                .map(|path| self.layer_at(Path::new(OsStr::from_bytes(path)), depth))
+                .collect(),
+        }
+    }
+
+    fn below_filesystem(&self, mount: &MountEntry, depth: usize) -> Vec<Layer> {
+        let mut layers = self.data_devices(mount, depth);
+        for (option, role) in [("logdev", "external_log"), ("rtdev", "realtime_data")] {
+            layers.extend(self.further_device(mount, option, role, depth));
+        }
+        layers
+    }
+
+    fn data_devices(&self, mount: &MountEntry, depth: usize) -> Vec<Layer> {
+        if !mount.device.is_anonymous() {
+            return vec![self.device_layer(mount.device, depth)];
+        }
+        let named = devices_of_source(self.root, self.identify, &mount.source);
+        let devices = match <[SystemDir; 1]>::try_from(named) {
+            Ok([member]) if mount.fs_type == "btrfs" => btrfs_devices(self.root, member),
+            Ok([only]) => vec![only],
+            Err(devices) => devices,
+        };
+        if devices.is_empty() {
+            return vec![unknown(mount.source.to_string_lossy())];
+        }
+        devices.iter().map(|dir| self.block_layer(dir, depth)).collect()
+    }
+
+    fn further_device(
+        &self,
+        mount: &MountEntry,
+        option: &str,
+        role: &str,
+        depth: usize,
+    ) -> Option<Layer> {
+        let source = mount.option_value(option)?;
+        let mut layer = match device_of_source(self.root, self.identify, source) {
+            Some(dir) => self.block_layer(&dir, depth),
+            None => unknown(source.to_string_lossy()),
+        };
+        layer.facts.push(Fact::new("role", role));
+        Some(layer)
+    }
+
+    fn device_layer(&self, number: DeviceNumber, depth: usize) -> Layer {
+        match block_node::by_number(self.root, number) {
+            Some(dir) => self.block_layer(&dir, depth),
+            None => Layer { device: Some(number.to_string()), ..unknown("block device") },
+        }
+    }
+
+    fn block_layer(&self, dir: &SystemDir, depth: usize) -> Layer {
+        if depth > DEPTH_MAX {
+            return unknown(dir.name());
+        }
+        let kind = block_node::kind_of(dir);
+        Layer {
+            device: dir.text("dev"),
+            block: Some(read_block_facts(dir)),
+            facts: layer_facts(kind, dir),
+            below: self.below_block(kind, dir, depth + 1),
+            ..Layer::new(kind, dir.name())
+        }
+    }
+
+    fn below_block(&self, kind: LayerKind, dir: &SystemDir, depth: usize) -> Vec<Layer> {
+        match kind {
+            LayerKind::Partition => {
+                block_node::disk_of(dir).iter().map(|disk| self.block_layer(disk, depth)).collect()
+            }
+            LayerKind::Loop => self.below_loop(dir, depth).into_iter().collect(),
+            _ => block_node::slaves_of(self.root, dir)
+                .into_iter()
+                .map(|(name, slave)| match slave {
+                    Some(slave) => self.block_layer(&slave, depth),
+                    None => unknown(name),
+                })
+                .collect(),
+        }
+    }
+
+    fn below_loop(&self, dir: &SystemDir, depth: usize) -> Option<Layer> {
+        let file = dir.path_value("loop/backing_file")?;
+        let removed = file.as_os_str().as_bytes().ends_with(DELETED);
+        let layer = if removed || depth > DEPTH_MAX {
+            unknown(file.display().to_string())
+        } else {
+            self.layer_at(&file, depth)
+        };
+        Some(layer)
+    }
+}
+
+fn unknown(name: impl Into<String>) -> Layer {
+    Layer::new(LayerKind::Unknown, name)
+}
+
+#[cfg(test)]
+#[path = "survey_tests.rs"]
+mod tests;

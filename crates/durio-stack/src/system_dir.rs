@@ -1,0 +1,169 @@
+//! Reading the small text files of `/sys` and `/proc`.
+//!
+//! In: a directory, which in tests is a made-up tree. Out: texts, numbers and names, with `None`
+//! for whatever is absent, empty or refused. Not here: what any file means.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// A directory whose files are read by relative path.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct SystemDir {
+    path: PathBuf,
+}
+
+impl SystemDir {
+    /// The root of this machine.
+    pub(crate) fn live_root() -> Self {
+        Self::at("/")
+    }
+
+    pub(crate) fn at(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
+    }
+
+    /// The last component, which in sysfs is the kernel's name of the thing.
+    pub(crate) fn name(&self) -> String {
+        self.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+
+    /// The directory at `relative`, whether or not it exists; symbolic links are kept.
+    pub(crate) fn join(&self, relative: impl AsRef<Path>) -> Self {
+        Self::at(self.path.join(relative))
+    }
+
+    /// The directory that `relative` leads to, with every symbolic link resolved.
+    pub(crate) fn follow(&self, relative: impl AsRef<Path>) -> Option<Self> {
+        let path = fs::canonicalize(self.path.join(relative)).ok()?;
+        path.is_dir().then_some(Self { path })
+    }
+
+    /// This directory and those above it, nearest first.
+    pub(crate) fn ancestors(&self) -> impl Iterator<Item = Self> + '_ {
+        self.path.ancestors().map(Self::at)
+    }
+
+    /// Where it is, for looking at the components.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn contains(&self, relative: impl AsRef<Path>) -> bool {
+        self.path.join(relative).exists()
+    }
+
+    pub(crate) fn bytes(&self, relative: impl AsRef<Path>) -> Option<Vec<u8>> {
+        fs::read(self.path.join(relative)).ok()
+    }
+
+    /// The content without surrounding blanks; `None` if nothing is left.
+    pub(crate) fn text(&self, relative: impl AsRef<Path>) -> Option<String> {
+        let bytes = self.bytes(relative)?;
+        let text = String::from_utf8_lossy(&bytes).trim_matches(['\0', ' ', '\n', '\t']).to_owned();
+        (!text.is_empty()).then_some(text)
+    }
+
+    pub(crate) fn number<T: FromStr>(&self, relative: impl AsRef<Path>) -> Option<T> {
+        self.text(relative)?.parse().ok()
+    }
+
+    /// A file that holds 0 or 1.
+    pub(crate) fn flag(&self, relative: impl AsRef<Path>) -> Option<bool> {
+        match self.text(relative)?.as_str() {
+            "0" => Some(false),
+            "1" => Some(true),
+            _ => None,
+        }
+    }
+
+    /// The chosen one of a list such as `none [mq-deadline] kyber`.
+    pub(crate) fn choice(&self, relative: impl AsRef<Path>) -> Option<String> {
+        self.text(relative).map(|list| chosen(&list))
+    }
+
+    /// A path that a file holds, whatever its bytes, without the newline that sysfs adds.
+    pub(crate) fn path_value(&self, relative: impl AsRef<Path>) -> Option<PathBuf> {
+        let mut bytes = self.bytes(relative)?;
+        if bytes.last() == Some(&b'\n') {
+            bytes.pop();
+        }
+        (!bytes.is_empty()).then(|| PathBuf::from(OsString::from_vec(bytes)))
+    }
+
+    /// The names in the directory at `relative`, sorted; none if it is absent.
+    pub(crate) fn names(&self, relative: impl AsRef<Path>) -> Vec<OsString> {
+        let Ok(entries) = fs::read_dir(self.path.join(relative)) else { return Vec::new() };
+        let mut names: Vec<OsString> = entries.flatten().map(|entry| entry.file_name()).collect();
+        names.sort_by_cached_key(|name| natural_key(name));
+        names
+    }
+}
+
+/// Sorts `sda2` before `sda10`.
+fn natural_key(name: &OsStr) -> (String, u64, OsString) {
+    let text = name.to_string_lossy();
+    let stem = text.trim_end_matches(|c: char| c.is_ascii_digit());
+    let number = text[stem.len()..].parse().unwrap_or(0);
+    (stem.to_owned(), number, name.to_owned())
+}
+
+fn chosen(list: &str) -> String {
+    let bracketed = list.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+    bracketed.map_or(list, |(choice, _)| choice).to_owned()
+}
+
+/// How many processors or nodes a list such as `0-3,8` names.
+pub(crate) fn count_in_list(list: &str) -> Option<u32> {
+    list.split(',').map(|range| count_in_range(range.trim())).sum()
+}
+
+fn count_in_range(range: &str) -> Option<u32> {
+    let (first, last) = range.split_once('-').unwrap_or((range, range));
+    let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+    last.checked_sub(first)?.checked_add(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::Fixture;
+
+    #[test]
+    fn the_choice_of_a_list_is_the_one_in_brackets() {
+        assert_eq!(chosen("none [mq-deadline] kyber"), "mq-deadline");
+        assert_eq!(chosen("none"), "none");
+    }
+
+    #[test]
+    fn lists_of_processors_are_counted() {
+        assert_eq!(count_in_list("0-3,8,10-11"), Some(7));
+        assert_eq!(count_in_list("0"), Some(1));
+        assert_eq!(count_in_list("3-1"), None);
+        assert_eq!(count_in_list(""), None);
+    }
+
+    #[test]
+    fn what_is_absent_or_empty_is_none() {
+        let fixture = Fixture::new();
+        fixture.file("sys/empty", "\n");
+        fixture.file("sys/padded", "  ATA     \n");
+        let root = fixture.root();
+        assert_eq!(root.text("sys/empty"), None);
+        assert_eq!(root.text("sys/absent"), None);
+        assert_eq!(root.text("sys/padded").as_deref(), Some("ATA"));
+        assert_eq!(root.number::<u64>("sys/padded"), None);
+        assert!(root.names("sys/absent").is_empty());
+    }
+
+    #[test]
+    fn names_are_sorted_by_their_number() {
+        let fixture = Fixture::new();
+        for name in ["sda10", "sda2", "sda1"] {
+            fixture.file(&format!("sys/{name}"), "");
+        }
+        assert_eq!(fixture.root().names("sys"), ["sda1", "sda2", "sda10"]);
+    }
+}
