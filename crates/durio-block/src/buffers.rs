@@ -33,8 +33,7 @@ impl Buffers {
         assert!(count > 0 && length > 0, "{count} slots of {length} bytes");
         let stride = length.next_multiple_of(SLOT_ALIGNMENT);
         let bytes = count.checked_mul(stride).expect("buffers larger than the address space");
-        let layout =
-            Layout::from_size_align(bytes, SLOT_ALIGNMENT).expect("layout of the buffers");
+        let layout = Layout::from_size_align(bytes, SLOT_ALIGNMENT).expect("layout of the buffers");
         // Justification: std has no safe aligned allocation.
         // SAFETY: the layout's size is not zero, by the assertion above.
         let memory = unsafe { alloc_zeroed(layout) };

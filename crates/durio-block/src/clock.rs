@@ -204,7 +204,8 @@ impl Clock for TscClock {
 /// to be unstable).
 #[must_use]
 pub fn tsc_is_reliable() -> bool {
-    const CLOCK_SOURCES: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
+    const CLOCK_SOURCES: &str =
+        "/sys/devices/system/clocksource/clocksource0/available_clocksource";
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let sources = fs::read_to_string(CLOCK_SOURCES).unwrap_or_default();
     tsc_is_reliable_by(&cpuinfo, &sources)

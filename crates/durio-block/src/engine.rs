@@ -36,7 +36,8 @@ pub struct Operation {
     pub kind: OperationKind,
     /// Flags of a write.
     pub flags: WriteFlags,
-    /// The next operation of the same call starts only when this one has succeeded.
+    /// The next operation of the same call starts only when this one has succeeded, a transfer in
+    /// full; else it ends with -ECANCELED.
     pub link: bool,
     /// The buffer slot, and the operation's name in its completion; one operation in flight each.
     pub slot: u32,
@@ -61,7 +62,8 @@ pub struct Completion {
     pub completed_at: Ticks,
 }
 
-/// What an engine can do. What it cannot, it answers with -EOPNOTSUPP, never with something else.
+/// What an engine can do. What it cannot, it answers with -EOPNOTSUPP, never with something else;
+/// the successor of a link that it cannot do is cancelled as that of any failed operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities {
     /// More than one operation can be in flight.
@@ -113,7 +115,8 @@ pub trait Engine {
     /// If the submission itself fails. A failed operation is a completion with a negative result.
     ///
     /// # Panics
-    /// If `completions` is empty, or an operation names a slot that is in flight or does not exist.
+    /// If `completions` is empty, or an operation names a slot that is in flight or does not exist:
+    /// a programmer's error, of which no operation of the call reaches the target.
     fn exchange(
         &mut self,
         operations: &[Operation],

@@ -36,6 +36,8 @@ impl Script {
 #[derive(Debug, Clone, Copy)]
 struct Pending {
     due: Ticks,
+    /// Its place in the order of submission, which decides among those due at the same time.
+    number: u64,
     submitted_at: Ticks,
     slot: u32,
     result: i32,
@@ -69,17 +71,24 @@ impl NullEngine {
         }
     }
 
+    fn claim(&mut self, operations: &[Operation]) {
+        for operation in operations {
+            let slot = operation.slot as usize;
+            assert!(!self.busy[slot], "slot {slot} is in flight");
+            self.busy[slot] = true;
+        }
+    }
+
     fn submit(&mut self, operation: &Operation, after: Option<Pending>) -> Pending {
-        let slot = operation.slot as usize;
-        assert!(!self.busy[slot], "slot {slot} is in flight");
-        self.busy[slot] = true;
         // A linked operation starts when its predecessor is done, and not at all if that failed.
         let (start, cancelled) = match after {
-            Some(before) => (before.due, before.result < 0),
+            Some(before) if before.result < 0 => (before.due, true),
+            Some(before) => (before.due.max(operation.intended_start), false),
             None => (self.clock.now().max(operation.intended_start), false),
         };
         let pending = Pending {
             due: if cancelled { start } else { start.plus(self.next_latency().get()) },
+            number: self.submitted_count,
             submitted_at: self.clock.now(),
             slot: operation.slot,
             result: if cancelled { -libc::ECANCELED } else { self.result_of(operation) },
@@ -106,8 +115,9 @@ impl NullEngine {
     }
 
     fn earliest(&self) -> Option<usize> {
-        let due = self.pending.iter().enumerate().min_by_key(|(_, pending)| pending.due);
-        due.map(|(index, _)| index)
+        let due = |pending: &Pending| (pending.due, pending.number);
+        let earliest = self.pending.iter().enumerate().min_by_key(|(_, pending)| due(pending));
+        earliest.map(|(index, _)| index)
     }
 }
 
@@ -137,6 +147,7 @@ impl Engine for NullEngine {
         completions: &mut [Completion],
     ) -> Result<usize, BlockError> {
         assert!(!completions.is_empty(), "no room for completions");
+        self.claim(operations);
         let mut before = None;
         for operation in operations {
             let submitted = self.submit(operation, before);
@@ -160,5 +171,140 @@ impl Engine for NullEngine {
             count += 1;
         }
         Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::WriteFlags;
+
+    const NONE: Completion =
+        Completion { slot: 0, result: 0, submitted_at: Ticks(0), completed_at: Ticks(0) };
+
+    fn engine(latencies: &[u64], fails_at: Option<u64>) -> NullEngine {
+        let latencies = latencies.iter().copied().map(Nanos::new).collect();
+        NullEngine::new(Script::new(latencies, fails_at), Buffers::new(4, 4096))
+    }
+
+    fn write(slot: u32) -> Operation {
+        Operation {
+            kind: OperationKind::Write,
+            flags: WriteFlags::None,
+            link: false,
+            slot,
+            length: 4096,
+            offset: 0,
+            intended_start: Ticks(0),
+        }
+    }
+
+    fn linked(slot: u32) -> Operation {
+        Operation { link: true, ..write(slot) }
+    }
+
+    fn starting_at(time: u64, slot: u32) -> Operation {
+        Operation { intended_start: Ticks(time), ..write(slot) }
+    }
+
+    /// (slot, result, submitted, completed) of every completion, one exchange after another.
+    fn drain(engine: &mut NullEngine, operations: &[Operation]) -> Vec<(u32, i32, u64, u64)> {
+        let mut all = Vec::new();
+        let mut completions = [NONE; 4];
+        let mut count = engine.exchange(operations, &mut completions).unwrap();
+        while count > 0 {
+            let plain = |c: &Completion| (c.slot, c.result, c.submitted_at.0, c.completed_at.0);
+            all.extend(completions[..count].iter().map(plain));
+            count = engine.exchange(&[], &mut completions).unwrap();
+        }
+        all
+    }
+
+    #[test]
+    fn at_depth_one_the_scripted_latencies_come_out_in_order_again_and_again() {
+        let mut engine = engine(&[100, 7, 30], None);
+        let mut time = 0;
+        for latency in [100, 7, 30, 100, 7, 30, 100] {
+            let completed = drain(&mut engine, &[write(2)]);
+            assert_eq!(completed, [(2, 4096, time, time + latency)]);
+            time += latency;
+            assert_eq!(engine.clock().now(), Ticks(time));
+        }
+    }
+
+    #[test]
+    fn at_depth_four_operations_run_side_by_side_and_complete_by_their_due_time() {
+        let mut engine = engine(&[40, 10, 30, 20], None);
+        let completed = drain(&mut engine, &[write(0), write(1), write(2), write(3)]);
+        let expected = [(1, 4096, 0, 10), (3, 4096, 0, 20), (2, 4096, 0, 30), (0, 4096, 0, 40)];
+        assert_eq!(completed, expected);
+    }
+
+    #[test]
+    fn a_slot_filled_again_at_depth_four_starts_when_its_last_operation_completed() {
+        let mut engine = engine(&[10, 20, 30, 40, 5], None);
+        let mut one = [NONE];
+        engine.exchange(&[write(0), write(1), write(2), write(3)], &mut one).unwrap();
+        assert_eq!((one[0].slot, one[0].completed_at), (0, Ticks(10)));
+        engine.exchange(&[write(0)], &mut one).unwrap();
+        assert_eq!((one[0].slot, one[0].submitted_at.0, one[0].completed_at.0), (0, 10, 15));
+        engine.exchange(&[write(0)], &mut one).unwrap();
+        assert_eq!((one[0].slot, one[0].completed_at), (1, Ticks(20)));
+    }
+
+    #[test]
+    fn what_is_due_together_is_given_together_in_the_order_of_submission() {
+        let mut engine = engine(&[5, 10, 10, 10], None);
+        let operations = [write(3), write(2), write(1), write(0)];
+        let mut completions = [NONE; 4];
+        assert_eq!(engine.exchange(&operations, &mut completions).unwrap(), 1);
+        assert_eq!(engine.exchange(&[], &mut completions).unwrap(), 3);
+        assert_eq!(completions[..3].iter().map(|c| c.slot).collect::<Vec<_>>(), [2, 1, 0]);
+    }
+
+    #[test]
+    fn the_scripted_operation_and_no_other_ends_with_eio() {
+        let mut engine = engine(&[10], Some(2));
+        let completed = drain(&mut engine, &[write(0), write(1), write(2), write(3)]);
+        let results: Vec<i32> = completed.iter().map(|c| c.1).collect();
+        assert_eq!(results, [4096, 4096, -libc::EIO, 4096]);
+        assert_eq!(drain(&mut engine, &[write(2)])[0].1, 4096);
+    }
+
+    #[test]
+    fn an_operation_starts_at_its_intended_time_and_never_before_it_was_handed_over() {
+        let mut engine = engine(&[10], None);
+        let completed = drain(&mut engine, &[starting_at(100, 0), starting_at(50, 1), write(2)]);
+        assert_eq!(completed, [(2, 4096, 0, 10), (1, 4096, 0, 60), (0, 4096, 0, 110)]);
+        // The intended time has passed: it starts now.
+        assert_eq!(drain(&mut engine, &[starting_at(50, 0)]), [(0, 4096, 110, 120)]);
+    }
+
+    #[test]
+    fn a_linked_operation_starts_when_the_one_before_it_is_done() {
+        let mut engine = engine(&[10, 20, 5], None);
+        let completed = drain(&mut engine, &[linked(3), write(2), write(1)]);
+        assert_eq!(completed, [(1, 4096, 0, 5), (3, 4096, 0, 10), (2, 4096, 0, 30)]);
+    }
+
+    #[test]
+    fn a_linked_operation_still_waits_for_its_intended_time() {
+        let mut engine = engine(&[10], None);
+        let completed = drain(&mut engine, &[linked(0), starting_at(100, 1)]);
+        assert_eq!(completed, [(0, 4096, 0, 10), (1, 4096, 0, 110)]);
+    }
+
+    #[test]
+    fn a_failed_link_cancels_all_that_follow_in_its_chain_when_it_fails() {
+        let mut engine = engine(&[5, 10], Some(1));
+        // The first completes alone, and leaves its place in the queue to the last.
+        let completed = drain(&mut engine, &[write(3), linked(2), linked(1), write(0)]);
+        let cancelled = -libc::ECANCELED;
+        let failed = [(2, -libc::EIO, 0, 10), (1, cancelled, 0, 10), (0, cancelled, 0, 10)];
+        assert_eq!(completed[0], (3, 4096, 0, 5));
+        assert_eq!(completed[1..], failed);
+        // What was cancelled has taken no latency from the script.
+        assert_eq!(drain(&mut engine, &[linked(0)]), [(0, 4096, 10, 15)]);
+        assert_eq!(drain(&mut engine, &[write(0)]), [(0, 4096, 15, 25)]);
     }
 }

@@ -56,7 +56,7 @@ impl<C: Clock> SyncEngine<C> {
                 Err(errno) => break -errno.raw_os_error(),
             }
         };
-        self.cancel_next = operation.link && result < 0;
+        self.cancel_next = operation.link && !has_succeeded(operation, result);
         result
     }
 
@@ -100,10 +100,28 @@ impl<C: Clock> SyncEngine<C> {
         Completion { slot: operation.slot, result, submitted_at: completed_at, completed_at }
     }
 
-    fn claim(&mut self, operation: &Operation) {
-        let slot = operation.slot as usize;
-        assert!(!self.busy[slot], "slot {slot} is in flight");
-        self.busy[slot] = true;
+    fn claim(&mut self, operations: &[Operation]) {
+        for operation in operations {
+            let slot = operation.slot as usize;
+            assert!(!self.busy[slot], "slot {slot} is in flight");
+            self.busy[slot] = true;
+        }
+        self.waiting.extend(operations);
+        // A link leads to an operation of the same call only.
+        if let (Some(last), false) = (self.waiting.back_mut(), operations.is_empty()) {
+            last.link = false;
+        }
+    }
+}
+
+/// As io_uring has it: a transfer that falls short breaks its link.
+#[inline]
+fn has_succeeded(operation: &Operation, result: i32) -> bool {
+    match operation.kind {
+        OperationKind::Read | OperationKind::Write => {
+            u64::try_from(result).is_ok_and(|moved| moved == operation.length)
+        }
+        OperationKind::Fsync | OperationKind::Fdatasync | OperationKind::Reallocate => result == 0,
     }
 }
 
@@ -142,13 +160,10 @@ impl<C: Clock> Engine for SyncEngine<C> {
         // The usual case, a depth of one: no queue is touched.
         if let ([operation], true) = (operations, self.waiting.is_empty()) {
             assert!(!self.busy[operation.slot as usize], "slot {} is in flight", operation.slot);
-            completions[0] = self.complete(operation);
+            completions[0] = self.complete(&Operation { link: false, ..*operation });
             return Ok(1);
         }
-        for operation in operations {
-            self.claim(operation);
-            self.waiting.push_back(*operation);
-        }
+        self.claim(operations);
         let Some(operation) = self.waiting.pop_front() else { return Ok(0) };
         completions[0] = self.complete(&operation);
         self.busy[operation.slot as usize] = false;

@@ -95,8 +95,9 @@ impl<C: Clock> std::fmt::Debug for UringEngine<'_, C> {
 }
 
 impl<'ring, C: Clock> UringEngine<'ring, C> {
-    /// An engine over an open file, which the ring keeps open. Buffers that the kernel does not register (RLIMIT_MEMLOCK of
-    /// plain users) are used unregistered, and the facts say so.
+    /// An engine over an open file, which the ring keeps open until the engine is dropped. Buffers
+    /// that the kernel does not register (RLIMIT_MEMLOCK of plain users) are used unregistered,
+    /// and the facts say so.
     ///
     /// # Errors
     /// If the kernel does not register the file.
@@ -198,24 +199,39 @@ impl<'ring, C: Clock> UringEngine<'ring, C> {
         u32::try_from(operation.length).unwrap_or(u32::MAX)
     }
 
+    /// Marks the slots as in flight. All programmer's errors show here, before the first entry is
+    /// in the ring, from where the kernel would take it with the next call.
+    #[inline]
+    fn claim(&mut self, operations: &[Operation]) {
+        let room = self.submissions.capacity() - self.submissions.len();
+        assert!(operations.len() <= room, "more operations than the ring was built for");
+        for operation in operations {
+            let slot = operation.slot as usize;
+            assert!(self.submitted_at[slot].is_none(), "slot {slot} is in flight");
+            if matches!(operation.kind, OperationKind::Read | OperationKind::Write) {
+                self.transfer_length(operation);
+            }
+            self.submitted_at[slot] = Some(Ticks::default());
+        }
+    }
+
     /// Puts the operations into the ring and tells the kernel.
     #[inline]
     fn submit(&mut self, operations: &[Operation]) -> Result<(), BlockError> {
         // Entries that the kernel has consumed since are free again only after this.
         self.submissions.sync();
+        self.claim(operations);
         for operation in operations {
-            let slot = operation.slot as usize;
-            assert!(self.submitted_at[slot].is_none(), "slot {slot} is in flight");
             let entry = self.entry(operation);
             // SAFETY: the entry's pointer and length lie within the slot (asserted), the slot is
-            // not in flight, so no reference to it and no other operation on it exists, and the
-            // buffers live until `drop` has reaped every operation.
+            // claimed, so no reference to it and no other operation on it exists, and the buffers
+            // live until `drop` has reaped every operation.
             let pushed = unsafe { self.submissions.push(&entry) };
             assert!(pushed.is_ok(), "more operations than the ring was built for");
-            self.submitted_at[slot] = Some(Ticks::default());
+            // One by one: whatever is in the ring, `drop` must wait for.
+            self.in_flight += 1;
         }
         self.submissions.sync();
-        self.in_flight += operations.len();
         self.enter(0)?;
         let submitted_at = self.clock.now();
         for operation in operations {
@@ -267,6 +283,30 @@ impl<'ring, C: Clock> UringEngine<'ring, C> {
         }
         self.in_flight -= count;
         count
+    }
+}
+
+impl<C: Clock> UringEngine<'_, C> {
+    /// Makes the engine as it is for plain users with little lockable memory, for tests.
+    #[cfg(any(test, feature = "testkit"))]
+    pub fn unregister_buffers(&mut self) {
+        assert_eq!(self.in_flight, 0, "operations on registered buffers are in flight");
+        if std::mem::take(&mut self.buffers_are_registered) {
+            let outcome = self.submitter.unregister_buffers();
+            self.facts.fallbacks.push(format!("buffers are not registered: {outcome:?}"));
+        }
+    }
+
+    /// Takes back the registrations, so that the ring serves another engine. The thread's table of
+    /// registered rings holds a reference to the ring, which would keep it and its file open until
+    /// the thread ends, long after both were dropped.
+    fn unregister(&mut self) {
+        // A failure leaves what would be there without this; `drop` has nobody to tell.
+        let _ = self.submitter.unregister_files();
+        if self.buffers_are_registered {
+            let _ = self.submitter.unregister_buffers();
+        }
+        let _ = self.submitter.unregister_ring_fd();
     }
 }
 
@@ -352,5 +392,6 @@ impl<C: Clock> Drop for UringEngine<'_, C> {
                 return;
             }
         }
+        self.unregister();
     }
 }

@@ -16,6 +16,7 @@
 //! while no Rust reference exists, ring submission, the time-stamp counter, and libaio's calls.
 #![expect(unsafe_code, reason = "the crate that owns the kernel's asynchronous interfaces")]
 
+mod aio_calls;
 mod buffers;
 mod clock;
 #[cfg(any(test, feature = "testkit"))]
@@ -33,7 +34,7 @@ pub use clock::{Clock, MonotonicClock, Ticks, TscClock, VirtualClock, tsc_is_rel
 pub use engine::{
     Capabilities, Completion, Engine, EngineFacts, Operation, OperationKind, WriteFlags,
 };
-// pub use engine_aio::AioEngine;
+pub use engine_aio::{AioEngine, probe_aio};
 pub use engine_null::{NullEngine, Script};
 pub use engine_sync::SyncEngine;
 pub use engine_uring::{Ring, UringEngine, probe_uring};

@@ -167,7 +167,8 @@ pub fn create_file(directory: &Path, name: &Path, named: bool) -> Result<NewFile
 }
 
 fn new_file(file: OwnedFd, path: Option<PathBuf>, directory: &Path) -> Result<NewFile, BlockError> {
-    let stat = fstat(&file).map_err(|errno| BlockError::at("look at a file in", directory, errno))?;
+    let stat =
+        fstat(&file).map_err(|errno| BlockError::at("look at a file in", directory, errno))?;
     Ok(NewFile { file, path, identity: (stat.st_dev, stat.st_ino) })
 }
 

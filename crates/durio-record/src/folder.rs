@@ -34,9 +34,15 @@ impl FolderName {
     /// The name of a run of `command` by process `process` that starts `now`.
     #[must_use]
     pub fn new(command: &str, now: SystemTime, process: u32) -> Self {
-        let time = humantime::format_rfc3339_millis(now).to_string();
+        let time = Self::rfc3339(now);
         // Colons are not welcome in file names of other systems, to which folders are copied.
         Self(format!("{}-{command}-{process}", time.replace(':', "").replace('.', "-")))
+    }
+
+    /// A time as manifests have it.
+    #[must_use]
+    pub fn rfc3339(time: SystemTime) -> String {
+        humantime::format_rfc3339_millis(time).to_string()
     }
 
     /// As text.

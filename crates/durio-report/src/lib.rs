@@ -1,1 +1,90 @@
-//! (to be written)
+//! From findings to what people and programs read: text, JSON, HTML, CSV.
+//!
+//! In: [`Findings`] and [`Options`]. Out: bytes, into a writer.
+//! Not here: any figure that the findings do not have. The reporter formats numbers and places
+//! points on charts; it computes nothing else, and knows no file and no terminal.
+//!
+//! A new format is a module, a variant of [`Format`] and an arm in [`write`].
+
+mod comma_separated;
+mod facts;
+mod figures;
+mod html;
+mod json;
+mod layer_facts;
+mod rows;
+mod text;
+
+use std::fmt;
+use std::io;
+
+use durio_analyse::Findings;
+
+/// How findings are written down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// For a terminal.
+    Text,
+    /// The findings, whole, as one document.
+    Json,
+    /// One file for a browser, with charts.
+    Html,
+    /// One line per workload and operation.
+    Csv,
+}
+
+impl Format {
+    /// Every format, in the order in which help texts list them.
+    pub const ALL: [Self; 4] = [Self::Text, Self::Json, Self::Html, Self::Csv];
+
+    /// The name that users write and read.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Json => "json",
+            Self::Html => "html",
+            Self::Csv => "csv",
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// How the reader sees it; only text heeds it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// Columns of the terminal.
+    pub width: usize,
+    /// Colours, which are never the only sign.
+    pub colour: bool,
+}
+
+impl Default for Options {
+    /// What suits a file or a pipe.
+    fn default() -> Self {
+        Self { width: 100, colour: false }
+    }
+}
+
+/// Writes `findings` in `format`.
+///
+/// # Errors
+/// What the writer says, such as a closed pipe or a full disk.
+pub fn write(
+    format: Format,
+    findings: &Findings,
+    options: &Options,
+    out: &mut dyn io::Write,
+) -> io::Result<()> {
+    match format {
+        Format::Text => text::write(findings, options, out),
+        Format::Json => json::write(findings, out),
+        Format::Html => html::write(findings, out),
+        Format::Csv => comma_separated::write(findings, out),
+    }
+}

@@ -136,7 +136,7 @@ fn prepare_target(
     let total = target.size;
     let (prepared, event) =
         prepare(index, target, writes, context.journal, seed, &context.stop, &mut |done| {
-            sink.layout_progress(LayoutProgress { target: index, done, total })
+            sink.layout_progress(LayoutProgress { target: index, done, total });
         })?;
     emitter.emit(Event::TargetPrepared(event));
     Ok(prepared)

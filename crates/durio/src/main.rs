@@ -1,1 +1,30 @@
-fn main() {}
+//! The command line of durio: arguments, commands, terminal, exit codes.
+//!
+//! In: arguments, environment, signals. Out: answers on stdout, progress and errors on stderr, an
+//! exit code from the table in `exit_code.rs`.
+//! Not here: logic; that is in the other crates.
+
+mod args;
+mod commands;
+mod execute;
+mod exit_code;
+mod failure;
+mod locate;
+mod output;
+mod progress;
+mod recording;
+mod state_folder;
+mod values;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let arguments = match args::Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return output::show_usage(&error),
+    };
+    let outcome = failure::catch_panic(|| commands::run(arguments));
+    output::conclude(outcome).into()
+}

@@ -1,0 +1,162 @@
+//! Completions: how many, whose, when.
+
+use super::bench::{
+    BLOCK, Bench, DEPTH, SLOT_BLOCKS, exchange, exchange_all, fill, read, result, sync, write,
+};
+use super::{Case, Needs, Outcome, case};
+use crate::{Clock, Completion, Operation, OperationKind, Ticks};
+
+pub(super) fn cases<C: Clock>() -> Vec<Case<C>> {
+    vec![
+        case(Needs::Nothing, "nothing_in_flight_gives_nothing", nothing_in_flight_gives_nothing),
+        case(
+            Needs::Nothing,
+            "every_operation_completes_once_as_itself",
+            every_operation_completes_once,
+        ),
+        case(
+            Needs::Nothing,
+            "depth_operations_give_depth_completions",
+            depth_operations_give_depth_completions,
+        ),
+        case(Needs::Nothing, "room_for_one_completion_suffices", room_for_one_completion_suffices),
+        case(Needs::Nothing, "operations_join_those_in_flight", operations_join_those_in_flight),
+        case(Needs::Nothing, "stamps_lie_in_order_between_submission_and_now", stamps_lie_in_order),
+        case(Needs::Nothing, "the_last_in_flight_is_waited_for_at_the_drop", a_drop_in_flight),
+        case(
+            Needs::Storage,
+            "what_was_in_flight_at_the_drop_is_whole",
+            what_was_in_flight_at_the_drop,
+        ),
+    ]
+}
+
+fn nothing_in_flight_gives_nothing<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
+    bench.engine(bench.open(&bench.file(1, 0)), &mut |engine| {
+        assert_eq!(exchange(engine, &[], 4), []);
+        assert!(result(engine, read(0, 0)) > 0);
+        assert_eq!(exchange(engine, &[], 1), []);
+    });
+    Outcome::Passed
+}
+
+/// The slot's own length, so that a result tells whose it is: 1 to 4 blocks by turns.
+fn own_length(slot: u32) -> u64 {
+    (BLOCK * (1 + slot as usize % SLOT_BLOCKS)) as u64
+}
+
+fn own_read(slot: u32, block: u64) -> Operation {
+    Operation { length: own_length(slot), ..read(slot, block) }
+}
+
+/// Asserts that the completion is of the read that [`own_read`] made for its slot.
+fn assert_own(completion: &Completion) {
+    let expected = own_length(completion.slot);
+    let result = completion.result;
+    assert_eq!(u64::try_from(result), Ok(expected), "result of slot {}", completion.slot);
+}
+
+fn every_operation_completes_once<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
+    let path = bench.file(64, 0);
+    bench.engine(bench.open(&path), &mut |engine| {
+        for batch in 0..40_u32 {
+            // Batches of 1 to 8, slots in another order each time.
+            let slots = (0..=batch % DEPTH).map(|n| (n * 3 + batch) % DEPTH);
+            let operations: Vec<_> = slots.map(|slot| own_read(slot, batch.into())).collect();
+            for completion in exchange_all(engine, &operations, 2) {
+                assert_own(&completion);
+            }
+        }
+    });
+    Outcome::Passed
+}
+
+fn all_slots() -> Vec<Operation> {
+    (0..DEPTH).map(|slot| own_read(slot, slot.into())).collect()
+}
+
+fn depth_operations_give_depth_completions<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
+    bench.engine(bench.open(&bench.file(16, 0)), &mut |engine| {
+        for _ in 0..20 {
+            let completions = exchange_all(engine, &all_slots(), 2 * DEPTH as usize);
+            assert_eq!(completions.len(), DEPTH as usize);
+        }
+    });
+    Outcome::Passed
+}
+
+fn room_for_one_completion_suffices<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
+    bench.engine(bench.open(&bench.file(16, 0)), &mut |engine| {
+        for _ in 0..5 {
+            exchange_all(engine, &all_slots(), 1).iter().for_each(assert_own);
+        }
+    });
+    Outcome::Passed
+}
+
+fn operations_join_those_in_flight<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
+    bench.engine(bench.open(&bench.file(16, 0)), &mut |engine| {
+        let mut given = exchange(engine, &all_slots(), 1);
+        let (mut submitted, mut completed) = (DEPTH, 0);
+        while let Some(completion) = given.pop() {
+            assert_own(&completion);
+            completed += 1;
+            // The free slot goes back with its completion; the others stay in flight meanwhile.
+            let again = (submitted < 50).then(|| own_read(completion.slot, 1));
+            submitted += u32::from(again.is_some());
+            given = exchange(engine, again.as_slice(), 1);
+        }
+        assert_eq!(completed, submitted);
+    });
+    Outcome::Passed
+}
+
+fn stamps_lie_in_order<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
+    bench.engine(bench.open(&bench.file(16, 0)), &mut |engine| {
+        let mut last = Ticks::default();
+        for _ in 0..10 {
+            let mut operations = all_slots();
+            operations[3] = sync(OperationKind::Fdatasync, 3);
+            let before = engine.clock().now();
+            let completions = exchange_all(engine, &operations, 3);
+            let after = engine.clock().now();
+            for Completion { slot, submitted_at, completed_at, .. } in completions {
+                assert!(submitted_at >= before, "slot {slot}: stamped before its submission");
+                assert!(submitted_at <= completed_at, "slot {slot}: completed before submitted");
+                assert!(completed_at <= after, "slot {slot}: completed in the future");
+                assert!(completed_at >= last, "slot {slot}: given after a later one");
+                last = completed_at;
+            }
+        }
+    });
+    Outcome::Passed
+}
+
+fn a_drop_in_flight<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
+    let path = bench.file(16, 0);
+    for _ in 0..20 {
+        bench.engine(bench.open(&path), &mut |engine| {
+            exchange(engine, &all_slots(), 1);
+        });
+    }
+    Outcome::Passed
+}
+
+fn what_was_in_flight_at_the_drop<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
+    let path = bench.file(DEPTH.into(), 0);
+    let mut asynchronous = false;
+    bench.engine(bench.open(&path), &mut |engine| {
+        asynchronous = engine.capabilities().asynchronous;
+        for slot in 0..DEPTH {
+            fill(engine, slot, 100 + u64::from(slot));
+        }
+        let writes: Vec<_> = (0..DEPTH).map(|slot| write(slot, slot.into())).collect();
+        exchange(engine, &writes, 1);
+    });
+    if asynchronous {
+        // Submitted is in the kernel: the drop can but wait for it.
+        let expected: Vec<u64> = (100..).take(DEPTH as usize).collect();
+        super::bench::assert_file_holds(&path, &expected);
+    }
+    Outcome::Passed
+}

@@ -1,0 +1,100 @@
+//! Findings as CSV, for spreadsheets and scripts.
+//!
+//! In: findings. Out: a header and one line per workload and operation, with plain numbers whose
+//! unit is in the column's name; an absent value is an empty cell. Not here: verdicts, the stack,
+//! the time series; those are in the JSON document.
+
+use std::io;
+
+use durio_analyse::{Findings, OperationFindings, WorkloadFindings};
+
+use crate::facts::cache_name;
+
+const HEADER: [&str; 28] = [
+    "run",
+    "location",
+    "step",
+    "workload",
+    "operation",
+    "target",
+    "engine",
+    "jobs",
+    "depth",
+    "batch",
+    "cache",
+    "block_size_bytes",
+    "read_share",
+    "sync_method",
+    "durable",
+    "complete",
+    "measured_ns",
+    "count",
+    "rate_per_s",
+    "bandwidth_bytes_per_s",
+    "mean_ns",
+    "min_ns",
+    "p50_ns",
+    "p90_ns",
+    "p99_ns",
+    "p99_9_ns",
+    "p99_99_ns",
+    "max_ns",
+];
+
+pub(crate) fn write(findings: &Findings, out: &mut dyn io::Write) -> io::Result<()> {
+    let mut writer = csv::Writer::from_writer(out);
+    writer.write_record(HEADER)?;
+    for workload in &findings.workloads {
+        for operation in &workload.operations {
+            let mut record = of_workload(&findings.run.run, workload, operation);
+            record.extend(of_operation(operation));
+            writer.write_record(&record)?;
+        }
+    }
+    writer.flush()
+}
+
+fn of_workload(
+    run: &str,
+    workload: &WorkloadFindings,
+    operation: &OperationFindings,
+) -> Vec<String> {
+    let (definition, effective) = (&workload.definition, &workload.effective);
+    vec![
+        run.to_owned(),
+        workload.location.clone(),
+        workload.step.to_string(),
+        workload.name.clone(),
+        operation.operation.name().to_owned(),
+        workload.target.clone(),
+        effective.engine.name().to_owned(),
+        effective.jobs.to_string(),
+        effective.depth.to_string(),
+        effective.batch.to_string(),
+        cache_name(effective.cache).to_owned(),
+        definition.block_size.get().to_string(),
+        (f64::from(definition.read_share.0) / 1000.0).to_string(),
+        definition.sync.method.name().to_owned(),
+        workload.durable.to_string(),
+        workload.complete.to_string(),
+        workload.measured.get().to_string(),
+    ]
+}
+
+fn of_operation(operation: &OperationFindings) -> [String; 11] {
+    let service = &operation.service;
+    let or_empty = |value: Option<u64>| value.map_or_else(String::new, |it| it.to_string());
+    [
+        service.count.to_string(),
+        operation.rate.to_string(),
+        operation.bandwidth.to_string(),
+        service.mean_ns.to_string(),
+        service.min_ns.to_string(),
+        or_empty(service.p50_ns),
+        or_empty(service.p90_ns),
+        or_empty(service.p99_ns),
+        or_empty(service.p99_9_ns),
+        or_empty(service.p99_99_ns),
+        service.max_ns.to_string(),
+    ]
+}

@@ -1,0 +1,172 @@
+//! What is worth saying of a run, its engines and its machine, as sentences and named values.
+//!
+//! In: findings. Out: text, the same in the terminal and in the page. Not here: layers of storage
+//! (`layer_facts`), and layout.
+
+use durio_analyse::{Findings, InFlight, RunState, SelfCost, WorkloadFindings};
+use durio_stack::Host;
+use durio_units::Bytes;
+use durio_workload::CacheMode;
+
+use crate::figures::{counted, decimal, deviation, mean_latency, rate};
+use crate::layer_facts::Named;
+
+/// Said where the machine shows nothing.
+const NONE_SHOWN: &str = "none shown";
+
+/// The word for how the run ended.
+pub(crate) const fn state_word(state: RunState) -> &'static str {
+    match state {
+        RunState::Complete => "COMPLETE",
+        RunState::Interrupted => "INTERRUPTED",
+        RunState::Failed => "FAILED",
+        RunState::Partial => "PARTIAL",
+    }
+}
+
+/// What the state means for the reader; nothing if all is well.
+pub(crate) const fn state_meaning(state: RunState) -> Option<&'static str> {
+    match state {
+        RunState::Complete => None,
+        RunState::Interrupted => Some("the user stopped the run; later steps are missing"),
+        RunState::Failed => Some("an error ended the run; later steps are missing"),
+        RunState::Partial => Some("the record has no end: the run was killed, or is still running"),
+    }
+}
+
+/// The name of a cache mode.
+pub(crate) const fn cache_name(cache: CacheMode) -> &'static str {
+    match cache {
+        CacheMode::Direct => "direct",
+        CacheMode::Buffered => "buffered",
+    }
+}
+
+/// The engine in use, in one line.
+pub(crate) fn engine_line(workload: &WorkloadFindings) -> String {
+    let effective = &workload.effective;
+    let mut parts = vec![
+        format!("{} engine", effective.engine),
+        format!("{} × depth {}", counted(effective.jobs.into(), "job"), effective.depth),
+        format!("batch {}", effective.batch),
+        cache_name(effective.cache).to_owned(),
+        format!("{} clock", effective.clock),
+    ];
+    if !effective.features.is_empty() {
+        parts.push(format!("uses {}", effective.features.join(", ")));
+    }
+    parts.push(match effective.fallbacks.as_slice() {
+        [] => "no fallback".to_owned(),
+        fallbacks => format!("fell back: {}", fallbacks.join("; ")),
+    });
+    parts.join(", ")
+}
+
+/// durio's own cost, in one line.
+pub(crate) fn self_cost_line(cost: &SelfCost) -> String {
+    format!(
+        "{} engine at depth {}: {} CPU time per I/O, {} by one job",
+        cost.engine,
+        cost.depth,
+        mean_latency(cost.per_operation_ns),
+        rate(cost.iops)
+    )
+}
+
+/// Both sides of Little's law, in one line.
+pub(crate) fn in_flight_line(in_flight: &InFlight) -> String {
+    format!(
+        "{} by latency × rate, {} counted, {} offered: deviation {}",
+        decimal(in_flight.by_latency),
+        decimal(in_flight.counted),
+        decimal(in_flight.offered),
+        deviation(in_flight.deviation)
+    )
+}
+
+/// The workload whose two sides of Little's law are farthest apart; one that is unknown first.
+pub(crate) fn largest_deviation(findings: &Findings) -> Option<&WorkloadFindings> {
+    let distance = |it: &WorkloadFindings| it.in_flight.deviation.abs();
+    findings.workloads.iter().max_by(|a, b| distance(a).total_cmp(&distance(b)))
+}
+
+/// The machine in one short line: what a title has room for.
+pub(crate) fn host_short(host: &Host) -> String {
+    let machine = match (&host.hypervisor, &host.dmi_product) {
+        (Some(hypervisor), _) => format!("virtual machine ({hypervisor})"),
+        (None, Some(product)) => product.clone(),
+        (None, None) => "machine".to_owned(),
+    };
+    let cpus = counted(host.cpus_online.into(), "CPU");
+    format!("{machine}, {cpus}, {} memory, Linux {}", host.memory, host.kernel)
+}
+
+/// The machine, as far as it explains a figure.
+pub(crate) fn host_facts(host: &Host) -> Vec<Named> {
+    let mut facts = vec![
+        named("kernel", format!("{} ({})", or_none(Some(&host.kernel)), host.architecture)),
+        named("system", or_none(host.os.as_ref())),
+        named("CPU", cpu(host)),
+        named("governor", or_none(host.governor.as_ref())),
+        named("memory", memory(host)),
+        named("hypervisor", or_none(host.hypervisor.as_ref())),
+        named("clock source", clock(host)),
+    ];
+    let limits = cgroup_limits(host);
+    if !limits.is_empty() {
+        facts.push(named("cgroup limits", limits.join(", ")));
+    }
+    facts
+}
+
+/// What else is known of the machine.
+pub(crate) fn host_facts_other(host: &Host) -> Vec<Named> {
+    let mut facts = vec![
+        named("machine vendor", or_none(host.dmi_vendor.as_ref())),
+        named("machine model", or_none(host.dmi_product.as_ref())),
+        named("memory nodes", host.numa_nodes.to_string()),
+        named("swap", host.swap.to_string()),
+        named("control group", or_none(host.cgroup.path.as_ref())),
+    ];
+    let parameters = host.kernel_parameters.iter();
+    facts.extend(parameters.map(|it| (it.name.clone(), it.value.clone())));
+    facts
+}
+
+fn cpu(host: &Host) -> String {
+    format!(
+        "{}, {} online, {} usable",
+        or_none(host.cpu_model.as_ref()),
+        host.cpus_online,
+        host.cpus_allowed
+    )
+}
+
+fn memory(host: &Host) -> String {
+    match host.memory_available {
+        Bytes::ZERO => host.memory.to_string(),
+        available => format!("{}, {available} available", host.memory),
+    }
+}
+
+fn clock(host: &Host) -> String {
+    let reliable = if host.tsc_reliable { "reliable" } else { "not reliable" };
+    format!("{}, time-stamp counter {reliable}", or_none(host.clocksource.as_ref()))
+}
+
+fn cgroup_limits(host: &Host) -> Vec<String> {
+    let cgroup = &host.cgroup;
+    let mut limits = Vec::new();
+    limits.extend(cgroup.memory_max.map(|max| format!("memory {max}")));
+    limits.extend(cgroup.cpu_quota_cores.map(|cores| format!("CPU {} cores", decimal(cores))));
+    limits.extend(cgroup.io_max.iter().map(|limit| format!("I/O {limit}")));
+    limits
+}
+
+fn named(name: &str, value: String) -> Named {
+    (name.to_owned(), value)
+}
+
+fn or_none(value: Option<&String>) -> String {
+    value.filter(|value| !value.is_empty()).cloned().unwrap_or_else(|| NONE_SHOWN.to_owned())
+}

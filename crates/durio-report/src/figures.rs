@@ -1,0 +1,109 @@
+//! Numbers as people read them: three digits and a unit.
+//!
+//! In: numbers of the findings. Out: text. Not here: where it is shown.
+
+use durio_units::{Bytes, Nanos, Rate};
+
+/// Stands where a percentile is absent because too few samples were taken.
+pub(crate) const ABSENT: &str = "-";
+
+/// Said wherever [`ABSENT`] is shown.
+pub(crate) const ABSENT_NOTE: &str =
+    "- : too few samples for this percentile; p99 needs 100, p99.9 1000, p99.99 10000";
+
+/// A latency.
+pub(crate) fn latency(nanos: u64) -> String {
+    Nanos::new(nanos).to_string()
+}
+
+/// A latency, or the sign that it is absent.
+pub(crate) fn latency_or_absent(nanos: Option<u64>) -> String {
+    nanos.map_or_else(|| ABSENT.to_owned(), latency)
+}
+
+/// A latency that is a mean, to the nanosecond.
+pub(crate) fn mean_latency(nanos: f64) -> String {
+    latency(whole(nanos))
+}
+
+/// Events per second, with `/s`.
+pub(crate) fn rate(per_second: f64) -> String {
+    // Rates are made of counts; a thousandth of an event per second is precise enough to print.
+    Rate::of(whole(per_second * 1000.0), Nanos::from_secs(1000)).to_string()
+}
+
+/// Events per second, where the words around say so.
+pub(crate) fn rate_bare(per_second: f64) -> String {
+    rate(per_second).trim_end_matches("/s").trim_end().to_owned()
+}
+
+/// Bytes per second.
+pub(crate) fn bandwidth(bytes_per_second: f64) -> String {
+    format!("{}/s", Bytes::new(whole(bytes_per_second)))
+}
+
+/// A share of one as per cent.
+pub(crate) fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+/// A deviation as per cent, with its sign.
+pub(crate) fn deviation(share: f64) -> String {
+    match share.is_finite() {
+        true => format!("{:+.1} %", share * 100.0),
+        false => "unknown".to_owned(),
+    }
+}
+
+/// A number with two decimals, without those that say nothing.
+pub(crate) fn decimal(value: f64) -> String {
+    let text = format!("{value:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// A count and its noun, in the plural if need be.
+pub(crate) fn counted(count: u64, noun: &str) -> String {
+    match count {
+        1 => format!("1 {noun}"),
+        _ => format!("{count} {noun}s"),
+    }
+}
+
+/// The nearest whole number; zero for what is none or negative.
+#[expect(clippy::cast_possible_truncation, reason = "saturates; printed only")]
+#[expect(clippy::cast_sign_loss, reason = "negative numbers become zero")]
+fn whole(value: f64) -> u64 {
+    value.round() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_three_digits_and_a_unit() {
+        assert_eq!(latency(207_300), "207 µs");
+        assert_eq!(latency_or_absent(None), "-");
+        assert_eq!(mean_latency(1_234_567.8), "1.23 ms");
+        assert_eq!(rate(7_123.4), "7.12 k/s");
+        assert_eq!(bandwidth(8192.0 * 1000.0), "7.81 MiB/s");
+        assert_eq!(percent(0.1234), "12.3 %");
+        assert_eq!(deviation(-0.004), "-0.4 %");
+        assert_eq!(decimal(31.90), "31.9");
+        assert_eq!((counted(1, "job"), counted(2, "job")), ("1 job".into(), "2 jobs".into()));
+    }
+
+    #[test]
+    fn a_bare_rate_leaves_its_unit_to_the_words_around() {
+        assert_eq!(rate_bare(7_123.4), "7.12 k");
+        assert_eq!(rate_bare(7.0), "7");
+        assert_eq!(rate_bare(0.5), "0.5");
+    }
+
+    #[test]
+    fn what_is_no_number_is_not_printed_as_one() {
+        assert_eq!(rate(f64::NAN), "0 /s");
+        assert_eq!(deviation(f64::NAN), "unknown");
+        assert_eq!(deviation(f64::INFINITY), "unknown");
+    }
+}

@@ -1,0 +1,113 @@
+//! Findings as one page for a browser, which needs nothing but itself.
+//!
+//! In: findings. Out: one HTML file with style, charts, values and script inside; complete without
+//! the script, and forbidden by its own policy to ask anybody for anything.
+//! Not here: the words of facts and figures, which the terminal shares.
+
+mod accounting;
+mod charts;
+mod layers;
+mod sections;
+mod verdicts;
+
+use std::collections::BTreeMap;
+use std::io;
+
+use askama::Template;
+use durio_analyse::Findings;
+
+use crate::facts::{host_facts, host_facts_other, host_short, state_meaning, state_word};
+use crate::figures::{ABSENT_NOTE, latency, rate_bare};
+use crate::layer_facts::Named;
+use crate::rows::{COLUMNS, locations};
+use accounting::Account;
+use charts::Values;
+use layers::LayerBox;
+use sections::{Picture, PlaceTable, WorkloadCharts};
+use verdicts::VerdictCard;
+
+const STYLE: &str = include_str!("../../templates/report.css");
+
+/// The policy in the template names this script by its hash. After a change, `tests/report` prints
+/// the new hash: the browser says it when it refuses the script.
+const SCRIPT: &str = include_str!("../../templates/report.js");
+
+/// What the template is filled with; all text in it is escaped there.
+#[derive(Template)]
+#[template(path = "report.html")]
+struct ReportPage<'a> {
+    findings: &'a Findings,
+    style: &'static str,
+    script: &'static str,
+    places: Vec<&'a str>,
+    host: String,
+    state: &'static str,
+    state_meaning: Option<&'static str>,
+    rate: String,
+    p99: Option<String>,
+    verdicts: Vec<VerdictCard<'a>>,
+    open_databases: Vec<&'a str>,
+    columns: [&'static str; 8],
+    tables: Vec<PlaceTable>,
+    absent_note: Option<&'static str>,
+    workloads: Vec<WorkloadCharts<'a>>,
+    write_and_sync: Vec<Picture>,
+    side_by_side: Vec<Picture>,
+    stacks: Vec<LayerBox>,
+    accounts: Vec<Account>,
+    own_cost: Vec<String>,
+    host_facts: Vec<Named>,
+    host_facts_other: Vec<Named>,
+    command: String,
+    plan: String,
+    values: String,
+}
+
+pub(crate) fn write(findings: &Findings, out: &mut dyn io::Write) -> io::Result<()> {
+    let mut values = BTreeMap::new();
+    let mut page = page(findings)?;
+    page.workloads = sections::workload_charts(findings, &mut values)?;
+    page.values = script_safe(&serde_json::to_string(&values)?);
+    page.write_into(out).map_err(io::Error::other)
+}
+
+/// All but what the script needs.
+fn page(findings: &Findings) -> io::Result<ReportPage<'_>> {
+    let tables = sections::tables(findings);
+    let leading = findings.leading.as_ref();
+    Ok(ReportPage {
+        findings,
+        style: STYLE,
+        script: SCRIPT,
+        places: locations(findings),
+        host: host_short(&findings.host),
+        state: state_word(findings.state),
+        state_meaning: state_meaning(findings.state),
+        rate: leading.map(|it| rate_bare(it.durable_commits_per_second)).unwrap_or_default(),
+        p99: leading.and_then(|it| it.commit_latency_ns_p99).map(latency),
+        verdicts: verdicts::cards(findings),
+        open_databases: verdicts::without_threshold(findings),
+        columns: COLUMNS,
+        absent_note: tables.iter().any(PlaceTable::has_absent).then_some(ABSENT_NOTE),
+        tables,
+        workloads: Vec::new(),
+        write_and_sync: sections::write_and_sync(findings)?,
+        side_by_side: sections::side_by_side(findings)?,
+        stacks: findings.stack.iter().map(|it| LayerBox::of(&it.root)).collect(),
+        accounts: accounting::accounts(findings),
+        own_cost: findings.self_cost.iter().map(crate::facts::self_cost_line).collect(),
+        host_facts: host_facts(&findings.host),
+        host_facts_other: host_facts_other(&findings.host),
+        command: findings.run.command.join(" "),
+        plan: serde_json::to_string_pretty(&findings.plan)?,
+        values: String::new(),
+    })
+}
+
+/// Values by the chart's name in the page.
+type ValuesByName = BTreeMap<String, Values>;
+
+/// JSON that cannot end the element that it stands in, nor begin another.
+fn script_safe(json: &str) -> String {
+    json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
+}

@@ -1,0 +1,33 @@
+//! How the figures came about, and what checks them.
+
+use durio_analyse::Findings;
+
+use super::page::{Look, Page};
+use crate::facts::{engine_line, in_flight_line, largest_deviation, self_cost_line};
+use crate::figures::mean_latency;
+use crate::rows::locations;
+
+/// Wide enough for the names of the shipped workloads.
+const NAME_WIDTH: usize = 13;
+
+pub(super) fn write(findings: &Findings, page: &mut Page) {
+    page.heading("How it was measured");
+    let several = locations(findings).len() > 1;
+    for workload in &findings.workloads {
+        let place = if several { format!("at {}: ", workload.location) } else { String::new() };
+        let cost = mean_latency(workload.cpu.per_operation_ns);
+        let text = format!("{place}{}; {cost} CPU time per operation", engine_line(workload));
+        page.labelled(&workload.name, NAME_WIDTH, Look::Plain, &text);
+    }
+    for cost in &findings.self_cost {
+        page.labelled("durio's cost", NAME_WIDTH, Look::Plain, &self_cost_line(cost));
+    }
+    if let Some(workload) = largest_deviation(findings) {
+        let text = format!(
+            "largest deviation at {}: {}",
+            workload.name,
+            in_flight_line(&workload.in_flight)
+        );
+        page.labelled("Little's law", NAME_WIDTH, Look::Plain, &text);
+    }
+}

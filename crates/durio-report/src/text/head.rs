@@ -1,0 +1,54 @@
+//! The answer first: the leading figures, and whether they can be relied on.
+
+use durio_analyse::{Findings, Leading, RunState};
+
+use super::page::{Look, Page};
+use crate::facts::{state_meaning, state_word};
+use crate::figures::{latency, rate_bare};
+use crate::rows::locations;
+
+pub(super) fn write(findings: &Findings, page: &mut Page) {
+    title(findings, page);
+    page.blank();
+    match &findings.leading {
+        Some(leading) => figures(leading, page),
+        None => page.paragraph("  ", Look::Plain, "No durable workload was measured."),
+    }
+    page.blank();
+    state(findings, page);
+}
+
+fn title(findings: &Findings, page: &mut Page) {
+    let run = &findings.run;
+    let title = format!("durio {} · {}", run.durio_version, locations(findings).join(", "));
+    page.paragraph("", Look::Bold, &title);
+    page.paragraph("", Look::Dim, &format!("{} · run {}", run.started, run.run));
+}
+
+fn figures(leading: &Leading, page: &mut Page) {
+    let rate = rate_bare(leading.durable_commits_per_second);
+    page.paragraph("  ", Look::Bold, &format!("{rate} durable commits per second"));
+    let tail = match leading.commit_latency_ns_p99 {
+        Some(nanos) => format!("p99 of a durable commit {}", latency(nanos)),
+        None => "p99 of a durable commit unknown: fewer than 100 commits".to_owned(),
+    };
+    page.paragraph("  ", Look::Bold, &tail);
+    let basis = format!("workload {} at {}", leading.workload, leading.location);
+    page.paragraph("  ", Look::Dim, &basis);
+}
+
+fn state(findings: &Findings, page: &mut Page) {
+    let look = match findings.state {
+        RunState::Complete => Look::Good,
+        RunState::Interrupted | RunState::Partial => Look::Heed,
+        RunState::Failed => Look::Bad,
+    };
+    let meaning = state_meaning(findings.state).unwrap_or("every step ran to its limit");
+    page.labelled(state_word(findings.state), 11, look, meaning);
+    for error in &findings.errors {
+        page.labelled("error", 11, Look::Bad, error);
+    }
+    if let Some(reason) = &findings.provisional {
+        page.labelled("PROVISIONAL", 11, Look::Heed, reason);
+    }
+}

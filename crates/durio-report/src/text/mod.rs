@@ -1,0 +1,34 @@
+//! Findings for a terminal.
+//!
+//! In: findings and the terminal's width. Out: lines, the answer first, then the figures, then
+//! what they were measured on, then what to know about them. Not here: progress, live figures.
+
+mod accounting;
+mod closing;
+mod head;
+mod machine;
+mod page;
+mod table;
+mod verdicts;
+
+use std::io;
+
+use durio_analyse::Findings;
+
+use crate::Options;
+use page::Page;
+
+pub(crate) fn write(
+    findings: &Findings,
+    options: &Options,
+    out: &mut dyn io::Write,
+) -> io::Result<()> {
+    let mut page = Page::new(options);
+    head::write(findings, &mut page);
+    table::write(findings, &mut page);
+    verdicts::write(findings, &mut page);
+    machine::write(findings, &mut page);
+    accounting::write(findings, &mut page);
+    closing::write(findings, &mut page);
+    out.write_all(page.text().as_bytes())
+}

@@ -1,0 +1,188 @@
+//! Lines of text that keep to a width.
+//!
+//! In: words and how they are to look. Out: text, with escape sequences only if colours are
+//! wanted. Not here: what is said.
+//!
+//! Paths and names come from other hands. Control characters in them are shown, not sent to the
+//! terminal.
+
+use crate::Options;
+
+/// Narrower terminals get lines of this length, which they break themselves.
+const WIDTH_MIN: usize = 40;
+
+/// How words look where there are colours; the words themselves say the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Look {
+    /// As all text.
+    Plain,
+    /// Headings and leading figures.
+    Bold,
+    /// What may be passed over.
+    Dim,
+    /// Good.
+    Good,
+    /// Bad.
+    Bad,
+    /// To be heeded.
+    Heed,
+}
+
+impl Look {
+    /// The parameters of the escape sequence (ECMA-48, SGR).
+    const fn code(self) -> &'static str {
+        match self {
+            Self::Plain => "",
+            Self::Bold => "1",
+            Self::Dim => "2",
+            Self::Good => "1;32",
+            Self::Bad => "1;31",
+            Self::Heed => "1;33",
+        }
+    }
+}
+
+/// The text so far.
+#[derive(Debug)]
+pub(super) struct Page {
+    width: usize,
+    colour: bool,
+    text: String,
+}
+
+impl Page {
+    pub(super) fn new(options: &Options) -> Self {
+        Self { width: options.width.max(WIDTH_MIN), colour: options.colour, text: String::new() }
+    }
+
+    pub(super) fn width(&self) -> usize {
+        self.width
+    }
+
+    pub(super) fn colour(&self) -> bool {
+        self.colour
+    }
+
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// An empty line.
+    pub(super) fn blank(&mut self) {
+        self.text.push('\n');
+    }
+
+    /// A heading with an empty line above.
+    pub(super) fn heading(&mut self, text: &str) {
+        self.blank();
+        self.paragraph("", Look::Bold, text);
+    }
+
+    /// A line that is not broken and was cleaned by whoever made it.
+    pub(super) fn line(&mut self, line: &str) {
+        self.text.push_str(line.trim_end());
+        self.text.push('\n');
+    }
+
+    /// Words in lines that all begin with `indent`.
+    pub(super) fn paragraph(&mut self, indent: &str, look: Look, text: &str) {
+        self.hanging(indent, Look::Plain, indent, look, text);
+    }
+
+    /// A label, and words whose further lines stand under the first one's.
+    ///
+    /// The label is padded to `label_width` columns.
+    pub(super) fn labelled(&mut self, label: &str, label_width: usize, look: Look, text: &str) {
+        let first = format!("  {:label_width$}  ", clean(label));
+        let further = " ".repeat(first.chars().count());
+        self.hanging(&first, look, &further, Look::Plain, text);
+    }
+
+    /// Words after `first`, and after `further` on the lines that follow.
+    pub(super) fn hanging(
+        &mut self,
+        first: &str,
+        first_look: Look,
+        further: &str,
+        look: Look,
+        text: &str,
+    ) {
+        let room = self.width.saturating_sub(first.chars().count()).max(WIDTH_MIN / 2);
+        let mut begin = self.painted(first_look, first);
+        for line in wrapped(&clean(text), room) {
+            let line = format!("{begin}{}", self.painted(look, &line));
+            self.line(&line);
+            begin = further.to_owned();
+        }
+    }
+
+    fn painted(&self, look: Look, text: &str) -> String {
+        match self.colour && look != Look::Plain && !text.trim().is_empty() {
+            true => format!("\x1b[{}m{text}\x1b[0m", look.code()),
+            false => text.to_owned(),
+        }
+    }
+}
+
+/// The text with control characters, and those that turn the direction of writing, made visible.
+pub(super) fn clean(text: &str) -> String {
+    let turns = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let mut cleaned = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c.is_control() || turns(c) {
+            true => cleaned.extend(c.escape_default()),
+            false => cleaned.push(c),
+        }
+    }
+    cleaned
+}
+
+/// The text in lines of at most `room` columns, broken at spaces; a longer word is not broken.
+fn wrapped(text: &str, room: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ').filter(|word| !word.is_empty()) {
+        let last = lines.len() - 1;
+        let used = lines[last].chars().count();
+        match used {
+            0 => lines[last].push_str(word),
+            _ if used + 1 + word.chars().count() <= room => {
+                lines[last].push(' ');
+                lines[last].push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_broken_at_spaces_and_long_words_are_whole() {
+        assert_eq!(wrapped("a bb ccc", 4), ["a bb", "ccc"]);
+        assert_eq!(wrapped("/a/very/long/path b", 4), ["/a/very/long/path", "b"]);
+        assert_eq!(wrapped("", 4), [""]);
+    }
+
+    #[test]
+    fn control_characters_are_shown_and_not_sent() {
+        assert_eq!(clean("a\x1b[31mb\nc\u{202e}"), "a\\u{1b}[31mb\\nc\\u{202e}");
+        assert_eq!(clean("µs · 日本"), "µs · 日本");
+    }
+
+    #[test]
+    fn further_lines_stand_under_the_first() {
+        let mut page = Page::new(&Options { width: 40, colour: false });
+        page.labelled("seen", 6, Look::Heed, "one two three four five six seven eight");
+        assert_eq!(page.text(), "  seen    one two three four five six\n          seven eight\n");
+    }
+
+    #[test]
+    fn colours_come_only_when_asked_for() {
+        let mut page = Page::new(&Options { width: 80, colour: true });
+        page.paragraph("  ", Look::Good, "FIT");
+        assert_eq!(page.text(), "  \x1b[1;32mFIT\x1b[0m\n");
+    }
+}

@@ -1,0 +1,160 @@
+//! The page in a browser: nothing refused, nothing asked for.
+//!
+//! Without a browser these tests are skipped, and say so: `DURIO_TEST_MISSING` names what the
+//! machine lacks, `DURIO_TEST_SKIPS` a file for one line per skipped test.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use durio_report::Format;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::{sample, written};
+
+const BROWSERS: [&str; 2] = ["chromium-headless-shell", "chromium"];
+
+const FLAGS: [&str; 11] = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--enable-logging=stderr",
+    "--v=0",
+    "--virtual-time-budget=2000",
+    "--window-size=1200,3000",
+];
+
+/// An address of this machine that nobody listens at (the discard port).
+const NOBODY: &str = "http://127.0.0.1:9/planted.png";
+
+/// What a browser made of a page.
+struct Visit {
+    /// Lines that the page, or the browser about the page, wrote to the console.
+    console: Vec<String>,
+    /// Addresses that were asked for over a network.
+    requests: Vec<String>,
+    /// Bytes of the screenshot.
+    screenshot: u64,
+}
+
+#[test]
+fn the_page_shows_itself_and_asks_for_nothing() {
+    for findings in [sample::complete(), sample::hostile()] {
+        let html = written(Format::Html, &findings);
+        let Some(visit) = visit("the_page_shows_itself_and_asks_for_nothing", &html) else {
+            return;
+        };
+        assert_eq!(visit.console, [""; 0], "console");
+        assert_eq!(visit.requests, [""; 0], "requests");
+        assert!(visit.screenshot > 10_000, "{} bytes of screenshot", visit.screenshot);
+    }
+}
+
+#[test]
+fn a_planted_image_is_refused_and_seen() {
+    let html = written(Format::Html, &sample::complete());
+    let planted = html.replace("<main>", &format!("<main><img src=\"{NOBODY}\">"));
+    assert_ne!(html, planted);
+    let Some(visit) = visit("a_planted_image_is_refused_and_seen", &planted) else { return };
+    assert!(visit.console.iter().any(|line| line.contains("Content Security Policy")));
+    assert_eq!(visit.requests, [""; 0]);
+}
+
+#[test]
+fn without_the_policy_the_request_is_seen() {
+    let html = written(Format::Html, &sample::complete());
+    let planted = html
+        .replace("<main>", &format!("<main><img src=\"{NOBODY}\">"))
+        .replace("Content-Security-Policy", "no-policy");
+    let Some(visit) = visit("without_the_policy_the_request_is_seen", &planted) else { return };
+    assert!(visit.requests.iter().any(|url| url == NOBODY), "{:?}", visit.requests);
+}
+
+#[test]
+fn an_unknown_script_is_refused_and_seen() {
+    let html = written(Format::Html, &sample::complete());
+    let planted = html.replace("</body>", "<script>document.title = \"planted\"</script></body>");
+    let Some(visit) = visit("an_unknown_script_is_refused_and_seen", &planted) else { return };
+    assert!(visit.console.iter().any(|line| line.contains("Content Security Policy")));
+}
+
+#[test]
+fn the_pointer_finds_exact_values() {
+    const MOVE: &str = "<script>for (const plot of document.querySelectorAll('[id] .plot')) {
+        const box = plot.getBoundingClientRect();
+        const at = {clientX: box.left + box.width / 2, clientY: box.top + 9, bubbles: true};
+        plot.dispatchEvent(new PointerEvent('pointermove', at));
+        console.log('tip ' + plot.querySelector('.tip').textContent);
+    }</script></body>";
+    let html = written(Format::Html, &sample::complete());
+    let moved = html.replace("</body>", MOVE).replace("Content-Security-Policy", "no-policy");
+    let Some(visit) = visit("the_pointer_finds_exact_values", &moved) else { return };
+    let tips: Vec<_> = visit.console.iter().filter(|line| line.contains("tip ")).collect();
+    assert_eq!(tips.len(), 10, "{:?}", visit.console);
+    assert!(tips[0].contains("commit ") && tips[0].contains(" µs"), "{}", tips[0]);
+    assert!(tips[1].contains("rate 7.") && tips[1].contains(" k/s"), "{}", tips[1]);
+}
+
+/// Opens the page; none if there is no browser, which is then reported under the test's name.
+fn visit(test: &str, html: &str) -> Option<Visit> {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("report.html"), html).unwrap();
+    let Some(output) = open(&folder) else {
+        skipped(test, "no chromium-headless-shell here");
+        return None;
+    };
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    let picture = fs::metadata(folder.path().join("page.png"));
+    Some(Visit {
+        console: said.lines().filter(|line| line.contains(":CONSOLE:")).map(Into::into).collect(),
+        requests: requests(&folder.path().join("net.json")),
+        screenshot: picture.map_or(0, |it| it.len()),
+    })
+}
+
+fn open(folder: &TempDir) -> Option<Output> {
+    let missing = std::env::var("DURIO_TEST_MISSING").unwrap_or_default();
+    let missing: Vec<_> = missing.split(',').collect();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    // The one is missing where the other may not be used either.
+    if missing.contains(&BROWSERS[0]) {
+        return None;
+    }
+    BROWSERS.into_iter().filter(|browser| !missing.contains(browser)).find_map(|browser| {
+        let mut command = Command::new(browser);
+        command.args(FLAGS).arg(format!("--user-data-dir={}", at("profile")));
+        command.arg(format!("--log-net-log={}", at("net.json")));
+        command.arg(format!("--screenshot={}", at("page.png")));
+        command.arg(format!("file://{}", at("report.html"))).output().ok()
+    })
+}
+
+/// The addresses in the browser's log of its network that are not on this disk.
+fn requests(log: &Path) -> Vec<String> {
+    let log: Value = serde_json::from_slice(&fs::read(log).unwrap()).unwrap();
+    let urls = log["events"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|it| it["params"]["url"].as_str().map(ToOwned::to_owned));
+    let mut urls: Vec<_> = urls
+        .filter(|url| ["http:", "https:", "ws:", "wss:"].iter().any(|it| url.starts_with(it)))
+        .collect();
+    urls.dedup();
+    urls
+}
+
+fn skipped(test: &str, reason: &str) {
+    eprintln!("SKIPPED browser::{test}: {reason}");
+    if let Some(path) = std::env::var_os("DURIO_TEST_SKIPS") {
+        let mut file = fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
+        writeln!(file, "browser::{test}: {reason}").unwrap();
+    }
+}

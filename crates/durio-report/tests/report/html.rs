@@ -1,0 +1,115 @@
+//! What stands in the page, without a browser.
+
+use durio_report::Format;
+
+use crate::{sample, written};
+
+/// The most that can be sent around without a thought.
+const BYTES_MAX: usize = 1 << 20;
+
+/// Every value of an attribute of this name.
+fn attributes<'text>(html: &'text str, name: &str) -> Vec<&'text str> {
+    let begin = format!(" {name}=\"");
+    html.split(&begin).skip(1).filter_map(|rest| rest.split('"').next()).collect()
+}
+
+#[test]
+fn the_sections_are_in_order() {
+    let html = written(Format::Html, &sample::two_locations());
+    let order = [
+        "<h1>/srv/db",
+        "<p class=\"big\">7.12 k</p><p>durable commits per second</p>",
+        "<p class=\"big\">236 µs</p><p>p99 of a durable commit</p>",
+        "<h2>Verdicts</h2>",
+        "<h2>Figures</h2>",
+        "Latency over percentiles",
+        "Rate and latency over time",
+        "<h2>Write against sync</h2>",
+        "<h2>Side by side</h2>",
+        "<h2>Measured on</h2>",
+        "<h2>Warnings</h2>",
+        "<h2>How it was measured</h2>",
+        "The exact plan",
+    ];
+    let places: Vec<_> =
+        order.iter().map(|it| html.find(it).unwrap_or_else(|| panic!("{it}"))).collect();
+    assert!(places.is_sorted(), "{places:?}");
+    assert!(html.contains("durio report /home/anna/.local/share/durio/runs/"));
+}
+
+#[test]
+fn the_policy_forbids_every_request() {
+    let html = written(Format::Html, &sample::complete());
+    assert!(html.contains("http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "));
+}
+
+#[test]
+fn nothing_in_the_page_would_be_fetched() {
+    for findings in [sample::complete(), sample::two_locations(), sample::hostile()] {
+        let html = written(Format::Html, &findings);
+        assert!(attributes(&html, "src").is_empty());
+        assert!(!html.contains("url(") && !html.contains("@import"));
+        assert!(!html.contains("<link") && !html.contains("<img") && !html.contains("<iframe"));
+        let links = html.matches("<a href=\"https://etcd.io/").count();
+        assert_eq!(attributes(&html, "href").len(), links);
+    }
+}
+
+#[test]
+fn hostile_names_are_text() {
+    let html = written(Format::Html, &sample::hostile());
+    assert!(!html.contains("<script>alert") && !html.contains("javascript:"));
+    assert!(!html.contains("<img") && html.contains("&#60;script&#62;alert(1)"));
+    assert_eq!(html.matches("<script").count(), 2);
+    assert_eq!(html.matches("</script").count(), 2);
+}
+
+#[test]
+fn a_word_stands_with_every_colour_of_a_verdict() {
+    let html = written(Format::Html, &sample::complete());
+    for word in ["✓</span>fit", "✗</span>unfit", "?</span>cannot tell"] {
+        assert!(html.contains(word), "{word}");
+    }
+    assert!(html.contains("<span class=\"chip\">postgresql</span>"));
+}
+
+#[test]
+fn stalls_are_told_in_words_and_marked_in_the_chart() {
+    let html = written(Format::Html, &sample::complete());
+    assert!(html.contains("Of 60 intervals, 1 without any completion and 2 under half"));
+    // Two stalls of five workloads, in both halves of the chart.
+    assert_eq!(html.matches("fill=\"#D92D20\"").count(), 2 * 5 * 2);
+    assert_eq!(html.matches("fill=\"#98A2B3\"").count(), 5 * 2);
+}
+
+#[test]
+fn a_partial_run_has_its_banners_and_no_chart_without_points() {
+    let html = written(Format::Html, &sample::partial());
+    assert!(html.contains("<strong>PARTIAL</strong> the record has no end"));
+    assert!(html.contains("<strong>PROVISIONAL</strong> measured for 1 s"));
+    assert!(html.contains("fewer than 100 commits") && html.contains("too few samples"));
+    assert!(!html.contains("id=\"time-0\"") && html.contains("id=\"distribution-0\""));
+}
+
+#[test]
+fn a_run_without_figures_is_still_a_page() {
+    let html = written(Format::Html, &sample::empty());
+    assert!(html.contains("nothing measured") && html.contains("<strong>ERROR</strong> fdatasync"));
+}
+
+#[test]
+fn ten_workloads_of_three_thousand_intervals_fit_into_a_mebibyte() {
+    let html = written(Format::Html, &sample::large());
+    assert!(html.len() < BYTES_MAX, "{} bytes", html.len());
+}
+
+#[test]
+fn the_values_for_the_script_are_json() {
+    for findings in [sample::complete(), sample::hostile()] {
+        let html = written(Format::Html, &findings);
+        let (_, rest) = html.split_once("id=\"values\">").unwrap();
+        let (json, _) = rest.split_once("</script>").unwrap();
+        let values: serde_json::Value = serde_json::from_str(json).unwrap();
+        assert_eq!(values.as_object().unwrap().len(), 2 * findings.workloads.len());
+    }
+}

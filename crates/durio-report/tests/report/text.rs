@@ -1,0 +1,174 @@
+//! What a terminal shows.
+
+use durio_analyse::Findings;
+use durio_report::{Format, Options};
+
+use crate::{sample, written, written_with};
+
+fn at_width(findings: &Findings, width: usize) -> String {
+    written_with(Format::Text, findings, &Options { width, colour: false })
+}
+
+fn place_of(text: &str, part: &str) -> usize {
+    text.find(part).unwrap_or_else(|| panic!("no '{part}' in:\n{text}"))
+}
+
+#[test]
+fn the_two_leading_figures_come_first() {
+    let text = written(Format::Text, &sample::complete());
+    let order = [
+        "/srv/db",
+        "7.12 k durable commits per second",
+        "p99 of a durable commit 236 µs",
+        "workload commit at /srv/db",
+        "COMPLETE",
+        "Figures",
+        "Verdicts",
+        "Measured on",
+        "How it was measured",
+        "Warnings",
+        "run folder: /home/anna",
+    ];
+    let places: Vec<_> = order.iter().map(|part| place_of(&text, part)).collect();
+    assert!(places.is_sorted(), "{places:?}\n{text}");
+    assert!(text.trim_end().ends_with("/report.html"));
+}
+
+#[test]
+fn commits_stand_above_their_write_and_their_sync() {
+    let text = written(Format::Text, &sample::complete());
+    let table: Vec<_> = text.lines().filter(|line| line.contains("µs")).collect();
+    let row = |label: &str| {
+        table.iter().position(|line| line.starts_with(label)).unwrap_or_else(|| panic!("{label}"))
+    };
+    assert!(row("  commit ") < row("    write "));
+    assert!(row("    write ") < row("    sync (fdatasync) "));
+}
+
+#[test]
+fn lines_keep_to_the_width() {
+    for width in [80, 100, 120] {
+        for findings in [sample::complete(), sample::partial(), sample::two_locations()] {
+            let text = at_width(&findings, width);
+            let long = text.lines().filter(|line| line.chars().count() > width);
+            let long: Vec<_> = long.filter(|line| !line.contains("/home/anna")).collect();
+            assert!(long.is_empty(), "{width}: {long:#?}");
+        }
+    }
+}
+
+#[test]
+fn every_column_is_there_in_eighty_columns() {
+    let text = at_width(&sample::complete(), 80);
+    let header = text.lines().find(|line| line.contains("IOPS ")).unwrap();
+    let words: Vec<_> = header.split_whitespace().collect();
+    assert_eq!(
+        words,
+        ["workload", "IOPS", "bandwidth", "mean", "p50", "p99", "p99.9", "p99.99", "max"]
+    );
+}
+
+#[test]
+fn an_absent_percentile_is_a_dash_with_a_footnote() {
+    let note = "too few samples for this percentile";
+    assert!(written(Format::Text, &sample::partial()).contains(note));
+    assert!(!written(Format::Text, &sample::complete()).contains(note));
+}
+
+#[test]
+fn a_partial_run_says_so_and_its_provisional_reason_is_given_once() {
+    let text = written(Format::Text, &sample::partial());
+    assert!(text.contains("PARTIAL      the record has no end"));
+    assert_eq!(text.matches("PROVISIONAL").count(), 1);
+    assert!(text.contains("p99 of a durable commit unknown: fewer than 100 commits"));
+    assert!(text.contains("ended before their limit: commit"));
+}
+
+#[test]
+fn a_failed_run_without_figures_gives_its_error() {
+    let text = written(Format::Text, &sample::empty());
+    assert!(text.contains("No durable workload was measured."));
+    assert!(text.contains("FAILED       an error ended the run"));
+    assert!(text.contains("error        fdatasync of the log: input/output error (5)"));
+}
+
+#[test]
+fn several_locations_are_shown_side_by_side() {
+    let text = written(Format::Text, &sample::two_locations());
+    assert!(text.contains("Figures at /srv/db\n") && text.contains("Figures at /dev/vdb\n"));
+    let header = text.lines().skip_while(|line| !line.starts_with("Side by side")).nth(1).unwrap();
+    assert!(header.contains("/srv/db") && header.contains("/dev/vdb"), "{header}");
+    assert!(text.contains("etcd at /dev/vdb: p99 of fdatasync below 10 ms"));
+}
+
+#[test]
+fn verdicts_have_a_word_and_a_source_and_the_rest_is_one_line() {
+    let text = written(Format::Text, &sample::complete());
+    assert!(text.contains("  FIT          etcd: p99 of fdatasync below 10 ms; measured: p99 of"));
+    assert!(text.contains("  UNFIT        oracle: "));
+    assert!(text.contains("  CANNOT TELL  sqlserver: "));
+    assert!(text.contains("source: etcd project, Hardware recommendations, Disks"));
+    assert!(text.contains("the figures speak: postgresql, mysql, mongodb"));
+}
+
+#[test]
+fn the_layers_are_a_tree_with_their_facts() {
+    let text = written(Format::Text, &sample::complete());
+    assert!(text.contains("  directory /srv/db\n  └─ filesystem ext4 at /srv: size 196 GiB"));
+    assert!(text.contains("     └─ software RAID md0: size 200 GiB, level raid1"));
+    assert!(text.contains("        ├─ disk vdb: model 0x1af4 overlayblk"));
+    assert!(text.contains("scheduler mq-deadline, write cache write back"));
+}
+
+#[test]
+fn what_the_machine_does_not_show_is_told() {
+    let text = written(Format::Text, &sample::complete());
+    assert!(text.contains("  governor       none shown\n"));
+    assert!(text.contains("  cgroup limits  memory 4 GiB\n"));
+}
+
+#[test]
+fn the_accounts_name_engine_fallbacks_own_cost_and_the_check() {
+    let text = at_width(&sample::complete(), 200);
+    assert!(text.contains("sync engine, 1 job × depth 1, batch 1, direct, tsc clock, no fallback"));
+    assert!(
+        text.contains("fell back: no registered buffers: 8 MiB of lockable memory are too few")
+    );
+    assert!(text.contains("durio's cost   uring engine at depth 4: 338 ns CPU time per I/O"));
+    assert!(text.contains("Little's law   largest deviation at mixed: 31.52 by latency × rate"));
+}
+
+#[test]
+fn warnings_are_seen_why_and_do() {
+    let text = written(Format::Text, &sample::complete());
+    assert!(text.contains("  ! stalls (commit, mixed)\n    seen  1 interval of 100 ms without"));
+    assert!(text.contains("\n    why   a database waits"));
+    assert!(text.contains("\n    do    look at the time series"));
+}
+
+#[test]
+fn colours_come_only_when_asked_for_and_change_no_word() {
+    let plain = written(Format::Text, &sample::complete());
+    assert!(!plain.contains('\x1b'));
+    let options = Options { width: 100, colour: true };
+    let coloured = written_with(Format::Text, &sample::complete(), &options);
+    assert!(coloured.contains("\x1b[1;32m"));
+    assert_eq!(without_colours(&coloured), plain);
+}
+
+fn without_colours(text: &str) -> String {
+    let mut parts = text.split("\x1b[");
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        plain.push_str(part.split_once('m').unwrap().1);
+    }
+    let lines: Vec<_> = plain.lines().map(str::trim_end).collect();
+    lines.join("\n") + "\n"
+}
+
+#[test]
+fn hostile_names_cannot_speak_to_the_terminal() {
+    let text = written(Format::Text, &sample::hostile());
+    assert!(!text.contains('\x1b'));
+    assert!(text.contains("\\u{1b}[2J"));
+}

@@ -1,0 +1,277 @@
+//! The arguments: text that is checked as text. Nothing here touches the system.
+//!
+//! The doc comments are the help texts; man pages and completions come from the same definitions.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use durio_plan::{ClockChoice, EngineKind};
+use durio_report::Format;
+use durio_units::{Bytes, Nanos};
+use durio_workload::{PerMille, SyncMethod};
+
+use crate::exit_code::TABLE;
+use crate::values;
+
+/// Tells what a storage gives a database: durable commits, reads, their latencies, and what to
+/// doubt.
+///
+/// Begin with `durio check DIR`, DIR being a directory on the storage in question.
+#[derive(Debug, Parser)]
+#[command(name = "durio", version, after_help = TABLE, max_term_width = 100)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Check(Check),
+    Run(Box<Run>),
+    Report(Report),
+    Completions(Completions),
+    Man(Man),
+}
+
+/// Check whether a storage is fit for a database
+///
+/// Lays out files of its own (1 GiB, at most a tenth of the free space) in a directory and measures
+/// five workloads, one after the other, in about a minute:
+///
+///   commit       8 KiB into a recycled log, O_DIRECT, fdatasync each, one writer
+///   commit-etcd  2300 bytes, buffered, into a preallocated segment, fdatasync each
+///   lookup       random 8 KiB reads, 8 jobs with 4 in flight each, O_DIRECT
+///   scan         sequential 256 KiB reads, 2 jobs with 16 in flight each, O_DIRECT
+///   mixed        random 8 KiB, 70 % reads, 8 jobs with 4 in flight each, not durable
+///
+/// An existing file or a block device is only read (lookup, scan), unless --destroy names it. With
+/// several paths the report sets them side by side, for example a filesystem and its device. Nothing
+/// is left behind but the run folder with the record and the report.
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = TABLE)]
+pub(crate) struct Check {
+    /// Directories, files or block devices to check
+    #[arg(value_name = "PATH", default_value = ".")]
+    pub(crate) paths: Vec<PathBuf>,
+
+    /// Under 15 s in all, on 256 MiB
+    #[arg(long, conflicts_with_all = ["thorough", "duration"], help_heading = "How long, how large")]
+    pub(crate) quick: bool,
+
+    /// 300 s per workload: only such figures are not marked as provisional
+    #[arg(long, conflicts_with = "duration", help_heading = "How long, how large")]
+    pub(crate) thorough: bool,
+
+    /// Time per workload, such as 30s or 5m
+    #[arg(long, value_name = "TIME", value_parser = values::nanos, help_heading = "How long, how large")]
+    pub(crate) duration: Option<Nanos>,
+
+    /// Size of the data file, such as 4GiB; may be more than a tenth of the free space
+    #[arg(long, value_name = "SIZE", value_parser = values::bytes, help_heading = "How long, how large")]
+    pub(crate) size: Option<Bytes>,
+
+    /// Only this workload (can be repeated)
+    #[arg(long = "workload", value_name = "NAME", help_heading = "How long, how large")]
+    pub(crate) workloads: Vec<String>,
+
+    /// Exit with 1 if the storage is unfit for this database (can be repeated)
+    ///
+    /// Verdicts are shown for all databases that durio knows; only those named here decide the exit
+    /// code. One without a documented threshold decides nothing.
+    #[arg(long = "database", value_name = "NAME", help_heading = "Verdict")]
+    pub(crate) databases: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) common: Measuring,
+}
+
+/// Options of every command that measures.
+#[derive(Debug, Args)]
+pub(crate) struct Measuring {
+    /// Permit to overwrite this existing file or block device; give its very path or serial number
+    #[arg(long, value_name = "PATH", help_heading = "Safety")]
+    pub(crate) destroy: Vec<PathBuf>,
+
+    /// Permit --destroy for a device that holds a filesystem or a RAID member, and is not in use
+    #[arg(long, requires = "destroy", help_heading = "Safety")]
+    pub(crate) force_signature: bool,
+
+    /// Make the run folder inside of this directory, not in the user's state folder
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    pub(crate) out: Option<PathBuf>,
+
+    /// What to print on stdout: text, json, html or csv
+    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::format,
+          help_heading = "Output")]
+    pub(crate) format: Format,
+
+    /// No progress on stderr
+    #[arg(long, short, help_heading = "Output")]
+    pub(crate) quiet: bool,
+
+    /// Seed of every random choice; by default another each time, and always in the record
+    #[arg(long, value_name = "N", help_heading = "Method")]
+    pub(crate) seed: Option<u64>,
+
+    /// Clock of all latencies: auto (the TSC where it is reliable), tsc or monotonic
+    #[arg(long, value_name = "CLOCK", default_value = "auto", value_parser = values::clock,
+          help_heading = "Method")]
+    pub(crate) clock: ClockChoice,
+}
+
+/// Run one job as described on the command line
+///
+/// A target that does not exist is made (as a file, laid out fully) and removed again; a directory
+/// gets an unnamed file; what exists is only written if --destroy names it.
+///
+///   durio run --target /data --rw randread --bs 4k --engine uring --depth 32 --duration 30s
+///   durio run --target /data --rw write --bs 8k --sync fdatasync
+///   durio run --target /dev/zero --rw randread --engine uring --depth 32 --ops 1000000
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = TABLE)]
+pub(crate) struct Run {
+    /// Directory, file, block device, or a null device such as /dev/zero
+    #[arg(long, value_name = "PATH", help_heading = "What")]
+    pub(crate) target: Option<PathBuf>,
+
+    /// Pattern: read, write, rw (sequential), randread, randwrite, randrw
+    #[arg(long, value_name = "PATTERN", default_value = "randread", help_heading = "What",
+          value_parser = ["read", "write", "rw", "randread", "randwrite", "randrw"])]
+    pub(crate) rw: String,
+
+    /// Bytes per operation
+    #[arg(long, value_name = "SIZE", default_value = "4k", value_parser = values::bytes,
+          help_heading = "What")]
+    pub(crate) bs: Bytes,
+
+    /// Share of reads in percent, for rw and randrw: 70 or 70/30 [default: 50]
+    #[arg(long, value_name = "READS", value_parser = values::read_share, help_heading = "What")]
+    pub(crate) mix: Option<PerMille>,
+
+    /// How writes are made durable: none, fsync, fdatasync, o_dsync, o_sync, rwf_dsync, rwf_sync
+    #[arg(long, value_name = "METHOD", default_value = "none", value_parser = values::sync_method,
+          help_heading = "What")]
+    pub(crate) sync: SyncMethod,
+
+    /// With fsync or fdatasync: after every N writes of a job
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "What")]
+    pub(crate) sync_every: u32,
+
+    /// Bytes of the target to touch [default: all of what exists; 1 GiB of what is made]
+    #[arg(long, value_name = "SIZE", value_parser = values::bytes, help_heading = "What")]
+    pub(crate) size: Option<Bytes>,
+
+    /// Each job has a share of the target of its own, rather than all sharing it
+    #[arg(long, help_heading = "What")]
+    pub(crate) share_each: bool,
+
+    /// Through the page cache, not O_DIRECT
+    #[arg(long, help_heading = "What")]
+    pub(crate) buffered: bool,
+
+    /// Engine: null, sync, uring or aio [default: sync for depth 1, else uring]
+    #[arg(long, value_name = "ENGINE", value_parser = values::engine, help_heading = "How")]
+    pub(crate) engine: Option<EngineKind>,
+
+    /// Workers, in total
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "How")]
+    pub(crate) jobs: u32,
+
+    /// Operations in flight per job
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "How")]
+    pub(crate) depth: u32,
+
+    /// Operations per submission at most
+    #[arg(long, value_name = "N", default_value_t = durio_plan::BatchPolicy::DEFAULT.submit_max,
+          help_heading = "How")]
+    pub(crate) batch: u32,
+
+    /// The null engine's latencies, one after the other, again and again: 100us,100us,5ms
+    #[arg(long, value_name = "TIMES", value_delimiter = ',', value_parser = values::nanos,
+          help_heading = "How")]
+    pub(crate) null_latency: Vec<Nanos>,
+
+    /// The null engine answers operation N of each job (from 0) with EIO
+    #[arg(long, value_name = "N", help_heading = "How")]
+    pub(crate) null_fails_at: Option<u64>,
+
+    /// How long [default: 10s]
+    #[arg(long, value_name = "TIME", value_parser = values::nanos, conflicts_with = "ops",
+          help_heading = "How long")]
+    pub(crate) duration: Option<Nanos>,
+
+    /// Reads and writes in total, instead of a duration
+    #[arg(long, value_name = "N", help_heading = "How long")]
+    pub(crate) ops: Option<u64>,
+
+    /// Time at the start that is not part of the figures
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = values::nanos,
+          help_heading = "How long")]
+    pub(crate) ramp: Nanos,
+
+    /// Length of the recorded intervals [default: a fiftieth of the duration]
+    #[arg(long, value_name = "TIME", value_parser = values::nanos, help_heading = "How long")]
+    pub(crate) interval: Option<Nanos>,
+
+    /// Leave out the measurement of durio's own cost per I/O
+    #[arg(long, help_heading = "Method")]
+    pub(crate) no_self_cost: bool,
+
+    #[command(flatten)]
+    pub(crate) common: Measuring,
+}
+
+/// Make a report again from a run folder alone
+///
+/// Works on any machine, without the storage; also on the folder of a run that was killed, which is
+/// marked as partial.
+#[derive(Debug, Args)]
+#[command(after_help = TABLE)]
+pub(crate) struct Report {
+    /// The run folder
+    #[arg(value_name = "RUN")]
+    pub(crate) run: PathBuf,
+
+    /// What to print on stdout: text, json, html or csv
+    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::format)]
+    pub(crate) format: Format,
+}
+
+/// Print a completion script for a shell
+#[derive(Debug, Args)]
+pub(crate) struct Completions {
+    /// Which shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// Write the man pages into a directory
+#[derive(Debug, Args)]
+pub(crate) struct Man {
+    /// Where; it must exist
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_definitions_are_consistent_and_every_option_has_a_help_text() {
+        let mut command = Arguments::command();
+        command.build();
+        command.clone().debug_assert();
+        for command in command.get_subcommands() {
+            for argument in command.get_arguments() {
+                assert!(
+                    argument.get_help().is_some(),
+                    "{} {}",
+                    command.get_name(),
+                    argument.get_id()
+                );
+            }
+        }
+    }
+}

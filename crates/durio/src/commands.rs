@@ -1,0 +1,22 @@
+//! The commands, one file each.
+
+mod check;
+mod completions;
+mod man;
+mod report;
+mod run;
+
+use crate::args::{Arguments, Command};
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+
+/// Runs the command that was given.
+pub(crate) fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    match arguments.command {
+        Command::Check(arguments) => check::check(arguments),
+        Command::Run(arguments) => run::run(&arguments),
+        Command::Report(arguments) => report::report(&arguments),
+        Command::Completions(arguments) => completions::completions(&arguments),
+        Command::Man(arguments) => man::man(&arguments),
+    }
+}

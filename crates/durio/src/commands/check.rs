@@ -1,0 +1,66 @@
+//! `durio check`: is this storage fit for a database?
+
+use durio_analyse::{Findings, VerdictWord, known_databases};
+use durio_spec::{CheckLength, CheckRequest, plan_check};
+
+use crate::args::Check;
+use crate::execute::{Execution, execute};
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+use crate::locate::locate;
+
+pub(crate) fn check(arguments: Check) -> Result<Exit, Failure> {
+    let databases = known(&arguments.databases)?;
+    let permission = &arguments.common;
+    let locations = arguments
+        .paths
+        .iter()
+        .map(|path| locate(path, &permission.destroy, permission.force_signature))
+        .collect::<Result<Vec<_>, _>>()?;
+    let execution = Execution::begin("check", &arguments.common)?;
+    let plan = plan_check(&CheckRequest {
+        locations,
+        length: length(&arguments),
+        duration: arguments.duration,
+        size: arguments.size,
+        only: arguments.workloads,
+        seed: execution.seed,
+        clock: arguments.common.clock,
+        file_name: execution.file_name(),
+    })?;
+    let (exit, findings) = execute(&execution, &plan, &arguments.common)?;
+    Ok(if exit == Exit::Fine { verdict(&findings, &databases) } else { exit })
+}
+
+fn length(arguments: &Check) -> CheckLength {
+    match (arguments.quick, arguments.thorough) {
+        (true, _) => CheckLength::Quick,
+        (_, true) => CheckLength::Thorough,
+        _ => CheckLength::Usual,
+    }
+}
+
+fn known(names: &[String]) -> Result<Vec<&'static str>, Failure> {
+    let databases = known_databases();
+    let find = |name: &String| {
+        databases.iter().find(|known| *known == name).copied().ok_or_else(|| {
+            Failure::new(Exit::WrongUse, format!("'{name}' is no database that durio knows"))
+                .hint(format!("it knows {}", databases.join(", ")))
+        })
+    };
+    names.iter().map(find).collect()
+}
+
+/// Unfit decides; a threshold that could not be compared leaves the question open.
+fn verdict(findings: &Findings, databases: &[&str]) -> Exit {
+    let asked =
+        findings.verdicts.iter().filter(|verdict| databases.contains(&verdict.database.as_str()));
+    let words: Vec<VerdictWord> = asked.map(|verdict| verdict.verdict).collect();
+    if words.contains(&VerdictWord::Unfit) {
+        Exit::Negative
+    } else if words.contains(&VerdictWord::CannotTell) {
+        Exit::CannotMeasure
+    } else {
+        Exit::Fine
+    }
+}

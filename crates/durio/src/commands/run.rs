@@ -1,0 +1,102 @@
+//! `durio run`: one job from the command line.
+
+use durio_plan::{BatchPolicy, EngineKind, Limit, NullScript};
+use durio_spec::{RunRequest, plan_run};
+use durio_units::Nanos;
+use durio_workload::{AtEnd, CacheMode, Pattern, PerMille, RegionRule, SyncPolicy, Workload};
+
+use crate::args::Run;
+use crate::execute::{Execution, execute};
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+use crate::locate::locate;
+
+const DURATION_DEFAULT: Nanos = Nanos::from_secs(10);
+
+pub(crate) fn run(arguments: &Run) -> Result<Exit, Failure> {
+    let workload = workload(arguments)?;
+    let permission = &arguments.common;
+    let location = arguments
+        .target
+        .as_ref()
+        .map(|path| locate(path, &permission.destroy, permission.force_signature))
+        .transpose()?;
+    let execution = Execution::begin("run", &arguments.common)?;
+    let engine = match arguments.engine {
+        Some(engine) => engine,
+        None if arguments.depth == 1 => EngineKind::Sync,
+        None => EngineKind::Uring,
+    };
+    let plan = plan_run(&RunRequest {
+        location,
+        workload,
+        engine,
+        batch: BatchPolicy { submit_max: arguments.batch },
+        script: script(arguments)?,
+        limit: match arguments.ops {
+            Some(count) => Limit::Operations(count),
+            None => Limit::Duration(arguments.duration.unwrap_or(DURATION_DEFAULT)),
+        },
+        ramp: arguments.ramp,
+        interval: arguments.interval,
+        size: arguments.size,
+        self_cost: !arguments.no_self_cost,
+        seed: execution.seed,
+        clock: arguments.common.clock,
+        file_name: execution.file_name(),
+    })?;
+    execute(&execution, &plan, &arguments.common).map(|(exit, _)| exit)
+}
+
+fn workload(arguments: &Run) -> Result<Workload, Failure> {
+    let (pattern, read_share) = match arguments.rw.as_str() {
+        "read" => (Pattern::Sequential, Some(PerMille::ALL)),
+        "write" => (Pattern::Sequential, Some(PerMille::NONE)),
+        "rw" => (Pattern::Sequential, None),
+        "randread" => (Pattern::Random, Some(PerMille::ALL)),
+        "randwrite" => (Pattern::Random, Some(PerMille::NONE)),
+        _ => (Pattern::Random, None),
+    };
+    if read_share.is_some() && arguments.mix.is_some() {
+        return Err(Failure::new(
+            Exit::WrongUse,
+            format!("--mix has no meaning with --rw {}", arguments.rw),
+        )
+        .hint("use --rw rw or --rw randrw for a mix"));
+    }
+    let read_share = read_share.or(arguments.mix).unwrap_or(PerMille(500));
+    Ok(Workload {
+        name: arguments.rw.clone(),
+        summary: format!("{} of {}", arguments.rw, arguments.bs),
+        pattern,
+        read_share,
+        block_size: arguments.bs,
+        region: if arguments.share_each { RegionRule::ShareEach } else { RegionRule::Shared },
+        jobs: arguments.jobs,
+        depth: arguments.depth,
+        sync: SyncPolicy { method: arguments.sync, every: arguments.sync_every },
+        cache: if arguments.buffered { CacheMode::Buffered } else { CacheMode::Direct },
+        at_end: AtEnd::WrapAround,
+    })
+}
+
+fn script(arguments: &Run) -> Result<Option<NullScript>, Failure> {
+    let null = arguments.engine == Some(EngineKind::Null);
+    if !null && (!arguments.null_latency.is_empty() || arguments.null_fails_at.is_some()) {
+        return Err(Failure::new(
+            Exit::WrongUse,
+            "--null-latency and --null-fails-at belong to --engine null",
+        ));
+    }
+    if arguments.null_latency.contains(&Nanos::ZERO) {
+        return Err(Failure::new(
+            Exit::WrongUse,
+            "a null latency of 0 would stop the virtual clock",
+        ));
+    }
+    let latencies = match arguments.null_latency.is_empty() {
+        true => vec![Nanos::from_micros(100)],
+        false => arguments.null_latency.clone(),
+    };
+    Ok(null.then_some(NullScript { latencies, fails_at: arguments.null_fails_at }))
+}

@@ -1,0 +1,183 @@
+//! The line from a plan to a report, the same for every command that measures.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use durio_analyse::{Analyser, Findings};
+use durio_plan::{Plan, RawPath};
+use durio_record::{
+    Environment, FolderName, Journal, Leftovers, Manifest, Outcome, RUN_FOLDER_SCHEMA,
+    RecordWriter, file_names, remove_leftovers,
+};
+use durio_report::{Format, Options};
+use durio_run::{Context, RunErrorKind, StopFlag};
+use durio_stack::{Stack, leaf_devices, read_host, read_stack};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::args::Measuring;
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+use crate::output;
+use crate::progress::Progress;
+use crate::recording::Recording;
+use crate::state_folder::{runs_folder, state_folder};
+
+/// Identity of a run that is about to begin.
+pub(crate) struct Execution {
+    name: FolderName,
+    started: SystemTime,
+    folder: PathBuf,
+    leftovers: Option<Leftovers>,
+    pub(crate) seed: u64,
+}
+
+impl Execution {
+    /// Names the run, and removes what dead runs left behind.
+    pub(crate) fn begin(command: &str, options: &Measuring) -> Result<Self, Failure> {
+        let started = SystemTime::now();
+        let name = FolderName::new(command, started, std::process::id());
+        let folder = runs_folder(options.out.as_deref())?.join(name.as_str());
+        let leftovers = state_folder().as_deref().map(Leftovers::below);
+        if let Some(leftovers) = &leftovers {
+            for path in remove_leftovers(leftovers, durio_block::remove_file) {
+                output::remark(&format!("durio: removed '{path}', which a killed run had left"));
+            }
+        }
+        let nanos = started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
+        #[expect(clippy::cast_possible_truncation, reason = "any 64 bits of the time will do")]
+        let seed = options.seed.unwrap_or(nanos as u64 ^ u64::from(std::process::id()));
+        Ok(Self { name, started, folder, leftovers, seed })
+    }
+
+    /// The name of files on filesystems without unnamed files.
+    pub(crate) fn file_name(&self) -> String {
+        format!(".durio-{}", self.name)
+    }
+
+    fn manifest(&self) -> Manifest {
+        Manifest {
+            schema: RUN_FOLDER_SCHEMA,
+            run: self.name.to_string(),
+            durio_version: env!("CARGO_PKG_VERSION").to_owned(),
+            started: FolderName::rfc3339(self.started),
+            command: std::env::args_os().map(|word| RawPath::from(word).to_string()).collect(),
+        }
+    }
+
+    /// The journal; a state folder that cannot be written to matters only if nothing else was named.
+    fn journal(&self, options: &Measuring) -> Result<Journal, Failure> {
+        let pointed = Journal::begin(&self.folder, self.leftovers.as_ref());
+        match pointed {
+            Err(_) if options.out.is_some() => {
+                let _ = fs::remove_file(self.folder.join(file_names::JOURNAL));
+                Ok(Journal::begin(&self.folder, None)?)
+            }
+            other => Ok(other?),
+        }
+    }
+}
+
+/// Runs `plan`, records it, prints the report. The exit code does not know verdicts.
+pub(crate) fn execute(
+    execution: &Execution,
+    plan: &Plan,
+    options: &Measuring,
+) -> Result<(Exit, Findings), Failure> {
+    let environment = environment(plan)?;
+    let devices = devices(plan, &environment);
+    let manifest = execution.manifest();
+    let writer = RecordWriter::create(&execution.folder, &manifest, plan, &environment)?;
+    let mut journal = execution.journal(options)?;
+    let mut recording = Recording {
+        plan,
+        analyser: Analyser::new(manifest, plan.clone(), environment),
+        writer,
+        progress: Progress::new(options.quiet),
+    };
+    let context = Context { journal: &mut journal, devices, stop: stop_on_signals()? };
+    let result = durio_run::run(plan, context, &mut recording);
+    recording.progress.finish();
+    journal.end();
+    let folder = absolute(&execution.folder);
+    let findings = recording.analyser.finish(folder.display().to_string());
+    let outcome = match result {
+        // Nothing more can be written where the record is.
+        Err(error) if error.kind == RunErrorKind::Sink => {
+            output::remark(&format!("durio: the record so far is in {}", folder.display()));
+            return Err(error.into());
+        }
+        other => other,
+    };
+    save(&recording.writer, &findings)?;
+    if outcome.is_ok() || !findings.workloads.is_empty() {
+        output::findings(options.format, &findings)?;
+    }
+    match outcome? {
+        Outcome::Complete => Ok((Exit::Fine, findings)),
+        Outcome::Interrupted => Ok((Exit::Interrupted, findings)),
+        Outcome::Failed => Ok((Exit::CannotMeasure, findings)),
+    }
+}
+
+fn save(writer: &RecordWriter, findings: &Findings) -> Result<(), Failure> {
+    for (name, format) in [(file_names::FINDINGS, Format::Json), (file_names::REPORT, Format::Html)]
+    {
+        writer.save(name, &output::rendered(format, findings, Options::default())?)?;
+    }
+    Ok(())
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+/// The machine and the stack under each location; of a file that is still to be made, under its
+/// directory.
+fn environment(plan: &Plan) -> Result<Environment, Failure> {
+    let stack = |location: &RawPath| -> Result<Stack, Failure> {
+        let path = location.as_path();
+        let existing = match path.symlink_metadata() {
+            Ok(_) => path,
+            Err(_) => path
+                .parent()
+                .filter(|parent| !parent.as_os_str().is_empty())
+                .unwrap_or(Path::new(".")),
+        };
+        let stack = read_stack(existing).map_err(|error| Failure {
+            exit: Exit::CannotMeasure,
+            error: error.into(),
+            hints: Vec::new(),
+        })?;
+        Ok(Stack { target: location.to_string(), ..stack })
+    };
+    let stacks = plan.locations().into_iter().map(stack).collect::<Result<_, _>>()?;
+    Ok(Environment { host: read_host(), stacks })
+}
+
+/// Per target the devices whose counters are read.
+fn devices(plan: &Plan, environment: &Environment) -> Vec<Vec<String>> {
+    let locations = plan.locations();
+    let of = |target: &durio_plan::Target| {
+        let location = target.location.as_ref()?;
+        let index = locations.iter().position(|known| *known == location)?;
+        environment.stacks.get(index).map(leaf_devices)
+    };
+    plan.targets.iter().map(|target| of(target).unwrap_or_default()).collect()
+}
+
+/// The first signal ends the run in order; a second one ends the process at once.
+fn stop_on_signals() -> Result<StopFlag, Failure> {
+    let stop = StopFlag::default();
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        let number = i32::from(Exit::Interrupted.number());
+        signal_hook::flag::register_conditional_shutdown(signal, number, stop.as_atomic())
+            .and_then(|_| signal_hook::flag::register(signal, stop.as_atomic()))
+            .map_err(|error| Failure {
+                exit: Exit::Fault,
+                error: anyhow::Error::new(error).context("cannot handle signals"),
+                hints: Vec::new(),
+            })?;
+    }
+    Ok(stop)
+}

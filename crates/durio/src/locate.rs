@@ -1,0 +1,134 @@
+//! What a path leads to, and whether what exists there may be written to.
+
+use std::path::{Path, PathBuf};
+
+use durio_block::{ErrorKind, TargetType, inspect};
+use durio_plan::RawPath;
+use durio_spec::{Location, LocationFacts};
+use durio_stack::{DeviceUse, device_use};
+use durio_units::Bytes;
+
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+
+/// The memory devices that complete at once (kernel documentation, admin-guide/devices.txt): null,
+/// zero, full.
+const MEMORY_MAJOR: u32 = 1;
+const NULL_MINORS: [u32; 3] = [3, 5, 7];
+
+/// Finds out what `path` is. `destroy` are the paths and serials that the user permitted to
+/// overwrite.
+pub(crate) fn locate(
+    path: &Path,
+    destroy: &[PathBuf],
+    force_signature: bool,
+) -> Result<Location, Failure> {
+    let facts = match inspect(path) {
+        Ok(TargetType::Directory) => LocationFacts::Directory { free: free(path)? },
+        Ok(TargetType::File(size)) => LocationFacts::File { size },
+        Ok(TargetType::BlockDevice(size)) => LocationFacts::Device { size },
+        Ok(TargetType::CharacterDevice { major, minor })
+            if major == MEMORY_MAJOR && NULL_MINORS.contains(&minor) =>
+        {
+            LocationFacts::NullDevice
+        }
+        Ok(TargetType::CharacterDevice { .. }) => {
+            let text = format!("'{}' is a character device, not storage", path.display());
+            return Err(Failure::new(Exit::CannotMeasure, text));
+        }
+        Err(error) if error.kind == ErrorKind::NotFound => absent(path, error)?,
+        Err(error) => return Err(error.into()),
+    };
+    let exists = matches!(facts, LocationFacts::File { .. } | LocationFacts::Device { .. });
+    let destroy = exists && permitted(path, facts, destroy, force_signature)?;
+    Ok(Location { path: RawPath::from(path), facts, destroy })
+}
+
+/// A path that does not exist is one that can be made if its directory exists.
+fn absent(path: &Path, error: durio_block::BlockError) -> Result<LocationFacts, Failure> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new("."));
+    match inspect(parent) {
+        Ok(TargetType::Directory) if path.file_name().is_some() && !path.is_symlink() => {
+            Ok(LocationFacts::Absent { free: free(parent)? })
+        }
+        _ => Err(Failure::from(error).hint("name an existing directory, file or block device")),
+    }
+}
+
+/// Bytes that this user may still allocate in `directory`.
+fn free(directory: &Path) -> Result<Bytes, Failure> {
+    let facts = rustix::fs::statvfs(directory).map_err(|errno| Failure {
+        exit: Exit::CannotMeasure,
+        error: anyhow::Error::new(errno)
+            .context(format!("cannot ask for the free space of '{}'", directory.display())),
+        hints: Vec::new(),
+    })?;
+    Ok(Bytes::new(facts.f_bavail.saturating_mul(facts.f_frsize)))
+}
+
+/// True if the user named this very thing. What is in use is refused then, always; what carries a
+/// signature, unless that is permitted too.
+fn permitted(
+    path: &Path,
+    facts: LocationFacts,
+    destroy: &[PathBuf],
+    force_signature: bool,
+) -> Result<bool, Failure> {
+    if destroy.is_empty() {
+        return Ok(false);
+    }
+    let usage = device_use(path);
+    let serial = usage.as_ref().ok().and_then(|usage| usage.serial.clone());
+    if !destroy.iter().any(|named| names(named, path, serial.as_deref())) {
+        return Ok(false);
+    }
+    let usage = usage.map_err(|error| Failure {
+        exit: Exit::CannotMeasure,
+        error: anyhow::Error::new(error)
+            .context(format!("cannot find out whether '{}' is in use", path.display())),
+        hints: Vec::new(),
+    })?;
+    refuse_what_is_used(path, &usage)?;
+    let signatures = usage.signature_names();
+    let is_device = matches!(facts, LocationFacts::Device { .. });
+    if is_device && !signatures.is_empty() && !force_signature {
+        let text = format!("'{}' holds {}", path.display(), signatures.join(", "));
+        return Err(Failure::new(Exit::CannotMeasure, text)
+            .hint("if that may be lost, give --force-signature too"));
+    }
+    Ok(true)
+}
+
+fn names(named: &Path, path: &Path, serial: Option<&str>) -> bool {
+    let same = |a: &Path, b: &Path| match (a.canonicalize(), b.canonicalize()) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => a == b,
+    };
+    same(named, path) || (named.to_str().is_some() && named.to_str() == serial)
+}
+
+fn refuse_what_is_used(path: &Path, usage: &DeviceUse) -> Result<(), Failure> {
+    if !usage.is_in_use() {
+        return Ok(());
+    }
+    let mut by: Vec<String> = Vec::new();
+    by.extend(
+        usage
+            .mounts
+            .iter()
+            .map(|mount| format!("{} is mounted on {}", mount.device, mount.mount_point)),
+    );
+    by.extend(usage.swaps.iter().map(|swap| format!("{swap} is swap")));
+    by.extend(
+        usage
+            .holders
+            .iter()
+            .map(|holder| format!("{} is part of {}", holder.device, holder.holder)),
+    );
+    if by.is_empty() {
+        by.push("somebody has it open exclusively".to_owned());
+    }
+    let text = format!("'{}' is in use and is never written to: {}", path.display(), by.join("; "));
+    Err(Failure::new(Exit::CannotMeasure, text))
+}

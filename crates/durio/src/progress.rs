@@ -1,0 +1,124 @@
+//! Progress on stderr: a live bar on a terminal, a line per step elsewhere.
+
+use std::io::{self, IsTerminal};
+use std::time::Duration;
+
+use durio_analyse::LiveFigures;
+use durio_plan::{Limit, Plan, Role};
+use durio_run::LayoutProgress;
+use durio_units::{Nanos, Rate};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::output;
+
+/// How often the bar is drawn without news, so that a stall is seen as a stall.
+const TICK: Duration = Duration::from_millis(200);
+
+/// Shows where a run is.
+pub(crate) struct Progress {
+    bar: ProgressBar,
+    kind: Kind,
+    step: Option<(u32, String)>,
+    latest: Option<LiveFigures>,
+    layout_target: Option<usize>,
+}
+
+#[derive(PartialEq, Eq)]
+enum Kind {
+    Bar,
+    Lines,
+    Nothing,
+}
+
+impl Progress {
+    pub(crate) fn new(quiet: bool) -> Self {
+        let kind = match (quiet, io::stderr().is_terminal()) {
+            (true, _) => Kind::Nothing,
+            (false, true) => Kind::Bar,
+            (false, false) => Kind::Lines,
+        };
+        let target = match kind {
+            Kind::Bar => ProgressDrawTarget::stderr(),
+            Kind::Lines | Kind::Nothing => ProgressDrawTarget::hidden(),
+        };
+        let bar = ProgressBar::with_draw_target(Some(1), target);
+        bar.set_style(style());
+        Self { bar, kind, step: None, latest: None, layout_target: None }
+    }
+
+    pub(crate) fn layout(&mut self, plan: &Plan, progress: LayoutProgress) {
+        if self.layout_target != Some(progress.target) {
+            self.layout_target = Some(progress.target);
+            let name = plan.targets.get(progress.target).map_or("", |target| &target.name);
+            self.begin(&format!("laying out {name}"), progress.total.get());
+            self.bar.set_message(format!("{}", progress.total));
+        }
+        self.bar.set_position(progress.done.get());
+    }
+
+    pub(crate) fn step_started(&mut self, plan: &Plan, index: u32) {
+        let Some(step) = plan.steps.get(index as usize) else { return };
+        if step.role == Role::SelfCost {
+            return;
+        }
+        let several = plan.locations().len() > 1;
+        let location = plan.target_of(step).location.as_ref();
+        let name = match location.filter(|_| several) {
+            Some(location) => format!("{} on {location}", step.workload.name),
+            None => step.workload.name.clone(),
+        };
+        let length = match step.limit {
+            Limit::Duration(duration) => duration.get() + step.ramp.get(),
+            Limit::Operations(_) => 0,
+        };
+        self.begin(&name, length);
+        self.step = Some((index, name));
+        self.latest = None;
+    }
+
+    pub(crate) fn figures(&mut self, figures: &LiveFigures) {
+        let Some((step, _)) = &self.step else { return };
+        if *step != figures.step {
+            return;
+        }
+        self.bar.set_position(figures.to.get());
+        self.bar.set_message(words(figures));
+        self.latest = Some(*figures);
+    }
+
+    pub(crate) fn step_ended(&mut self, index: u32) {
+        let Some((_, name)) = self.step.take_if(|(step, _)| *step == index) else { return };
+        if self.kind == Kind::Lines {
+            output::remark(&format!("{name}: measured"));
+        }
+    }
+
+    pub(crate) fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn begin(&self, name: &str, length: u64) {
+        self.bar.reset();
+        self.bar.set_length(length.max(1));
+        self.bar.set_prefix(name.to_owned());
+        self.bar.set_message("");
+        if self.kind == Kind::Bar {
+            self.bar.enable_steady_tick(TICK);
+        }
+    }
+}
+
+fn words(figures: &LiveFigures) -> String {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "printed only")]
+    let rate = Rate::of(figures.rate.round() as u64, Nanos::from_secs(1));
+    match figures.p99_ns {
+        Some(p99) => format!("{rate:>10}   p99 {}", Nanos::new(p99)),
+        None => format!("{rate:>10}   no completion"),
+    }
+}
+
+fn style() -> ProgressStyle {
+    let template = "{prefix:24!} {bar:24} {elapsed:>4}  {msg}";
+    ProgressStyle::with_template(template)
+        .map_or_else(|_| ProgressStyle::default_bar(), |style| style.progress_chars("━╸─"))
+}

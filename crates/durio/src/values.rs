@@ -1,0 +1,99 @@
+//! Reads the values of options: units, names, shares.
+
+use durio_plan::{ClockChoice, EngineKind};
+use durio_report::Format;
+use durio_units::{Bytes, Nanos};
+use durio_workload::{PerMille, SyncMethod};
+
+pub(crate) fn bytes(text: &str) -> Result<Bytes, String> {
+    text.parse::<Bytes>().map_err(|error| error.to_string())
+}
+
+pub(crate) fn nanos(text: &str) -> Result<Nanos, String> {
+    text.parse::<Nanos>().map_err(|error| error.to_string())
+}
+
+/// A share of reads in percent: `70`, `70%`, `70/30`, `99.5`.
+pub(crate) fn read_share(text: &str) -> Result<PerMille, String> {
+    let wrong = || format!("'{text}' is no share of reads; expected 0 to 100, such as 70 or 70/30");
+    let (reads, writes) = match text.split_once('/') {
+        Some((reads, writes)) => (reads, Some(writes)),
+        None => (text.trim_end_matches('%'), None),
+    };
+    let per_mille = |text: &str| -> Option<u16> {
+        let percent: f64 = text.trim().parse().ok()?;
+        let scaled = percent * 10.0;
+        // Whole thousandths only: nothing is rounded behind the user's back.
+        let whole = (scaled - scaled.round()).abs() < 1e-9 && (0.0..=1000.0).contains(&scaled);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 1000")]
+        whole.then(|| scaled.round() as u16)
+    };
+    let reads = per_mille(reads).ok_or_else(wrong)?;
+    match writes.map(per_mille) {
+        None => Ok(PerMille(reads)),
+        Some(Some(writes)) if reads + writes == 1000 => Ok(PerMille(reads)),
+        Some(_) => Err(wrong()),
+    }
+}
+
+pub(crate) fn engine(text: &str) -> Result<EngineKind, String> {
+    named(text, "engine", &EngineKind::ALL, |engine| engine.name())
+}
+
+pub(crate) fn sync_method(text: &str) -> Result<SyncMethod, String> {
+    named(text, "sync method", &SyncMethod::ALL, |method| method.name())
+}
+
+pub(crate) fn format(text: &str) -> Result<Format, String> {
+    named(text, "format", &Format::ALL, |format| format.name())
+}
+
+pub(crate) fn clock(text: &str) -> Result<ClockChoice, String> {
+    let name = |clock: ClockChoice| match clock {
+        ClockChoice::Auto => "auto",
+        ClockChoice::Tsc => "tsc",
+        ClockChoice::Monotonic => "monotonic",
+    };
+    named(text, "clock", &[ClockChoice::Auto, ClockChoice::Tsc, ClockChoice::Monotonic], name)
+}
+
+fn named<T: Copy>(
+    text: &str,
+    what: &str,
+    all: &[T],
+    name: impl Fn(T) -> &'static str,
+) -> Result<T, String> {
+    let known = all.iter().find(|&&value| name(value) == text).copied();
+    known.ok_or_else(|| {
+        let names: Vec<_> = all.iter().map(|&value| name(value)).collect();
+        format!("'{text}' is no {what}; expected {}", names.join(", "))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_read_in_thousandths_and_never_rounded() {
+        assert_eq!(read_share("70"), Ok(PerMille(700)));
+        assert_eq!(read_share("70%"), Ok(PerMille(700)));
+        assert_eq!(read_share("30/70"), Ok(PerMille(300)));
+        assert_eq!(read_share("99.5"), Ok(PerMille(995)));
+        for wrong in ["", "101", "-1", "70/40", "99.99", "x", "70/", "nan"] {
+            assert!(read_share(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn names_are_listed_when_they_are_wrong() {
+        assert_eq!(engine("uring"), Ok(EngineKind::Uring));
+        assert_eq!(
+            engine("iouring"),
+            Err("'iouring' is no engine; expected null, sync, uring, aio".to_owned())
+        );
+        assert!(sync_method("fsync").is_ok() && sync_method("flush").is_err());
+        assert!(format("html").is_ok() && format("pdf").is_err());
+        assert!(clock("tsc").is_ok() && clock("sundial").is_err());
+    }
+}
