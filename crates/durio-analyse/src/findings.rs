@@ -114,8 +114,10 @@ pub struct OperationFindings {
     /// Which.
     pub operation: OperationName,
     /// Operations per second.
+    #[serde(rename = "rate_per_second")]
     pub rate: f64,
     /// Bytes per second.
+    #[serde(rename = "bandwidth_bytes_per_second")]
     pub bandwidth: f64,
     /// Service latency (for commits: write and sync together).
     pub service: Distribution,
@@ -160,6 +162,7 @@ pub struct InFlight {
     /// by_latency / counted − 1.
     pub deviation: f64,
     /// How long was counted.
+    #[serde(rename = "span_ns")]
     pub span: Nanos,
     /// The engine's clock against the reference clock over that time, − 1.
     pub clock_deviation: f64,
@@ -181,6 +184,7 @@ pub struct CpuFindings {
     /// Time stolen by the hypervisor, as a share of all cores.
     pub machine_steal_share: Option<f64>,
     /// Time that the process was held back by its CPU quota.
+    #[serde(rename = "throttled_ns")]
     pub throttled: Option<Nanos>,
 }
 
@@ -190,10 +194,13 @@ pub struct IntervalPoint {
     /// Whether it counts.
     pub phase: Phase,
     /// Begin, since the step's begin.
+    #[serde(rename = "from_ns")]
     pub from: Nanos,
     /// End.
+    #[serde(rename = "to_ns")]
     pub to: Nanos,
     /// Accesses (commits, where there are any) per second.
+    #[serde(rename = "rate_per_second")]
     pub rate: f64,
     /// 50th percentile of the headline operation; none without a completion.
     pub p50_ns: Option<u64>,
@@ -236,12 +243,14 @@ pub struct WorkloadFindings {
     /// True if every write was made durable.
     pub durable: bool,
     /// Length of the measured phase.
+    #[serde(rename = "measured_ns")]
     pub measured: Nanos,
     /// The operation that the workload is about: commit, read or write.
     pub headline: OperationName,
     /// Accesses (reads and writes) per second.
     pub iops: f64,
     /// Bytes per second.
+    #[serde(rename = "bandwidth_bytes_per_second")]
     pub bandwidth: f64,
     /// Each kind of operation; the headline first.
     pub operations: Vec<OperationFindings>,

@@ -78,6 +78,7 @@ pub enum ClockChoice {
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
     /// After this time; operations in flight are waited for.
+    #[serde(rename = "duration_ns")]
     Duration(Nanos),
     /// After this many accesses over all jobs (syncs that follow writes are not counted).
     Operations(u64),
@@ -97,6 +98,7 @@ pub enum Role {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NullScript {
     /// Latencies of successive operations, repeated from the start; at least one.
+    #[serde(rename = "latencies_ns")]
     pub latencies: Vec<Nanos>,
     /// The operation (counted from 0, per job) that fails with EIO.
     pub fails_at: Option<u64>,
@@ -123,8 +125,10 @@ pub struct Step {
     /// When it ends, after the ramp.
     pub limit: Limit,
     /// Time at the start that is recorded apart and not part of the figures.
+    #[serde(rename = "ramp_ns")]
     pub ramp: Nanos,
     /// Length of the recorded intervals.
+    #[serde(rename = "interval_ns")]
     pub interval: Nanos,
     /// Repetition, from 0.
     pub repeat: u32,

@@ -65,6 +65,7 @@ pub struct Target {
     #[serde(flatten)]
     pub kind: TargetKind,
     /// The bytes that may be touched, from the start.
+    #[serde(rename = "size_bytes")]
     pub size: Bytes,
     /// True if the user permitted to overwrite what exists (`--destroy`).
     pub destroy: bool,

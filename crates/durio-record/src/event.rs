@@ -94,8 +94,10 @@ pub struct TargetPrepared {
     /// How.
     pub layout: Layout,
     /// Bytes written for it.
+    #[serde(rename = "written_bytes")]
     pub written: Bytes,
     /// How long that took, its final sync included.
+    #[serde(rename = "elapsed_ns")]
     pub elapsed: Nanos,
     /// True if O_DIRECT works on it.
     pub direct: bool,
@@ -144,8 +146,10 @@ pub struct Interval {
     /// Number within the step, from 0.
     pub index: u64,
     /// Begin, since the step's begin.
+    #[serde(rename = "from_ns")]
     pub from: Nanos,
     /// End, since the step's begin; the last interval may be shorter.
+    #[serde(rename = "to_ns")]
     pub to: Nanos,
     /// What completed in it; an operation without completions is absent.
     pub operations: Vec<OperationRecord>,
@@ -172,10 +176,13 @@ pub struct JobEnded {
     /// Number of the job, from 0.
     pub job: u32,
     /// From the end of the ramp to its last completion.
+    #[serde(rename = "measured_ns")]
     pub measured: Nanos,
     /// User CPU time of its thread.
+    #[serde(rename = "cpu_user_ns")]
     pub cpu_user: Nanos,
     /// System CPU time of its thread.
+    #[serde(rename = "cpu_system_ns")]
     pub cpu_system: Nanos,
     /// Calls of the engine's exchange.
     pub exchanges: u64,
@@ -205,6 +212,7 @@ pub struct StepEnded {
     /// How.
     pub outcome: Outcome,
     /// From the end of the ramp to the last completion of all jobs.
+    #[serde(rename = "measured_ns")]
     pub measured: Nanos,
     /// What the processors did meanwhile.
     pub cpu: Option<CpuCounters>,
@@ -222,6 +230,7 @@ pub struct StoppedBy {
     /// The system's error number, if there is one.
     pub errno: Option<i32>,
     /// First byte of the failed operation.
+    #[serde(rename = "offset_bytes")]
     pub offset: Option<Bytes>,
 }
 
@@ -238,6 +247,7 @@ pub struct RunEnded {
     /// How.
     pub outcome: Outcome,
     /// Largest resident memory of the process.
+    #[serde(rename = "memory_max_bytes")]
     pub memory_max: Bytes,
 }
 

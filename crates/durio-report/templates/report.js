@@ -16,7 +16,7 @@
     ns === null ? "none" : withUnit(ns, [[1, "ns"], [1e3, "µs"], [1e6, "ms"], [1e9, "s"]]);
   const rate = (value) => withUnit(value, [[1, "/s"], [1e3, "k/s"], [1e6, "M/s"]]);
   const percent = (nines) => {
-    const digits = Math.max(1, Math.ceil(nines) + 1);
+    const digits = Math.max(1, Math.floor(nines));
     return Number((100 * (1 - 10 ** -nines)).toFixed(digits)) + " %";
   };
 

@@ -33,6 +33,7 @@ pub enum WriteCache {
 #[serde(default)]
 pub struct BlockFacts {
     /// Of the whole device.
+    #[serde(rename = "size_bytes")]
     pub size: Option<Bytes>,
     /// The device's own name for itself.
     pub model: Option<String>,
@@ -53,8 +54,10 @@ pub struct BlockFacts {
     /// Made by the kernel rather than found on a bus.
     pub virtual_device: Option<bool>,
     /// The smallest unit of a request.
+    #[serde(rename = "logical_block_size_bytes")]
     pub logical_block_size: Option<Bytes>,
     /// The smallest unit that is written without reading first.
+    #[serde(rename = "physical_block_size_bytes")]
     pub physical_block_size: Option<Bytes>,
     /// The largest request, in KiB.
     pub max_sectors_kib: Option<u64>,

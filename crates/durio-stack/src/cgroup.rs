@@ -20,6 +20,7 @@ pub struct CgroupLimits {
     /// The group of this process, within its namespace.
     pub path: Option<String>,
     /// The most memory, page cache included.
+    #[serde(rename = "memory_max_bytes")]
     pub memory_max: Option<Bytes>,
     /// The tightest processor limit as written: quota and period in microseconds.
     pub cpu_max: Option<String>,

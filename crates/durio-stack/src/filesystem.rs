@@ -14,8 +14,10 @@ use crate::mountinfo::MountEntry;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirectIoAlignment {
     /// Of the buffer's address.
+    #[serde(rename = "memory_bytes")]
     pub memory: Bytes,
     /// Of the offset and of the length.
+    #[serde(rename = "offset_bytes")]
     pub offset: Bytes,
 }
 
@@ -36,8 +38,10 @@ pub struct FilesystemFacts {
     /// Either the mount or the filesystem is read-only.
     pub read_only: bool,
     /// Of the whole filesystem.
+    #[serde(rename = "size_bytes")]
     pub size: Bytes,
     /// Available to a process without privileges.
+    #[serde(rename = "free_bytes")]
     pub free: Bytes,
     /// All that is written stays in memory: tmpfs, or any filesystem on zram or a RAM disk.
     pub memory_backed: bool,

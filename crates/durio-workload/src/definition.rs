@@ -156,8 +156,10 @@ pub struct Workload {
     /// Order of offsets.
     pub pattern: Pattern,
     /// Share of reads among the accesses; the rest are writes.
+    #[serde(rename = "read_share_per_mille")]
     pub read_share: PerMille,
     /// Bytes per access.
+    #[serde(rename = "block_size_bytes")]
     pub block_size: Bytes,
     /// Which part of the target each job touches.
     pub region: RegionRule,

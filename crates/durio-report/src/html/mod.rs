@@ -15,6 +15,7 @@ use std::io;
 
 use askama::Template;
 use durio_analyse::Findings;
+use durio_units::Bytes;
 
 use crate::facts::{host_facts, host_facts_other, host_short, state_meaning, state_word};
 use crate::figures::{ABSENT_NOTE, latency, rate_bare};
@@ -28,8 +29,9 @@ use verdicts::VerdictCard;
 
 const STYLE: &str = include_str!("../../templates/report.css");
 
-/// The policy in the template names this script by its hash. After a change, `tests/report` prints
-/// the new hash: the browser says it when it refuses the script.
+/// The policy in the template names this script by its hash, so that no other can run, whatever a
+/// path is called. After a change the browser refuses the script, the test of the page fails and
+/// shows the browser's message, which has the new hash.
 const SCRIPT: &str = include_str!("../../templates/report.js");
 
 /// What the template is filled with; all text in it is escaped there.
@@ -56,6 +58,7 @@ struct ReportPage<'a> {
     stacks: Vec<LayerBox>,
     accounts: Vec<Account>,
     own_cost: Vec<String>,
+    own_memory: Option<Bytes>,
     host_facts: Vec<Named>,
     host_facts_other: Vec<Named>,
     command: String,
@@ -68,7 +71,9 @@ pub(crate) fn write(findings: &Findings, out: &mut dyn io::Write) -> io::Result<
     let mut page = page(findings)?;
     page.workloads = sections::workload_charts(findings, &mut values)?;
     page.values = script_safe(&serde_json::to_string(&values)?);
-    page.write_into(out).map_err(io::Error::other)
+    // Rendered first, so that what the writer says is not wrapped in an error of the template's.
+    let html = page.render().map_err(io::Error::other)?;
+    out.write_all(html.as_bytes())
 }
 
 /// All but what the script needs.
@@ -96,6 +101,7 @@ fn page(findings: &Findings) -> io::Result<ReportPage<'_>> {
         stacks: findings.stack.iter().map(|it| LayerBox::of(&it.root)).collect(),
         accounts: accounting::accounts(findings),
         own_cost: findings.self_cost.iter().map(crate::facts::self_cost_line).collect(),
+        own_memory: findings.memory_max_bytes.map(Bytes::new),
         host_facts: host_facts(&findings.host),
         host_facts_other: host_facts_other(&findings.host),
         command: findings.run.command.join(" "),

@@ -80,12 +80,19 @@ pub(super) fn workload_charts<'a>(
             pictures.push(hoverable(format!("distribution-{index}"), title, chart, values));
         }
         if let Some(chart) = over_time(workload, points_max)? {
-            let title = "Rate and latency over time";
-            pictures.push(hoverable(format!("time-{index}"), title, chart, values));
+            let title = time_title(workload.intervals.len(), points_max);
+            pictures.push(hoverable(format!("time-{index}"), &title, chart, values));
         }
         all.push(WorkloadCharts { workload, evenness: evenness(workload), pictures });
     }
     Ok(all)
+}
+
+fn time_title(intervals: usize, points_max: usize) -> String {
+    match intervals > points_max {
+        true => format!("Rate and latency over time (the extremes of {intervals} intervals)"),
+        false => "Rate and latency over time".to_owned(),
+    }
 }
 
 /// The stalls in words: nobody has to tell colours apart.

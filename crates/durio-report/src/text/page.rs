@@ -107,7 +107,8 @@ impl Page {
         look: Look,
         text: &str,
     ) {
-        let room = self.width.saturating_sub(first.chars().count()).max(WIDTH_MIN / 2);
+        let indent = first.chars().count().max(further.chars().count());
+        let room = self.width.saturating_sub(indent).max(WIDTH_MIN / 2);
         let mut begin = self.painted(first_look, first);
         for line in wrapped(&clean(text), room) {
             let line = format!("{begin}{}", self.painted(look, &line));

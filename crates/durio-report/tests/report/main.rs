@@ -14,8 +14,9 @@ mod json;
 mod sample;
 mod text;
 
-use durio_analyse::Findings;
+use durio_analyse::{Findings, OperationFindings};
 use durio_report::{Format, Options, write};
+use durio_units::Nanos;
 
 /// The findings in a format, with the default options.
 fn written(format: Format, findings: &Findings) -> String {
@@ -55,4 +56,37 @@ fn what_the_writer_says_reaches_the_caller() {
         let written = write(format, &sample::complete(), &Options::default(), &mut Full);
         assert_eq!(written.unwrap_err().kind(), std::io::ErrorKind::StorageFull, "{format}");
     }
+}
+
+#[test]
+fn odd_figures_stop_no_format() {
+    for odd in [0.0, f64::NAN, f64::INFINITY, -1.0, 1e300] {
+        let mut findings = sample::two_locations();
+        for workload in &mut findings.workloads {
+            (workload.iops, workload.bandwidth, workload.in_flight.deviation) = (odd, odd, odd);
+            workload.operations.iter_mut().for_each(|it| odd_operation(it, odd));
+            workload.intervals.iter_mut().for_each(|it| it.rate = odd);
+        }
+        for format in Format::ALL {
+            assert!(!written(format, &findings).contains("inf "), "{format} with {odd}");
+        }
+    }
+}
+
+fn odd_operation(operation: &mut OperationFindings, odd: f64) {
+    (operation.rate, operation.service.mean_ns) = (odd, odd);
+    operation.service.p99_ns = Some(if odd > 0.0 { u64::MAX } else { 0 });
+    for point in &mut operation.curve {
+        (point.quantile, point.latency_ns) = (odd, u64::MAX);
+    }
+}
+
+#[test]
+fn a_run_whose_intervals_have_no_length_is_still_written() {
+    let mut findings = sample::complete();
+    for interval in &mut findings.workloads[0].intervals {
+        (interval.from, interval.to) = (Nanos::ZERO, Nanos::ZERO);
+        (interval.p50_ns, interval.p99_ns) = (None, None);
+    }
+    assert!(written(Format::Html, &findings).contains("id=\"time-0\""));
 }

@@ -117,7 +117,10 @@ fn the_layers_are_a_tree_with_their_facts() {
     assert!(text.contains("  directory /srv/db\n  └─ filesystem ext4 at /srv: size 196 GiB"));
     assert!(text.contains("     └─ software RAID md0: size 200 GiB, level raid1"));
     assert!(text.contains("        ├─ disk vdb: model 0x1af4 overlayblk"));
-    assert!(text.contains("scheduler mq-deadline, write cache write back"));
+    let wide = at_width(&sample::complete(), 200);
+    assert!(
+        wide.contains("scheduler mq-deadline, write cache write back (flushes are sent), FUA no")
+    );
 }
 
 #[test]
