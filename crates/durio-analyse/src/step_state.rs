@@ -21,6 +21,8 @@ pub(crate) struct StepState {
     started: StepStarted,
     totals: BTreeMap<OperationName, Total>,
     points: Vec<IntervalPoint>,
+    /// Sum of all recorded latencies of operations that occupy a place in the queue.
+    latency_sum_ns: u64,
     jobs: Vec<Job>,
     ended: Option<StepEnded>,
 }
@@ -54,11 +56,26 @@ pub(crate) fn headline(workload: &Workload) -> OperationName {
 
 impl StepState {
     pub(crate) fn new(started: StepStarted) -> Self {
-        Self { started, totals: BTreeMap::new(), points: Vec::new(), jobs: Vec::new(), ended: None }
+        Self {
+            started,
+            totals: BTreeMap::new(),
+            points: Vec::new(),
+            latency_sum_ns: 0,
+            jobs: Vec::new(),
+            ended: None,
+        }
     }
 
     pub(crate) fn take_interval(&mut self, interval: &Interval, workload: &Workload) {
         self.points.push(point(interval, workload));
+        // A commit is its write and its sync, which are counted already.
+        let occupying = |record: &&OperationRecord| record.operation != OperationName::Commit;
+        self.latency_sum_ns += interval
+            .operations
+            .iter()
+            .filter(occupying)
+            .map(|record| record.service.exact.sum_ns)
+            .sum::<u64>();
         if interval.phase == Phase::Ramp {
             return;
         }
@@ -143,13 +160,13 @@ impl StepState {
         operations
     }
 
-    /// Both sides over all phases and jobs, on the clock that shares no stamp with the latencies.
+    /// Both sides over all phases and jobs: the latencies as they were recorded, against the count
+    /// on a clock that shares no stamp with them.
     fn in_flight(&self) -> InFlight {
         let offered = f64::from(self.started.jobs) * f64::from(self.started.depth);
         let span = self.jobs.iter().map(|job| job.accounting.span_ns).max().unwrap_or(0);
-        let sum = |of: fn(&Job) -> u64| self.jobs.iter().map(of).sum::<u64>();
-        let latency = sum(|job| job.accounting.latency_sum_ns);
-        let counted = sum(|job| job.accounting.in_flight_ns);
+        let latency = self.latency_sum_ns;
+        let counted: u64 = self.jobs.iter().map(|job| job.accounting.in_flight_ns).sum();
         InFlight {
             by_latency: quotient(latency, span),
             counted: quotient(counted, span),

@@ -80,7 +80,7 @@ pub struct VirtualClock(Cell<u64>);
 
 impl VirtualClock {
     /// Moves the time forward to `time`; never back.
-    pub(crate) fn advance_to(&self, time: Ticks) {
+    pub fn advance_to(&self, time: Ticks) {
         self.0.set(self.0.get().max(time.0));
     }
 }

@@ -22,13 +22,13 @@ pub enum FileLayout {
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum TargetKind {
     /// A file that durio lays out in `directory` and removes at the end. Without a name
-    /// (O_TMPFILE) where the filesystem has that; `name` is used where it has not, or always if
+    /// (O_TMPFILE) where the filesystem has that; `file_name` is used where it has not, or always if
     /// `named` is set because the user gave the name.
     NewFile {
         /// Where.
         directory: RawPath,
-        /// File name within the directory, if it needs one.
-        name: RawPath,
+        /// Name within the directory, if it needs one.
+        file_name: RawPath,
         /// True if the file must have its name.
         named: bool,
         /// Contents.
@@ -80,6 +80,32 @@ impl Target {
                 true
             }
             TargetKind::ExistingFile { .. } | TargetKind::Device { .. } => self.destroy,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_target_survives_its_saved_form() {
+        let path = RawPath::from("/x");
+        let (directory, file_name) = (path.clone(), path.clone());
+        let layout = FileLayout::ZeroFilled;
+        let kinds = [
+            TargetKind::NewFile { directory, file_name, named: false, layout },
+            TargetKind::ExistingFile { path: path.clone() },
+            TargetKind::Device { path: path.clone() },
+            TargetKind::NullDevice { path: path.clone() },
+            TargetKind::Scripted,
+        ];
+        for kind in kinds {
+            let location = Some(path.clone());
+            let size = Bytes::from_mib(1);
+            let target = Target { name: "data".into(), location, kind, size, destroy: false };
+            let text = serde_json::to_string(&target).unwrap();
+            assert_eq!(serde_json::from_str::<Target>(&text).unwrap(), target, "{text}");
         }
     }
 }

@@ -155,11 +155,9 @@ pub struct Interval {
     pub operations: Vec<OperationRecord>,
 }
 
-/// Both sides of Little's law, over all phases of one job.
+/// What Little's law holds the latencies against, over all phases of one job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Accounting {
-    /// Sum of the service latencies of all operations, from the engine's clock.
-    pub latency_sum_ns: u64,
     /// Number in flight, integrated over time on a clock that shares no stamp with the latencies.
     pub in_flight_ns: u64,
     /// From the first start to the last completion, on that other clock.
@@ -186,7 +184,7 @@ pub struct JobEnded {
     pub cpu_system: Nanos,
     /// Calls of the engine's exchange.
     pub exchanges: u64,
-    /// Both sides of Little's law.
+    /// What Little's law holds the latencies against.
     pub accounting: Accounting,
     /// Totals of the measured phase.
     pub operations: Vec<OperationRecord>,

@@ -50,6 +50,8 @@ pub(crate) fn percent(share: f64) -> String {
 /// A deviation as per cent, with its sign.
 pub(crate) fn deviation(share: f64) -> String {
     match share.is_finite() {
+        // No sign before zero, which rounding gives one.
+        true if (share * 100.0).abs() < 0.05 => "0.0 %".to_owned(),
         true => format!("{:+.1} %", share * 100.0),
         false => "unknown".to_owned(),
     }
@@ -89,6 +91,7 @@ mod tests {
         assert_eq!(bandwidth(8192.0 * 1000.0), "7.81 MiB/s");
         assert_eq!(percent(0.1234), "12.3 %");
         assert_eq!(deviation(-0.004), "-0.4 %");
+        assert_eq!((deviation(-0.0004), deviation(0.02)), ("0.0 %".into(), "+2.0 %".into()));
         assert_eq!(decimal(31.90), "31.9");
         assert_eq!((counted(1, "job"), counted(2, "job")), ("1 job".into(), "2 jobs".into()));
     }

@@ -13,6 +13,9 @@ pub(crate) type Named = (String, String);
 /// Said of a fact that matters and that the kernel does not show.
 const NOT_SHOWN: &str = "not shown";
 
+/// The facts of a disk's own that say which disk it is.
+const OF_DISKS: [&str; 3] = ["firmware", "transport", "state"];
+
 /// The kind and the name of a layer.
 pub(crate) fn title(layer: &Layer) -> String {
     match &layer.filesystem {
@@ -55,8 +58,15 @@ pub(crate) fn relevant(layer: &Layer) -> Vec<Named> {
     if let Some(block) = &layer.block {
         facts.extend(of_block(block, layer.kind == LayerKind::Disk));
     }
-    facts.extend(layer.facts.iter().map(|fact| named(&fact.name, &fact.value)));
+    facts.extend(own(layer, true));
     facts
+}
+
+/// Facts that only this kind of layer has. Of a disk's, most are settings of its queue.
+fn own(layer: &Layer, is_relevant: bool) -> impl Iterator<Item = Named> {
+    let relevance = |name: &str| layer.kind != LayerKind::Disk || OF_DISKS.contains(&name);
+    let chosen = layer.facts.iter().filter(move |it| relevance(&it.name) == is_relevant);
+    chosen.map(|fact| named(&fact.name, &fact.value))
 }
 
 /// The rest of what is known of a layer.
@@ -70,6 +80,7 @@ pub(crate) fn other(layer: &Layer) -> Vec<Named> {
     if let Some(block) = &layer.block {
         facts.extend(of_queue(block));
     }
+    facts.extend(own(layer, false));
     facts
 }
 
@@ -103,13 +114,14 @@ fn of_block(block: &BlockFacts, is_disk: bool) -> Vec<Named> {
         let value = value.or_else(|| is_disk.then(|| NOT_SHOWN.to_owned()));
         push(&mut facts, name, value);
     };
-    tell("model", model(block));
+    tell("model", block.model.clone());
     tell("size", block.size.map(|size| size.to_string()));
     tell("scheduler", block.scheduler.clone());
     tell("write cache", block.write_cache.map(write_cache));
     tell("FUA", block.fua.map(yes_or_no));
     tell("rotational", block.rotational.map(yes_or_no));
     tell("virtual", block.virtual_device.map(yes_or_no));
+    push(&mut facts, "vendor", block.vendor.clone());
     push(&mut facts, "cache says the driver", block.device_write_cache.clone());
     push(&mut facts, "flush offered by hypervisor", block.virtio_flush.map(yes_or_no));
     push_if(&mut facts, "read-only", block.read_only == Some(true));
@@ -128,14 +140,6 @@ fn of_queue(block: &BlockFacts) -> Vec<Named> {
     push(&mut facts, "read-ahead", block.read_ahead_kib.map(kib));
     push(&mut facts, "memory node", block.numa_node.map(|it| it.to_string()));
     facts
-}
-
-fn model(block: &BlockFacts) -> Option<String> {
-    match (&block.vendor, &block.model) {
-        (Some(vendor), Some(model)) => Some(format!("{} {}", vendor.trim(), model.trim())),
-        (Some(vendor), None) => Some(format!("vendor {}", vendor.trim())),
-        (None, model) => model.clone(),
-    }
 }
 
 fn write_cache(cache: WriteCache) -> String {

@@ -4,7 +4,7 @@
 //! Not here: any figure that the findings do not have. The reporter formats numbers and places
 //! points on charts; it computes nothing else, and knows no file and no terminal.
 //!
-//! A new format is a module, a variant of [`Format`] and an arm in [`write`].
+//! A new format is a module, a variant of [`Format`] and an arm in [`write()`].
 
 mod comma_separated;
 mod facts;

@@ -56,6 +56,11 @@ pub(crate) fn locations(findings: &Findings) -> Vec<&str> {
     locations
 }
 
+/// A location as readers see it; scripted targets have none.
+pub(crate) fn place_name(location: &str) -> &str {
+    if location.is_empty() { "no location" } else { location }
+}
+
 /// The names of the workloads, each once, in order.
 pub(crate) fn workload_names(findings: &Findings) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
@@ -91,15 +96,13 @@ pub(crate) fn operation_label(workload: &WorkloadFindings, operation: OperationN
 }
 
 fn whole(workload: &WorkloadFindings, only: Option<&OperationFindings>) -> Row {
-    let (per_second, bytes) = match only {
-        Some(operation) => (operation.rate, operation.bandwidth),
-        None => (workload.iops, workload.bandwidth),
-    };
+    // The bytes of a commit are counted with its write; the whole row has those of the workload.
+    let per_second = only.map_or(workload.iops, |operation| operation.rate);
     Row {
         label: workload.name.clone(),
         label_short: workload.name.clone(),
         is_part: false,
-        cells: cells(per_second, bytes, only.map(|operation| &operation.service)),
+        cells: cells(per_second, workload.bandwidth, only.map(|operation| &operation.service)),
     }
 }
 

@@ -83,8 +83,8 @@ pub(crate) fn prepare(
     let begin = Instant::now();
     assert!(!writes || target.may_be_written(), "the plan writes to {target:?} without permission");
     let (prepared, layout, written) = match &target.kind {
-        TargetKind::NewFile { directory, name, named, layout } => {
-            let made = make(directory.as_path(), name.as_path(), *named, journal)?;
+        TargetKind::NewFile { directory, file_name, named, layout } => {
+            let made = make(directory.as_path(), file_name.as_path(), *named, journal)?;
             let kind = if made.path.is_some() { Layout::Named } else { Layout::Unnamed };
             match fill(&made, target.size, *layout, seed, stop, progress) {
                 Ok(written) => {

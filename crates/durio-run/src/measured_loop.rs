@@ -4,6 +4,9 @@
 //! A place in the queue that is refilled as it is reaped starts with the completion's clock value,
 //! so no time between two operations is lost. Nothing is allocated, nothing is printed.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::OnceLock;
 
 use durio_block::{Clock, Completion, Engine, Operation, OperationKind, Ticks, WriteFlags};
@@ -94,7 +97,6 @@ pub(crate) struct MeasuredLoop<'a, E: Engine> {
     end: Ticks,
     issued: u64,
     in_flight: InFlightCount,
-    latency_sum_ticks: u64,
     first_start: Ticks,
     last_completion: Ticks,
     stamp: u64,
@@ -174,7 +176,6 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
             end: Ticks::default(),
             issued: 0,
             in_flight: InFlightCount::default(),
-            latency_sum_ticks: 0,
             first_start: Ticks::default(),
             last_completion: Ticks::default(),
             stamp: input.stamp,
@@ -283,7 +284,6 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
             self.rotate(now);
         }
         let ticks = now.since(place.start);
-        self.latency_sum_ticks += ticks;
         self.last_completion = now;
         if succeeded(&place, completion.result) {
             self.record(&place, completion, ticks);
@@ -360,7 +360,6 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
         let clock = self.engine.clock();
         let span = self.last_completion.since(self.started);
         self.result.accounting = Accounting {
-            latency_sum_ns: clock.nanos(self.latency_sum_ticks),
             in_flight_ns: self.in_flight.integral,
             span_ns: self.in_flight.since.saturating_sub(self.in_flight.began),
             engine_span_ns: clock.nanos(self.last_completion.since(self.first_start)),

@@ -253,7 +253,7 @@ fn target_for(request: &CheckRequest, location: &Location, files: Files, sizes: 
         LocationFacts::Device { .. } => TargetKind::Device { path },
         _ => TargetKind::NewFile {
             directory: path,
-            name: RawPath::from(format!("{}.{name}", request.file_name)),
+            file_name: RawPath::from(format!("{}.{name}", request.file_name)),
             named: false,
             layout,
         },

@@ -167,7 +167,7 @@ fn new_file(
     request: &RunRequest,
     location: &Location,
     directory: RawPath,
-    name: RawPath,
+    file_name: RawPath,
     named: bool,
     free: Bytes,
 ) -> Result<Target, SpecError> {
@@ -179,7 +179,7 @@ fn new_file(
         .hint("give a smaller --size, or make room"));
     }
     let layout = FileLayout::Incompressible;
-    let kind = TargetKind::NewFile { directory, name, named, layout };
+    let kind = TargetKind::NewFile { directory, file_name, named, layout };
     target(request, "file", Some(location), kind, size)
 }
 
@@ -266,11 +266,11 @@ mod tests {
     fn a_path_that_does_not_exist_becomes_a_named_file_in_its_directory() {
         let free = Bytes::from_gib(80);
         let plan = plan_run(&request(LocationFacts::Absent { free })).unwrap();
-        let TargetKind::NewFile { directory, name, named, .. } = &plan.targets[1].kind else {
+        let TargetKind::NewFile { directory, file_name, named, .. } = &plan.targets[1].kind else {
             panic!("{:?}", plan.targets[1]);
         };
         assert_eq!(
-            (directory.to_string(), name.to_string(), *named),
+            (directory.to_string(), file_name.to_string(), *named),
             ("/x".into(), "y".into(), true)
         );
     }

@@ -7,6 +7,7 @@ use durio_units::Bytes;
 use crate::facts::{engine_line, in_flight_line};
 use crate::figures::{counted, decimal, latency, latency_or_absent, mean_latency, percent};
 use crate::layer_facts::Named;
+use crate::rows::place_name;
 
 /// Bytes of a sector in the kernel's counters, whatever the device.
 const SECTOR: u64 = 512;
@@ -44,7 +45,7 @@ fn account(workload: &WorkloadFindings) -> Account {
     }));
     facts.extend(workload.operations.iter().flat_map(of_operation));
     facts.extend(workload.devices.iter().map(device));
-    Account { title: format!("{} at {}", workload.name, workload.location), facts }
+    Account { title: format!("{} at {}", workload.name, place_name(&workload.location)), facts }
 }
 
 fn clock(workload: &WorkloadFindings) -> String {

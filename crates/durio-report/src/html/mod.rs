@@ -20,7 +20,7 @@ use durio_units::Bytes;
 use crate::facts::{host_facts, host_facts_other, host_short, state_meaning, state_word};
 use crate::figures::{ABSENT_NOTE, latency, rate_bare};
 use crate::layer_facts::Named;
-use crate::rows::{COLUMNS, locations};
+use crate::rows::{COLUMNS, locations, place_name};
 use accounting::Account;
 use charts::Values;
 use layers::LayerBox;
@@ -84,7 +84,7 @@ fn page(findings: &Findings) -> io::Result<ReportPage<'_>> {
         findings,
         style: STYLE,
         script: SCRIPT,
-        places: locations(findings),
+        places: locations(findings).into_iter().map(place_name).collect(),
         host: host_short(&findings.host),
         state: state_word(findings.state),
         state_meaning: state_meaning(findings.state),

@@ -5,7 +5,7 @@ use durio_analyse::{Findings, Leading, RunState};
 use super::page::{Look, Page};
 use crate::facts::{state_meaning, state_word};
 use crate::figures::{latency, rate_bare};
-use crate::rows::locations;
+use crate::rows::{locations, place_name};
 
 pub(super) fn write(findings: &Findings, page: &mut Page) {
     title(findings, page);
@@ -20,7 +20,8 @@ pub(super) fn write(findings: &Findings, page: &mut Page) {
 
 fn title(findings: &Findings, page: &mut Page) {
     let run = &findings.run;
-    let title = format!("durio {} · {}", run.durio_version, locations(findings).join(", "));
+    let places: Vec<_> = locations(findings).into_iter().map(place_name).collect();
+    let title = format!("durio {} · {}", run.durio_version, places.join(", "));
     page.paragraph("", Look::Bold, &title);
     page.paragraph("", Look::Dim, &format!("{} · run {}", run.started, run.run));
 }

@@ -114,3 +114,17 @@ fn the_values_for_the_script_are_json() {
         assert_eq!(values.as_object().unwrap().len(), 2 * findings.workloads.len());
     }
 }
+
+#[test]
+fn a_scripted_target_has_no_location_and_says_so() {
+    let mut findings = sample::complete();
+    findings.workloads.iter_mut().for_each(|it| it.location.clear());
+    assert!(written(Format::Html, &findings).contains("<h1>no location"));
+    assert!(written(Format::Text, &findings).starts_with("durio 0.1.0 · no location\n"));
+}
+
+#[test]
+fn every_fact_of_a_disk_is_in_the_page() {
+    let html = written(Format::Html, &sample::complete());
+    assert!(html.contains("<span>wbt_lat_usec</span> 75000"));
+}

@@ -209,7 +209,7 @@ fn operations(definition: &Workload, iops: f64, factor: f64) -> Vec<OperationFin
     };
     match definition.name.as_str() {
         "commit" | "commit-etcd" => vec![
-            one(OperationName::Commit, 1.0, each, block),
+            one(OperationName::Commit, 1.0, each, 0.0),
             one(OperationName::Write, 1.0, each * 0.22, block),
             one(OperationName::Sync, 1.0, each * 0.78, 0.0),
         ],
@@ -457,6 +457,8 @@ fn disk(name: &str, number: &str) -> Layer {
         virtio_flush: Some(true),
         ..BlockFacts::default()
     });
+    let fact = |name: &str, value: &str| Fact { name: name.into(), value: value.into() };
+    disk.facts = vec![fact("transport", "virtio"), fact("wbt_lat_usec", "75000")];
     disk
 }
 

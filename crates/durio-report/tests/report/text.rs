@@ -42,6 +42,7 @@ fn commits_stand_above_their_write_and_their_sync() {
         table.iter().position(|line| line.starts_with(label)).unwrap_or_else(|| panic!("{label}"))
     };
     assert!(row("  commit ") < row("    write "));
+    assert!(table[row("  commit ")].contains(" 55.6 MiB/s "));
     assert!(row("    write ") < row("    sync (fdatasync) "));
 }
 
@@ -116,8 +117,9 @@ fn the_layers_are_a_tree_with_their_facts() {
     let text = written(Format::Text, &sample::complete());
     assert!(text.contains("  directory /srv/db\n  └─ filesystem ext4 at /srv: size 196 GiB"));
     assert!(text.contains("     └─ software RAID md0: size 200 GiB, level raid1"));
-    assert!(text.contains("        ├─ disk vdb: model 0x1af4 overlayblk"));
+    assert!(text.contains("        ├─ disk vdb: model overlayblk, size 200 GiB"));
     let wide = at_width(&sample::complete(), 200);
+    assert!(wide.contains("transport virtio") && !wide.contains("wbt_lat_usec"));
     assert!(
         wide.contains("scheduler mq-deadline, write cache write back (flushes are sent), FUA no")
     );

@@ -1,0 +1,197 @@
+//! The measured loop on virtual time: exact latencies, complete accounting, and accounting faults
+//! that must show.
+
+use std::sync::mpsc::{Receiver, sync_channel};
+
+use durio_block::{
+    BlockError, Buffers, Capabilities, Clock, Completion, Engine, EngineFacts, NullEngine,
+    Operation, Script, Ticks, VirtualClock, WriteFlags,
+};
+use durio_record::OperationName;
+use durio_units::{Bytes, Nanos};
+use durio_workload::{SyncMethod, SyncPolicy, Workload, check_workloads, self_cost_workload};
+
+use super::{Bounds, LoopInput, LoopResult, MeasuredLoop};
+use crate::recorder::{ClosedInterval, Recorder, index_of};
+use crate::sink::StopFlag;
+
+fn null_engine(latencies: &[u64], depth: u32) -> NullEngine {
+    let latencies = latencies.iter().map(|&latency| Nanos::new(latency)).collect();
+    NullEngine::new(Script::new(latencies, None), Buffers::new(depth as usize, 8192))
+}
+
+/// Runs `operations` accesses of `workload` and gives the loop's result and the closed intervals.
+fn run<E: Engine>(
+    engine: &mut E,
+    workload: &Workload,
+    operations: u64,
+    interval: u64,
+) -> (LoopResult, Receiver<ClosedInterval>) {
+    let (closed, intervals) = sync_channel(10_000);
+    let (spare, empty) = sync_channel(10_000);
+    for _ in 0..100 {
+        spare.send(Box::new(crate::recorder::IntervalBuffer::new(workload))).unwrap();
+    }
+    let mut recorder = Recorder::new(0, workload, true, closed, empty);
+    let region = workload.region_of(0, Bytes::from_mib(1)).unwrap();
+    let stop = StopFlag::default();
+    let input = LoopInput {
+        stream: durio_workload::Stream::new(workload, region, 1),
+        recorder: &mut recorder,
+        stop: &stop,
+        failed: &StopFlag::default(),
+        write_flags: WriteFlags::None,
+        commits: workload.commits_each_write(),
+        separate_sync: workload.sync.method.is_separate_call(),
+        depth: workload.depth,
+        batch: 4,
+        stamp: 0,
+    };
+    let bounds = Bounds { ramp: 0, end: None, interval, operations };
+    let measured = MeasuredLoop::new(engine, bounds, input);
+    let mut result = None;
+    let allocations = allocation_counter::measure(|| result = Some(measured.run(Ticks(0))));
+    // The completions' slice, before the first operation.
+    assert!(allocations.count_total <= 1, "{allocations:?} in the measured loop");
+    recorder.finish();
+    (result.unwrap(), intervals)
+}
+
+fn total(
+    intervals: &Receiver<ClosedInterval>,
+    name: OperationName,
+) -> durio_record::LatencyHistogram {
+    let mut total = durio_record::LatencyHistogram::new();
+    for closed in intervals.try_iter() {
+        if let Some(counted) = &closed.buffer.operations[index_of(name)] {
+            total.add(&counted.service);
+        }
+    }
+    total
+}
+
+#[test]
+fn scripted_latencies_come_out_exactly_and_nothing_is_allocated() {
+    let mut engine = null_engine(&[100_000, 100_000, 5_000_000], 1);
+    let (result, intervals) = run(&mut engine, &self_cost_workload(1), 3000, 100_000_000);
+    let latency = total(&intervals, OperationName::Read);
+    assert_eq!(latency.exact.count, 3000);
+    assert_eq!(latency.exact.sum_ns, 1000 * 5_200_000);
+    assert_eq!((latency.exact.min_ns, latency.exact.max_ns), (100_000, 5_000_000));
+    assert_eq!(latency.exact.sum_ns, result.accounting.in_flight_ns);
+    assert_eq!(result.end_ns, 1000 * 5_200_000);
+}
+
+#[test]
+fn at_depth_four_four_are_in_flight_all_the_time() {
+    let mut engine = null_engine(&[70_000, 110_000, 90_000], 4);
+    let (result, intervals) = run(&mut engine, &self_cost_workload(4), 40_000, u64::MAX);
+    let accounting = result.accounting;
+    assert_eq!(total(&intervals, OperationName::Read).exact.sum_ns, accounting.in_flight_ns);
+    let in_flight = accounting.in_flight_ns as f64 / accounting.span_ns as f64;
+    assert!((in_flight - 4.0).abs() < 0.001, "{in_flight}");
+}
+
+#[test]
+fn a_commit_is_its_write_and_its_sync() {
+    let (_, commit) = check_workloads().remove(0);
+    let mut engine = null_engine(&[30_000, 70_000], 1);
+    let (_, intervals) = run(&mut engine, &commit, 100, u64::MAX);
+    let closed: Vec<_> = intervals.try_iter().collect();
+    let exact = |name| closed[0].buffer.operations[index_of(name)].as_ref().unwrap().service.exact;
+    assert_eq!(exact(OperationName::Write).mean_ns(), Some(30_000.0));
+    assert_eq!(exact(OperationName::Sync).mean_ns(), Some(70_000.0));
+    assert_eq!(exact(OperationName::Commit).mean_ns(), Some(100_000.0));
+    assert_eq!(exact(OperationName::Commit).count, 100);
+}
+
+#[test]
+fn a_durable_write_without_a_sync_call_is_a_commit_itself() {
+    let (_, mut commit) = check_workloads().remove(0);
+    commit.sync = SyncPolicy::each(SyncMethod::RwfDsync);
+    let mut engine = null_engine(&[30_000], 1);
+    let (_, intervals) = run(&mut engine, &commit, 50, u64::MAX);
+    let closed: Vec<_> = intervals.try_iter().collect();
+    let commits = closed[0].buffer.operations[index_of(OperationName::Commit)].as_ref().unwrap();
+    assert_eq!(commits.service.exact.count, 50);
+    assert!(closed[0].buffer.operations[index_of(OperationName::Sync)].is_none());
+}
+
+#[test]
+fn a_stall_passes_intervals_in_which_nothing_completed() {
+    // Ten quick operations, then one of 5 ms, with intervals of 1 ms.
+    let mut script = vec![100_000; 10];
+    script.push(5_000_000);
+    let mut engine = null_engine(&script, 1);
+    let (_, intervals) = run(&mut engine, &self_cost_workload(1), 22, 1_000_000);
+    let closed: Vec<_> = intervals.try_iter().map(|closed| (closed.index, closed.passed)).collect();
+    // The tenth completes at 1 ms, which belongs to interval 1; the stall ends at 6 ms.
+    assert_eq!(closed, [(0, 1), (1, 6), (6, 7), (7, 12), (12, u64::MAX)]);
+}
+
+/// A clock that runs 3 % slow, as one with a wrong calibration would; its reference is right.
+struct SlowClock(VirtualClock);
+
+impl Clock for SlowClock {
+    fn now(&self) -> Ticks {
+        self.0.now()
+    }
+
+    fn nanos(&self, ticks: u64) -> u64 {
+        ticks * 97 / 100
+    }
+
+    fn ticks(&self, nanos: u64) -> u64 {
+        nanos * 100 / 97
+    }
+
+    fn reference_nanos(&self) -> u64 {
+        self.0.reference_nanos()
+    }
+}
+
+/// The null engine with a slow clock in step with its own.
+struct SlowEngine {
+    honest: NullEngine,
+    clock: SlowClock,
+}
+
+impl Engine for SlowEngine {
+    type Clock = SlowClock;
+
+    fn clock(&self) -> &SlowClock {
+        &self.clock
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.honest.capabilities()
+    }
+
+    fn facts(&self) -> EngineFacts {
+        self.honest.facts()
+    }
+
+    fn slot_mut(&mut self, slot: u32) -> &mut [u8] {
+        self.honest.slot_mut(slot)
+    }
+
+    fn exchange(
+        &mut self,
+        operations: &[Operation],
+        completions: &mut [Completion],
+    ) -> Result<usize, BlockError> {
+        let count = self.honest.exchange(operations, completions)?;
+        self.clock.0.advance_to(self.honest.clock().now());
+        Ok(count)
+    }
+}
+
+#[test]
+fn a_wrong_calibration_parts_the_two_sides_of_littles_law() {
+    let clock = SlowClock(VirtualClock::default());
+    let mut engine = SlowEngine { honest: null_engine(&[100_000], 4), clock };
+    let (result, intervals) = run(&mut engine, &self_cost_workload(4), 1000, u64::MAX);
+    let sum = total(&intervals, OperationName::Read).exact.sum_ns;
+    let deviation = sum as f64 / result.accounting.in_flight_ns as f64 - 1.0;
+    assert!((deviation + 0.03).abs() < 0.001, "{deviation}");
+}
