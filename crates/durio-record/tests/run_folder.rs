@@ -1,0 +1,236 @@
+//! The run folder: what is written is read back, old versions are read for ever, and no damage to
+//! a file makes more than an error or an early end.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use durio_plan::Plan;
+use durio_record::{
+    Environment, Event, Interval, Latency, LatencyHistogram, Manifest, OperationName,
+    OperationRecord, Outcome, Phase, RUN_FOLDER_SCHEMA, RecordError, RecordErrorKind, RecordWriter,
+    RunEnded, RunFolder, file_names,
+};
+use durio_units::{Bytes, Nanos};
+use proptest::prelude::*;
+
+fn golden() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1")
+}
+
+fn read(folder: &Path) -> Result<Vec<Event>, RecordError> {
+    RunFolder::open(folder)?.events()?.map(|timed| timed.map(|timed| timed.event)).collect()
+}
+
+fn read_counts(events: &[Event], phase: Phase) -> (u64, u64) {
+    let mut exact = 0;
+    let mut in_histograms = 0;
+    for event in events {
+        let Event::Interval(interval) = event else { continue };
+        for record in interval.operations.iter().filter(|_| interval.phase == phase) {
+            exact += record.service.exact.count;
+            in_histograms +=
+                record.service.histogram().map_or(0, |latency| latency.histogram().len());
+        }
+    }
+    (exact, in_histograms)
+}
+
+/// Figures of a run of two jobs, depth 2, with latencies of 100, 120, 90 µs and 4 ms.
+#[test]
+fn the_golden_folder_of_version_1_reads_as_it_always_did() {
+    let folder = RunFolder::open(&golden()).unwrap();
+    assert_eq!(folder.manifest.schema, 1);
+    assert_eq!(folder.plan.seed, 1);
+    let events = read(&golden()).unwrap();
+    let (ramp, measured) =
+        (read_counts(&events, Phase::Ramp), read_counts(&events, Phase::Measure));
+    assert_eq!(ramp.0 + measured.0, 3000);
+    assert_eq!(measured, (1884, 1884));
+    let ended = Event::RunEnded(RunEnded {
+        outcome: Outcome::Complete,
+        memory_max: match events.last() {
+            Some(Event::RunEnded(ended)) => ended.memory_max,
+            other => panic!("{other:?}"),
+        },
+    });
+    assert_eq!(events.last(), Some(&ended));
+}
+
+fn manifest() -> Manifest {
+    Manifest {
+        schema: RUN_FOLDER_SCHEMA,
+        run: "test".into(),
+        durio_version: "0".into(),
+        started: "1970-01-01T00:00:00Z".into(),
+        command: vec!["durio".into()],
+    }
+}
+
+fn plan_and_environment() -> (Plan, Environment) {
+    let folder = RunFolder::open(&golden()).unwrap();
+    (folder.plan, folder.environment)
+}
+
+fn interval(index: u64, latencies: &[u64]) -> Event {
+    let mut service = LatencyHistogram::new();
+    latencies.iter().for_each(|&latency| service.record(latency));
+    Event::Interval(Interval {
+        step: 0,
+        repeat: 0,
+        stream: 0,
+        target: 0,
+        phase: Phase::Measure,
+        index,
+        from: Nanos::from_secs(index),
+        to: Nanos::from_secs(index + 1),
+        operations: vec![OperationRecord {
+            operation: OperationName::Read,
+            bytes: Bytes::new(4096 * latencies.len() as u64),
+            service: Latency::from(service),
+            submit: None,
+            completion: None,
+        }],
+    })
+}
+
+fn write(folder: &Path, events: &[Event]) -> RecordWriter {
+    let (plan, environment) = plan_and_environment();
+    let mut writer = RecordWriter::create(folder, &manifest(), &plan, &environment).unwrap();
+    for (index, event) in events.iter().enumerate() {
+        writer.write(Nanos::from_secs(index as u64 + 1), event.clone()).unwrap();
+    }
+    writer
+}
+
+/// The latencies of events, without the tags that writing gives them.
+fn latencies(events: &[Event]) -> Vec<Option<LatencyHistogram>> {
+    let records = events.iter().flat_map(|event| match event {
+        Event::Interval(interval) => interval.operations.clone(),
+        _ => Vec::new(),
+    });
+    records.map(|record| record.service.histogram().cloned()).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn what_is_written_is_read_back(
+        batches in prop::collection::vec(
+            prop::collection::vec(0_u64..10_000_000_000_000, 0..50), 1..5),
+    ) {
+        let directory = tempfile::tempdir().unwrap();
+        let events: Vec<_> =
+            (0..).zip(&batches).map(|(index, batch)| interval(index, batch)).collect();
+        let folder = directory.path().join("run");
+        write(&folder, &events);
+        let read = read(&folder).unwrap();
+        prop_assert_eq!(read.len(), events.len());
+        for (read, written) in latencies(&read).iter().zip(latencies(&events)) {
+            let pair = read.as_ref().zip(written.as_ref());
+            prop_assert_eq!(read.is_some(), written.is_some());
+            if let Some((read, written)) = pair {
+                prop_assert_eq!(read.exact, written.exact);
+                prop_assert_eq!(read.histogram(), written.histogram());
+            }
+        }
+    }
+}
+
+/// A copy of a folder of three intervals, to be damaged.
+fn sample() -> (tempfile::TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let folder = directory.path().join("run");
+    write(&folder, &[interval(0, &[100, 200]), interval(1, &[300]), interval(2, &[400, 500, 600])]);
+    (directory, folder)
+}
+
+#[test]
+fn every_torn_end_of_the_events_gives_the_whole_events_before_it() {
+    let (_directory, folder) = sample();
+    let path = folder.join(file_names::EVENTS);
+    let whole = fs::read(&path).unwrap();
+    for length in 0..=whole.len() {
+        fs::write(&path, &whole[..length]).unwrap();
+        let lines = whole[..length].iter().filter(|&&byte| byte == b'\n').count();
+        assert_eq!(read(&folder).unwrap().len(), lines, "{length} of {} bytes", whole.len());
+    }
+}
+
+#[test]
+fn a_torn_histogram_log_is_an_error_at_the_event_that_needs_it() {
+    let (_directory, folder) = sample();
+    let path = folder.join(file_names::HISTOGRAMS);
+    let whole = fs::read(&path).unwrap();
+    for length in 0..whole.len() {
+        fs::write(&path, &whole[..length]).unwrap();
+        let kind = read(&folder).unwrap_err().kind;
+        assert_eq!(kind, RecordErrorKind::Malformed, "{length} of {} bytes", whole.len());
+    }
+}
+
+#[test]
+fn damaged_bytes_never_panic() {
+    let seed = 20_261_121_u64;
+    println!("seed {seed}");
+    let (_directory, folder) = sample();
+    let mut state = seed;
+    let mut next = |below: usize| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(state >> 33).unwrap() % below
+    };
+    let names = [
+        file_names::EVENTS,
+        file_names::HISTOGRAMS,
+        file_names::MANIFEST,
+        file_names::PLAN,
+        file_names::ENVIRONMENT,
+    ];
+    for _ in 0..600 {
+        let path = folder.join(names[next(names.len())]);
+        let whole = fs::read(&path).unwrap();
+        let mut damaged = whole.clone();
+        for _ in 0..=next(4) {
+            let position = next(damaged.len());
+            damaged[position] = u8::try_from(next(256)).unwrap();
+        }
+        fs::write(&path, damaged).unwrap();
+        // Either it reads, or it says why not.
+        let _ = read(&folder);
+        fs::write(&path, whole).unwrap();
+    }
+    assert_eq!(read(&folder).unwrap().len(), 3);
+}
+
+#[test]
+fn a_newer_schema_and_a_folder_that_is_none_are_told_apart() {
+    let (directory, folder) = sample();
+    let path = folder.join(file_names::MANIFEST);
+    let text = fs::read_to_string(&path).unwrap().replace("\"schema\": 1", "\"schema\": 999");
+    fs::write(&path, text).unwrap();
+    assert_eq!(read(&folder).unwrap_err().kind, RecordErrorKind::NewerSchema);
+    assert_eq!(read(directory.path()).unwrap_err().kind, RecordErrorKind::NotARunFolder);
+}
+
+#[test]
+fn events_and_fields_of_a_newer_durio_are_passed_over() {
+    let (_directory, folder) = sample();
+    let path = folder.join(file_names::EVENTS);
+    let mut text = fs::read_to_string(&path).unwrap();
+    text = text.replace("\"phase\":\"measure\"", "\"phase\":\"measure\",\"later\":{\"a\":1}");
+    text.push_str("{\"at_ns\":5,\"event\":\"aurora\",\"colour\":\"green\"}\n");
+    fs::write(&path, text).unwrap();
+    let events = read(&folder).unwrap();
+    assert_eq!(events.len(), 4);
+    assert_eq!(events[3], Event::Unknown);
+}
+
+#[test]
+fn a_run_folder_is_never_overwritten() {
+    let (_directory, folder) = sample();
+    let (plan, environment) = plan_and_environment();
+    let before = fs::read(folder.join(file_names::EVENTS)).unwrap();
+    assert!(RecordWriter::create(&folder, &manifest(), &plan, &environment).is_err());
+    assert_eq!(fs::read(folder.join(file_names::EVENTS)).unwrap(), before);
+}
