@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use durio_analyse::{Analyser, Findings};
@@ -13,7 +14,7 @@ use durio_record::{
 use durio_report::{Format, Options};
 use durio_run::{Context, RunErrorKind, StopFlag};
 use durio_stack::{Stack, leaf_devices, read_host, read_stack};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
 use crate::args::Measuring;
 use crate::exit_code::Exit;
@@ -84,6 +85,8 @@ pub(crate) fn execute(
     plan: &Plan,
     options: &Measuring,
 ) -> Result<(Exit, Findings), Failure> {
+    // Before the first file: whoever stops durio from now on finds a record that says so.
+    let stop = stop_on_signals()?;
     let environment = environment(plan)?;
     let devices = devices(plan, &environment);
     let manifest = execution.manifest();
@@ -95,7 +98,7 @@ pub(crate) fn execute(
         writer,
         progress: Progress::new(options.quiet),
     };
-    let context = Context { journal: &mut journal, devices, stop: stop_on_signals()? };
+    let context = Context { journal: &mut journal, devices, stop };
     let result = durio_run::run(plan, context, &mut recording);
     recording.progress.finish();
     journal.end();
@@ -168,16 +171,20 @@ fn devices(plan: &Plan, environment: &Environment) -> Vec<Vec<String>> {
 
 /// The first signal ends the run in order; a second one ends the process at once.
 fn stop_on_signals() -> Result<StopFlag, Failure> {
+    let fail = |error| Failure {
+        exit: Exit::Fault,
+        error: anyhow::Error::new(error).context("cannot handle signals"),
+        hints: Vec::new(),
+    };
     let stop = StopFlag::default();
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         let number = i32::from(Exit::Interrupted.number());
         signal_hook::flag::register_conditional_shutdown(signal, number, stop.as_atomic())
             .and_then(|_| signal_hook::flag::register(signal, stop.as_atomic()))
-            .map_err(|error| Failure {
-                exit: Exit::Fault,
-                error: anyhow::Error::new(error).context("cannot handle signals"),
-                hints: Vec::new(),
-            })?;
+            .map_err(fail)?;
     }
+    // Beyond the user's limit on the size of files the write shall fail, not end the process with
+    // its files left behind.
+    signal_hook::flag::register(SIGXFSZ, Arc::default()).map_err(fail)?;
     Ok(stop)
 }

@@ -1,6 +1,6 @@
 //! `durio check`: is this storage fit for a database?
 
-use durio_analyse::{Findings, VerdictWord, known_databases};
+use durio_analyse::{Findings, Verdict, VerdictWord, known_databases};
 use durio_spec::{CheckLength, CheckRequest, plan_check};
 
 use crate::args::Check;
@@ -8,6 +8,7 @@ use crate::execute::{Execution, execute};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::locate::locate;
+use crate::output;
 
 pub(crate) fn check(arguments: Check) -> Result<Exit, Failure> {
     let databases = known(&arguments.databases)?;
@@ -51,11 +52,17 @@ fn known(names: &[String]) -> Result<Vec<&'static str>, Failure> {
     names.iter().map(find).collect()
 }
 
-/// Unfit decides; a threshold that could not be compared leaves the question open.
+/// Unfit decides; a threshold that could not be compared leaves the question open, and stderr says
+/// which.
 fn verdict(findings: &Findings, databases: &[&str]) -> Exit {
     let asked =
         findings.verdicts.iter().filter(|verdict| databases.contains(&verdict.database.as_str()));
-    let words: Vec<VerdictWord> = asked.map(|verdict| verdict.verdict).collect();
+    let asked: Vec<_> = asked.collect();
+    for verdict in asked.iter().filter(|verdict| verdict.verdict == VerdictWord::CannotTell) {
+        let Verdict { database, criterion, measured, .. } = verdict;
+        output::remark(&format!("durio: cannot tell for {database}: {criterion}: {measured}"));
+    }
+    let words: Vec<VerdictWord> = asked.iter().map(|verdict| verdict.verdict).collect();
     if words.contains(&VerdictWord::Unfit) {
         Exit::Negative
     } else if words.contains(&VerdictWord::CannotTell) {

@@ -1,0 +1,39 @@
+//! The command line from outside: exit codes, messages, and what is left behind.
+//!
+//! In: the built program, a sandbox per test. Out: nothing left by durio where it measured, every
+//! byte of the user's as before, no panic, no exit code 4: every test asserts these at its end.
+//! Not here: whether figures are right on real storage (the engines' conformance suite, the benches).
+//!
+//! - `DURIO_TEST_MISSING`, `DURIO_TEST_SKIPS`: what this machine lacks, and where a test that
+//!   cannot run says so (see `requirements`).
+//! - `DURIO_TEST_SEED`: seed of random moments and damages; printed when it matters.
+//! - `DURIO_TEST_REWRITE=1`: writes `help.txt` anew instead of comparing it.
+//! - The cargo feature `slow-tests` adds the checks that take longer than a second or two.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test ends at the first surprise and says what it skips"
+)]
+
+mod accounting;
+mod check;
+mod destroy;
+mod durio;
+mod filesystems;
+mod hdr_peer;
+mod help;
+mod leftovers;
+mod loops;
+mod output;
+mod paths;
+mod record;
+mod refusals;
+mod report;
+mod requirements;
+mod run;
+mod sandbox;
+mod seeded;
+mod signals;
+mod storage_faults;
+mod watch;

@@ -1,0 +1,128 @@
+//! `durio report`: from the folder alone, wherever it is, and what is no run folder.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::sandbox::{Sandbox, copy_folder};
+
+fn made_run(sandbox: &Sandbox) -> PathBuf {
+    let line = "check data --quiet --duration 100ms --size 4MiB --workload commit --workload scan";
+    sandbox.durio(line).run().expect_exit(0);
+    sandbox.the_run()
+}
+
+#[track_caller]
+fn no_run_folder(sandbox: &Sandbox, path: &Path, words: &[&str]) {
+    for format in ["text", "json"] {
+        let ended = sandbox.durio("report --format").word(format).word(path).run();
+        let mut ended = ended.expect_exit(3).expect_no_stdout();
+        for word in words {
+            ended = ended.expect_stderr(word);
+        }
+    }
+}
+
+fn without_folder(mut document: Value) -> Value {
+    document["run_folder"] = Value::Null;
+    document
+}
+
+#[test]
+fn a_folder_that_was_moved_gives_the_same_findings() {
+    let sandbox = Sandbox::new();
+    let run = made_run(&sandbox);
+    let original: Value =
+        serde_json::from_slice(&fs::read(run.join("findings.json")).unwrap()).unwrap();
+    let moved = sandbox.root().join("moved elsewhere");
+    fs::rename(&run, &moved).unwrap();
+    // Neither what durio derived, nor the state folder, nor a home is needed.
+    fs::remove_file(moved.join("findings.json")).unwrap();
+    fs::remove_file(moved.join("report.html")).unwrap();
+    fs::remove_dir_all(sandbox.state()).unwrap();
+    let report = |format: &str| {
+        let command = sandbox.durio("report --format").word(format).word(&moved);
+        command.without_env("HOME").without_env("XDG_STATE_HOME").run().expect_exit(0)
+    };
+    let again = report("json").expect_no_stderr().json();
+    assert_eq!(again["run_folder"], moved.to_str().unwrap());
+    assert_eq!(without_folder(again), without_folder(original));
+    report("text").expect_stdout("COMPLETE").expect_stdout("moved elsewhere");
+    report("html").expect_stdout("</html>");
+    report("csv").expect_stdout("commit");
+    assert!(!sandbox.state().exists(), "report writes nothing");
+}
+
+#[test]
+fn a_report_changes_nothing_in_the_folder() {
+    let sandbox = Sandbox::new();
+    let run = made_run(&sandbox);
+    let _watch = crate::watch::Watch::new(&run);
+    for format in ["text", "json", "html", "csv"] {
+        sandbox.durio("report --format").word(format).word(&run).run().expect_exit(0);
+    }
+}
+
+#[test]
+fn a_folder_that_may_only_be_read_is_enough() {
+    if !crate::requirements::has(&["root", "setpriv"]) {
+        return;
+    }
+    let sandbox = Sandbox::for_everyone();
+    let line = "run --quiet --engine null --ops 100 --out folders";
+    sandbox.durio(line).run().expect_exit(0);
+    let run = crate::sandbox::entries(&sandbox.root().join("folders")).pop().unwrap();
+    sandbox.durio_as_nobody("report").word(&run).run().expect_exit(0).expect_stdout("COMPLETE");
+}
+
+#[test]
+fn what_is_no_run_folder_is_said_to_be_none() {
+    let sandbox = Sandbox::new();
+    let empty = sandbox.root().join("empty");
+    fs::create_dir(&empty).unwrap();
+    no_run_folder(&sandbox, &empty, &["empty", "run.json"]);
+    no_run_folder(&sandbox, &sandbox.data(), &["data", "run.json"]);
+    no_run_folder(&sandbox, &sandbox.user_file(), &["user.db"]);
+    no_run_folder(&sandbox, Path::new("/dev/null"), &["/dev/null"]);
+}
+
+#[test]
+fn a_run_folder_that_does_not_exist_is_said_not_to_exist() {
+    let sandbox = Sandbox::new();
+    no_run_folder(&sandbox, Path::new("missing"), &["missing", "No such file or directory"]);
+}
+
+#[test]
+fn a_newer_schema_asks_for_a_newer_durio() {
+    let sandbox = Sandbox::new();
+    let run = made_run(&sandbox);
+    let path = run.join("run.json");
+    let mut manifest: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    manifest["schema"] = json!(999);
+    manifest.as_object_mut().unwrap().remove("durio_version");
+    fs::write(&path, manifest.to_string()).unwrap();
+    no_run_folder(&sandbox, &run, &["999", "newer durio"]);
+}
+
+#[test]
+fn a_missing_or_broken_part_is_named() {
+    let sandbox = Sandbox::new();
+    let run = made_run(&sandbox);
+    for (number, name) in ["plan.json", "environment.json", "run.json"].iter().enumerate() {
+        let copy = sandbox.root().join(format!("copy {number}"));
+        copy_folder(&run, &copy);
+        for broken in ["", "{", "[]", "{\"schema\":\"one\"}", "\u{feff}{}", "nul\0l"] {
+            fs::write(copy.join(name), broken).unwrap();
+            no_run_folder(&sandbox, &copy, &[name]);
+        }
+        fs::remove_file(copy.join(name)).unwrap();
+        no_run_folder(&sandbox, &copy, &[name]);
+    }
+    for name in ["events.jsonl", "histograms.hlog"] {
+        let copy = sandbox.root().join(format!("without {name}"));
+        copy_folder(&run, &copy);
+        fs::remove_file(copy.join(name)).unwrap();
+        no_run_folder(&sandbox, &copy, &[name]);
+    }
+}

@@ -1,0 +1,164 @@
+//! A place of its own for each test: a directory to measure in, with a user's files, and a state
+//! folder. When the test ends, the user's files are as they were, nothing of durio's is beside them,
+//! and no pointer to files left behind remains.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use tempfile::TempDir;
+
+use crate::durio::Durio;
+use crate::watch::Watch;
+
+/// Large enough for every workload of `check` that reads.
+const USER_FILE_BLOCKS: u32 = 1280;
+const BLOCK_BYTES: usize = 4096;
+
+pub(crate) struct Sandbox {
+    // Before the root: it looks at the directory for the last time while that exists.
+    watch: Watch,
+    root: TempDir,
+    may_leave_pointers: bool,
+}
+
+impl Sandbox {
+    /// On the disk that the build is on, for a memory filesystem is no storage.
+    pub(crate) fn new() -> Self {
+        Self::in_directory(Path::new(env!("CARGO_TARGET_TMPDIR")))
+    }
+
+    /// Where every user may go; the build may be in somebody's home.
+    pub(crate) fn for_everyone() -> Self {
+        Self::in_directory(&std::env::temp_dir())
+    }
+
+    fn in_directory(directory: &Path) -> Self {
+        let root = TempDir::with_prefix_in("cli-", directory).unwrap();
+        fs::set_permissions(root.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let data = root.path().join("data");
+        for name in ["data", "home"] {
+            fs::create_dir(root.path().join(name)).unwrap();
+        }
+        fs::write(data.join("notes.txt"), "the user's\n").unwrap();
+        // Every block other than the rest.
+        let block = |number: u32| number.to_le_bytes().repeat(BLOCK_BYTES / 4);
+        let bytes = (0..USER_FILE_BLOCKS).map(block).collect::<Vec<_>>().concat();
+        fs::write(data.join("user.db"), bytes).unwrap();
+        Self { watch: Watch::new(&data), root, may_leave_pointers: false }
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        self.root.path()
+    }
+
+    /// The directory that is measured in and watched.
+    pub(crate) fn data(&self) -> PathBuf {
+        self.root().join("data")
+    }
+
+    /// A user's file of 5 MiB in it.
+    pub(crate) fn user_file(&self) -> PathBuf {
+        self.data().join("user.db")
+    }
+
+    pub(crate) fn state(&self) -> PathBuf {
+        self.root().join("state")
+    }
+
+    /// durio with this sandbox's home and state folder, in this sandbox's root.
+    pub(crate) fn durio(&self, line: &str) -> Durio {
+        Durio::new()
+            .env("HOME", self.root().join("home"))
+            .env("XDG_STATE_HOME", self.state())
+            .directory(self.root())
+            .words(line)
+    }
+
+    /// As [`Self::durio`], for nobody: `setpriv` gives up every right, the program is a copy that
+    /// nobody may run, the state folder is nobody's.
+    pub(crate) fn durio_as_nobody(&self, line: &str) -> Durio {
+        const NOBODY: u32 = 65_534;
+        let program = self.root().join("durio");
+        if !program.exists() {
+            fs::copy(env!("CARGO_BIN_EXE_durio"), &program).unwrap();
+            fs::create_dir_all(self.state()).unwrap();
+            std::os::unix::fs::chown(self.state(), Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+        let wrapper = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"];
+        self.durio(line).program(&program).within(wrapper)
+    }
+
+    /// The run folders in the state folder, oldest first.
+    pub(crate) fn runs(&self) -> Vec<PathBuf> {
+        entries(&self.state().join("durio/runs"))
+    }
+
+    /// The only run folder.
+    #[track_caller]
+    pub(crate) fn the_run(&self) -> PathBuf {
+        let runs = self.runs();
+        assert_eq!(runs.len(), 1, "{runs:?}");
+        runs[0].clone()
+    }
+
+    /// The pointers to journals of runs that live or were killed.
+    pub(crate) fn pointers(&self) -> Vec<PathBuf> {
+        entries(&self.state().join("durio/leftovers"))
+    }
+
+    /// What is other in the measured directory than it was.
+    pub(crate) fn differences(&self) -> Vec<String> {
+        self.watch.differences()
+    }
+
+    /// From now on what is in the measured directory now is right.
+    pub(crate) fn accept_changes(&mut self) {
+        self.watch.accept();
+    }
+
+    /// A run was killed so hard that its pointer stays for the next run.
+    pub(crate) fn may_leave_pointers(&mut self) {
+        self.may_leave_pointers = true;
+    }
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            return;
+        }
+        let processes = processes_in(self.root());
+        assert!(processes.is_empty(), "still running: {processes:?}");
+        if !self.may_leave_pointers {
+            assert_eq!(self.pointers(), [""; 0].map(PathBuf::from), "pointers to journals");
+        }
+    }
+}
+
+/// What is in a directory, in the order of names; nothing if there is no directory.
+pub(crate) fn entries(directory: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
+    let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    paths
+}
+
+/// Processes that work in the directory, as all of a sandbox do.
+fn processes_in(directory: &Path) -> Vec<PathBuf> {
+    let works_there = |process: &PathBuf| {
+        fs::read_link(process.join("cwd")).is_ok_and(|place| place.starts_with(directory))
+    };
+    entries(Path::new("/proc")).into_iter().filter(works_there).collect()
+}
+
+/// Copies a directory without folders in it, as a run folder is.
+pub(crate) fn copy_folder(from: &Path, to: &Path) {
+    fs::create_dir(to).unwrap();
+    for path in entries(from) {
+        let name: &OsStr = path.file_name().unwrap();
+        fs::copy(&path, to.join(name)).unwrap();
+    }
+}

@@ -1,0 +1,114 @@
+//! Stopped by the user, at any moment: exit code 130, a partial record, nothing left.
+
+use std::fs;
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::durio::Ended;
+use crate::sandbox::Sandbox;
+use crate::seeded::Seeded;
+
+const LATEST_MS: usize = 600;
+
+const UNNAMED: &str = "check data --quiet --duration 150ms --size 8MiB --format json";
+const NAMED: &str =
+    "run --quiet --rw randrw --duration 2s --size 8MiB --target data/new --format json";
+
+fn stop_after(sandbox: &Sandbox, line: &str, signal: Signal, wait_ms: usize) -> Ended {
+    let mut running = sandbox.durio(line).start();
+    thread::sleep(Duration::from_millis(wait_ms as u64));
+    running.signal(signal);
+    running.wait_at_most(Duration::from_secs(10))
+}
+
+/// What holds whenever the signal came.
+fn assert_ended_in_order(sandbox: &Sandbox, ended: &Ended, signal: Signal, wait_ms: usize) {
+    let code = ended.code();
+    // The process may end at once as long as it has made nothing.
+    let has_record = sandbox.runs().iter().any(|run| run.join("run.json").exists());
+    let at_once = code == 128 + signal.as_raw() && !has_record;
+    let about = format!("after {wait_ms} ms: {code}\n{}", ended.stderr);
+    assert!(code == 130 || code == 0 || at_once, "{about}");
+    assert!(sandbox.differences().is_empty(), "{about}: {:?}", sandbox.differences());
+    if at_once {
+        return;
+    }
+    let run = sandbox.the_run();
+    let document = sandbox.durio("report --format json").word(&run).run().expect_exit(0).json();
+    let expected = if code == 0 { "complete" } else { "interrupted" };
+    assert_eq!(document["state"], expected, "{about}");
+    if code == 130 && !ended.stdout.is_empty() {
+        assert_eq!(ended.json()["state"], "interrupted", "{about}");
+    }
+}
+
+fn stop_at_moments(signal: Signal, moments: usize) {
+    let mut seeded = Seeded::new();
+    for moment in 0..moments {
+        let sandbox = Sandbox::new();
+        let wait_ms = seeded.below(LATEST_MS + 1);
+        let line = if moment % 2 == 0 { UNNAMED } else { NAMED };
+        let ended = stop_after(&sandbox, line, signal, wait_ms);
+        assert_ended_in_order(&sandbox, &ended, signal, wait_ms);
+    }
+}
+
+#[test]
+fn an_interrupt_at_any_moment_leaves_a_partial_record_and_nothing_else() {
+    stop_at_moments(Signal::INT, 12);
+}
+
+#[test]
+fn a_termination_at_any_moment_leaves_a_partial_record_and_nothing_else() {
+    stop_at_moments(Signal::TERM, 6);
+}
+
+#[test]
+fn an_interrupted_run_shows_what_it_has_and_says_that_it_was_stopped() {
+    let sandbox = Sandbox::new();
+    let line = "run --quiet --duration 30s --size 4MiB --target data --no-self-cost";
+    let ended = stop_after(&sandbox, line, Signal::INT, 800).expect_exit(130);
+    ended.expect_stdout("INTERRUPTED").expect_stdout("randread").expect_stdout("run folder: ");
+    let events = fs::read_to_string(sandbox.the_run().join("events.jsonl")).unwrap();
+    assert!(events.contains("\"outcome\":\"interrupted\""), "{events}");
+}
+
+#[test]
+fn a_virtual_clock_can_be_interrupted_too() {
+    let sandbox = Sandbox::new();
+    let line = "run --quiet --engine null --duration 9000h";
+    stop_after(&sandbox, line, Signal::INT, 300).expect_exit(130);
+}
+
+#[test]
+fn a_second_interrupt_ends_it_at_once() {
+    let sandbox = Sandbox::new();
+    let mut running = sandbox.durio("check data --quiet --duration 30s --size 8MiB").start();
+    thread::sleep(Duration::from_millis(700));
+    running.signal(Signal::INT);
+    thread::sleep(Duration::from_millis(10));
+    running.signal(Signal::INT);
+    let ended = running.wait_at_most(Duration::from_secs(2)).expect_exit(130);
+    assert!(sandbox.differences().is_empty(), "{}", ended.stderr);
+    // Its pointer may be there still; the next run sees that nothing is left.
+    sandbox.durio("run --quiet --engine null --ops 10").run().expect_exit(0).expect_no_stderr();
+}
+
+#[test]
+fn a_kill_in_the_middle_leaves_a_record_that_can_be_read_and_is_marked() {
+    let mut sandbox = Sandbox::new();
+    let line = "run --quiet --duration 30s --interval 50ms --size 4MiB --target data";
+    let ended = stop_after(&sandbox, line, Signal::KILL, 1200);
+    assert_eq!(ended.code(), 137);
+    sandbox.may_leave_pointers();
+    let run = sandbox.the_run();
+    for format in ["text", "html"] {
+        let ended = sandbox.durio("report --format").word(format).word(&run).run().expect_exit(0);
+        assert!(ended.text().to_uppercase().contains("PARTIAL"), "{}", ended.text());
+    }
+    let document = sandbox.durio("report --format json").word(&run).run().expect_exit(0).json();
+    assert_eq!(document["state"], "partial");
+    assert!(document["workloads"][0]["iops"].as_f64().unwrap() > 0.0, "its intervals are there");
+}
