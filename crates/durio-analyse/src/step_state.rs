@@ -70,19 +70,17 @@ impl StepState {
         self.points.push(point(interval, workload));
         // A commit is its write and its sync, which are counted already.
         let occupying = |record: &&OperationRecord| record.operation != OperationName::Commit;
-        self.latency_sum_ns += interval
-            .operations
-            .iter()
-            .filter(occupying)
-            .map(|record| record.service.exact.sum_ns)
-            .sum::<u64>();
+        let sums = interval.operations.iter().filter(occupying);
+        self.latency_sum_ns = saturating_sum(
+            sums.map(|record| record.service.exact.sum_ns).chain([self.latency_sum_ns]),
+        );
         if interval.phase == Phase::Ramp {
             return;
         }
         for record in &interval.operations {
             let total = self.totals.entry(record.operation).or_default();
             record.service.add_to(&mut total.service);
-            total.bytes += record.bytes.get();
+            total.bytes = total.bytes.saturating_add(record.bytes.get());
         }
     }
 
@@ -113,7 +111,7 @@ impl StepState {
             return ended.measured;
         }
         let measured = self.points.iter().filter(|point| point.phase == Phase::Measure);
-        Nanos::new(measured.map(|point| point.to.saturating_sub(point.from).get()).sum())
+        Nanos::new(saturating_sum(measured.map(|point| point.to.saturating_sub(point.from).get())))
     }
 
     pub(crate) fn findings(&self, plan: &Plan, step: &Step) -> WorkloadFindings {
@@ -121,8 +119,10 @@ impl StepState {
         let workload = &step.workload;
         let measured = self.measured();
         let headline = headline(workload);
-        let accesses = self.count(OperationName::Read) + self.count(OperationName::Write);
-        let bytes = self.totals.values().map(|total| total.bytes).sum::<u64>();
+        let accesses = saturating_sum(
+            [OperationName::Read, OperationName::Write].map(|name| self.count(name)),
+        );
+        let bytes = saturating_sum(self.totals.values().map(|total| total.bytes));
         // A commit's bytes are its write's: counted once.
         let commit_bytes = self.totals.get(&OperationName::Commit).map_or(0, |total| total.bytes);
         WorkloadFindings {
@@ -137,7 +137,7 @@ impl StepState {
             measured,
             headline,
             iops: Rate::of(accesses, measured).per_second(),
-            bandwidth: Rate::of(bytes - commit_bytes, measured).per_second(),
+            bandwidth: Rate::of(bytes.saturating_sub(commit_bytes), measured).per_second(),
             operations: self.operations(headline, measured),
             in_flight: self.in_flight(),
             cpu: self.cpu(measured),
@@ -166,7 +166,7 @@ impl StepState {
         let offered = f64::from(self.started.jobs) * f64::from(self.started.depth);
         let span = self.jobs.iter().map(|job| job.accounting.span_ns).max().unwrap_or(0);
         let latency = self.latency_sum_ns;
-        let counted: u64 = self.jobs.iter().map(|job| job.accounting.in_flight_ns).sum();
+        let counted = saturating_sum(self.jobs.iter().map(|job| job.accounting.in_flight_ns));
         InFlight {
             by_latency: quotient(latency, span),
             counted: quotient(counted, span),
@@ -189,26 +189,26 @@ impl StepState {
 
     fn cpu(&self, measured: Nanos) -> CpuFindings {
         let span = self.jobs.iter().map(|job| job.accounting.engine_span_ns).max().unwrap_or(0);
-        let sum = |of: fn(&Job) -> Nanos| self.jobs.iter().map(|job| of(job).get()).sum::<u64>();
+        let sum = |of: fn(&Job) -> Nanos| saturating_sum(self.jobs.iter().map(|job| of(job).get()));
         let (user, system) = (sum(|job| job.cpu_user), sum(|job| job.cpu_system));
-        let operations: u64 = [OperationName::Read, OperationName::Write, OperationName::Sync]
-            .into_iter()
-            .map(|name| self.count(name))
-            .sum();
+        let names = [OperationName::Read, OperationName::Write, OperationName::Sync];
+        let operations = saturating_sum(names.into_iter().map(|name| self.count(name)));
         // The ramp is in the CPU times and not in the counts.
         let measured_share = quotient(measured.get(), span).min(1.0);
         let busiest = self.jobs.iter().map(|job| {
-            quotient(job.cpu_user.get() + job.cpu_system.get(), job.accounting.engine_span_ns)
+            let cpu = job.cpu_user.get().saturating_add(job.cpu_system.get());
+            quotient(cpu, job.accounting.engine_span_ns)
         });
         let machine = self.ended.as_ref().and_then(|ended| ended.cpu.as_ref());
         let share = |ticks: u64, total: u64| (total > 0).then(|| quotient(ticks, total));
         CpuFindings {
-            per_operation_ns: quotient(user + system, operations) * measured_share,
+            per_operation_ns: quotient(user.saturating_add(system), operations) * measured_share,
             user_cores: quotient(user, span),
             system_cores: quotient(system, span),
             busiest_job_share: busiest.fold(0.0, f64::max),
-            machine_system_share: machine
-                .and_then(|cpu| share(cpu.system + cpu.irq + cpu.softirq, cpu.total())),
+            machine_system_share: machine.and_then(|cpu| {
+                share(saturating_sum([cpu.system, cpu.irq, cpu.softirq]), cpu.total())
+            }),
             machine_steal_share: machine.and_then(|cpu| share(cpu.steal, cpu.total())),
             throttled: machine.and_then(|cpu| cpu.cgroup_throttled_usec).map(Nanos::from_micros),
         }
@@ -218,6 +218,11 @@ impl StepState {
 #[expect(clippy::cast_precision_loss, reason = "a share or a mean")]
 fn quotient(a: u64, b: u64) -> f64 {
     if b == 0 { 0.0 } else { a as f64 / b as f64 }
+}
+
+/// A record read from a damaged file must not stop the report.
+fn saturating_sum(numbers: impl IntoIterator<Item = u64>) -> u64 {
+    numbers.into_iter().fold(0, u64::saturating_add)
 }
 
 fn effective(started: &StepStarted) -> Effective {
@@ -253,7 +258,7 @@ fn point(interval: &Interval, workload: &Workload) -> IntervalPoint {
     let count = |name| find(name).map_or(0, |record: &OperationRecord| record.service.exact.count);
     let counted = match headline {
         OperationName::Commit => count(OperationName::Commit),
-        _ => count(OperationName::Read) + count(OperationName::Write),
+        _ => saturating_sum([count(OperationName::Read), count(OperationName::Write)]),
     };
     let latency = find(headline).and_then(|record| record.service.histogram());
     IntervalPoint {

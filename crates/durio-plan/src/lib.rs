@@ -55,6 +55,30 @@ impl Plan {
         &self.targets[step.target]
     }
 
+    /// Checks what every user of a plan relies on; a plan that was read from a file may be damaged.
+    ///
+    /// # Errors
+    /// The first contradiction, as a sentence.
+    pub fn validate(&self) -> Result<(), String> {
+        for (position, step) in self.steps.iter().enumerate() {
+            if step.index as usize != position {
+                return Err(format!("step {position} says that it is step {}", step.index));
+            }
+            if step.target >= self.targets.len() {
+                return Err(format!(
+                    "step {position} names target {} of {}",
+                    step.target,
+                    self.targets.len()
+                ));
+            }
+            if step.interval == Nanos::ZERO {
+                return Err(format!("step {position} has intervals of no length"));
+            }
+            step.workload.validate().map_err(|error| format!("step {position}: {error}"))?;
+        }
+        Ok(())
+    }
+
     /// The locations that the user named, each once, in order.
     #[must_use]
     pub fn locations(&self) -> Vec<&RawPath> {

@@ -72,6 +72,27 @@ pub struct OperationRecord {
     pub completion: Option<Latency>,
 }
 
+/// More nanoseconds, bytes or operations than any step has: 2⁵⁶ ns are two years, 2⁵⁶ B are 64 PiB.
+/// Sums of many such numbers stay within 64 bits.
+const QUANTITY_MAX: u64 = 1 << 56;
+
+impl OperationRecord {
+    fn validate(&self) -> Result<(), String> {
+        let latencies = [Some(&self.service), self.submit.as_ref(), self.completion.as_ref()];
+        let exact_fits = latencies.into_iter().flatten().all(|latency| {
+            let exact = &latency.exact;
+            exact.min_ns <= exact.max_ns
+                && exact.max_ns <= QUANTITY_MAX
+                && exact.count <= QUANTITY_MAX
+                && exact.sum_ns <= QUANTITY_MAX
+        });
+        if exact_fits && self.bytes.get() <= QUANTITY_MAX {
+            return Ok(());
+        }
+        Err(format!("{} with numbers that cannot be", self.operation.name()))
+    }
+}
+
 /// How a target was made ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -281,6 +302,35 @@ impl Event {
             Self::JobEnded(job) => &mut job.operations,
             _ => &mut [],
         }
+    }
+
+    /// Checks that the numbers of an event can be: what was read from a file may be damaged, and
+    /// nobody who reckons with it should have to think of that.
+    pub(crate) fn validate(&self) -> Result<(), String> {
+        let operations = match self {
+            Self::Interval(interval) => {
+                if interval.from > interval.to || interval.to.get() > QUANTITY_MAX {
+                    return Err(format!("an interval from {} to {}", interval.from, interval.to));
+                }
+                &interval.operations
+            }
+            Self::JobEnded(job) => {
+                let quantities = [
+                    job.measured.get(),
+                    job.cpu_user.get(),
+                    job.cpu_system.get(),
+                    job.accounting.in_flight_ns,
+                    job.accounting.span_ns,
+                    job.accounting.engine_span_ns,
+                ];
+                if quantities.iter().any(|&quantity| quantity > QUANTITY_MAX) {
+                    return Err("a job with times that cannot be".to_owned());
+                }
+                &job.operations
+            }
+            _ => return Ok(()),
+        };
+        operations.iter().try_for_each(OperationRecord::validate)
     }
 
     /// Calls `visit` with each latency that has a histogram, and a tag that names it.

@@ -39,7 +39,7 @@ impl Exact {
         }
         self.min_ns = if self.count == 0 { other.min_ns } else { self.min_ns.min(other.min_ns) };
         self.max_ns = self.max_ns.max(other.max_ns);
-        self.count += other.count;
+        self.count = self.count.saturating_add(other.count);
         self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
     }
 

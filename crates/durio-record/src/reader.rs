@@ -55,11 +55,15 @@ impl RunFolder {
     pub fn open(path: &Path) -> Result<Self, RecordError> {
         let manifest = path.join(file_names::MANIFEST);
         if !manifest.is_file() {
+            let reason = match path.exists() {
+                true => format!("it is no run folder: it has no file '{}'", file_names::MANIFEST),
+                false => "it does not exist".to_owned(),
+            };
             return Err(RecordError {
                 kind: RecordErrorKind::NotARunFolder,
                 operation: "read the run folder",
                 path: path.to_owned(),
-                source: format!("it has no file '{}'", file_names::MANIFEST).into(),
+                source: reason.into(),
             });
         }
         let Schema { schema } = read_json(&manifest)?;
@@ -74,10 +78,13 @@ impl RunFolder {
                 .into(),
             });
         }
+        let plan_path = path.join(file_names::PLAN);
+        let plan: Plan = read_json(&plan_path)?;
+        plan.validate().map_err(|reason| RecordError::malformed("read", &plan_path, reason))?;
         Ok(Self {
             path: path.to_owned(),
             manifest: read_json(&manifest)?,
-            plan: read_json(&path.join(file_names::PLAN))?,
+            plan,
             environment: read_json(&path.join(file_names::ENVIRONMENT))?,
         })
     }
@@ -141,6 +148,10 @@ impl EventReader {
         let Some(line) = self.next_line()? else { return Ok(None) };
         let mut timed: TimedEvent = serde_json::from_slice(&line).map_err(|error| {
             let reason = format!("line {}: {error}", self.line_number);
+            RecordError::malformed("read", &self.path, reason)
+        })?;
+        timed.event.validate().map_err(|reason| {
+            let reason = format!("line {}: {reason}", self.line_number);
             RecordError::malformed("read", &self.path, reason)
         })?;
         let histograms = &mut self.histograms;

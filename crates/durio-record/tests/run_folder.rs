@@ -1,5 +1,6 @@
 //! The run folder: what is written is read back, old versions are read for ever, and no damage to
 //! a file makes more than an error or an early end.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

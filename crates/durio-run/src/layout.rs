@@ -42,8 +42,8 @@ pub(crate) struct Prepared {
 enum Place {
     /// A file that durio made.
     Made(NewFile),
-    /// What existed; a device that is written is held open exclusively.
-    Existing { path: PathBuf, _held: Option<OwnedFd> },
+    /// What existed.
+    Existing { path: PathBuf },
     /// The null engine's.
     Nowhere,
 }
@@ -53,7 +53,7 @@ impl Prepared {
     pub(crate) fn open(&self, mode: OpenMode) -> Result<OpenTarget, RunError> {
         match &self.place {
             Place::Made(made) => Ok(reopen(&made.file, mode)?),
-            Place::Existing { path, .. } => Ok(open(path, mode)?),
+            Place::Existing { path } => Ok(open(path, mode)?),
             Place::Nowhere => Err(RunError::unsupported("only the null engine runs on no target")),
         }
     }
@@ -70,12 +70,27 @@ impl Prepared {
     }
 }
 
+/// Devices that are held open exclusively until the run ends: each once, however many targets are
+/// on it.
+#[derive(Debug, Default)]
+pub(crate) struct HeldDevices(Vec<(PathBuf, OwnedFd)>);
+
+impl HeldDevices {
+    fn hold(&mut self, path: &Path) -> Result<(), RunError> {
+        if self.0.iter().all(|(held, _)| held != path) {
+            let mode = OpenMode { write: true, exclusive: true, ..OpenMode::default() };
+            self.0.push((path.to_owned(), open(path, mode)?.file));
+        }
+        Ok(())
+    }
+}
+
 /// Makes `target` ready. `writes` says whether a step will write to it.
 pub(crate) fn prepare(
     index: usize,
     target: &Target,
     writes: bool,
-    journal: &mut Journal,
+    (journal, held): (&mut Journal, &mut HeldDevices),
     seed: u64,
     stop: &StopFlag,
     progress: &mut dyn FnMut(Bytes),
@@ -101,10 +116,13 @@ pub(crate) fn prepare(
             }
         }
         TargetKind::ExistingFile { path } | TargetKind::NullDevice { path } => {
-            (existing(path.as_path(), false)?, Layout::Existing, Bytes::ZERO)
+            (existing(path.as_path())?, Layout::Existing, Bytes::ZERO)
         }
         TargetKind::Device { path } => {
-            (existing(path.as_path(), writes)?, Layout::Existing, Bytes::ZERO)
+            if writes {
+                held.hold(path.as_path())?;
+            }
+            (existing(path.as_path())?, Layout::Existing, Bytes::ZERO)
         }
         TargetKind::Scripted => (nowhere(Place::Nowhere), Layout::None, Bytes::ZERO),
     };
@@ -146,15 +164,8 @@ fn make(
     Ok(made)
 }
 
-fn existing(path: &Path, exclusive: bool) -> Result<Prepared, RunError> {
-    let held = match exclusive {
-        true => {
-            let mode = OpenMode { write: true, exclusive: true, ..OpenMode::default() };
-            Some(open(path, mode)?.file)
-        }
-        false => None,
-    };
-    ready(Place::Existing { path: path.to_owned(), _held: held }, false)
+fn existing(path: &Path) -> Result<Prepared, RunError> {
+    ready(Place::Existing { path: path.to_owned() }, false)
 }
 
 /// Finds out what direct I/O the target knows.

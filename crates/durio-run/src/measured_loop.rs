@@ -280,7 +280,7 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
         let slot = completion.slot as usize;
         let place = self.slots[slot];
         let now = completion.completed_at;
-        if now >= self.interval_end {
+        if now > self.interval_end {
             self.rotate(now);
         }
         let ticks = now.since(place.start);
@@ -344,7 +344,8 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
     fn rotate(&mut self, now: Ticks) {
         let mut next = self.interval_index;
         let ramp_was_over = self.interval_begin >= self.bounds.ramp;
-        while now >= self.interval_end {
+        // An interval has its end: what completes with the last tick of a step belongs to it.
+        while now > self.interval_end {
             self.interval_begin = self.interval_end.since(self.started);
             self.interval_end = self.started.plus(self.bounds.interval_end(self.interval_begin));
             next += 1;

@@ -10,7 +10,7 @@ use durio_units::Nanos;
 use crate::counters::memory_max;
 use crate::error::RunError;
 use crate::job::RunClock;
-use crate::layout::{Prepared, prepare};
+use crate::layout::{HeldDevices, Prepared, prepare};
 use crate::sink::{EventSink, LayoutProgress, StopFlag};
 use crate::step::run_step;
 
@@ -93,12 +93,13 @@ fn run_steps(
 ) -> Result<Outcome, RunError> {
     let clock = choose_clock(plan, emitter)?;
     prepared.resize_with(plan.targets.len(), || None);
+    let mut held = HeldDevices::default();
     for step in &plan.steps {
         if context.stop.is_set() {
             return Ok(Outcome::Interrupted);
         }
         if prepared[step.target].is_none() {
-            let ready = prepare_target(plan, step.target, context, emitter);
+            let ready = prepare_target(plan, step.target, context, &mut held, emitter);
             prepared[step.target] = Some(ready.inspect_err(|error| {
                 emitter.emit(Event::Error(StoppedBy {
                     step: None,
@@ -127,6 +128,7 @@ fn prepare_target(
     plan: &Plan,
     index: usize,
     context: &mut Context<'_>,
+    held: &mut HeldDevices,
     emitter: &mut Emitter<'_>,
 ) -> Result<Prepared, RunError> {
     let target = &plan.targets[index];
@@ -134,10 +136,17 @@ fn prepare_target(
     let seed = durio_workload::job_seed(plan.seed, u64::MAX, index as u64);
     let sink = &mut *emitter.sink;
     let total = target.size;
-    let (prepared, event) =
-        prepare(index, target, writes, context.journal, seed, &context.stop, &mut |done| {
+    let (prepared, event) = prepare(
+        index,
+        target,
+        writes,
+        (context.journal, held),
+        seed,
+        &context.stop,
+        &mut |done| {
             sink.layout_progress(LayoutProgress { target: index, done, total });
-        })?;
+        },
+    )?;
     emitter.emit(Event::TargetPrepared(event));
     Ok(prepared)
 }

@@ -95,6 +95,7 @@ const SEGMENT: Bytes = Bytes::new(64_000_000);
 /// # Errors
 /// If a bound is violated, nothing can be measured at a location, or it holds too little.
 pub fn plan_check(request: &CheckRequest) -> Result<Plan, SpecError> {
+    check_names(&request.only)?;
     let duration = checked_duration(request)?;
     let mut targets = vec![null_target()];
     let mut steps = Vec::new();
@@ -103,7 +104,7 @@ pub fn plan_check(request: &CheckRequest) -> Result<Plan, SpecError> {
     }
     if steps.is_empty() {
         return Err(SpecError::wrong_use("no workload is left to run")
-            .hint("the workloads are commit, commit-etcd, lookup, scan and mixed"));
+            .hint("what exists is only read (lookup, scan), unless --destroy names it"));
     }
     let mut all = self_costs(&steps);
     all.append(&mut steps);
@@ -116,6 +117,16 @@ pub fn plan_check(request: &CheckRequest) -> Result<Plan, SpecError> {
         targets,
         steps: all,
     })
+}
+
+fn check_names(only: &[String]) -> Result<(), SpecError> {
+    let known: Vec<String> =
+        check_workloads().into_iter().map(|(_, workload)| workload.name).collect();
+    match only.iter().find(|name| !known.contains(name)) {
+        Some(name) => Err(SpecError::wrong_use(format!("'{name}' is no workload of check"))
+            .hint(format!("the workloads are {}", known.join(", ")))),
+        None => Ok(()),
+    }
 }
 
 fn checked_duration(request: &CheckRequest) -> Result<Nanos, SpecError> {

@@ -5,7 +5,7 @@ use durio_plan::{
     Purpose, RawPath, Role, Step, Target, TargetKind,
 };
 use durio_units::{Bytes, Nanos};
-use durio_workload::{CacheMode, Workload};
+use durio_workload::{CacheMode, SyncMethod, Workload};
 
 use crate::{
     Location, LocationFacts, SpecError, interval_for, null_target, number, self_cost_step,
@@ -41,6 +41,9 @@ pub struct RunRequest {
     /// File name for filesystems without unnamed files.
     pub file_name: String,
 }
+
+/// Beyond a month, a unit was probably mistaken.
+const TIME_MAX: Nanos = Nanos::from_secs(31 * 86_400);
 
 /// The size of a file that is made without `--size`.
 const SIZE_DEFAULT: Bytes = Bytes::from_gib(1);
@@ -112,6 +115,15 @@ fn check_request(request: &RunRequest) -> Result<(), SpecError> {
     if (request.engine == EngineKind::Null) != request.location.is_none() {
         return wrong("--target names what to measure; only the null engine has none");
     }
+    if workload.sync.method != SyncMethod::None && !workload.writes() {
+        return Err(SpecError::wrong_use("--sync has no meaning for a job that only reads"));
+    }
+    if request.ramp > TIME_MAX {
+        return Err(SpecError::wrong_use(format!(
+            "a ramp of {} is longer than a month",
+            request.ramp
+        )));
+    }
     if request.batch.submit_max == 0 {
         return wrong("--batch 0 would never submit anything");
     }
@@ -122,6 +134,9 @@ fn check_request(request: &RunRequest) -> Result<(), SpecError> {
         Limit::Duration(duration) if duration < Nanos::from_millis(1) => {
             Err(SpecError::wrong_use(format!("a duration of {duration} measures nothing"))
                 .hint("give --duration 10s, or --ops N"))
+        }
+        Limit::Duration(duration) if duration > TIME_MAX => {
+            Err(SpecError::wrong_use(format!("a duration of {duration} is longer than a month")))
         }
         Limit::Operations(0) => wrong("--ops 0 measures nothing"),
         _ => Ok(()),
@@ -215,7 +230,10 @@ fn target(
 ) -> Result<Target, SpecError> {
     for job in [0, request.workload.jobs - 1] {
         let region = request.workload.region_of(job, size);
-        region.map_err(|error| SpecError::cannot_measure(error.to_string()))?;
+        region.map_err(|error| match request.size {
+            Some(_) => SpecError::wrong_use(format!("--size {size}: {error}")),
+            None => SpecError::cannot_measure(error.to_string()),
+        })?;
     }
     Ok(Target {
         name: name.to_owned(),

@@ -58,8 +58,17 @@ impl CpuCounters {
     /// All ticks, idle ones included.
     #[must_use]
     pub fn total(&self) -> u64 {
-        let busy = self.user + self.nice + self.system + self.irq + self.softirq + self.steal;
-        busy + self.idle + self.iowait
+        let ticks = [
+            self.user,
+            self.nice,
+            self.system,
+            self.irq,
+            self.softirq,
+            self.steal,
+            self.idle,
+            self.iowait,
+        ];
+        ticks.into_iter().fold(0, u64::saturating_add)
     }
 }
 

@@ -232,7 +232,10 @@ impl Workload {
     pub fn validate(&self) -> Result<(), DefinitionError> {
         let fail = |text: String| Err(DefinitionError(text));
         if self.block_size == Bytes::ZERO || self.block_size > BLOCK_SIZE_MAX {
-            return fail(format!("block size must be 1 B to {BLOCK_SIZE_MAX}"));
+            return fail(format!(
+                "block size must be 1 B to {BLOCK_SIZE_MAX}, not {}",
+                self.block_size
+            ));
         }
         if self.jobs == 0 || self.jobs > JOBS_MAX {
             return fail(format!("jobs must be 1 to {JOBS_MAX}, not {}", self.jobs));

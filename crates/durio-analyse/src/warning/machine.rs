@@ -2,8 +2,10 @@
 
 use durio_units::Nanos;
 
+use durio_plan::EngineKind;
+
 use super::{Basis, per_workload, percent, warning};
-use crate::WarningFinding;
+use crate::{WarningFinding, WorkloadFindings};
 
 /// A thread with less idle time than this is at its limit.
 const ONE_CORE_SHARE: f64 = 0.9;
@@ -18,8 +20,20 @@ const SYSTEM_SHARE: f64 = 0.3;
 /// Stolen time that a latency figure notices.
 const STEAL_SHARE: f64 = 0.01;
 
+/// As [`per_workload`], without those on virtual time: the machine had no part in their figures.
+fn per_real_workload(
+    basis: &Basis<'_>,
+    code: &str,
+    seen: impl Fn(&WorkloadFindings) -> Option<String>,
+    why: &str,
+    advice: &str,
+) -> Vec<WarningFinding> {
+    let is_real = |workload: &WorkloadFindings| workload.effective.engine != EngineKind::Null;
+    per_workload(basis, code, |workload| seen(workload).filter(|_| is_real(workload)), why, advice)
+}
+
 pub(super) fn one_core(basis: &Basis<'_>) -> Vec<WarningFinding> {
-    per_workload(
+    per_real_workload(
         basis,
         "one-core",
         |workload| {
@@ -33,7 +47,7 @@ pub(super) fn one_core(basis: &Basis<'_>) -> Vec<WarningFinding> {
 }
 
 pub(super) fn durio_limit(basis: &Basis<'_>) -> Vec<WarningFinding> {
-    per_workload(
+    per_real_workload(
         basis,
         "durio-limit",
         |workload| {
@@ -54,7 +68,7 @@ pub(super) fn durio_limit(basis: &Basis<'_>) -> Vec<WarningFinding> {
 }
 
 pub(super) fn system_time(basis: &Basis<'_>) -> Vec<WarningFinding> {
-    per_workload(
+    per_real_workload(
         basis,
         "system-cpu",
         |workload| {
@@ -70,7 +84,7 @@ pub(super) fn system_time(basis: &Basis<'_>) -> Vec<WarningFinding> {
 }
 
 pub(super) fn steal(basis: &Basis<'_>) -> Vec<WarningFinding> {
-    per_workload(
+    per_real_workload(
         basis,
         "steal",
         |workload| {
@@ -83,7 +97,7 @@ pub(super) fn steal(basis: &Basis<'_>) -> Vec<WarningFinding> {
 }
 
 pub(super) fn throttled(basis: &Basis<'_>) -> Vec<WarningFinding> {
-    per_workload(
+    per_real_workload(
         basis,
         "throttled",
         |workload| {
@@ -144,7 +158,6 @@ mod tests {
     use super::super::sample::{check_quiet, check_warns};
     use super::*;
     use crate::SelfCost;
-    use durio_plan::EngineKind;
 
     #[test]
     fn a_clean_run_gives_no_warning_of_this_file() {
@@ -156,7 +169,7 @@ mod tests {
     #[test]
     fn processor_limits_are_named() {
         check_warns(one_core, "one-core", |sample| {
-            sample.workloads[0].cpu.busiest_job_share = 0.95
+            sample.workloads[0].cpu.busiest_job_share = 0.95;
         });
         check_warns(system_time, "system-cpu", |sample| {
             sample.workloads[0].cpu.machine_system_share = Some(0.31);

@@ -73,7 +73,19 @@ pub(crate) fn write(findings: &Findings, out: &mut dyn io::Write) -> io::Result<
     page.values = script_safe(&serde_json::to_string(&values)?);
     // Rendered first, so that what the writer says is not wrapped in an error of the template's.
     let html = page.render().map_err(io::Error::other)?;
-    out.write_all(html.as_bytes())
+    out.write_all(visible(&html).as_bytes())
+}
+
+/// The page with control characters, which only names can bring in, made visible.
+fn visible(html: &str) -> String {
+    let mut cleaned = String::with_capacity(html.len());
+    for c in html.chars() {
+        match c.is_control() && c != '\n' && c != '\t' {
+            true => cleaned.extend(c.escape_default()),
+            false => cleaned.push(c),
+        }
+    }
+    cleaned
 }
 
 /// All but what the script needs.

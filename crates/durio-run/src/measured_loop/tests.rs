@@ -125,8 +125,8 @@ fn a_stall_passes_intervals_in_which_nothing_completed() {
     let mut engine = null_engine(&script, 1);
     let (_, intervals) = run(&mut engine, &self_cost_workload(1), 22, 1_000_000);
     let closed: Vec<_> = intervals.try_iter().map(|closed| (closed.index, closed.passed)).collect();
-    // The tenth completes at 1 ms, which belongs to interval 1; the stall ends at 6 ms.
-    assert_eq!(closed, [(0, 1), (1, 6), (6, 7), (7, 12), (12, u64::MAX)]);
+    // The tenth completes at 1 ms, the end of interval 0; the stall ends at 6 ms, the end of 5.
+    assert_eq!(closed, [(0, 5), (5, 6), (6, 11), (11, u64::MAX)]);
 }
 
 /// A clock that runs 3 % slow, as one with a wrong calibration would; its reference is right.
