@@ -55,9 +55,9 @@ impl RunFolder {
     pub fn open(path: &Path) -> Result<Self, RecordError> {
         let manifest = path.join(file_names::MANIFEST);
         if !manifest.is_file() {
-            let reason = match path.exists() {
-                true => format!("it is no run folder: it has no file '{}'", file_names::MANIFEST),
-                false => "it does not exist".to_owned(),
+            let reason = match fs::metadata(path) {
+                Ok(_) => format!("it has no file '{}'", file_names::MANIFEST),
+                Err(error) => error.to_string(),
             };
             return Err(RecordError {
                 kind: RecordErrorKind::NotARunFolder,

@@ -78,7 +78,7 @@ fn an_interrupted_run_shows_what_it_has_and_says_that_it_was_stopped() {
 #[test]
 fn a_virtual_clock_can_be_interrupted_too() {
     let sandbox = Sandbox::new();
-    let line = "run --quiet --engine null --duration 9000h";
+    let line = "run --quiet --engine null --duration 700h";
     stop_after(&sandbox, line, Signal::INT, 300).expect_exit(130);
 }
 
