@@ -11,6 +11,7 @@
     reason = "a developer's tool: printing is its output"
 )]
 
+mod bench;
 mod cargo;
 mod packages;
 mod test;
@@ -33,6 +34,9 @@ enum Command {
     Test(test::Arguments),
     /// Checks the rules of the house that no compiler knows
     Tidy,
+    /// Measures durio itself, with the installed fio beside it
+    #[command(subcommand)]
+    Bench(bench::Command),
 }
 
 fn main() -> ExitCode {
@@ -46,5 +50,6 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Test(arguments) => test::run(arguments),
         Command::Tidy => tidy::run(),
+        Command::Bench(command) => bench::run(command),
     }
 }

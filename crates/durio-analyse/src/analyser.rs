@@ -9,7 +9,8 @@ use crate::step_state::StepState;
 use crate::warning::{self, Basis};
 use crate::{FINDINGS_SCHEMA, Findings, Leading, RunState, SelfCost, WorkloadFindings, verdict};
 
-/// Gathers what one run shows. Histograms of a step are kept only until it has ended.
+/// Gathers what one run shows. A step's histograms are merged as they come, and kept until
+/// its figures are drawn from them when it ends.
 #[derive(Debug)]
 pub struct Analyser {
     manifest: Manifest,
@@ -20,6 +21,7 @@ pub struct Analyser {
     errors: Vec<String>,
     notes: Vec<String>,
     outcome: Option<Outcome>,
+    damaged: bool,
     memory_max_bytes: Option<u64>,
 }
 
@@ -36,6 +38,7 @@ impl Analyser {
             errors: Vec::new(),
             notes: Vec::new(),
             outcome: None,
+            damaged: false,
             memory_max_bytes: None,
         }
     }
@@ -49,7 +52,7 @@ impl Analyser {
             Event::Interval(interval) => {
                 let step = self.plan.steps.get(interval.step as usize);
                 if let (Some(state), Some(step)) = (self.open.get_mut(&interval.step), step) {
-                    state.take_interval(interval, &step.workload);
+                    state.take_interval(interval, step);
                 }
             }
             Event::JobEnded(job) => {
@@ -78,6 +81,12 @@ impl Analyser {
         }
     }
 
+    /// Takes note that the record cannot be read any further, and why.
+    pub fn damaged(&mut self, reason: String) {
+        self.damaged = true;
+        self.errors.push(reason);
+    }
+
     fn conclude(&mut self, index: u32, state: &StepState) {
         if let Some(step) = self.plan.steps.get(index as usize) {
             self.done.insert(index, state.findings(&self.plan, step));
@@ -91,6 +100,7 @@ impl Analyser {
             self.conclude(index, &state);
         }
         let state = match self.outcome {
+            Some(Outcome::Complete) if self.damaged => RunState::Partial,
             Some(Outcome::Complete) => RunState::Complete,
             Some(Outcome::Interrupted) => RunState::Interrupted,
             Some(Outcome::Failed) => RunState::Failed,
@@ -103,20 +113,19 @@ impl Analyser {
         let self_cost: Vec<_> = own.into_iter().map(|(_, findings)| self_cost(&findings)).collect();
         let workloads: Vec<_> = measured.into_iter().map(|(_, findings)| findings).collect();
         let provisional = provisional(&self.plan, &workloads);
-        let verdicts = match self.plan.purpose {
-            Purpose::Check => {
-                verdict::verdicts(&workloads, &self.environment, provisional.is_some())
-            }
-            Purpose::Run => Vec::new(),
-        };
-        let warnings = warning::warnings(&Basis {
+        let basis = Basis {
             plan: &self.plan,
             environment: &self.environment,
             workloads: &workloads,
             self_cost: &self_cost,
             provisional: provisional.as_deref(),
             notes: &self.notes,
-        });
+        };
+        let verdicts = match self.plan.purpose {
+            Purpose::Check => verdict::verdicts(&basis),
+            Purpose::Run => Vec::new(),
+        };
+        let warnings = warning::warnings(&basis);
         Findings {
             schema: FINDINGS_SCHEMA.to_owned(),
             run: self.manifest,

@@ -38,7 +38,8 @@ pub struct Findings {
     pub state: RunState,
     /// Where the record is; as text.
     pub run_folder: String,
-    /// The two figures to read first; one per location that has a durable workload.
+    /// The two figures to read first: of the first durable workload, at the first location that has
+    /// one. Others are in their workloads' findings.
     pub leading: Option<Leading>,
     /// Why the figures are provisional, if they are.
     pub provisional: Option<String>,
@@ -171,12 +172,17 @@ pub struct InFlight {
 /// Where the processors' time went.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct CpuFindings {
-    /// User and system CPU time of the jobs per operation, in nanoseconds.
+    /// User and system CPU time per operation, in nanoseconds: that of the jobs, and what the
+    /// process used outside of their threads.
     pub per_operation_ns: f64,
     /// User CPU time of the jobs, in cores.
     pub user_cores: f64,
     /// System CPU time of the jobs, in cores.
     pub system_cores: f64,
+    /// CPU time of the process outside of its jobs' threads, in cores: the kernel's workers for
+    /// what io_uring cannot do at once. None in records that have it not.
+    #[serde(default)]
+    pub workers_cores: Option<f64>,
     /// CPU time of the busiest job, as a share of one core.
     pub busiest_job_share: f64,
     /// System time (with interrupts) of the whole machine, as a share of all cores.
@@ -208,6 +214,10 @@ pub struct IntervalPoint {
     pub p99_ns: Option<u64>,
     /// Maximum.
     pub max_ns: Option<u64>,
+    /// Shorter than half of the step's intervals: at a step's end such a one holds only what was
+    /// still in flight, and its rate is no rate. Charts leave it out.
+    #[serde(default)]
+    pub cut_short: bool,
 }
 
 /// How even the rate was.
@@ -297,7 +307,7 @@ pub enum VerdictWord {
     Unfit,
     /// The vendor documents none; the percentiles speak.
     NoDocumentedThreshold,
-    /// The threshold's workload was not measured.
+    /// The threshold's workload was not measured, or its figures are not the storage's.
     CannotTell,
 }
 

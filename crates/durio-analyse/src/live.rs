@@ -5,7 +5,7 @@ use durio_record::{Event, Phase};
 use durio_units::Nanos;
 
 use crate::distribution::quantile_or_max;
-use crate::step_state::headline;
+use crate::step_state::{headline, is_cut_short, rate};
 
 /// What the terminal shows of the latest interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -16,28 +16,81 @@ pub struct LiveFigures {
     pub phase: Phase,
     /// End of the interval, since the step's begin.
     pub to: Nanos,
-    /// Operations of the headline per second.
+    /// Commits, or else reads and writes, per second.
     pub rate: f64,
-    /// Their 99th percentile (the maximum below 100 samples).
+    /// 99th percentile of the headline operation (the maximum below 100 samples).
     pub p99_ns: Option<u64>,
 }
 
-/// The figures of an interval event; `None` for every other event.
+/// The figures of an interval event; `None` for one that is too short for a rate, and for every
+/// other event.
 #[must_use]
 pub fn live_figures(plan: &Plan, event: &Event) -> Option<LiveFigures> {
     let Event::Interval(interval) = event else { return None };
     let step = plan.steps.get(interval.step as usize)?;
     let name = headline(&step.workload);
     let record = interval.operations.iter().find(|record| record.operation == name);
-    let count = record.map_or(0, |record| record.service.exact.count);
-    let span = interval.to.saturating_sub(interval.from);
+    if is_cut_short(interval, step) {
+        return None;
+    }
     Some(LiveFigures {
         step: interval.step,
         phase: interval.phase,
         to: interval.to,
-        rate: durio_units::Rate::of(count, span).per_second(),
+        rate: rate(interval, &step.workload),
         p99_ns: record
             .and_then(|record| record.service.histogram())
             .and_then(|latency| quantile_or_max(latency, 0.99)),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::warning::sample::sample;
+    use durio_record::{Interval, Latency, LatencyHistogram, OperationName, OperationRecord};
+    use durio_units::Bytes;
+    use durio_workload::{PerMille, SyncPolicy};
+
+    fn record(operation: OperationName, count: u64) -> OperationRecord {
+        let mut service = LatencyHistogram::new();
+        (0..count).for_each(|_| service.record(1000));
+        let service = Latency::from(service);
+        OperationRecord { operation, bytes: Bytes::ZERO, service, submit: None, completion: None }
+    }
+
+    fn mixed() -> Plan {
+        let mut plan = sample().plan;
+        plan.steps[0].workload.read_share = PerMille(700);
+        plan.steps[0].workload.sync = SyncPolicy::NONE;
+        plan
+    }
+
+    fn interval(index: u64, length: Nanos) -> Event {
+        let from = Nanos::from_secs(index);
+        Event::Interval(Interval {
+            step: 0,
+            repeat: 0,
+            stream: 0,
+            target: 0,
+            phase: Phase::Measure,
+            index,
+            from,
+            to: Nanos::new(from.get() + length.get()),
+            operations: vec![record(OperationName::Read, 70), record(OperationName::Write, 30)],
+        })
+    }
+
+    #[test]
+    fn reads_and_writes_count_together_as_in_the_report() {
+        let figures = live_figures(&mixed(), &interval(3, Nanos::from_secs(1))).unwrap();
+        assert!((figures.rate - 100.0).abs() < 1e-9, "{figures:?}");
+    }
+
+    #[test]
+    fn an_interval_that_holds_only_the_end_is_not_shown_as_a_rate() {
+        assert_eq!(live_figures(&mixed(), &interval(3, Nanos::from_millis(499))), None);
+        assert!(live_figures(&mixed(), &interval(3, Nanos::from_millis(500))).is_some());
+        assert!(live_figures(&mixed(), &interval(0, Nanos::from_millis(1))).is_some());
+    }
 }

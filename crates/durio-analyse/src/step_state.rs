@@ -66,8 +66,8 @@ impl StepState {
         }
     }
 
-    pub(crate) fn take_interval(&mut self, interval: &Interval, workload: &Workload) {
-        self.points.push(point(interval, workload));
+    pub(crate) fn take_interval(&mut self, interval: &Interval, step: &Step) {
+        self.points.push(point(interval, step));
         // A commit is its write and its sync, which are counted already.
         let occupying = |record: &&OperationRecord| record.operation != OperationName::Commit;
         let sums = interval.operations.iter().filter(occupying);
@@ -187,10 +187,19 @@ impl StepState {
         quotient(accounting.engine_span_ns, accounting.span_ns) - 1.0
     }
 
+    /// CPU time of the process during the step, its recording thread left out.
+    fn process_cpu(&self) -> Option<u64> {
+        let ended = self.ended.as_ref()?;
+        Some(ended.cpu_process_user?.get().saturating_add(ended.cpu_process_system?.get()))
+    }
+
     fn cpu(&self, measured: Nanos) -> CpuFindings {
         let span = self.jobs.iter().map(|job| job.accounting.engine_span_ns).max().unwrap_or(0);
         let sum = |of: fn(&Job) -> Nanos| saturating_sum(self.jobs.iter().map(|job| of(job).get()));
         let (user, system) = (sum(|job| job.cpu_user), sum(|job| job.cpu_system));
+        let jobs = user.saturating_add(system);
+        let workers = self.process_cpu().map(|process| process.saturating_sub(jobs));
+        let all = jobs.saturating_add(workers.unwrap_or(0));
         let names = [OperationName::Read, OperationName::Write, OperationName::Sync];
         let operations = saturating_sum(names.into_iter().map(|name| self.count(name)));
         // The ramp is in the CPU times and not in the counts.
@@ -202,9 +211,10 @@ impl StepState {
         let machine = self.ended.as_ref().and_then(|ended| ended.cpu.as_ref());
         let share = |ticks: u64, total: u64| (total > 0).then(|| quotient(ticks, total));
         CpuFindings {
-            per_operation_ns: quotient(user.saturating_add(system), operations) * measured_share,
+            per_operation_ns: quotient(all, operations) * measured_share,
             user_cores: quotient(user, span),
             system_cores: quotient(system, span),
+            workers_cores: workers.map(|workers| quotient(workers, span)),
             busiest_job_share: busiest.fold(0.0, f64::max),
             machine_system_share: machine.and_then(|cpu| {
                 share(saturating_sum([cpu.system, cpu.irq, cpu.softirq]), cpu.total())
@@ -251,25 +261,39 @@ fn operation(name: OperationName, total: &Total, measured: Nanos) -> Option<Oper
 }
 
 /// One point of the series: the rate of the headline's accesses, the latencies of the headline.
-fn point(interval: &Interval, workload: &Workload) -> IntervalPoint {
-    let span = interval.to.saturating_sub(interval.from);
-    let headline = headline(workload);
-    let find = |name| interval.operations.iter().find(|record| record.operation == name);
-    let count = |name| find(name).map_or(0, |record: &OperationRecord| record.service.exact.count);
-    let counted = match headline {
-        OperationName::Commit => count(OperationName::Commit),
-        _ => saturating_sum([count(OperationName::Read), count(OperationName::Write)]),
-    };
-    let latency = find(headline).and_then(|record| record.service.histogram());
+fn point(interval: &Interval, step: &Step) -> IntervalPoint {
+    let headline = headline(&step.workload);
+    let mut operations = interval.operations.iter();
+    let latency = operations
+        .find(|record| record.operation == headline)
+        .and_then(|record| record.service.histogram());
     IntervalPoint {
         phase: interval.phase,
         from: interval.from,
         to: interval.to,
-        rate: Rate::of(counted, span).per_second(),
+        rate: rate(interval, &step.workload),
         p50_ns: latency.and_then(|latency| quantile_or_max(latency, 0.5)),
         p99_ns: latency.and_then(|latency| quantile_or_max(latency, 0.99)),
         max_ns: latency.map(|latency| latency.exact.max_ns),
+        cut_short: is_cut_short(interval, step),
     }
+}
+
+/// True for an interval, other than the only one, that is too short for a rate.
+pub(crate) fn is_cut_short(interval: &Interval, step: &Step) -> bool {
+    let span = interval.to.saturating_sub(interval.from);
+    interval.index > 0 && span.get() < step.interval.get() / 2
+}
+
+/// The rate that a workload is about: of commits, or else of reads and writes together.
+pub(crate) fn rate(interval: &Interval, workload: &Workload) -> f64 {
+    let find = |name| interval.operations.iter().find(|record| record.operation == name);
+    let count = |name| find(name).map_or(0, |record: &OperationRecord| record.service.exact.count);
+    let counted = match headline(workload) {
+        OperationName::Commit => count(OperationName::Commit),
+        _ => saturating_sum([count(OperationName::Read), count(OperationName::Write)]),
+    };
+    Rate::of(counted, interval.to.saturating_sub(interval.from)).per_second()
 }
 
 /// Over the whole intervals of the measured phase; the last, cut short by the end, is left out.
@@ -293,4 +317,63 @@ fn evenness(points: &[IntervalPoint], interval: Nanos) -> Option<Evenness> {
         intervals_empty: matching(&|rate| rate <= 0.0),
         intervals_under_half: matching(&|rate| rate > 0.0 && rate < mean / 2.0),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use durio_plan::EngineKind;
+    use durio_record::{Accounting, Exact};
+    use durio_workload::{CacheMode, RegionRule};
+
+    use super::*;
+
+    fn started() -> StepStarted {
+        StepStarted {
+            step: 0,
+            engine: EngineKind::Uring,
+            jobs: 1,
+            depth: 1,
+            batch: 1,
+            cache: CacheMode::Buffered,
+            region: RegionRule::Shared,
+            clock: "tsc".to_owned(),
+            features: Vec::new(),
+            fallbacks: Vec::new(),
+        }
+    }
+
+    /// One job of 1 s with 1000 syncs and 10 ms of CPU time, in a process that used `process`.
+    fn with_process_cpu(process: Option<Nanos>) -> CpuFindings {
+        let mut state = StepState::new(started());
+        let mut service = LatencyHistogram::new();
+        service.exact = Exact { count: 1000, ..Exact::default() };
+        state.totals.insert(OperationName::Sync, Total { service, ..Total::default() });
+        let accounting = Accounting { engine_span_ns: 1_000_000_000, ..Accounting::default() };
+        let (cpu_user, cpu_system) = (Nanos::from_millis(4), Nanos::from_millis(6));
+        state.jobs.push(Job { cpu_user, cpu_system, accounting });
+        state.take_end(StepEnded {
+            step: 0,
+            outcome: Outcome::Complete,
+            measured: Nanos::from_secs(1),
+            cpu: None,
+            devices: Vec::new(),
+            cpu_process_user: process.map(|_| Nanos::ZERO),
+            cpu_process_system: process,
+        });
+        state.cpu(Nanos::from_secs(1))
+    }
+
+    #[test]
+    fn the_kernels_workers_are_in_the_cost_of_an_operation() {
+        let cpu = with_process_cpu(Some(Nanos::from_millis(30)));
+        assert!((cpu.per_operation_ns - 30_000.0).abs() < 1e-6, "{}", cpu.per_operation_ns);
+        assert!((cpu.workers_cores.unwrap() - 0.02).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_record_without_the_process_has_the_jobs_alone() {
+        let cpu = with_process_cpu(None);
+        assert!((cpu.per_operation_ns - 10_000.0).abs() < 1e-6, "{}", cpu.per_operation_ns);
+        assert_eq!(cpu.workers_cores, None);
+    }
 }

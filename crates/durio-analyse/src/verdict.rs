@@ -3,9 +3,11 @@
 //! A database is here only with what its own documents say. One without a documented threshold gets
 //! the percentiles that its log waits for, and no grade of durio's invention.
 
-use durio_record::{Environment, OperationName};
+use durio_record::OperationName;
+use durio_stack::Host;
 use durio_units::{Nanos, Rate};
 
+use crate::warning::{Basis, disowned};
 use crate::{Source, Verdict, VerdictWord, WorkloadFindings};
 
 /// A threshold on one figure of one workload.
@@ -95,56 +97,69 @@ pub fn known_databases() -> Vec<&'static str> {
 }
 
 /// The verdicts for each location.
-pub(crate) fn verdicts(
-    workloads: &[WorkloadFindings],
-    environment: &Environment,
-    provisional: bool,
-) -> Vec<Verdict> {
+pub(crate) fn verdicts(basis: &Basis<'_>) -> Vec<Verdict> {
     let mut locations: Vec<&str> = Vec::new();
-    for workload in workloads {
+    for workload in basis.workloads {
         if !locations.contains(&workload.location.as_str()) {
             locations.push(&workload.location);
         }
     }
-    let cpus = f64::from(environment.host.cpus_online.max(1));
+    let cpus = cpus(&basis.environment.host);
     let mut verdicts = Vec::new();
     for location in locations {
         let find = |name: &str| {
-            workloads.iter().find(|workload| workload.location == location && workload.name == name)
+            let mut workloads = basis.workloads.iter();
+            workloads.find(|workload| workload.location == location && workload.name == name)
         };
         for criterion in &CRITERIA {
-            verdicts.push(judge(criterion, find(criterion.workload), location, cpus, provisional));
+            verdicts.push(judge(basis, criterion, find(criterion.workload), location, cpus));
         }
         for (database, name) in WITHOUT_THRESHOLD {
-            verdicts.push(without_threshold(database, name, find(name), location, provisional));
+            verdicts.push(without_threshold(basis, database, name, find(name), location));
         }
     }
     verdicts
 }
 
+/// The processors that a database here would have: a limit on them is its limit too.
+fn cpus(host: &Host) -> u32 {
+    let known = [host.cpus_online, host.cpus_allowed].into_iter().filter(|&cpus| cpus > 0);
+    let cpus = known.min().unwrap_or(1);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
+    let quota = host.cgroup.cpu_quota_cores.map(|cores| cores.ceil() as u32);
+    cpus.min(quota.unwrap_or(cpus)).max(1)
+}
+
 fn judge(
+    basis: &Basis<'_>,
     criterion: &Criterion,
     workload: Option<&WorkloadFindings>,
     location: &str,
-    cpus: f64,
-    provisional: bool,
+    cpus: u32,
 ) -> Verdict {
-    let (value, threshold, unit) = figures(&criterion.figure, workload, cpus);
+    let (value, threshold, unit) = figures(&criterion.figure, workload, f64::from(cpus));
+    let doubt = workload.filter(|_| value.is_some()).and_then(|it| disowned(basis, it));
     let word = match (value, &criterion.figure) {
+        _ if doubt.is_some() => VerdictWord::CannotTell,
         (None, _) => VerdictWord::CannotTell,
         (Some(value), Figure::SyncP99Below(_)) => fit_if(value < threshold),
         (Some(value), _) => fit_if(value >= threshold),
     };
-    let measured = match value {
-        Some(value) => format!("{}: {}", criterion.workload, shown(value, unit)),
-        None => format!("{} was not measured, or too briefly for this figure", criterion.workload),
+    let measured = match (value, doubt) {
+        (Some(value), Some(doubt)) => {
+            format!("{}: {}, but {doubt}", criterion.workload, shown(value, unit))
+        }
+        (Some(value), None) => format!("{}: {}", criterion.workload, shown(value, unit)),
+        (None, _) => {
+            format!("{} was not measured, or too briefly for this figure", criterion.workload)
+        }
     };
     Verdict {
         database: criterion.database.to_owned(),
         location: location.to_owned(),
         verdict: word,
-        provisional,
-        criterion: criterion.criterion.to_owned(),
+        provisional: basis.provisional.is_some(),
+        criterion: criterion_text(criterion, cpus),
         measured,
         value,
         threshold: Some(threshold),
@@ -155,6 +170,15 @@ fn judge(
             url: criterion.url.to_owned(),
         }),
         note: criterion.note.map(str::to_owned),
+    }
+}
+
+fn criterion_text(criterion: &Criterion, cpus: u32) -> String {
+    match criterion.figure {
+        Figure::SyncP99Below(_) => criterion.criterion.to_owned(),
+        Figure::IopsPerCpu(_) | Figure::BandwidthPerCpu(_) => {
+            format!("{}, of which {cpus} may be used here", criterion.criterion)
+        }
     }
 }
 
@@ -195,11 +219,11 @@ fn shown(value: f64, unit: &str) -> String {
 }
 
 fn without_threshold(
+    basis: &Basis<'_>,
     database: &str,
     name: &str,
     workload: Option<&WorkloadFindings>,
     location: &str,
-    provisional: bool,
 ) -> Verdict {
     let commit = workload.and_then(|workload| workload.operation(OperationName::Commit));
     let p99 = commit.and_then(|commit| commit.service.p99_ns);
@@ -217,7 +241,7 @@ fn without_threshold(
         database: database.to_owned(),
         location: location.to_owned(),
         verdict: VerdictWord::NoDocumentedThreshold,
-        provisional,
+        provisional: basis.provisional.is_some(),
         criterion: "its documents give no threshold that this check measures".to_owned(),
         measured,
         #[expect(clippy::cast_precision_loss, reason = "latencies far below 2⁵³ ns")]
@@ -225,6 +249,59 @@ fn without_threshold(
         threshold: None,
         unit: "ns".to_owned(),
         source: None,
-        note: None,
+        note: workload.and_then(|workload| disowned(basis, workload)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::warning::sample::{Sample, sample};
+    use durio_stack::{CgroupLimits, FilesystemFacts};
+
+    fn verdict_on_etcd(spoil: impl FnOnce(&mut Sample)) -> Verdict {
+        let mut sample = sample();
+        sample.workloads[0].name = "commit-etcd".to_owned();
+        spoil(&mut sample);
+        verdicts(&sample.basis()).remove(0)
+    }
+
+    #[test]
+    fn a_threshold_that_is_met_is_fit_and_one_that_is_missed_is_not() {
+        assert_eq!(verdict_on_etcd(|_| {}).verdict, VerdictWord::Fit);
+        let slow = verdict_on_etcd(|sample| {
+            sample.operation(OperationName::Sync).service.p99_ns = Some(10_000_000);
+        });
+        assert_eq!(slow.verdict, VerdictWord::Unfit);
+    }
+
+    #[test]
+    fn figures_that_the_report_disowns_give_no_verdict_but_their_reason() {
+        let verdict = verdict_on_etcd(|sample| {
+            let facts = FilesystemFacts { memory_backed: true, ..FilesystemFacts::default() };
+            sample.environment.stacks[0].root.filesystem = Some(facts);
+        });
+        assert_eq!(verdict.verdict, VerdictWord::CannotTell);
+        assert!(verdict.measured.contains("memory"), "{}", verdict.measured);
+    }
+
+    #[test]
+    fn processors_that_may_not_be_used_do_not_count() {
+        let mut host = Host { cpus_online: 8, cpus_allowed: 6, ..Host::default() };
+        assert_eq!(cpus(&host), 6);
+        host.cgroup = CgroupLimits { cpu_quota_cores: Some(1.5), ..CgroupLimits::default() };
+        assert_eq!(cpus(&host), 2);
+        host.cpus_allowed = 0;
+        host.cgroup.cpu_quota_cores = Some(99.0);
+        assert_eq!(cpus(&host), 8, "what is not known limits nothing");
+        assert_eq!(cpus(&Host::default()), 1);
+    }
+
+    #[test]
+    fn the_number_of_processors_is_in_the_criterion() {
+        let verdicts = verdicts(&sample().basis());
+        let cockroach = verdicts.iter().find(|it| it.database == "cockroachdb").unwrap();
+        assert!(cockroach.criterion.contains("of which 4"), "{}", cockroach.criterion);
+        assert_eq!(cockroach.threshold, Some(2000.0));
     }
 }

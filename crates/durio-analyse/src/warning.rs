@@ -3,12 +3,15 @@
 //! A rule is a function from the basis to any number of warnings, with its threshold as a constant
 //! that says where it comes from. A new rule is a function and a line in [`RULES`].
 
+mod disowned;
 mod figures;
 mod machine;
 mod storage;
 
 #[cfg(test)]
 pub(crate) mod sample;
+
+pub(crate) use disowned::disowned;
 
 use durio_plan::Plan;
 use durio_record::Environment;
@@ -29,7 +32,7 @@ pub(crate) struct Basis<'a> {
 type Rule = fn(&Basis<'_>) -> Vec<WarningFinding>;
 
 /// Every rule, the weightiest first.
-const RULES: [Rule; 24] = [
+const RULES: [Rule; 25] = [
     figures::inconsistent,
     figures::clock,
     storage::memory_backed,
@@ -53,6 +56,7 @@ const RULES: [Rule; 24] = [
     machine::limits,
     machine::governor,
     storage::raw_reads,
+    storage::sparse_files,
     figures::notes,
 ];
 

@@ -66,7 +66,7 @@ fn events(plan: &Plan) -> Vec<Event> {
     sink.0
 }
 
-fn findings(plan: &Plan, events: &[Event]) -> Findings {
+fn analyser(plan: &Plan, events: &[Event]) -> Analyser {
     let manifest = Manifest {
         schema: 1,
         run: "test".into(),
@@ -77,7 +77,11 @@ fn findings(plan: &Plan, events: &[Event]) -> Findings {
     let environment = Environment { host: Host::default(), stacks: Vec::new() };
     let mut analyser = Analyser::new(manifest, plan.clone(), environment);
     events.iter().for_each(|event| analyser.observe(event));
-    analyser.finish(String::new())
+    analyser
+}
+
+fn findings(plan: &Plan, events: &[Event]) -> Findings {
+    analyser(plan, events).finish(String::new())
 }
 
 fn is_named_inconsistent(plan: &Plan, events: &[Event]) -> bool {
@@ -192,4 +196,13 @@ fn a_record_without_an_end_is_partial_and_keeps_what_it_has() {
     assert_eq!(findings.state, RunState::Partial);
     assert!(!findings.workloads[0].complete);
     assert!(findings.workloads[0].iops > 9_000.0);
+}
+
+#[test]
+fn a_record_that_is_damaged_is_not_complete_even_after_its_end() {
+    let plan = plan(&[100_000], 1, 1, 10_000);
+    let mut analyser = analyser(&plan, &events(&plan));
+    analyser.damaged("line 7".to_owned());
+    let findings = analyser.finish(String::new());
+    assert_eq!((findings.state, findings.errors), (RunState::Partial, vec!["line 7".to_owned()]));
 }

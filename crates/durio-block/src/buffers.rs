@@ -1,7 +1,10 @@
 //! Aligned memory for the data of operations, one slot per operation in flight.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::io;
 use std::ptr::NonNull;
+
+use crate::BlockError;
 
 /// Alignment of every slot: covers the direct-I/O alignment of all devices known (512 or 4096) and
 /// the page size of x86-64.
@@ -27,18 +30,32 @@ impl Buffers {
     /// Allocates zeroed slots.
     ///
     /// # Panics
-    /// If count or length is zero, or if the sum of bytes is more than the address space holds.
+    /// If count or length is zero, or if the memory is not there.
     #[must_use]
     pub fn new(count: usize, length: usize) -> Self {
+        Self::try_new(count, length).expect("memory for buffers")
+    }
+
+    /// Allocates zeroed slots.
+    ///
+    /// # Errors
+    /// If the memory is not there, or if it is more than the address space holds.
+    ///
+    /// # Panics
+    /// If count or length is zero.
+    pub fn try_new(count: usize, length: usize) -> Result<Self, BlockError> {
         assert!(count > 0 && length > 0, "{count} slots of {length} bytes");
-        let stride = length.next_multiple_of(SLOT_ALIGNMENT);
-        let bytes = count.checked_mul(stride).expect("buffers larger than the address space");
-        let layout = Layout::from_size_align(bytes, SLOT_ALIGNMENT).expect("layout of the buffers");
+        let none_left = || {
+            let source = io::Error::from_raw_os_error(libc::ENOMEM);
+            BlockError::new("get memory for blocks in flight", source)
+        };
+        let stride = length.checked_next_multiple_of(SLOT_ALIGNMENT).ok_or_else(none_left)?;
+        let bytes = count.checked_mul(stride).ok_or_else(none_left)?;
+        let layout = Layout::from_size_align(bytes, SLOT_ALIGNMENT).map_err(|_| none_left())?;
         // Justification: std has no safe aligned allocation.
         // SAFETY: the layout's size is not zero, by the assertion above.
-        let memory = unsafe { alloc_zeroed(layout) };
-        let Some(memory) = NonNull::new(memory) else { std::alloc::handle_alloc_error(layout) };
-        Self { memory, layout, count, length, stride }
+        let memory = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(none_left)?;
+        Ok(Self { memory, layout, count, length, stride })
     }
 
     /// Number of slots.
@@ -99,6 +116,14 @@ mod tests {
             let address = buffers.slot_pointer(slot.into()) as usize;
             assert_eq!(address % SLOT_ALIGNMENT, 0);
             assert_eq!(buffers.slot_mut(slot.into()), [slot + 1; 2300]);
+        }
+    }
+
+    #[test]
+    fn memory_that_is_not_there_is_an_error() {
+        for (count, length) in [(1, usize::MAX), (usize::MAX, 4096), (1 << 20, 1 << 40)] {
+            let error = Buffers::try_new(count, length).unwrap_err();
+            assert_eq!(error.source.raw_os_error(), Some(libc::ENOMEM));
         }
     }
 

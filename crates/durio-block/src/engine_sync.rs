@@ -41,26 +41,30 @@ impl<C: Clock> SyncEngine<C> {
         }
     }
 
-    /// Runs `operation` and says what the kernel said.
-    #[inline]
+    /// Runs `operation` as its link allows and says what the kernel said.
     fn perform(&mut self, operation: &Operation) -> i32 {
         if std::mem::take(&mut self.cancel_next) {
             self.cancel_next = operation.link;
             return -libc::ECANCELED;
         }
-        let result = loop {
-            match self.call(operation) {
-                Err(Errno::INTR) => {}
-                // A transfer is at most 1 GiB (durio-workload), so it fits.
-                Ok(count) => break i32::try_from(count).unwrap_or(i32::MAX),
-                Err(errno) => break -errno.raw_os_error(),
-            }
-        };
+        let result = self.result_of(operation);
         self.cancel_next = operation.link && !has_succeeded(operation, result);
         result
     }
 
-    #[inline]
+    #[inline(always)]
+    fn result_of(&mut self, operation: &Operation) -> i32 {
+        loop {
+            match self.call(operation) {
+                Err(Errno::INTR) => {}
+                // A transfer is at most 1 GiB (durio-workload), so it fits.
+                Ok(count) => return i32::try_from(count).unwrap_or(i32::MAX),
+                Err(errno) => return -errno.raw_os_error(),
+            }
+        }
+    }
+
+    #[inline(always)]
     fn call(&mut self, operation: &Operation) -> Result<usize, Errno> {
         let offset = operation.offset;
         match operation.kind {
@@ -93,9 +97,8 @@ impl<C: Clock> SyncEngine<C> {
         rustix::io::pwritev2(&self.file, &[IoSlice::new(data)], operation.offset, flags)
     }
 
-    #[inline]
-    fn complete(&mut self, operation: &Operation) -> Completion {
-        let result = self.perform(operation);
+    #[inline(always)]
+    fn completion(&self, operation: &Operation, result: i32) -> Completion {
         let completed_at = self.clock.now();
         Completion { slot: operation.slot, result, submitted_at: completed_at, completed_at }
     }
@@ -157,15 +160,19 @@ impl<C: Clock> Engine for SyncEngine<C> {
         completions: &mut [Completion],
     ) -> Result<usize, BlockError> {
         assert!(!completions.is_empty(), "no room for completions");
-        // The usual case, a depth of one: no queue is touched.
+        // The usual case, a depth of one: no queue is touched. With nothing waiting nothing is in
+        // flight, and the link of an operation that nothing follows leads nowhere.
         if let ([operation], true) = (operations, self.waiting.is_empty()) {
-            assert!(!self.busy[operation.slot as usize], "slot {} is in flight", operation.slot);
-            completions[0] = self.complete(&Operation { link: false, ..*operation });
+            let slots = self.busy.len();
+            assert!((operation.slot as usize) < slots, "slot {} of {slots}", operation.slot);
+            let result = self.result_of(operation);
+            completions[0] = self.completion(operation, result);
             return Ok(1);
         }
         self.claim(operations);
         let Some(operation) = self.waiting.pop_front() else { return Ok(0) };
-        completions[0] = self.complete(&operation);
+        let result = self.perform(&operation);
+        completions[0] = self.completion(&operation, result);
         self.busy[operation.slot as usize] = false;
         Ok(1)
     }

@@ -21,6 +21,9 @@ use crate::{
 /// The kernel registers at most this many buffers (IORING_MAX_REG_BUFFERS, io_uring/rsrc.c).
 const REGISTERED_BUFFERS_MAX: usize = 1 << 14;
 
+/// No time: the slot is free.
+const IDLE: Ticks = Ticks(u64::MAX);
+
 /// Where the one registered file is.
 const FILE: types::Fixed = types::Fixed(0);
 
@@ -82,8 +85,8 @@ pub struct UringEngine<'ring, C: Clock> {
     completions: CompletionQueue<'ring>,
     buffers: Buffers,
     buffers_are_registered: bool,
-    /// When the submission of the slot's operation had returned; none if not in flight.
-    submitted_at: Vec<Option<Ticks>>,
+    /// When the submission of the slot's operation had returned; [`IDLE`] if not in flight.
+    submitted_at: Vec<Ticks>,
     in_flight: usize,
     facts: EngineFacts,
 }
@@ -125,7 +128,7 @@ impl<'ring, C: Clock> UringEngine<'ring, C> {
             Ok(()) => facts.features.push("registered_buffers".to_owned()),
             Err(error) => facts.fallbacks.push(format!("buffers are not registered: {error}")),
         }
-        let submitted_at = vec![None; buffers.count()];
+        let submitted_at = vec![IDLE; buffers.count()];
         Ok(Self {
             clock,
             submitter,
@@ -160,7 +163,7 @@ impl<'ring, C: Clock> UringEngine<'ring, C> {
     #[inline]
     fn read(&self, operation: &Operation) -> squeue::Entry {
         let pointer = self.buffers.slot_pointer(operation.slot as usize);
-        let (length, offset) = (self.transfer_length(operation), operation.offset);
+        let (length, offset) = (transfer_length(operation), operation.offset);
         if self.buffers_are_registered {
             let index = buffer_index(operation.slot);
             opcode::ReadFixed::new(FILE, pointer, length, index).offset(offset).build()
@@ -172,7 +175,7 @@ impl<'ring, C: Clock> UringEngine<'ring, C> {
     #[inline]
     fn write(&self, operation: &Operation) -> squeue::Entry {
         let pointer = self.buffers.slot_pointer(operation.slot as usize);
-        let (length, offset) = (self.transfer_length(operation), operation.offset);
+        let (length, offset) = (transfer_length(operation), operation.offset);
         let flags = match operation.flags {
             WriteFlags::None => 0,
             WriteFlags::Dsync => libc::RWF_DSYNC,
@@ -187,16 +190,16 @@ impl<'ring, C: Clock> UringEngine<'ring, C> {
         }
     }
 
-    /// The length of a transfer, which never reaches beyond its slot.
+    /// Checks that a transfer does not reach beyond its slot.
     #[inline]
-    fn transfer_length(&self, operation: &Operation) -> u32 {
+    fn check_length(&self, operation: &Operation) {
         assert!(
-            operation.length <= self.buffers.slot_length() as u64,
+            operation.length <= self.buffers.slot_length() as u64
+                || operation.kind == OperationKind::Reallocate,
             "{} bytes in a slot of {}",
             operation.length,
             self.buffers.slot_length()
         );
-        u32::try_from(operation.length).unwrap_or(u32::MAX)
     }
 
     /// Marks the slots as in flight. All programmer's errors show here, before the first entry is
@@ -207,11 +210,10 @@ impl<'ring, C: Clock> UringEngine<'ring, C> {
         assert!(operations.len() <= room, "more operations than the ring was built for");
         for operation in operations {
             let slot = operation.slot as usize;
-            assert!(self.submitted_at[slot].is_none(), "slot {slot} is in flight");
-            if matches!(operation.kind, OperationKind::Read | OperationKind::Write) {
-                self.transfer_length(operation);
-            }
-            self.submitted_at[slot] = Some(Ticks::default());
+            let place = &mut self.submitted_at[slot];
+            assert!(*place == IDLE, "slot {slot} is in flight");
+            *place = Ticks::default();
+            self.check_length(operation);
         }
     }
 
@@ -235,7 +237,7 @@ impl<'ring, C: Clock> UringEngine<'ring, C> {
         self.enter(0)?;
         let submitted_at = self.clock.now();
         for operation in operations {
-            self.submitted_at[operation.slot as usize] = Some(submitted_at);
+            self.submitted_at[operation.slot as usize] = submitted_at;
         }
         Ok(())
     }
@@ -267,18 +269,13 @@ impl<'ring, C: Clock> UringEngine<'ring, C> {
     #[inline]
     fn reap(&mut self, completions: &mut [Completion]) -> usize {
         let mut count = 0;
-        while count < completions.len() {
-            let Some(entry) = self.completions.next() else { break };
+        // The place is taken first: without one, no entry leaves the ring.
+        for (completion, entry) in completions.iter_mut().zip(&mut self.completions) {
             let completed_at = self.clock.now();
-            // Slots are 32 bits wide; the user data is the slot that `submit` put there.
-            let slot = u32::try_from(entry.user_data()).unwrap_or(u32::MAX);
-            let submitted_at = self.submitted_at[slot as usize].take();
-            completions[count] = Completion {
-                slot,
-                result: entry.result(),
-                submitted_at: submitted_at.unwrap_or(completed_at),
-                completed_at,
-            };
+            #[expect(clippy::cast_possible_truncation, reason = "the slot that `entry` put there")]
+            let slot = entry.user_data() as u32;
+            let submitted_at = std::mem::replace(&mut self.submitted_at[slot as usize], IDLE);
+            *completion = Completion { slot, result: entry.result(), submitted_at, completed_at };
             count += 1;
         }
         self.in_flight -= count;
@@ -326,6 +323,12 @@ fn register_buffers(submitter: &Submitter<'_>, buffers: &Buffers) -> io::Result<
     unsafe { submitter.register_buffers(&slots) }
 }
 
+/// The length of a transfer; `check_length` has seen it.
+#[inline]
+fn transfer_length(operation: &Operation) -> u32 {
+    u32::try_from(operation.length).unwrap_or(u32::MAX)
+}
+
 #[inline]
 fn buffer_index(slot: u32) -> u16 {
     // Registered buffers are at most 2¹⁴.
@@ -353,7 +356,7 @@ impl<C: Clock> Engine for UringEngine<'_, C> {
     }
 
     fn slot_mut(&mut self, slot: u32) -> &mut [u8] {
-        assert!(self.submitted_at[slot as usize].is_none(), "slot {slot} is in flight");
+        assert!(self.submitted_at[slot as usize] == IDLE, "slot {slot} is in flight");
         self.buffers.slot_mut(slot as usize)
     }
 

@@ -40,6 +40,6 @@ pub use engine_sync::SyncEngine;
 pub use engine_uring::{Ring, UringEngine, probe_uring};
 pub use error::{BlockError, ErrorKind};
 pub use open::{
-    Alignment, NewFile, OpenMode, OpenTarget, TargetType, create_file, direct_alignment, inspect,
-    open, remove_file, reopen, supports_reallocate,
+    Alignment, DirectIo, NewFile, OpenMode, OpenTarget, TargetType, create_file, direct_io,
+    inspect, open, remove_file, reopen, supports_reallocate,
 };

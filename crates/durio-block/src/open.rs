@@ -172,33 +172,68 @@ fn new_file(file: OwnedFd, path: Option<PathBuf>, directory: &Path) -> Result<Ne
     Ok(NewFile { file, path, identity: (stat.st_dev, stat.st_ino) })
 }
 
-/// Removes the file at `path` if it still is the one with `identity`; says whether it was.
+/// Removes the file at `path` if it still is the one with `identity`. True if it was removed, false
+/// if it is gone already.
 ///
 /// # Errors
-/// If it is, and cannot be removed.
+/// If it cannot be removed, if another file has its name, or if its filesystem is not there: then
+/// nobody knows whether it is gone.
 pub fn remove_file(path: &Path, identity: (u64, u64)) -> Result<bool, BlockError> {
+    const OPERATION: &str = "remove the file";
+    let unknown = |reason: &str| BlockError {
+        kind: ErrorKind::NotFound,
+        operation: OPERATION,
+        path: Some(path.to_owned()),
+        source: io::Error::other(reason),
+    };
     match rustix::fs::lstat(path) {
         Ok(stat) if (stat.st_dev, stat.st_ino) == identity => {
-            rustix::fs::unlink(path)
-                .map_err(|errno| BlockError::at("remove the file", path, errno))?;
+            rustix::fs::unlink(path).map_err(|errno| BlockError::at(OPERATION, path, errno))?;
             Ok(true)
         }
-        _ => Ok(false),
+        Ok(_) => Err(unknown("another file has its name now")),
+        Err(rustix::io::Errno::NOENT) => {
+            let parent = path.parent().and_then(|parent| rustix::fs::stat(parent).ok());
+            match parent.is_some_and(|parent| parent.st_dev == identity.0) {
+                true => Ok(false),
+                false => Err(unknown("the filesystem that it was made on is not there")),
+            }
+        }
+        Err(errno) => Err(BlockError::at(OPERATION, path, errno)),
     }
 }
 
-/// The alignment that the file's direct I/O asks for, if the kernel (since 6.1) says; none also
-/// where direct I/O is not possible.
+/// What the kernel says about direct I/O on a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DirectIo {
+    /// Nothing: kernels before 6.1, and filesystems that do not tell.
+    Unknown,
+    /// It is not possible, also where opening with O_DIRECT succeeds: what is opened so goes through
+    /// the page cache all the same (ext4 with data=journal, encrypted or compressed files).
+    Impossible,
+    /// It is possible with this alignment.
+    Possible(Alignment),
+}
+
+/// What the kernel says about direct I/O on the file.
 #[must_use]
-pub fn direct_alignment(file: BorrowedFd<'_>) -> Option<Alignment> {
-    let stat = statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
-    let given = StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::DIOALIGN);
-    if !given || stat.stx_dio_offset_align == 0 {
-        return None;
+pub fn direct_io(file: BorrowedFd<'_>) -> DirectIo {
+    match statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN) {
+        Ok(stat) if StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::DIOALIGN) => {
+            direct_io_of(stat.stx_dio_mem_align, stat.stx_dio_offset_align)
+        }
+        _ => DirectIo::Unknown,
     }
-    Some(Alignment {
-        memory: Bytes::new(stat.stx_dio_mem_align.into()),
-        offset: Bytes::new(stat.stx_dio_offset_align.into()),
+}
+
+/// The kernel says zero where direct I/O is not possible.
+fn direct_io_of(memory: u32, offset: u32) -> DirectIo {
+    if offset == 0 {
+        return DirectIo::Impossible;
+    }
+    DirectIo::Possible(Alignment {
+        memory: Bytes::new(memory.into()),
+        offset: Bytes::new(offset.into()),
     })
 }
 
@@ -208,4 +243,16 @@ pub fn direct_alignment(file: BorrowedFd<'_>) -> Option<Alignment> {
 pub fn supports_reallocate(file: BorrowedFd<'_>, length: Bytes) -> bool {
     let mode = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
     rustix::fs::fallocate(file, mode, 0, length.get()).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_alignment_of_zero_is_a_refusal_and_not_a_silence() {
+        assert_eq!(direct_io_of(0, 0), DirectIo::Impossible);
+        let (memory, offset) = (Bytes::new(4), Bytes::new(512));
+        assert_eq!(direct_io_of(4, 512), DirectIo::Possible(Alignment { memory, offset }));
+    }
 }

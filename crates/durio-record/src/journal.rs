@@ -3,10 +3,11 @@
 //! A run that makes named files writes each into the journal of its folder before it makes it, and
 //! after removal once more. While it lives it holds a lock on the journal. A pointer in the state
 //! folder (`leftovers/<run>`) leads the next run to the journal, wherever the run folder is: if the
-//! lock is free, the run is dead, and its files go, if they still are the very files it made.
+//! lock is free, the run is dead, and its files go, if they still are the very files it made. The
+//! pointer goes when all of them are proved to be gone.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -45,6 +46,8 @@ pub struct Journal {
     file: File,
     path: PathBuf,
     pointer: Option<PathBuf>,
+    /// Files that were announced or made, and not removed.
+    left: Vec<RawPath>,
 }
 
 impl Journal {
@@ -63,7 +66,7 @@ impl Journal {
         flock(&file, FlockOperation::NonBlockingLockExclusive)
             .map_err(|errno| RecordError::io("lock", &path, errno.into()))?;
         let pointer = leftovers.map(|leftovers| point_to(leftovers, &path)).transpose()?;
-        Ok(Self { file, path, pointer })
+        Ok(Self { file, path, pointer, left: Vec::new() })
     }
 
     /// Remembers what was made or removed, before the next step.
@@ -74,17 +77,31 @@ impl Journal {
         let mut line = serde_json::to_vec(made)
             .map_err(|error| RecordError::malformed("write", &self.path, error))?;
         line.push(b'\n');
+        self.left.retain(|path| *path != made.path);
+        if !made.removed {
+            self.left.push(made.path.clone());
+        }
         self.file.write_all(&line).map_err(|error| RecordError::io("write", &self.path, error))
     }
 
-    /// Ends the journal; call it when every file is removed.
+    /// Ends the journal. What was not removed is left to the next run.
     pub fn end(self) {
-        if let Some(pointer) = &self.pointer {
+        let gone = self.left.iter().all(|path| is_gone(path.as_path()));
+        if let Some(pointer) = self.pointer.filter(|_| gone) {
             // A pointer that stays leads to a journal whose files are all marked as removed.
             let _ = fs::remove_file(pointer);
         }
     }
 }
+
+/// True if the directory is there and has nothing of that name: an announced file was never made.
+fn is_gone(path: &Path) -> bool {
+    let absent = path.symlink_metadata().is_err_and(|it| it.kind() == io::ErrorKind::NotFound);
+    absent && path.parent().is_some_and(Path::is_dir)
+}
+
+/// How the name of a pointer begins that is not written yet.
+const HIDDEN: &str = ".";
 
 fn point_to(leftovers: &Leftovers, journal: &Path) -> Result<PathBuf, RecordError> {
     let directory = &leftovers.0;
@@ -93,54 +110,84 @@ fn point_to(leftovers: &Leftovers, journal: &Path) -> Result<PathBuf, RecordErro
     let absolute =
         fs::canonicalize(journal).map_err(|error| RecordError::io("look at", journal, error))?;
     let run = absolute.parent().and_then(Path::file_name).unwrap_or_default().to_owned();
-    let pointer = directory.join(run);
-    fs::write(&pointer, absolute.as_os_str().as_bytes())
+    let pointer = directory.join(&run);
+    // Nobody shall read half a pointer: it would lead nowhere, and be forgotten.
+    let mut hidden = std::ffi::OsString::from(HIDDEN);
+    hidden.push(&run);
+    let unfinished = directory.join(hidden);
+    fs::write(&unfinished, absolute.as_os_str().as_bytes())
+        .and_then(|()| fs::rename(&unfinished, &pointer))
         .map_err(|error| RecordError::io("write", &pointer, error))?;
     Ok(pointer)
 }
 
-/// Hands every file that a dead run left behind to `remove`, and forgets the run when it succeeds
-/// for all. Returns the files that are gone now.
+/// Hands every file that a dead run left behind to `remove`, and forgets the run when all are proved
+/// to be gone. Returns the files that were removed now.
 ///
-/// `remove` gets path and identity, must remove only that very file, and says whether it did.
+/// `remove` gets path and identity and must remove only that very file; without an identity the name
+/// is durio's own and stands in for it. It says whether it removed the file (true) or the file is
+/// proved to be gone (false); everything else is an error, and is tried again by the next run.
 pub fn remove_leftovers<E>(
     leftovers: &Leftovers,
-    mut remove: impl FnMut(&Path, (u64, u64)) -> Result<bool, E>,
+    mut remove: impl FnMut(&Path, Option<(u64, u64)>) -> Result<bool, E>,
 ) -> Vec<RawPath> {
-    let mut gone = Vec::new();
-    let Ok(pointers) = fs::read_dir(&leftovers.0) else { return gone };
+    let mut removed = Vec::new();
+    let Ok(pointers) = fs::read_dir(&leftovers.0) else { return removed };
     for pointer in pointers.filter_map(Result::ok) {
+        let run = pointer.file_name();
+        if run.as_bytes().starts_with(HIDDEN.as_bytes()) {
+            continue;
+        }
         let Ok(target) = fs::read(pointer.path()) else { continue };
         let journal = PathBuf::from(std::ffi::OsString::from_vec(target));
-        let Some(files) = files_of_dead_run(&journal) else { continue };
-        let mut all_removed = true;
-        for (path, identity) in files {
-            match remove(path.as_path(), identity) {
-                Ok(true) => gone.push(path),
+        let Some(left) = left_by_dead_run(&journal) else { continue };
+        let mut all_gone = true;
+        for entry in left {
+            let Some(identity) = identity_for_removal(&entry, run.as_bytes()) else { continue };
+            match remove(entry.path.as_path(), identity) {
+                Ok(true) => removed.push(entry.path),
                 Ok(false) => {}
-                Err(_) => all_removed = false,
+                Err(_) => all_gone = false,
             }
         }
-        if all_removed {
+        if all_gone {
             let _ = fs::remove_file(pointer.path());
         }
     }
-    gone
+    removed
 }
 
-/// The files that the journal's run made and did not remove; none while the run lives.
-fn files_of_dead_run(journal: &Path) -> Option<Vec<(RawPath, (u64, u64))>> {
-    let Ok(file) = File::open(journal) else {
+/// By what a file is known: its identity, or nothing but its name if that is durio's own, for some
+/// filesystems give other numbers after each mount. None for a file that was only announced under a
+/// user's name: it may be the user's.
+fn identity_for_removal(entry: &MadeFile, run: &[u8]) -> Option<Option<(u64, u64)>> {
+    let name = entry.path.as_path().file_name().unwrap_or_default().as_bytes();
+    let after = name.strip_prefix(OWN_NAME).and_then(|name| name.strip_prefix(run));
+    match after {
+        Some([] | [b'.', ..]) => Some(None),
+        _ => entry.identity.map(Some),
+    }
+}
+
+/// How the names begin that durio itself gives: this, the run, and maybe a dot and more.
+const OWN_NAME: &[u8] = b".durio-";
+
+/// The files that the journal's run made and did not remove; none while the run lives, or while
+/// nobody can tell.
+fn left_by_dead_run(journal: &Path) -> Option<Vec<MadeFile>> {
+    let file = match File::open(journal) {
+        Ok(file) => file,
         // The run folder was deleted or moved: what it made can no longer be known.
-        return Some(Vec::new());
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Some(Vec::new()),
+        Err(_) => return None,
     };
     flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
     let mut made: Vec<MadeFile> = Vec::new();
-    for line in BufReader::new(file).lines().map_while(Result::ok) {
-        let Ok(entry) = serde_json::from_str::<MadeFile>(&line) else { continue };
+    for line in BufReader::new(file).split(b'\n') {
+        let Ok(entry) = serde_json::from_slice::<MadeFile>(&line.ok()?) else { continue };
         made.retain(|earlier| earlier.path != entry.path);
         made.push(entry);
     }
-    let left = made.into_iter().filter(|entry| !entry.removed);
-    Some(left.filter_map(|entry| Some((entry.path, entry.identity?))).collect())
+    made.retain(|entry| !entry.removed);
+    Some(made)
 }

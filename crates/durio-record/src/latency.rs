@@ -81,11 +81,17 @@ impl LatencyHistogram {
         Self { exact, histogram }
     }
 
-    /// Takes one latency. Above 1 h the histogram keeps it as 1 h; the exact maximum does not.
+    /// Takes one latency. What is beyond the last bucket (73 minutes) is counted as 1 h; the
+    /// exact side stays exact.
     #[inline]
     pub fn record(&mut self, nanos: u64) {
         self.exact.record(nanos);
         self.histogram.saturating_record(nanos);
+    }
+
+    /// Counts `times` latencies of `nanos` in the histogram alone.
+    pub(crate) fn record_bucket(&mut self, nanos: u64, times: u64) {
+        self.histogram.saturating_record_n(nanos, times);
     }
 
     /// Takes all latencies of `other`.

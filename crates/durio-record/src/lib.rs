@@ -4,6 +4,7 @@
 //! The format is described in docs/formats/run-folder.md; this crate is the only one that knows it.
 //! Not here: figures derived from the events (durio-analyse), and any device.
 
+mod bucket_counts;
 mod environment;
 mod error;
 mod event;
@@ -15,6 +16,7 @@ mod manifest;
 mod reader;
 mod writer;
 
+pub use bucket_counts::BucketCounts;
 pub use environment::Environment;
 pub use error::{RecordError, RecordErrorKind};
 pub use event::{

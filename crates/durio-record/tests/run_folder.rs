@@ -204,6 +204,24 @@ fn damaged_bytes_never_panic() {
     assert_eq!(read(&folder).unwrap().len(), 3);
 }
 
+/// A ring of 32768 places over 45 minutes: its latencies sum to more than the two years that a
+/// single time can have.
+#[test]
+fn sums_over_a_deep_queue_are_no_damage() {
+    let (_directory, folder) = sample();
+    let path = folder.join(file_names::EVENTS);
+    let text = fs::read_to_string(&path).unwrap();
+    let sum: u64 = 32_768 * 31 * 86_400 * 1_000_000;
+    let large = text.replace("\"sum_ns\":300,", &format!("\"sum_ns\":{sum},"));
+    assert_ne!(large, text);
+    fs::write(&path, large).unwrap();
+    assert_eq!(read(&folder).unwrap().len(), 3);
+    let endless = text.replace("\"max_ns\":300,", &format!("\"max_ns\":{sum},"));
+    assert_ne!(endless, text);
+    fs::write(&path, endless).unwrap();
+    assert_eq!(read(&folder).unwrap_err().kind, RecordErrorKind::Malformed);
+}
+
 #[test]
 fn a_newer_schema_and_a_folder_that_is_none_are_told_apart() {
     let (directory, folder) = sample();

@@ -9,8 +9,12 @@ use durio_units::Nanos;
 use durio_workload::Workload;
 
 use crate::recorder::{
-    ClosedInterval, Counted, IntervalBuffer, PerOperation, operation_records, per_operation,
+    ClosedInterval, Counted, IntervalBuffer, PerOperation, Taken, operation_records, per_operation,
 };
+
+/// How many intervals without a completion are events of their own. What is left of a longer gap is
+/// one event: a stall of hours must not make millions of them.
+const EMPTY_MAX: u64 = 1000;
 
 /// Where an interval lies.
 pub(crate) struct Grid {
@@ -23,10 +27,15 @@ impl Grid {
         Self { ramp: step.ramp.get(), interval: step.interval.get().max(1) }
     }
 
+    /// Number of intervals in the ramp.
+    fn ramp_intervals(&self) -> u64 {
+        self.ramp.div_ceil(self.interval)
+    }
+
     /// Phase, begin and end of interval `index`, in nanoseconds since the step's begin. The same
     /// boundaries as the measured loop's: the last interval of the ramp ends with it.
     fn span(&self, index: u64) -> (Phase, u64, u64) {
-        let ramp_intervals = self.ramp.div_ceil(self.interval);
+        let ramp_intervals = self.ramp_intervals();
         if index < ramp_intervals {
             let from = index * self.interval;
             return (Phase::Ramp, from, (from + self.interval).min(self.ramp));
@@ -49,6 +58,8 @@ pub(crate) struct Collector<'a> {
     empty: Vec<SyncSender<Box<IntervalBuffer>>>,
     next: u64,
     highest: u64,
+    /// Intervals without a completion, up to the next one.
+    empty_run: u64,
 }
 
 impl<'a> Collector<'a> {
@@ -69,6 +80,7 @@ impl<'a> Collector<'a> {
             empty,
             next: 0,
             highest: 0,
+            empty_run: 0,
         }
     }
 
@@ -82,8 +94,9 @@ impl<'a> Collector<'a> {
             self.take(interval);
             let settled = self.passed.iter().copied().min().unwrap_or(0);
             // The latest interval waits for the step's end, which is its end.
-            while self.next < settled && self.next < self.highest {
-                emit(self.close(u64::MAX));
+            let bound = settled.min(self.highest);
+            while self.next < bound {
+                emit(self.close(bound, u64::MAX));
             }
         }
     }
@@ -91,7 +104,7 @@ impl<'a> Collector<'a> {
     /// Emits what is left, now that the step's end is known.
     pub(crate) fn finish(&mut self, step_end: Nanos, mut emit: impl FnMut(Event)) {
         while self.next <= self.highest {
-            emit(self.close(step_end.get()));
+            emit(self.close(self.highest + 1, step_end.get()));
         }
     }
 
@@ -109,11 +122,15 @@ impl<'a> Collector<'a> {
         let _ = self.empty[job].try_send(buffer);
     }
 
-    fn close(&mut self, step_end: u64) -> Event {
+    /// Closes the next interval, or the rest of a long gap, but none from number `bound` on.
+    fn close(&mut self, bound: u64, step_end: u64) -> Event {
         let index = self.next;
-        self.next += 1;
-        let (phase, from, to) = self.grid.span(index);
-        let operations = self.open.remove(&index).unwrap_or_default();
+        let operations = self.open.remove(&index);
+        self.empty_run = if operations.is_some() { 0 } else { self.empty_run + 1 };
+        self.next = if self.empty_run > EMPTY_MAX { self.gap_end(bound) } else { index + 1 };
+        let (phase, from, _) = self.grid.span(index);
+        let (_, _, to) = self.grid.span(self.next - 1);
+        let operations = operations.unwrap_or_default();
         Event::Interval(Interval {
             step: self.step.index,
             repeat: self.step.repeat,
@@ -126,9 +143,16 @@ impl<'a> Collector<'a> {
             operations: operation_records(operations, Default::default()),
         })
     }
+
+    /// The interval after the gap that begins at the next one; a phase ends it too.
+    fn gap_end(&self, bound: u64) -> u64 {
+        let occupied = self.open.keys().next().copied();
+        let ramp_end = Some(self.grid.ramp_intervals()).filter(|&end| self.next < end);
+        [occupied, ramp_end].into_iter().flatten().fold(bound, u64::min)
+    }
 }
 
-fn add(total: &mut PerOperation<Counted>, part: &PerOperation<Counted>) {
+fn add(total: &mut PerOperation<Counted>, part: &PerOperation<Taken>) {
     for (total, part) in total.iter_mut().zip(part) {
         if let (Some(total), Some(part)) = (total, part) {
             total.add(part);

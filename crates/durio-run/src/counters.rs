@@ -9,6 +9,17 @@ use nix::sys::time::TimeVal;
 pub(crate) struct Watch {
     cpu: Option<CpuCounters>,
     devices: Vec<DeviceCounters>,
+    process: (Nanos, Nanos),
+}
+
+/// What happened between two readings.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    pub(crate) cpu: Option<CpuCounters>,
+    pub(crate) devices: Vec<DeviceCounters>,
+    /// User and system CPU time of this process, the kernel's workers for it included, without
+    /// the coordinator's own.
+    pub(crate) process: (Nanos, Nanos),
 }
 
 impl Watch {
@@ -16,23 +27,42 @@ impl Watch {
         Self {
             cpu: read_cpu_counters().ok(),
             devices: devices.iter().filter_map(|name| read_device_counters(name).ok()).collect(),
+            process: process_cpu_time(),
         }
     }
 
     /// What happened since `earlier`; a device that came or went meanwhile is left out.
-    pub(crate) fn since(&self, earlier: &Self) -> (Option<CpuCounters>, Vec<DeviceCounters>) {
+    pub(crate) fn since(&self, earlier: &Self) -> Watched {
         let cpu = self.cpu.as_ref().zip(earlier.cpu.as_ref());
         let devices = self.devices.iter().filter_map(|now| {
             let before = earlier.devices.iter().find(|before| before.name == now.name)?;
             Some(now.saturating_since(before))
         });
-        (cpu.map(|(now, before)| now.saturating_since(before)), devices.collect())
+        Watched {
+            cpu: cpu.map(|(now, before)| now.saturating_since(before)),
+            devices: devices.collect(),
+            process: (
+                self.process.0.saturating_sub(earlier.process.0),
+                self.process.1.saturating_sub(earlier.process.1),
+            ),
+        }
     }
+}
+
+/// CPU time of this process so far, without that of the calling thread: user, system.
+fn process_cpu_time() -> (Nanos, Nanos) {
+    let (user, system) = cpu_time(UsageWho::RUSAGE_SELF);
+    let (own_user, own_system) = thread_cpu_time();
+    (user.saturating_sub(own_user), system.saturating_sub(own_system))
 }
 
 /// CPU time of the calling thread so far: user, system.
 pub(crate) fn thread_cpu_time() -> (Nanos, Nanos) {
-    match getrusage(UsageWho::RUSAGE_THREAD) {
+    cpu_time(UsageWho::RUSAGE_THREAD)
+}
+
+fn cpu_time(who: UsageWho) -> (Nanos, Nanos) {
+    match getrusage(who) {
         Ok(usage) => (nanos(usage.user_time()), nanos(usage.system_time())),
         Err(_) => (Nanos::ZERO, Nanos::ZERO),
     }

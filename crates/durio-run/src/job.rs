@@ -1,11 +1,11 @@
 //! One worker: builds its engine in its own thread, waits for the common start, runs the loop.
 
 use std::os::fd::OwnedFd;
-use std::sync::mpsc::{Receiver, Sender, SyncSender};
-use std::sync::{Barrier, OnceLock};
+use std::sync::OnceLock;
+use std::sync::mpsc::{Receiver, SyncSender};
 
 use durio_block::{
-    AioEngine, Buffers, Clock, Engine, EngineFacts, MonotonicClock, NullEngine, Ring, Script,
+    AioEngine, BlockError, Buffers, Clock, Engine, MonotonicClock, NullEngine, Ring, Script,
     SyncEngine, Ticks, TscClock, UringEngine, WriteFlags,
 };
 use durio_plan::{EngineKind, Limit, NullScript, Step};
@@ -16,6 +16,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::counters::thread_cpu_time;
 use crate::error::RunError;
+use crate::gate::{Gate, Readiness, Word};
 use crate::measured_loop::{Bounds, LoopInput, LoopResult, MeasuredLoop};
 use crate::recorder::{ClosedInterval, IntervalBuffer, Parts, PerOperation, Recorder};
 use crate::sink::StopFlag;
@@ -33,15 +34,15 @@ pub(crate) struct Shared<'a> {
     pub(crate) stop: &'a StopFlag,
     /// A job has failed: the others end too.
     pub(crate) failed: StopFlag,
-    /// Everybody is ready.
-    pub(crate) gate: Barrier,
+    /// Where all jobs wait for the common start.
+    pub(crate) gate: Gate,
     /// The common begin, from whoever passes the gate first.
     pub(crate) started: OnceLock<Ticks>,
 }
 
 /// What one job needs.
 pub(crate) struct JobInput {
-    pub(crate) index: usize,
+    pub(crate) index: u32,
     pub(crate) engine: EngineKind,
     pub(crate) workload: Workload,
     pub(crate) batch: u32,
@@ -53,7 +54,7 @@ pub(crate) struct JobInput {
     pub(crate) clock: RunClock,
     pub(crate) closed: SyncSender<ClosedInterval>,
     pub(crate) empty: Receiver<Box<IntervalBuffer>>,
-    pub(crate) ready: Sender<Result<EngineFacts, RunError>>,
+    pub(crate) ready: Readiness,
 }
 
 /// The job's share of the step's bounds.
@@ -88,6 +89,8 @@ impl JobLimit {
 
 /// What a job gives back.
 pub(crate) struct JobOutcome {
+    /// Which job.
+    pub(crate) index: u32,
     pub(crate) result: LoopResult,
     pub(crate) parts: PerOperation<Parts>,
     pub(crate) cpu_user: Nanos,
@@ -99,9 +102,21 @@ pub(crate) struct JobOutcome {
 
 /// The body of a job's thread; `None` if the step never began.
 pub(crate) fn run_job(input: JobInput, shared: &Shared<'_>) -> Option<JobOutcome> {
+    let _guard = FailOnPanic(&shared.failed);
     match input.clock {
         RunClock::Tsc(clock) => run_with_clock(input, clock, shared),
         RunClock::Monotonic(clock) => run_with_clock(input, clock, shared),
+    }
+}
+
+/// A job that panics ends the others too.
+struct FailOnPanic<'a>(&'a StopFlag);
+
+impl Drop for FailOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.set();
+        }
     }
 }
 
@@ -110,7 +125,10 @@ fn run_with_clock<C: Clock>(
     clock: C,
     shared: &Shared<'_>,
 ) -> Option<JobOutcome> {
-    let buffers = filled_buffers(&input);
+    let buffers = match filled_buffers(&input) {
+        Ok(buffers) => buffers,
+        Err(error) => return decline(input, error.into()),
+    };
     let file = input.file.take();
     match (input.engine, file) {
         (EngineKind::Null, _) => {
@@ -127,53 +145,61 @@ fn run_with_clock<C: Clock>(
         (EngineKind::Uring, Some(file)) => {
             let mut ring = match Ring::new(input.workload.depth) {
                 Ok(ring) => ring,
-                Err(error) => return decline(&input, error.into(), shared),
+                Err(error) => return decline(input, ring_error(error)),
             };
             match UringEngine::new(clock, &mut ring, &file, buffers) {
                 Ok(engine) => drive(engine, input, shared),
-                Err(error) => decline(&input, error.into(), shared),
+                Err(error) => decline(input, error.into()),
             }
         }
         (EngineKind::Aio, Some(file)) => {
             match AioEngine::new(clock, file, buffers, input.workload.depth) {
                 Ok(engine) => drive(engine, input, shared),
-                Err(error) => decline(&input, error.into(), shared),
+                Err(error) => decline(input, error.into()),
             }
         }
         (_, None) => {
             let error = RunError::unsupported("only the null engine runs on no target");
-            decline(&input, error, shared)
+            decline(input, error)
         }
     }
 }
 
 /// Buffers with incompressible contents, different for each job.
-fn filled_buffers(input: &JobInput) -> Buffers {
+fn filled_buffers(input: &JobInput) -> Result<Buffers, BlockError> {
     let length = usize::try_from(input.workload.block_size.get()).unwrap_or(usize::MAX);
-    let mut buffers = Buffers::new(input.workload.depth as usize, length);
+    let mut buffers = Buffers::try_new(input.workload.depth as usize, length)?;
     let mut random = Xoshiro256PlusPlus::seed_from_u64(!input.seed);
     for slot in 0..buffers.count() {
         // Touches every page before the measurement, also for reads.
         random.fill_bytes(buffers.slot_mut(slot));
     }
-    buffers
+    Ok(buffers)
 }
 
-/// Tells the coordinator that this job cannot run; the gate must be passed by all.
-fn decline(input: &JobInput, error: RunError, shared: &Shared<'_>) -> Option<JobOutcome> {
-    shared.failed.set();
-    // The coordinator waits for one message of each job, so it is there.
-    let _ = input.ready.send(Err(error));
-    shared.gate.wait();
+/// The kernel let the probe have a ring and refuses one to this job.
+fn ring_error(error: BlockError) -> RunError {
+    let mut error = RunError::from(error);
+    error.hint = Some(
+        "use fewer jobs or a smaller --depth, raise the limit on locked memory (ulimit -l), or \
+         give --engine sync"
+            .to_owned(),
+    );
+    error
+}
+
+/// Tells the coordinator that this job cannot run; it then calls the step off.
+fn decline(mut input: JobInput, error: RunError) -> Option<JobOutcome> {
+    input.ready.tell(Err(error));
     None
 }
 
-fn drive<E: Engine>(mut engine: E, input: JobInput, shared: &Shared<'_>) -> Option<JobOutcome> {
+fn drive<E: Engine>(mut engine: E, mut input: JobInput, shared: &Shared<'_>) -> Option<JobOutcome> {
     let workload = &input.workload;
     let asynchronous = engine.capabilities().asynchronous;
     let stream = Stream::new(workload, input.region, input.seed);
     let mut recorder =
-        Recorder::new(input.index, workload, asynchronous, input.closed, input.empty);
+        Recorder::new(input.index as usize, workload, asynchronous, input.closed, input.empty);
     let bounds = input.limit.bounds(engine.clock());
     let loop_input = LoopInput {
         stream,
@@ -189,9 +215,8 @@ fn drive<E: Engine>(mut engine: E, input: JobInput, shared: &Shared<'_>) -> Opti
     };
     let facts = engine.facts();
     let measured = MeasuredLoop::new(&mut engine, bounds, loop_input);
-    let _ = input.ready.send(Ok(facts));
-    shared.gate.wait();
-    if shared.failed.is_set() {
+    input.ready.tell(Ok(facts));
+    if shared.gate.pass() == Word::Aborted {
         return None;
     }
     let (user_before, system_before) = thread_cpu_time();
@@ -201,6 +226,7 @@ fn drive<E: Engine>(mut engine: E, input: JobInput, shared: &Shared<'_>) -> Opti
     let end = Nanos::new(result.end_ns);
     let recorder_waits = recorder.waits;
     Some(JobOutcome {
+        index: input.index,
         result,
         parts: recorder.finish(),
         cpu_user: user_after.saturating_sub(user_before),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use durio_block::{
-    Alignment, Buffers, NewFile, OpenMode, OpenTarget, create_file, direct_alignment, open,
+    Alignment, Buffers, DirectIo, NewFile, OpenMode, OpenTarget, create_file, direct_io, open,
     remove_file, reopen, supports_reallocate,
 };
 use durio_plan::{FileLayout, RawPath, Target, TargetKind};
@@ -14,7 +14,7 @@ use durio_record::{Journal, Layout, MadeFile, TargetPrepared};
 use durio_units::Bytes;
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use rustix::fs::{FallocateFlags, fallocate, fsync};
+use rustix::fs::{FallocateFlags, fallocate, fstat, fsync, stat};
 use rustix::io::Errno;
 
 use crate::error::RunError;
@@ -58,6 +58,18 @@ impl Prepared {
         }
     }
 
+    /// Finds out what direct I/O the target knows.
+    fn find_direct(&mut self) -> Result<(), RunError> {
+        let opened = self.open(OpenMode { direct: true, ..OpenMode::default() })?;
+        let answer = direct_io(opened.file.as_fd());
+        self.direct = opened.direct && answer != DirectIo::Impossible;
+        self.alignment = match answer {
+            DirectIo::Possible(alignment) => Some(alignment),
+            DirectIo::Unknown | DirectIo::Impossible => None,
+        };
+        Ok(())
+    }
+
     /// Removes the file if durio made it and it has a name.
     pub(crate) fn remove(self, journal: &mut Journal) -> Result<(), RunError> {
         let Place::Made(NewFile { path: Some(path), identity, file }) = self.place else {
@@ -77,7 +89,10 @@ pub(crate) struct HeldDevices(Vec<(PathBuf, OwnedFd)>);
 
 impl HeldDevices {
     fn hold(&mut self, path: &Path) -> Result<(), RunError> {
-        if self.0.iter().all(|(held, _)| held != path) {
+        // A device has many names: links in /dev/disk, /dev/mapper.
+        let number = stat(path).ok().map(|facts| facts.st_rdev);
+        let is_held = |file: &OwnedFd| fstat(file).ok().map(|facts| facts.st_rdev) == number;
+        if !self.0.iter().any(|(held, file)| held == path || is_held(file)) {
             let mode = OpenMode { write: true, exclusive: true, ..OpenMode::default() };
             self.0.push((path.to_owned(), open(path, mode)?.file));
         }
@@ -101,18 +116,14 @@ pub(crate) fn prepare(
         TargetKind::NewFile { directory, file_name, named, layout } => {
             let made = make(directory.as_path(), file_name.as_path(), *named, journal)?;
             let kind = if made.path.is_some() { Layout::Named } else { Layout::Unnamed };
-            match fill(&made, target.size, *layout, seed, stop, progress) {
-                Ok(written) => {
-                    let reallocates = *layout == FileLayout::Preallocated
-                        && supports_reallocate(made.file.as_fd(), target.size);
-                    (ready(Place::Made(made), reallocates)?, kind, written)
-                }
-                Err(error) => {
-                    // What was made must go also when it could not be filled.
-                    let prepared = nowhere(Place::Made(made));
-                    prepared.remove(journal)?;
-                    return Err(error);
-                }
+            let filled = fill(&made, target.size, *layout, seed, stop, progress);
+            let reallocates = filled.is_ok()
+                && *layout == FileLayout::Preallocated
+                && supports_reallocate(made.file.as_fd(), target.size);
+            let mut prepared = Prepared { reallocates, ..nowhere(Place::Made(made)) };
+            match filled.and_then(|written| prepared.find_direct().map(|()| written)) {
+                Ok(written) => (prepared, kind, written),
+                Err(error) => return Err(without_file(prepared, journal, error)),
             }
         }
         TargetKind::ExistingFile { path } | TargetKind::NullDevice { path } => {
@@ -135,6 +146,14 @@ pub(crate) fn prepare(
         reallocates: prepared.reallocates,
     };
     Ok((prepared, event))
+}
+
+/// What was made must go also when it could not be made ready.
+fn without_file(prepared: Prepared, journal: &mut Journal, mut error: RunError) -> RunError {
+    if let Err(removal) = prepared.remove(journal) {
+        error.hint = Some(format!("{removal}: remove it yourself"));
+    }
+    error
 }
 
 fn nowhere(place: Place) -> Prepared {
@@ -160,20 +179,15 @@ fn make(
         Some(_) => entry.identity = Some(made.identity),
         None => entry.removed = true,
     }
-    remember(journal, &entry)?;
-    Ok(made)
+    match remember(journal, &entry) {
+        Ok(()) => Ok(made),
+        Err(error) => Err(without_file(nowhere(Place::Made(made)), journal, error)),
+    }
 }
 
 fn existing(path: &Path) -> Result<Prepared, RunError> {
-    ready(Place::Existing { path: path.to_owned() }, false)
-}
-
-/// Finds out what direct I/O the target knows.
-fn ready(place: Place, reallocates: bool) -> Result<Prepared, RunError> {
-    let mut prepared = Prepared { reallocates, ..nowhere(place) };
-    let opened = prepared.open(OpenMode { direct: true, ..OpenMode::default() })?;
-    prepared.direct = opened.direct;
-    prepared.alignment = direct_alignment(opened.file.as_fd());
+    let mut prepared = nowhere(Place::Existing { path: path.to_owned() });
+    prepared.find_direct()?;
     Ok(prepared)
 }
 
@@ -212,7 +226,7 @@ fn write_all(
 ) -> Result<Bytes, RunError> {
     let direct = reopen(&made.file, OpenMode { write: true, direct: true, ..OpenMode::default() })?;
     let chunk = usize::try_from(CHUNK.get()).unwrap_or(usize::MAX);
-    let mut buffers = Buffers::new(1, chunk);
+    let mut buffers = Buffers::try_new(1, chunk)?;
     if let Some(seed) = random_seed {
         Xoshiro256PlusPlus::seed_from_u64(seed).fill_bytes(buffers.slot_mut(0));
     }

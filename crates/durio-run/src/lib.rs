@@ -15,9 +15,11 @@
 mod collector;
 mod counters;
 mod error;
+mod gate;
 mod job;
 mod layout;
 mod measured_loop;
+mod memory;
 mod recorder;
 mod session;
 mod sink;

@@ -10,11 +10,11 @@ mod tests;
 use std::sync::OnceLock;
 
 use durio_block::{Clock, Completion, Engine, Operation, OperationKind, Ticks, WriteFlags};
-use durio_record::{Accounting, OperationName};
+use durio_record::Accounting;
 use durio_units::Nanos;
 use durio_workload::{Access, AccessKind, Stream};
 
-use crate::recorder::Recorder;
+use crate::recorder::{Place, Recorder};
 use crate::sink::StopFlag;
 
 /// The boundaries of a job, in ticks since its start.
@@ -81,13 +81,14 @@ pub(crate) struct MeasuredLoop<'a, E: Engine> {
     stop: &'a StopFlag,
     failed: &'a StopFlag,
     bounds: Bounds,
-    write_flags: WriteFlags,
-    /// A durable write's own completion is the commit.
-    write_is_commit: bool,
-    /// A sync's completion ends the commit of the write before it.
-    sync_is_commit: bool,
+    /// Each write is made durable before the next.
+    commits: bool,
+    /// By a call of its own.
+    separate_sync: bool,
     slots: Vec<Slot>,
-    queue: Vec<Operation>,
+    /// Operations for the next exchange, the first `queued` of them.
+    queue: Box<[Operation]>,
+    queued: usize,
     batch: usize,
     /// Where interval 0 begins; the same for all jobs.
     started: Ticks,
@@ -97,10 +98,10 @@ pub(crate) struct MeasuredLoop<'a, E: Engine> {
     end: Ticks,
     issued: u64,
     in_flight: InFlightCount,
-    first_start: Ticks,
+    /// Both clocks, when the loop began.
+    began: ClockPair,
     last_completion: Ticks,
     stamp: u64,
-    draining: bool,
     result: LoopResult,
 }
 
@@ -112,12 +113,10 @@ struct InFlightCount {
     now: u64,
     since: u64,
     integral: u64,
-    began: u64,
 }
 
 impl InFlightCount {
     fn begin(&mut self, reference_nanos: u64) {
-        self.began = reference_nanos;
         self.since = reference_nanos;
     }
 
@@ -126,6 +125,39 @@ impl InFlightCount {
         self.integral += self.now * reference_nanos.saturating_sub(self.since);
         self.since = reference_nanos;
         self.now = self.now.saturating_add_signed(by);
+    }
+}
+
+fn blank_operation(flags: WriteFlags) -> Operation {
+    Operation {
+        kind: OperationKind::Read,
+        flags,
+        link: false,
+        slot: 0,
+        length: 0,
+        offset: 0,
+        intended_start: Ticks::default(),
+    }
+}
+
+/// The engine's clock and its reference, read at the same moment.
+#[derive(Debug, Clone, Copy, Default)]
+struct ClockPair {
+    ticks: Ticks,
+    reference_nanos: u64,
+}
+
+impl ClockPair {
+    /// Of several readings the one in which the least time passed between the two clocks: on a
+    /// busy machine a thread can lose the processor in between.
+    fn read(clock: &impl Clock) -> Self {
+        let readings = (0..8).map(|_| {
+            let before = clock.now();
+            let reference_nanos = clock.reference_nanos();
+            let width = clock.now().since(before);
+            (width, Self { ticks: before.plus(width / 2), reference_nanos })
+        });
+        readings.min_by_key(|(width, _)| *width).map(|(_, pair)| pair).unwrap_or_default()
     }
 }
 
@@ -163,11 +195,11 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
             stop: input.stop,
             failed: input.failed,
             bounds,
-            write_flags: input.write_flags,
-            write_is_commit: input.commits && !input.separate_sync,
-            sync_is_commit: input.commits && input.separate_sync,
+            commits: input.commits,
+            separate_sync: input.separate_sync,
             slots: vec![idle; depth],
-            queue: Vec::with_capacity(depth),
+            queue: vec![blank_operation(input.write_flags); depth].into_boxed_slice(),
+            queued: 0,
             batch: (input.batch as usize).min(depth),
             started: Ticks::default(),
             interval_end: Ticks::default(),
@@ -176,10 +208,9 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
             end: Ticks::default(),
             issued: 0,
             in_flight: InFlightCount::default(),
-            first_start: Ticks::default(),
+            began: ClockPair::default(),
             last_completion: Ticks::default(),
             stamp: input.stamp,
-            draining: false,
             result: LoopResult::default(),
         }
     }
@@ -198,7 +229,7 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
         self.fill();
         while self.in_flight.now > 0 {
             self.result.exchanges += 1;
-            let count = match self.engine.exchange(&self.queue, &mut completions) {
+            let count = match self.engine.exchange(&self.queue[..self.queued], &mut completions) {
                 Ok(count) => count,
                 Err(error) => {
                     self.failed.set();
@@ -206,7 +237,7 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
                     break;
                 }
             };
-            self.queue.clear();
+            self.queued = 0;
             for completion in &completions[..count] {
                 self.settle(completion);
             }
@@ -218,12 +249,12 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
         self.started = started;
         self.interval_end = started.plus(self.bounds.interval_end(0));
         self.end = self.bounds.end.map_or(Ticks(u64::MAX), |end| started.plus(end));
-        self.in_flight.begin(self.engine.clock().reference_nanos());
+        self.began = ClockPair::read(self.engine.clock());
+        self.in_flight.begin(self.began.reference_nanos);
     }
 
     fn fill(&mut self) {
         let now = self.engine.clock().now();
-        self.first_start = now;
         self.last_completion = now;
         for slot in 0..self.slots.len() {
             if self.may_start(now) {
@@ -238,7 +269,6 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
     fn may_start(&self, now: Ticks) -> bool {
         now < self.end
             && self.issued < self.bounds.operations
-            && !self.draining
             && !self.stop.is_set()
             && !self.failed.is_set()
     }
@@ -258,41 +288,41 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
         place.kind = access.kind;
         place.length = access.length;
         place.offset = access.offset;
-        let index = u32::try_from(slot).unwrap_or(u32::MAX);
+        // A depth is at most 2¹⁵ (durio-workload).
+        #[expect(clippy::cast_possible_truncation, reason = "see above")]
+        let index = slot as u32;
         if access.kind == AccessKind::Write {
             self.stamp += 1;
             stamp_blocks(self.engine.slot_mut(index), self.stamp);
         }
-        self.queue.push(Operation {
-            kind: kind_of(access.kind),
-            flags: self.write_flags,
-            link: false,
-            slot: index,
-            length: access.length,
-            offset: access.offset,
-            intended_start: now,
-        });
+        // Flags and link are the same for all.
+        let operation = &mut self.queue[self.queued];
+        operation.kind = kind_of(access.kind);
+        operation.slot = index;
+        operation.length = access.length;
+        operation.offset = access.offset;
+        operation.intended_start = now;
+        self.queued += 1;
     }
 
     /// Takes a completion and refills its place.
     #[inline]
     fn settle(&mut self, completion: &Completion) {
         let slot = completion.slot as usize;
-        let place = self.slots[slot];
         let now = completion.completed_at;
         if now > self.interval_end {
             self.rotate(now);
         }
-        let ticks = now.since(place.start);
         self.last_completion = now;
-        if succeeded(&place, completion.result) {
-            self.record(&place, completion, ticks);
+        let place = self.slots[slot];
+        if succeeded(place.kind, place.length, completion.result) {
+            self.record(&place, completion);
             if let Some(access) = self.stream.follow_up(place.kind) {
                 self.start(slot, access, now);
                 return;
             }
         } else {
-            self.fail(&place, completion.result);
+            self.fail(slot, completion.result);
         }
         if self.may_start(now) {
             self.start_next(slot, now);
@@ -303,31 +333,39 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
     }
 
     #[inline]
-    fn record(&mut self, place: &Slot, completion: &Completion, ticks: u64) {
+    fn record(&mut self, place: &Slot, completion: &Completion) {
         let clock = self.engine.clock();
         let now = completion.completed_at;
-        let nanos = clock.nanos(ticks);
-        let name = name_of(place.kind);
-        self.recorder.record(name, nanos, transferred(place));
+        let nanos = clock.nanos(now.since(place.start));
+        let recorded_as = PLACES[place.kind as usize];
+        self.recorder.record(recorded_as, nanos);
         if completion.submitted_at != now {
             let submit = clock.nanos(completion.submitted_at.since(place.start));
-            self.recorder.record_parts(name, submit, nanos.saturating_sub(submit));
+            self.recorder.record_parts(recorded_as, submit, nanos.saturating_sub(submit));
         }
-        match place.kind {
-            AccessKind::Write if self.write_is_commit => {
-                self.recorder.record(OperationName::Commit, nanos, place.length);
-            }
-            AccessKind::Fsync | AccessKind::Fdatasync if self.sync_is_commit => {
-                let nanos = clock.nanos(now.since(place.commit_start));
-                self.recorder.record(OperationName::Commit, nanos, 0);
+        if self.commits {
+            self.record_commit(place, now, nanos);
+        }
+    }
+
+    /// A durable write without a sync call is the commit itself; else the sync that follows ends it.
+    #[inline]
+    fn record_commit(&mut self, place: &Slot, now: Ticks, nanos: u64) {
+        match (place.kind, self.separate_sync) {
+            (AccessKind::Write, false) => self.recorder.record(Place::Commit, nanos),
+            (AccessKind::Fsync | AccessKind::Fdatasync, true) => {
+                let nanos = self.engine.clock().nanos(now.since(place.commit_start));
+                self.recorder.record(Place::Commit, nanos);
             }
             _ => {}
         }
     }
 
     #[cold]
-    fn fail(&mut self, place: &Slot, result: i32) {
-        self.draining = true;
+    fn fail(&mut self, slot: usize, result: i32) {
+        let place = &self.slots[slot];
+        // No further access; what is in flight is waited for.
+        self.bounds.operations = 0;
         self.failed.set();
         if self.result.failure.is_none() {
             self.result.failure = Some(Failure {
@@ -359,11 +397,12 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
 
     fn finish(mut self) -> LoopResult {
         let clock = self.engine.clock();
+        let ended = ClockPair::read(clock);
         let span = self.last_completion.since(self.started);
         self.result.accounting = Accounting {
             in_flight_ns: self.in_flight.integral,
-            span_ns: self.in_flight.since.saturating_sub(self.in_flight.began),
-            engine_span_ns: clock.nanos(self.last_completion.since(self.first_start)),
+            span_ns: ended.reference_nanos.saturating_sub(self.began.reference_nanos),
+            engine_span_ns: clock.nanos(ended.ticks.since(self.began.ticks)),
         };
         self.result.end_ns = clock.nanos(span);
         self.result.measured = Nanos::new(clock.nanos(span.saturating_sub(self.bounds.ramp)));
@@ -385,18 +424,10 @@ fn stamp_blocks(data: &mut [u8], stamp: u64) {
 }
 
 #[inline]
-fn succeeded(place: &Slot, result: i32) -> bool {
-    match place.kind {
-        AccessKind::Read | AccessKind::Write => i64::from(result) == place.length.cast_signed(),
+fn succeeded(kind: AccessKind, length: u64, result: i32) -> bool {
+    match kind {
+        AccessKind::Read | AccessKind::Write => i64::from(result) == length.cast_signed(),
         AccessKind::Fsync | AccessKind::Fdatasync | AccessKind::Reallocate => result >= 0,
-    }
-}
-
-#[inline]
-fn transferred(place: &Slot) -> u64 {
-    match place.kind {
-        AccessKind::Read | AccessKind::Write => place.length,
-        AccessKind::Fsync | AccessKind::Fdatasync | AccessKind::Reallocate => 0,
     }
 }
 
@@ -411,12 +442,5 @@ fn kind_of(kind: AccessKind) -> OperationKind {
     }
 }
 
-#[inline]
-fn name_of(kind: AccessKind) -> OperationName {
-    match kind {
-        AccessKind::Read => OperationName::Read,
-        AccessKind::Write => OperationName::Write,
-        AccessKind::Fsync | AccessKind::Fdatasync => OperationName::Sync,
-        AccessKind::Reallocate => OperationName::Reallocate,
-    }
-}
+/// How each kind of access is recorded, in the order of [`AccessKind`].
+const PLACES: [Place; 5] = [Place::Read, Place::Write, Place::Sync, Place::Sync, Place::Reallocate];

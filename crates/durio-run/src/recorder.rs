@@ -3,7 +3,7 @@
 
 use std::sync::mpsc::{Receiver, SyncSender};
 
-use durio_record::{Latency, LatencyHistogram, OperationName, OperationRecord};
+use durio_record::{BucketCounts, Latency, LatencyHistogram, OperationName, OperationRecord};
 use durio_units::Bytes;
 use durio_workload::Workload;
 
@@ -26,18 +26,35 @@ fn does(workload: &Workload, name: OperationName) -> bool {
 }
 
 /// Where a kind of operation is in [`PerOperation`]: its place in `OperationName::ALL`.
-#[inline]
-pub(crate) const fn index_of(name: OperationName) -> usize {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    Commit = 0,
+    Read = 1,
+    Write = 2,
+    Sync = 3,
+    Reallocate = 4,
+}
+
+/// The place of a name.
+pub(crate) const fn place_of(name: OperationName) -> Place {
     match name {
-        OperationName::Commit => 0,
-        OperationName::Read => 1,
-        OperationName::Write => 2,
-        OperationName::Sync => 3,
-        OperationName::Reallocate => 4,
+        OperationName::Commit => Place::Commit,
+        OperationName::Read => Place::Read,
+        OperationName::Write => Place::Write,
+        OperationName::Sync => Place::Sync,
+        OperationName::Reallocate => Place::Reallocate,
     }
 }
 
-/// What is counted of one kind of operation in an interval.
+/// What the loop counts of one kind of operation in an interval.
+#[derive(Debug, Default)]
+pub(crate) struct Taken {
+    pub(crate) service: BucketCounts,
+    /// Bytes that each of these operations moves: all of a block, or it is an error.
+    bytes_each: u64,
+}
+
+/// What is counted of one kind of operation over several jobs or intervals.
 #[derive(Debug, Default)]
 pub(crate) struct Counted {
     pub(crate) service: LatencyHistogram,
@@ -45,37 +62,39 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    pub(crate) fn add(&mut self, other: &Self) {
-        self.service.add(&other.service);
-        self.bytes += other.bytes;
-    }
-
-    fn clear(&mut self) {
-        self.service.clear();
-        self.bytes = 0;
+    pub(crate) fn add(&mut self, taken: &Taken) {
+        let before = self.service.exact.count;
+        taken.service.add_to(&mut self.service);
+        self.bytes += (self.service.exact.count - before) * taken.bytes_each;
     }
 }
 
 /// The two parts of the service latency, kept per job over the measured phase.
 #[derive(Debug, Default)]
 pub(crate) struct Parts {
-    submit: LatencyHistogram,
-    completion: LatencyHistogram,
+    submit: BucketCounts,
+    completion: BucketCounts,
 }
 
 /// Everything that completed in one interval of one job.
 #[derive(Debug)]
 pub(crate) struct IntervalBuffer {
-    pub(crate) operations: PerOperation<Counted>,
+    pub(crate) operations: PerOperation<Taken>,
 }
 
 impl IntervalBuffer {
     pub(crate) fn new(workload: &Workload) -> Self {
-        Self { operations: per_operation(workload) }
+        let mut operations: PerOperation<Taken> = per_operation(workload);
+        for place in [Place::Read, Place::Write] {
+            if let Some(taken) = &mut operations[place as usize] {
+                taken.bytes_each = workload.block_size.get();
+            }
+        }
+        Self { operations }
     }
 
     fn clear(&mut self) {
-        self.operations.iter_mut().flatten().for_each(|counted| counted.clear());
+        self.operations.iter_mut().flatten().for_each(|taken| taken.service.clear());
     }
 }
 
@@ -119,17 +138,16 @@ impl Recorder {
 
     /// Takes a service latency.
     #[inline]
-    pub(crate) fn record(&mut self, name: OperationName, nanos: u64, bytes: u64) {
-        if let Some(counted) = &mut self.current.operations[index_of(name)] {
-            counted.service.record(nanos);
-            counted.bytes += bytes;
+    pub(crate) fn record(&mut self, place: Place, nanos: u64) {
+        if let Some(taken) = &mut self.current.operations[place as usize] {
+            taken.service.record(nanos);
         }
     }
 
     /// Takes the parts of a service latency.
     #[inline]
-    pub(crate) fn record_parts(&mut self, name: OperationName, submit: u64, completion: u64) {
-        if let Some(parts) = &mut self.parts[index_of(name)] {
+    pub(crate) fn record_parts(&mut self, place: Place, submit: u64, completion: u64) {
+        if let Some(parts) = &mut self.parts[place as usize] {
             parts.submit.record(submit);
             parts.completion.record(completion);
         }
@@ -174,6 +192,12 @@ impl Recorder {
     }
 }
 
+fn latency(counts: &BucketCounts) -> Latency {
+    let mut histogram = LatencyHistogram::new();
+    counts.add_to(&mut histogram);
+    histogram.into()
+}
+
 /// The records of an event, from what was counted and, where there are any, its parts.
 pub(crate) fn operation_records(
     counted: PerOperation<Counted>,
@@ -184,9 +208,9 @@ pub(crate) fn operation_records(
         let Some(counted) = counted.filter(|counted| counted.service.exact.count > 0) else {
             continue;
         };
-        let parts = parts[index_of(name)].take().filter(|parts| parts.submit.exact.count > 0);
+        let parts = parts[place_of(name) as usize].take().filter(|parts| !parts.submit.is_empty());
         let (submit, completion) = match parts {
-            Some(parts) => (Some(parts.submit.into()), Some(parts.completion.into())),
+            Some(parts) => (Some(latency(&parts.submit)), Some(latency(&parts.completion))),
             None => (None, None),
         };
         records.push(OperationRecord {

@@ -11,6 +11,7 @@ use crate::counters::memory_max;
 use crate::error::RunError;
 use crate::job::RunClock;
 use crate::layout::{HeldDevices, Prepared, prepare};
+use crate::memory;
 use crate::sink::{EventSink, LayoutProgress, StopFlag};
 use crate::step::run_step;
 
@@ -31,6 +32,8 @@ struct Emitter<'a> {
     began: Instant,
     stop: StopFlag,
     failure: Option<RunError>,
+    /// The record says what ended the run.
+    error_recorded: bool,
 }
 
 impl Emitter<'_> {
@@ -38,6 +41,7 @@ impl Emitter<'_> {
         if self.failure.is_some() {
             return;
         }
+        self.error_recorded |= matches!(event, Event::Error(_));
         let at = Nanos::from(self.began.elapsed());
         if let Err(error) = self.sink.event(at, event) {
             self.failure = Some(RunError::sink(error));
@@ -45,6 +49,17 @@ impl Emitter<'_> {
             self.stop.set();
         }
     }
+
+    /// Records what ended the run, unless that is done.
+    fn record(&mut self, step: Option<u32>, error: &RunError) {
+        if !self.error_recorded {
+            self.emit(Event::Error(stopped_by(step, error)));
+        }
+    }
+}
+
+fn stopped_by(step: Option<u32>, error: &RunError) -> StoppedBy {
+    StoppedBy { step, message: error.to_string(), errno: error.errno(), offset: None }
 }
 
 /// Runs `plan`. Files that it makes are gone when it returns, however it returns.
@@ -61,10 +76,16 @@ pub fn run(
     sink: &mut dyn EventSink,
 ) -> Result<Outcome, RunError> {
     let stop = context.stop.clone();
-    let mut emitter = Emitter { sink, began: Instant::now(), stop, failure: None };
+    let mut emitter =
+        Emitter { sink, began: Instant::now(), stop, failure: None, error_recorded: false };
     let mut prepared = Vec::new();
     let result = run_steps(plan, &mut context, &mut prepared, &mut emitter);
-    let removed = remove_all(prepared, context.journal);
+    if let Err(error) = &result {
+        emitter.record(None, error);
+    }
+    // Also after another error: whoever reads the record must know that a file is left.
+    let removed = remove_all(prepared, context.journal)
+        .inspect_err(|error| emitter.emit(Event::Error(stopped_by(None, error))));
     let result = match emitter.failure.take() {
         Some(failure) => Err(failure),
         None => result.and_then(|outcome| removed.map(|()| outcome)),
@@ -91,6 +112,11 @@ fn run_steps(
     prepared: &mut Vec<Option<Prepared>>,
     emitter: &mut Emitter<'_>,
 ) -> Result<Outcome, RunError> {
+    let memory = memory::available();
+    for step in &plan.steps {
+        memory::check(step, &step.workload, memory)
+            .inspect_err(|error| emitter.record(Some(step.index), error))?;
+    }
     let clock = choose_clock(plan, emitter)?;
     prepared.resize_with(plan.targets.len(), || None);
     let mut held = HeldDevices::default();
@@ -100,14 +126,7 @@ fn run_steps(
         }
         if prepared[step.target].is_none() {
             let ready = prepare_target(plan, step.target, context, &mut held, emitter);
-            prepared[step.target] = Some(ready.inspect_err(|error| {
-                emitter.emit(Event::Error(StoppedBy {
-                    step: None,
-                    message: error.to_string(),
-                    errno: error.errno(),
-                    offset: None,
-                }));
-            })?);
+            prepared[step.target] = Some(ready?);
         }
         let Some(target) = &prepared[step.target] else { continue };
         if context.stop.is_set() {
@@ -116,7 +135,8 @@ fn run_steps(
         let devices = context.devices.get(step.target).map_or(&[][..], Vec::as_slice);
         let stop = context.stop.clone();
         let outcome =
-            run_step(plan, step, target, clock, devices, &stop, &mut |event| emitter.emit(event))?;
+            run_step(plan, step, target, clock, devices, &stop, &mut |event| emitter.emit(event))
+                .inspect_err(|error| emitter.record(Some(step.index), error))?;
         if outcome != Outcome::Complete {
             return Ok(outcome);
         }

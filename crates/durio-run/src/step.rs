@@ -1,30 +1,39 @@
 //! One step: what is effective, the jobs, the events around them.
 
-use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
-use std::sync::{Barrier, OnceLock};
+#[cfg(test)]
+mod tests;
+
+use std::os::fd::OwnedFd;
+use std::sync::OnceLock;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::thread::{Builder, Scope, ScopedJoinHandle};
 
 use durio_block::{EngineFacts, OpenMode, OperationKind, probe_aio, probe_uring};
-use durio_plan::{EngineKind, Plan, Step};
+use durio_plan::{EngineKind, Plan, Role, Step};
 use durio_record::{Event, JobEnded, Outcome, StepEnded, StepStarted, StoppedBy, Warning};
 use durio_units::{Bytes, Nanos};
-use durio_workload::{AtEnd, CacheMode, SyncMethod, Workload, job_seed};
+use durio_workload::{AtEnd, CacheMode, Pattern, Region, SyncMethod, Workload, job_seed};
 
 use crate::collector::Collector;
-use crate::counters::Watch;
+use crate::counters::{Watch, Watched};
 use crate::error::RunError;
+use crate::gate::{AbortOnDrop, Answer, Gate, Readiness, Word};
 use crate::job::{JobInput, JobLimit, JobOutcome, RunClock, Shared, run_job};
 use crate::layout::Prepared;
 use crate::measured_loop::Failure;
+use crate::memory;
 use crate::recorder::{ClosedInterval, IntervalBuffer, operation_records};
 use crate::sink::StopFlag;
 
 /// Buffers per job: one that is filled, one with the collector, and one in reserve.
-const BUFFERS_PER_JOB: usize = 3;
+pub(crate) const BUFFERS_PER_JOB: usize = 3;
 
 /// What a step really does, where the target or the kernel does not allow what was planned.
 struct Effective {
     engine: EngineKind,
     workload: Workload,
+    /// How many jobs of depth 1 stand in for each planned one; 1 if none do.
+    stand_ins: u32,
     fallbacks: Vec<String>,
 }
 
@@ -38,46 +47,73 @@ pub(crate) fn run_step(
     stop: &StopFlag,
     emit: &mut dyn FnMut(Event),
 ) -> Result<Outcome, RunError> {
-    let effective = effective(step, target)?;
-    let jobs = effective.workload.jobs as usize;
+    let mut effective = effective(step, target)?;
+    let files = open_files(&mut effective, target)?;
+    let effective = effective;
+    let jobs = files.len();
     let (closed, intervals) = sync_channel(jobs * BUFFERS_PER_JOB);
     let (ready, readiness) = channel();
     let mut empty_senders = Vec::with_capacity(jobs);
     let mut inputs = Vec::with_capacity(jobs);
-    for index in 0..effective.workload.jobs {
+    for (index, file) in (0..).zip(files) {
         let (sender, empty) = spare_buffers(&effective.workload);
         empty_senders.push(sender);
         let channels = (closed.clone(), empty, ready.clone());
-        inputs.push(job_input(plan, step, &effective, target, clock, index, channels)?);
+        inputs.push(job_input(plan, step, &effective, clock, (index, file), channels)?);
     }
     drop((closed, ready));
     let shared = Shared {
         stop,
         failed: StopFlag::default(),
-        gate: Barrier::new(jobs + 1),
+        gate: Gate::default(),
         started: OnceLock::new(),
     };
     let mut collector = Collector::new(step, &effective.workload, empty_senders);
-    let before = Watch::read(devices);
-    let outcomes = std::thread::scope(|scope| {
-        let threads: Vec<_> =
-            inputs.into_iter().map(|input| scope.spawn(|| run_job(input, &shared))).collect();
-        let facts = wait_until_ready(&readiness, jobs);
-        if let Ok(facts) = &facts {
-            emit(Event::StepStarted(started_event(step, &effective, clock, facts)));
-        }
-        shared.gate.wait();
-        collector.collect(&intervals, &mut *emit);
-        let outcomes: Vec<_> =
-            threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
-        facts.map(|_| outcomes)
+    let (before, outcomes) = std::thread::scope(|scope| {
+        let abort = AbortOnDrop(&shared.gate);
+        let mut threads = Vec::with_capacity(jobs);
+        let facts = start_jobs(scope, inputs, &shared, &readiness, &mut threads);
+        let before = facts.map(|facts| {
+            emit(Event::StepStarted(started_event(step, &effective, clock, &facts)));
+            let before = Watch::read(devices);
+            shared.gate.open(Word::Go);
+            collector.collect(&intervals, &mut *emit);
+            before
+        });
+        drop(abort);
+        let outcomes: Vec<_> = threads.into_iter().map(ScopedJoinHandle::join).collect();
+        before.map(|before| (before, outcomes))
     })?;
+    let watched = Watch::read(devices).since(&before);
     let outcomes: Vec<JobOutcome> = outcomes
         .into_iter()
         .filter_map(|outcome| outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
         .collect();
-    let watched = Watch::read(devices).since(&before);
     conclude(step, &effective, collector, outcomes, watched, stop, emit)
+}
+
+/// Starts every job and waits until all are ready.
+fn start_jobs<'scope, 'env>(
+    scope: &'scope Scope<'scope, 'env>,
+    inputs: Vec<JobInput>,
+    shared: &'env Shared<'env>,
+    readiness: &Receiver<Answer>,
+    threads: &mut Vec<ScopedJoinHandle<'scope, Option<JobOutcome>>>,
+) -> Result<EngineFacts, RunError> {
+    let jobs = inputs.len();
+    for input in inputs {
+        let name = format!("job {}", input.index);
+        let started = Builder::new().name(name).spawn_scoped(scope, move || run_job(input, shared));
+        threads.push(started.map_err(|error| spawn_error(threads.len(), jobs, error))?);
+    }
+    wait_until_ready(readiness, jobs)
+}
+
+fn spawn_error(started: usize, jobs: usize, error: std::io::Error) -> RunError {
+    let message = format!("cannot start more than {started} of {jobs} jobs");
+    let mut error = RunError::target(message, Some(error.into()));
+    error.hint = Some("give fewer --jobs, or raise the limit on processes (ulimit -u)".to_owned());
+    error
 }
 
 fn spare_buffers(
@@ -92,45 +128,75 @@ fn spare_buffers(
     (sender, receiver)
 }
 
-type JobChannels = (
-    SyncSender<ClosedInterval>,
-    Receiver<Box<IntervalBuffer>>,
-    std::sync::mpsc::Sender<Result<EngineFacts, RunError>>,
-);
+type JobChannels = (SyncSender<ClosedInterval>, Receiver<Box<IntervalBuffer>>, Sender<Answer>);
 
 fn job_input(
     plan: &Plan,
     step: &Step,
     effective: &Effective,
-    target: &Prepared,
     clock: RunClock,
-    index: u32,
+    (index, file): (u32, Option<OwnedFd>),
     (closed, empty, ready): JobChannels,
 ) -> Result<JobInput, RunError> {
     let workload = &effective.workload;
     let size = plan.target_of(step).size;
-    let region = workload
-        .region_of(index, size)
-        .map_err(|error| RunError::unsupported(error.to_string()))?;
-    let file = match effective.engine {
-        EngineKind::Null => None,
-        _ => Some(target.open(open_mode(workload))?.file),
-    };
     Ok(JobInput {
-        index: index as usize,
+        index,
         engine: effective.engine,
         workload: workload.clone(),
         batch: step.batch.submit_max,
         script: step.script.clone(),
-        region,
+        region: region_of(step, effective.stand_ins, index, size)?,
         seed: job_seed(plan.seed, step.index.into(), index.into()),
         limit: JobLimit::of(step, index, workload.jobs),
         file,
         clock,
         closed,
         empty,
-        ready,
+        ready: Readiness::new(index, ready),
     })
+}
+
+/// The part of the target that a job touches: a stand-in has that of the job it stands in for.
+/// A sequential one is divided, for streams that follow each other would find every block warm;
+/// where it has not a block for each, it is shared.
+fn region_of(step: &Step, stand_ins: u32, index: u32, size: Bytes) -> Result<Region, RunError> {
+    let planned = &step.workload;
+    let region = planned
+        .region_of(index / stand_ins, size)
+        .map_err(|error| RunError::unsupported(error.to_string()))?;
+    if planned.pattern == Pattern::Random {
+        return Ok(region);
+    }
+    let part = Bytes::new(region.length.get() / u64::from(stand_ins));
+    let length = part.rounded_down_to(planned.block_size);
+    if length == Bytes::ZERO {
+        return Ok(region);
+    }
+    let before = length.get() * u64::from(index % stand_ins);
+    Ok(Region { offset: Bytes::new(region.offset.get() + before), length })
+}
+
+/// Opens the target once per job; the null engine needs none.
+fn open_files(
+    effective: &mut Effective,
+    target: &Prepared,
+) -> Result<Vec<Option<OwnedFd>>, RunError> {
+    let jobs = effective.workload.jobs;
+    if effective.engine == EngineKind::Null {
+        return Ok((0..jobs).map(|_| None).collect());
+    }
+    let open_all = |mode: OpenMode| -> Result<Vec<_>, RunError> {
+        (0..jobs).map(|_| target.open(mode)).collect()
+    };
+    let mode = open_mode(&effective.workload);
+    let mut opened = open_all(mode)?;
+    if opened.iter().any(|opened| opened.direct != mode.direct) {
+        // Another answer than when the target was prepared: all jobs do what the last one can.
+        measure_cache(effective);
+        opened = open_all(open_mode(&effective.workload))?;
+    }
+    Ok(opened.into_iter().map(|opened| Some(opened.file)).collect())
 }
 
 fn open_mode(workload: &Workload) -> OpenMode {
@@ -145,14 +211,18 @@ fn open_mode(workload: &Workload) -> OpenMode {
 
 /// Adapts the step to what the target and the kernel allow, and says what was changed.
 fn effective(step: &Step, target: &Prepared) -> Result<Effective, RunError> {
-    let mut effective =
-        Effective { engine: step.engine, workload: step.workload.clone(), fallbacks: Vec::new() };
+    let mut effective = Effective {
+        engine: step.engine,
+        workload: step.workload.clone(),
+        stand_ins: 1,
+        fallbacks: Vec::new(),
+    };
     if step.engine == EngineKind::Null {
         return Ok(effective);
     }
     adapt_cache(&mut effective, target)?;
     adapt_segment(&mut effective, target);
-    adapt_engine(&mut effective);
+    adapt_engine(&mut effective, step)?;
     Ok(effective)
 }
 
@@ -162,10 +232,7 @@ fn adapt_cache(effective: &mut Effective, target: &Prepared) -> Result<(), RunEr
         return Ok(());
     }
     if !target.direct {
-        workload.cache = CacheMode::Buffered;
-        effective.fallbacks.push(
-            "O_DIRECT is not possible here: the page cache was measured, not the device".to_owned(),
-        );
+        measure_cache(effective);
         return Ok(());
     }
     // Without the kernel's word, the smallest sector there is.
@@ -181,6 +248,13 @@ fn adapt_cache(effective: &mut Effective, target: &Prepared) -> Result<(), RunEr
     Err(error)
 }
 
+fn measure_cache(effective: &mut Effective) {
+    effective.workload.cache = CacheMode::Buffered;
+    effective.fallbacks.push(
+        "O_DIRECT is not possible here: the page cache was measured, not the device".to_owned(),
+    );
+}
+
 fn adapt_segment(effective: &mut Effective, target: &Prepared) {
     if effective.workload.at_end == AtEnd::Reallocate && !target.reallocates {
         effective.workload.at_end = AtEnd::WrapAround;
@@ -192,30 +266,48 @@ fn adapt_segment(effective: &mut Effective, target: &Prepared) {
     }
 }
 
-fn adapt_engine(effective: &mut Effective) {
+fn adapt_engine(effective: &mut Effective, step: &Step) -> Result<(), RunError> {
     let probe = match effective.engine {
         EngineKind::Uring => probe_uring(),
         EngineKind::Aio => probe_aio(),
         EngineKind::Sync | EngineKind::Null => Ok(()),
     };
-    let Err(error) = probe else { return };
+    let Err(error) = probe else { return Ok(()) };
+    stand_in(effective, step, &format!("{error}: {}", error.source))?;
+    memory::check(step, &effective.workload, memory::available())
+}
+
+/// Puts the sync engine in the place of an asynchronous one: each place in the queue becomes a job.
+fn stand_in(effective: &mut Effective, step: &Step, reason: &str) -> Result<(), RunError> {
     let workload = &mut effective.workload;
-    effective.fallbacks.push(format!(
-        "{} is not available ({error}: {}); sync with {} jobs of depth 1 stands in for it",
-        effective.engine,
-        error.source,
-        workload.in_flight_max()
-    ));
-    effective.engine = EngineKind::Sync;
-    workload.jobs *= workload.depth;
+    // The cost of one job is asked for, so one job it stays.
+    effective.stand_ins = if step.role == Role::SelfCost { 1 } else { workload.depth };
+    workload.jobs *= effective.stand_ins;
     workload.depth = 1;
+    let unavailable = format!("{} is not available ({reason})", effective.engine);
+    if let Err(invalid) = workload.validate() {
+        let mut error = RunError::unsupported(format!(
+            "{unavailable}, and sync, one job for each operation in flight, cannot stand in for \
+             it: {invalid}"
+        ));
+        error.hint = Some("give fewer --jobs or a smaller --depth".to_owned());
+        return Err(error);
+    }
+    let jobs = match workload.jobs {
+        1 => "1 job".to_owned(),
+        jobs => format!("{jobs} jobs"),
+    };
+    let mut fallback = format!("{unavailable}; sync with {jobs} of depth 1 stands in for it");
+    if effective.stand_ins > 1 && workload.pattern == Pattern::Sequential {
+        fallback.push_str(", each on a part of its job's region: many sequential streams, not one");
+    }
+    effective.fallbacks.push(fallback);
+    effective.engine = EngineKind::Sync;
+    Ok(())
 }
 
 /// One answer of each job: the facts of the first, which stand for all, or the first refusal.
-fn wait_until_ready(
-    readiness: &Receiver<Result<EngineFacts, RunError>>,
-    jobs: usize,
-) -> Result<EngineFacts, RunError> {
+fn wait_until_ready(readiness: &Receiver<Answer>, jobs: usize) -> Result<EngineFacts, RunError> {
     let mut facts: Option<EngineFacts> = None;
     let mut refusal = None;
     for answer in readiness.iter().take(jobs) {
@@ -273,7 +365,7 @@ fn conclude(
     effective: &Effective,
     mut collector: Collector<'_>,
     outcomes: Vec<JobOutcome>,
-    (cpu, devices): (Option<durio_stack::CpuCounters>, Vec<durio_stack::DeviceCounters>),
+    watched: Watched,
     stop: &StopFlag,
     emit: &mut dyn FnMut(Event),
 ) -> Result<Outcome, RunError> {
@@ -289,14 +381,15 @@ fn conclude(
             ),
         }));
     }
-    let totals = std::mem::take(&mut collector.totals);
+    let mut totals = std::mem::take(&mut collector.totals);
     let mut error = None;
-    for ((job, outcome), counted) in (0..).zip(outcomes).zip(totals) {
+    for outcome in outcomes {
+        let counted = std::mem::take(&mut totals[outcome.index as usize]);
         let result = outcome.result;
         error = error.or(job_error(step, effective, result.failure, result.engine_error));
         emit(Event::JobEnded(JobEnded {
             step: step.index,
-            job,
+            job: outcome.index,
             measured: result.measured,
             cpu_user: outcome.cpu_user,
             cpu_system: outcome.cpu_system,
@@ -314,7 +407,15 @@ fn conclude(
         (None, false) => Outcome::Complete,
     };
     let measured = measured.unwrap_or(Nanos::ZERO);
-    emit(Event::StepEnded(StepEnded { step: step.index, outcome, measured, cpu, devices }));
+    emit(Event::StepEnded(StepEnded {
+        step: step.index,
+        outcome,
+        measured,
+        cpu: watched.cpu,
+        devices: watched.devices,
+        cpu_process_user: Some(watched.process.0),
+        cpu_process_system: Some(watched.process.1),
+    }));
     match error {
         Some((_, error)) => Err(error),
         None => Ok(outcome),

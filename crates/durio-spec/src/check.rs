@@ -190,7 +190,9 @@ fn fits(workload: &Workload, files: Files, location: &Location) -> bool {
 fn sizes_for(request: &CheckRequest, location: &Location) -> Result<Sizes, SpecError> {
     let path = &location.path;
     match location.facts {
-        LocationFacts::Directory { free } => sizes_in_directory(request, path, free),
+        LocationFacts::Directory { free, filesystem } => {
+            sizes_in_directory(request, path, free, sharing(request, filesystem))
+        }
         LocationFacts::File { size } | LocationFacts::Device { size } => {
             let data = request.size.unwrap_or(size);
             if data > size || data < DATA_MIN {
@@ -211,36 +213,58 @@ fn sizes_for(request: &CheckRequest, location: &Location) -> Result<Sizes, SpecE
     }
 }
 
+/// How many of the directories to check are on this filesystem.
+fn sharing(request: &CheckRequest, wanted: u64) -> u64 {
+    let is_there = |location: &&Location| matches!(location.facts, LocationFacts::Directory { filesystem, .. } if filesystem == wanted);
+    request.locations.iter().filter(is_there).count() as u64
+}
+
+/// The files of all directories on a filesystem, `sharing` of them, are there at the same time.
 fn sizes_in_directory(
     request: &CheckRequest,
     path: &RawPath,
     free: Bytes,
+    sharing: u64,
 ) -> Result<Sizes, SpecError> {
     let Some(data) = request.size else {
-        return default_sizes(request.length, path, free);
+        return default_sizes(request.length, path, free, sharing);
     };
     if data < DATA_MIN {
         return Err(SpecError::wrong_use(format!("--size {data} is less than {DATA_MIN}")));
     }
     let log = LOG.min(data);
     let segment = SEGMENT.min(data);
-    let sum = data.get().saturating_add(log.get() + segment.get());
+    let sum = data.get().saturating_add(log.get() + segment.get()).saturating_mul(sharing);
     if sum > free.get() {
         return Err(SpecError::cannot_measure(format!(
-            "--size {data} needs {} with its logs, but '{path}' has {free} free",
-            Bytes::new(sum)
+            "--size {data} needs {} with its logs{}, but '{path}' has {free} free",
+            Bytes::new(sum),
+            each_of(sharing)
         ))
         .hint("give a smaller --size, or make room"));
     }
     Ok(Sizes { data, log, segment })
 }
 
+fn each_of(sharing: u64) -> String {
+    match sharing {
+        0 | 1 => String::new(),
+        _ => format!(" for all {sharing} directories on its filesystem"),
+    }
+}
+
 /// At most a tenth of the free space for all files: a newcomer's first run must not fill a disk.
-fn default_sizes(length: CheckLength, path: &RawPath, free: Bytes) -> Result<Sizes, SpecError> {
-    let tenth = free.get() / 10;
+fn default_sizes(
+    length: CheckLength,
+    path: &RawPath,
+    free: Bytes,
+    sharing: u64,
+) -> Result<Sizes, SpecError> {
+    let tenth = free.get() / 10 / sharing.max(1);
     if tenth < FILES_MIN.get() {
         return Err(SpecError::cannot_measure(format!(
-            "'{path}' has only {free} free, and check uses at most a tenth of it"
+            "'{path}' has only {free} free, and check uses at most a tenth of it{}",
+            each_of(sharing)
         ))
         .hint("make room, or permit more with --size, for example --size 16MiB"));
     }
@@ -290,7 +314,7 @@ fn step(workload: Workload, target: usize, duration: Nanos) -> Step {
         script: None,
         limit: Limit::Duration(duration),
         ramp: ramp_for(duration),
-        interval: interval_for(duration),
+        interval: interval_for(duration, ramp_for(duration)),
         repeat: 0,
     }
 }
@@ -319,13 +343,17 @@ mod tests {
         }
     }
 
+    fn directory(free: Bytes) -> LocationFacts {
+        LocationFacts::Directory { free, filesystem: 1 }
+    }
+
     fn names(plan: &Plan) -> Vec<&str> {
         plan.measured_steps().map(|step| step.workload.name.as_str()).collect()
     }
 
     #[test]
     fn a_directory_gets_the_five_workloads_in_about_a_minute() {
-        let plan = plan_check(&request(LocationFacts::Directory { free: Bytes::from_gib(80) }));
+        let plan = plan_check(&request(directory(Bytes::from_gib(80))));
         let plan = plan.unwrap();
         assert_eq!(names(&plan), ["commit", "commit-etcd", "lookup", "scan", "mixed"]);
         assert!(plan.duration() > Nanos::from_secs(50) && plan.duration() < Nanos::from_secs(58));
@@ -337,7 +365,7 @@ mod tests {
     fn files_never_take_more_than_a_tenth_of_the_free_space() {
         for mib in [170, 200, 1000, 5000, 20_000] {
             let free = Bytes::from_mib(mib);
-            let plan = plan_check(&request(LocationFacts::Directory { free })).unwrap();
+            let plan = plan_check(&request(directory(free))).unwrap();
             let sum: u64 = plan.targets.iter().skip(1).map(|target| target.size.get()).sum();
             assert!(sum <= free.get() / 10, "{sum} of {free}");
         }
@@ -357,7 +385,7 @@ mod tests {
 
     #[test]
     fn durations_and_sizes_that_measure_nothing_are_refused() {
-        let good = request(LocationFacts::Directory { free: Bytes::from_gib(80) });
+        let good = request(directory(Bytes::from_gib(80)));
         let check = |request: CheckRequest, kind| {
             assert_eq!(plan_check(&request).unwrap_err().kind, kind);
         };
@@ -369,8 +397,30 @@ mod tests {
         let cannot = SpecErrorKind::CannotMeasure;
         check(CheckRequest { size: Some(Bytes::from_gib(90)), ..good.clone() }, cannot);
         check(CheckRequest { size: Some(Bytes::new(u64::MAX)), ..good }, cannot);
-        check(request(LocationFacts::Directory { free: Bytes::from_mib(100) }), cannot);
+        check(request(directory(Bytes::from_mib(100))), cannot);
         check(request(LocationFacts::Absent { free: Bytes::from_gib(1) }), cannot);
         check(request(LocationFacts::NullDevice), cannot);
+    }
+
+    #[test]
+    fn directories_of_one_filesystem_share_its_free_space() {
+        let free = Bytes::from_gib(10);
+        let both = |filesystem: u64| {
+            let mut request = request(directory(free));
+            let facts = LocationFacts::Directory { free, filesystem };
+            request.locations.push(Location { path: RawPath::from("/y"), facts, destroy: false });
+            request
+        };
+        let sum = |request: &CheckRequest| -> u64 {
+            let plan = plan_check(request).unwrap();
+            plan.targets.iter().skip(1).map(|target| target.size.get()).sum()
+        };
+        assert!(sum(&both(1)) <= free.get() / 10);
+        assert!(sum(&both(2)) > free.get() / 10);
+        let size = Some(Bytes::from_gib(6));
+        assert!(plan_check(&CheckRequest { size, ..both(2) }).is_ok());
+        let error = plan_check(&CheckRequest { size, ..both(1) }).unwrap_err();
+        assert_eq!(error.kind, SpecErrorKind::CannotMeasure);
+        assert!(error.message.contains("all 2 directories"), "{error}");
     }
 }

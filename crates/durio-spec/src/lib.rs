@@ -22,11 +22,25 @@ use durio_workload::self_cost_workload;
 /// instructions repeat.
 const SELF_COST_OPERATIONS: u64 = 50_000;
 
-/// The length of recorded intervals for a step of `duration`: fifty of them, within 100 ms (below,
-/// an interval of a slow device would hold a handful of operations) and 1 s.
-fn interval_for(duration: Nanos) -> Nanos {
+/// The most intervals that a step is recorded in: more than any chart has columns, and a record of
+/// some hundred megabytes.
+const INTERVALS_MAX: u64 = 100_000;
+
+/// The length of recorded intervals for a step of `duration` after `ramp`: fifty of them, within
+/// 100 ms (below, an interval of a slow device would hold a handful of operations) and 1 s; longer
+/// where there would be too many.
+fn interval_for(duration: Nanos, ramp: Nanos) -> Nanos {
     let fiftieth = duration.get() / 50;
-    Nanos::new(fiftieth.clamp(Nanos::from_millis(100).get(), Nanos::from_secs(1).get()))
+    let usual = fiftieth.clamp(Nanos::from_millis(100).get(), Nanos::from_secs(1).get());
+    // One less: the last interval of the ramp may be cut short.
+    let least = duration.get().saturating_add(ramp.get()).div_ceil(INTERVALS_MAX - 1);
+    Nanos::new(usual.max(least))
+}
+
+/// Intervals that a step is recorded in.
+fn intervals(duration: Nanos, ramp: Nanos, interval: Nanos) -> u64 {
+    let of = |span: Nanos| span.get().div_ceil(interval.get().max(1));
+    of(duration).saturating_add(of(ramp))
 }
 
 /// The null target: answers every read at once.

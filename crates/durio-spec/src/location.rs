@@ -10,6 +10,8 @@ pub enum LocationFacts {
     Directory {
         /// Bytes that this user may still allocate.
         free: Bytes,
+        /// Which filesystem it is on: several directories of one share its free space.
+        filesystem: u64,
     },
     /// A path that does not exist, in an existing directory.
     Absent {

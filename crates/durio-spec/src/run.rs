@@ -8,7 +8,8 @@ use durio_units::{Bytes, Nanos};
 use durio_workload::{CacheMode, SyncMethod, Workload};
 
 use crate::{
-    Location, LocationFacts, SpecError, interval_for, null_target, number, self_cost_step,
+    INTERVALS_MAX, Location, LocationFacts, SpecError, interval_for, intervals, null_target,
+    number, self_cost_step,
 };
 
 /// What the user asks of `durio run`.
@@ -76,7 +77,7 @@ pub fn plan_run(request: &RunRequest) -> Result<Plan, SpecError> {
 
 fn measured_step(request: &RunRequest) -> Step {
     let interval = match request.limit {
-        Limit::Duration(duration) => interval_for(duration),
+        Limit::Duration(duration) => interval_for(duration, request.ramp),
         Limit::Operations(_) => Nanos::from_secs(1),
     };
     let mut workload = request.workload.clone();
@@ -130,6 +131,11 @@ fn check_request(request: &RunRequest) -> Result<(), SpecError> {
     if request.interval.is_some_and(|interval| interval < Nanos::from_millis(1)) {
         return wrong("intervals under 1 ms cost more than they show");
     }
+    check_limit(request)
+}
+
+fn check_limit(request: &RunRequest) -> Result<(), SpecError> {
+    let wrong = |text: &str| Err(SpecError::wrong_use(text));
     match request.limit {
         Limit::Duration(duration) if duration < Nanos::from_millis(1) => {
             Err(SpecError::wrong_use(format!("a duration of {duration} measures nothing"))
@@ -139,8 +145,25 @@ fn check_request(request: &RunRequest) -> Result<(), SpecError> {
             Err(SpecError::wrong_use(format!("a duration of {duration} is longer than a month")))
         }
         Limit::Operations(0) => wrong("--ops 0 measures nothing"),
-        _ => Ok(()),
+        Limit::Operations(_) if request.ramp > Nanos::ZERO => Err(SpecError::wrong_use(
+            "--ops counts from the first operation: a ramp could leave none for the figures",
+        )
+        .hint("give --duration with --ramp, or --ops alone")),
+        Limit::Duration(duration) => check_intervals(request, duration),
+        Limit::Operations(_) => Ok(()),
     }
+}
+
+fn check_intervals(request: &RunRequest, duration: Nanos) -> Result<(), SpecError> {
+    let Some(interval) = request.interval else { return Ok(()) };
+    let count = intervals(duration, request.ramp, interval);
+    if count <= INTERVALS_MAX {
+        return Ok(());
+    }
+    Err(SpecError::wrong_use(format!(
+        "{duration} in intervals of {interval} are {count} intervals, more than {INTERVALS_MAX}"
+    ))
+    .hint("give a longer --interval, or leave it out"))
 }
 
 fn target_for(request: &RunRequest) -> Result<Target, SpecError> {
@@ -150,7 +173,7 @@ fn target_for(request: &RunRequest) -> Result<Target, SpecError> {
     };
     let path = location.path.clone();
     match location.facts {
-        LocationFacts::Directory { free } => {
+        LocationFacts::Directory { free, .. } => {
             let name = RawPath::from(request.file_name.as_str());
             new_file(request, location, path, name, false, free)
         }
@@ -306,11 +329,28 @@ mod tests {
             RunRequest { limit: Limit::Duration(Nanos::ZERO), ..good.clone() },
             RunRequest { batch: BatchPolicy { submit_max: 0 }, ..good.clone() },
             RunRequest { interval: Some(Nanos::ZERO), ..good.clone() },
+            RunRequest { ramp: Nanos::from_millis(1), ..good.clone() },
             RunRequest { size: Some(Bytes::new(100)), ..good.clone() },
             RunRequest { size: Some(Bytes::from_gib(2)), ..good },
         ];
         for request in bad {
             assert!(plan_run(&request).is_err(), "{request:?}");
         }
+    }
+
+    #[test]
+    fn no_step_has_more_than_a_hundred_thousand_intervals() {
+        let mut request = request(LocationFacts::File { size: Bytes::from_gib(1) });
+        request.limit = Limit::Duration(Nanos::from_secs(100));
+        request.interval = Some(Nanos::from_millis(1));
+        assert!(plan_run(&request).is_ok());
+        request.ramp = Nanos::from_millis(1);
+        assert_eq!(plan_run(&request).unwrap_err().kind, SpecErrorKind::WrongUse);
+        // Without a wish the intervals grow with the duration.
+        (request.limit, request.interval) = (Limit::Duration(TIME_MAX), None);
+        (request.ramp, request.self_cost) = (Nanos::from_secs(86_400), false);
+        let plan = plan_run(&request).unwrap();
+        let count = intervals(TIME_MAX, request.ramp, plan.steps[0].interval);
+        assert!(count <= INTERVALS_MAX, "{count}");
     }
 }

@@ -1,6 +1,8 @@
 //! The line from a plan to a report, the same for every command that measures.
 
 use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -13,7 +15,7 @@ use durio_record::{
 };
 use durio_report::{Format, Options};
 use durio_run::{Context, RunErrorKind, StopFlag};
-use durio_stack::{Stack, leaf_devices, read_host, read_stack};
+use durio_stack::{Fact, Stack, leaf_devices, read_host, read_stack};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
 use crate::args::Measuring;
@@ -41,7 +43,7 @@ impl Execution {
         let folder = runs_folder(options.out.as_deref())?.join(name.as_str());
         let leftovers = state_folder().as_deref().map(Leftovers::below);
         if let Some(leftovers) = &leftovers {
-            for path in remove_leftovers(leftovers, durio_block::remove_file) {
+            for path in remove_leftovers(leftovers, remove_left) {
                 output::remark(&format!("durio: removed '{path}', which a killed run had left"));
             }
         }
@@ -123,6 +125,25 @@ pub(crate) fn execute(
     }
 }
 
+/// Removes what a dead run left: the very file, or without an identity the regular file of a name
+/// that only durio gives. False if it is gone already.
+fn remove_left(path: &Path, identity: Option<(u64, u64)>) -> Result<bool, Failure> {
+    if let Some(identity) = identity {
+        return Ok(durio_block::remove_file(path, identity)?);
+    }
+    match path.symlink_metadata() {
+        Ok(facts) if facts.is_file() => {
+            Ok(durio_block::remove_file(path, (facts.dev(), facts.ino()))?)
+        }
+        Err(error)
+            if error.kind() == ErrorKind::NotFound && path.parent().is_some_and(Path::is_dir) =>
+        {
+            Ok(false)
+        }
+        _ => Err(Failure::new(Exit::CannotMeasure, format!("cannot look at '{}'", path.display()))),
+    }
+}
+
 fn save(writer: &RecordWriter, findings: &Findings) -> Result<(), Failure> {
     for (name, format) in [(file_names::FINDINGS, Format::Json), (file_names::REPORT, Format::Html)]
     {
@@ -152,10 +173,20 @@ fn environment(plan: &Plan) -> Result<Environment, Failure> {
             error: error.into(),
             hints: Vec::new(),
         })?;
-        Ok(Stack { target: location.to_string(), ..stack })
+        let mut stack = Stack { target: location.to_string(), ..stack };
+        stack.root.facts.extend(allocated(path));
+        Ok(stack)
     };
     let stacks = plan.locations().into_iter().map(stack).collect::<Result<_, _>>()?;
     Ok(Environment { host: read_host(), stacks })
+}
+
+/// How much of an existing file is allocated: what is not is read from no device.
+fn allocated(path: &Path) -> Option<Fact> {
+    const BLOCK: u64 = 512;
+    let facts = path.metadata().ok().filter(fs::Metadata::is_file)?;
+    let value = facts.blocks().saturating_mul(BLOCK).to_string();
+    Some(Fact { name: "allocated_bytes".to_owned(), value })
 }
 
 /// Per target the devices whose counters are read.

@@ -1,5 +1,6 @@
 //! What a path leads to, and whether what exists there may be written to.
 
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use durio_block::{ErrorKind, TargetType, inspect};
@@ -8,6 +9,7 @@ use durio_spec::{Location, LocationFacts};
 use durio_stack::{DeviceUse, device_use};
 use durio_units::Bytes;
 
+use crate::args::Measuring;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 
@@ -16,15 +18,74 @@ use crate::failure::Failure;
 const MEMORY_MAJOR: u32 = 1;
 const NULL_MINORS: [u32; 3] = [3, 5, 7];
 
-/// Finds out what `path` is. `destroy` are the paths and serials that the user permitted to
-/// overwrite.
-pub(crate) fn locate(
-    path: &Path,
-    destroy: &[PathBuf],
-    force_signature: bool,
-) -> Result<Location, Failure> {
-    let facts = match inspect(path) {
-        Ok(TargetType::Directory) => LocationFacts::Directory { free: free(path)? },
+/// Finds out what each of `paths` is, none of which may be another's second name. Each `--destroy`
+/// must name one of them.
+pub(crate) fn locate<'a>(
+    paths: impl IntoIterator<Item = &'a PathBuf>,
+    options: &Measuring,
+) -> Result<Vec<Location>, Failure> {
+    let mut locations = Vec::new();
+    let mut known: Vec<(&PathBuf, Identity)> = Vec::new();
+    let mut unmatched: Vec<&PathBuf> = options.destroy.iter().collect();
+    for path in paths {
+        let identity = identity(path);
+        if let Some((first, _)) = known.iter().find(|(_, known)| known == &identity) {
+            return Err(Failure::new(
+                Exit::WrongUse,
+                format!("'{}' and '{}' are one and the same", first.display(), path.display()),
+            )
+            .hint("name each place once"));
+        }
+        known.push((path, identity));
+        let facts = facts(path)?;
+        let serial = (!unmatched.is_empty()).then(|| device_use(path).ok()?.serial).flatten();
+        unmatched.retain(|named| !names(named, path, serial.as_deref()));
+        let destroy = permitted(path, facts, &options.destroy, options.force_signature)?;
+        locations.push(Location { path: RawPath::from(path), facts, destroy });
+    }
+    match unmatched.first() {
+        None => Ok(locations),
+        Some(named) => Err(names_nothing(named, &locations)),
+    }
+}
+
+fn names_nothing(named: &Path, locations: &[Location]) -> Failure {
+    let measured: Vec<_> = locations.iter().map(|it| format!("'{}'", it.path)).collect();
+    let text = match measured.is_empty() {
+        true => format!("--destroy '{}' names nothing: no path is measured", named.display()),
+        false => format!(
+            "--destroy '{}' names nothing of what is measured: {}",
+            named.display(),
+            measured.join(", ")
+        ),
+    };
+    Failure::new(Exit::WrongUse, text)
+        .hint("give the very path of a file or device to measure, or the device's serial number")
+}
+
+/// What two names of one thing have in common: a device's number, a file's or directory's device
+/// and inode, the path of what does not exist.
+#[derive(PartialEq)]
+enum Identity {
+    Device(u64),
+    Inode(u64, u64),
+    Path(PathBuf),
+}
+
+fn identity(path: &Path) -> Identity {
+    match path.metadata() {
+        Ok(facts) if facts.file_type().is_block_device() => Identity::Device(facts.rdev()),
+        Ok(facts) => Identity::Inode(facts.dev(), facts.ino()),
+        Err(_) => Identity::Path(std::path::absolute(path).unwrap_or_else(|_| path.to_owned())),
+    }
+}
+
+fn facts(path: &Path) -> Result<LocationFacts, Failure> {
+    Ok(match inspect(path) {
+        Ok(TargetType::Directory) => {
+            let filesystem = path.metadata().map_or(0, |facts| facts.dev());
+            LocationFacts::Directory { free: free(path)?, filesystem }
+        }
         Ok(TargetType::File(size)) => LocationFacts::File { size },
         Ok(TargetType::BlockDevice(size)) => LocationFacts::Device { size },
         Ok(TargetType::CharacterDevice { major, minor })
@@ -38,10 +99,7 @@ pub(crate) fn locate(
         }
         Err(error) if error.kind == ErrorKind::NotFound => absent(path, error)?,
         Err(error) => return Err(error.into()),
-    };
-    let exists = matches!(facts, LocationFacts::File { .. } | LocationFacts::Device { .. });
-    let destroy = exists && permitted(path, facts, destroy, force_signature)?;
-    Ok(Location { path: RawPath::from(path), facts, destroy })
+    })
 }
 
 /// A path that does not exist is one that can be made if its directory exists.
@@ -75,7 +133,8 @@ fn permitted(
     destroy: &[PathBuf],
     force_signature: bool,
 ) -> Result<bool, Failure> {
-    if destroy.is_empty() {
+    let exists = matches!(facts, LocationFacts::File { .. } | LocationFacts::Device { .. });
+    if destroy.is_empty() || !exists {
         return Ok(false);
     }
     let usage = device_use(path);

@@ -34,20 +34,23 @@ fn headline_distribution(workload: &WorkloadFindings) -> Option<&Distribution> {
     workload.operation(workload.headline).map(|operation| &operation.service)
 }
 
+/// What of the accounting does not hold.
+pub(super) fn inconsistency(workload: &WorkloadFindings) -> Option<String> {
+    let in_flight = &workload.in_flight;
+    let counted = in_flight.span >= ACCOUNTED_MIN;
+    (counted && in_flight.deviation.abs() > DEVIATION_MAX).then(|| {
+        format!(
+            "latency × rate gives {:.2} in flight, counted were {:.2}",
+            in_flight.by_latency, in_flight.counted
+        )
+    })
+}
+
 pub(super) fn inconsistent(basis: &Basis<'_>) -> Vec<WarningFinding> {
     per_workload(
         basis,
         "inconsistent",
-        |workload| {
-            let in_flight = &workload.in_flight;
-            let counted = in_flight.span >= ACCOUNTED_MIN;
-            (counted && in_flight.deviation.abs() > DEVIATION_MAX).then(|| {
-                format!(
-                    "latency × rate gives {:.2} in flight, counted were {:.2}",
-                    in_flight.by_latency, in_flight.counted
-                )
-            })
-        },
+        inconsistency,
         "Little's law does not hold between the latencies and an independent count: a figure of \
          this workload is wrong",
         "do not use these figures; run again, and report it as a fault of durio if it stays",
@@ -78,7 +81,9 @@ pub(super) fn page_cache(basis: &Basis<'_>) -> Vec<WarningFinding> {
         |workload| {
             let buffered = workload.effective.cache == CacheMode::Buffered;
             // Buffered writes that are synced one by one wait for the device all the same.
-            (buffered && !workload.durable).then(|| "went through the page cache".to_owned())
+            let definition = &workload.definition;
+            let waits = definition.commits_each_write() && !definition.reads();
+            (buffered && !waits).then(|| "went through the page cache".to_owned())
         },
         "the figures are of memory as much as of the storage below",
         "measure where O_DIRECT works, or take these figures for the page cache's",
@@ -196,6 +201,7 @@ pub(super) fn notes(basis: &Basis<'_>) -> Vec<WarningFinding> {
 mod tests {
     use super::super::sample::{check_quiet, check_warns, sample};
     use super::*;
+    use durio_workload::{PerMille, SyncPolicy};
 
     #[test]
     fn a_clean_run_gives_no_warning_of_this_file() {
@@ -234,10 +240,19 @@ mod tests {
     }
 
     #[test]
-    fn buffered_reads_are_named_and_durable_buffered_writes_are_not() {
+    fn the_page_cache_is_named_unless_every_access_is_a_commit() {
         check_warns(page_cache, "page-cache", |sample| {
             sample.workloads[0].effective.cache = CacheMode::Buffered;
+            sample.workloads[0].definition.sync = SyncPolicy::NONE;
             sample.workloads[0].durable = false;
+        });
+        check_warns(page_cache, "page-cache", |sample| {
+            sample.workloads[0].effective.cache = CacheMode::Buffered;
+            sample.workloads[0].definition.sync.every = 100;
+        });
+        check_warns(page_cache, "page-cache", |sample| {
+            sample.workloads[0].effective.cache = CacheMode::Buffered;
+            sample.workloads[0].definition.read_share = PerMille(700);
         });
         check_quiet(page_cache, |sample| {
             sample.workloads[0].effective.cache = CacheMode::Buffered;

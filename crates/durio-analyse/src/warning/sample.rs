@@ -25,6 +25,17 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
+    pub(crate) fn basis(&self) -> Basis<'_> {
+        Basis {
+            plan: &self.plan,
+            environment: &self.environment,
+            workloads: &self.workloads,
+            self_cost: &self.self_cost,
+            provisional: self.provisional.as_deref(),
+            notes: &self.notes,
+        }
+    }
+
     pub(crate) fn evenness(&mut self) -> &mut Evenness {
         self.workloads[0].evenness.as_mut().unwrap()
     }
@@ -57,14 +68,7 @@ pub(crate) fn check_quiet(rule: Rule, spoil: impl FnOnce(&mut Sample)) {
 }
 
 fn apply(rule: Rule, sample: &Sample) -> Vec<crate::WarningFinding> {
-    rule(&Basis {
-        plan: &sample.plan,
-        environment: &sample.environment,
-        workloads: &sample.workloads,
-        self_cost: &sample.self_cost,
-        provisional: sample.provisional.as_deref(),
-        notes: &sample.notes,
-    })
+    rule(&sample.basis())
 }
 
 pub(crate) fn sample() -> Sample {
@@ -161,6 +165,7 @@ fn commit_findings(definition: durio_workload::Workload) -> WorkloadFindings {
             per_operation_ns: 5000.0,
             user_cores: 0.01,
             system_cores: 0.05,
+            workers_cores: None,
             busiest_job_share: 0.06,
             machine_system_share: Some(0.05),
             machine_steal_share: Some(0.0),

@@ -6,10 +6,11 @@
 use durio_plan::{Plan, TargetKind};
 use durio_record::OperationName;
 use durio_stack::{BlockFacts, Layer, Stack, WriteCache};
-use durio_units::Nanos;
+use durio_units::{Bytes, Nanos};
+use durio_workload::SyncMethod;
 
 use super::{Basis, per_workload, warning};
-use crate::{WarningFinding, WorkloadFindings};
+use crate::{OperationFindings, WarningFinding, WorkloadFindings};
 
 /// A flush to flash without power-loss protection programs at least one page: planar NAND took 200
 /// to 1350 µs, current 3D NAND takes some 400 to 700 (research: durability-proof 4.6; HP white
@@ -30,7 +31,8 @@ const FLUSHES_PER_SYNC_MIN: f64 = 0.5;
 const DROPS_FLUSHES: [&str; 5] =
     ["nobarrier", "barrier=0", "volatile", "fsync_mode=nobarrier", "fsync=volatile"];
 
-fn stack_of<'a>(basis: &'a Basis<'_>, workload: &WorkloadFindings) -> Option<&'a Stack> {
+/// The layers under the workload's location.
+pub(super) fn stack_of<'a>(basis: &'a Basis<'_>, workload: &WorkloadFindings) -> Option<&'a Stack> {
     let locations = basis.plan.locations();
     let index = locations.iter().position(|path| path.to_string() == workload.location)?;
     basis.environment.stacks.get(index)
@@ -44,12 +46,13 @@ fn leaves(stack: &Stack) -> impl Iterator<Item = (&Layer, &BlockFacts)> {
         .filter_map(|(_, layer)| Some((layer, layer.block.as_ref()?)))
 }
 
+/// True if the filesystem of the location keeps its files in memory.
+pub(super) fn is_memory(stack: &Stack) -> bool {
+    stack.filesystem().is_some_and(|filesystem| filesystem.memory_backed)
+}
+
 pub(super) fn memory_backed(basis: &Basis<'_>) -> Vec<WarningFinding> {
-    let memory = basis
-        .environment
-        .stacks
-        .iter()
-        .filter(|stack| stack.filesystem().is_some_and(|filesystem| filesystem.memory_backed));
+    let memory = basis.environment.stacks.iter().filter(|stack| is_memory(stack));
     let about: Vec<String> = memory.map(|stack| stack.target.clone()).collect();
     if about.is_empty() {
         return Vec::new();
@@ -63,15 +66,28 @@ pub(super) fn memory_backed(basis: &Basis<'_>) -> Vec<WarningFinding> {
     )]
 }
 
+/// The operation that waits for durability, and whether it is the write itself.
+fn synced(workload: &WorkloadFindings) -> Option<(&OperationFindings, bool)> {
+    let method = workload.definition.sync.method;
+    let by_writes = method != SyncMethod::None && !method.is_separate_call();
+    let name = if by_writes { OperationName::Commit } else { OperationName::Sync };
+    Some((workload.operation(name)?, by_writes))
+}
+
 pub(super) fn flush_never_sent(basis: &Basis<'_>) -> Vec<WarningFinding> {
     per_workload(
         basis,
         "flush-never-sent",
         |workload| {
-            let sync = workload.operation(OperationName::Sync)?.service.count;
+            let (syncs, by_writes) = synced(workload)?;
+            let sync = syncs.service.count;
             let stack = stack_of(basis, workload)?;
             let volatile =
                 leaves(stack).any(|(_, block)| block.write_cache == Some(WriteCache::WriteBack));
+            // A write that bypasses the cache needs no flush, and is not counted as one.
+            if by_writes && leaves(stack).any(|(_, block)| block.fua == Some(true)) {
+                return None;
+            }
             let counted: Vec<u64> =
                 workload.devices.iter().filter_map(|device| device.flushes_completed).collect();
             let flushes = *counted.iter().max()?;
@@ -87,17 +103,20 @@ pub(super) fn flush_never_sent(basis: &Basis<'_>) -> Vec<WarningFinding> {
     )
 }
 
-pub(super) fn flush_disabled(basis: &Basis<'_>) -> Vec<WarningFinding> {
+/// The mounts of the stack that are told to drop flushes.
+pub(super) fn dropped_flushes(stack: &Stack) -> Vec<String> {
     let mut seen = Vec::new();
-    for stack in &basis.environment.stacks {
-        for (_, layer) in stack.walk() {
-            let Some(filesystem) = &layer.filesystem else { continue };
-            let options = filesystem.options.iter();
-            for option in options.filter(|option| DROPS_FLUSHES.contains(&option.as_str())) {
-                seen.push(format!("{} is mounted with {option}", filesystem.mount_point));
-            }
+    for filesystem in stack.walk().filter_map(|(_, layer)| layer.filesystem.as_ref()) {
+        let options = filesystem.options.iter();
+        for option in options.filter(|option| DROPS_FLUSHES.contains(&option.as_str())) {
+            seen.push(format!("{} is mounted with {option}", filesystem.mount_point));
         }
     }
+    seen
+}
+
+pub(super) fn flush_disabled(basis: &Basis<'_>) -> Vec<WarningFinding> {
+    let seen: Vec<String> = basis.environment.stacks.iter().flat_map(dropped_flushes).collect();
     if seen.is_empty() {
         return Vec::new();
     }
@@ -176,7 +195,7 @@ pub(super) fn flush_fast(basis: &Basis<'_>) -> Vec<WarningFinding> {
         basis,
         "flush-fast",
         |workload| {
-            let sync = workload.operation(OperationName::Sync)?;
+            let (sync, _) = synced(workload)?;
             let p50 = Nanos::new(sync.service.p50_ns?);
             let stack = stack_of(basis, workload)?;
             let (layer, block) = leaves(stack)
@@ -223,11 +242,34 @@ pub(super) fn raw_reads(basis: &Basis<'_>) -> Vec<WarningFinding> {
     )]
 }
 
+/// How much of an existing file is allocated, if that is less than what is touched.
+pub(super) fn sparse(basis: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
+    let step = basis.plan.steps.get(workload.step as usize)?;
+    let target = basis.plan.target_of(step);
+    if !matches!(target.kind, TargetKind::ExistingFile { .. }) {
+        return None;
+    }
+    let allocated = stack_of(basis, workload)?.root.fact("allocated_bytes")?;
+    let allocated = Bytes::new(allocated.parse().ok()?);
+    (allocated < target.size).then(|| format!("{allocated} of {} are allocated", target.size))
+}
+
+pub(super) fn sparse_files(basis: &Basis<'_>) -> Vec<WarningFinding> {
+    per_workload(
+        basis,
+        "sparse",
+        |workload| sparse(basis, workload),
+        "blocks of a file that were never written, or are compressed, are answered without reading \
+         the medium, and writing them allocates first",
+        "take a file that is written fully, or name its directory and let durio make one",
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::sample::{check_quiet, check_warns};
     use super::*;
-    use durio_stack::{DeviceCounters, FilesystemFacts};
+    use durio_stack::{DeviceCounters, Fact, FilesystemFacts};
 
     #[test]
     fn a_clean_run_gives_no_warning_of_this_file() {
@@ -239,6 +281,7 @@ mod tests {
             cache_view_overridden,
             flush_fast,
             raw_reads,
+            sparse_files,
         ];
         for rule in rules {
             check_quiet(rule, |_| {});
@@ -254,6 +297,18 @@ mod tests {
     }
 
     #[test]
+    fn holes_in_a_file_are_named() {
+        let allocate = |bytes: u64| {
+            move |sample: &mut super::super::sample::Sample| {
+                let fact = Fact { name: "allocated_bytes".into(), value: bytes.to_string() };
+                sample.environment.stacks[0].root.facts.push(fact);
+            }
+        };
+        check_warns(sparse_files, "sparse", allocate((1 << 30) - 4096));
+        check_quiet(sparse_files, allocate(1 << 30));
+    }
+
+    #[test]
     fn swallowed_flushes_are_named() {
         let device = DeviceCounters { flushes_completed: Some(3), ..DeviceCounters::default() };
         check_warns(flush_never_sent, "flush-never-sent", |sample| {
@@ -264,6 +319,25 @@ mod tests {
             sample.workloads[0].devices =
                 vec![DeviceCounters { flushes_completed, ..device.clone() }];
         });
+    }
+
+    #[test]
+    fn writes_that_are_durable_by_themselves_are_held_against_flushes_too() {
+        let by_writes = |fua: Option<bool>| {
+            move |sample: &mut super::super::sample::Sample| {
+                let workload = &mut sample.workloads[0];
+                workload.definition.sync.method = SyncMethod::ODsync;
+                workload.operations.retain(|it| it.operation != OperationName::Sync);
+                let flushes_completed = Some(3);
+                workload.devices =
+                    vec![DeviceCounters { flushes_completed, ..DeviceCounters::default() }];
+                sample.operation(OperationName::Commit).service.p50_ns = Some(50_000);
+                sample.block().fua = fua;
+            }
+        };
+        check_warns(flush_never_sent, "flush-never-sent", by_writes(Some(false)));
+        check_quiet(flush_never_sent, by_writes(Some(true)));
+        check_warns(flush_fast, "flush-fast", by_writes(Some(true)));
     }
 
     #[test]

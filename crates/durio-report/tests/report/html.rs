@@ -84,6 +84,19 @@ fn stalls_are_told_in_words_and_marked_in_the_chart() {
 }
 
 #[test]
+fn an_interval_that_is_cut_short_is_no_stall() {
+    let bands = |cut_short: bool| {
+        let mut findings = sample::complete();
+        for interval in findings.workloads.iter_mut().flat_map(|it| &mut it.intervals) {
+            interval.cut_short = cut_short && interval.rate <= 0.0;
+        }
+        let html = written(Format::Html, &findings);
+        html.split_once("</style>").unwrap().1.matches("fill=\"#D92D20\"").count()
+    };
+    assert_eq!((bands(false), bands(true)), (2 * 5 * 2, 5 * 2));
+}
+
+#[test]
 fn a_partial_run_has_its_banners_and_no_chart_without_points() {
     let html = written(Format::Html, &sample::partial());
     assert!(html.contains("<strong>PARTIAL</strong> the record has no end"));

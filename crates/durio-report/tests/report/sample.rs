@@ -183,6 +183,7 @@ fn workload(
             per_operation_ns: 4_300.0,
             user_cores: 0.21,
             system_cores: 0.62,
+            workers_cores: None,
             busiest_job_share: 0.41,
             machine_system_share: Some(0.33),
             machine_steal_share: Some(0.012),
@@ -314,6 +315,7 @@ fn interval(index: u64, iops: f64, service: &Distribution) -> IntervalPoint {
         p50_ns: scaled(service.p50_ns),
         p99_ns: scaled(service.p99_ns),
         max_ns: scaled(service.p99_9_ns),
+        cut_short: false,
     }
 }
 

@@ -12,7 +12,7 @@ use durio_units::{Bytes, Nanos};
 use durio_workload::{SyncMethod, SyncPolicy, Workload, check_workloads, self_cost_workload};
 
 use super::{Bounds, LoopInput, LoopResult, MeasuredLoop};
-use crate::recorder::{ClosedInterval, Recorder, index_of};
+use crate::recorder::{ClosedInterval, Recorder, place_of};
 use crate::sink::StopFlag;
 
 fn null_engine(latencies: &[u64], depth: u32) -> NullEngine {
@@ -63,11 +63,17 @@ fn total(
 ) -> durio_record::LatencyHistogram {
     let mut total = durio_record::LatencyHistogram::new();
     for closed in intervals.try_iter() {
-        if let Some(counted) = &closed.buffer.operations[index_of(name)] {
-            total.add(&counted.service);
+        if let Some(counted) = &closed.buffer.operations[place_of(name) as usize] {
+            counted.service.add_to(&mut total);
         }
     }
     total
+}
+
+fn exact(closed: &ClosedInterval, name: OperationName) -> durio_record::Exact {
+    let mut total = durio_record::LatencyHistogram::new();
+    closed.buffer.operations[place_of(name) as usize].as_ref().unwrap().service.add_to(&mut total);
+    total.exact
 }
 
 #[test]
@@ -98,7 +104,7 @@ fn a_commit_is_its_write_and_its_sync() {
     let mut engine = null_engine(&[30_000, 70_000], 1);
     let (_, intervals) = run(&mut engine, &commit, 100, u64::MAX);
     let closed: Vec<_> = intervals.try_iter().collect();
-    let exact = |name| closed[0].buffer.operations[index_of(name)].as_ref().unwrap().service.exact;
+    let exact = |name| exact(&closed[0], name);
     assert_eq!(exact(OperationName::Write).mean_ns(), Some(30_000.0));
     assert_eq!(exact(OperationName::Sync).mean_ns(), Some(70_000.0));
     assert_eq!(exact(OperationName::Commit).mean_ns(), Some(100_000.0));
@@ -112,9 +118,8 @@ fn a_durable_write_without_a_sync_call_is_a_commit_itself() {
     let mut engine = null_engine(&[30_000], 1);
     let (_, intervals) = run(&mut engine, &commit, 50, u64::MAX);
     let closed: Vec<_> = intervals.try_iter().collect();
-    let commits = closed[0].buffer.operations[index_of(OperationName::Commit)].as_ref().unwrap();
-    assert_eq!(commits.service.exact.count, 50);
-    assert!(closed[0].buffer.operations[index_of(OperationName::Sync)].is_none());
+    assert_eq!(exact(&closed[0], OperationName::Commit).count, 50);
+    assert!(closed[0].buffer.operations[place_of(OperationName::Sync) as usize].is_none());
 }
 
 #[test]

@@ -12,12 +12,7 @@ use crate::output;
 
 pub(crate) fn check(arguments: Check) -> Result<Exit, Failure> {
     let databases = known(&arguments.databases)?;
-    let permission = &arguments.common;
-    let locations = arguments
-        .paths
-        .iter()
-        .map(|path| locate(path, &permission.destroy, permission.force_signature))
-        .collect::<Result<Vec<_>, _>>()?;
+    let locations = locate(&arguments.paths, &arguments.common)?;
     let execution = Execution::begin("check", &arguments.common)?;
     let plan = plan_check(&CheckRequest {
         locations,

@@ -12,13 +12,17 @@ pub(crate) fn report(arguments: &Report) -> Result<Exit, Failure> {
     let folder = RunFolder::open(&arguments.run)?;
     let mut analyser =
         Analyser::new(folder.manifest.clone(), folder.plan.clone(), folder.environment.clone());
+    let mut exit = Exit::Fine;
     for event in folder.events()? {
         match event {
             Ok(timed) => analyser.observe(&timed.event),
             // What can be read is shown; the rest is missing, and the reader is told.
             Err(error) => {
                 let failure = Failure::from(error);
-                output::remark(&format!("durio: {:#}; the report ends there", failure.error));
+                let damage = format!("the record is damaged: {:#}", failure.error);
+                output::remark(&format!("durio: {damage}; the report ends there"));
+                analyser.damaged(damage);
+                exit = Exit::CannotMeasure;
                 break;
             }
         }
@@ -26,5 +30,5 @@ pub(crate) fn report(arguments: &Report) -> Result<Exit, Failure> {
     let path = std::path::absolute(&arguments.run).unwrap_or_else(|_| arguments.run.clone());
     let findings = analyser.finish(path.display().to_string());
     output::findings(arguments.format, &findings)?;
-    Ok(Exit::Fine)
+    Ok(exit)
 }

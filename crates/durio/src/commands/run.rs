@@ -15,12 +15,7 @@ const DURATION_DEFAULT: Nanos = Nanos::from_secs(10);
 
 pub(crate) fn run(arguments: &Run) -> Result<Exit, Failure> {
     let workload = workload(arguments)?;
-    let permission = &arguments.common;
-    let location = arguments
-        .target
-        .as_ref()
-        .map(|path| locate(path, &permission.destroy, permission.force_signature))
-        .transpose()?;
+    let location = locate(&arguments.target, &arguments.common)?.pop();
     let execution = Execution::begin("run", &arguments.common)?;
     let engine = match arguments.engine {
         Some(engine) => engine,

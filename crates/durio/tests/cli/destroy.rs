@@ -64,8 +64,8 @@ fn destroy_permits_the_writing_workloads_on_the_device_that_it_names() {
     let sandbox = Sandbox::new();
     let disk = Disk::new(&sandbox, None);
     let mut watch = Watch::new(&disk.images);
-    let ended = check(&sandbox, &disk, "--destroy /dev/loop-control").expect_exit(0);
-    assert_eq!(workloads(&ended), ["lookup", "scan"], "another device was named");
+    let ended = check(&sandbox, &disk, "--destroy /dev/loop-control").expect_exit(2);
+    ended.expect_stderr("'/dev/loop-control' names nothing of what").expect_no_stdout();
     assert!(watch.differences().is_empty());
     let ended = check(&sandbox, &disk, &format!("--destroy {}", disk.device.display()));
     assert_eq!(workloads(&ended.expect_exit(0)), ["commit", "lookup", "scan", "mixed"]);
@@ -153,4 +153,16 @@ fn a_device_without_the_right_to_read_is_refused_with_a_hint() {
     let line = format!("check {} --quiet", disk.device.display());
     let ended = sandbox.durio_as_nobody(&line).run().expect_exit(3);
     ended.expect_stderr("Permission denied").expect_stderr("hint: run as");
+}
+
+#[test]
+fn two_names_of_one_device_are_refused() {
+    if !has(&["root", "losetup"]) {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let disk = Disk::new(&sandbox, None);
+    let link = sandbox.root().join("link");
+    std::os::unix::fs::symlink(disk.device.display(), &link).unwrap();
+    check(&sandbox, &disk, "link").expect_exit(2).expect_stderr("one and the same");
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use crate::durio::{Durio, Running};
+use crate::loops::Mount;
 use crate::requirements::has;
 use crate::sandbox::{Sandbox, entries};
 
@@ -65,8 +66,27 @@ fn a_file_that_took_the_name_of_one_left_behind_is_the_users() {
     sandbox.accept_changes();
     next_run(&sandbox).expect_no_stderr();
     assert_eq!(fs::read_to_string(&new).unwrap(), "the user's now\n");
+    assert_eq!(sandbox.pointers().len(), 1, "nobody knows where the old one is");
     fs::remove_file(&new).unwrap();
     sandbox.accept_changes();
+    next_run(&sandbox).expect_no_stderr();
+    assert!(sandbox.pointers().is_empty(), "it is gone");
+}
+
+/// The mount of another filesystem hides what was left, as an unmounted disk would.
+#[test]
+fn a_file_whose_filesystem_is_not_there_is_removed_when_it_is_back() {
+    if !has(&["root"]) {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    kill(&sandbox, sandbox.durio(ENDLESS));
+    let other = Mount::tmpfs(1, &sandbox.data());
+    next_run(&sandbox).expect_no_stderr();
+    assert_eq!(sandbox.pointers().len(), 1);
+    drop(other);
+    next_run(&sandbox).expect_stderr("removed");
+    assert!(sandbox.pointers().is_empty());
 }
 
 #[test]

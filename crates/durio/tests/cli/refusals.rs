@@ -57,6 +57,8 @@ fn durations_that_measure_nothing_or_are_no_durations_are_refused() {
         ("--ops 0", &["--ops 0"]),
         ("--ops 99999999999999999999", &["99999999999999999999"]),
         ("--ops many", &["'many'", "--ops"]),
+        ("--ops 5 --ramp 1s", &["--ops", "ramp"]),
+        ("--duration 1d --interval 1ms", &["86400000 intervals", "hint: give a longer"]),
     ]);
 }
 
@@ -174,6 +176,8 @@ fn contradictions_are_named() {
             ("run --ops 5", &["--target"]),
             ("run --target data --ops 5 --null-latency 5us", &["--null-latency", "--engine null"]),
             ("run --target data --ops 5 --null-fails-at 5", &["--null-fails-at"]),
+            ("run --target data --ops 5 --destroy user.db", &["--destroy 'user.db' names nothing"]),
+            ("check data data/../data", &["'data' and 'data/../data' are one and the same"]),
         ],
     );
 }

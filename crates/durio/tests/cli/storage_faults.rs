@@ -2,6 +2,7 @@
 //! FAILED, nothing of durio's is left.
 
 use std::fs;
+use std::path::Path;
 
 use serde_json::Value;
 
@@ -114,9 +115,43 @@ fn a_filesystem_that_is_too_full_is_refused_before_anything_is_made() {
     assert!(sandbox.runs().is_empty());
 }
 
-/// Each of two places has room for its files, both together do not: the space ends in a layout.
+/// Each of two places has room for its files, both together do not, and as overlays they look like
+/// two filesystems: the space ends in a layout.
 #[test]
 fn space_that_ends_during_the_layout_is_told_with_a_hint_and_given_back() {
+    if !has(&["root"]) {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let small = Mount::tmpfs(40, &sandbox.root().join("small"));
+    let overlays = ["one", "two"].map(|name| overlay(&sandbox, small.point(), name));
+    let free = || sh(&format!("df --output=avail -k '{}' | tail -1", small.point().display()));
+    let before = free();
+    let _watch = Watch::new(small.point());
+    let line = "check one two --quiet --size 12MiB --duration 100ms \
+                --workload commit --workload lookup";
+    let ended = sandbox.durio(line).run().expect_exit(3);
+    let ended = ended.expect_stderr("No space left on device").expect_stderr("hint:");
+    ended.expect_stdout("FAILED");
+    assert_eq!(errors_in_the_record(&sandbox)[0]["errno"], 28);
+    assert_eq!(free(), before, "KiB free");
+    drop(overlays);
+}
+
+fn overlay(sandbox: &Sandbox, small: &Path, name: &str) -> Mount {
+    for part in ["upper", "work"] {
+        fs::create_dir_all(small.join(name).join(part)).unwrap();
+    }
+    let (place, lower) = (small.join(name), sandbox.data());
+    let (place, lower) = (place.display(), lower.display());
+    let options = format!(
+        "-t overlay -o lowerdir={lower},upperdir={place}/upper,workdir={place}/work overlay"
+    );
+    Mount::new(&options, &sandbox.root().join(name))
+}
+
+#[test]
+fn places_that_share_the_space_of_a_filesystem_are_told_so() {
     if !has(&["root"]) {
         return;
     }
@@ -125,15 +160,9 @@ fn space_that_ends_during_the_layout_is_told_with_a_hint_and_given_back() {
     for name in ["one", "two"] {
         fs::create_dir(small.point().join(name)).unwrap();
     }
-    let _watch = Watch::new(small.point());
-    let line = "check small/one small/two --quiet --size 12MiB --duration 100ms \
-                --workload commit --workload lookup";
-    let ended = sandbox.durio(line).run().expect_exit(3);
-    let ended = ended.expect_stderr("No space left on device").expect_stderr("hint:");
-    ended.expect_stdout("FAILED");
-    assert_eq!(errors_in_the_record(&sandbox)[0]["errno"], 28);
-    let free = sh(&format!("df --output=avail -k '{}' | tail -1", small.point().display()));
-    assert_eq!(free, (40 << 10).to_string(), "KiB free");
+    let line = "check small/one small/two --quiet --size 12MiB --duration 100ms";
+    let ended = sandbox.durio(line).run().expect_exit(3).expect_no_stdout();
+    ended.expect_stderr("72 MiB").expect_stderr("all 2 directories");
 }
 
 #[test]

@@ -30,11 +30,14 @@ pub(crate) fn over_time(
     let Some(end) = workload.intervals.last().map(|it| it.to.as_secs_f64()) else {
         return Ok(None);
     };
-    if workload.intervals.len() < 2 {
+    // One that is cut short would be drawn as a stall or as a spike.
+    let whole: Vec<_> = workload.intervals.iter().filter(|it| !it.cut_short).collect();
+    if whole.len() < 2 {
         return Ok(None);
     }
-    let series = Series { end, points: points(&workload.intervals, points_max) };
-    let (stalls, ramp) = (stalls(workload, end), ramp(&workload.intervals));
+    let series = Series { end, points: points(&whole, points_max) };
+    let half = headline_rate(workload) / 2.0;
+    let (stalls, ramp) = (stalls(&whole, half, end), ramp(&workload.intervals));
     let (svg, frames) = draw(HEIGHT, |sheet| {
         let (upper, lower) = sheet.split_vertically(HEIGHT_RATE);
         let rate = draw_rate(&upper, &series, &stalls, ramp)?;
@@ -78,18 +81,17 @@ impl Point {
     }
 }
 
-fn points(intervals: &[IntervalPoint], points_max: usize) -> Vec<Point> {
+fn points(intervals: &[&IntervalPoint], points_max: usize) -> Vec<Point> {
     let rate = |index: usize| intervals.get(index).map(|it| it.rate);
     let p50 = |index: usize| intervals.get(index)?.p50_ns.map(logarithm);
     let p99 = |index: usize| intervals.get(index)?.p99_ns.map(logarithm);
     let kept = kept(intervals.len(), points_max, &[&rate, &p50, &p99]);
-    kept.into_iter().map(|index| Point::of(&intervals[index])).collect()
+    kept.into_iter().map(|index| Point::of(intervals[index])).collect()
 }
 
 /// Where nothing, or under half of the average, was completed; bands that touch are one.
-fn stalls(workload: &WorkloadFindings, end: f64) -> Vec<Band> {
-    let half = headline_rate(workload) / 2.0;
-    let measured = workload.intervals.iter().filter(|it| it.phase == Phase::Measure);
+fn stalls(intervals: &[&IntervalPoint], half: f64, end: f64) -> Vec<Band> {
+    let measured = intervals.iter().filter(|it| it.phase == Phase::Measure);
     let mut bands: Vec<Band> = Vec::new();
     for interval in measured.filter(|it| it.rate < half) {
         let from = interval.from.as_secs_f64();

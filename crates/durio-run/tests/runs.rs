@@ -1,0 +1,259 @@
+//! Runs as a whole, with faults planted: what the record says, and what is left behind.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use durio_plan::{
+    BatchPolicy, ClockChoice, EngineKind, FileLayout, Limit, NullScript, PLAN_SCHEMA, Plan,
+    Purpose, RawPath, Role, Step, Target, TargetKind,
+};
+use durio_record::{Event, Interval, Journal, Outcome};
+use durio_run::{Context, EventSink, RunError, RunErrorKind, StopFlag, run};
+use durio_units::{Bytes, Nanos};
+use durio_workload::{CacheMode, PerMille, Workload, self_cost_workload};
+
+/// Keeps every event, and calls `on` with each before it does.
+struct Sink<'a> {
+    events: Vec<Event>,
+    on: &'a mut dyn FnMut(&Event),
+}
+
+impl EventSink for Sink<'_> {
+    fn event(&mut self, _at: Nanos, event: Event) -> Result<(), Box<dyn Error + Send + Sync>> {
+        (self.on)(&event);
+        self.events.push(event);
+        Ok(())
+    }
+}
+
+/// A folder with a journal, for one run.
+struct Bench {
+    folder: tempfile::TempDir,
+}
+
+impl Bench {
+    fn new() -> Self {
+        // Not in /tmp: that may be a tmpfs.
+        Self { folder: tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap() }
+    }
+
+    fn run(
+        &self,
+        plan: &Plan,
+        on: &mut dyn FnMut(&Event),
+    ) -> (Result<Outcome, RunError>, Vec<Event>) {
+        let mut journal = Journal::begin(self.folder.path(), None).unwrap();
+        let context =
+            Context { journal: &mut journal, devices: Vec::new(), stop: StopFlag::default() };
+        let mut sink = Sink { events: Vec::new(), on };
+        let result = run(plan, context, &mut sink);
+        (result, sink.events)
+    }
+
+    fn journal(&self) -> String {
+        fs::read_to_string(self.folder.path().join("journal.jsonl")).unwrap()
+    }
+
+    /// Where the plans of [`on_named_file`] make their file.
+    fn file(&self) -> PathBuf {
+        self.folder.path().join("made")
+    }
+}
+
+fn step(engine: EngineKind, workload: Workload) -> Step {
+    Step {
+        index: 0,
+        role: Role::Measure,
+        target: 0,
+        workload,
+        engine,
+        batch: BatchPolicy::DEFAULT,
+        script: None,
+        limit: Limit::Operations(64),
+        ramp: Nanos::ZERO,
+        interval: Nanos::from_millis(100),
+        repeat: 0,
+    }
+}
+
+fn plan(kind: TargetKind, step: Step) -> Plan {
+    let size = Bytes::from_mib(1);
+    let target = Target { name: "data".into(), location: None, kind, size, destroy: false };
+    Plan {
+        schema: PLAN_SCHEMA,
+        purpose: Purpose::Run,
+        seed: 1,
+        clock: ClockChoice::Monotonic,
+        targets: vec![target],
+        steps: vec![step],
+    }
+}
+
+fn scripted(workload: Workload, latencies: &[Nanos], fails_at: Option<u64>) -> Plan {
+    let script = Some(NullScript { latencies: latencies.to_vec(), fails_at });
+    plan(TargetKind::Scripted, Step { script, ..step(EngineKind::Null, workload) })
+}
+
+fn on_named_file(directory: &Path, workload: Workload) -> Plan {
+    let kind = TargetKind::NewFile {
+        directory: RawPath::from(directory.to_owned()),
+        file_name: RawPath::from("made"),
+        named: true,
+        layout: FileLayout::ZeroFilled,
+    };
+    plan(kind, step(EngineKind::Sync, workload))
+}
+
+fn reads(jobs: u32) -> Workload {
+    Workload { jobs, ..self_cost_workload(1) }
+}
+
+fn errors(events: &[Event]) -> Vec<(Option<u32>, &str)> {
+    let errors = events.iter().filter_map(|event| match event {
+        Event::Error(error) => Some((error.step, error.message.as_str())),
+        _ => None,
+    });
+    errors.collect()
+}
+
+fn intervals(events: &[Event]) -> Vec<&Interval> {
+    let intervals = events.iter().filter_map(|event| match event {
+        Event::Interval(interval) => Some(interval),
+        _ => None,
+    });
+    intervals.collect()
+}
+
+fn no_step_began(events: &[Event]) -> bool {
+    !events.iter().any(|event| matches!(event, Event::StepStarted(_)))
+}
+
+#[test]
+fn a_job_that_panics_before_the_start_is_a_refusal_and_no_wait_for_ever() {
+    // A script without a latency is the null engine's panic.
+    let plan = scripted(reads(4), &[], None);
+    let (result, events) = Bench::new().run(&plan, &mut |_| {});
+    assert!(result.unwrap_err().to_string().ends_with("ended before it began"));
+    assert!(no_step_began(&events));
+    assert_eq!(errors(&events).len(), 1);
+}
+
+#[test]
+fn every_job_has_its_end_also_when_all_fail_at_once() {
+    for _ in 0..20 {
+        let plan = scripted(reads(16), &[Nanos::from_micros(10)], Some(0));
+        let (result, events) = Bench::new().run(&plan, &mut |_| {});
+        assert_eq!(result.unwrap_err().kind, RunErrorKind::Target);
+        let ended = events.iter().filter_map(|event| match event {
+            Event::JobEnded(job) => Some(job.job),
+            _ => None,
+        });
+        assert_eq!(ended.collect::<Vec<_>>(), (0..16).collect::<Vec<_>>());
+        assert_eq!(errors(&events).len(), 1, "one error, recorded once");
+    }
+}
+
+#[test]
+fn an_error_that_prevents_a_step_is_in_the_record() {
+    let bench = Bench::new();
+    let workload = Workload { block_size: Bytes::from_mib(2), ..reads(1) };
+    let (result, events) = bench.run(&on_named_file(bench.folder.path(), workload), &mut |_| {});
+    let message = result.unwrap_err().to_string();
+    assert_eq!(errors(&events), [(Some(0), message.as_str())]);
+    assert!(!bench.file().exists());
+    assert!(bench.journal().lines().last().unwrap().contains(r#""removed":true"#));
+}
+
+#[test]
+fn more_memory_than_there_is_is_refused_before_a_file_is_made() {
+    let bench = Bench::new();
+    let workload =
+        Workload { block_size: Bytes::from_gib(1), jobs: 4096, ..self_cost_workload(64) };
+    let (result, events) = bench.run(&on_named_file(bench.folder.path(), workload), &mut |_| {});
+    let error = result.unwrap_err();
+    assert_eq!(error.kind, RunErrorKind::Unsupported);
+    assert!(error.to_string().contains("of memory"), "{error}");
+    assert_eq!(errors(&events), [(Some(0), error.to_string().as_str())]);
+    assert_eq!(bench.journal(), "");
+}
+
+#[test]
+fn a_file_that_is_no_longer_durios_own_is_not_said_to_be_removed() {
+    let bench = Bench::new();
+    let (file, moved) = (bench.file(), bench.folder.path().join("moved"));
+    let mut swap = |event: &Event| {
+        if matches!(event, Event::TargetPrepared(_)) {
+            fs::rename(&file, &moved).unwrap();
+            fs::write(&file, "somebody's").unwrap();
+        }
+    };
+    let (result, events) = bench.run(&on_named_file(bench.folder.path(), reads(1)), &mut swap);
+    assert_eq!(result.unwrap_err().kind, RunErrorKind::Target);
+    assert_eq!(errors(&events).len(), 1);
+    assert_eq!(fs::read(bench.file()).unwrap(), b"somebody's");
+    assert!(!bench.journal().contains(r#""removed":true"#));
+}
+
+#[test]
+fn a_failed_removal_is_in_the_record_beside_what_ended_the_run() {
+    let bench = Bench::new();
+    let file = bench.file();
+    let mut swap = |event: &Event| {
+        if matches!(event, Event::TargetPrepared(_)) {
+            fs::rename(&file, file.with_extension("moved")).unwrap();
+            fs::write(&file, "somebody's").unwrap();
+        }
+    };
+    let workload = Workload { block_size: Bytes::from_mib(2), ..reads(1) };
+    let (_, events) = bench.run(&on_named_file(bench.folder.path(), workload), &mut swap);
+    assert_eq!(errors(&events).len(), 2);
+}
+
+#[test]
+fn a_stall_of_an_hour_is_a_thousand_intervals_and_one_for_the_rest() {
+    let latencies = [Nanos::from_micros(100), Nanos::from_secs(3600)];
+    let mut plan = scripted(reads(1), &latencies, None);
+    plan.steps[0].limit = Limit::Operations(3);
+    plan.steps[0].interval = Nanos::from_millis(1);
+    let (result, events) = Bench::new().run(&plan, &mut |_| {});
+    assert_eq!(result.unwrap(), Outcome::Complete);
+    let intervals = intervals(&events);
+    assert!(intervals.len() < 1010, "{}", intervals.len());
+    for pair in intervals.windows(2) {
+        assert_eq!(pair[0].to, pair[1].from, "no time between two intervals is lost");
+        assert_eq!(pair[0].to.get(), pair[1].index * 1_000_000);
+    }
+    let long = intervals
+        .iter()
+        .filter(|interval| interval.to.saturating_sub(interval.from).get() > 1_000_000);
+    assert!(long.clone().all(|interval| interval.operations.is_empty()));
+    assert_eq!(long.count(), 1);
+}
+
+#[test]
+fn a_gap_ends_with_the_ramp() {
+    let mut plan = scripted(reads(1), &[Nanos::from_secs(10)], None);
+    plan.steps[0].limit = Limit::Duration(Nanos::from_secs(5));
+    plan.steps[0].ramp = Nanos::from_secs(5);
+    plan.steps[0].interval = Nanos::from_millis(1);
+    let (_, events) = Bench::new().run(&plan, &mut |_| {});
+    let ramp = Nanos::from_secs(5);
+    assert!(intervals(&events).iter().any(|interval| interval.to == ramp));
+    assert!(intervals(&events).iter().any(|interval| interval.from == ramp));
+}
+
+#[test]
+fn the_cpu_time_of_the_process_is_recorded() {
+    let bench = Bench::new();
+    let workload = Workload { cache: CacheMode::Buffered, read_share: PerMille::ALL, ..reads(2) };
+    let (result, events) = bench.run(&on_named_file(bench.folder.path(), workload), &mut |_| {});
+    assert_eq!(result.unwrap(), Outcome::Complete);
+    let ended = events.iter().find_map(|event| match event {
+        Event::StepEnded(ended) => Some(ended),
+        _ => None,
+    });
+    let ended = ended.unwrap();
+    assert!(ended.cpu_process_user.is_some() && ended.cpu_process_system.is_some());
+}

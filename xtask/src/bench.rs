@@ -1,0 +1,70 @@
+//! `cargo xtask bench`: durio measured, with the installed fio beside it in the same run.
+//!
+//! In: this checkout, fio, valgrind, strace. Out: tables, in Markdown, and the goals that hold.
+//! Not here: absolute claims. Only ratios of the same run mean something on a shared machine; the
+//! method is in docs/benchmarks.md.
+
+mod agree;
+mod callgrind;
+mod compare;
+mod durio;
+mod figures;
+mod fio;
+mod goals;
+mod instructions;
+mod limits;
+mod load;
+mod machine;
+mod measured;
+mod scratch;
+mod session;
+mod strace;
+mod table;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Subcommand;
+
+use session::Interrupt;
+
+/// What is measured.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// CPU time per I/O and IOPS against fio, and durio's own limits
+    #[command(name = "self")]
+    Compare(compare::Arguments),
+    /// User instructions and system calls per I/O
+    Instructions(instructions::Arguments),
+    /// The same job on a real file by fio, durio, and fio again
+    Agree(agree::Arguments),
+}
+
+/// Exit code of a process that Ctrl-C ended.
+const INTERRUPTED: u8 = 130;
+
+/// Runs one bench; with `--check`, a goal that does not hold is a failure.
+pub(crate) fn run(command: &Command) -> Result<ExitCode> {
+    let interrupt = Interrupt::watch()?;
+    let result = match command {
+        Command::Compare(arguments) => compare::run(arguments, &interrupt),
+        Command::Instructions(_) => instructions::run(&interrupt),
+        Command::Agree(arguments) => agree::run(arguments, &interrupt),
+    };
+    if interrupt.came() {
+        eprintln!("interrupted; the temporary files are removed");
+        return Ok(ExitCode::from(INTERRUPTED));
+    }
+    let missed = result?.iter().any(|goal| !goal.holds);
+    Ok(if command.checks() && missed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+impl Command {
+    fn checks(&self) -> bool {
+        match self {
+            Self::Compare(arguments) => arguments.check,
+            Self::Instructions(arguments) => arguments.check,
+            Self::Agree(arguments) => arguments.check,
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! `bench self`: durio beside fio on targets that cost next to nothing.
+//!
+//! In: rounds, seconds per trial. Out: IOPS, CPU time per I/O and both as ratios to fio's defaults,
+//! from interleaved rounds; the goals. Not here: latencies, which `agree` compares.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, ensure};
+
+use super::figures::{Ratio, median};
+use super::goals::{self, Goal};
+use super::load::Foreign;
+use super::measured::Measured;
+use super::session::{Interrupt, Priority, Session};
+use super::{durio, fio, limits, machine, scratch, table};
+
+/// Options of `bench self`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Rounds; ratios are medians over them
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(5..))]
+    rounds: u32,
+
+    /// Seconds per trial
+    #[arg(long, default_value_t = 1)]
+    seconds: u32,
+
+    /// Exit with 1 if a goal does not hold
+    #[arg(long)]
+    pub(super) check: bool,
+}
+
+const FILE_MEBIBYTES: usize = 256;
+
+/// Whose command line it is.
+#[derive(Debug, Clone, Copy)]
+enum Program {
+    Fio,
+    Durio,
+}
+
+/// One program with its options.
+#[derive(Debug)]
+struct Row {
+    label: &'static str,
+    program: Program,
+    options: &'static str,
+}
+
+const fn fio_row(label: &'static str, options: &'static str) -> Row {
+    Row { label, program: Program::Fio, options }
+}
+
+const fn durio_row(label: &'static str, options: &'static str) -> Row {
+    Row { label, program: Program::Durio, options }
+}
+
+/// Rows that are compared; the first one is what the others are compared to.
+const URING: [Row; 5] = [
+    fio_row(
+        "fio io_uring, defaults, fixedbufs, registerfiles",
+        "--ioengine=io_uring --iodepth=32 --fixedbufs=1 --registerfiles=1",
+    ),
+    fio_row(
+        "the same, hand-tuned",
+        "--ioengine=io_uring --iodepth=32 --fixedbufs=1 --registerfiles=1 \
+         --norandommap=1 --random_generator=tausworthe64 --iodepth_batch_submit=32 \
+         --iodepth_batch_complete_min=1 --iodepth_batch_complete_max=32",
+    ),
+    durio_row("durio uring, default batch", "--engine uring --depth 32"),
+    durio_row("durio uring, batch 32", "--engine uring --depth 32 --batch 32"),
+    durio_row("durio uring, batch 1", "--engine uring --depth 32 --batch 1"),
+];
+const SYNC: [Row; 2] = [
+    fio_row("fio psync", "--ioengine=psync --iodepth=1"),
+    durio_row("durio sync", "--engine sync --depth 1"),
+];
+const AIO: [Row; 2] = [
+    fio_row("fio libaio, defaults", "--ioengine=libaio --iodepth=32"),
+    durio_row("durio aio, default batch", "--engine aio --depth 32"),
+];
+
+/// Places of rows that goals are about.
+const TUNED: usize = 1;
+const DURIO: usize = 2;
+const DURIO_BATCH_32: usize = 3;
+
+/// What is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Target {
+    Null,
+    Warm,
+}
+
+const GROUPS: [(&str, Target, &[Row]); 6] = [
+    ("null target, depth 32", Target::Null, &URING),
+    ("null target, depth 1", Target::Null, &SYNC),
+    ("null target, depth 32, aio", Target::Null, &AIO),
+    ("warm file, depth 32", Target::Warm, &URING),
+    ("warm file, depth 1", Target::Warm, &SYNC),
+    ("warm file, depth 32, aio", Target::Warm, &AIO),
+];
+
+/// A group's trials: per row, per round.
+struct Group {
+    title: &'static str,
+    target: Target,
+    rows: &'static [Row],
+    trials: Vec<Vec<Measured>>,
+}
+
+/// Runs `bench self`.
+pub(super) fn run(arguments: &Arguments, interrupt: &Interrupt) -> Result<Vec<Goal>> {
+    let session = Session::begin(interrupt)?;
+    let binary = limits::binary_size(&session)?;
+    let file = scratch::lay_out(session.scratch(), FILE_MEBIBYTES, interrupt)?;
+    scratch::warm(&file)?;
+    machine::print("durio beside fio: CPU time per I/O and IOPS", &session);
+    println!("- trials: {} rounds, {} s each, interleaved", arguments.rounds, arguments.seconds);
+
+    let mut groups: Vec<_> = GROUPS.map(empty_group).into();
+    let mut foreign = Foreign::default();
+    for round in 1..=arguments.rounds {
+        eprintln!("round {round} of {}", arguments.rounds);
+        foreign.during(|| one_round(&mut groups, &session, &file, arguments.seconds))?;
+    }
+    groups.iter().for_each(print_group);
+    foreign.print();
+    print_fallbacks(&groups);
+
+    let mut goals = speed_goals(&groups);
+    goals.push(binary);
+    goals.extend(limits::measure(&session)?);
+    goals::print(&goals);
+    Ok(goals)
+}
+
+fn empty_group((title, target, rows): (&'static str, Target, &'static [Row])) -> Group {
+    Group { title, target, rows, trials: rows.iter().map(|_| Vec::new()).collect() }
+}
+
+fn one_round(groups: &mut [Group], session: &Session, file: &Path, seconds: u32) -> Result<()> {
+    for group in groups {
+        for (row, trials) in group.rows.iter().zip(&mut group.trials) {
+            trials.push(trial(row, group.target, session, file, seconds)?);
+        }
+    }
+    Ok(())
+}
+
+fn trial(
+    row: &Row,
+    target: Target,
+    session: &Session,
+    file: &Path,
+    seconds: u32,
+) -> Result<Measured> {
+    let (path, size) = match target {
+        Target::Null => (PathBuf::from("/dev/zero"), "1G".to_owned()),
+        Target::Warm => (file.to_owned(), format!("{FILE_MEBIBYTES}M")),
+    };
+    let options = row.options;
+    let measured = match row.program {
+        Program::Fio => {
+            let options = format!(
+                "--rw=randread --bs=4k --size={size} --direct=0 --invalidate=0 --fadvise_hint=0 \
+                 --time_based --runtime={seconds} {options}"
+            );
+            fio::parse(&session.run(&fio::command(&path, &options), Priority::Realtime)?.stdout)?
+        }
+        Program::Durio => {
+            let options = format!(
+                "--rw randread --bs 4k --size {size}iB --buffered --duration {seconds}s {options}"
+            );
+            let words = session.durio().run(&path, &options);
+            durio::parse(&session.run(&words, Priority::Realtime)?.stdout)?
+        }
+    };
+    ensure!(measured.accesses > 0.0, "{}: nothing was read", row.label);
+    Ok(measured)
+}
+
+fn print_group(group: &Group) {
+    let reference = &group.trials[0];
+    let rows = group.rows.iter().zip(&group.trials).map(|(row, trials)| {
+        [
+            row.label.to_owned(),
+            cpu_ratio(trials, reference).to_string(),
+            Ratio::of(&all_iops(trials), &all_iops(reference)).to_string(),
+            format!("{:.3}", median(&all_cpu(trials)) / 1e3),
+            format!("{:.0}", median(&all_iops(trials)) / 1e3),
+        ]
+    });
+    println!();
+    let header =
+        [group.title, "CPU per I/O, ratio (range)", "IOPS, ratio (range)", "CPU µs/IO", "kIOPS"];
+    table::print(&header, rows);
+}
+
+/// A fallback, such as to unregistered buffers, changes what is compared.
+fn print_fallbacks(groups: &[Group]) {
+    let all = groups.iter().flat_map(|group| &group.trials).flatten();
+    let mut fallbacks: Vec<_> = all.flat_map(|trial| &trial.fallbacks).collect();
+    fallbacks.sort();
+    fallbacks.dedup();
+    for fallback in fallbacks {
+        println!("durio fell back: {fallback}");
+    }
+}
+
+fn speed_goals(groups: &[Group]) -> Vec<Goal> {
+    let (uring, sync) = (&groups[0].trials, &groups[1].trials);
+    let at_most = |what, these: &[Measured], those: &[Measured], limit| {
+        let ratio = cpu_ratio(these, those);
+        let mut goal = Goal::at_most(what, ratio.median, limit, 2, "");
+        goal.measured = ratio.to_string();
+        goal
+    };
+    let all = groups.iter().flat_map(|group| &group.trials).flatten();
+    let deviation = all.filter_map(|it| it.deviation).map(f64::abs).fold(0.0, f64::max);
+    vec![
+        at_most(
+            "CPU per I/O, null target: durio uring, default batch / fio defaults",
+            &uring[DURIO],
+            &uring[0],
+            0.5,
+        ),
+        at_most(
+            "CPU per I/O, null target: durio uring, default batch / hand-tuned fio",
+            &uring[DURIO],
+            &uring[TUNED],
+            0.9,
+        ),
+        at_most(
+            "CPU per I/O, null target: durio uring, batch 32 / hand-tuned fio",
+            &uring[DURIO_BATCH_32],
+            &uring[TUNED],
+            0.9,
+        ),
+        at_most("CPU per I/O, null target: durio sync / fio psync", &sync[1], &sync[0], 0.75),
+        Goal::at_most("Little's law: largest deviation, trials above", deviation, 0.02, 6, ""),
+    ]
+}
+
+fn cpu_ratio(these: &[Measured], those: &[Measured]) -> Ratio {
+    Ratio::of(&all_cpu(these), &all_cpu(those))
+}
+
+fn all_cpu(trials: &[Measured]) -> Vec<f64> {
+    trials.iter().map(|trial| trial.cpu_ns).collect()
+}
+
+fn all_iops(trials: &[Measured]) -> Vec<f64> {
+    trials.iter().map(|trial| trial.iops).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trials(cpu: [f64; 2]) -> Vec<Measured> {
+        let trial = |cpu_ns| Measured {
+            iops: 1e9 / cpu_ns,
+            accesses: 1.0,
+            cpu_ns,
+            operations: Vec::new(),
+            deviation: Some(-0.01),
+            fallbacks: Vec::new(),
+        };
+        cpu.map(trial).into()
+    }
+
+    #[test]
+    fn goals_compare_the_rows_that_they_name() {
+        let mut groups: Vec<_> = GROUPS.map(empty_group).into();
+        groups[0].trials =
+            [[10.0, 10.0], [6.0, 6.0], [5.0, 5.1], [4.0, 4.0], [9.0, 9.0]].map(trials).into();
+        groups[1].trials = [[10.0, 20.0], [8.0, 16.0]].map(trials).into();
+        let holds: Vec<_> = speed_goals(&groups).iter().map(|goal| goal.holds).collect();
+        assert_eq!(holds, [false, true, true, false, true]);
+    }
+
+    #[test]
+    fn goals_know_the_rows_by_their_place() {
+        assert!(URING[TUNED].label.contains("hand-tuned"));
+        assert!(URING[DURIO].label.contains("default batch"));
+        assert!(URING[DURIO_BATCH_32].label.contains("batch 32"));
+    }
+}

@@ -1,0 +1,202 @@
+//! `bench instructions`: what an I/O costs in user space, counted and not timed.
+//!
+//! In: durio and fio on /dev/zero, which completes inline. Out: user instructions and system calls
+//! per I/O, as the difference of a long and a short run, so that the start cancels. Not here: the
+//! kernel's instructions.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+
+use super::goals::{self, Goal};
+use super::session::{Interrupt, Priority, Session};
+use super::{callgrind, durio, fio, machine, strace, table};
+
+/// Options of `bench instructions`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Exit with 1 if a goal does not hold
+    #[arg(long)]
+    pub(super) check: bool,
+}
+
+/// No interval ends within a run: its merge would be counted as cost of the I/Os.
+const DURIO_OPTIONS: &str = "--rw randread --bs 4k --size 1GiB --buffered --clock tsc --seed 1 \
+                             --interval 1h";
+const FIO_OPTIONS: &str = "--rw=randread --bs=4k --size=1G --direct=0";
+const FIO_URING: &str = "--ioengine=io_uring --iodepth=32 --fixedbufs=1 --registerfiles=1";
+const FIO_BATCH: &str = "--norandommap=1 --random_generator=tausworthe64 \
+                         --iodepth_batch_submit=32 --iodepth_batch_complete_min=1 \
+                         --iodepth_batch_complete_max=32";
+
+/// I/Os of the short runs.
+const SHORT: u32 = 10_000;
+
+/// By how many I/Os the long runs are longer. What durio does after its loop (percentiles, the
+/// histogram log) varies with the latencies by a million instructions; fio's start varies by 30 000.
+const APART_DURIO: u32 = 1_000_000;
+const APART_FIO: u32 = 100_000;
+
+/// The same for strace, whose counts are exact and slow.
+const APART_CALLS: u32 = 20_000;
+
+/// Repeats must agree within this share.
+const REPEATABLE: f64 = 0.01;
+
+/// One program with its options.
+struct Case {
+    label: &'static str,
+    is_durio: bool,
+    options: String,
+    /// User instructions per I/O at most.
+    goal: Option<f64>,
+}
+
+/// What was counted, per I/O.
+struct Counted {
+    instructions: [f64; 2],
+    calls: strace::Calls,
+}
+
+impl Counted {
+    /// How far the repeats are apart, as a share.
+    fn scatter(&self) -> f64 {
+        let [first, second] = self.instructions;
+        (first - second).abs() / first.min(second)
+    }
+
+    fn worst(&self) -> f64 {
+        self.instructions[0].max(self.instructions[1])
+    }
+}
+
+fn cases() -> Vec<Case> {
+    let durio = |label, options: &str, goal| {
+        let options = format!("{DURIO_OPTIONS} {options}");
+        Case { label, is_durio: true, options, goal }
+    };
+    let fio = |label, options: String| {
+        let options = format!("{FIO_OPTIONS} {options}");
+        Case { label, is_durio: false, options, goal: None }
+    };
+    vec![
+        durio("durio sync", "--engine sync --depth 1", Some(200.0)),
+        fio("fio psync", "--ioengine=psync --iodepth=1".to_owned()),
+        durio("durio uring, depth 32, default batch", "--engine uring --depth 32", Some(300.0)),
+        durio("durio uring, depth 32, batch 1", "--engine uring --depth 32 --batch 1", None),
+        durio("durio uring, depth 32, batch 32", "--engine uring --depth 32 --batch 32", None),
+        fio("fio io_uring, depth 32, defaults", FIO_URING.to_owned()),
+        fio("fio io_uring, depth 32, hand-tuned", format!("{FIO_URING} {FIO_BATCH}")),
+        durio("durio aio, depth 32, default batch", "--engine aio --depth 32", None),
+        fio("fio libaio, depth 32, defaults", "--ioengine=libaio --iodepth=32".to_owned()),
+    ]
+}
+
+/// Runs `bench instructions`.
+pub(super) fn run(interrupt: &Interrupt) -> Result<Vec<Goal>> {
+    let session = Session::begin(interrupt)?;
+    machine::print("User instructions and system calls per I/O, /dev/zero, 4 KiB", &session);
+    println!(
+        "- method: long runs less short runs of {SHORT} I/Os; under callgrind {APART_DURIO} I/Os \
+         longer (fio {APART_FIO}), twice; under strace {APART_CALLS}"
+    );
+    let mut counted = Vec::new();
+    for case in cases() {
+        eprintln!("{}", case.label);
+        let count = count(&case, &session)?;
+        counted.push((case, count));
+    }
+    print(&counted);
+    let goals: Vec<_> = counted.iter().filter_map(|(case, count)| goal(case, count)).collect();
+    goals::print(&goals);
+    Ok(goals)
+}
+
+fn count(case: &Case, session: &Session) -> Result<Counted> {
+    let apart = if case.is_durio { APART_DURIO } else { APART_FIO };
+    let repeat = || -> Result<f64> {
+        let few = instructions(case, session, SHORT)?;
+        Ok((instructions(case, session, SHORT + apart)? - few) / f64::from(apart))
+    };
+    let instructions = [repeat()?, repeat()?];
+    let few = calls(case, session, SHORT)?;
+    let many = calls(case, session, SHORT + APART_CALLS)?;
+    let calls = strace::per_operation(&few, &many, f64::from(APART_CALLS));
+    Ok(Counted { instructions, calls })
+}
+
+fn instructions(case: &Case, session: &Session, operations: u32) -> Result<f64> {
+    let words = callgrind::wrap(command(case, session, operations));
+    let printed = session.run(&words, Priority::Plain)?;
+    verify(case, &printed.stdout, operations)?;
+    callgrind::parse(&printed.stderr)
+}
+
+fn calls(case: &Case, session: &Session, operations: u32) -> Result<strace::Calls> {
+    let file = &session.scratch().join("calls");
+    let words = strace::wrap(command(case, session, operations), file);
+    verify(case, &session.run(&words, Priority::Plain)?.stdout, operations)?;
+    Ok(strace::parse(&fs::read_to_string(file).context("strace wrote nothing")?))
+}
+
+fn command(case: &Case, session: &Session, operations: u32) -> Vec<OsString> {
+    let target = Path::new("/dev/zero");
+    let options = &case.options;
+    match case.is_durio {
+        true => session.durio().run(target, &format!("{options} --ops {operations}")),
+        false => fio::command(target, &format!("{options} --number_ios={operations}")),
+    }
+}
+
+/// Both programs must have done what they were asked for.
+fn verify(case: &Case, stdout: &str, operations: u32) -> Result<()> {
+    let measured = if case.is_durio { durio::parse(stdout) } else { fio::parse(stdout) }?;
+    let done = measured.accesses;
+    ensure!(done == f64::from(operations), "{}: {done} I/Os, not {operations}", case.label);
+    Ok(())
+}
+
+fn print(counted: &[(Case, Counted)]) {
+    let rows = counted.iter().map(|(case, count)| {
+        let [first, second] = count.instructions;
+        let calls = count.calls.iter().map(|(name, calls)| format!("{name} {calls:.3}"));
+        [
+            case.label.to_owned(),
+            format!("{first:.1}"),
+            format!("{second:.1}"),
+            format!("{:.2} %", count.scatter() * 100.0),
+            calls.collect::<Vec<_>>().join(", "),
+        ]
+    });
+    println!();
+    table::print(&["", "instructions per I/O", "again", "apart", "system calls per I/O"], rows);
+    for (case, count) in counted.iter().filter(|(_, count)| count.scatter() > REPEATABLE) {
+        println!("{}: repeats are {:.1} % apart", case.label, count.scatter() * 100.0);
+    }
+}
+
+fn goal(case: &Case, count: &Counted) -> Option<Goal> {
+    let what = format!("user instructions per I/O: {}", case.label);
+    Some(Goal::at_most(what, count.worst(), case.goal?, 1, ""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worse_repeat_decides() {
+        let case = cases().swap_remove(0);
+        let counted = Counted { instructions: [199.0, 201.0], calls: strace::Calls::new() };
+        assert!(!goal(&case, &counted).expect("sync has a goal").holds);
+        assert!(counted.scatter() > REPEATABLE);
+    }
+
+    #[test]
+    fn goals_are_those_of_the_default_batch_and_of_sync() {
+        let goals: Vec<_> = cases().iter().filter_map(|case| case.goal).collect();
+        assert_eq!(goals, [200.0, 300.0]);
+    }
+}

@@ -1,0 +1,63 @@
+//! What a program measured in one trial, whichever program it was.
+
+use std::fmt;
+
+/// Kinds of operations that both programs tell apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Read,
+    Write,
+    Sync,
+}
+
+impl Kind {
+    pub(super) const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Sync];
+
+    /// As both programs spell it.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Sync => "sync",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// One kind of operation; latencies are in nanoseconds, from submission to completion.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Operation {
+    pub(super) count: f64,
+    pub(super) rate: f64,
+    pub(super) mean: f64,
+    pub(super) p50: Option<f64>,
+    pub(super) p99: Option<f64>,
+}
+
+/// One trial.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Measured {
+    /// Reads and writes per second.
+    pub(super) iops: f64,
+    /// Reads and writes.
+    pub(super) accesses: f64,
+    /// User and system time of the job per read or write, in nanoseconds.
+    pub(super) cpu_ns: f64,
+    pub(super) operations: Vec<(Kind, Operation)>,
+    /// Little's law against the count in flight, where the program counts it.
+    pub(super) deviation: Option<f64>,
+    /// What the program could not do as it was told.
+    pub(super) fallbacks: Vec<String>,
+}
+
+impl Measured {
+    /// The figures of one kind.
+    pub(super) fn operation(&self, kind: Kind) -> Option<&Operation> {
+        self.operations.iter().find(|(found, _)| *found == kind).map(|(_, operation)| operation)
+    }
+}

@@ -1,0 +1,173 @@
+//! One bench: durio as it is now, a folder for files, and trials, one after the other.
+//!
+//! In: words to run. Out: what was printed. Not here: what it means.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, Result, bail, ensure};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use tempfile::TempDir;
+
+use super::durio::Durio;
+use super::scratch;
+use crate::cargo;
+
+/// Round-robin at the lowest real-time priority: tenants of the machine cannot take the core away
+/// in the middle of a short trial.
+const REALTIME: [&str; 3] = ["chrt", "-r", "1"];
+
+/// The wish to end early.
+#[derive(Debug, Clone)]
+pub(super) struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    /// From now on, Ctrl-C and SIGTERM do not kill this process but are noted.
+    pub(super) fn watch() -> Result<Self> {
+        let came = Self::never();
+        for signal in [SIGINT, SIGTERM] {
+            signal_hook::flag::register(signal, Arc::clone(&came.0))
+                .context("cannot watch for signals")?;
+        }
+        Ok(came)
+    }
+
+    /// One that does not come.
+    pub(super) fn never() -> Self {
+        Self(Arc::default())
+    }
+
+    pub(super) fn came(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// An error if it came.
+    pub(super) fn check(&self) -> Result<()> {
+        ensure!(!self.came(), "interrupted");
+        Ok(())
+    }
+}
+
+/// How a command is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Priority {
+    /// With real-time priority, where that is permitted: for times.
+    Realtime,
+    /// As any program: for counts.
+    Plain,
+}
+
+/// What a command printed.
+#[derive(Debug)]
+pub(super) struct Printed {
+    pub(super) stdout: String,
+    pub(super) stderr: String,
+}
+
+/// durio, built; and a folder that goes when this does.
+#[derive(Debug)]
+pub(super) struct Session {
+    scratch: TempDir,
+    program: PathBuf,
+    realtime: bool,
+    interrupt: Interrupt,
+}
+
+impl Session {
+    /// Builds durio and keeps a copy, which no other build can replace meanwhile.
+    pub(super) fn begin(interrupt: &Interrupt) -> Result<Self> {
+        let target_folder = cargo::metadata()?.target_directory.into_std_path_buf();
+        build()?;
+        interrupt.check()?;
+        let scratch = scratch::folder(&target_folder)?;
+        let program = scratch.path().join("durio");
+        let built = target_folder.join("release/durio");
+        fs::copy(&built, &program).with_context(|| format!("no {}", built.display()))?;
+        let realtime = is_permitted(&REALTIME);
+        Ok(Self { scratch, program, realtime, interrupt: interrupt.clone() })
+    }
+
+    /// The folder for files.
+    pub(super) fn scratch(&self) -> &Path {
+        self.scratch.path()
+    }
+
+    /// The binary.
+    pub(super) fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// durio with its run folders in the folder for files.
+    pub(super) fn durio(&self) -> Durio<'_> {
+        Durio { program: &self.program, out: self.scratch() }
+    }
+
+    pub(super) fn interrupt(&self) -> &Interrupt {
+        &self.interrupt
+    }
+
+    /// For the header.
+    pub(super) fn priority(&self) -> &'static str {
+        if self.realtime { "chrt -r 1" } else { "ordinary: chrt is not permitted" }
+    }
+
+    /// Runs a command to its end; it must succeed.
+    pub(super) fn run(&self, words: &[OsString], priority: Priority) -> Result<Printed> {
+        self.interrupt.check()?;
+        let realtime = self.realtime && priority == Priority::Realtime;
+        let prefix = if realtime { REALTIME.as_slice() } else { &[] };
+        let mut all = prefix.iter().map(OsString::from).chain(words.iter().cloned());
+        let program = all.next().context("no command")?;
+        let output = Command::new(&program)
+            .args(all)
+            .stdin(Stdio::null())
+            .output()
+            .with_context(|| format!("cannot run {}", program.display()))?;
+        self.interrupt.check()?;
+        let printed = Printed {
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        };
+        if !output.status.success() {
+            let line: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+            bail!("{}: {}\n{}", output.status, line.join(" "), printed.stderr.trim());
+        }
+        Ok(printed)
+    }
+}
+
+fn build() -> Result<()> {
+    let mut command = cargo::command(&["build", "--release", "-p", "durio"]);
+    let status = command.status().context("cannot run cargo")?;
+    ensure!(status.success(), "durio cannot be built");
+    Ok(())
+}
+
+fn is_permitted(prefix: &[&str]) -> bool {
+    let (program, arguments) = (prefix[0], &prefix[1..]);
+    let mut command = Command::new(program);
+    command.args(arguments).arg("true").stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interrupt_that_came_is_an_error_at_the_next_check() {
+        let interrupt = Interrupt::never();
+        assert!(interrupt.check().is_ok());
+        interrupt.0.store(true, Ordering::Relaxed);
+        assert!(interrupt.check().is_err());
+    }
+
+    #[test]
+    fn a_prefix_that_does_not_exist_is_not_permitted() {
+        assert!(!is_permitted(&["no-such-program-anywhere"]));
+    }
+}
