@@ -211,6 +211,7 @@ fn drive<E: Engine>(mut engine: E, mut input: JobInput, shared: &Shared<'_>) -> 
         separate_sync: workload.sync.method.is_separate_call(),
         depth: workload.depth,
         batch: input.batch,
+        block_size: workload.block_size.get(),
         stamp: input.seed,
     };
     let facts = engine.facts();

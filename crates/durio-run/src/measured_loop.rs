@@ -8,6 +8,7 @@
 mod tests;
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use durio_block::{Clock, Completion, Engine, Operation, OperationKind, Ticks, WriteFlags};
 use durio_record::Accounting;
@@ -44,9 +45,8 @@ struct Slot {
     start: Ticks,
     /// Start of the write that a sync makes durable.
     commit_start: Ticks,
-    kind: AccessKind,
-    length: u64,
     offset: u64,
+    kind: AccessKind,
 }
 
 /// What ended a job early.
@@ -78,8 +78,8 @@ pub(crate) struct MeasuredLoop<'a, E: Engine> {
     engine: &'a mut E,
     stream: Stream,
     recorder: &'a mut Recorder,
-    stop: &'a StopFlag,
-    failed: &'a StopFlag,
+    stop: &'a AtomicBool,
+    failed: &'a AtomicBool,
     bounds: Bounds,
     /// Each write is made durable before the next.
     commits: bool,
@@ -96,7 +96,9 @@ pub(crate) struct MeasuredLoop<'a, E: Engine> {
     interval_begin: u64,
     interval_index: u64,
     end: Ticks,
-    issued: u64,
+    /// Accesses that may still be issued; none once the job is to end.
+    remaining: u64,
+    block_size: u64,
     in_flight: InFlightCount,
     /// Both clocks, when the loop began.
     began: ClockPair,
@@ -174,6 +176,8 @@ pub(crate) struct LoopInput<'a> {
     pub(crate) separate_sync: bool,
     pub(crate) depth: u32,
     pub(crate) batch: u32,
+    /// Bytes of each read and write.
+    pub(crate) block_size: u64,
     /// Distinguishes the stamps in written blocks from those of other jobs and runs.
     pub(crate) stamp: u64,
 }
@@ -184,16 +188,15 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
         let idle = Slot {
             start: Ticks::default(),
             commit_start: Ticks::default(),
-            kind: AccessKind::Read,
-            length: 0,
             offset: 0,
+            kind: AccessKind::Read,
         };
         Self {
             engine,
             stream: input.stream,
             recorder: input.recorder,
-            stop: input.stop,
-            failed: input.failed,
+            stop: input.stop.as_ref(),
+            failed: input.failed.as_ref(),
             bounds,
             commits: input.commits,
             separate_sync: input.separate_sync,
@@ -206,7 +209,8 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
             interval_begin: 0,
             interval_index: 0,
             end: Ticks::default(),
-            issued: 0,
+            remaining: bounds.operations,
+            block_size: input.block_size,
             in_flight: InFlightCount::default(),
             began: ClockPair::default(),
             last_completion: Ticks::default(),
@@ -228,11 +232,14 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
         self.begin(started);
         self.fill();
         while self.in_flight.now > 0 {
+            if self.stop.load(Ordering::Relaxed) || self.failed.load(Ordering::Relaxed) {
+                self.remaining = 0;
+            }
             self.result.exchanges += 1;
             let count = match self.engine.exchange(&self.queue[..self.queued], &mut completions) {
                 Ok(count) => count,
                 Err(error) => {
-                    self.failed.set();
+                    self.failed.store(true, Ordering::Relaxed);
                     self.result.engine_error = Some(error);
                     break;
                 }
@@ -257,7 +264,7 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
         let now = self.engine.clock().now();
         self.last_completion = now;
         for slot in 0..self.slots.len() {
-            if self.may_start(now) {
+            if self.may_start(now) && !self.stop.load(Ordering::Relaxed) {
                 self.start_next(slot, now);
                 let nanos = self.engine.clock().reference_nanos();
                 self.in_flight.change(1, nanos);
@@ -267,26 +274,22 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
 
     #[inline]
     fn may_start(&self, now: Ticks) -> bool {
-        now < self.end
-            && self.issued < self.bounds.operations
-            && !self.stop.is_set()
-            && !self.failed.is_set()
+        now < self.end && self.remaining > 0
     }
 
     #[inline]
     fn start_next(&mut self, slot: usize, now: Ticks) {
         let access = self.stream.next_access();
-        self.issued += 1;
-        self.slots[slot].commit_start = now;
-        self.start(slot, access, now);
+        self.remaining -= 1;
+        self.start(slot, access, now, now);
     }
 
     #[inline]
-    fn start(&mut self, slot: usize, access: Access, now: Ticks) {
+    fn start(&mut self, slot: usize, access: Access, now: Ticks, commit_start: Ticks) {
         let place = &mut self.slots[slot];
         place.start = now;
+        place.commit_start = commit_start;
         place.kind = access.kind;
-        place.length = access.length;
         place.offset = access.offset;
         // A depth is at most 2¹⁵ (durio-workload).
         #[expect(clippy::cast_possible_truncation, reason = "see above")]
@@ -315,10 +318,12 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
         }
         self.last_completion = now;
         let place = self.slots[slot];
-        if succeeded(place.kind, place.length, completion.result) {
+        if self.succeeded(place.kind, completion.result) {
             self.record(&place, completion);
-            if let Some(access) = self.stream.follow_up(place.kind) {
-                self.start(slot, access, now);
+            if self.separate_sync
+                && let Some(access) = self.stream.follow_up(place.kind)
+            {
+                self.start(slot, access, now, place.commit_start);
                 return;
             }
         } else {
@@ -329,6 +334,16 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
         } else {
             let nanos = self.engine.clock().reference_nanos();
             self.in_flight.change(-1, nanos);
+        }
+    }
+
+    #[inline]
+    fn succeeded(&self, kind: AccessKind, result: i32) -> bool {
+        match kind {
+            AccessKind::Read | AccessKind::Write => {
+                i64::from(result) == self.block_size.cast_signed()
+            }
+            AccessKind::Fsync | AccessKind::Fdatasync | AccessKind::Reallocate => result >= 0,
         }
     }
 
@@ -365,13 +380,13 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
     fn fail(&mut self, slot: usize, result: i32) {
         let place = &self.slots[slot];
         // No further access; what is in flight is waited for.
-        self.bounds.operations = 0;
-        self.failed.set();
+        self.remaining = 0;
+        self.failed.store(true, Ordering::Relaxed);
         if self.result.failure.is_none() {
             self.result.failure = Some(Failure {
                 kind: kind_of(place.kind),
                 offset: place.offset,
-                length: place.length,
+                length: self.block_size,
                 result,
             });
         }
@@ -420,14 +435,6 @@ fn stamp_blocks(data: &mut [u8], stamp: u64) {
         if let Some(head) = block.first_chunk_mut::<8>() {
             *head = stamp.to_le_bytes();
         }
-    }
-}
-
-#[inline]
-fn succeeded(kind: AccessKind, length: u64, result: i32) -> bool {
-    match kind {
-        AccessKind::Read | AccessKind::Write => i64::from(result) == length.cast_signed(),
-        AccessKind::Fsync | AccessKind::Fdatasync | AccessKind::Reallocate => result >= 0,
     }
 }
 

@@ -51,6 +51,11 @@ impl StopFlag {
         self.0.load(Ordering::Relaxed)
     }
 
+    /// The flag itself, for the measured loop.
+    pub(crate) fn as_ref(&self) -> &AtomicBool {
+        &self.0
+    }
+
     /// The flag itself, for signal handlers.
     #[must_use]
     pub fn as_atomic(&self) -> Arc<AtomicBool> {

@@ -45,6 +45,7 @@ fn run<E: Engine>(
         separate_sync: workload.sync.method.is_separate_call(),
         depth: workload.depth,
         batch: 4,
+        block_size: workload.block_size.get(),
         stamp: 0,
     };
     let bounds = Bounds { ramp: 0, end: None, interval, operations };
