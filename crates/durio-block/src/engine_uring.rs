@@ -4,9 +4,9 @@
 //! One exchange is at most two system calls: one that submits, and one that waits, made only when
 //! no completion is there. They are apart so that the end of submission can be stamped.
 //!
-//! No flag is set without a measured or structural reason: SINGLE_ISSUER and DEFER_TASKRUN keep the
-//! kernel's completion work in the job's own thread (what current fio sets too); SQPOLL, IOPOLL and
-//! COOP_TASKRUN are not used, as no gain could be shown (docs/benchmarks.md).
+//! No flag is set without a reason: SINGLE_ISSUER and DEFER_TASKRUN keep the kernel's completion
+//! work in the job's own thread (what current fio sets too); SQPOLL, IOPOLL and COOP_TASKRUN are not
+//! used, as no gain has been measured for them.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};

@@ -56,8 +56,8 @@ pub struct BatchPolicy {
 }
 
 impl BatchPolicy {
-    /// Four: on the null target 86 % of what batches of 32 gain in CPU time, on a virtio disk none
-    /// of the 15 to 20 % of rate that they lose (docs/benchmarks.md).
+    /// Four: most of what larger batches save in CPU time (docs/benchmarks.md), without letting the
+    /// device run dry as they do (docs/design/0002-refill-as-reaped.md).
     pub const DEFAULT: Self = Self { submit_max: 4 };
 }
 
