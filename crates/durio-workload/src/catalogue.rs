@@ -19,15 +19,8 @@ fn workload(name: &str, summary: &str) -> Workload {
     Workload {
         name: name.to_owned(),
         summary: summary.to_owned(),
-        pattern: Pattern::Sequential,
-        read_share: PerMille::ALL,
         block_size: Bytes::from_kib(8),
-        region: RegionRule::Shared,
-        jobs: 1,
-        depth: 1,
-        sync: SyncPolicy::NONE,
-        cache: CacheMode::Direct,
-        at_end: AtEnd::WrapAround,
+        ..Workload::default()
     }
 }
 

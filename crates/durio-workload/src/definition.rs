@@ -5,6 +5,9 @@ use std::fmt;
 use durio_units::Bytes;
 use serde::{Deserialize, Serialize};
 
+use crate::blocks::validate_mix;
+use crate::{BlockShare, Skew};
+
 /// The order of offsets within a job's region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -23,6 +26,12 @@ pub enum RegionRule {
     Shared,
     /// Each job has a share of its own: target size / jobs.
     ShareEach,
+    /// Job k begins k times this many bytes after the first one; all reach to the end.
+    OffsetEach {
+        /// Distance between the begins of neighbouring jobs.
+        #[serde(rename = "by_bytes")]
+        by: Bytes,
+    },
 }
 
 /// Through or past the page cache. Neither says anything about durability.
@@ -125,6 +134,32 @@ pub enum AtEnd {
     Reallocate,
 }
 
+/// In which order random blocks come back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Coverage {
+    /// Each draw is independent: a block may come twice before another comes once.
+    #[default]
+    Independent,
+    /// Each block comes once before any comes again, in an order that differs from pass to pass.
+    EachOnce,
+}
+
+/// What is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Contents {
+    /// Random bytes.
+    #[default]
+    Incompressible,
+    /// Of each 4 KiB this share is zeros, the rest random.
+    Compressible {
+        /// The zeros, in thousandths.
+        #[serde(rename = "zeros_per_mille")]
+        zeros: PerMille,
+    },
+}
+
 /// A share in thousandths, 0 to 1000.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -158,12 +193,36 @@ pub struct Workload {
     /// Share of reads among the accesses; the rest are writes.
     #[serde(rename = "read_share_per_mille")]
     pub read_share: PerMille,
-    /// Bytes per access.
+    /// Bytes per access; the largest of the mix, where there is one.
     #[serde(rename = "block_size_bytes")]
     pub block_size: Bytes,
+    /// Sizes by weight, for reads and writes; empty if all accesses have `block_size`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub block_mix: Vec<BlockShare>,
+    /// Sizes of writes, where they differ from those of reads.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub write_block_mix: Vec<BlockShare>,
+    /// Which blocks are hot, with a random pattern.
+    #[serde(default, skip_serializing_if = "Skew::is_uniform")]
+    pub skew: Skew,
+    /// In which order random blocks come back.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub coverage: Coverage,
+    /// With a random pattern: how many blocks follow each other before the next jump.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub run_length: u32,
+    /// With a sequential pattern: bytes left out after each block.
+    #[serde(rename = "hole_bytes", default, skip_serializing_if = "is_default")]
+    pub hole: Bytes,
+    /// What is written.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub contents: Contents,
     /// Which part of the target each job touches.
     pub region: RegionRule,
-    /// Workers, in total.
+    /// The part of the target that all jobs together touch; all of it if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within: Option<Region>,
+    /// Workers, in total; over several targets job k works on target k modulo their number.
     pub jobs: u32,
     /// Operations that each job keeps in flight.
     pub depth: u32,
@@ -173,6 +232,46 @@ pub struct Workload {
     pub cache: CacheMode,
     /// What a sequential writer does at the end of its region.
     pub at_end: AtEnd,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+const fn one() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_one(value: &u32) -> bool {
+    *value == 1
+}
+
+impl Default for Workload {
+    /// Sequential direct reads of 4 KiB by one job, one at a time.
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            summary: String::new(),
+            pattern: Pattern::Sequential,
+            read_share: PerMille::ALL,
+            block_size: Bytes::from_kib(4),
+            block_mix: Vec::new(),
+            write_block_mix: Vec::new(),
+            skew: Skew::Uniform,
+            coverage: Coverage::Independent,
+            run_length: 1,
+            hole: Bytes::ZERO,
+            contents: Contents::Incompressible,
+            region: RegionRule::Shared,
+            within: None,
+            jobs: 1,
+            depth: 1,
+            sync: SyncPolicy::NONE,
+            cache: CacheMode::Direct,
+            at_end: AtEnd::WrapAround,
+        }
+    }
 }
 
 /// Why a definition cannot be run.
@@ -255,10 +354,143 @@ impl Workload {
         if self.at_end == AtEnd::Reallocate && self.pattern == Pattern::Random {
             return fail("only a sequential writer reaches the end of its region".to_owned());
         }
+        self.validate_sizes()?;
+        self.validate_order()
+    }
+
+    fn validate_sizes(&self) -> Result<(), DefinitionError> {
+        for mix in [&self.block_mix, &self.write_block_mix] {
+            validate_mix(mix, BLOCK_SIZE_MAX)?;
+            if let Some(share) = mix.iter().find(|share| share.size > self.block_size) {
+                return Err(DefinitionError(format!(
+                    "the mix has blocks of {}, larger than the block size {}",
+                    share.size, self.block_size
+                )));
+            }
+        }
+        if self.at_end == AtEnd::Reallocate && self.has_mix() {
+            return Err(DefinitionError(
+                "a log segment is written in blocks of one size".to_owned(),
+            ));
+        }
         Ok(())
     }
 
-    /// The part of a target of `size` that `job` touches, in whole blocks.
+    fn validate_order(&self) -> Result<(), DefinitionError> {
+        let fail = |text: &str| Err(DefinitionError(text.to_owned()));
+        self.skew.validate()?;
+        if self.run_length == 0 {
+            return fail("a run has at least one block");
+        }
+        let random_only = self.run_length > 1
+            || !self.skew.is_uniform()
+            || self.coverage != Coverage::Independent;
+        match self.pattern {
+            Pattern::Sequential if random_only => {
+                fail("runs, skew and coverage are for random patterns")
+            }
+            Pattern::Random if self.hole > Bytes::ZERO => {
+                fail("holes between blocks are for sequential patterns")
+            }
+            _ if self.coverage == Coverage::EachOnce && !self.skew.is_uniform() => {
+                fail("blocks that each come once cannot be skewed")
+            }
+            _ if self.coverage == Coverage::EachOnce && self.has_mix() => {
+                fail("blocks that each come once are of one size")
+            }
+            _ => match self.contents {
+                Contents::Compressible { zeros } if zeros > PerMille::ALL => {
+                    fail("a share of zeros is 0 to 1000 thousandths")
+                }
+                _ => Ok(()),
+            },
+        }
+    }
+
+    /// True if accesses are of several sizes.
+    #[must_use]
+    pub fn has_mix(&self) -> bool {
+        !self.block_mix.is_empty() || !self.write_block_mix.is_empty()
+    }
+
+    /// Every size that occurs, each once, ascending.
+    #[must_use]
+    pub fn block_sizes(&self) -> Vec<Bytes> {
+        let mut sizes: Vec<Bytes> = self.mix(false).iter().map(|share| share.size).collect();
+        sizes.extend(self.mix(true).iter().map(|share| share.size));
+        if sizes.is_empty() || self.mix(false).is_empty() && self.reads() {
+            sizes.push(self.block_size);
+        }
+        sizes.sort_unstable();
+        sizes.dedup();
+        sizes
+    }
+
+    /// The mix of reads or of writes; empty if they are of one size.
+    pub(crate) fn mix(&self, writes: bool) -> &[BlockShare] {
+        if writes && !self.write_block_mix.is_empty() {
+            &self.write_block_mix
+        } else {
+            &self.block_mix
+        }
+    }
+
+    /// The part of a target of `size` that the `place`-th of `sharers` jobs on it touches, in whole
+    /// blocks.
+    ///
+    /// # Errors
+    /// If the part does not hold one block.
+    ///
+    /// # Panics
+    /// If `place` is not below `sharers`.
+    pub fn region_among(
+        &self,
+        place: u32,
+        sharers: u32,
+        size: Bytes,
+    ) -> Result<Region, DefinitionError> {
+        assert!(place < sharers, "job {place} of {sharers}");
+        let all = self.confined(size)?;
+        let place = u64::from(place);
+        let (offset, length) = match self.region {
+            RegionRule::Shared => (0, all.length.get()),
+            RegionRule::ShareEach => {
+                let share = Bytes::new(all.length.get() / u64::from(sharers));
+                let share = share.rounded_down_to(self.block_size).get();
+                (share * place, share)
+            }
+            RegionRule::OffsetEach { by } => {
+                let offset = by.rounded_down_to(self.block_size).get().saturating_mul(place);
+                (offset, all.length.get().saturating_sub(offset))
+            }
+        };
+        let length = Bytes::new(length).rounded_down_to(self.block_size);
+        if length == Bytes::ZERO {
+            let shares = if self.region == RegionRule::Shared { 1 } else { sharers };
+            return Err(DefinitionError(format!(
+                "a target of {size} does not hold a block of {} for each of {shares} jobs",
+                self.block_size
+            )));
+        }
+        Ok(Region { offset: Bytes::new(all.offset.get() + offset), length })
+    }
+
+    /// What all jobs together touch of a target of `size`.
+    fn confined(&self, size: Bytes) -> Result<Region, DefinitionError> {
+        let Some(within) = self.within else {
+            return Ok(Region { offset: Bytes::ZERO, length: size });
+        };
+        let end = within.offset.get().checked_add(within.length.get());
+        if end.is_none_or(|end| end > size.get()) {
+            return Err(DefinitionError(format!(
+                "a target of {size} ends before {} from {} on",
+                within.length, within.offset
+            )));
+        }
+        Ok(within)
+    }
+
+    /// The part of a target of `size` that `job` touches, if all jobs work on it.
     ///
     /// # Errors
     /// If the part does not hold one block.
@@ -266,18 +498,6 @@ impl Workload {
     /// # Panics
     /// If `job` is not below `jobs`.
     pub fn region_of(&self, job: u32, size: Bytes) -> Result<Region, DefinitionError> {
-        assert!(job < self.jobs, "job index {job} of {}", self.jobs);
-        let (index, shares) = match self.region {
-            RegionRule::Shared => (0, 1),
-            RegionRule::ShareEach => (u64::from(job), u64::from(self.jobs)),
-        };
-        let length = Bytes::new(size.get() / shares).rounded_down_to(self.block_size);
-        if length == Bytes::ZERO {
-            return Err(DefinitionError(format!(
-                "a target of {size} does not hold a block of {} for each of {shares} jobs",
-                self.block_size
-            )));
-        }
-        Ok(Region { offset: Bytes::new(length.get() * index), length })
+        self.region_among(job, self.jobs, size)
     }
 }

@@ -5,13 +5,21 @@
 //! on every machine and version.
 //! Not here: I/O, clocks, buffers, threads.
 
+mod arrivals;
+mod blocks;
 mod catalogue;
 mod definition;
+mod permutation;
+mod skew;
 mod stream;
+mod varied;
 
+pub use arrivals::{Arrivals, Schedule};
+pub use blocks::BlockShare;
 pub use catalogue::{Files, check_workloads, self_cost_workload};
 pub use definition::{
-    AtEnd, CacheMode, DefinitionError, Pattern, PerMille, Region, RegionRule, SyncMethod,
-    SyncPolicy, Workload,
+    AtEnd, CacheMode, Contents, Coverage, DefinitionError, Pattern, PerMille, Region, RegionRule,
+    SyncMethod, SyncPolicy, Workload,
 };
+pub use skew::{Skew, Zone};
 pub use stream::{Access, AccessKind, Stream, job_seed};

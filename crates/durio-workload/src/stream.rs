@@ -4,6 +4,7 @@ use durio_units::Bytes;
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use crate::varied::Varied;
 use crate::{AtEnd, Pattern, Region, SyncMethod, Workload};
 
 /// What is done.
@@ -46,6 +47,26 @@ pub fn job_seed(plan_seed: u64, step: u64, job: u64) -> u64 {
     z ^ (z >> 31)
 }
 
+/// How the next access is found: blocks of one size have short ways.
+#[derive(Debug)]
+enum Order {
+    Sequential,
+    Random,
+    Varied(Box<Varied>),
+}
+
+impl Order {
+    fn of(workload: &Workload, region: Region, seed: u64) -> Self {
+        match workload.pattern {
+            _ if Varied::describes(workload) => {
+                Self::Varied(Box::new(Varied::new(workload, region, seed)))
+            }
+            Pattern::Sequential => Self::Sequential,
+            Pattern::Random => Self::Random,
+        }
+    }
+}
+
 /// The accesses of one job.
 ///
 /// [`Stream::next_access`] gives the next block; [`Stream::follow_up`] says what must come after
@@ -53,7 +74,7 @@ pub fn job_seed(plan_seed: u64, step: u64, job: u64) -> u64 {
 #[derive(Debug)]
 pub struct Stream {
     random: Xoshiro256PlusPlus,
-    pattern: Pattern,
+    order: Order,
     at_end: AtEnd,
     /// Below this threshold of 32 random bits an access is a read; 2³² means always.
     read_threshold: u64,
@@ -77,7 +98,7 @@ impl Stream {
         assert!(block_count > 0, "region {region:?} holds no block of {}", workload.block_size);
         Self {
             random: Xoshiro256PlusPlus::seed_from_u64(seed),
-            pattern: workload.pattern,
+            order: Order::of(workload, region, seed),
             at_end: workload.at_end,
             read_threshold: (u64::from(workload.read_share.0) << 32) / 1000,
             block_size: workload.block_size.get(),
@@ -97,9 +118,10 @@ impl Stream {
     /// The next access; never a sync.
     #[inline]
     pub fn next_access(&mut self) -> Access {
-        match self.pattern {
-            Pattern::Sequential => self.next_sequential(),
-            Pattern::Random => self.next_random(),
+        match &mut self.order {
+            Order::Sequential => self.next_sequential(),
+            Order::Random => self.next_random(),
+            Order::Varied(varied) => varied.next(&mut self.random, self.read_threshold),
         }
     }
 

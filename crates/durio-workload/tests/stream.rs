@@ -2,8 +2,8 @@
 
 use durio_units::Bytes;
 use durio_workload::{
-    AccessKind, AtEnd, CacheMode, Pattern, PerMille, Region, RegionRule, Stream, SyncMethod,
-    SyncPolicy, Workload, check_workloads, job_seed,
+    AccessKind, AtEnd, BlockShare, Coverage, Pattern, PerMille, Region, RegionRule, Skew, Stream,
+    SyncMethod, SyncPolicy, Workload, check_workloads, job_seed,
 };
 use proptest::prelude::*;
 
@@ -17,9 +17,7 @@ fn definition(pattern: Pattern, read_share: u16) -> Workload {
         region: RegionRule::ShareEach,
         jobs: 3,
         depth: 4,
-        sync: SyncPolicy::NONE,
-        cache: CacheMode::Direct,
-        at_end: AtEnd::WrapAround,
+        ..Workload::default()
     }
 }
 
@@ -148,4 +146,138 @@ fn impossible_definitions_are_refused() {
     assert!(bad.iter().all(|workload| workload.validate().is_err()));
     assert!(good.region_of(0, Bytes::from_kib(8)).is_err());
     assert!(check_workloads().iter().all(|(_, workload)| workload.validate().is_ok()));
+}
+
+/// Accesses of a workload of one job over `region`.
+fn accesses(workload: &Workload, region: Region, count: usize) -> Vec<durio_workload::Access> {
+    workload.validate().unwrap();
+    let mut stream = Stream::new(workload, region, 11);
+    (0..count).map(|_| stream.next_access()).collect()
+}
+
+fn share(kib: u64, weight: u16) -> BlockShare {
+    BlockShare { size: Bytes::from_kib(kib), weight: PerMille(weight) }
+}
+
+#[test]
+fn a_block_size_mix_has_its_weights_and_stays_within_the_region() {
+    let workload = Workload {
+        block_size: Bytes::from_kib(32),
+        block_mix: vec![share(4, 550), share(8, 230), share(16, 168), share(32, 52)],
+        ..definition(Pattern::Random, 0)
+    };
+    let region = Region { offset: Bytes::from_kib(64), length: Bytes::from_mib(8) };
+    let all = accesses(&workload, region, 200_000);
+    for (kib, weight) in [(4_u64, 550_usize), (8, 230), (16, 168), (32, 52)] {
+        let found = all.iter().filter(|access| access.length == kib * 1024).count();
+        assert!(found.abs_diff(weight * 200) < 1000, "{kib} KiB: {found}");
+    }
+    let end = region.offset.get() + region.length.get();
+    assert!(all.iter().all(|it| it.offset >= 65_536 && it.offset + it.length <= end));
+    assert!(all.iter().all(|it| it.offset % 4096 == 0));
+    let last = all.iter().filter(|it| it.offset + it.length == end).count();
+    assert!(last > 0, "the region's end is reached");
+}
+
+#[test]
+fn reads_and_writes_can_have_sizes_of_their_own() {
+    let workload = Workload {
+        block_size: Bytes::from_kib(16),
+        write_block_mix: vec![share(4, 1000)],
+        ..definition(Pattern::Sequential, 500)
+    };
+    let all = accesses(&workload, region(1000), 1000);
+    for access in &all {
+        let expected = if access.kind == AccessKind::Read { 16_384 } else { 4096 };
+        assert_eq!(access.length, expected);
+    }
+    let follows =
+        |pair: &[durio_workload::Access]| pair[0].offset + pair[0].length == pair[1].offset;
+    assert!(all.windows(2).filter(|pair| follows(pair)).count() > 990, "one after the other");
+}
+
+#[test]
+fn runs_of_blocks_follow_each_other_and_then_jump() {
+    let workload = Workload { run_length: 8, ..definition(Pattern::Random, 1000) };
+    let all = accesses(&workload, region(100_000), 8000);
+    let follows: Vec<bool> =
+        all.windows(2).map(|pair| pair[0].offset + 4096 == pair[1].offset).collect();
+    assert_eq!(follows.iter().filter(|&&it| it).count(), 7000, "seven of eight follow");
+}
+
+#[test]
+fn holes_are_left_out_between_sequential_blocks() {
+    let workload = Workload { hole: Bytes::from_kib(12), ..definition(Pattern::Sequential, 0) };
+    let all = accesses(&workload, region(8), 5);
+    let offsets: Vec<u64> = all.iter().map(|it| (it.offset - 65_536) / 4096).collect();
+    assert_eq!(offsets, [0, 4, 0, 4, 0]);
+}
+
+#[test]
+fn blocks_that_each_come_once_cover_the_region_in_every_pass_in_another_order() {
+    for run_length in [1, 4] {
+        let coverage = Coverage::EachOnce;
+        let workload = Workload { coverage, run_length, ..definition(Pattern::Random, 0) };
+        let blocks = 1000;
+        let all = accesses(&workload, region(blocks), 2000);
+        let (first, second) = all.split_at(1000);
+        for pass in [first, second] {
+            let mut offsets: Vec<u64> = pass.iter().map(|it| it.offset).collect();
+            offsets.sort_unstable();
+            offsets.dedup();
+            assert_eq!(offsets.len(), 1000, "run of {run_length}");
+        }
+        assert_ne!(first, second);
+    }
+}
+
+#[test]
+fn a_skewed_stream_is_skewed_and_within_its_region() {
+    let skew = Skew::Zipf { theta_per_mille: 1100 };
+    let workload = Workload { skew, ..definition(Pattern::Random, 0) };
+    let all = accesses(&workload, region(10_000), 100_000);
+    let mut counts = std::collections::BTreeMap::new();
+    all.iter().for_each(|it| *counts.entry(it.offset).or_insert(0_u32) += 1);
+    let hottest = *counts.values().max().unwrap();
+    assert!(hottest > 10_000, "{hottest}");
+    let end = 65_536 + 10_000 * 4096;
+    assert!(all.iter().all(|it| it.offset >= 65_536 && it.offset + it.length <= end));
+}
+
+#[test]
+fn regions_can_be_offset_per_job_and_confined() {
+    let by = Bytes::from_mib(10);
+    let region = RegionRule::OffsetEach { by };
+    let workload = Workload { region, jobs: 4, ..definition(Pattern::Sequential, 0) };
+    let size = Bytes::from_mib(100);
+    let third = workload.region_of(2, size).unwrap();
+    assert_eq!((third.offset, third.length), (Bytes::from_mib(20), Bytes::from_mib(80)));
+    let within = Some(Region { offset: Bytes::from_mib(50), length: Bytes::from_mib(40) });
+    let confined = Workload { within, ..workload };
+    let second = confined.region_of(1, size).unwrap();
+    assert_eq!((second.offset, second.length), (Bytes::from_mib(60), Bytes::from_mib(30)));
+    assert!(confined.region_of(3, Bytes::from_mib(80)).is_err(), "ends before the region");
+    let beyond = Workload { jobs: 6, ..confined };
+    assert!(beyond.region_of(5, size).is_err(), "no block is left for the sixth job");
+}
+
+#[test]
+fn contradictions_of_order_and_sizes_are_refused() {
+    let random = definition(Pattern::Random, 0);
+    let sequential = definition(Pattern::Sequential, 0);
+    let zipf = Skew::Zipf { theta_per_mille: 1100 };
+    let wrong = [
+        Workload { run_length: 0, ..random.clone() },
+        Workload { run_length: 2, ..sequential.clone() },
+        Workload { skew: zipf.clone(), ..sequential.clone() },
+        Workload { skew: zipf, coverage: Coverage::EachOnce, ..random.clone() },
+        Workload { hole: Bytes::from_kib(4), ..random.clone() },
+        Workload { block_mix: vec![share(8, 1000)], ..random.clone() },
+        Workload { block_mix: vec![share(4, 999)], ..random.clone() },
+        Workload { skew: Skew::Zipf { theta_per_mille: 0 }, ..random },
+        Workload { coverage: Coverage::EachOnce, ..sequential },
+    ];
+    for workload in wrong {
+        assert!(workload.validate().is_err(), "{workload:?}");
+    }
 }

@@ -1,0 +1,203 @@
+//! Open loop: when operations should start, whatever the storage does.
+//!
+//! A [`Schedule`] gives the intended starts of one job in nanoseconds since the step's begin. It
+//! knows no clock and never waits.
+
+use rand_core::SeedableRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use serde::{Deserialize, Serialize};
+
+use crate::DefinitionError;
+use crate::skew::unit;
+
+/// When a workload's operations start.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Arrivals {
+    /// As soon as the one before in the same place of the queue is done: a closed loop.
+    #[default]
+    Closed,
+    /// At equal distances.
+    Constant {
+        /// Accesses per second, all jobs together.
+        rate_per_second: f64,
+    },
+    /// At random: a Poisson process, with exponential gaps.
+    Poisson {
+        /// Mean accesses per second, all jobs together.
+        rate_per_second: f64,
+    },
+}
+
+/// More than any kernel takes from one machine; gaps stay above a tick of every clock.
+const RATE_MAX: f64 = 1e9;
+/// One in a week.
+const RATE_MIN: f64 = 1.0 / 604_800.0;
+
+const NANOS_PER_SECOND: f64 = 1e9;
+
+impl Arrivals {
+    /// True for a closed loop.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        *self == Self::Closed
+    }
+
+    /// The offered rate per second, all jobs together; none in a closed loop.
+    #[must_use]
+    pub fn rate_per_second(&self) -> Option<f64> {
+        match self {
+            Self::Closed => None,
+            Self::Constant { rate_per_second } | Self::Poisson { rate_per_second } => {
+                Some(*rate_per_second)
+            }
+        }
+    }
+
+    /// The same process at another rate; a closed loop stays one.
+    #[must_use]
+    pub fn at_rate(self, rate_per_second: f64) -> Self {
+        match self {
+            Self::Closed => Self::Closed,
+            Self::Constant { .. } => Self::Constant { rate_per_second },
+            Self::Poisson { .. } => Self::Poisson { rate_per_second },
+        }
+    }
+
+    /// Checks the rate.
+    ///
+    /// # Errors
+    /// If it is beyond what a schedule can keep.
+    pub fn validate(&self) -> Result<(), DefinitionError> {
+        match self.rate_per_second() {
+            Some(rate) if !(RATE_MIN..=RATE_MAX).contains(&rate) => Err(DefinitionError(format!(
+                "a rate must be between one a week and {RATE_MAX} per second, not {rate}"
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The intended starts of one job, ascending, without end.
+#[derive(Debug, Clone)]
+pub struct Schedule(Kind);
+
+#[derive(Debug, Clone)]
+enum Kind {
+    /// Arrivals `next`, `next + jobs`, … of a common sequence with gaps of `gap` nanoseconds.
+    Constant { gap: f64, next: u64, jobs: u64 },
+    /// `mean` nanoseconds between this job's arrivals; `whole` and `part` are the time so far, kept
+    /// apart so that no nanosecond is lost after days.
+    Poisson { mean: f64, whole: u64, part: f64, random: Box<Xoshiro256PlusPlus> },
+}
+
+impl Schedule {
+    /// The schedule of job `job` of `jobs`; none for a closed loop. Constant arrivals of all jobs
+    /// together are equally spaced; Poisson processes of jobs add up to one (their superposition).
+    ///
+    /// # Panics
+    /// If the rate is none that [`Arrivals::validate`] accepts.
+    #[must_use]
+    pub fn new(arrivals: &Arrivals, job: u32, jobs: u32, seed: u64) -> Option<Self> {
+        let rate = arrivals.rate_per_second()?;
+        assert!(arrivals.validate().is_ok(), "a rate of {rate}");
+        let gap = NANOS_PER_SECOND / rate;
+        Some(Self(match arrivals {
+            Arrivals::Poisson { .. } => Kind::Poisson {
+                mean: gap * f64::from(jobs),
+                whole: 0,
+                part: 0.0,
+                random: Box::new(Xoshiro256PlusPlus::seed_from_u64(seed.rotate_left(32))),
+            },
+            _ => Kind::Constant { gap, next: job.into(), jobs: jobs.into() },
+        }))
+    }
+
+    /// The next intended start, in nanoseconds since the step's begin.
+    #[inline]
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "nanoseconds of a run are below 2⁵³; gaps are not negative"
+    )]
+    pub fn next_start(&mut self) -> u64 {
+        match &mut self.0 {
+            Kind::Constant { gap, next, jobs } => {
+                let start = *next as f64 * *gap;
+                *next += *jobs;
+                start as u64
+            }
+            Kind::Poisson { mean, whole, part, random } => {
+                *part -= unit(random).ln() * *mean;
+                let full = part.floor();
+                *part -= full;
+                *whole += full as u64;
+                *whole
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The starts of all jobs together, in order, up to `count`.
+    fn starts(arrivals: &Arrivals, jobs: u32, count: usize) -> Vec<u64> {
+        let each = count / jobs as usize + 1000;
+        let mut all: Vec<u64> = (0..jobs)
+            .flat_map(|job| {
+                let mut schedule =
+                    Schedule::new(arrivals, job, jobs, 100 + u64::from(job)).unwrap();
+                (0..each).map(move |_| schedule.next_start()).collect::<Vec<_>>()
+            })
+            .collect();
+        all.sort_unstable();
+        all.truncate(count);
+        all
+    }
+
+    #[test]
+    fn constant_arrivals_of_all_jobs_are_equally_spaced_and_never_drift() {
+        for (rate, jobs) in [(1000.0, 1), (300_000.0, 7), (1e6, 3), (3.0, 2)] {
+            let arrivals = Arrivals::Constant { rate_per_second: rate };
+            let starts = starts(&arrivals, jobs, 100_000);
+            for (index, &start) in starts.iter().enumerate() {
+                let exact = index as f64 * 1e9 / rate;
+                assert!((start as f64 - exact).abs() <= 1.0, "{rate} {index}: {start} {exact}");
+            }
+        }
+    }
+
+    #[test]
+    fn poisson_gaps_are_exponential_for_one_job_and_for_many_together() {
+        for (rate, jobs) in [(1000.0, 1), (300_000.0, 8)] {
+            let arrivals = Arrivals::Poisson { rate_per_second: rate };
+            let starts = starts(&arrivals, jobs, 200_000);
+            let gaps: Vec<f64> =
+                starts.windows(2).map(|pair| (pair[1] - pair[0]) as f64 * rate / 1e9).collect();
+            let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+            assert!((mean - 1.0).abs() < 0.01, "{rate}: mean {mean}");
+            // Kolmogorov and Smirnov against 1 − e^−x; starts are whole nanoseconds, hence the
+            // allowance of a nanosecond of the mean gap.
+            let mut sorted = gaps.clone();
+            sorted.sort_by(f64::total_cmp);
+            let distance = sorted.iter().enumerate().map(|(index, gap)| {
+                (1.0 - (-gap).exp() - (index as f64 + 0.5) / sorted.len() as f64).abs()
+            });
+            let bound = 1.63 / (sorted.len() as f64).sqrt() + rate / 1e9;
+            let distance = distance.fold(0.0, f64::max);
+            assert!(distance < bound, "{rate}: {distance} against {bound}");
+        }
+    }
+
+    #[test]
+    fn rates_that_no_schedule_can_keep_are_refused() {
+        for rate in [0.0, -1.0, f64::NAN, f64::INFINITY, 2e9, 1e-9] {
+            assert!(Arrivals::Constant { rate_per_second: rate }.validate().is_err(), "{rate}");
+        }
+        assert!(Arrivals::Poisson { rate_per_second: 1e6 }.validate().is_ok());
+        assert!(Schedule::new(&Arrivals::Closed, 0, 1, 1).is_none());
+    }
+}
