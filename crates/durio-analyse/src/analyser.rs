@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use durio_plan::{Plan, Purpose, Role};
-use durio_record::{Environment, Event, Manifest, OperationName, Outcome};
+use durio_record::{Environment, Event, Manifest, OperationName, Outcome, RoundEnded, RunResumed};
 
 use crate::step_state::StepState;
 use crate::warning::{self, Basis};
@@ -16,8 +16,10 @@ pub struct Analyser {
     manifest: Manifest,
     plan: Plan,
     environment: Environment,
-    open: BTreeMap<u32, StepState>,
-    done: BTreeMap<u32, WorkloadFindings>,
+    /// Per step and round.
+    open: BTreeMap<(u32, u32), StepState>,
+    done: BTreeMap<(u32, u32), Vec<WorkloadFindings>>,
+    rounds: Vec<RoundEnded>,
     errors: Vec<String>,
     notes: Vec<String>,
     outcome: Option<Outcome>,
@@ -35,6 +37,7 @@ impl Analyser {
             environment,
             open: BTreeMap::new(),
             done: BTreeMap::new(),
+            rounds: Vec::new(),
             errors: Vec::new(),
             notes: Vec::new(),
             outcome: None,
@@ -47,25 +50,28 @@ impl Analyser {
     pub fn observe(&mut self, event: &Event) {
         match event {
             Event::StepStarted(started) => {
-                self.open.insert(started.step, StepState::new(started.clone()));
+                self.open.insert((started.step, started.round), StepState::new(started));
             }
             Event::Interval(interval) => {
                 let step = self.plan.steps.get(interval.step as usize);
-                if let (Some(state), Some(step)) = (self.open.get_mut(&interval.step), step) {
+                let state = self.open.get_mut(&(interval.step, interval.round));
+                if let (Some(state), Some(step)) = (state, step) {
                     state.take_interval(interval, step);
                 }
             }
             Event::JobEnded(job) => {
-                if let Some(state) = self.open.get_mut(&job.step) {
+                if let Some(state) = self.open.get_mut(&(job.step, job.round)) {
                     state.take_job(job);
                 }
             }
             Event::StepEnded(ended) => {
-                if let Some(mut state) = self.open.remove(&ended.step) {
-                    state.take_end(ended.clone());
-                    self.conclude(ended.step, &state);
+                if let Some(mut state) = self.open.remove(&(ended.step, ended.round)) {
+                    state.take_end(ended);
+                    self.conclude((ended.step, ended.round), &state);
                 }
             }
+            Event::RoundEnded(ended) => self.rounds.push(ended.clone()),
+            Event::RunResumed(resumed) => self.resume(resumed),
             Event::Error(error) => self.errors.push(match error.errno {
                 Some(errno) => {
                     format!("{}: {}", error.message, std::io::Error::from_raw_os_error(errno))
@@ -87,17 +93,39 @@ impl Analyser {
         self.errors.push(reason);
     }
 
-    fn conclude(&mut self, index: u32, state: &StepState) {
-        if let Some(step) = self.plan.steps.get(index as usize) {
-            self.done.insert(index, state.findings(&self.plan, step));
+    fn conclude(&mut self, key: (u32, u32), state: &StepState) {
+        if let Some(step) = self.plan.steps.get(key.0 as usize) {
+            self.done.insert(key, state.findings(&self.plan, step));
         }
+    }
+
+    /// What had not ended is done again, and what ended the run before does not end it now.
+    fn resume(&mut self, resumed: &RunResumed) {
+        self.open.clear();
+        self.outcome = None;
+        self.errors.clear();
+        let again = |step: u32| step >= resumed.step || resumed.repeated.contains(&step);
+        self.done.retain(|(step, _), _| !again(*step));
+        let campaign = self.plan.campaign.as_ref();
+        let sections = campaign.map_or(&[][..], |campaign| &campaign.sections);
+        self.rounds.retain(|ended| {
+            let section = sections.get(ended.section as usize);
+            section.is_some_and(|section| !again(section.first_step))
+        });
+        self.notes.push(format!("the run was interrupted and went on at {}", resumed.resumed));
+    }
+
+    /// The findings so far of a step's round.
+    #[must_use]
+    pub fn so_far(&self, step: u32, round: u32) -> &[WorkloadFindings] {
+        self.done.get(&(step, round)).map_or(&[], Vec::as_slice)
     }
 
     /// The findings of everything seen. A record without an end is marked as partial.
     #[must_use]
     pub fn finish(mut self, run_folder: String) -> Findings {
-        for (index, state) in std::mem::take(&mut self.open) {
-            self.conclude(index, &state);
+        for (key, state) in std::mem::take(&mut self.open) {
+            self.conclude(key, &state);
         }
         let state = match self.outcome {
             Some(Outcome::Complete) if self.damaged => RunState::Partial,
@@ -106,12 +134,17 @@ impl Analyser {
             Some(Outcome::Failed) => RunState::Failed,
             None => RunState::Partial,
         };
-        let role = |index: &u32| self.plan.steps.get(*index as usize).map(|step| step.role);
-        let (own, measured): (Vec<_>, Vec<_>) = std::mem::take(&mut self.done)
-            .into_iter()
-            .partition(|(index, _)| role(index) == Some(Role::SelfCost));
-        let self_cost: Vec<_> = own.into_iter().map(|(_, findings)| self_cost(&findings)).collect();
-        let workloads: Vec<_> = measured.into_iter().map(|(_, findings)| findings).collect();
+        let mut own = Vec::new();
+        let mut preconditioning = Vec::new();
+        let mut workloads = Vec::new();
+        for ((step, _), findings) in std::mem::take(&mut self.done) {
+            match self.plan.steps.get(step as usize).map(|step| step.role) {
+                Some(Role::SelfCost) => own.extend(findings),
+                Some(Role::Precondition) => preconditioning.extend(findings),
+                Some(Role::Measure) | None => workloads.extend(findings),
+            }
+        }
+        let self_cost: Vec<_> = own.iter().map(self_cost).collect();
         let provisional = provisional(&self.plan, &workloads);
         let basis = Basis {
             plan: &self.plan,
@@ -123,7 +156,7 @@ impl Analyser {
         };
         let verdicts = match self.plan.purpose {
             Purpose::Check => verdict::verdicts(&basis),
-            Purpose::Run => Vec::new(),
+            Purpose::Run | Purpose::Campaign | Purpose::Sweep => Vec::new(),
         };
         let warnings = warning::warnings(&basis);
         Findings {
@@ -134,6 +167,7 @@ impl Analyser {
             leading: leading(&workloads),
             provisional,
             workloads,
+            preconditioning,
             verdicts,
             warnings,
             errors: self.errors,

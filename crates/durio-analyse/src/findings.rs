@@ -3,11 +3,11 @@
 //! This is also the JSON document of `--format json`: [`FINDINGS_SCHEMA`] names its version.
 //! Latencies are nanoseconds, rates are per second, bandwidths bytes per second, shares 0 to 1.
 
-use durio_plan::{EngineKind, Plan};
+use durio_plan::{EngineKind, Level, Plan};
 use durio_record::{Manifest, OperationName, Phase};
 use durio_stack::{DeviceCounters, Host, Stack};
 use durio_units::Nanos;
-use durio_workload::{CacheMode, Workload};
+use durio_workload::{Arrivals, CacheMode, Workload};
 use serde::{Deserialize, Serialize};
 
 /// Name and version of the document.
@@ -43,8 +43,11 @@ pub struct Findings {
     pub leading: Option<Leading>,
     /// Why the figures are provisional, if they are.
     pub provisional: Option<String>,
-    /// What was measured, in the order of the steps.
+    /// What was measured, in the order of the steps, each in all its rounds and streams.
     pub workloads: Vec<WorkloadFindings>,
+    /// What brought the targets into their state, in the same form.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub preconditioning: Vec<WorkloadFindings>,
     /// Fit or unfit, for each database that durio knows.
     pub verdicts: Vec<Verdict>,
     /// What the reader of the figures must know.
@@ -126,8 +129,50 @@ pub struct OperationFindings {
     pub submit: Option<Distribution>,
     /// Completion latency, for asynchronous engines.
     pub completion: Option<Distribution>,
+    /// Response latency, from the intended start, for open loops.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response: Option<Distribution>,
     /// The service latency as a curve over the quantiles.
     pub curve: Vec<CurvePoint>,
+    /// The response latency as a curve over the quantiles.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub response_curve: Vec<CurvePoint>,
+    /// fio's own histogram, index and count of its buckets, where fio was the engine: its
+    /// percentiles are drawn from it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fio_bins: Vec<(u32, u64)>,
+}
+
+/// An open loop: what was offered, what was reached, and who was late.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct OpenLoop {
+    /// The process of arrivals.
+    pub arrivals: Arrivals,
+    /// Its rate.
+    pub offered_per_second: f64,
+    /// Accesses per second that were done.
+    pub achieved_per_second: f64,
+    /// Arrivals that were due, over all phases.
+    pub due: u64,
+    /// Of them, those that found no place until the end: the storage did not keep up.
+    pub never_started: u64,
+    /// The share that was started.
+    pub started_share: f64,
+    /// Mean time from the intended start to the real one, of arrivals that found a free place: the
+    /// generator's own lag.
+    pub lag_ns_mean: f64,
+    /// The largest of those.
+    pub lag_ns_max: u64,
+    /// The latest start of all, for whatever reason.
+    pub behind_ns_max: u64,
+}
+
+impl OpenLoop {
+    /// True if all but a hundredth of what was offered was done: else the point is none of a curve.
+    #[must_use]
+    pub fn keeps_up(&self) -> bool {
+        self.started_share >= 0.99
+    }
 }
 
 /// What a step really was, where it differs from its definition.
@@ -240,6 +285,21 @@ pub struct WorkloadFindings {
     pub name: String,
     /// Index of the step in the plan.
     pub step: u32,
+    /// Place of the load among those of the step.
+    #[serde(default)]
+    pub stream: u32,
+    /// Round of the step's section.
+    #[serde(default)]
+    pub round: u32,
+    /// Repetition of the step.
+    #[serde(default)]
+    pub repeat: u32,
+    /// Index of its section in the plan's campaign.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub section: Option<u32>,
+    /// Where it is on the axes of its section.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub levels: Vec<Level>,
     /// The location that the user named.
     pub location: String,
     /// Name of the target below it.
@@ -264,6 +324,12 @@ pub struct WorkloadFindings {
     pub bandwidth: f64,
     /// Each kind of operation; the headline first.
     pub operations: Vec<OperationFindings>,
+    /// What was offered, in an open loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_loop: Option<OpenLoop>,
+    /// Time in which nothing was in flight before it, where another step came before.
+    #[serde(rename = "idle_before_ns", default, skip_serializing_if = "Option::is_none")]
+    pub idle_before: Option<Nanos>,
     /// Little's law.
     pub in_flight: InFlight,
     /// Processor time.

@@ -14,8 +14,8 @@ mod warning;
 pub use analyser::Analyser;
 pub use findings::{
     CpuFindings, CurvePoint, Distribution, Effective, Evenness, FINDINGS_SCHEMA, Findings,
-    InFlight, IntervalPoint, Leading, OperationFindings, RunState, SelfCost, Source, Verdict,
-    VerdictWord, WarningFinding, WorkloadFindings,
+    InFlight, IntervalPoint, Leading, OpenLoop, OperationFindings, RunState, SelfCost, Source,
+    Verdict, VerdictWord, WarningFinding, WorkloadFindings,
 };
 pub use live::{LiveFigures, live_figures};
 pub use verdict::known_databases;

@@ -28,7 +28,8 @@ pub struct LiveFigures {
 pub fn live_figures(plan: &Plan, event: &Event) -> Option<LiveFigures> {
     let Event::Interval(interval) = event else { return None };
     let step = plan.steps.get(interval.step as usize)?;
-    let name = headline(&step.workload);
+    let load = step.stream(interval.stream)?;
+    let name = headline(&load.workload);
     let record = interval.operations.iter().find(|record| record.operation == name);
     if is_cut_short(interval, step) {
         return None;
@@ -37,7 +38,7 @@ pub fn live_figures(plan: &Plan, event: &Event) -> Option<LiveFigures> {
         step: interval.step,
         phase: interval.phase,
         to: interval.to,
-        rate: rate(interval, &step.workload),
+        rate: rate(interval, &load.workload),
         p99_ns: record
             .and_then(|record| record.service.histogram())
             .and_then(|latency| quantile_or_max(latency, 0.99)),
@@ -56,13 +57,21 @@ mod tests {
         let mut service = LatencyHistogram::new();
         (0..count).for_each(|_| service.record(1000));
         let service = Latency::from(service);
-        OperationRecord { operation, bytes: Bytes::ZERO, service, submit: None, completion: None }
+        OperationRecord {
+            operation,
+            bytes: Bytes::ZERO,
+            service,
+            submit: None,
+            completion: None,
+            response: None,
+            fio_bins: Vec::new(),
+        }
     }
 
     fn mixed() -> Plan {
         let mut plan = sample().plan;
-        plan.steps[0].workload.read_share = PerMille(700);
-        plan.steps[0].workload.sync = SyncPolicy::NONE;
+        plan.steps[0].load.workload.read_share = PerMille(700);
+        plan.steps[0].load.workload.sync = SyncPolicy::NONE;
         plan
     }
 
@@ -71,6 +80,7 @@ mod tests {
         Event::Interval(Interval {
             step: 0,
             repeat: 0,
+            round: 0,
             stream: 0,
             target: 0,
             phase: Phase::Measure,

@@ -2,23 +2,77 @@
 
 use std::collections::BTreeMap;
 
-use durio_plan::{Plan, RawPath, Step};
+use durio_plan::{Load, Plan, RawPath, Step};
 use durio_record::{
-    Interval, JobEnded, LatencyHistogram, OperationName, OperationRecord, Outcome, Phase,
-    StepEnded, StepStarted,
+    Interval, JobEnded, LatencyHistogram, OperationName, OperationRecord, Outcome, Pacing, Phase,
+    StepEnded, StepStarted, StreamStarted,
 };
 use durio_units::{Nanos, Rate};
 use durio_workload::Workload;
 
 use crate::distribution::{curve, distribution, quantile_or_max};
 use crate::{
-    CpuFindings, Effective, Evenness, InFlight, IntervalPoint, OperationFindings, WorkloadFindings,
+    CpuFindings, Effective, Evenness, InFlight, IntervalPoint, OpenLoop, OperationFindings,
+    WorkloadFindings,
 };
 
-/// What a step has shown so far.
+/// What a step has shown so far, in one round: its streams side by side.
 #[derive(Debug)]
 pub(crate) struct StepState {
-    started: StepStarted,
+    round: u32,
+    streams: Vec<StreamState>,
+}
+
+impl StepState {
+    pub(crate) fn new(started: &StepStarted) -> Self {
+        let streams = started.streams().cloned().map(StreamState::new).collect();
+        Self { round: started.round, streams }
+    }
+
+    pub(crate) fn take_interval(&mut self, interval: &Interval, step: &Step) {
+        let load = step.stream(interval.stream);
+        if let (Some(state), Some(load)) = (self.stream(interval.stream), load) {
+            state.take_interval(interval, step, load);
+        }
+    }
+
+    pub(crate) fn take_job(&mut self, job: &JobEnded) {
+        if let Some(state) = self.stream(job.stream) {
+            state.take_job(job);
+        }
+    }
+
+    pub(crate) fn take_end(&mut self, ended: &StepEnded) {
+        for state in &mut self.streams {
+            state.ended = Some(ended.clone());
+        }
+    }
+
+    fn stream(&mut self, stream: u32) -> Option<&mut StreamState> {
+        self.streams.get_mut(stream as usize)
+    }
+
+    /// The findings of each stream.
+    pub(crate) fn findings(&self, plan: &Plan, step: &Step) -> Vec<WorkloadFindings> {
+        let alone = self.streams.len() == 1;
+        let loads = (0..).zip(step.loads()).zip(&self.streams);
+        let findings = |((stream, load), state): ((u32, &Load), &StreamState)| {
+            let mut findings = state.findings(plan, step, load, alone);
+            (findings.round, findings.stream) = (self.round, stream);
+            if stream > 0 {
+                // What the devices did is told once, for the streams share them.
+                findings.devices.clear();
+            }
+            findings
+        };
+        loads.map(findings).collect()
+    }
+}
+
+/// What one stream of a step has shown so far.
+#[derive(Debug)]
+struct StreamState {
+    started: StreamStarted,
     totals: BTreeMap<OperationName, Total>,
     points: Vec<IntervalPoint>,
     /// Sum of all recorded latencies of operations that occupy a place in the queue.
@@ -32,6 +86,8 @@ struct Total {
     service: LatencyHistogram,
     submit: LatencyHistogram,
     completion: LatencyHistogram,
+    response: LatencyHistogram,
+    fio_bins: BTreeMap<u32, u64>,
     bytes: u64,
 }
 
@@ -41,6 +97,7 @@ struct Job {
     cpu_user: Nanos,
     cpu_system: Nanos,
     accounting: durio_record::Accounting,
+    pacing: Option<Pacing>,
 }
 
 /// The operation that a workload is about.
@@ -54,8 +111,8 @@ pub(crate) fn headline(workload: &Workload) -> OperationName {
     }
 }
 
-impl StepState {
-    pub(crate) fn new(started: StepStarted) -> Self {
+impl StreamState {
+    fn new(started: StreamStarted) -> Self {
         Self {
             started,
             totals: BTreeMap::new(),
@@ -66,8 +123,8 @@ impl StepState {
         }
     }
 
-    pub(crate) fn take_interval(&mut self, interval: &Interval, step: &Step) {
-        self.points.push(point(interval, step));
+    fn take_interval(&mut self, interval: &Interval, step: &Step, load: &Load) {
+        self.points.push(point(interval, step, load));
         // A commit is its write and its sync, which are counted already.
         let occupying = |record: &&OperationRecord| record.operation != OperationName::Commit;
         let sums = interval.operations.iter().filter(occupying);
@@ -80,11 +137,18 @@ impl StepState {
         for record in &interval.operations {
             let total = self.totals.entry(record.operation).or_default();
             record.service.add_to(&mut total.service);
+            if let Some(response) = &record.response {
+                response.add_to(&mut total.response);
+            }
+            for &(bin, count) in &record.fio_bins {
+                let sum = total.fio_bins.entry(bin).or_default();
+                *sum = sum.saturating_add(count);
+            }
             total.bytes = total.bytes.saturating_add(record.bytes.get());
         }
     }
 
-    pub(crate) fn take_job(&mut self, job: &JobEnded) {
+    fn take_job(&mut self, job: &JobEnded) {
         for record in &job.operations {
             let total = self.totals.entry(record.operation).or_default();
             if let Some(submit) = &record.submit {
@@ -98,11 +162,8 @@ impl StepState {
             cpu_user: job.cpu_user,
             cpu_system: job.cpu_system,
             accounting: job.accounting,
+            pacing: job.pacing,
         });
-    }
-
-    pub(crate) fn take_end(&mut self, ended: StepEnded) {
-        self.ended = Some(ended);
     }
 
     /// The measured time: the step's own word, or without one the intervals that were recorded.
@@ -114,9 +175,10 @@ impl StepState {
         Nanos::new(saturating_sum(measured.map(|point| point.to.saturating_sub(point.from).get())))
     }
 
-    pub(crate) fn findings(&self, plan: &Plan, step: &Step) -> WorkloadFindings {
-        let target = plan.target_of(step);
-        let workload = &step.workload;
+    /// `alone` says that no other stream ran beside it: then the process's CPU time is its own.
+    fn findings(&self, plan: &Plan, step: &Step, load: &Load, alone: bool) -> WorkloadFindings {
+        let target = plan.target_of(load);
+        let workload = &load.workload;
         let measured = self.measured();
         let headline = headline(workload);
         let accesses = saturating_sum(
@@ -128,6 +190,11 @@ impl StepState {
         WorkloadFindings {
             name: workload.name.clone(),
             step: step.index,
+            stream: 0,
+            round: 0,
+            repeat: step.repeat,
+            section: step.section,
+            levels: step.levels.clone(),
             location: target.location.as_ref().map_or_else(String::new, RawPath::to_string),
             target: target.name.clone(),
             definition: workload.clone(),
@@ -140,7 +207,9 @@ impl StepState {
             bandwidth: Rate::of(bytes.saturating_sub(commit_bytes), measured).per_second(),
             operations: self.operations(headline, measured),
             in_flight: self.in_flight(),
-            cpu: self.cpu(measured),
+            open_loop: self.open_loop(measured),
+            idle_before: self.ended.as_ref().and_then(|ended| ended.idle_before),
+            cpu: self.cpu(measured, alone),
             evenness: evenness(&self.points, step.interval),
             intervals: self.points.clone(),
             devices: self.ended.as_ref().map_or_else(Vec::new, |ended| ended.devices.clone()),
@@ -158,6 +227,29 @@ impl StepState {
             .collect();
         operations.sort_by_key(|operation| operation.operation != headline);
         operations
+    }
+
+    /// What was offered and what was reached; none for a closed loop.
+    fn open_loop(&self, measured: Nanos) -> Option<OpenLoop> {
+        let offered = self.started.arrivals.rate_per_second()?;
+        let paced: Vec<&Pacing> = self.jobs.iter().filter_map(|job| job.pacing.as_ref()).collect();
+        let sum = |of: fn(&Pacing) -> u64| saturating_sum(paced.iter().map(|pacing| of(pacing)));
+        let max = |of: fn(&Pacing) -> u64| paced.iter().map(|pacing| of(pacing)).max().unwrap_or(0);
+        let accesses = saturating_sum(
+            [OperationName::Read, OperationName::Write].map(|name| self.count(name)),
+        );
+        let (due, started) = (sum(|it| it.due), sum(|it| it.started));
+        Some(OpenLoop {
+            arrivals: self.started.arrivals,
+            offered_per_second: offered,
+            achieved_per_second: Rate::of(accesses, measured).per_second(),
+            due,
+            never_started: due.saturating_sub(started),
+            started_share: if due == 0 { 1.0 } else { quotient(started, due) },
+            lag_ns_mean: quotient(sum(|it| it.lag_ns_sum), sum(|it| it.punctual)),
+            lag_ns_max: max(|it| it.lag_ns_max),
+            behind_ns_max: max(|it| it.behind_ns_max),
+        })
     }
 
     /// Both sides over all phases and jobs: the latencies as they were recorded, against the count
@@ -193,12 +285,13 @@ impl StepState {
         Some(ended.cpu_process_user?.get().saturating_add(ended.cpu_process_system?.get()))
     }
 
-    fn cpu(&self, measured: Nanos) -> CpuFindings {
+    fn cpu(&self, measured: Nanos, alone: bool) -> CpuFindings {
         let span = self.jobs.iter().map(|job| job.accounting.engine_span_ns).max().unwrap_or(0);
         let sum = |of: fn(&Job) -> Nanos| saturating_sum(self.jobs.iter().map(|job| of(job).get()));
         let (user, system) = (sum(|job| job.cpu_user), sum(|job| job.cpu_system));
         let jobs = user.saturating_add(system);
-        let workers = self.process_cpu().map(|process| process.saturating_sub(jobs));
+        let process = self.process_cpu().filter(|_| alone);
+        let workers = process.map(|process| process.saturating_sub(jobs));
         let all = jobs.saturating_add(workers.unwrap_or(0));
         let names = [OperationName::Read, OperationName::Write, OperationName::Sync];
         let operations = saturating_sum(names.into_iter().map(|name| self.count(name)));
@@ -235,7 +328,7 @@ fn saturating_sum(numbers: impl IntoIterator<Item = u64>) -> u64 {
     numbers.into_iter().fold(0, u64::saturating_add)
 }
 
-fn effective(started: &StepStarted) -> Effective {
+fn effective(started: &StreamStarted) -> Effective {
     Effective {
         engine: started.engine,
         jobs: started.jobs,
@@ -256,13 +349,16 @@ fn operation(name: OperationName, total: &Total, measured: Nanos) -> Option<Oper
         service: distribution(&total.service)?,
         submit: distribution(&total.submit),
         completion: distribution(&total.completion),
+        response: distribution(&total.response),
         curve: curve(&total.service),
+        response_curve: curve(&total.response),
+        fio_bins: total.fio_bins.iter().map(|(&bin, &count)| (bin, count)).collect(),
     })
 }
 
 /// One point of the series: the rate of the headline's accesses, the latencies of the headline.
-fn point(interval: &Interval, step: &Step) -> IntervalPoint {
-    let headline = headline(&step.workload);
+fn point(interval: &Interval, step: &Step, load: &Load) -> IntervalPoint {
+    let headline = headline(&load.workload);
     let mut operations = interval.operations.iter();
     let latency = operations
         .find(|record| record.operation == headline)
@@ -271,7 +367,7 @@ fn point(interval: &Interval, step: &Step) -> IntervalPoint {
         phase: interval.phase,
         from: interval.from,
         to: interval.to,
-        rate: rate(interval, &step.workload),
+        rate: rate(interval, &load.workload),
         p50_ns: latency.and_then(|latency| quantile_or_max(latency, 0.5)),
         p99_ns: latency.and_then(|latency| quantile_or_max(latency, 0.99)),
         max_ns: latency.map(|latency| latency.exact.max_ns),
@@ -323,13 +419,12 @@ fn evenness(points: &[IntervalPoint], interval: Nanos) -> Option<Evenness> {
 mod tests {
     use durio_plan::EngineKind;
     use durio_record::{Accounting, Exact};
-    use durio_workload::{CacheMode, RegionRule};
+    use durio_workload::{Arrivals, CacheMode, RegionRule};
 
     use super::*;
 
-    fn started() -> StepStarted {
-        StepStarted {
-            step: 0,
+    fn started() -> StreamStarted {
+        StreamStarted {
             engine: EngineKind::Uring,
             jobs: 1,
             depth: 1,
@@ -339,28 +434,31 @@ mod tests {
             clock: "tsc".to_owned(),
             features: Vec::new(),
             fallbacks: Vec::new(),
+            arrivals: Arrivals::Closed,
         }
     }
 
     /// One job of 1 s with 1000 syncs and 10 ms of CPU time, in a process that used `process`.
     fn with_process_cpu(process: Option<Nanos>) -> CpuFindings {
-        let mut state = StepState::new(started());
+        let mut state = StreamState::new(started());
         let mut service = LatencyHistogram::new();
         service.exact = Exact { count: 1000, ..Exact::default() };
         state.totals.insert(OperationName::Sync, Total { service, ..Total::default() });
         let accounting = Accounting { engine_span_ns: 1_000_000_000, ..Accounting::default() };
         let (cpu_user, cpu_system) = (Nanos::from_millis(4), Nanos::from_millis(6));
-        state.jobs.push(Job { cpu_user, cpu_system, accounting });
-        state.take_end(StepEnded {
+        state.jobs.push(Job { cpu_user, cpu_system, accounting, pacing: None });
+        state.ended = Some(StepEnded {
             step: 0,
+            round: 0,
             outcome: Outcome::Complete,
             measured: Nanos::from_secs(1),
             cpu: None,
             devices: Vec::new(),
             cpu_process_user: process.map(|_| Nanos::ZERO),
             cpu_process_system: process,
+            idle_before: None,
         });
-        state.cpu(Nanos::from_secs(1))
+        state.cpu(Nanos::from_secs(1), true)
     }
 
     #[test]

@@ -6,11 +6,11 @@ use std::error::Error;
 
 use durio_analyse::{Analyser, Findings, RunState};
 use durio_plan::{
-    BatchPolicy, ClockChoice, EngineKind, Limit, NullScript, PLAN_SCHEMA, Plan, Purpose, Role,
-    Step, Target, TargetKind,
+    ClockChoice, EngineKind, Limit, Load, NullScript, PLAN_SCHEMA, Plan, Purpose, Role, Step,
+    Target, TargetKind,
 };
 use durio_record::{Environment, Event, Journal, Manifest, OperationName};
-use durio_run::{Context, EventSink, StopFlag, run};
+use durio_run::{Context, EventSink, Processors, StopFlag, run};
 use durio_stack::Host;
 use durio_units::{Bytes, Nanos};
 use durio_workload::self_cost_workload;
@@ -41,26 +41,29 @@ fn plan(latencies: &[u64], jobs: u32, depth: u32, operations: u64) -> Plan {
             size: Bytes::from_gib(1),
             destroy: false,
         }],
-        steps: vec![Step {
-            index: 0,
-            role: Role::Measure,
-            target: 0,
-            workload,
-            engine: EngineKind::Null,
-            batch: BatchPolicy::DEFAULT,
-            script: Some(NullScript { latencies, fails_at: None }),
-            limit: Limit::Operations(operations),
-            ramp: Nanos::ZERO,
-            interval: Nanos::from_millis(100),
-            repeat: 0,
-        }],
+        steps: vec![Step::new(
+            Role::Measure,
+            Load {
+                script: Some(NullScript { latencies, fails_at: None }),
+                ..Load::new(0, workload, EngineKind::Null)
+            },
+            Limit::Operations(operations),
+            Nanos::from_millis(100),
+        )],
+        campaign: None,
     }
 }
 
 fn events(plan: &Plan) -> Vec<Event> {
     let folder = tempfile::tempdir().unwrap();
     let mut journal = Journal::begin(folder.path(), None).unwrap();
-    let context = Context { journal: &mut journal, devices: Vec::new(), stop: StopFlag::default() };
+    let context = Context {
+        journal: &mut journal,
+        devices: Vec::new(),
+        processors: Processors::default(),
+        stop: StopFlag::default(),
+        resume: None,
+    };
     let mut sink = Events::default();
     run(plan, context, &mut sink).unwrap();
     sink.0

@@ -88,12 +88,19 @@ impl Context {
         count_of(result)
     }
 
-    /// io_getevents: waits for `wanted` events, takes at most as many as there is room for.
+    /// io_getevents: waits for `wanted` events, or until `timeout` is over; takes at most as many as
+    /// there is room for.
     #[inline]
-    pub(crate) fn events(&self, wanted: usize, events: &mut [Event]) -> io::Result<usize> {
-        let no_timeout = std::ptr::null::<libc::timespec>();
+    pub(crate) fn events(
+        &self,
+        wanted: usize,
+        events: &mut [Event],
+        timeout: Option<&libc::timespec>,
+    ) -> io::Result<usize> {
+        let timeout = timeout.map_or(std::ptr::null(), std::ptr::from_ref);
         loop {
-            // SAFETY: the kernel writes at most `events.len()` events to a valid array of them.
+            // SAFETY: the kernel writes at most `events.len()` events to a valid array of them, and
+            // reads a timeout that is valid or absent.
             let result = unsafe {
                 libc::syscall(
                     libc::SYS_io_getevents,
@@ -101,7 +108,7 @@ impl Context {
                     wanted,
                     events.len(),
                     events.as_mut_ptr(),
-                    no_timeout,
+                    timeout,
                 )
             };
             match count_of(result) {

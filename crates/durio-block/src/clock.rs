@@ -4,7 +4,8 @@ use std::cell::Cell;
 use std::fs;
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
+use rustix::thread::nanosleep;
+use rustix::time::{ClockId, Timespec, clock_gettime};
 
 /// A reading of a [`Clock`], in its own unit; only differences of one clock mean anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -42,6 +43,30 @@ pub trait Clock {
     /// of this one. A virtual clock has no other.
     fn reference_nanos(&self) -> u64 {
         monotonic_nanos()
+    }
+}
+
+/// The end of a wait is watched for rather than slept for: a thread is woken some microseconds late.
+pub(crate) const WATCHED: u64 = 20_000;
+
+/// Waits until `deadline`: asleep, and for the last 20 us awake.
+pub(crate) fn wait_until(clock: &impl Clock, deadline: Ticks) {
+    loop {
+        let left = clock.nanos(deadline.since(clock.now()));
+        if left == 0 {
+            return;
+        }
+        if left > WATCHED {
+            let span = Duration::from_nanos(left - WATCHED);
+            let request = Timespec {
+                tv_sec: i64::try_from(span.as_secs()).unwrap_or(i64::MAX),
+                tv_nsec: span.subsec_nanos().into(),
+            };
+            // Interrupted by a signal: the loop looks at the clock again.
+            let _ = nanosleep(&request);
+        } else {
+            std::hint::spin_loop();
+        }
     }
 }
 

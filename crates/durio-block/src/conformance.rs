@@ -29,6 +29,7 @@ use crate::{Buffers, Clock, Engine};
 mod bench;
 mod chains;
 mod completions;
+mod deadlines;
 mod errors;
 mod ranges;
 mod slots;
@@ -162,6 +163,7 @@ impl<'s, C: Clock> Suite<'s, C> {
             ranges::cases(),
             chains::cases(),
             errors::cases(),
+            deadlines::cases(),
         ];
         for case in cases.into_iter().flatten() {
             if self.fits(case.needs) {

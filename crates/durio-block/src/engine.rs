@@ -122,4 +122,21 @@ pub trait Engine {
         operations: &[Operation],
         completions: &mut [Completion],
     ) -> Result<usize, BlockError>;
+
+    /// As [`Engine::exchange`], but waits no longer than until `deadline`, also with nothing in
+    /// flight: then 0 completions say that the deadline is there (a blocking engine, which is in
+    /// the kernel until its operation is done, may be later). For open loops, whose next operation
+    /// starts then.
+    ///
+    /// # Errors
+    /// As [`Engine::exchange`].
+    ///
+    /// # Panics
+    /// As [`Engine::exchange`].
+    fn exchange_until(
+        &mut self,
+        operations: &[Operation],
+        completions: &mut [Completion],
+        deadline: Ticks,
+    ) -> Result<usize, BlockError>;
 }

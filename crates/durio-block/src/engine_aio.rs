@@ -14,6 +14,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{FallocateFlags, OFlags};
 
 use crate::aio_calls::{Context, ControlBlock, Event, FDSYNC, FSYNC, PREAD, PWRITE};
+use crate::clock::{WATCHED, wait_until};
 use crate::{
     BlockError, Buffers, Capabilities, Clock, Completion, Engine, EngineFacts, ErrorKind,
     Operation, OperationKind, Ticks, WriteFlags,
@@ -222,7 +223,7 @@ impl<C: Clock> AioEngine<C> {
     /// Waits for an event and keeps it and its like for the caller.
     fn stash_events(&mut self) -> Result<(), BlockError> {
         let room = self.events.len();
-        for index in 0..self.take_events(1, room)? {
+        for index in 0..self.take_events(1, room, None)? {
             let completion = self.completion(index);
             self.ready.push_back(completion);
         }
@@ -230,13 +231,36 @@ impl<C: Clock> AioEngine<C> {
     }
 
     #[inline]
-    fn take_events(&mut self, wanted: usize, room: usize) -> Result<usize, BlockError> {
+    fn take_events(
+        &mut self,
+        wanted: usize,
+        room: usize,
+        timeout: Option<&libc::timespec>,
+    ) -> Result<usize, BlockError> {
         let room = room.min(self.events.len());
-        let count = self.context.events(wanted, &mut self.events[..room]);
+        let count = self.context.events(wanted, &mut self.events[..room], timeout);
         let count =
             count.map_err(|error| BlockError::new("take events of the aio context", error))?;
         self.in_kernel -= count;
         Ok(count)
+    }
+
+    /// Takes events when there are some, or none at the deadline. The kernel's timeouts come late,
+    /// so the last 20 us are spent looking again and again.
+    fn wait_for_one(&mut self, room: usize, deadline: Ticks) -> Result<usize, BlockError> {
+        loop {
+            let left = self.clock.nanos(deadline.since(self.clock.now()));
+            let sleep = left.saturating_sub(WATCHED);
+            let timeout = libc::timespec {
+                tv_sec: libc::time_t::try_from(sleep / 1_000_000_000).unwrap_or(libc::time_t::MAX),
+                // Below 10⁹.
+                tv_nsec: libc::c_long::try_from(sleep % 1_000_000_000).unwrap_or(0),
+            };
+            let count = self.take_events(1, room, Some(&timeout))?;
+            if count > 0 || left == 0 {
+                return Ok(count);
+            }
+        }
     }
 
     #[inline]
@@ -323,10 +347,35 @@ impl<C: Clock> Engine for AioEngine<C> {
         }
         let room = completions.len() - count;
         if self.in_kernel > 0 && room > 0 {
-            for index in 0..self.take_events(usize::from(count == 0), room)? {
+            for index in 0..self.take_events(usize::from(count == 0), room, None)? {
                 completions[count] = self.give(self.completion(index));
                 count += 1;
             }
+        }
+        Ok(count)
+    }
+
+    fn exchange_until(
+        &mut self,
+        operations: &[Operation],
+        completions: &mut [Completion],
+        deadline: Ticks,
+    ) -> Result<usize, BlockError> {
+        assert!(!completions.is_empty(), "no room for completions");
+        if !operations.is_empty() {
+            self.submit(operations)?;
+        }
+        if !self.ready.is_empty() {
+            return self.exchange(&[], completions);
+        }
+        if self.in_kernel == 0 {
+            wait_until(&self.clock, deadline);
+            return Ok(0);
+        }
+        let count = self.wait_for_one(completions.len(), deadline)?;
+        for (index, completion) in completions.iter_mut().enumerate().take(count) {
+            let taken = self.completion(index);
+            *completion = self.give(taken);
         }
         Ok(count)
     }

@@ -146,6 +146,31 @@ impl Engine for NullEngine {
         operations: &[Operation],
         completions: &mut [Completion],
     ) -> Result<usize, BlockError> {
+        self.take(operations, completions, Ticks(u64::MAX))
+    }
+
+    fn exchange_until(
+        &mut self,
+        operations: &[Operation],
+        completions: &mut [Completion],
+        deadline: Ticks,
+    ) -> Result<usize, BlockError> {
+        let count = self.take(operations, completions, deadline)?;
+        if count == 0 {
+            self.clock.advance_to(deadline);
+        }
+        Ok(count)
+    }
+}
+
+impl NullEngine {
+    /// Takes the operations, and gives what is due next, if that is not after `latest`.
+    fn take(
+        &mut self,
+        operations: &[Operation],
+        completions: &mut [Completion],
+        latest: Ticks,
+    ) -> Result<usize, BlockError> {
         assert!(!completions.is_empty(), "no room for completions");
         self.claim(operations);
         let mut before = None;
@@ -156,7 +181,8 @@ impl Engine for NullEngine {
         let mut count = 0;
         while count < completions.len() {
             let Some(index) = self.earliest() else { break };
-            if count > 0 && self.pending[index].due > self.clock.now() {
+            let bound = if count > 0 { self.clock.now() } else { latest };
+            if self.pending[index].due > bound {
                 break;
             }
             let pending = self.pending.swap_remove(index);

@@ -7,9 +7,10 @@ use std::os::fd::OwnedFd;
 use rustix::fs::FallocateFlags;
 use rustix::io::{Errno, ReadWriteFlags};
 
+use crate::clock::wait_until;
 use crate::{
     BlockError, Buffers, Capabilities, Clock, Completion, Engine, EngineFacts, Operation,
-    OperationKind, WriteFlags,
+    OperationKind, Ticks, WriteFlags,
 };
 
 /// The blocking engine.
@@ -175,5 +176,18 @@ impl<C: Clock> Engine for SyncEngine<C> {
         completions[0] = self.completion(&operation, result);
         self.busy[operation.slot as usize] = false;
         Ok(1)
+    }
+
+    fn exchange_until(
+        &mut self,
+        operations: &[Operation],
+        completions: &mut [Completion],
+        deadline: Ticks,
+    ) -> Result<usize, BlockError> {
+        let count = self.exchange(operations, completions)?;
+        if count == 0 {
+            wait_until(&self.clock, deadline);
+        }
+        Ok(count)
     }
 }

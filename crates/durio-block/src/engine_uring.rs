@@ -10,9 +10,11 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::Duration;
 
 use io_uring::{CompletionQueue, IoUring, SubmissionQueue, Submitter, opcode, squeue, types};
 
+use crate::clock::{WATCHED, wait_until};
 use crate::{
     BlockError, Buffers, Capabilities, Clock, Completion, Engine, EngineFacts, Operation,
     OperationKind, Ticks, WriteFlags,
@@ -266,6 +268,31 @@ impl<'ring, C: Clock> UringEngine<'ring, C> {
         }
     }
 
+    /// Waits until a completion is there, or the deadline: in the kernel, and for the last 20 us by
+    /// looking again and again, for the kernel's timeouts come late.
+    fn wait_for_one(&mut self, deadline: Ticks) -> Result<(), BlockError> {
+        loop {
+            self.completions.sync();
+            if !self.completions.is_empty() {
+                return Ok(());
+            }
+            let left = self.clock.nanos(deadline.since(self.clock.now()));
+            if left == 0 {
+                return Ok(());
+            }
+            let sleep = left.saturating_sub(WATCHED);
+            let timeout = types::Timespec::from(Duration::from_nanos(sleep));
+            // With DEFER_TASKRUN completions appear only in a call that asks for them, so also the
+            // look that does not wait is one.
+            let arguments = types::SubmitArgs::new().timespec(&timeout);
+            match self.submitter.submit_with_args(1, &arguments) {
+                Ok(_) => {}
+                Err(error) if is_transient(&error) || is_timeout(&error) => {}
+                Err(error) => return Err(BlockError::new("wait for io_uring", error)),
+            }
+        }
+    }
+
     #[inline]
     fn reap(&mut self, completions: &mut [Completion]) -> usize {
         let mut count = 0;
@@ -335,6 +362,11 @@ fn buffer_index(slot: u32) -> u16 {
     u16::try_from(slot).unwrap_or(u16::MAX)
 }
 
+/// ETIME: what the kernel says when the time of a wait is over.
+fn is_timeout(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ETIME)
+}
+
 /// EINTR: a signal came; EAGAIN and EBUSY: the kernel is out of requests until some are reaped.
 fn is_transient(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN | libc::EBUSY))
@@ -378,6 +410,24 @@ impl<C: Clock> Engine for UringEngine<'_, C> {
             self.enter(1)?;
             self.completions.sync();
         }
+        Ok(self.reap(completions))
+    }
+
+    fn exchange_until(
+        &mut self,
+        operations: &[Operation],
+        completions: &mut [Completion],
+        deadline: Ticks,
+    ) -> Result<usize, BlockError> {
+        assert!(!completions.is_empty(), "no room for completions");
+        if !operations.is_empty() {
+            self.submit(operations)?;
+        }
+        if self.in_flight == 0 {
+            wait_until(&self.clock, deadline);
+            return Ok(0);
+        }
+        self.wait_for_one(deadline)?;
         Ok(self.reap(completions))
     }
 }

@@ -25,6 +25,7 @@ enum Fault {
     RunsOneOperationAtATime,
     WritesZerosInsteadOfReallocating,
     GivesShortTransfersAsWhole,
+    EndsWaitsEarly,
 }
 
 /// The blocking engine, with a fault.
@@ -160,6 +161,21 @@ impl Engine for Faulty {
         completions[0] = completion;
         Ok(usize::from(given))
     }
+
+    fn exchange_until(
+        &mut self,
+        operations: &[Operation],
+        completions: &mut [Completion],
+        deadline: Ticks,
+    ) -> Result<usize, BlockError> {
+        if self.fault == Fault::EndsWaitsEarly && operations.is_empty() {
+            return Ok(0);
+        }
+        if operations.is_empty() && self.operations.is_empty() {
+            return self.inner.exchange_until(operations, completions, deadline);
+        }
+        self.exchange(operations, completions)
+    }
 }
 
 fn run(fault: Fault) -> Report {
@@ -285,4 +301,9 @@ fn a_reallocation_that_writes_instead_is_found() {
 fn a_short_transfer_given_as_whole_is_found() {
     let by = ["a_read_past_the_end_gives_what_is_there"];
     assert_found(Fault::GivesShortTransfersAsWhole, &by);
+}
+
+#[test]
+fn waits_that_end_early_are_found() {
+    assert_found(Fault::EndsWaitsEarly, &["a_wait_with_nothing_in_flight_ends_at_its_deadline"]);
 }

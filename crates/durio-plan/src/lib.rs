@@ -4,12 +4,20 @@
 //! with every result, and run.
 //! Not here: parsing, I/O, clocks.
 
+mod campaign;
 mod path;
 mod step;
 mod target;
 
+pub use campaign::{
+    Campaign, Declared, DeclaredTarget, Goal, RaidLevel, Rounds, Section, SectionKind, Sheet,
+    Tracking, Until,
+};
 pub use path::RawPath;
-pub use step::{BatchPolicy, ClockChoice, EngineKind, Limit, NullScript, Role, Step};
+pub use step::{
+    BatchPolicy, ClockChoice, EngineKind, JobPlace, Level, Limit, Load, NullScript, Placement,
+    Role, Step,
+};
 pub use target::{FileLayout, Target, TargetKind};
 
 use durio_units::Nanos;
@@ -26,6 +34,10 @@ pub enum Purpose {
     Check,
     /// `durio run`: one job as described.
     Run,
+    /// `durio run SPEC`: the steps of a campaign.
+    Campaign,
+    /// `durio sweep`: the highest rate that keeps a goal.
+    Sweep,
 }
 
 /// Targets, and steps over them in order.
@@ -43,16 +55,25 @@ pub struct Plan {
     pub targets: Vec<Target>,
     /// What is done, in order, one after the other.
     pub steps: Vec<Step>,
+    /// What joins the steps, if they are a campaign's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub campaign: Option<Campaign>,
 }
 
 impl Plan {
-    /// The target of `step`.
+    /// The first target of `load`.
     ///
     /// # Panics
-    /// If the step names a target that the plan does not have: whoever built the plan is wrong.
+    /// If the load names a target that the plan does not have: whoever built the plan is wrong.
     #[must_use]
-    pub fn target_of(&self, step: &Step) -> &Target {
-        &self.targets[step.target]
+    pub fn target_of(&self, load: &Load) -> &Target {
+        &self.targets[load.target]
+    }
+
+    /// The section of `step`.
+    #[must_use]
+    pub fn section_of(&self, step: &Step) -> Option<&Section> {
+        self.campaign.as_ref()?.sections.get(step.section? as usize)
     }
 
     /// Checks what every user of a plan relies on; a plan that was read from a file may be damaged.
@@ -64,18 +85,10 @@ impl Plan {
             if step.index as usize != position {
                 return Err(format!("step {position} says that it is step {}", step.index));
             }
-            if step.target >= self.targets.len() {
-                return Err(format!(
-                    "step {position} names target {} of {}",
-                    step.target,
-                    self.targets.len()
-                ));
-            }
-            if step.interval == Nanos::ZERO {
-                return Err(format!("step {position} has intervals of no length"));
-            }
-            step.workload.validate().map_err(|error| format!("step {position}: {error}"))?;
+            step.validate(self.targets.len())
+                .map_err(|reason| format!("step {position}: {reason}"))?;
         }
+        self.campaign.as_ref().map_or(Ok(()), |campaign| campaign.validate(self.steps.len()))?;
         Ok(())
     }
 
@@ -96,12 +109,12 @@ impl Plan {
         self.steps.iter().filter(|step| step.role == Role::Measure)
     }
 
-    /// The time of all steps that are bounded by time, without layout.
+    /// The time of all steps that are bounded by time, without layout and further rounds.
     #[must_use]
     pub fn duration(&self) -> Nanos {
         let nanos = self.steps.iter().filter_map(|step| match step.limit {
             Limit::Duration(span) => Some(span.get() + step.ramp.get()),
-            Limit::Operations(_) => None,
+            Limit::Operations(_) | Limit::Volume(_) => None,
         });
         Nanos::new(nanos.sum())
     }

@@ -1,9 +1,9 @@
-//! One workload over one target, by one engine, for so long.
+//! A step: loads that run at the same time, for so long.
 
 use std::fmt;
 
 use durio_units::{Bytes, Nanos};
-use durio_workload::Workload;
+use durio_workload::{Arrivals, Workload};
 use serde::{Deserialize, Serialize};
 
 /// How operations are submitted.
@@ -18,11 +18,13 @@ pub enum EngineKind {
     Uring,
     /// libaio's system calls.
     Aio,
+    /// The installed fio, with the ioengine that the load names.
+    Fio,
 }
 
 impl EngineKind {
     /// Every engine, in the order in which help texts list them.
-    pub const ALL: [Self; 4] = [Self::Null, Self::Sync, Self::Uring, Self::Aio];
+    pub const ALL: [Self; 5] = [Self::Null, Self::Sync, Self::Uring, Self::Aio, Self::Fio];
 
     /// The name that users write and read.
     #[must_use]
@@ -32,6 +34,7 @@ impl EngineKind {
             Self::Sync => "sync",
             Self::Uring => "uring",
             Self::Aio => "aio",
+            Self::Fio => "fio",
         }
     }
 
@@ -82,6 +85,9 @@ pub enum Limit {
     Duration(Nanos),
     /// After this many accesses over all jobs (syncs that follow writes are not counted).
     Operations(u64),
+    /// After accesses of this many bytes over all jobs.
+    #[serde(rename = "volume_bytes")]
+    Volume(Bytes),
 }
 
 /// Whose figures a step gives.
@@ -90,6 +96,8 @@ pub enum Limit {
 pub enum Role {
     /// durio's own cost per I/O, on the null target.
     SelfCost,
+    /// Nobody's: it brings the target into the state in which it is measured.
+    Precondition,
     /// The target's.
     Measure,
 }
@@ -104,24 +112,153 @@ pub struct NullScript {
     pub fails_at: Option<u64>,
 }
 
-/// One workload over one target, by one engine, for so long.
+/// Where the jobs of a load run.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Placement {
+    /// On the NUMA node of the target's device, where there are several nodes and it has one.
+    #[default]
+    DeviceNode,
+    /// Wherever the kernel puts them.
+    Anywhere,
+    /// On the processors of this NUMA node, with their memory there.
+    Node(u32),
+    /// On these processors: job k on the k-th, around at the end.
+    Cpus(Vec<u32>),
+}
+
+impl Placement {
+    /// True for the default.
+    #[must_use]
+    pub fn is_device_node(&self) -> bool {
+        *self == Self::DeviceNode
+    }
+}
+
+/// One workload over one target or several, by one engine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Load {
+    /// Index of the target in the plan.
+    pub target: usize,
+    /// Further targets: job k works on target k modulo their number, the first one counted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub more_targets: Vec<usize>,
+    /// Which operations.
+    pub workload: Workload,
+    /// How they are submitted.
+    pub engine: EngineKind,
+    /// The ioengine of fio, with [`EngineKind::Fio`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fio_engine: Option<String>,
+    /// How many at once.
+    pub batch: BatchPolicy,
+    /// The null engine's answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub script: Option<NullScript>,
+    /// When they start: as soon as possible, or at a rate.
+    #[serde(default, skip_serializing_if = "Arrivals::is_closed")]
+    pub arrivals: Arrivals,
+    /// Where the jobs run.
+    #[serde(default, skip_serializing_if = "Placement::is_device_node")]
+    pub placement: Placement,
+    /// When this load ends, if not with the step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_limit: Option<Limit>,
+}
+
+impl Load {
+    /// A load of `workload` on `target` in a closed loop, with nothing else out of the ordinary.
+    #[must_use]
+    pub fn new(target: usize, workload: Workload, engine: EngineKind) -> Self {
+        Self {
+            target,
+            more_targets: Vec::new(),
+            workload,
+            engine,
+            fio_engine: None,
+            batch: BatchPolicy::DEFAULT,
+            script: None,
+            arrivals: Arrivals::Closed,
+            placement: Placement::DeviceNode,
+            own_limit: None,
+        }
+    }
+
+    /// The indices of all its targets, each once, in the order of the jobs.
+    pub fn targets(&self) -> impl Iterator<Item = usize> + '_ {
+        std::iter::once(self.target).chain(self.more_targets.iter().copied())
+    }
+
+    /// The target of job `job`, that job's place among the target's jobs, and how many those are.
+    #[must_use]
+    pub fn place_of(&self, job: u32) -> JobPlace {
+        let count = u32::try_from(self.more_targets.len() + 1).unwrap_or(u32::MAX);
+        let index = job % count;
+        let target = self.targets().nth(index as usize).unwrap_or(self.target);
+        let jobs = self.workload.jobs;
+        let sharers = jobs / count + u32::from(jobs % count > index);
+        JobPlace { target, place: job / count, sharers }
+    }
+
+    /// The bytes of all buffers of all jobs.
+    #[must_use]
+    pub fn buffer_bytes(&self) -> Bytes {
+        let slots = u64::from(self.workload.in_flight_max());
+        Bytes::new(self.workload.block_size.get().saturating_mul(slots))
+    }
+
+    fn validate(&self, targets: usize) -> Result<(), String> {
+        if let Some(unknown) = self.targets().find(|&target| target >= targets) {
+            return Err(format!("names target {unknown} of {targets}"));
+        }
+        self.workload.validate().map_err(|error| error.to_string())?;
+        self.arrivals.validate().map_err(|error| error.to_string())?;
+        if self.workload.jobs as usize <= self.more_targets.len() {
+            return Err(format!(
+                "has {} jobs for {} targets",
+                self.workload.jobs,
+                self.more_targets.len() + 1
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Where a job works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JobPlace {
+    /// Index of the target in the plan.
+    pub target: usize,
+    /// Its place among the jobs on that target, from 0.
+    pub place: u32,
+    /// How many jobs work on that target.
+    pub sharers: u32,
+}
+
+/// A coordinate of a step in a ladder or a map.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Level {
+    /// What is varied: jobs, depth, block_size, rate, …
+    pub axis: String,
+    /// Its value, in the axis' own unit (bytes, nanoseconds, per second, a plain number).
+    pub value: f64,
+    /// As it is shown.
+    pub label: String,
+}
+
+/// Loads that run at the same time, for so long.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     /// Position in the plan.
     pub index: u32,
     /// Whose figures it gives.
     pub role: Role,
-    /// Index of the target in the plan.
-    pub target: usize,
-    /// Which operations.
-    pub workload: Workload,
-    /// How they are submitted.
-    pub engine: EngineKind,
-    /// How many at once.
-    pub batch: BatchPolicy,
-    /// The null engine's answers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub script: Option<NullScript>,
+    /// What is done.
+    #[serde(flatten)]
+    pub load: Load,
+    /// What is done at the same time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<Load>,
     /// When it ends, after the ramp.
     pub limit: Limit,
     /// Time at the start that is recorded apart and not part of the figures.
@@ -132,13 +269,114 @@ pub struct Step {
     pub interval: Nanos,
     /// Repetition, from 0.
     pub repeat: u32,
+    /// The first job that is done ends all others.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub first_job_ends_all: bool,
+    /// How much memory the page cache of this step may use, by a memory cgroup.
+    #[serde(rename = "memory_bound_bytes", default, skip_serializing_if = "Option::is_none")]
+    pub memory_bound: Option<Bytes>,
+    /// The kernel's read-ahead for the files of this step.
+    #[serde(rename = "read_ahead_bytes", default, skip_serializing_if = "Option::is_none")]
+    pub read_ahead: Option<Bytes>,
+    /// Drop the clean pages of the targets from the page cache before it begins.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub drop_cache: bool,
+    /// Index of its section in the plan's campaign.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub section: Option<u32>,
+    /// Where it is on the axes of its section.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub levels: Vec<Level>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 impl Step {
+    /// A step of one load, with nothing out of the ordinary; the plan's maker numbers it.
+    #[must_use]
+    pub fn new(role: Role, load: Load, limit: Limit, interval: Nanos) -> Self {
+        Self {
+            index: 0,
+            role,
+            load,
+            beside: Vec::new(),
+            limit,
+            ramp: Nanos::ZERO,
+            interval,
+            repeat: 0,
+            first_job_ends_all: false,
+            memory_bound: None,
+            read_ahead: None,
+            drop_cache: false,
+            section: None,
+            levels: Vec::new(),
+        }
+    }
+
+    /// All loads; the position is the number of the stream in the record.
+    pub fn loads(&self) -> impl Iterator<Item = &Load> {
+        std::iter::once(&self.load).chain(&self.beside)
+    }
+
+    /// The load of a stream of the record.
+    #[must_use]
+    pub fn stream(&self, stream: u32) -> Option<&Load> {
+        self.loads().nth(stream as usize)
+    }
+
+    /// All workers of all loads.
+    #[must_use]
+    pub fn jobs(&self) -> u32 {
+        self.loads().map(|load| load.workload.jobs).fold(0, u32::saturating_add)
+    }
+
     /// The bytes of all buffers of all jobs.
     #[must_use]
     pub fn buffer_bytes(&self) -> Bytes {
-        let slots = u64::from(self.workload.in_flight_max());
-        Bytes::new(self.workload.block_size.get().saturating_mul(slots))
+        let bytes = self.loads().map(|load| load.buffer_bytes().get());
+        Bytes::new(bytes.fold(0, u64::saturating_add))
+    }
+
+    /// True if any load writes to `target`.
+    #[must_use]
+    pub fn writes_to(&self, target: usize) -> bool {
+        self.loads().any(|load| load.workload.writes() && load.targets().any(|it| it == target))
+    }
+
+    /// Bytes that it will write at most; none if time alone bounds it.
+    #[must_use]
+    pub fn write_bytes_max(&self) -> Option<Bytes> {
+        let of = |load: &Load| {
+            let limit = load.own_limit.unwrap_or(self.limit);
+            match (load.workload.writes(), limit) {
+                (false, _) => Some(0),
+                (true, Limit::Volume(bytes)) => Some(bytes.get()),
+                (true, Limit::Operations(count)) => {
+                    Some(count.saturating_mul(load.workload.block_size.get()))
+                }
+                (true, Limit::Duration(_)) => None,
+            }
+        };
+        self.loads()
+            .map(of)
+            .try_fold(0, |sum: u64, bytes| Some(sum.saturating_add(bytes?)))
+            .map(Bytes::new)
+    }
+
+    pub(crate) fn validate(&self, targets: usize) -> Result<(), String> {
+        if self.interval == Nanos::ZERO {
+            return Err("has intervals of no length".to_owned());
+        }
+        self.loads().try_for_each(|load| load.validate(targets))?;
+        if self.jobs() > JOBS_MAX {
+            return Err(format!("has {} jobs, more than {JOBS_MAX}", self.jobs()));
+        }
+        Ok(())
     }
 }
+
+/// As for one workload (durio-workload): more threads than any machine runs.
+const JOBS_MAX: u32 = 4096;

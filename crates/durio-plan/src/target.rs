@@ -15,6 +15,8 @@ pub enum FileLayout {
     ZeroFilled,
     /// Allocated with fallocate, unwritten.
     Preallocated,
+    /// Empty: it grows as it is written.
+    Empty,
 }
 
 /// The kind of a target, and with it what may happen to it.

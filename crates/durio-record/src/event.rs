@@ -6,7 +6,7 @@
 use durio_plan::EngineKind;
 use durio_stack::{CpuCounters, DeviceCounters};
 use durio_units::{Bytes, Nanos};
-use durio_workload::{CacheMode, RegionRule};
+use durio_workload::{Arrivals, CacheMode, RegionRule};
 use serde::{Deserialize, Serialize};
 
 use crate::Latency;
@@ -70,6 +70,13 @@ pub struct OperationRecord {
     /// The rest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completion: Option<Latency>,
+    /// From the intended start to completion; open loops only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response: Option<Latency>,
+    /// fio's own histogram of the service latency, as index and count of its buckets, where fio was
+    /// the engine.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fio_bins: Vec<(u32, u64)>,
 }
 
 /// More nanoseconds or operations than any step has: 2⁵⁶ ns are two years. What is summed over
@@ -78,7 +85,12 @@ const QUANTITY_MAX: u64 = 1 << 56;
 
 impl OperationRecord {
     fn validate(&self) -> Result<(), String> {
-        let latencies = [Some(&self.service), self.submit.as_ref(), self.completion.as_ref()];
+        let latencies = [
+            Some(&self.service),
+            self.submit.as_ref(),
+            self.completion.as_ref(),
+            self.response.as_ref(),
+        ];
         let exact_fits = latencies.into_iter().flatten().all(|latency| {
             let exact = &latency.exact;
             exact.min_ns <= exact.max_ns
@@ -125,11 +137,9 @@ pub struct TargetPrepared {
     pub reallocates: bool,
 }
 
-/// A step begins. What is effective may differ from the plan; then `fallbacks` says why.
+/// A load of a step as it is in effect. Where that differs from the plan, `fallbacks` says why.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct StepStarted {
-    /// Index in the plan.
-    pub step: u32,
+pub struct StreamStarted {
     /// The engine in use.
     pub engine: EngineKind,
     /// Jobs in use.
@@ -142,12 +152,43 @@ pub struct StepStarted {
     pub cache: CacheMode,
     /// Region rule in use.
     pub region: RegionRule,
-    /// The clock in use: tsc, monotonic or virtual.
+    /// The clock in use: tsc, monotonic or virtual; fio's own.
     pub clock: String,
     /// What the engine uses.
     pub features: Vec<String>,
     /// What was planned and could not be had, with the reason.
     pub fallbacks: Vec<String>,
+    /// When operations start; the rate is that of this round.
+    #[serde(default, skip_serializing_if = "Arrivals::is_closed")]
+    pub arrivals: Arrivals,
+}
+
+/// A step begins.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StepStarted {
+    /// Index in the plan.
+    pub step: u32,
+    /// Round of its section, from 0.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub round: u32,
+    /// The first load.
+    #[serde(flatten)]
+    pub stream: StreamStarted,
+    /// The other loads, in the order of the plan.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<StreamStarted>,
+}
+
+impl StepStarted {
+    /// All loads; the position is the number of the stream.
+    pub fn streams(&self) -> impl Iterator<Item = &StreamStarted> {
+        std::iter::once(&self.stream).chain(&self.beside)
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_zero(value: &u32) -> bool {
+    *value == 0
 }
 
 /// An interval is closed: all jobs together.
@@ -157,9 +198,12 @@ pub struct Interval {
     pub step: u32,
     /// Repetition of the step.
     pub repeat: u32,
-    /// Stream within the workload; a workload has one so far.
+    /// Round of the step's section.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub round: u32,
+    /// Stream: the place of the load among those of the step.
     pub stream: u32,
-    /// Index of the target in the plan.
+    /// Index of the (first) target in the plan.
     pub target: usize,
     /// Whether it counts.
     pub phase: Phase,
@@ -186,12 +230,36 @@ pub struct Accounting {
     pub engine_span_ns: u64,
 }
 
+/// What an open loop did with its schedule, over all phases of one job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Pacing {
+    /// Arrivals that were due before the end.
+    pub due: u64,
+    /// Of them, those that were started.
+    pub started: u64,
+    /// Of those, the ones that found a free place in the queue when they were due: what follows is
+    /// about them.
+    pub punctual: u64,
+    /// Sum of the times from the intended start to the real one: the generator's own lag.
+    pub lag_ns_sum: u64,
+    /// The largest.
+    pub lag_ns_max: u64,
+    /// The longest time by which any arrival was started late, for whatever reason.
+    pub behind_ns_max: u64,
+}
+
 /// A job has ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobEnded {
     /// Index of the step in the plan.
     pub step: u32,
-    /// Number of the job, from 0.
+    /// Round of the step's section.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub round: u32,
+    /// Stream: the place of its load among those of the step.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub stream: u32,
+    /// Number of the job among those of the step, from 0.
     pub job: u32,
     /// From the end of the ramp to its last completion.
     #[serde(rename = "measured_ns")]
@@ -206,6 +274,9 @@ pub struct JobEnded {
     pub exchanges: u64,
     /// What Little's law holds the latencies against.
     pub accounting: Accounting,
+    /// What became of the schedule; open loops only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pacing: Option<Pacing>,
     /// Totals of the measured phase.
     pub operations: Vec<OperationRecord>,
 }
@@ -227,6 +298,9 @@ pub enum Outcome {
 pub struct StepEnded {
     /// Index in the plan.
     pub step: u32,
+    /// Round of its section.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub round: u32,
     /// How.
     pub outcome: Outcome,
     /// From the end of the ramp to the last completion of all jobs.
@@ -240,6 +314,10 @@ pub struct StepEnded {
     /// thread that records.
     #[serde(rename = "cpu_process_user_ns", default, skip_serializing_if = "Option::is_none")]
     pub cpu_process_user: Option<Nanos>,
+    /// Time in which nothing was in flight, from the last completion of the step before to the
+    /// first start of this one; none for the first step of a run.
+    #[serde(rename = "idle_before_ns", default, skip_serializing_if = "Option::is_none")]
+    pub idle_before: Option<Nanos>,
     /// System CPU time of the same.
     #[serde(rename = "cpu_process_system_ns", default, skip_serializing_if = "Option::is_none")]
     pub cpu_process_system: Option<Nanos>,
@@ -266,6 +344,45 @@ pub struct Warning {
     pub message: String,
 }
 
+/// A round of a section is over, and what was decided on it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RoundEnded {
+    /// Index of the section in the plan's campaign.
+    pub section: u32,
+    /// The round, from 0.
+    pub round: u32,
+    /// What comes next.
+    pub decision: RoundDecision,
+}
+
+/// What comes after a round.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RoundDecision {
+    /// The same again.
+    Again,
+    /// Again at another rate.
+    AgainAt {
+        /// Accesses per second.
+        rate_per_second: f64,
+    },
+    /// What the rounds were for is reached.
+    Reached,
+    /// The rounds are used up, and it is not.
+    NotReached,
+}
+
+/// An interrupted run goes on: what had begun and was not finished is done again.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunResumed {
+    /// Index of the step with which it goes on.
+    pub step: u32,
+    /// Earlier steps that are done again because the state that they made is lost.
+    pub repeated: Vec<u32>,
+    /// When, in RFC 3339.
+    pub resumed: String,
+}
+
 /// The run has ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunEnded {
@@ -274,6 +391,17 @@ pub struct RunEnded {
     /// Largest resident memory of the process.
     #[serde(rename = "memory_max_bytes")]
     pub memory_max: Bytes,
+}
+
+/// The begin of a histogram's tag: the step, its round and stream where they are not the first.
+fn tag_of(step: u32, round: u32, stream: u32) -> String {
+    let mut tag = format!("step{step}");
+    for (name, number) in [("round", round), ("stream", stream)] {
+        if number > 0 {
+            tag.push_str(&format!(".{name}{number}"));
+        }
+    }
+    tag
 }
 
 /// Anything that happens during a run.
@@ -294,6 +422,10 @@ pub enum Event {
     Error(StoppedBy),
     /// Something to know.
     Warning(Warning),
+    /// A round of a section is over.
+    RoundEnded(RoundEnded),
+    /// An interrupted run goes on.
+    RunResumed(RunResumed),
     /// The run has ended.
     RunEnded(RunEnded),
     /// An event of a newer durio; readers pass over it.
@@ -344,8 +476,13 @@ impl Event {
         mut visit: impl FnMut(&mut Latency, String) -> Result<(), E>,
     ) -> Result<(), E> {
         let prefix = match self {
-            Self::Interval(interval) => format!("step{}.interval{}", interval.step, interval.index),
-            Self::JobEnded(job) => format!("step{}.job{}", job.step, job.job),
+            Self::Interval(interval) => {
+                let step = tag_of(interval.step, interval.round, interval.stream);
+                format!("{step}.interval{}", interval.index)
+            }
+            Self::JobEnded(job) => {
+                format!("{}.job{}", tag_of(job.step, job.round, job.stream), job.job)
+            }
             _ => return Ok(()),
         };
         for record in self.operations_mut() {
@@ -356,6 +493,9 @@ impl Event {
             }
             if let Some(completion) = &mut record.completion {
                 visit(completion, format!("{prefix}.{name}.completion"))?;
+            }
+            if let Some(response) = &mut record.response {
+                visit(response, format!("{prefix}.{name}.response"))?;
             }
         }
         Ok(())

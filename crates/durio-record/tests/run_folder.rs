@@ -78,6 +78,7 @@ fn interval(index: u64, latencies: &[u64]) -> Event {
     Event::Interval(Interval {
         step: 0,
         repeat: 0,
+        round: 0,
         stream: 0,
         target: 0,
         phase: Phase::Measure,
@@ -90,6 +91,8 @@ fn interval(index: u64, latencies: &[u64]) -> Event {
             service: Latency::from(service),
             submit: None,
             completion: None,
+            response: None,
+            fio_bins: Vec::new(),
         }],
     })
 }

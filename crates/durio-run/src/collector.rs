@@ -45,12 +45,27 @@ impl Grid {
     }
 }
 
+/// One load of the step, as it is run.
+pub(crate) struct Stream {
+    /// May differ from the plan's.
+    pub(crate) workload: Workload,
+    /// Index of its first target.
+    pub(crate) target: usize,
+    /// Its jobs, which are numbered over all loads.
+    pub(crate) jobs: usize,
+}
+
 /// Gathers intervals and job totals.
-pub(crate) struct Collector<'a> {
-    step: &'a Step,
-    workload: &'a Workload,
+pub(crate) struct Collector {
+    step: u32,
+    repeat: u32,
+    round: u32,
+    streams: Vec<Stream>,
+    /// Per job: its stream.
+    stream_of: Vec<usize>,
     grid: Grid,
-    open: BTreeMap<u64, PerOperation<Counted>>,
+    /// Per interval and stream.
+    open: BTreeMap<u64, Vec<Option<PerOperation<Counted>>>>,
     /// Per job: below which interval it will not record again.
     passed: Vec<u64>,
     /// Per job: totals of the measured phase.
@@ -62,26 +77,40 @@ pub(crate) struct Collector<'a> {
     empty_run: u64,
 }
 
-impl<'a> Collector<'a> {
-    /// `workload` is the one in use, which may differ from the step's.
+impl Collector {
+    /// `empty` gives the jobs their buffers back, in the order of the jobs.
     pub(crate) fn new(
-        step: &'a Step,
-        workload: &'a Workload,
+        step: &Step,
+        round: u32,
+        streams: Vec<Stream>,
         empty: Vec<SyncSender<Box<IntervalBuffer>>>,
     ) -> Self {
-        let jobs = empty.len();
+        let stream_of: Vec<usize> = streams
+            .iter()
+            .enumerate()
+            .flat_map(|(index, stream)| std::iter::repeat_n(index, stream.jobs))
+            .collect();
+        assert_eq!(stream_of.len(), empty.len(), "a way back for the buffers of every job");
         Self {
-            step,
-            workload,
+            step: step.index,
+            repeat: step.repeat,
+            round,
             grid: Grid::of(step),
             open: BTreeMap::new(),
-            passed: vec![0; jobs],
-            totals: (0..jobs).map(|_| per_operation(workload)).collect(),
+            passed: vec![0; stream_of.len()],
+            totals: stream_of.iter().map(|&it| per_operation(&streams[it].workload)).collect(),
+            streams,
+            stream_of,
             empty,
             next: 0,
             highest: 0,
             empty_run: 0,
         }
+    }
+
+    /// The stream of a job.
+    pub(crate) fn stream_of(&self, job: u32) -> u32 {
+        u32::try_from(self.stream_of[job as usize]).unwrap_or(u32::MAX)
     }
 
     /// Takes intervals until every job has ended; `emit` gets each event in order.
@@ -96,7 +125,7 @@ impl<'a> Collector<'a> {
             // The latest interval waits for the step's end, which is its end.
             let bound = settled.min(self.highest);
             while self.next < bound {
-                emit(self.close(bound, u64::MAX));
+                self.close(bound, u64::MAX, &mut emit);
             }
         }
     }
@@ -104,7 +133,7 @@ impl<'a> Collector<'a> {
     /// Emits what is left, now that the step's end is known.
     pub(crate) fn finish(&mut self, step_end: Nanos, mut emit: impl FnMut(Event)) {
         while self.next <= self.highest {
-            emit(self.close(self.highest + 1, step_end.get()));
+            self.close(self.highest + 1, step_end.get(), &mut emit);
         }
     }
 
@@ -112,9 +141,12 @@ impl<'a> Collector<'a> {
         let ClosedInterval { job, index, passed, buffer } = closed;
         self.highest = self.highest.max(index).max(if passed == u64::MAX { 0 } else { passed });
         self.passed[job] = passed;
-        let workload = self.workload;
-        let open = self.open.entry(index).or_insert_with(|| per_operation(workload));
-        add(open, &buffer.operations);
+        let stream = self.stream_of[job];
+        let streams = self.streams.len();
+        let open = self.open.entry(index).or_insert_with(|| (0..streams).map(|_| None).collect());
+        let workload = &self.streams[stream].workload;
+        let counted = open[stream].get_or_insert_with(|| per_operation(workload));
+        add(counted, &buffer.operations);
         if self.grid.span(index).0 == Phase::Measure {
             add(&mut self.totals[job], &buffer.operations);
         }
@@ -123,25 +155,29 @@ impl<'a> Collector<'a> {
     }
 
     /// Closes the next interval, or the rest of a long gap, but none from number `bound` on.
-    fn close(&mut self, bound: u64, step_end: u64) -> Event {
+    fn close(&mut self, bound: u64, step_end: u64, emit: &mut impl FnMut(Event)) {
         let index = self.next;
-        let operations = self.open.remove(&index);
-        self.empty_run = if operations.is_some() { 0 } else { self.empty_run + 1 };
+        let counted = self.open.remove(&index);
+        self.empty_run = if counted.is_some() { 0 } else { self.empty_run + 1 };
         self.next = if self.empty_run > EMPTY_MAX { self.gap_end(bound) } else { index + 1 };
         let (phase, from, _) = self.grid.span(index);
         let (_, _, to) = self.grid.span(self.next - 1);
-        let operations = operations.unwrap_or_default();
-        Event::Interval(Interval {
-            step: self.step.index,
-            repeat: self.step.repeat,
-            stream: 0,
-            target: self.step.target,
-            phase,
-            index,
-            from: Nanos::new(from),
-            to: Nanos::new(to.min(step_end).max(from)),
-            operations: operation_records(operations, Default::default()),
-        })
+        let mut counted = counted.unwrap_or_default().into_iter();
+        for (number, stream) in (0..).zip(&self.streams) {
+            let operations = counted.next().flatten().unwrap_or_default();
+            emit(Event::Interval(Interval {
+                step: self.step,
+                repeat: self.repeat,
+                round: self.round,
+                stream: number,
+                target: stream.target,
+                phase,
+                index,
+                from: Nanos::new(from),
+                to: Nanos::new(to.min(step_end).max(from)),
+                operations: operation_records(operations, Default::default()),
+            }));
+        }
     }
 
     /// The interval after the gap that begins at the next one; a phase ends it too.

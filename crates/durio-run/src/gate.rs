@@ -49,18 +49,14 @@ impl Gate {
     }
 }
 
-/// Calls the step off when it is dropped, unless the word was given before.
-#[derive(Debug)]
-pub(crate) struct AbortOnDrop<'a>(pub(crate) &'a Gate);
-
-impl Drop for AbortOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.open(Word::Aborted);
-    }
-}
-
 /// What a job tells before it waits at the gate.
-pub(crate) type Answer = Result<EngineFacts, RunError>;
+#[derive(Debug)]
+pub(crate) struct Answer {
+    /// Which job.
+    pub(crate) job: u32,
+    /// How its engine was set up, or why it cannot run.
+    pub(crate) facts: Result<EngineFacts, RunError>,
+}
 
 /// A job's one answer; given also when the job ends early, by a panic or because its thread could
 /// not be started.
@@ -75,10 +71,10 @@ impl Readiness {
         Self { job, sender: Some(sender) }
     }
 
-    pub(crate) fn tell(&mut self, answer: Answer) {
+    pub(crate) fn tell(&mut self, facts: Result<EngineFacts, RunError>) {
         if let Some(sender) = self.sender.take() {
             // Fails only if the coordinator is gone, and with it the step.
-            let _ = sender.send(answer);
+            let _ = sender.send(Answer { job: self.job, facts });
         }
     }
 }
@@ -96,11 +92,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_coordinator_that_goes_without_a_word_calls_the_step_off() {
+    fn a_word_reaches_those_who_wait() {
         let gate = Gate::default();
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| gate.pass());
-            drop(AbortOnDrop(&gate));
+            gate.open(Word::Aborted);
             assert_eq!(waiting.join().unwrap(), Word::Aborted);
         });
     }
@@ -109,7 +105,7 @@ mod tests {
     fn the_first_word_counts() {
         let gate = Gate::default();
         gate.open(Word::Go);
-        drop(AbortOnDrop(&gate));
+        gate.open(Word::Aborted);
         assert_eq!(gate.pass(), Word::Go);
     }
 
@@ -118,7 +114,8 @@ mod tests {
         let (sender, answers) = channel();
         drop(Readiness::new(7, sender));
         let answer = answers.recv().unwrap();
-        assert_eq!(answer.unwrap_err().to_string(), "job 7 ended before it began");
+        assert_eq!(answer.job, 7);
+        assert_eq!(answer.facts.unwrap_err().to_string(), "job 7 ended before it began");
         assert!(answers.recv().is_err(), "one answer only");
     }
 }

@@ -8,11 +8,12 @@ use durio_block::{
     AioEngine, BlockError, Buffers, Clock, Engine, MonotonicClock, NullEngine, Ring, Script,
     SyncEngine, Ticks, TscClock, UringEngine, WriteFlags,
 };
-use durio_plan::{EngineKind, Limit, NullScript, Step};
-use durio_units::Nanos;
-use durio_workload::{Region, Stream, SyncMethod, Workload};
+use durio_plan::{EngineKind, Limit, NullScript};
+use durio_units::{Bytes, Nanos};
+use durio_workload::{Contents, Region, Schedule, Stream, SyncMethod, Workload};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::counters::thread_cpu_time;
 use crate::error::RunError;
@@ -29,11 +30,14 @@ pub(crate) enum RunClock {
 }
 
 /// What all jobs of a step share.
-pub(crate) struct Shared<'a> {
+#[derive(Default)]
+pub(crate) struct Shared {
     /// The user's wish to end.
-    pub(crate) stop: &'a StopFlag,
-    /// A job has failed: the others end too.
+    pub(crate) stop: StopFlag,
+    /// A job has failed, or was the first to be done where that ends all: the others end too.
     pub(crate) failed: StopFlag,
+    /// The first job that is done ends all others.
+    pub(crate) first_ends_all: bool,
     /// Where all jobs wait for the common start.
     pub(crate) gate: Gate,
     /// The common begin, from whoever passes the gate first.
@@ -50,6 +54,10 @@ pub(crate) struct JobInput {
     pub(crate) region: Region,
     pub(crate) seed: u64,
     pub(crate) limit: JobLimit,
+    /// When operations start, in an open loop.
+    pub(crate) schedule: Option<Schedule>,
+    /// The processors that it may run on; none for any.
+    pub(crate) processors: Vec<u32>,
     pub(crate) file: Option<OwnedFd>,
     pub(crate) clock: RunClock,
     pub(crate) closed: SyncSender<ClosedInterval>,
@@ -57,33 +65,47 @@ pub(crate) struct JobInput {
     pub(crate) ready: Readiness,
 }
 
-/// The job's share of the step's bounds.
+/// The job's share of its load's bounds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct JobLimit {
     pub(crate) ramp: Nanos,
     pub(crate) interval: Nanos,
     pub(crate) duration: Option<Nanos>,
     pub(crate) operations: u64,
+    pub(crate) bytes: u64,
 }
 
 impl JobLimit {
-    /// The share of job `index` of `jobs`: operations are divided, the first jobs take the rest.
-    pub(crate) fn of(step: &Step, index: u32, jobs: u32) -> Self {
-        let (duration, operations) = match step.limit {
-            Limit::Duration(duration) => (Some(duration), u64::MAX),
-            Limit::Operations(count) => {
-                let (each, rest) = (count / u64::from(jobs), count % u64::from(jobs));
-                (None, each + u64::from(u64::from(index) < rest))
-            }
+    /// The share of job `index` of the load: operations and bytes are divided, the first jobs take
+    /// the rest.
+    pub(crate) fn of(
+        limit: Limit,
+        (ramp, interval): (Nanos, Nanos),
+        workload: &Workload,
+        index: u32,
+    ) -> Self {
+        let share = |count: u64| {
+            let jobs = u64::from(workload.jobs);
+            count / jobs + u64::from(u64::from(index) < count % jobs)
         };
-        Self { ramp: step.ramp, interval: step.interval, duration, operations }
+        let all = Self { ramp, interval, duration: None, operations: u64::MAX, bytes: u64::MAX };
+        match limit {
+            Limit::Duration(duration) => Self { duration: Some(duration), ..all },
+            Limit::Operations(count) => Self { operations: share(count), ..all },
+            Limit::Volume(Bytes::ZERO) => Self { operations: 0, ..all },
+            Limit::Volume(bytes) if workload.has_mix() => Self { bytes: share(bytes.get()), ..all },
+            Limit::Volume(bytes) => {
+                let blocks = bytes.get().div_ceil(workload.block_size.get());
+                Self { operations: share(blocks), ..all }
+            }
+        }
     }
 
     fn bounds(&self, clock: &impl Clock) -> Bounds {
         let ramp = clock.ticks(self.ramp.get());
         let end = self.duration.map(|duration| ramp + clock.ticks(duration.get()));
         let interval = clock.ticks(self.interval.get()).max(1);
-        Bounds { ramp, end, interval, operations: self.operations }
+        Bounds { ramp, end, interval, operations: self.operations, bytes: self.bytes }
     }
 }
 
@@ -101,12 +123,36 @@ pub(crate) struct JobOutcome {
 }
 
 /// The body of a job's thread; `None` if the step never began.
-pub(crate) fn run_job(input: JobInput, shared: &Shared<'_>) -> Option<JobOutcome> {
+pub(crate) fn run_job(mut input: JobInput, shared: &Shared) -> Option<JobOutcome> {
+    // Before the buffers: memory is taken from the node on which it is touched first.
+    if let Err(error) = stay_on(&input.processors) {
+        input.ready.tell(Err(error));
+        return None;
+    }
     let _guard = FailOnPanic(&shared.failed);
     match input.clock {
         RunClock::Tsc(clock) => run_with_clock(input, clock, shared),
         RunClock::Monotonic(clock) => run_with_clock(input, clock, shared),
     }
+}
+
+/// Binds the calling thread to processors; none leave it where it is.
+fn stay_on(processors: &[u32]) -> Result<(), RunError> {
+    if processors.is_empty() {
+        return Ok(());
+    }
+    let mut set = CpuSet::new();
+    for &processor in processors {
+        if processor as usize >= CpuSet::MAX_CPU {
+            return Err(RunError::unsupported(format!("there is no processor {processor}")));
+        }
+        set.set(processor as usize);
+    }
+    sched_setaffinity(None, &set).map_err(|errno| {
+        let list: Vec<String> = processors.iter().map(u32::to_string).collect();
+        let message = format!("cannot run on the processors {}", list.join(","));
+        RunError::target(message, Some(Box::new(std::io::Error::from(errno))))
+    })
 }
 
 /// A job that panics ends the others too.
@@ -120,11 +166,7 @@ impl Drop for FailOnPanic<'_> {
     }
 }
 
-fn run_with_clock<C: Clock>(
-    mut input: JobInput,
-    clock: C,
-    shared: &Shared<'_>,
-) -> Option<JobOutcome> {
+fn run_with_clock<C: Clock>(mut input: JobInput, clock: C, shared: &Shared) -> Option<JobOutcome> {
     let buffers = match filled_buffers(&input) {
         Ok(buffers) => buffers,
         Err(error) => return decline(input, error.into()),
@@ -158,6 +200,9 @@ fn run_with_clock<C: Clock>(
                 Err(error) => decline(input, error.into()),
             }
         }
+        (EngineKind::Fio, Some(_)) => {
+            decline(input, RunError::unsupported("fio brings its own jobs"))
+        }
         (_, None) => {
             let error = RunError::unsupported("only the null engine runs on no target");
             decline(input, error)
@@ -165,17 +210,31 @@ fn run_with_clock<C: Clock>(
     }
 }
 
-/// Buffers with incompressible contents, different for each job.
+/// Buffers with the workload's contents, different for each job.
 fn filled_buffers(input: &JobInput) -> Result<Buffers, BlockError> {
     let length = usize::try_from(input.workload.block_size.get()).unwrap_or(usize::MAX);
     let mut buffers = Buffers::try_new(input.workload.depth as usize, length)?;
     let mut random = Xoshiro256PlusPlus::seed_from_u64(!input.seed);
     for slot in 0..buffers.count() {
         // Touches every page before the measurement, also for reads.
-        random.fill_bytes(buffers.slot_mut(slot));
+        fill(buffers.slot_mut(slot), input.workload.contents, &mut random);
     }
     Ok(buffers)
 }
+
+/// Fills `data` with random bytes, of which a share of each 4 KiB is zeros.
+pub(crate) fn fill(data: &mut [u8], contents: Contents, random: &mut Xoshiro256PlusPlus) {
+    random.fill_bytes(data);
+    let Contents::Compressible { zeros } = contents else { return };
+    for block in data.chunks_mut(COMPRESSED_UNIT) {
+        let kept = block.len() - block.len() * usize::from(zeros.0.min(1000)) / 1000;
+        block[kept..].fill(0);
+    }
+}
+
+/// The zeros of compressible contents are spread over units of this size, the page size for which
+/// storages compress.
+const COMPRESSED_UNIT: usize = 4096;
 
 /// The kernel let the probe have a ring and refuses one to this job.
 fn ring_error(error: BlockError) -> RunError {
@@ -194,24 +253,25 @@ fn decline(mut input: JobInput, error: RunError) -> Option<JobOutcome> {
     None
 }
 
-fn drive<E: Engine>(mut engine: E, mut input: JobInput, shared: &Shared<'_>) -> Option<JobOutcome> {
+fn drive<E: Engine>(mut engine: E, mut input: JobInput, shared: &Shared) -> Option<JobOutcome> {
     let workload = &input.workload;
     let asynchronous = engine.capabilities().asynchronous;
     let stream = Stream::new(workload, input.region, input.seed);
+    let kinds = (asynchronous, input.schedule.is_some());
     let mut recorder =
-        Recorder::new(input.index as usize, workload, asynchronous, input.closed, input.empty);
+        Recorder::new(input.index as usize, workload, kinds, input.closed, input.empty);
     let bounds = input.limit.bounds(engine.clock());
     let loop_input = LoopInput {
         stream,
         recorder: &mut recorder,
-        stop: shared.stop,
+        stop: &shared.stop,
         failed: &shared.failed,
         write_flags: write_flags(workload.sync.method),
         commits: workload.commits_each_write(),
         separate_sync: workload.sync.method.is_separate_call(),
         depth: workload.depth,
         batch: input.batch,
-        block_size: workload.block_size.get(),
+        varied: workload.has_mix(),
         stamp: input.seed,
     };
     let facts = engine.facts();
@@ -222,7 +282,13 @@ fn drive<E: Engine>(mut engine: E, mut input: JobInput, shared: &Shared<'_>) -> 
     }
     let (user_before, system_before) = thread_cpu_time();
     let started = measured.common_start(&shared.started);
-    let result = measured.run(started);
+    let result = match input.schedule {
+        Some(schedule) => measured.run_open(started, schedule),
+        None => measured.run(started),
+    };
+    if shared.first_ends_all {
+        shared.failed.set();
+    }
     let (user_after, system_after) = thread_cpu_time();
     let end = Nanos::new(result.end_ns);
     let recorder_waits = recorder.waits;

@@ -70,6 +70,20 @@ impl Prepared {
         Ok(())
     }
 
+    /// Writes the dirty pages of the target and drops all from the page cache.
+    pub(crate) fn drop_cache(&self) -> Result<(), RunError> {
+        if matches!(self.place, Place::Nowhere) {
+            return Ok(());
+        }
+        let file = self.open(OpenMode::default())?.file;
+        // What was only read has nothing to write.
+        let _ = rustix::fs::fdatasync(&file);
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).map_err(|errno| {
+            let source = io::Error::from(errno);
+            RunError::target("cannot drop the page cache of the target", Some(source.into()))
+        })
+    }
+
     /// Removes the file if durio made it and it has a name.
     pub(crate) fn remove(self, journal: &mut Journal) -> Result<(), RunError> {
         let Place::Made(NewFile { path: Some(path), identity, file }) = self.place else {
@@ -208,6 +222,7 @@ fn fill(
                 Err(errno) => return Err(layout_error(made, size, errno)),
             }
         }
+        FileLayout::Empty => Bytes::ZERO,
         FileLayout::ZeroFilled => write_all(made, size, None, stop, progress)?,
         FileLayout::Incompressible => write_all(made, size, Some(seed), stop, progress)?,
     };

@@ -13,18 +13,22 @@
 //! ```
 
 mod collector;
+mod conditions;
 mod counters;
+mod course;
 mod error;
 mod gate;
 mod job;
 mod layout;
 mod measured_loop;
 mod memory;
+mod placement;
 mod recorder;
 mod session;
 mod sink;
 mod step;
 
 pub use error::{RunError, RunErrorKind};
-pub use session::{Context, run};
+pub use placement::Processors;
+pub use session::{Context, Resume, run};
 pub use sink::{EventSink, LayoutProgress, StopFlag};

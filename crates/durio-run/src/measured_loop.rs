@@ -1,9 +1,10 @@
-//! The measured loop: a closed loop of one job over one engine.
+//! The measured loop of one job over one engine; the closed one here, the open one in `open`.
 //!
 //! Per operation: the stream says what is next, the engine does it, the recorder takes its latency.
 //! A place in the queue that is refilled as it is reaped starts with the completion's clock value,
 //! so no time between two operations is lost. Nothing is allocated, nothing is printed.
 
+mod open;
 #[cfg(test)]
 mod tests;
 
@@ -11,7 +12,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use durio_block::{Clock, Completion, Engine, Operation, OperationKind, Ticks, WriteFlags};
-use durio_record::Accounting;
+use durio_record::{Accounting, Pacing};
 use durio_units::Nanos;
 use durio_workload::{Access, AccessKind, Stream};
 
@@ -27,8 +28,10 @@ pub(crate) struct Bounds {
     pub(crate) end: Option<u64>,
     /// Length of an interval.
     pub(crate) interval: u64,
-    /// Accesses to issue; `u64::MAX` if time ends the step.
+    /// Accesses to issue; `u64::MAX` if something else ends the step.
     pub(crate) operations: u64,
+    /// Bytes of accesses to issue, where blocks have several sizes; `u64::MAX` as above.
+    pub(crate) bytes: u64,
 }
 
 impl Bounds {
@@ -45,7 +48,10 @@ struct Slot {
     start: Ticks,
     /// Start of the write that a sync makes durable.
     commit_start: Ticks,
+    /// When it should have started; the start itself in a closed loop.
+    intended: Ticks,
     offset: u64,
+    length: u64,
     kind: AccessKind,
 }
 
@@ -63,6 +69,10 @@ pub(crate) struct Failure {
 #[derive(Debug, Default)]
 pub(crate) struct LoopResult {
     pub(crate) accounting: Accounting,
+    /// What became of the schedule of an open loop.
+    pub(crate) pacing: Option<Pacing>,
+    /// Begin and end on the reference clock.
+    pub(crate) reference: (u64, u64),
     /// From the end of the ramp to the last completion.
     pub(crate) measured: Nanos,
     /// From the common begin to the last completion, in nanoseconds.
@@ -85,7 +95,11 @@ pub(crate) struct MeasuredLoop<'a, E: Engine> {
     commits: bool,
     /// By a call of its own.
     separate_sync: bool,
+    /// Blocks have several sizes.
+    varied: bool,
     slots: Vec<Slot>,
+    /// Places that are not in use, and since when; an open loop's.
+    free: Vec<(u32, Ticks)>,
     /// Operations for the next exchange, the first `queued` of them.
     queue: Box<[Operation]>,
     queued: usize,
@@ -98,7 +112,8 @@ pub(crate) struct MeasuredLoop<'a, E: Engine> {
     end: Ticks,
     /// Accesses that may still be issued; none once the job is to end.
     remaining: u64,
-    block_size: u64,
+    /// Bytes of accesses that may still be issued, where blocks have several sizes.
+    remaining_bytes: u64,
     in_flight: InFlightCount,
     /// Both clocks, when the loop began.
     began: ClockPair,
@@ -176,8 +191,8 @@ pub(crate) struct LoopInput<'a> {
     pub(crate) separate_sync: bool,
     pub(crate) depth: u32,
     pub(crate) batch: u32,
-    /// Bytes of each read and write.
-    pub(crate) block_size: u64,
+    /// Blocks have several sizes.
+    pub(crate) varied: bool,
     /// Distinguishes the stamps in written blocks from those of other jobs and runs.
     pub(crate) stamp: u64,
 }
@@ -188,7 +203,9 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
         let idle = Slot {
             start: Ticks::default(),
             commit_start: Ticks::default(),
+            intended: Ticks::default(),
             offset: 0,
+            length: 0,
             kind: AccessKind::Read,
         };
         Self {
@@ -200,7 +217,9 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
             bounds,
             commits: input.commits,
             separate_sync: input.separate_sync,
+            varied: input.varied,
             slots: vec![idle; depth],
+            free: Vec::with_capacity(depth),
             queue: vec![blank_operation(input.write_flags); depth].into_boxed_slice(),
             queued: 0,
             batch: (input.batch as usize).min(depth),
@@ -210,7 +229,7 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
             interval_index: 0,
             end: Ticks::default(),
             remaining: bounds.operations,
-            block_size: input.block_size,
+            remaining_bytes: bounds.bytes,
             in_flight: InFlightCount::default(),
             began: ClockPair::default(),
             last_completion: Ticks::default(),
@@ -232,7 +251,7 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
         self.begin(started);
         self.fill();
         while self.in_flight.now > 0 {
-            if self.stop.load(Ordering::Relaxed) || self.failed.load(Ordering::Relaxed) {
+            if self.is_over() {
                 self.remaining = 0;
             }
             self.result.exchanges += 1;
@@ -250,6 +269,11 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
             }
         }
         self.finish()
+    }
+
+    #[inline]
+    fn is_over(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) || self.failed.load(Ordering::Relaxed)
     }
 
     fn begin(&mut self, started: Ticks) {
@@ -280,23 +304,44 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
     #[inline]
     fn start_next(&mut self, slot: usize, now: Ticks) {
         let access = self.stream.next_access();
-        self.remaining -= 1;
-        self.start(slot, access, now, now);
+        self.count_down(&access);
+        self.start(slot, access, now, (now, now));
     }
 
     #[inline]
-    fn start(&mut self, slot: usize, access: Access, now: Ticks, commit_start: Ticks) {
+    fn count_down(&mut self, access: &Access) {
+        self.remaining -= 1;
+        if self.varied {
+            self.remaining_bytes = self.remaining_bytes.saturating_sub(access.length);
+            if self.remaining_bytes == 0 {
+                self.remaining = 0;
+            }
+        }
+    }
+
+    #[inline]
+    fn start(
+        &mut self,
+        slot: usize,
+        access: Access,
+        now: Ticks,
+        (commit_start, intended): (Ticks, Ticks),
+    ) {
         let place = &mut self.slots[slot];
         place.start = now;
         place.commit_start = commit_start;
+        place.intended = intended;
         place.kind = access.kind;
         place.offset = access.offset;
+        place.length = access.length;
         // A depth is at most 2¹⁵ (durio-workload).
         #[expect(clippy::cast_possible_truncation, reason = "see above")]
         let index = slot as u32;
         if access.kind == AccessKind::Write {
             self.stamp += 1;
-            stamp_blocks(self.engine.slot_mut(index), self.stamp);
+            let data = self.engine.slot_mut(index);
+            let written = usize::try_from(access.length).unwrap_or(usize::MAX).min(data.len());
+            stamp_blocks(&mut data[..written], self.stamp);
         }
         // Flags and link are the same for all.
         let operation = &mut self.queue[self.queued];
@@ -313,22 +358,7 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
     fn settle(&mut self, completion: &Completion) {
         let slot = completion.slot as usize;
         let now = completion.completed_at;
-        if now > self.interval_end {
-            self.rotate(now);
-        }
-        self.last_completion = now;
-        let place = self.slots[slot];
-        if self.succeeded(place.kind, completion.result) {
-            self.record(&place, completion);
-            if self.separate_sync
-                && let Some(access) = self.stream.follow_up(place.kind)
-            {
-                self.start(slot, access, now, place.commit_start);
-                return;
-            }
-        } else {
-            self.fail(slot, completion.result);
-        }
+        let Some(slot) = self.conclude(slot, completion) else { return };
         if self.may_start(now) {
             self.start_next(slot, now);
         } else {
@@ -337,14 +367,27 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
         }
     }
 
+    /// Records a completion. Gives back its place, unless a sync follows there.
     #[inline]
-    fn succeeded(&self, kind: AccessKind, result: i32) -> bool {
-        match kind {
-            AccessKind::Read | AccessKind::Write => {
-                i64::from(result) == self.block_size.cast_signed()
-            }
-            AccessKind::Fsync | AccessKind::Fdatasync | AccessKind::Reallocate => result >= 0,
+    fn conclude(&mut self, slot: usize, completion: &Completion) -> Option<usize> {
+        let now = completion.completed_at;
+        if now > self.interval_end {
+            self.rotate(now);
         }
+        self.last_completion = now;
+        let place = self.slots[slot];
+        if succeeded(&place, completion.result) {
+            self.record(&place, completion);
+            if self.separate_sync
+                && let Some(access) = self.stream.follow_up(place.kind)
+            {
+                self.start(slot, access, now, (place.commit_start, place.intended));
+                return None;
+            }
+        } else {
+            self.fail(slot, completion.result);
+        }
+        Some(slot)
     }
 
     #[inline]
@@ -358,12 +401,14 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
             let submit = clock.nanos(completion.submitted_at.since(place.start));
             self.recorder.record_parts(recorded_as, submit, nanos.saturating_sub(submit));
         }
+        if self.varied {
+            self.recorder.record_bytes(recorded_as, place.length);
+        }
         if self.commits {
             self.record_commit(place, now, nanos);
         }
     }
 
-    /// A durable write without a sync call is the commit itself; else the sync that follows ends it.
     #[inline]
     fn record_commit(&mut self, place: &Slot, now: Ticks, nanos: u64) {
         match (place.kind, self.separate_sync) {
@@ -386,7 +431,7 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
             self.result.failure = Some(Failure {
                 kind: kind_of(place.kind),
                 offset: place.offset,
-                length: self.block_size,
+                length: place.length,
                 result,
             });
         }
@@ -419,9 +464,18 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
             span_ns: ended.reference_nanos.saturating_sub(self.began.reference_nanos),
             engine_span_ns: clock.nanos(ended.ticks.since(self.began.ticks)),
         };
+        self.result.reference = (self.began.reference_nanos, ended.reference_nanos);
         self.result.end_ns = clock.nanos(span);
         self.result.measured = Nanos::new(clock.nanos(span.saturating_sub(self.bounds.ramp)));
         self.result
+    }
+}
+
+#[inline]
+fn succeeded(place: &Slot, result: i32) -> bool {
+    match place.kind {
+        AccessKind::Read | AccessKind::Write => i64::from(result) == place.length.cast_signed(),
+        AccessKind::Fsync | AccessKind::Fdatasync | AccessKind::Reallocate => result >= 0,
     }
 }
 

@@ -1,7 +1,6 @@
 //! Whether a step's memory is there. The kernel grants more than it has, and ends the process when
 //! it is used: too late, and without a word.
 
-use durio_plan::Step;
 use durio_stack::{Host, read_host};
 use durio_units::Bytes;
 use durio_workload::Workload;
@@ -26,18 +25,18 @@ fn available_on(host: &Host) -> Option<Bytes> {
     free.into_iter().chain(host.cgroup.memory_max).min()
 }
 
-/// Refuses a step, with `workload` in the place of its own, that needs more than is `available`.
+/// Refuses workloads that, with their `buffers`, need more than is `available`.
 pub(crate) fn check(
-    step: &Step,
-    workload: &Workload,
+    buffers: Bytes,
+    workloads: &[&Workload],
     available: Option<Bytes>,
 ) -> Result<(), RunError> {
-    let (buffers, histograms) = (step.buffer_bytes(), histogram_bytes(workload));
-    let need = Bytes::new(buffers.get().saturating_add(histograms.get()));
+    let histograms = workloads.iter().map(|workload| histogram_bytes(workload).get());
+    let need = Bytes::new(histograms.fold(buffers.get(), u64::saturating_add));
     let Some(available) = available.filter(|available| need > *available) else { return Ok(()) };
+    let name = workloads.first().map_or("the step", |workload| workload.name.as_str());
     let mut error = RunError::unsupported(format!(
-        "{} needs {need} of memory, {buffers} of it for blocks in flight; {available} can be had",
-        workload.name
+        "{name} needs {need} of memory, {buffers} of it for blocks in flight; {available} can be had"
     ));
     error.hint = Some("give a smaller --bs, --depth or --jobs".to_owned());
     Err(error)

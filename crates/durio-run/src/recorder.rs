@@ -50,14 +50,19 @@ pub(crate) const fn place_of(name: OperationName) -> Place {
 #[derive(Debug, Default)]
 pub(crate) struct Taken {
     pub(crate) service: BucketCounts,
+    /// From the intended start; open loops only.
+    pub(crate) response: Option<BucketCounts>,
     /// Bytes that each of these operations moves: all of a block, or it is an error.
     bytes_each: u64,
+    /// Bytes that they moved, where blocks have several sizes.
+    bytes_varied: u64,
 }
 
 /// What is counted of one kind of operation over several jobs or intervals.
 #[derive(Debug, Default)]
 pub(crate) struct Counted {
     pub(crate) service: LatencyHistogram,
+    pub(crate) response: Option<LatencyHistogram>,
     pub(crate) bytes: u64,
 }
 
@@ -65,7 +70,10 @@ impl Counted {
     pub(crate) fn add(&mut self, taken: &Taken) {
         let before = self.service.exact.count;
         taken.service.add_to(&mut self.service);
-        self.bytes += (self.service.exact.count - before) * taken.bytes_each;
+        self.bytes += (self.service.exact.count - before) * taken.bytes_each + taken.bytes_varied;
+        if let Some(response) = &taken.response {
+            response.add_to(self.response.get_or_insert_default());
+        }
     }
 }
 
@@ -83,18 +91,31 @@ pub(crate) struct IntervalBuffer {
 }
 
 impl IntervalBuffer {
-    pub(crate) fn new(workload: &Workload) -> Self {
+    pub(crate) fn new(workload: &Workload, is_open: bool) -> Self {
         let mut operations: PerOperation<Taken> = per_operation(workload);
         for place in [Place::Read, Place::Write] {
-            if let Some(taken) = &mut operations[place as usize] {
+            if let Some(taken) = &mut operations[place as usize]
+                && !workload.has_mix()
+            {
                 taken.bytes_each = workload.block_size.get();
+            }
+        }
+        for place in [Place::Read, Place::Write, Place::Commit] {
+            if let Some(taken) = &mut operations[place as usize] {
+                taken.response = is_open.then(BucketCounts::default);
             }
         }
         Self { operations }
     }
 
     fn clear(&mut self) {
-        self.operations.iter_mut().flatten().for_each(|taken| taken.service.clear());
+        for taken in self.operations.iter_mut().flatten() {
+            taken.service.clear();
+            taken.bytes_varied = 0;
+            if let Some(response) = &mut taken.response {
+                response.clear();
+            }
+        }
     }
 }
 
@@ -127,12 +148,12 @@ impl Recorder {
     pub(crate) fn new(
         job: usize,
         workload: &Workload,
-        asynchronous: bool,
+        (asynchronous, is_open): (bool, bool),
         closed: SyncSender<ClosedInterval>,
         empty: Receiver<Box<IntervalBuffer>>,
     ) -> Self {
         let parts = if asynchronous { per_operation(workload) } else { Default::default() };
-        let current = Box::new(IntervalBuffer::new(workload));
+        let current = Box::new(IntervalBuffer::new(workload, is_open));
         Self { job, current, index: 0, parts, closed, empty, waits: 0 }
     }
 
@@ -141,6 +162,24 @@ impl Recorder {
     pub(crate) fn record(&mut self, place: Place, nanos: u64) {
         if let Some(taken) = &mut self.current.operations[place as usize] {
             taken.service.record(nanos);
+        }
+    }
+
+    /// Takes the bytes of an operation, where blocks have several sizes.
+    #[inline]
+    pub(crate) fn record_bytes(&mut self, place: Place, bytes: u64) {
+        if let Some(taken) = &mut self.current.operations[place as usize] {
+            taken.bytes_varied += bytes;
+        }
+    }
+
+    /// Takes a response latency.
+    #[inline]
+    pub(crate) fn record_response(&mut self, place: Place, nanos: u64) {
+        if let Some(taken) = &mut self.current.operations[place as usize]
+            && let Some(response) = &mut taken.response
+        {
+            response.record(nanos);
         }
     }
 
@@ -219,6 +258,8 @@ pub(crate) fn operation_records(
             service: Latency::from(counted.service),
             submit,
             completion,
+            response: counted.response.map(Latency::from),
+            fio_bins: Vec::new(),
         });
     }
     records

@@ -3,17 +3,20 @@
 use std::time::Instant;
 
 use durio_block::{Clock, MonotonicClock, TscClock, tsc_is_reliable};
-use durio_plan::{ClockChoice, EngineKind, Plan};
-use durio_record::{Event, Journal, Outcome, RunEnded, StoppedBy, Warning};
+use durio_plan::{ClockChoice, EngineKind, Plan, Step};
+use durio_record::{Event, Journal, Outcome, RunEnded, RunResumed, StoppedBy, Warning};
 use durio_units::Nanos;
 
+use crate::conditions::Conditions;
 use crate::counters::memory_max;
+use crate::course::{Course, Place};
 use crate::error::RunError;
 use crate::job::RunClock;
 use crate::layout::{HeldDevices, Prepared, prepare};
 use crate::memory;
+use crate::placement::Processors;
 use crate::sink::{EventSink, LayoutProgress, StopFlag};
-use crate::step::run_step;
+use crate::step::{Armed, Arming, Ended};
 
 /// What a run needs besides its plan.
 #[derive(Debug)]
@@ -22,14 +25,29 @@ pub struct Context<'a> {
     pub journal: &'a mut Journal,
     /// Per target of the plan: kernel names of the devices below it, whose counters are read.
     pub devices: Vec<Vec<String>>,
+    /// Where jobs can run.
+    pub processors: Processors,
     /// Set to end the run early.
     pub stop: StopFlag,
+    /// Where an interrupted run goes on; none for one that begins.
+    pub resume: Option<Resume>,
+}
+
+/// Where an interrupted run goes on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Resume {
+    /// What is told of it; `repeated` steps come first.
+    pub event: RunResumed,
+    /// The time of the last event, to which new times are added.
+    pub elapsed: Nanos,
 }
 
 /// Emits events with their time, and keeps the first failure of the sink.
 struct Emitter<'a> {
     sink: &'a mut dyn EventSink,
     began: Instant,
+    /// Time of the run before it was resumed.
+    elapsed: Nanos,
     stop: StopFlag,
     failure: Option<RunError>,
     /// The record says what ended the run.
@@ -42,7 +60,8 @@ impl Emitter<'_> {
             return;
         }
         self.error_recorded |= matches!(event, Event::Error(_));
-        let at = Nanos::from(self.began.elapsed());
+        let now = Nanos::from(self.began.elapsed());
+        let at = Nanos::new(now.get().saturating_add(self.elapsed.get()));
         if let Err(error) = self.sink.event(at, event) {
             self.failure = Some(RunError::sink(error));
             // Without a record there is no use in going on.
@@ -76,8 +95,9 @@ pub fn run(
     sink: &mut dyn EventSink,
 ) -> Result<Outcome, RunError> {
     let stop = context.stop.clone();
-    let mut emitter =
-        Emitter { sink, began: Instant::now(), stop, failure: None, error_recorded: false };
+    let elapsed = context.resume.as_ref().map_or(Nanos::ZERO, |resume| resume.elapsed);
+    let began = Instant::now();
+    let mut emitter = Emitter { sink, began, elapsed, stop, failure: None, error_recorded: false };
     let mut prepared = Vec::new();
     let result = run_steps(plan, &mut context, &mut prepared, &mut emitter);
     if let Err(error) = &result {
@@ -114,67 +134,176 @@ fn run_steps(
 ) -> Result<Outcome, RunError> {
     let memory = memory::available();
     for step in &plan.steps {
-        memory::check(step, &step.workload, memory)
+        let workloads: Vec<_> = step.loads().map(|load| &load.workload).collect();
+        memory::check(step.buffer_bytes(), &workloads, memory)
             .inspect_err(|error| emitter.record(Some(step.index), error))?;
     }
     let clock = choose_clock(plan, emitter)?;
     prepared.resize_with(plan.targets.len(), || None);
-    let mut held = HeldDevices::default();
-    for step in &plan.steps {
-        if context.stop.is_set() {
-            return Ok(Outcome::Interrupted);
-        }
-        if prepared[step.target].is_none() {
-            let ready = prepare_target(plan, step.target, context, &mut held, emitter);
-            prepared[step.target] = Some(ready?);
-        }
-        let Some(target) = &prepared[step.target] else { continue };
-        if context.stop.is_set() {
-            return Ok(Outcome::Interrupted);
-        }
-        let devices = context.devices.get(step.target).map_or(&[][..], Vec::as_slice);
-        let stop = context.stop.clone();
-        let outcome =
-            run_step(plan, step, target, clock, devices, &stop, &mut |event| emitter.emit(event))
-                .inspect_err(|error| emitter.record(Some(step.index), error))?;
-        if outcome != Outcome::Complete {
-            return Ok(outcome);
-        }
+    let resume = context.resume.as_ref().map(|resume| resume.event.clone());
+    let course = Course::new(plan, resume.as_ref());
+    if let Some(resume) = resume {
+        emitter.emit(Event::RunResumed(resume));
     }
-    Ok(Outcome::Complete)
+    Session {
+        plan,
+        context,
+        prepared,
+        emitter,
+        clock,
+        held: HeldDevices::default(),
+        idle_since: None,
+    }
+    .run(course)
 }
 
-fn prepare_target(
-    plan: &Plan,
-    index: usize,
-    context: &mut Context<'_>,
-    held: &mut HeldDevices,
-    emitter: &mut Emitter<'_>,
-) -> Result<Prepared, RunError> {
-    let target = &plan.targets[index];
-    let writes = plan.steps.iter().any(|step| step.target == index && step.workload.writes());
-    let seed = durio_workload::job_seed(plan.seed, u64::MAX, index as u64);
-    let sink = &mut *emitter.sink;
-    let total = target.size;
-    let (prepared, event) = prepare(
-        index,
-        target,
-        writes,
-        (context.journal, held),
-        seed,
-        &context.stop,
-        &mut |done| {
-            sink.layout_progress(LayoutProgress { target: index, done, total });
-        },
-    )?;
-    emitter.emit(Event::TargetPrepared(event));
-    Ok(prepared)
+/// A run on its way.
+struct Session<'a, 'c, 's> {
+    plan: &'a Plan,
+    context: &'a mut Context<'c>,
+    prepared: &'a mut Vec<Option<Prepared>>,
+    emitter: &'a mut Emitter<'s>,
+    clock: RunClock,
+    held: HeldDevices,
+    /// The last completion of the step before, on CLOCK_MONOTONIC.
+    idle_since: Option<u64>,
+}
+
+impl Session<'_, '_, '_> {
+    fn run(&mut self, mut course: Course<'_>) -> Result<Outcome, RunError> {
+        let mut ahead: Option<Armed> = None;
+        while let Some(place) = course.current() {
+            let step = &self.plan.steps[place.position];
+            let outcome = self
+                .run_step(step, place, &mut ahead, course.likely_next())
+                .inspect_err(|error| self.emitter.record(Some(step.index), error))?;
+            if outcome != Outcome::Complete {
+                return Ok(outcome);
+            }
+            let sink = &mut *self.emitter.sink;
+            let decided = course.advance(|section, round| sink.round_ended(section, round));
+            if let Some(event) = decided {
+                self.emitter.emit(Event::RoundEnded(event));
+            }
+        }
+        Ok(Outcome::Complete)
+    }
+
+    /// Runs one step; while it runs, the likely next one is made ready.
+    fn run_step(
+        &mut self,
+        step: &Step,
+        place: Place,
+        ahead: &mut Option<Armed>,
+        next: Option<Place>,
+    ) -> Result<Outcome, RunError> {
+        if !self.prepare_targets(step)? {
+            return Ok(Outcome::Interrupted);
+        }
+        let ready = ahead.take().filter(|armed| armed.is_for(step.index, place.round));
+        // Dropped here, if the course took another turn.
+        let conditions = Conditions::before_opening(step, self.plan, self.prepared)?;
+        let armed = match ready {
+            Some(armed) => armed,
+            None => Armed::arm(self.arming(step, place))?,
+        };
+        let _bounded = conditions.after_opening(step)?;
+        if let Some(next) = next {
+            *ahead = self.arm_ahead(step, next);
+        }
+        let devices = self.devices_of(step);
+        let emitter = &mut *self.emitter;
+        let Ended { outcome, at } =
+            armed.run(&devices, self.idle_since, &mut |event| emitter.emit(event))?;
+        self.idle_since = at;
+        Ok(outcome)
+    }
+
+    fn arming<'x>(&'x self, step: &'x Step, place: Place) -> Arming<'x> {
+        Arming {
+            plan: self.plan,
+            step,
+            round: place.round,
+            rate: place.rate,
+            targets: self.prepared,
+            clock: self.clock,
+            processors: &self.context.processors,
+            stop: &self.context.stop,
+        }
+    }
+
+    /// Makes the next step ready if nothing speaks against it: then no time is lost between the
+    /// two. What fails here is tried again in its turn, and told then.
+    fn arm_ahead(&self, current: &Step, next: Place) -> Option<Armed> {
+        let step = &self.plan.steps[next.position];
+        let is_plain = |step: &Step| {
+            step.memory_bound.is_none() && step.read_ahead.is_none() && !step.drop_cache
+        };
+        let is_ready = |step: &Step| {
+            step.loads().flat_map(|load| load.targets()).all(|it| self.prepared[it].is_some())
+        };
+        if !is_plain(step) || !is_plain(current) || !is_ready(step) {
+            return None;
+        }
+        let workloads: Vec<_> = step.loads().map(|load| &load.workload).collect();
+        memory::check(step.buffer_bytes(), &workloads, memory::available()).ok()?;
+        Armed::arm(self.arming(step, next)).ok()
+    }
+
+    /// Kernel names of the devices below a step's targets, each once.
+    fn devices_of(&self, step: &Step) -> Vec<String> {
+        let mut devices: Vec<String> = Vec::new();
+        for target in step.loads().flat_map(|load| load.targets()) {
+            for name in self.context.devices.get(target).into_iter().flatten() {
+                if !devices.contains(name) {
+                    devices.push(name.clone());
+                }
+            }
+        }
+        devices
+    }
+
+    /// Makes the targets of a step ready; false if the user wants to end.
+    fn prepare_targets(&mut self, step: &Step) -> Result<bool, RunError> {
+        for target in step.loads().flat_map(|load| load.targets()) {
+            if self.context.stop.is_set() {
+                return Ok(false);
+            }
+            if self.prepared[target].is_none() {
+                self.prepared[target] = Some(self.prepare_target(target)?);
+                self.idle_since = None;
+            }
+        }
+        Ok(!self.context.stop.is_set())
+    }
+
+    fn prepare_target(&mut self, index: usize) -> Result<Prepared, RunError> {
+        let target = &self.plan.targets[index];
+        let writes = self.plan.steps.iter().any(|step| step.writes_to(index));
+        let seed = durio_workload::job_seed(self.plan.seed, u64::MAX, index as u64);
+        let sink = &mut *self.emitter.sink;
+        let total = target.size;
+        let (prepared, event) = prepare(
+            index,
+            target,
+            writes,
+            (self.context.journal, &mut self.held),
+            seed,
+            &self.context.stop,
+            &mut |done| {
+                sink.layout_progress(LayoutProgress { target: index, done, total });
+            },
+        )?;
+        self.emitter.emit(Event::TargetPrepared(event));
+        Ok(prepared)
+    }
 }
 
 /// The clock of the plan; a TSC that was asked for and is not reliable is used, with a warning.
 fn choose_clock(plan: &Plan, emitter: &mut Emitter<'_>) -> Result<RunClock, RunError> {
     let monotonic = RunClock::Monotonic(MonotonicClock);
-    let all_virtual = plan.steps.iter().all(|step| step.engine == EngineKind::Null);
+    let mut loads = plan.steps.iter().flat_map(|step| step.loads());
+    let all_virtual = loads.all(|load| load.engine == EngineKind::Null);
     let wanted = match plan.clock {
         ClockChoice::Monotonic => false,
         ClockChoice::Tsc => true,

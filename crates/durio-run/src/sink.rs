@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use durio_record::Event;
+use durio_record::{Event, RoundDecision};
 use durio_units::{Bytes, Nanos};
 
 /// How far a file is laid out; for the terminal, not for the record.
@@ -32,6 +32,12 @@ pub trait EventSink {
 
     /// Takes a sign of life during layout.
     fn layout_progress(&mut self, _progress: LayoutProgress) {}
+
+    /// Decides what follows `round` of `section`, whose events it has. The runner itself derives no
+    /// number, so it asks. Without an answer of its own, one round is enough.
+    fn round_ended(&mut self, _section: u32, _round: u32) -> RoundDecision {
+        RoundDecision::Reached
+    }
 }
 
 /// Set from a signal handler or another thread: the run ends at the next completion.

@@ -6,11 +6,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use durio_plan::{
-    BatchPolicy, ClockChoice, EngineKind, FileLayout, Limit, NullScript, PLAN_SCHEMA, Plan,
-    Purpose, RawPath, Role, Step, Target, TargetKind,
+    ClockChoice, EngineKind, FileLayout, Limit, Load, NullScript, PLAN_SCHEMA, Plan, Purpose,
+    RawPath, Role, Step, Target, TargetKind,
 };
 use durio_record::{Event, Interval, Journal, Outcome};
-use durio_run::{Context, EventSink, RunError, RunErrorKind, StopFlag, run};
+use durio_run::{Context, EventSink, Processors, RunError, RunErrorKind, StopFlag, run};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{CacheMode, PerMille, Workload, self_cost_workload};
 
@@ -45,8 +45,13 @@ impl Bench {
         on: &mut dyn FnMut(&Event),
     ) -> (Result<Outcome, RunError>, Vec<Event>) {
         let mut journal = Journal::begin(self.folder.path(), None).unwrap();
-        let context =
-            Context { journal: &mut journal, devices: Vec::new(), stop: StopFlag::default() };
+        let context = Context {
+            journal: &mut journal,
+            devices: Vec::new(),
+            processors: Processors::default(),
+            stop: StopFlag::default(),
+            resume: None,
+        };
         let mut sink = Sink { events: Vec::new(), on };
         let result = run(plan, context, &mut sink);
         (result, sink.events)
@@ -63,19 +68,8 @@ impl Bench {
 }
 
 fn step(engine: EngineKind, workload: Workload) -> Step {
-    Step {
-        index: 0,
-        role: Role::Measure,
-        target: 0,
-        workload,
-        engine,
-        batch: BatchPolicy::DEFAULT,
-        script: None,
-        limit: Limit::Operations(64),
-        ramp: Nanos::ZERO,
-        interval: Nanos::from_millis(100),
-        repeat: 0,
-    }
+    let load = Load::new(0, workload, engine);
+    Step::new(Role::Measure, load, Limit::Operations(64), Nanos::from_millis(100))
 }
 
 fn plan(kind: TargetKind, step: Step) -> Plan {
@@ -88,12 +82,15 @@ fn plan(kind: TargetKind, step: Step) -> Plan {
         clock: ClockChoice::Monotonic,
         targets: vec![target],
         steps: vec![step],
+        campaign: None,
     }
 }
 
 fn scripted(workload: Workload, latencies: &[Nanos], fails_at: Option<u64>) -> Plan {
     let script = Some(NullScript { latencies: latencies.to_vec(), fails_at });
-    plan(TargetKind::Scripted, Step { script, ..step(EngineKind::Null, workload) })
+    let mut step = step(EngineKind::Null, workload);
+    step.load.script = script;
+    plan(TargetKind::Scripted, step)
 }
 
 fn on_named_file(directory: &Path, workload: Workload) -> Plan {

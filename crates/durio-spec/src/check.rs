@@ -1,8 +1,8 @@
 //! The plan of `durio check`: which files, how large, how long.
 
 use durio_plan::{
-    BatchPolicy, ClockChoice, EngineKind, FileLayout, Limit, PLAN_SCHEMA, Plan, Purpose, RawPath,
-    Role, Step, Target, TargetKind,
+    BatchPolicy, ClockChoice, EngineKind, FileLayout, Limit, Load, PLAN_SCHEMA, Plan, Purpose,
+    RawPath, Role, Step, Target, TargetKind,
 };
 use durio_units::{Bytes, Nanos};
 use durio_workload::{Files, Workload, check_workloads};
@@ -116,6 +116,7 @@ pub fn plan_check(request: &CheckRequest) -> Result<Plan, SpecError> {
         clock: request.clock,
         targets,
         steps: all,
+        campaign: None,
     })
 }
 
@@ -145,8 +146,8 @@ fn self_costs(steps: &[Step]) -> Vec<Step> {
     [EngineKind::Sync, EngineKind::Uring]
         .into_iter()
         .filter_map(|engine| {
-            let depths = steps.iter().filter(|step| step.engine == engine);
-            let depth = depths.map(|step| step.workload.depth).max()?;
+            let depths = steps.iter().filter(|step| step.load.engine == engine);
+            let depth = depths.map(|step| step.load.workload.depth).max()?;
             Some(self_cost_step(0, engine, depth, BatchPolicy::DEFAULT))
         })
         .collect()
@@ -304,19 +305,10 @@ fn target_for(request: &CheckRequest, location: &Location, files: Files, sizes: 
 
 fn step(workload: Workload, target: usize, duration: Nanos) -> Step {
     let engine = if workload.depth == 1 { EngineKind::Sync } else { EngineKind::Uring };
-    Step {
-        index: 0,
-        role: Role::Measure,
-        target,
-        workload,
-        engine,
-        batch: BatchPolicy::DEFAULT,
-        script: None,
-        limit: Limit::Duration(duration),
-        ramp: ramp_for(duration),
-        interval: interval_for(duration, ramp_for(duration)),
-        repeat: 0,
-    }
+    let load = Load::new(target, workload, engine);
+    let ramp = ramp_for(duration);
+    let interval = interval_for(duration, ramp);
+    Step { ramp, ..Step::new(Role::Measure, load, Limit::Duration(duration), interval) }
 }
 
 /// A twentieth, within 100 ms and 2 s: thread start and first-touch effects are over by then.
@@ -348,7 +340,7 @@ mod tests {
     }
 
     fn names(plan: &Plan) -> Vec<&str> {
-        plan.measured_steps().map(|step| step.workload.name.as_str()).collect()
+        plan.measured_steps().map(|step| step.load.workload.name.as_str()).collect()
     }
 
     #[test]
@@ -380,7 +372,7 @@ mod tests {
         destroying.locations[0].destroy = true;
         let plan = plan_check(&destroying).unwrap();
         assert_eq!(names(&plan), ["commit", "lookup", "scan", "mixed"]);
-        assert!(plan.measured_steps().all(|step| plan.target_of(step).may_be_written()));
+        assert!(plan.measured_steps().all(|step| plan.target_of(&step.load).may_be_written()));
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub use error::{SpecError, SpecErrorKind};
 pub use location::{Location, LocationFacts};
 pub use run::{RunRequest, plan_run};
 
-use durio_plan::{BatchPolicy, EngineKind, Limit, RawPath, Role, Step, Target, TargetKind};
+use durio_plan::{BatchPolicy, EngineKind, Limit, Load, RawPath, Role, Step, Target, TargetKind};
 use durio_units::{Bytes, Nanos};
 use durio_workload::self_cost_workload;
 
@@ -56,19 +56,9 @@ fn null_target() -> Target {
 
 /// The step that measures durio's own cost with this engine and depth.
 fn self_cost_step(target: usize, engine: EngineKind, depth: u32, batch: BatchPolicy) -> Step {
-    Step {
-        index: 0,
-        role: Role::SelfCost,
-        target,
-        workload: self_cost_workload(depth),
-        engine,
-        batch,
-        script: None,
-        limit: Limit::Operations(SELF_COST_OPERATIONS),
-        ramp: Nanos::ZERO,
-        interval: Nanos::from_secs(1),
-        repeat: 0,
-    }
+    let load = Load { batch, ..Load::new(target, self_cost_workload(depth), engine) };
+    let limit = Limit::Operations(SELF_COST_OPERATIONS);
+    Step::new(Role::SelfCost, load, limit, Nanos::from_secs(1))
 }
 
 /// Numbers the steps by their position.

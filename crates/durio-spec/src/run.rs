@@ -1,11 +1,11 @@
 //! The plan of `durio run`: one job description over one target.
 
 use durio_plan::{
-    BatchPolicy, ClockChoice, EngineKind, FileLayout, Limit, NullScript, PLAN_SCHEMA, Plan,
-    Purpose, RawPath, Role, Step, Target, TargetKind,
+    BatchPolicy, ClockChoice, EngineKind, FileLayout, Limit, Load, NullScript, PLAN_SCHEMA,
+    Placement, Plan, Purpose, RawPath, Role, Step, Target, TargetKind,
 };
 use durio_units::{Bytes, Nanos};
-use durio_workload::{CacheMode, SyncMethod, Workload};
+use durio_workload::{Arrivals, CacheMode, SyncMethod, Workload};
 
 use crate::{
     INTERVALS_MAX, Location, LocationFacts, SpecError, interval_for, intervals, null_target,
@@ -21,6 +21,10 @@ pub struct RunRequest {
     pub workload: Workload,
     /// How they are submitted.
     pub engine: EngineKind,
+    /// When they start.
+    pub arrivals: Arrivals,
+    /// Where the jobs run.
+    pub placement: Placement,
     /// Operations per submission at most.
     pub batch: BatchPolicy,
     /// The null engine's latencies and its failing operation.
@@ -72,32 +76,29 @@ pub fn plan_run(request: &RunRequest) -> Result<Plan, SpecError> {
         clock: request.clock,
         targets,
         steps,
+        campaign: None,
     })
 }
 
 fn measured_step(request: &RunRequest) -> Step {
     let interval = match request.limit {
         Limit::Duration(duration) => interval_for(duration, request.ramp),
-        Limit::Operations(_) => Nanos::from_secs(1),
+        Limit::Operations(_) | Limit::Volume(_) => Nanos::from_secs(1),
     };
     let mut workload = request.workload.clone();
     // The null devices know no direct I/O.
     if matches!(request.location, Some(Location { facts: LocationFacts::NullDevice, .. })) {
         workload.cache = CacheMode::Buffered;
     }
-    Step {
-        index: 0,
-        role: Role::Measure,
-        target: 1,
-        workload,
-        engine: request.engine,
+    let load = Load {
         batch: request.batch,
         script: request.script.clone(),
-        limit: request.limit,
-        ramp: request.ramp,
-        interval: request.interval.unwrap_or(interval),
-        repeat: 0,
-    }
+        arrivals: request.arrivals,
+        placement: request.placement.clone(),
+        ..Load::new(1, workload, request.engine)
+    };
+    let interval = request.interval.unwrap_or(interval);
+    Step { ramp: request.ramp, ..Step::new(Role::Measure, load, request.limit, interval) }
 }
 
 fn check_request(request: &RunRequest) -> Result<(), SpecError> {
@@ -145,12 +146,15 @@ fn check_limit(request: &RunRequest) -> Result<(), SpecError> {
             Err(SpecError::wrong_use(format!("a duration of {duration} is longer than a month")))
         }
         Limit::Operations(0) => wrong("--ops 0 measures nothing"),
-        Limit::Operations(_) if request.ramp > Nanos::ZERO => Err(SpecError::wrong_use(
-            "--ops counts from the first operation: a ramp could leave none for the figures",
-        )
-        .hint("give --duration with --ramp, or --ops alone")),
+        Limit::Volume(Bytes::ZERO) => wrong("a volume of 0 measures nothing"),
+        Limit::Operations(_) | Limit::Volume(_) if request.ramp > Nanos::ZERO => {
+            Err(SpecError::wrong_use(
+                "--ops counts from the first operation: a ramp could leave none for the figures",
+            )
+            .hint("give --duration with --ramp, or --ops alone"))
+        }
         Limit::Duration(duration) => check_intervals(request, duration),
-        Limit::Operations(_) => Ok(()),
+        Limit::Operations(_) | Limit::Volume(_) => Ok(()),
     }
 }
 
@@ -278,6 +282,8 @@ mod tests {
             location: Some(Location { path: RawPath::from("/x/y"), facts, destroy: false }),
             workload: self_cost_workload(1),
             engine: EngineKind::Sync,
+            arrivals: Arrivals::Closed,
+            placement: Placement::DeviceNode,
             batch: BatchPolicy::DEFAULT,
             script: None,
             limit: Limit::Operations(10),

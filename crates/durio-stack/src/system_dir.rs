@@ -121,9 +121,30 @@ pub(crate) fn count_in_list(list: &str) -> Option<u32> {
 }
 
 fn count_in_range(range: &str) -> Option<u32> {
-    let (first, last) = range.split_once('-').unwrap_or((range, range));
-    let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+    let (first, last) = ends_of_range(range)?;
     last.checked_sub(first)?.checked_add(1)
+}
+
+fn ends_of_range(range: &str) -> Option<(u32, u32)> {
+    let (first, last) = range.split_once('-').unwrap_or((range, range));
+    Some((first.trim().parse().ok()?, last.trim().parse().ok()?))
+}
+
+/// More processors than any machine has: a list beyond it is a mistake.
+const PROCESSORS_MAX: u32 = 1 << 16;
+
+/// The processors or nodes that a list such as `0-3,8` names; none if it is no such list.
+#[must_use]
+pub fn numbers_in_list(list: &str) -> Option<Vec<u32>> {
+    let mut numbers = Vec::new();
+    for range in list.split(',') {
+        let (first, last) = ends_of_range(range)?;
+        if first > last || last >= PROCESSORS_MAX || numbers.len() > PROCESSORS_MAX as usize {
+            return None;
+        }
+        numbers.extend(first..=last);
+    }
+    Some(numbers)
 }
 
 #[cfg(test)]
@@ -143,6 +164,14 @@ mod tests {
         assert_eq!(count_in_list("0"), Some(1));
         assert_eq!(count_in_list("3-1"), None);
         assert_eq!(count_in_list(""), None);
+    }
+
+    #[test]
+    fn lists_of_processors_are_read_in_their_order() {
+        assert_eq!(numbers_in_list("4-6,0"), Some(vec![4, 5, 6, 0]));
+        for wrong in ["", "3-1", "a", "1-", "0-4294967295", "1,,2"] {
+            assert_eq!(numbers_in_list(wrong), None, "{wrong}");
+        }
     }
 
     #[test]

@@ -61,11 +61,6 @@ impl SizeChoice {
         Self { bounds: bounds.collect() }
     }
 
-    /// True if there is nothing to draw.
-    pub(crate) fn is_single(&self) -> bool {
-        self.bounds.len() == 1
-    }
-
     /// The size that `bits` (32 of them) choose.
     #[inline]
     pub(crate) fn choose(&self, bits: u64) -> u64 {

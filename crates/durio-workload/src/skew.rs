@@ -161,7 +161,9 @@ impl Hotness {
                 let bits = draw & 0xFFFF_FFFF;
                 let zone = bounds.iter().find(|(bound, ..)| bits < *bound).or(bounds.last());
                 zone.map_or(0, |(_, first, blocks)| {
-                    first + ((u128::from(draw >> 32) * u128::from(*blocks)) >> 32) as u64
+                    let offset = (u128::from(draw >> 32) * u128::from(*blocks)) >> 32;
+                    // Below `blocks`.
+                    first + u64::try_from(offset).unwrap_or(0)
                 })
             }
         }

@@ -11,7 +11,7 @@ use durio_units::{Bytes, Nanos};
 use durio_workload::{PerMille, SyncMethod};
 
 use crate::exit_code::TABLE;
-use crate::values;
+use crate::values::{self, ProcessorList};
 
 /// Tells what a storage gives a database: durable commits, reads, their latencies, and what to
 /// doubt.
@@ -185,6 +185,26 @@ pub(crate) struct Run {
     #[arg(long, value_name = "N", default_value_t = durio_plan::BatchPolicy::DEFAULT.submit_max,
           help_heading = "How")]
     pub(crate) batch: u32,
+
+    /// Offer this many accesses per second, all jobs together, whatever the storage does (open loop)
+    ///
+    /// Latency is then given twice: service, from the real start, and response, from the start as
+    /// it should have been. Give enough --depth or --jobs for the backlog that may build up.
+    #[arg(long, value_name = "PER_SECOND", value_parser = values::rate, help_heading = "How")]
+    pub(crate) rate: Option<f64>,
+
+    /// With --rate: equal distances instead of random ones (a Poisson process)
+    #[arg(long, requires = "rate", help_heading = "How")]
+    pub(crate) constant: bool,
+
+    /// Processors to run on: job k on the k-th of 0,2,4-7, around at the end
+    #[arg(long, value_name = "LIST", value_parser = values::processors, default_value = "",
+          hide_default_value = true, help_heading = "How")]
+    pub(crate) cpus: ProcessorList,
+
+    /// NUMA node to run on, with its memory [default: that of the target's device]
+    #[arg(long, value_name = "N", conflicts_with = "cpus", help_heading = "How")]
+    pub(crate) node: Option<u32>,
 
     /// The null engine's latencies, one after the other, again and again: 100us,100us,5ms
     #[arg(long, value_name = "TIMES", value_delimiter = ',', value_parser = values::nanos,

@@ -1,5 +1,6 @@
 //! The line from a plan to a report, the same for every command that measures.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
@@ -14,8 +15,8 @@ use durio_record::{
     RecordWriter, file_names, remove_leftovers,
 };
 use durio_report::{Format, Options};
-use durio_run::{Context, RunErrorKind, StopFlag};
-use durio_stack::{Fact, Stack, leaf_devices, read_host, read_stack};
+use durio_run::{Context, Processors, RunErrorKind, StopFlag};
+use durio_stack::{Fact, Stack, leaf_devices, read_host, read_nodes, read_stack};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
 use crate::args::Measuring;
@@ -91,6 +92,7 @@ pub(crate) fn execute(
     let stop = stop_on_signals()?;
     let environment = environment(plan)?;
     let devices = devices(plan, &environment);
+    let processors = processors(plan, &environment);
     let manifest = execution.manifest();
     let writer = RecordWriter::create(&execution.folder, &manifest, plan, &environment)?;
     let mut journal = execution.journal(options)?;
@@ -100,7 +102,7 @@ pub(crate) fn execute(
         writer,
         progress: Progress::new(options.quiet),
     };
-    let context = Context { journal: &mut journal, devices, stop };
+    let context = Context { journal: &mut journal, devices, processors, stop, resume: None };
     let result = durio_run::run(plan, context, &mut recording);
     recording.progress.finish();
     journal.end();
@@ -198,6 +200,23 @@ fn devices(plan: &Plan, environment: &Environment) -> Vec<Vec<String>> {
         environment.stacks.get(index).map(leaf_devices)
     };
     plan.targets.iter().map(|target| of(target).unwrap_or_default()).collect()
+}
+
+/// The machine's nodes, and per target the node of the devices below it, if they agree on one.
+fn processors(plan: &Plan, environment: &Environment) -> Processors {
+    let locations = plan.locations();
+    let of = |target: &durio_plan::Target| -> Option<u32> {
+        let location = target.location.as_ref()?;
+        let index = locations.iter().position(|known| *known == location)?;
+        let stack = environment.stacks.get(index)?;
+        let nodes: BTreeSet<u32> = stack
+            .walk()
+            .filter_map(|(_, layer)| layer.block.as_ref()?.numa_node)
+            .filter_map(|node| u32::try_from(node).ok())
+            .collect();
+        nodes.first().copied().filter(|_| nodes.len() == 1)
+    };
+    Processors { nodes: read_nodes(), node_of_target: plan.targets.iter().map(of).collect() }
 }
 
 /// The first signal ends the run in order; a second one ends the process at once.

@@ -62,14 +62,18 @@ impl Progress {
             return;
         }
         let several = plan.locations().len() > 1;
-        let location = plan.target_of(step).location.as_ref();
+        let location = plan.target_of(&step.load).location.as_ref();
         let name = match location.filter(|_| several) {
-            Some(location) => format!("{} on {location}", step.workload.name),
-            None => step.workload.name.clone(),
+            Some(location) => format!("{} on {location}", step.load.workload.name),
+            None => step.load.workload.name.clone(),
         };
         let length = match step.limit {
             Limit::Duration(duration) => duration.get() + step.ramp.get(),
-            Limit::Operations(_) => 0,
+            Limit::Operations(_) | Limit::Volume(_) => 0,
+        };
+        let name = match plan.campaign {
+            Some(_) => format!("{}/{} {name}", index + 1, plan.steps.len()),
+            None => name,
         };
         self.begin(&name, length);
         self.step = Some((index, name));

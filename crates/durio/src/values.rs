@@ -36,6 +36,35 @@ pub(crate) fn read_share(text: &str) -> Result<PerMille, String> {
     }
 }
 
+/// A rate per second: `1000`, `2.5k`, `1M`; k and M are thousands and millions.
+pub(crate) fn rate(text: &str) -> Result<f64, String> {
+    let wrong =
+        || format!("'{text}' is no rate per second; expected a number such as 500, 20k, 1.5M");
+    let trimmed = text.trim().trim_end_matches("/s");
+    let (digits, factor) = match trimmed.char_indices().last() {
+        Some((at, 'k' | 'K')) => (&trimmed[..at], 1e3),
+        Some((at, 'M' | 'm')) => (&trimmed[..at], 1e6),
+        _ => (trimmed, 1.0),
+    };
+    let rate = digits.trim().parse::<f64>().map_err(|_| wrong())? * factor;
+    let arrivals = durio_workload::Arrivals::Constant { rate_per_second: rate };
+    arrivals.validate().map(|()| rate).map_err(|error| error.to_string())
+}
+
+/// A list of processors: `0,2,4-7`.
+pub(crate) fn processors(text: &str) -> Result<ProcessorList, String> {
+    if text.is_empty() {
+        return Ok(ProcessorList::default());
+    }
+    durio_stack::numbers_in_list(text)
+        .map(ProcessorList)
+        .ok_or_else(|| format!("'{text}' is no list of processors; expected one such as 0,2,4-7"))
+}
+
+/// Processors; none for any.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ProcessorList(pub(crate) Vec<u32>);
+
 pub(crate) fn engine(text: &str) -> Result<EngineKind, String> {
     named(text, "engine", &EngineKind::ALL, |engine| engine.name())
 }
@@ -86,11 +115,23 @@ mod tests {
     }
 
     #[test]
+    fn rates_have_thousands_and_millions() {
+        assert_eq!(rate("500"), Ok(500.0));
+        assert_eq!(rate("2.5k"), Ok(2500.0));
+        assert_eq!(rate("1M/s"), Ok(1e6));
+        for wrong in ["", "k", "0", "-5", "1G", "nan", "1e99"] {
+            assert!(rate(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(processors("0,4-6").unwrap().0, [0, 4, 5, 6]);
+        assert!(processors("6-4").is_err() && processors("x").is_err());
+    }
+
+    #[test]
     fn names_are_listed_when_they_are_wrong() {
         assert_eq!(engine("uring"), Ok(EngineKind::Uring));
         assert_eq!(
             engine("iouring"),
-            Err("'iouring' is no engine; expected null, sync, uring, aio".to_owned())
+            Err("'iouring' is no engine; expected null, sync, uring, aio, fio".to_owned())
         );
         assert!(sync_method("fsync").is_ok() && sync_method("flush").is_err());
         assert!(format("html").is_ok() && format("pdf").is_err());

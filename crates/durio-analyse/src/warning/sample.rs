@@ -82,19 +82,9 @@ pub(crate) fn sample() -> Sample {
         size: Bytes::from_gib(1),
         destroy: true,
     };
-    let step = durio_plan::Step {
-        index: 0,
-        role: durio_plan::Role::Measure,
-        target: 0,
-        workload: workload.clone(),
-        engine: EngineKind::Sync,
-        batch: durio_plan::BatchPolicy::DEFAULT,
-        script: None,
-        limit: durio_plan::Limit::Duration(Nanos::from_secs(300)),
-        ramp: Nanos::ZERO,
-        interval: Nanos::from_secs(1),
-        repeat: 0,
-    };
+    let load = durio_plan::Load::new(0, workload.clone(), EngineKind::Sync);
+    let limit = durio_plan::Limit::Duration(Nanos::from_secs(300));
+    let step = durio_plan::Step::new(durio_plan::Role::Measure, load, limit, Nanos::from_secs(1));
     let block = BlockFacts {
         write_cache: Some(WriteCache::WriteBack),
         rotational: Some(false),
@@ -119,6 +109,7 @@ pub(crate) fn sample() -> Sample {
             clock: ClockChoice::Auto,
             targets: vec![target],
             steps: vec![step],
+            campaign: None,
         },
         environment: Environment { host, stacks: vec![stack] },
         workloads: vec![commit_findings(workload)],
@@ -133,6 +124,13 @@ fn commit_findings(definition: durio_workload::Workload) -> WorkloadFindings {
     WorkloadFindings {
         name: "commit".to_owned(),
         step: 0,
+        stream: 0,
+        round: 0,
+        repeat: 0,
+        section: None,
+        levels: Vec::new(),
+        open_loop: None,
+        idle_before: None,
         location: "/data".to_owned(),
         target: "log".to_owned(),
         definition,
@@ -200,6 +198,9 @@ fn operation_findings(operation: OperationName) -> OperationFindings {
         },
         submit: None,
         completion: None,
+        response: None,
+        response_curve: Vec::new(),
+        fio_bins: Vec::new(),
         curve: Vec::new(),
     }
 }

@@ -161,7 +161,7 @@ pub(super) fn flush_not_offered(basis: &Basis<'_>) -> Vec<WarningFinding> {
 }
 
 fn writes_durably(plan: &Plan) -> bool {
-    plan.measured_steps().any(|step| step.workload.is_durable())
+    plan.measured_steps().any(|step| step.loads().any(|load| load.workload.is_durable()))
 }
 
 pub(super) fn cache_view_overridden(basis: &Basis<'_>) -> Vec<WarningFinding> {
@@ -245,7 +245,7 @@ pub(super) fn raw_reads(basis: &Basis<'_>) -> Vec<WarningFinding> {
 /// How much of an existing file is allocated, if that is less than what is touched.
 pub(super) fn sparse(basis: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
     let step = basis.plan.steps.get(workload.step as usize)?;
-    let target = basis.plan.target_of(step);
+    let target = basis.plan.target_of(step.stream(workload.stream)?);
     if !matches!(target.kind, TargetKind::ExistingFile { .. }) {
         return None;
     }

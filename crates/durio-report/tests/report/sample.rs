@@ -4,7 +4,7 @@
 
 use durio_analyse::*;
 use durio_plan::{
-    BatchPolicy, ClockChoice, EngineKind, Limit, PLAN_SCHEMA, Plan, Purpose, Role, Step, Target,
+    ClockChoice, EngineKind, Limit, Load, PLAN_SCHEMA, Plan, Purpose, Role, Step, Target,
     TargetKind,
 };
 use durio_record::{Manifest, OperationName, Phase};
@@ -102,6 +102,7 @@ fn at_locations(locations: &[&str], intervals: u64) -> Findings {
         leading: Some(leading(&workloads_measured[0])),
         provisional: None,
         workloads: workloads_measured,
+        preconditioning: Vec::new(),
         verdicts: locations.iter().flat_map(|it| verdicts(it)).collect(),
         warnings: warnings(),
         errors: Vec::new(),
@@ -162,6 +163,13 @@ fn workload(
     WorkloadFindings {
         name: definition.name.clone(),
         step: u32::try_from(index + 5 * place).unwrap(),
+        stream: 0,
+        round: 0,
+        repeat: 0,
+        section: None,
+        levels: Vec::new(),
+        open_loop: None,
+        idle_before: None,
         location: location.into(),
         target: ["log", "segment", "data", "data", "data"][index].into(),
         effective: effective(definition, index),
@@ -237,6 +245,9 @@ fn one_operation(
         service: many(mean_ns),
         submit: (operation == OperationName::Read).then(|| many(mean_ns * 0.04)),
         completion: (operation == OperationName::Read).then(|| many(mean_ns * 0.96)),
+        response: None,
+        response_curve: Vec::new(),
+        fio_bins: Vec::new(),
         curve: quantiles
             .into_iter()
             .map(|quantile| CurvePoint { quantile, latency_ns: at(mean_ns, quantile) })
@@ -499,18 +510,11 @@ fn plan(locations: &[&str], workloads: &[Workload]) -> Plan {
     });
     let targets: Vec<Target> = targets.collect();
     let steps = (0..targets.len()).flat_map(|target| workloads.iter().map(move |it| (target, it)));
-    let steps = (0..).zip(steps).map(|(index, (target, workload))| Step {
-        index,
-        role: Role::Measure,
-        target,
-        workload: workload.clone(),
-        engine: EngineKind::Uring,
-        batch: BatchPolicy::DEFAULT,
-        script: None,
-        limit: Limit::Duration(Nanos::from_secs(6)),
-        ramp: Nanos::from_millis(500),
-        interval: Nanos::from_millis(100),
-        repeat: 0,
+    let steps = (0..).zip(steps).map(|(index, (target, workload))| {
+        let load = Load::new(target, workload.clone(), EngineKind::Uring);
+        let limit = Limit::Duration(Nanos::from_secs(6));
+        let step = Step::new(Role::Measure, load, limit, Nanos::from_millis(100));
+        Step { index, ramp: Nanos::from_millis(500), ..step }
     });
     Plan {
         schema: PLAN_SCHEMA,
@@ -519,5 +523,6 @@ fn plan(locations: &[&str], workloads: &[Workload]) -> Plan {
         clock: ClockChoice::Auto,
         steps: steps.collect(),
         targets,
+        campaign: None,
     }
 }

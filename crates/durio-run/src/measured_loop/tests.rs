@@ -9,7 +9,10 @@ use durio_block::{
 };
 use durio_record::OperationName;
 use durio_units::{Bytes, Nanos};
-use durio_workload::{SyncMethod, SyncPolicy, Workload, check_workloads, self_cost_workload};
+use durio_workload::{
+    Arrivals, BlockShare, PerMille, Schedule, SyncMethod, SyncPolicy, Workload, check_workloads,
+    self_cost_workload,
+};
 
 use super::{Bounds, LoopInput, LoopResult, MeasuredLoop};
 use crate::recorder::{ClosedInterval, Recorder, place_of};
@@ -27,12 +30,25 @@ fn run<E: Engine>(
     operations: u64,
     interval: u64,
 ) -> (LoopResult, Receiver<ClosedInterval>) {
+    let bounds = Bounds { ramp: 0, end: None, interval, operations, bytes: u64::MAX };
+    run_bounded(engine, workload, bounds, None)
+}
+
+/// As [`run`], with any bounds, and open if there is a schedule.
+fn run_bounded<E: Engine>(
+    engine: &mut E,
+    workload: &Workload,
+    bounds: Bounds,
+    schedule: Option<Schedule>,
+) -> (LoopResult, Receiver<ClosedInterval>) {
     let (closed, intervals) = sync_channel(10_000);
     let (spare, empty) = sync_channel(10_000);
     for _ in 0..100 {
-        spare.send(Box::new(crate::recorder::IntervalBuffer::new(workload))).unwrap();
+        spare
+            .send(Box::new(crate::recorder::IntervalBuffer::new(workload, schedule.is_some())))
+            .unwrap();
     }
-    let mut recorder = Recorder::new(0, workload, true, closed, empty);
+    let mut recorder = Recorder::new(0, workload, (true, schedule.is_some()), closed, empty);
     let region = workload.region_of(0, Bytes::from_mib(1)).unwrap();
     let stop = StopFlag::default();
     let input = LoopInput {
@@ -45,13 +61,17 @@ fn run<E: Engine>(
         separate_sync: workload.sync.method.is_separate_call(),
         depth: workload.depth,
         batch: 4,
-        block_size: workload.block_size.get(),
+        varied: workload.has_mix(),
         stamp: 0,
     };
-    let bounds = Bounds { ramp: 0, end: None, interval, operations };
     let measured = MeasuredLoop::new(engine, bounds, input);
     let mut result = None;
-    let allocations = allocation_counter::measure(|| result = Some(measured.run(Ticks(0))));
+    let allocations = allocation_counter::measure(|| {
+        result = Some(match schedule {
+            Some(schedule) => measured.run_open(Ticks(0), schedule),
+            None => measured.run(Ticks(0)),
+        });
+    });
     // The completions' slice, before the first operation.
     assert!(allocations.count_total <= 1, "{allocations:?} in the measured loop");
     recorder.finish();
@@ -190,6 +210,17 @@ impl Engine for SlowEngine {
         self.clock.0.advance_to(self.honest.clock().now());
         Ok(count)
     }
+
+    fn exchange_until(
+        &mut self,
+        operations: &[Operation],
+        completions: &mut [Completion],
+        deadline: Ticks,
+    ) -> Result<usize, BlockError> {
+        let count = self.honest.exchange_until(operations, completions, deadline)?;
+        self.clock.0.advance_to(self.honest.clock().now());
+        Ok(count)
+    }
 }
 
 #[test]
@@ -200,4 +231,99 @@ fn a_wrong_calibration_parts_the_two_sides_of_littles_law() {
     let sum = total(&intervals, OperationName::Read).exact.sum_ns;
     let deviation = sum as f64 / result.accounting.in_flight_ns as f64 - 1.0;
     assert!((deviation + 0.03).abs() < 0.001, "{deviation}");
+}
+
+/// One second of `rate` arrivals per second, equally spaced.
+fn one_second(
+    engine: &mut NullEngine,
+    workload: &Workload,
+    rate: f64,
+) -> (LoopResult, Receiver<ClosedInterval>) {
+    let schedule = Schedule::new(&Arrivals::Constant { rate_per_second: rate }, 0, 1, 1);
+    let end = Some(1_000_000_000);
+    let bounds = Bounds { ramp: 0, end, interval: u64::MAX, operations: u64::MAX, bytes: u64::MAX };
+    run_bounded(engine, workload, bounds, schedule)
+}
+
+fn responses(closed: &ClosedInterval, name: OperationName) -> durio_record::Exact {
+    let mut total = durio_record::LatencyHistogram::new();
+    let taken = closed.buffer.operations[place_of(name) as usize].as_ref().unwrap();
+    taken.response.as_ref().unwrap().add_to(&mut total);
+    total.exact
+}
+
+#[test]
+fn an_open_loop_that_keeps_up_offers_its_rate_and_waits_for_nothing() {
+    let mut engine = null_engine(&[100_000], 1);
+    let (result, intervals) = one_second(&mut engine, &self_cost_workload(1), 1000.0);
+    let closed: Vec<_> = intervals.try_iter().collect();
+    let service = exact(&closed[0], OperationName::Read);
+    let response = responses(&closed[0], OperationName::Read);
+    assert_eq!((service.count, service.max_ns), (1000, 100_000));
+    assert_eq!(response, service);
+    let pacing = result.pacing.unwrap();
+    assert_eq!((pacing.due, pacing.started, pacing.punctual), (1000, 1000, 1000));
+    assert_eq!((pacing.lag_ns_max, pacing.behind_ns_max), (0, 0));
+    // A tenth of the time something is in flight.
+    assert_eq!(result.accounting.in_flight_ns, 100_000_000);
+}
+
+#[test]
+fn behind_a_stall_service_stays_short_and_response_tells_the_truth() {
+    // One operation of 100 ms, then quick ones: those due meanwhile have waited.
+    let mut script = vec![10_000; 1000];
+    script[0] = 100_000_000;
+    let mut engine = null_engine(&script, 1);
+    let (result, intervals) = one_second(&mut engine, &self_cost_workload(1), 1000.0);
+    let closed: Vec<_> = intervals.try_iter().collect();
+    let service = exact(&closed[0], OperationName::Read);
+    let response = responses(&closed[0], OperationName::Read);
+    assert_eq!(service.count, 1000);
+    assert_eq!(service.sum_ns, 100_000_000 + 999 * 10_000);
+    // Arrival k of the first hundred waited about 100 − k ms.
+    let waited = response.sum_ns - service.sum_ns;
+    assert!((4_900_000_000..5_100_000_000).contains(&waited), "{waited}");
+    let pacing = result.pacing.unwrap();
+    assert_eq!((pacing.due, pacing.started), (1000, 1000));
+    assert!((890..=901).contains(&pacing.punctual), "{pacing:?}");
+    assert_eq!(pacing.lag_ns_max, 0, "the storage was late, not the generator");
+    assert!(pacing.behind_ns_max > 98_000_000, "{pacing:?}");
+}
+
+#[test]
+fn an_offered_rate_beyond_what_there_is_shows_as_arrivals_that_never_started() {
+    let mut engine = null_engine(&[10_000_000], 1);
+    let (result, intervals) = one_second(&mut engine, &self_cost_workload(1), 1000.0);
+    assert_eq!(total(&intervals, OperationName::Read).exact.count, 100);
+    let pacing = result.pacing.unwrap();
+    assert_eq!((pacing.due, pacing.started), (1000, 100));
+}
+
+#[test]
+fn a_commit_responds_when_its_sync_is_done() {
+    let (_, commit) = check_workloads().remove(0);
+    let mut engine = null_engine(&[30_000, 70_000], 1);
+    let (_, intervals) = one_second(&mut engine, &commit, 100.0);
+    let closed: Vec<_> = intervals.try_iter().collect();
+    assert_eq!(responses(&closed[0], OperationName::Commit).max_ns, 100_000);
+    assert_eq!(responses(&closed[0], OperationName::Write).max_ns, 30_000);
+}
+
+#[test]
+fn a_volume_of_mixed_sizes_ends_when_its_bytes_are_issued() {
+    let share = |kib, weight| BlockShare { size: Bytes::from_kib(kib), weight: PerMille(weight) };
+    let workload = Workload {
+        block_size: Bytes::from_kib(8),
+        block_mix: vec![share(4, 500), share(8, 500)],
+        ..self_cost_workload(4)
+    };
+    let bytes = 10 << 20;
+    let bounds = Bounds { ramp: 0, end: None, interval: u64::MAX, operations: u64::MAX, bytes };
+    let mut engine = null_engine(&[1000], 4);
+    let (_, intervals) = run_bounded(&mut engine, &workload, bounds, None);
+    let closed: Vec<_> = intervals.try_iter().collect();
+    let mut counted = crate::recorder::Counted::default();
+    counted
+        .add(closed[0].buffer.operations[place_of(OperationName::Read) as usize].as_ref().unwrap());
+    assert!((bytes..bytes + 8192).contains(&counted.bytes), "{}", counted.bytes);
 }

@@ -1,41 +1,27 @@
 //! What stands in for an engine that is not available.
 
-use durio_plan::{BatchPolicy, Limit};
-use durio_workload::{RegionRule, self_cost_workload};
+use durio_plan::{EngineKind, Limit, Load, Role, Step};
+use durio_units::{Bytes, Nanos};
+use durio_workload::{Pattern, RegionRule, Workload, self_cost_workload};
 
-use super::*;
+use super::effective::{Effective, region_of, stand_in};
+use crate::error::RunError;
 
 fn step(role: Role, workload: Workload) -> Step {
-    Step {
-        index: 0,
-        role,
-        target: 0,
-        workload,
-        engine: EngineKind::Uring,
-        batch: BatchPolicy::DEFAULT,
-        script: None,
-        limit: Limit::Operations(64),
-        ramp: Nanos::ZERO,
-        interval: Nanos::from_millis(100),
-        repeat: 0,
-    }
+    let load = Load::new(0, workload, EngineKind::Uring);
+    Step::new(role, load, Limit::Operations(64), Nanos::from_millis(100))
 }
 
 fn stood_in(step: &Step) -> Result<Effective, RunError> {
-    let mut effective = Effective {
-        engine: step.engine,
-        workload: step.workload.clone(),
-        stand_ins: 1,
-        fallbacks: Vec::new(),
-    };
-    stand_in(&mut effective, step, "planted")?;
+    let mut effective = Effective::of(&step.load);
+    stand_in(&mut effective, step.role, "planted")?;
     Ok(effective)
 }
 
 /// Offset and length of every job's region, in blocks of 4 KiB.
 fn regions(step: &Step, size: Bytes) -> Vec<(u64, u64)> {
     let effective = stood_in(step).unwrap();
-    let region = |index| region_of(step, effective.stand_ins, index, size).unwrap();
+    let region = |index| region_of(&step.load, effective.stand_ins, index, size).unwrap();
     let blocks = |bytes: Bytes| bytes.get() / Bytes::from_kib(4).get();
     let regions = (0..effective.workload.jobs).map(region);
     regions.map(|region| (blocks(region.offset), blocks(region.length))).collect()

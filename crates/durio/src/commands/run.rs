@@ -1,9 +1,9 @@
 //! `durio run`: one job from the command line.
 
-use durio_plan::{BatchPolicy, EngineKind, Limit, NullScript};
+use durio_plan::{BatchPolicy, EngineKind, Limit, NullScript, Placement};
 use durio_spec::{RunRequest, plan_run};
 use durio_units::Nanos;
-use durio_workload::{AtEnd, CacheMode, Pattern, PerMille, RegionRule, SyncPolicy, Workload};
+use durio_workload::{Arrivals, CacheMode, Pattern, PerMille, RegionRule, SyncPolicy, Workload};
 
 use crate::args::Run;
 use crate::execute::{Execution, execute};
@@ -26,6 +26,8 @@ pub(crate) fn run(arguments: &Run) -> Result<Exit, Failure> {
         location,
         workload,
         engine,
+        arrivals: arrivals(arguments),
+        placement: placement(arguments),
         batch: BatchPolicy { submit_max: arguments.batch },
         script: script(arguments)?,
         limit: match arguments.ops {
@@ -71,8 +73,24 @@ fn workload(arguments: &Run) -> Result<Workload, Failure> {
         depth: arguments.depth,
         sync: SyncPolicy { method: arguments.sync, every: arguments.sync_every },
         cache: if arguments.buffered { CacheMode::Buffered } else { CacheMode::Direct },
-        at_end: AtEnd::WrapAround,
+        ..Workload::default()
     })
+}
+
+fn arrivals(arguments: &Run) -> Arrivals {
+    match arguments.rate {
+        None => Arrivals::Closed,
+        Some(rate_per_second) if arguments.constant => Arrivals::Constant { rate_per_second },
+        Some(rate_per_second) => Arrivals::Poisson { rate_per_second },
+    }
+}
+
+fn placement(arguments: &Run) -> Placement {
+    match (&arguments.cpus.0[..], arguments.node) {
+        ([], None) => Placement::DeviceNode,
+        ([], Some(node)) => Placement::Node(node),
+        (cpus, _) => Placement::Cpus(cpus.to_vec()),
+    }
 }
 
 fn script(arguments: &Run) -> Result<Option<NullScript>, Failure> {

@@ -1,0 +1,60 @@
+//! What a step needs of the kernel besides its files: a cold page cache, a bound on the memory that
+//! the page cache may use, another read-ahead. All of it ends with the step.
+
+mod memory_bound;
+mod read_ahead;
+
+use std::path::Path;
+
+use durio_plan::{Plan, Step, TargetKind};
+
+use crate::error::RunError;
+use crate::layout::Prepared;
+use memory_bound::MemoryBound;
+use read_ahead::ReadAhead;
+
+/// Conditions that hold while it lives.
+#[derive(Debug)]
+pub(crate) struct Conditions {
+    /// Files keep the read-ahead that they were opened with.
+    read_ahead: Vec<ReadAhead>,
+}
+
+impl Conditions {
+    /// Sets what must hold when the files are opened.
+    pub(crate) fn before_opening(
+        step: &Step,
+        plan: &Plan,
+        prepared: &[Option<Prepared>],
+    ) -> Result<Self, RunError> {
+        let mut read_ahead = Vec::new();
+        for target in step.loads().flat_map(|load| load.targets()) {
+            if let (Some(prepared), true) = (&prepared[target], step.drop_cache) {
+                prepared.drop_cache()?;
+            }
+            let Some(path) = place_of(&plan.targets[target].kind) else { continue };
+            if let Some(bytes) = step.read_ahead {
+                read_ahead.extend(ReadAhead::set(path, bytes)?);
+            }
+        }
+        Ok(Self { read_ahead })
+    }
+
+    /// Sets what must hold while the step runs, now that its memory is taken and its files are
+    /// open; gives back what held for opening alone.
+    pub(crate) fn after_opening(self, step: &Step) -> Result<Option<MemoryBound>, RunError> {
+        for read_ahead in self.read_ahead {
+            read_ahead.restore()?;
+        }
+        step.memory_bound.map(MemoryBound::enter).transpose()
+    }
+}
+
+/// Where a target is, as far as it is in the page cache.
+fn place_of(kind: &TargetKind) -> Option<&Path> {
+    match kind {
+        TargetKind::NewFile { directory, .. } => Some(directory.as_path()),
+        TargetKind::ExistingFile { path } | TargetKind::Device { path } => Some(path.as_path()),
+        TargetKind::NullDevice { .. } | TargetKind::Scripted => None,
+    }
+}

@@ -1,0 +1,202 @@
+//! What a load really does, where its targets or the kernel do not allow what was planned: said in
+//! the record, never silently.
+
+use std::os::fd::OwnedFd;
+
+use durio_block::{OpenMode, probe_aio, probe_uring};
+use durio_plan::{EngineKind, Load, Role};
+use durio_units::Bytes;
+use durio_workload::{AtEnd, CacheMode, Pattern, Region, SyncMethod, Workload};
+
+use crate::error::RunError;
+use crate::layout::Prepared;
+use crate::memory;
+
+/// A load as it is in effect.
+pub(super) struct Effective {
+    pub(super) engine: EngineKind,
+    pub(super) workload: Workload,
+    /// How many jobs of depth 1 stand in for each planned one; 1 if none do.
+    pub(super) stand_ins: u32,
+    pub(super) fallbacks: Vec<String>,
+}
+
+impl Effective {
+    pub(super) fn of(load: &Load) -> Self {
+        Self {
+            engine: load.engine,
+            workload: load.workload.clone(),
+            stand_ins: 1,
+            fallbacks: Vec::new(),
+        }
+    }
+}
+
+/// The part of the target that a job touches: a stand-in has that of the job it stands in for.
+/// A sequential one is divided, for streams that follow each other would find every block warm;
+/// where it has not a block for each, it is shared.
+pub(super) fn region_of(
+    load: &Load,
+    stand_ins: u32,
+    index: u32,
+    size: Bytes,
+) -> Result<Region, RunError> {
+    let planned = &load.workload;
+    let place = load.place_of(index / stand_ins);
+    let region = planned
+        .region_among(place.place, place.sharers, size)
+        .map_err(|error| RunError::unsupported(error.to_string()))?;
+    if planned.pattern == Pattern::Random {
+        return Ok(region);
+    }
+    let part = Bytes::new(region.length.get() / u64::from(stand_ins));
+    let length = part.rounded_down_to(planned.block_size);
+    if length == Bytes::ZERO {
+        return Ok(region);
+    }
+    let before = length.get() * u64::from(index % stand_ins);
+    Ok(Region { offset: Bytes::new(region.offset.get() + before), length })
+}
+
+/// Opens its target for each job; the null engine needs none.
+pub(super) fn open_files(
+    effective: &mut Effective,
+    load: &Load,
+    targets: &[Option<Prepared>],
+) -> Result<Vec<Option<OwnedFd>>, RunError> {
+    let (jobs, stand_ins) = (effective.workload.jobs, effective.stand_ins);
+    if effective.engine == EngineKind::Null {
+        return Ok((0..jobs).map(|_| None).collect());
+    }
+    let open_all = |mode: OpenMode| -> Result<Vec<_>, RunError> {
+        let open = |job: u32| {
+            let target = targets[load.place_of(job / stand_ins).target].as_ref();
+            target.ok_or_else(|| RunError::unsupported("a target was not made ready"))?.open(mode)
+        };
+        (0..jobs).map(open).collect()
+    };
+    let mode = open_mode(&effective.workload);
+    let mut opened = open_all(mode)?;
+    if opened.iter().any(|opened| opened.direct != mode.direct) {
+        // Another answer than when the target was prepared: all jobs do what the last one can.
+        measure_cache(effective);
+        opened = open_all(open_mode(&effective.workload))?;
+    }
+    Ok(opened.into_iter().map(|opened| Some(opened.file)).collect())
+}
+
+fn open_mode(workload: &Workload) -> OpenMode {
+    OpenMode {
+        write: workload.writes(),
+        direct: workload.cache == CacheMode::Direct,
+        data_sync: workload.sync.method == SyncMethod::ODsync,
+        sync: workload.sync.method == SyncMethod::OSync,
+        exclusive: false,
+    }
+}
+
+/// Adapts a load to what its targets and the kernel allow, and says what was changed.
+pub(super) fn effective(
+    role: Role,
+    load: &Load,
+    targets: &[Option<Prepared>],
+) -> Result<Effective, RunError> {
+    let mut effective = Effective::of(load);
+    if load.engine == EngineKind::Null {
+        return Ok(effective);
+    }
+    for target in load.targets().filter_map(|index| targets[index].as_ref()) {
+        adapt_cache(&mut effective, target)?;
+        adapt_segment(&mut effective, target);
+    }
+    adapt_engine(&mut effective, role, load)?;
+    Ok(effective)
+}
+
+fn adapt_cache(effective: &mut Effective, target: &Prepared) -> Result<(), RunError> {
+    let workload = &effective.workload;
+    if workload.cache == CacheMode::Buffered {
+        return Ok(());
+    }
+    if !target.direct {
+        measure_cache(effective);
+        return Ok(());
+    }
+    // Without the kernel's word, the smallest sector there is.
+    let unit = target.alignment.map_or(Bytes::new(512), |alignment| alignment.offset);
+    let sizes = workload.block_sizes().into_iter();
+    let begins = workload.within.map(|within| within.offset);
+    let holes = Some(workload.hole).filter(|hole| *hole > Bytes::ZERO);
+    let mut all = sizes.chain(begins).chain(holes);
+    let Some(odd) = all.find(|bytes| !bytes.is_multiple_of(unit)) else { return Ok(()) };
+    let mut error = RunError::unsupported(format!(
+        "a block size of {odd} is not a multiple of {unit}, which O_DIRECT needs here"
+    ));
+    error.hint = Some("give another --bs, or --buffered".to_owned());
+    Err(error)
+}
+
+fn measure_cache(effective: &mut Effective) {
+    if effective.workload.cache == CacheMode::Buffered {
+        return;
+    }
+    effective.workload.cache = CacheMode::Buffered;
+    effective.fallbacks.push(
+        "O_DIRECT is not possible here: the page cache was measured, not the device".to_owned(),
+    );
+}
+
+fn adapt_segment(effective: &mut Effective, target: &Prepared) {
+    if effective.workload.at_end == AtEnd::Reallocate && !target.reallocates {
+        effective.workload.at_end = AtEnd::WrapAround;
+        effective.fallbacks.push(
+            "this filesystem cannot return a segment to the preallocated state: from its second \
+             pass on the segment is overwritten in place"
+                .to_owned(),
+        );
+    }
+}
+
+fn adapt_engine(effective: &mut Effective, role: Role, load: &Load) -> Result<(), RunError> {
+    let probe = match effective.engine {
+        EngineKind::Uring => probe_uring(),
+        EngineKind::Aio => probe_aio(),
+        EngineKind::Sync | EngineKind::Null | EngineKind::Fio => Ok(()),
+    };
+    let Err(error) = probe else { return Ok(()) };
+    stand_in(effective, role, &format!("{error}: {}", error.source))?;
+    memory::check(load.buffer_bytes(), &[&effective.workload], memory::available())
+}
+
+/// Puts the sync engine in the place of an asynchronous one: each place in the queue becomes a job.
+pub(super) fn stand_in(
+    effective: &mut Effective,
+    role: Role,
+    reason: &str,
+) -> Result<(), RunError> {
+    let workload = &mut effective.workload;
+    // The cost of one job is asked for, so one job it stays.
+    effective.stand_ins = if role == Role::SelfCost { 1 } else { workload.depth };
+    workload.jobs *= effective.stand_ins;
+    workload.depth = 1;
+    let unavailable = format!("{} is not available ({reason})", effective.engine);
+    if let Err(invalid) = workload.validate() {
+        let mut error = RunError::unsupported(format!(
+            "{unavailable}, and sync, one job for each operation in flight, cannot stand in for \
+             it: {invalid}"
+        ));
+        error.hint = Some("give fewer --jobs or a smaller --depth".to_owned());
+        return Err(error);
+    }
+    let jobs = match workload.jobs {
+        1 => "1 job".to_owned(),
+        jobs => format!("{jobs} jobs"),
+    };
+    let mut fallback = format!("{unavailable}; sync with {jobs} of depth 1 stands in for it");
+    if effective.stand_ins > 1 && workload.pattern == Pattern::Sequential {
+        fallback.push_str(", each on a part of its job's region: many sequential streams, not one");
+    }
+    effective.fallbacks.push(fallback);
+    effective.engine = EngineKind::Sync;
+    Ok(())
+}
