@@ -22,6 +22,9 @@ pub enum AuditError {
         /// From 1.
         line: u64,
     },
+    /// A JSON document where a table should be.
+    #[error("the file is JSON, not a table")]
+    Json,
     /// Columns that every table of results has.
     #[error("the header lacks the columns {missing}")]
     MissingColumns {
@@ -84,6 +87,7 @@ impl AuditError {
             Self::NotText { .. } => {
                 "only a CSV table can be audited; save it as UTF-8 text, not compressed"
             }
+            Self::Json => "give a CSV table with a row for each measured point",
             Self::MissingColumns { .. } => {
                 "the first line names the columns; leave the cells of unknown figures empty"
             }

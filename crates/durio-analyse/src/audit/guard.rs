@@ -2,9 +2,13 @@
 //!
 //! In: bytes. Out: the same bytes, without a byte order mark at the start; an error for what a CSV
 //! reader takes in silence: a quote that is never closed, a row without end, bytes that no text has.
-//! Not here: fields.
+//! Beside them the line in which each row begins, empty lines left out: the CSV reader's own count is
+//! that of the line before. Not here: fields.
 
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::io::{self, Read};
+use std::rc::Rc;
 
 use super::AuditError;
 
@@ -22,6 +26,9 @@ enum State {
     QuoteInQuoted,
 }
 
+/// Lines in which rows begin that were passed on, the oldest first.
+pub(super) type RowLines = Rc<RefCell<VecDeque<u64>>>;
+
 /// A reader that fails where a table is broken.
 #[derive(Debug)]
 pub(super) struct Guard<R> {
@@ -31,6 +38,9 @@ pub(super) struct Guard<R> {
     opened: u64,
     row_line: u64,
     row_bytes: usize,
+    in_row: bool,
+    after_return: bool,
+    rows: RowLines,
     at_start: bool,
     started: Vec<u8>,
     ended: bool,
@@ -45,10 +55,18 @@ impl<R: Read> Guard<R> {
             opened: 1,
             row_line: 1,
             row_bytes: 0,
+            in_row: false,
+            after_return: false,
+            rows: RowLines::default(),
             at_start: true,
             started: Vec::new(),
             ended: false,
         }
+    }
+
+    /// Filled while reading; whoever takes a row takes its line.
+    pub(super) fn row_lines(&self) -> RowLines {
+        Rc::clone(&self.rows)
     }
 
     /// Reads as many bytes as a byte order mark has, and drops them if they are one.
@@ -81,14 +99,28 @@ impl<R: Read> Guard<R> {
             (_, b',' | b'\n' | b'\r') => State::FieldStart,
             _ => State::Bare,
         };
-        if byte == b'\n' {
-            self.line += 1;
-            if self.state != State::Quoted {
+        match byte {
+            b'\n' | b'\r' => self.end_line(byte),
+            _ if !self.in_row => {
+                self.in_row = true;
                 self.row_line = self.line;
-                self.row_bytes = 0;
+                self.rows.borrow_mut().push_back(self.line);
             }
+            _ => {}
         }
+        self.after_return = byte == b'\r';
         Ok(())
+    }
+
+    /// A carriage return ends a line as well, together with a line feed that follows.
+    fn end_line(&mut self, byte: u8) {
+        if !(byte == b'\n' && self.after_return) {
+            self.line += 1;
+        }
+        if self.state != State::Quoted {
+            self.in_row = false;
+            self.row_bytes = 0;
+        }
     }
 }
 
@@ -148,6 +180,14 @@ mod tests {
     fn a_quote_that_is_never_closed_is_named_with_its_line() {
         assert!(through(b"a,b\nc,\"d\ne\nf").unwrap_err().contains("line 2"));
         assert!(through(b"a,\"d\"\"").unwrap_err().contains("line 1"));
+    }
+
+    #[test]
+    fn rows_are_known_by_the_line_in_which_they_begin() {
+        let text = "a,b\n\n\"c\n\nd\",e\r\nf,g\rh,i\r\n\r\nj";
+        let mut guard = Guard::new(text.as_bytes());
+        guard.read_to_end(&mut Vec::new()).unwrap();
+        assert_eq!(*guard.row_lines().borrow(), [1, 3, 6, 7, 9]);
     }
 
     #[test]

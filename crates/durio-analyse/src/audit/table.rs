@@ -4,7 +4,7 @@
 //! memory at a time, besides those that are compared.
 //!
 //! The columns of `data/published-results.csv` must be there, but `note`. These may be: `engine`,
-//! `direct`, `runtime`, `size`, `memory`, `target`, `preconditioned`, `idle`, `syncs`,
+//! `direct`, `paced`, `runtime`, `size`, `memory`, `target`, `preconditioned`, `idle`, `syncs`,
 //! `sync_latency_us`, and for read, write and sync `_latency_min_us`, `_latency_max_us` and
 //! percentiles as `_latency_p99.9_us`. Others are named in a note and not read.
 
@@ -42,33 +42,44 @@ const SHOWN_MAX: usize = 40;
 /// # Errors
 /// The first thing that cannot be understood, with its line and column.
 pub fn audit_table(bytes: impl Read) -> Result<AuditFindings, AuditError> {
-    let mut reader = ReaderBuilder::new().has_headers(false).from_reader(Guard::new(bytes));
+    let guard = Guard::new(bytes);
+    let lines = guard.row_lines();
+    let next_line = move || lines.borrow_mut().pop_front().unwrap_or(1);
+    let mut reader = ReaderBuilder::new().has_headers(false).from_reader(guard);
     let mut record = ByteRecord::new();
-    if !reader.read_byte_record(&mut record).map_err(error)? {
+    if !reader.read_byte_record(&mut record).map_err(|it| error(it, 1))? {
         return Err(AuditError::Empty);
     }
-    let columns = columns(&record)?;
+    let columns = columns(&record, next_line())?;
     let mut auditor = Auditor::new();
     let unread: Vec<_> = columns.iter().filter(|name| !is_read(name)).cloned().collect();
     if !unread.is_empty() {
         auditor.note(format!("columns that were not looked at: {}", unread.join(", ")));
     }
     let mut rows = 0_u64;
-    while reader.read_byte_record(&mut record).map_err(error)? {
-        auditor.observe(claim(&columns, &record)?);
+    loop {
+        let read = reader.read_byte_record(&mut record);
+        let line = next_line();
+        if !read.map_err(|it| error(it, line))? {
+            break;
+        }
+        auditor.observe(claim(&columns, &record, line)?);
         rows += 1;
     }
     if rows == 0 { Err(AuditError::NoRow) } else { Ok(auditor.finish()) }
 }
 
-fn columns(header: &ByteRecord) -> Result<Vec<String>, AuditError> {
+fn columns(header: &ByteRecord, line: u64) -> Result<Vec<String>, AuditError> {
     let mut columns: Vec<String> = Vec::new();
     for field in header {
-        let name = text(field, 1)?.trim().to_ascii_lowercase();
+        let name = text(field, line)?.trim().to_ascii_lowercase();
         if columns.contains(&name) && !name.is_empty() {
             return Err(AuditError::ColumnTwice { column: shown(&name) });
         }
         columns.push(name);
+    }
+    if columns.first().is_some_and(|first| first.starts_with(['{', '['])) {
+        return Err(AuditError::Json);
     }
     let missing: Vec<_> =
         REQUIRED.into_iter().filter(|name| !columns.iter().any(|it| it == name)).collect();
@@ -78,8 +89,7 @@ fn columns(header: &ByteRecord) -> Result<Vec<String>, AuditError> {
     }
 }
 
-fn claim(columns: &[String], record: &ByteRecord) -> Result<Claim, AuditError> {
-    let line = record.position().map_or(0, csv::Position::line);
+fn claim(columns: &[String], record: &ByteRecord, line: u64) -> Result<Claim, AuditError> {
     let mut claim = Claim { line: Some(Line::Number(line)), ..Claim::default() };
     for (column, field) in columns.iter().zip(record) {
         let cell = text(field, line)?.trim();
@@ -202,13 +212,11 @@ fn shown(text: &str) -> String {
     }
 }
 
-fn error(error: csv::Error) -> AuditError {
+fn error(error: csv::Error, line: u64) -> AuditError {
     match error.into_kind() {
-        ErrorKind::UnequalLengths { pos, expected_len, len } => AuditError::Fields {
-            line: pos.map_or(0, |pos| pos.line()),
-            expected: expected_len,
-            found: len,
-        },
+        ErrorKind::UnequalLengths { expected_len, len, .. } => {
+            AuditError::Fields { line, expected: expected_len, found: len }
+        }
         ErrorKind::Io(error) => match error.downcast::<AuditError>() {
             Ok(error) => error,
             Err(error) => AuditError::Read(error),

@@ -30,10 +30,11 @@ pub(super) fn time(nanos: f64) -> String {
     format!("{}{unit}", number(nanos / scale))
 }
 
-/// Bytes per second in powers of 1000, as most tools print it.
+/// Bytes per second in powers of 1000, as most tools print it; GB/s only from ten, so that rows compare.
 pub(super) fn bandwidth(bytes_per_second: f64) -> String {
     let units = [(1e9, " GB/s"), (1e6, " MB/s"), (1e3, " kB/s"), (1.0, " B/s")];
-    let (scale, unit) = scale(bytes_per_second, &units);
+    let skipped = usize::from(bytes_per_second < 1e10);
+    let (scale, unit) = scale(bytes_per_second, units.get(skipped..).unwrap_or(&units));
     format!("{}{unit}", number(bytes_per_second / scale))
 }
 
@@ -53,16 +54,11 @@ fn scale<'a>(value: f64, units: &[(f64, &'a str)]) -> (f64, &'a str) {
     ))
 }
 
-fn significant(value: f64, digits: i32) -> f64 {
-    if value == 0.0 || !value.is_finite() {
-        return 0.0;
-    }
-    #[expect(clippy::cast_possible_truncation, reason = "the exponent of an f64")]
-    let power = digits - 1 - value.abs().log10().floor() as i32;
-    let factor = 10_f64.powi(power);
-    match factor.is_normal() {
-        true => (value * factor).round() / factor,
-        false => value,
+/// Rounded to as many digits; what is no number is zero, for JSON has none.
+fn significant(value: f64, digits: usize) -> f64 {
+    match value.is_finite() {
+        true => format!("{value:.*e}", digits.saturating_sub(1)).parse().unwrap_or(value),
+        false => 0.0,
     }
 }
 
@@ -94,7 +90,8 @@ mod tests {
         assert_eq!(rate(56_800.0), "56.8k/s");
         assert_eq!((rate(12.0), rate(2.7e6)), ("12/s".into(), "2.7M/s".into()));
         assert_eq!((time(70_930.0), time(0.5)), ("70.93 µs".into(), "0.5 ns".into()));
-        assert_eq!(bandwidth(584e6), "584 MB/s");
+        assert_eq!((bandwidth(584e6), bandwidth(1328e6)), ("584 MB/s".into(), "1328 MB/s".into()));
+        assert_eq!(bandwidth(584e9), "584 GB/s");
         assert_eq!(percent(0.46181), "46.2 %");
         assert_eq!((number(f64::NAN), number(1e300)).0, "0");
     }

@@ -13,7 +13,7 @@ use crate::audit::Figure;
 const LINK_MAX: f64 = 128e9;
 
 /// Digits that agree this closely are the same.
-const SAME_DIGITS: f64 = 1e-3;
+const SAME_DIGITS: f64 = 1e-4;
 
 /// Rate × latency that fits a thousandfold, or a million times, more or less.
 pub(super) fn thousandfold(claim: &Claim) -> Option<Seen> {
@@ -54,8 +54,8 @@ fn in_note(claim: &Claim) -> Option<Seen> {
     let limit = limit(claim)?;
     (same_digits && printed.low > limit).then(|| {
         let reason = format!(
-            "printed as {text}, more than the links of the drives carry ({}); with the same digits \
-             {} fits the other rows",
+            "printed as {text}, more than the links of the drives carry ({}); the row has the same \
+             digits as {}",
             bandwidth(limit),
             bandwidth(cell.value),
         );
