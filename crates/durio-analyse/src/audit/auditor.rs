@@ -42,7 +42,7 @@ impl Auditor {
             if let Check::Claim(check) = rule.check
                 && let Some(seen) = check(&claim)
             {
-                self.add(rule, line_of(&claim), claim.label(), seen);
+                self.add(rule, seen, || (line_of(&claim), claim.label()));
             }
         }
         if self.compared.len() < COMPARED_MAX {
@@ -57,7 +57,7 @@ impl Auditor {
         for rule in &RULES {
             if let Check::Table(check) = rule.check {
                 for about in check(&compared) {
-                    self.add(rule, about.line, about.label, about.seen);
+                    self.add(rule, about.seen, || (about.line, about.label));
                 }
             }
         }
@@ -78,7 +78,7 @@ impl Auditor {
         }
     }
 
-    fn add(&mut self, rule: &Rule, line: Line, label: String, seen: Seen) {
+    fn add(&mut self, rule: &Rule, seen: Seen, place: impl FnOnce() -> (Line, String)) {
         let Seen { tier, reason, evidence } = seen;
         self.counts.add(tier);
         // An impossible figure decides the exit code: it must be seen even where much is left out.
@@ -87,6 +87,7 @@ impl Auditor {
             self.left_out += 1;
             return;
         }
+        let (line, label) = place();
         let rule = rule.code.to_owned();
         self.findings.push(AuditFinding { line, label, tier, rule, reason, evidence });
     }

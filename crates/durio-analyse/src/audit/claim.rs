@@ -84,6 +84,8 @@ pub struct Claim {
     pub buffered: Option<bool>,
     /// How writes are said to be durable.
     pub durability: Durability,
+    /// Writes of a job from one sync call to the next; unknown unless it is said.
+    pub writes_per_sync: Option<u32>,
     /// Operations start at given times, not as fast as they can.
     pub paced: bool,
     /// Reads.
@@ -127,8 +129,8 @@ impl Claim {
     }
 
     /// Mean number in flight by Little's law: the sum of rate × latency. A kind of operation that
-    /// has a rate and no latency leaves it unknown. Where a sync call follows each write, the two
-    /// are waited for together.
+    /// has a rate and no latency leaves it unknown. Where a sync call follows writes, both are waited
+    /// for; syncs whose rate is unknown are left out.
     #[must_use]
     pub fn in_flight(&self) -> Option<Figure> {
         let read = in_flight_of(&self.read, self.read.rate)?;
@@ -137,11 +139,16 @@ impl Claim {
             (Some(read), Some(write)) => read.plus(write),
             (one, other) => one.or(other)?,
         };
-        let syncs = in_flight_of(&self.sync, self.sync.rate.or(self.write.rate));
+        let syncs = in_flight_of(&self.sync, self.sync.rate.or_else(|| self.sync_rate()));
         match (self.durability, syncs) {
             (Durability::SyncCall, Some(Some(sync))) => Some(sum.plus(sync)),
             _ => Some(sum),
         }
+    }
+
+    /// Sync calls per second, by the writes between them.
+    fn sync_rate(&self) -> Option<Figure> {
+        Some(self.write.rate?.scaled(1.0 / f64::from(self.writes_per_sync?.max(1))))
     }
 
     /// True if something was written.
@@ -214,9 +221,15 @@ mod tests {
             write: operations(28_571.0, 35.0),
             sync: Operations { rate: None, ..operations(0.0, 34.8) },
             durability: Durability::SyncCall,
+            writes_per_sync: Some(1),
             ..Claim::default()
         };
         assert!((claim.in_flight().unwrap().value - 1.994).abs() < 1e-3);
+        claim.writes_per_sync = Some(100);
+        assert!((claim.in_flight().unwrap().value - 1.01).abs() < 1e-3);
+        claim.writes_per_sync = None;
+        assert!((claim.in_flight().unwrap().value - 1.0).abs() < 1e-3, "not known how often");
+        claim.writes_per_sync = Some(1);
         claim.durability = Durability::InTheWrite;
         assert!((claim.in_flight().unwrap().value - 1.0).abs() < 1e-3);
     }

@@ -27,6 +27,9 @@ pub fn describe(claim: &mut Claim) {
             known => known,
         };
     }
+    if claim.writes_per_sync.is_none() && claim.durability == Durability::SyncCall {
+        claim.writes_per_sync = writes_per_sync(&durable);
+    }
     let engine = claim.engine.clone().unwrap_or_default().to_ascii_lowercase();
     let named: Vec<&str> = durable.iter().map(String::as_str).chain([engine.as_str()]).collect();
     let is_any = |known: &[&str]| named.iter().any(|word| known.contains(word));
@@ -85,6 +88,19 @@ fn durability_of_workload(words: &[String]) -> Durability {
     match has(words, &["fsync", "fdatasync"]) {
         true => Durability::SyncCall,
         false => Durability::Unknown,
+    }
+}
+
+/// `fsync each` is one; `fsync every 32 writes` is 32; other words say nothing about it.
+fn writes_per_sync(words: &[String]) -> Option<u32> {
+    let after = |word: &str| {
+        let at = words.iter().position(|it| it == word)?;
+        words.get(at + 1)
+    };
+    match after("every").map(|next| next.parse()) {
+        Some(Ok(writes)) => Some(writes).filter(|&writes| writes > 0),
+        Some(Err(_)) if after("every").is_some_and(|next| next == "write") => Some(1),
+        _ => has(words, &["each"]).then_some(1),
     }
 }
 
@@ -224,6 +240,22 @@ mod tests {
             assert_eq!(described("", "randwrite", durable).durability, durability, "{durable}");
         }
         assert_eq!(described("", "write + fsync", "").durability, Durability::SyncCall);
+    }
+
+    #[test]
+    fn how_often_a_sync_follows_is_known_only_where_it_is_said() {
+        let rows = [
+            ("fsync each", Some(1)),
+            ("fdatasync every write", Some(1)),
+            ("fsync every 32 writes", Some(32)),
+            ("fsync every now and then", None),
+            ("fsync every 0", None),
+            ("fsync", None),
+            ("O_SYNC each", None),
+        ];
+        for (durable, writes) in rows {
+            assert_eq!(described("", "write", durable).writes_per_sync, writes, "{durable}");
+        }
     }
 
     #[test]

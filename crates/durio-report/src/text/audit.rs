@@ -2,6 +2,7 @@
 //!
 //! In: audit findings. Out: lines, the summary last. Not here: progress.
 
+use std::collections::HashMap;
 use std::io;
 
 use durio_analyse::audit::{AuditFinding, AuditFindings, Line, RuleMeaning, Tier};
@@ -70,21 +71,20 @@ fn of_tier(findings: &AuditFindings, tier: Tier, page: &mut Page) {
 fn of_rule_in_tier(rule: &RuleMeaning, findings: &[&AuditFinding], tier: Tier, page: &mut Page) {
     page.paragraph("  ", look(tier), &format!("! {}", rule.rule));
     page.paragraph("    ", Look::Dim, &rule.meaning);
-    let mut alike: Vec<(&str, Vec<&AuditFinding>)> = Vec::new();
+    let mut alike: HashMap<&str, Vec<&Line>> = HashMap::new();
     for finding in findings {
-        match alike.iter_mut().find(|(reason, _)| *reason == finding.reason) {
-            Some((_, same)) => same.push(finding),
-            None => alike.push((&finding.reason, vec![finding])),
-        }
+        alike.entry(&finding.reason).or_default().push(&finding.line);
     }
-    for (reason, same) in alike {
-        if same.len() >= ALIKE_MIN {
-            let lines: Vec<_> = same.iter().map(|finding| &finding.line).collect();
-            page.paragraph("    ", Look::Plain, &format!("{}: {reason}", places(&lines)));
-            continue;
-        }
-        for finding in same {
-            one(finding, page);
+    for finding in findings {
+        match alike.get(finding.reason.as_str()) {
+            Some(lines) if lines.len() >= ALIKE_MIN => {
+                // Told once, where the first of them stands.
+                if lines.first().is_some_and(|&first| std::ptr::eq(first, &finding.line)) {
+                    let text = format!("{}: {}", places(lines), finding.reason);
+                    page.paragraph("    ", Look::Plain, &text);
+                }
+            }
+            _ => one(finding, page),
         }
     }
 }

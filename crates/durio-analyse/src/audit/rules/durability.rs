@@ -44,7 +44,7 @@ fn too_fast(claim: &Claim) -> Option<Seen> {
 
 /// Writes that fill all of the workers' time leave none for the syncs between them.
 fn no_time(claim: &Claim) -> Option<Seen> {
-    if claim.sync.latency_ns_mean.is_some() {
+    if claim.sync.latency_ns_mean.is_some() || claim.writes_per_sync != Some(1) {
         return None;
     }
     let (in_flight, slots, fit) = fit_of(claim)?;
@@ -99,6 +99,7 @@ mod tests {
         let mut claim = sound("randwrite");
         claim.durable = "fsync each".into();
         claim.durability = Durability::SyncCall;
+        claim.writes_per_sync = Some(1);
         claim.write = operations(10_000.0, 30.0);
         claim.sync = operations(10_000.0, 69.0);
         claim
@@ -132,6 +133,9 @@ mod tests {
         claim.write = operations(28_571.0, 33.5);
         assert_eq!(never_issued(&claim), None, "1.5 µs are left");
         claim.write = operations(28_571.0, 35.0);
+        claim.writes_per_sync = Some(100);
+        assert_eq!(never_issued(&claim), None, "one in a hundred may be short of a microsecond");
+        claim.writes_per_sync = Some(1);
         claim.durability = Durability::InTheWrite;
         assert_eq!(never_issued(&claim), None, "O_DSYNC is in the write's latency");
     }

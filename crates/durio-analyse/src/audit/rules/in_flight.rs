@@ -41,8 +41,9 @@ pub(super) fn fit(in_flight: Figure, slots: f64, rate: f64) -> Fit {
 
 /// Number in flight, slots, and how they fit.
 pub(super) fn fit_of(claim: &Claim) -> Option<(Figure, f64, Fit)> {
-    let (in_flight, slots) = (claim.in_flight()?, claim.slots()?);
-    Some((in_flight, slots, fit(in_flight, slots, claim.rate()?.value)))
+    let (in_flight, slots, rate) = (claim.in_flight()?, claim.slots()?, claim.rate()?.value);
+    // A rate of zero is no measurement whose workers could be busy.
+    (rate > 0.0).then(|| (in_flight, slots, fit(in_flight, slots, rate)))
 }
 
 fn figures(in_flight: Figure, slots: f64) -> super::Evidence {
@@ -63,7 +64,12 @@ fn product(claim: &Claim) -> String {
     };
     let mut parts: Vec<_> = [one(&claim.read), one(&claim.write)].into_iter().flatten().collect();
     if let (Durability::SyncCall, Some(sync)) = (claim.durability, claim.sync.latency_ns_mean) {
-        parts.push(format!("sync after each write {}", time(sync.value)));
+        let often = match claim.writes_per_sync {
+            Some(1) => "after each write".to_owned(),
+            Some(writes) => format!("after every {writes} writes"),
+            None => "after writes".to_owned(),
+        };
+        parts.push(format!("sync {often} {}", time(sync.value)));
     }
     parts.join(" + ")
 }
@@ -158,6 +164,7 @@ mod tests {
     #[test]
     fn a_sync_after_each_write_counts_with_the_write() {
         let mut claim = sound("wal: seq write + fsync");
+        claim.writes_per_sync = Some(1);
         claim.write = operations(28_571.0, 35.0);
         assert!(!has(&claim, "in-flight-impossible"));
         claim.sync.latency_ns_mean = Some(Figure::printed(34_800.0, 100.0));
