@@ -17,11 +17,15 @@ const TOO_SHORT_NS: f64 = 5e9;
 /// of any idle time between preconditioning and test.
 const IDLE_MAX: Nanos = Nanos::from_secs(5);
 
+/// A stack that names one is not called a device.
+const FILESYSTEMS: [&str; 6] = ["ext4", "ext3", "xfs", "btrfs", "zfs", "f2fs"];
+
 /// A path that is no device under a stack that is called raw.
 pub(super) fn filesystem_as_device(claim: &Claim) -> Option<Seen> {
     let target = claim.target.as_deref()?;
-    let called_device =
-        words(&claim.stack).iter().any(|word| ["raw", "device", "drive"].contains(&word.as_str()));
+    let words = words(&claim.stack);
+    let has = |known: &[&str]| words.iter().any(|word| known.contains(&word.as_str()));
+    let called_device = has(&["raw"]) && !has(&FILESYSTEMS);
     let is_file = target.starts_with('/') && !target.starts_with("/dev/");
     (called_device && is_file).then(|| {
         let reason = format!("called '{}', and '{target}' is a file", claim.stack);
@@ -74,6 +78,8 @@ mod tests {
         claim.target = Some("/dev/nvme0n1".into());
         assert_eq!(filesystem_as_device(&claim), None);
         (claim.target, claim.stack) = (Some("/mnt/db-volume/test".into()), "xfs NVMe".into());
+        assert_eq!(filesystem_as_device(&claim), None);
+        claim.stack = "xfs on raw NVMe".into();
         assert_eq!(filesystem_as_device(&claim), None);
     }
 
