@@ -20,15 +20,17 @@ pub(super) fn contradictions(claims: &[Claim]) -> Vec<About> {
     for claim in claims {
         let others = same.get(&settings(claim)).map_or(&[][..], Vec::as_slice);
         // The same line is the claim itself.
-        let other = others.iter().filter(|other| other.line != claim.line);
-        if let Some(seen) = other.take(REPETITIONS_MAX).find_map(|other| differ(claim, other)) {
+        let first = others.iter().take(REPETITIONS_MAX);
+        let mut other = first.filter(|other| other.line != claim.line);
+        if let Some(seen) = other.find_map(|other| differ(claim, other)) {
             found.push(About::new(claim, seen));
         }
     }
     found
 }
 
-/// A table of nothing but repetitions is not compared each with each.
+/// A claim is compared with as many of the same settings, so that a table of nothing but repetitions
+/// takes no longer than another.
 const REPETITIONS_MAX: usize = 16;
 
 type Settings<'a> = [Option<String>; 13];
