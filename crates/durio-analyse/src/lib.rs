@@ -4,6 +4,7 @@
 //! Not here: devices, files, clocks, output.
 
 mod analyser;
+pub mod audit;
 mod distribution;
 mod findings;
 mod live;

@@ -6,6 +6,7 @@
 //!
 //! A new format is a module, a variant of [`Format`] and an arm in [`write()`].
 
+mod audit;
 mod comma_separated;
 mod facts;
 mod figures;
@@ -18,6 +19,7 @@ mod text;
 use std::fmt;
 use std::io;
 
+pub use audit::{AuditFormat, write_audit};
 use durio_analyse::Findings;
 
 /// How findings are written down.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use durio_plan::{ClockChoice, EngineKind};
-use durio_report::Format;
+use durio_report::{AuditFormat, Format};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{PerMille, SyncMethod};
 
@@ -29,6 +29,7 @@ pub(crate) enum Command {
     Check(Check),
     Run(Box<Run>),
     Report(Report),
+    Audit(Audit),
     Completions(Completions),
     Man(Man),
 }
@@ -255,6 +256,28 @@ pub(crate) struct Report {
     /// What to print on stdout: text, json, html or csv
     #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::format)]
     pub(crate) format: Format,
+}
+
+/// Check figures that somebody published, and name what cannot be right
+///
+/// Reads a table of results as CSV, with the columns source, stack, workload, block_size, jobs,
+/// iodepth, durable, read_iops, read_latency_us, write_iops, write_latency_us, bandwidth_mb_s. Cells
+/// of unknown figures stay empty. Optional columns: note, engine, direct, paced, runtime, size,
+/// memory, target, preconditioned, idle, syncs, sync_latency_us, and for read, write and sync
+/// _latency_min_us, _latency_max_us and percentiles such as read_latency_p99.9_us.
+///
+/// Each finding names the line, the reason and the figures that it rests on. No finding rests on
+/// rounding. The exit code is 1 if a figure cannot be right, 3 if the file cannot be read.
+#[derive(Debug, Args)]
+#[command(after_help = TABLE)]
+pub(crate) struct Audit {
+    /// The table
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+
+    /// What to print on stdout: text or json
+    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::audit_format)]
+    pub(crate) format: AuditFormat,
 }
 
 /// Print a completion script for a shell

@@ -1,7 +1,7 @@
 //! Reads the values of options: units, names, shares.
 
 use durio_plan::{ClockChoice, EngineKind};
-use durio_report::Format;
+use durio_report::{AuditFormat, Format};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{PerMille, SyncMethod};
 
@@ -77,6 +77,10 @@ pub(crate) fn format(text: &str) -> Result<Format, String> {
     named(text, "format", &Format::ALL, |format| format.name())
 }
 
+pub(crate) fn audit_format(text: &str) -> Result<AuditFormat, String> {
+    named(text, "format of an audit", &AuditFormat::ALL, |format| format.name())
+}
+
 pub(crate) fn clock(text: &str) -> Result<ClockChoice, String> {
     let name = |clock: ClockChoice| match clock {
         ClockChoice::Auto => "auto",
@@ -135,6 +139,7 @@ mod tests {
         );
         assert!(sync_method("fsync").is_ok() && sync_method("flush").is_err());
         assert!(format("html").is_ok() && format("pdf").is_err());
+        assert!(audit_format("json").is_ok() && audit_format("html").is_err());
         assert!(clock("tsc").is_ok() && clock("sundial").is_err());
     }
 }

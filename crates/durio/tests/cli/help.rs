@@ -10,7 +10,7 @@ use crate::sandbox::{Sandbox, entries};
 #[test]
 fn help_texts_are_as_reviewed() {
     let mut all = String::new();
-    for line in ["--help", "-V", "check --help", "run --help", "report --help"] {
+    for line in ["--help", "-V", "check --help", "run --help", "report --help", "audit --help"] {
         let ended = Durio::new().words(line).run().expect_exit(0).expect_no_stderr();
         all.push_str(&format!("$ durio {line}\n{}\n", ended.text()));
     }

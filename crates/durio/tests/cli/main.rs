@@ -17,6 +17,7 @@
 )]
 
 mod accounting;
+mod audit;
 mod check;
 mod destroy;
 mod durio;
