@@ -1,0 +1,172 @@
+//! A file that fio wrote: text, documents, text.
+//!
+//! In: bytes or a path. Out: [`FioFile`], the last complete result and what else was there. Not
+//! here: results of several files. Memory: the file, at most [`MAX_BYTES`], and two results.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use super::cursor::{Cursor, Fault};
+use super::output::FioOutput;
+use crate::FioError;
+
+/// The largest file that is read: a result with all bins has about 100 KB per job.
+pub const MAX_BYTES: u64 = 512 << 20;
+
+/// How much text outside the documents is kept.
+const TEXT_MAX_BYTES: usize = 64 << 10;
+
+/// What a file of fio holds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FioFile {
+    /// The last complete result; fio's results with `--status-interval` cover all since the start.
+    pub output: FioOutput,
+    /// How many complete results the file has.
+    pub documents: u64,
+    /// The line at which a further result ends too early or is damaged, if there is one after the
+    /// last complete result.
+    pub cut_off_line: Option<u64>,
+    /// What stands outside the documents, without blank ends: fio's messages, its output for people.
+    /// At most 64 KiB.
+    pub text: String,
+}
+
+/// Reads a file.
+///
+/// # Errors
+/// [`FioError::Read`], [`FioError::TooLarge`], and those of [`read`].
+pub fn read_file(path: &Path) -> Result<FioFile, FioError> {
+    let wrong = |source| FioError::Read { path: path.to_owned(), source };
+    let file = File::open(path).map_err(wrong)?;
+    let mut bytes = Vec::new();
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(wrong)?;
+    read(&bytes)
+}
+
+/// Reads all documents and keeps the last complete result.
+///
+/// # Errors
+/// Without a complete result: [`FioError::Empty`], [`FioError::NotJson`], [`FioError::NotFio`],
+/// [`FioError::CutOff`] or [`FioError::Malformed`], whichever says most. Whatever else is there:
+/// [`FioError::TooLarge`], [`FioError::TooOldResult`].
+pub fn read(bytes: &[u8]) -> Result<FioFile, FioError> {
+    if u64::try_from(bytes.len()).is_ok_and(|length| length > MAX_BYTES) {
+        return Err(FioError::TooLarge { max: MAX_BYTES });
+    }
+    let mut search = Search { text_from: Some(0), ..Search::default() };
+    let mut cursor = Cursor::new(bytes);
+    while cursor.find_object() {
+        let start = cursor.at();
+        let (line, mut ahead) = (cursor.line(), cursor);
+        let result = FioOutput::read(&mut ahead);
+        if !matches!(result, Err((false, _))) {
+            search.end_text(bytes, start);
+        }
+        if search.take(result, line) {
+            cursor = ahead;
+            search.begin_text(cursor.at());
+        } else {
+            cursor.step();
+        }
+    }
+    search.end_text(bytes, bytes.len());
+    search.finish(bytes)
+}
+
+/// What was found so far.
+#[derive(Default)]
+struct Search {
+    output: Option<FioOutput>,
+    documents: u64,
+    /// The last damaged document of fio after the last complete one.
+    damaged: Option<Fault>,
+    /// The first other JSON, complete or not.
+    other_line: Option<u64>,
+    other_fault: Option<Fault>,
+    text: String,
+    /// Where text began that may be a message; `None` inside a damaged document.
+    text_from: Option<usize>,
+}
+
+impl Search {
+    /// True if a whole object was read.
+    fn take(&mut self, result: Result<Option<FioOutput>, (bool, Fault)>, line: u64) -> bool {
+        match result {
+            Ok(Some(output)) => {
+                self.output = Some(output);
+                self.documents += 1;
+                self.damaged = None;
+                return true;
+            }
+            Ok(None) => {
+                self.other_line.get_or_insert(line);
+                return true;
+            }
+            Err((true, fault)) => self.damaged = Some(fault),
+            Err((false, fault)) => drop(self.other_fault.get_or_insert(fault)),
+        }
+        false
+    }
+
+    fn begin_text(&mut self, start: usize) {
+        if self.damaged.is_none() {
+            self.text_from = Some(start);
+        }
+    }
+
+    fn end_text(&mut self, bytes: &[u8], end: usize) {
+        let Some(start) = self.text_from.take() else { return };
+        let room = TEXT_MAX_BYTES.saturating_sub(self.text.len());
+        let bytes = bytes.get(start..end).unwrap_or_default();
+        let text = String::from_utf8_lossy(bytes.get(..room).unwrap_or(bytes));
+        if !text.trim().is_empty() {
+            let gap = if self.text.is_empty() { "" } else { "\n" };
+            self.text.extend([gap, text.trim()]);
+        }
+    }
+
+    fn finish(self, bytes: &[u8]) -> Result<FioFile, FioError> {
+        let Some(output) = self.output else {
+            return Err(self.failure(bytes));
+        };
+        if is_too_old(&output.version) {
+            return Err(FioError::TooOldResult { version: output.version });
+        }
+        let cut_off_line = self.damaged.map(|fault| fault.line);
+        Ok(FioFile { output, documents: self.documents, cut_off_line, text: self.text })
+    }
+
+    fn failure(self, bytes: &[u8]) -> FioError {
+        if let Some(fault) = self.damaged {
+            fault.into()
+        } else if let Some(fault) = self.other_fault.filter(|_| self.other_line.is_none()) {
+            fault.into()
+        } else if let Some(line) = self.other_line {
+            FioError::NotFio { line }
+        } else {
+            without_json(bytes)
+        }
+    }
+}
+
+fn without_json(bytes: &[u8]) -> FioError {
+    let start = bytes.trim_ascii_start();
+    let start = String::from_utf8_lossy(start.get(..400).unwrap_or(start)).into_owned();
+    let printable = |it: &char| !it.is_control();
+    match start.lines().next() {
+        None => FioError::Empty,
+        Some(line) => {
+            FioError::NotJson { first_line: line.chars().filter(printable).take(120).collect() }
+        }
+    }
+}
+
+/// True for fio 2.x and older, which counted in µs; names without a number are taken as new.
+fn is_too_old(version: &str) -> bool {
+    let digits = version.trim_start_matches("fio-").split(|it: char| !it.is_ascii_digit()).next();
+    digits.and_then(|major| major.parse::<u32>().ok()).is_some_and(|major| major < 3)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,57 @@
+//! A fio to compare with, a folder to work in, and how a test says that there is no fio.
+
+use std::env;
+use std::fs::{self, File};
+use std::io::Write;
+use std::process::Command;
+use std::thread;
+
+use durio_fio::json::{self, FioFile};
+use tempfile::TempDir;
+
+/// fio in a folder of its own.
+pub(crate) struct Fio {
+    pub(crate) folder: TempDir,
+}
+
+impl Fio {
+    /// `None`, and the running test is reported as skipped, if there is no fio.
+    pub(crate) fn new() -> Option<Self> {
+        let missing = env::var("DURIO_TEST_MISSING").unwrap_or_default();
+        let is_hidden = missing.split(',').any(|name| name.trim() == "fio");
+        let answers = || Command::new("fio").arg("--version").output().is_ok();
+        if is_hidden || !answers() {
+            skip("fio is missing");
+            return None;
+        }
+        Some(Self { folder: TempDir::new().unwrap() })
+    }
+
+    /// What fio prints for these arguments, separated by blanks; files are in the folder.
+    pub(crate) fn text(&self, arguments: &str) -> String {
+        let result = self.folder.path().join("result");
+        let output = Command::new("fio")
+            .current_dir(self.folder.path())
+            .arg(format!("--output={}", result.display()))
+            .args(arguments.split_whitespace())
+            .output()
+            .unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments}: {errors}");
+        fs::read_to_string(result).unwrap()
+    }
+
+    pub(crate) fn file(&self, arguments: &str) -> FioFile {
+        json::read(self.text(arguments).as_bytes()).unwrap()
+    }
+}
+
+fn skip(reason: &str) {
+    let thread = thread::current();
+    let line = format!("durio-fio peer::{}: {reason}\n", thread.name().unwrap_or("unknown"));
+    eprintln!("SKIPPED {line}");
+    if let Some(path) = env::var_os("DURIO_TEST_SKIPS") {
+        let mut file = File::options().append(true).create(true).open(path).unwrap();
+        file.write_all(line.as_bytes()).unwrap();
+    }
+}
