@@ -122,6 +122,9 @@ pub enum FioError {
         /// What it said.
         message: String,
     },
+    /// fio ended well without a result.
+    #[error("fio wrote no result, though it says that it succeeded")]
+    NoResult,
     /// fio was stopped before it had a result.
     #[error("stopped before fio had a result")]
     Stopped,

@@ -101,7 +101,7 @@ mod tests {
     fn known_answers_of_a_c_compiler_s_long_double() {
         // ceill((long double)percent / 100.0 * total), gcc on x86-64.
         let known = [
-            (53.316_398_247_658_412, 679_474_992, 362_271_593),
+            (53.316_398_247_658_41, 679_474_992, 362_271_593),
             (59.363_332_015_297_175, 36_182_239_194_748_152, 21_478_982_783_747_333),
         ];
         for (percent, total, expected) in known {

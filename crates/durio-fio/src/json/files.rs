@@ -37,11 +37,22 @@ pub struct FioFile {
 /// # Errors
 /// [`FioError::Read`], [`FioError::TooLarge`], and those of [`read`].
 pub fn read_file(path: &Path) -> Result<FioFile, FioError> {
+    read(&read_within(path, MAX_BYTES)?)
+}
+
+/// All bytes of a file, if they are at most `max`.
+fn read_within(path: &Path, max: u64) -> Result<Vec<u8>, FioError> {
     let wrong = |source| FioError::Read { path: path.to_owned(), source };
     let file = File::open(path).map_err(wrong)?;
     let mut bytes = Vec::new();
-    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(wrong)?;
-    read(&bytes)
+    file.take(max.saturating_add(1)).read_to_end(&mut bytes).map_err(wrong)?;
+    within(&bytes, max)?;
+    Ok(bytes)
+}
+
+fn within(bytes: &[u8], max: u64) -> Result<(), FioError> {
+    let is_within = u64::try_from(bytes.len()).is_ok_and(|length| length <= max);
+    if is_within { Ok(()) } else { Err(FioError::TooLarge { max }) }
 }
 
 /// Reads all documents and keeps the last complete result.
@@ -51,9 +62,7 @@ pub fn read_file(path: &Path) -> Result<FioFile, FioError> {
 /// [`FioError::CutOff`] or [`FioError::Malformed`], whichever says most. Whatever else is there:
 /// [`FioError::TooLarge`], [`FioError::TooOldResult`].
 pub fn read(bytes: &[u8]) -> Result<FioFile, FioError> {
-    if u64::try_from(bytes.len()).is_ok_and(|length| length > MAX_BYTES) {
-        return Err(FioError::TooLarge { max: MAX_BYTES });
-    }
+    within(bytes, MAX_BYTES)?;
     let mut search = Search { text_from: Some(0), ..Search::default() };
     let mut cursor = Cursor::new(bytes);
     while cursor.find_object() {

@@ -51,9 +51,9 @@ impl Cursor<'_> {
                 Some(b']') if !is_object => self.close(open),
                 Some(b',') if needs_comma => {
                     self.step();
-                    return self.to_value(is_object);
+                    return self.past_key(is_object);
                 }
-                Some(_) if !needs_comma => return self.to_value(is_object),
+                Some(_) if !needs_comma => return self.past_key(is_object),
                 Some(_) => return Err(self.fault("there is no ',' between two values")),
             }
             needs_comma = true;
@@ -61,7 +61,7 @@ impl Cursor<'_> {
         Ok(false)
     }
 
-    fn to_value(&mut self, is_object: bool) -> Read<bool> {
+    fn past_key(&mut self, is_object: bool) -> Read<bool> {
         if is_object {
             self.key()?;
         }
