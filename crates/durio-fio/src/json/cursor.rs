@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use crate::FioError;
 
 /// fio's own documents are 8 deep. Text with ever more brackets is read once per bracket and depth.
-const DEPTH_MAX: u32 = 32;
+const DEPTH_MAX: u32 = 16;
 
 /// Why a document cannot be read, with the keys around the place, innermost first.
 #[derive(Debug)]
@@ -76,20 +76,27 @@ impl<'a> Cursor<'a> {
         self.line
     }
 
-    /// Goes to the next `{` that may begin an object of JSON; false at the end of the bytes.
-    pub(super) fn find_object(&mut self) -> bool {
+    /// Goes to the next `{`; false at the end of the bytes.
+    pub(super) fn find_brace(&mut self) -> bool {
         while let Some(byte) = self.peek() {
             if byte == b'{' {
-                let mut after = *self;
-                after.step();
-                after.skip_blank();
-                if matches!(after.peek(), Some(b'"' | b'}')) {
-                    return true;
-                }
+                return true;
             }
             self.step();
         }
         false
+    }
+
+    /// True if an object follows whose first key is one of these, which need no escapes.
+    pub(super) fn has_first_key(mut self, keys: &[&str]) -> bool {
+        self.step();
+        self.skip_blank();
+        self.step();
+        let rest = self.rest();
+        let is_key = |key: &&str| {
+            rest.starts_with(key.as_bytes()) && rest.get(key.len()).is_some_and(|it| *it == b'"')
+        };
+        keys.iter().any(is_key)
     }
 
     /// Past one byte, which counts if it is a new line.

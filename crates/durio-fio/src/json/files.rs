@@ -65,62 +65,89 @@ pub fn read(bytes: &[u8]) -> Result<FioFile, FioError> {
     within(bytes, MAX_BYTES)?;
     let mut search = Search { text_from: Some(0), ..Search::default() };
     let mut cursor = Cursor::new(bytes);
-    while cursor.find_object() {
+    while cursor.find_brace() {
         let start = cursor.at();
-        let (line, mut ahead) = (cursor.line(), cursor);
-        let result = FioOutput::read(&mut ahead);
-        if !matches!(result, Err((false, _))) {
-            search.end_text(bytes, start);
-        }
-        if search.take(result, line) {
-            cursor = ahead;
-            search.begin_text(cursor.at());
-        } else {
+        let Some(ahead) = search.result_at(cursor) else {
+            if search.damaged_from == Some(start) {
+                search.end_text(bytes, start);
+            }
             cursor.step();
-        }
+            continue;
+        };
+        search.end_text(bytes, start);
+        cursor = ahead;
+        search.text_from = Some(cursor.at());
     }
     search.end_text(bytes, bytes.len());
     search.finish(bytes)
 }
+
+/// The keys with which fio's documents begin, also after their keys were sorted.
+const FIRST_KEYS: [&str; 9] = [
+    VERSION,
+    "timestamp",
+    "timestamp_ms",
+    "time",
+    "global options",
+    "jobs",
+    "client_stats",
+    "disk_util",
+    "cpu_idleness",
+];
+const VERSION: &str = "fio version";
+/// How many braces are looked at to tell other JSON from text.
+const OTHER_MAX: u32 = 8;
 
 /// What was found so far.
 #[derive(Default)]
 struct Search {
     output: Option<FioOutput>,
     documents: u64,
-    /// The last damaged document of fio after the last complete one.
+    /// The last damaged document of fio after the last complete one, and where it begins.
     damaged: Option<Fault>,
-    /// The first other JSON, complete or not.
+    damaged_from: Option<usize>,
+    /// The first other JSON.
     other_line: Option<u64>,
-    other_fault: Option<Fault>,
+    others: u32,
     text: String,
     /// Where text began that may be a message; `None` inside a damaged document.
     text_from: Option<usize>,
 }
 
 impl Search {
-    /// True if a whole object was read.
-    fn take(&mut self, result: Result<Option<FioOutput>, (bool, Fault)>, line: u64) -> bool {
-        match result {
+    /// Reads a result that begins here; where it ends, or `None` if there is none.
+    fn result_at<'a>(&mut self, mut cursor: Cursor<'a>) -> Option<Cursor<'a>> {
+        if !cursor.has_first_key(&FIRST_KEYS) {
+            self.note_other(cursor);
+            return None;
+        }
+        let (start, line) = (cursor.at(), cursor.line());
+        let is_fio = cursor.has_first_key(&[VERSION]);
+        match FioOutput::read(&mut cursor) {
             Ok(Some(output)) => {
                 self.output = Some(output);
                 self.documents += 1;
                 self.damaged = None;
-                return true;
+                return Some(cursor);
             }
-            Ok(None) => {
-                self.other_line.get_or_insert(line);
-                return true;
+            Err(fault) if is_fio => {
+                self.damaged = Some(fault);
+                self.damaged_from = Some(start);
             }
-            Err((true, fault)) => self.damaged = Some(fault),
-            Err((false, fault)) => drop(self.other_fault.get_or_insert(fault)),
+            _ => drop(self.other_line.get_or_insert(line)),
         }
-        false
+        None
     }
 
-    fn begin_text(&mut self, start: usize) {
-        if self.damaged.is_none() {
-            self.text_from = Some(start);
+    /// Looks whether this is JSON, unless that is known or braces are too many to tell.
+    fn note_other(&mut self, mut cursor: Cursor<'_>) {
+        if self.other_line.is_some() || self.others >= OTHER_MAX {
+            return;
+        }
+        self.others += 1;
+        let line = cursor.line();
+        if cursor.skip_value().is_ok() {
+            self.other_line = Some(line);
         }
     }
 
@@ -148,8 +175,6 @@ impl Search {
 
     fn failure(self, bytes: &[u8]) -> FioError {
         if let Some(fault) = self.damaged {
-            fault.into()
-        } else if let Some(fault) = self.other_fault.filter(|_| self.other_line.is_none()) {
             fault.into()
         } else if let Some(line) = self.other_line {
             FioError::NotFio { line }

@@ -2,7 +2,7 @@
 //!
 //! In: an object with `fio version`. Out: [`FioOutput`]. Not here: finding it in a file.
 
-use super::cursor::{Cursor, Fault, Read};
+use super::cursor::{Cursor, Read};
 use super::fields;
 use super::job::FioJob;
 
@@ -32,18 +32,15 @@ pub struct FioOutput {
 
 impl FioOutput {
     /// Reads an object; `None` if it is not fio's.
-    pub(super) fn read(cursor: &mut Cursor<'_>) -> Result<Option<Self>, (bool, Fault)> {
+    pub(super) fn read(cursor: &mut Cursor<'_>) -> Read<Option<Self>> {
         let mut output = Self::default();
-        let result = cursor.object(|cursor, key| {
+        cursor.object(|cursor, key| {
             if cursor.takes_null() {
                 return Ok(());
             }
             output.field(cursor, key)
-        });
-        match result {
-            Ok(()) => Ok(output.is_fio().then_some(output)),
-            Err(fault) => Err((output.is_fio(), fault)),
-        }
+        })?;
+        Ok(output.is_fio().then_some(output))
     }
 
     fn is_fio(&self) -> bool {

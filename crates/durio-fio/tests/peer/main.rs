@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![expect(clippy::print_stderr, reason = "a skipped test says so")]
 
+mod consumers;
 mod percentiles;
 mod requirements;
 mod round_trip;

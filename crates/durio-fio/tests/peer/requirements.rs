@@ -17,14 +17,7 @@ pub(crate) struct Fio {
 impl Fio {
     /// `None`, and the running test is reported as skipped, if there is no fio.
     pub(crate) fn new() -> Option<Self> {
-        let missing = env::var("DURIO_TEST_MISSING").unwrap_or_default();
-        let is_hidden = missing.split(',').any(|name| name.trim() == "fio");
-        let answers = || Command::new("fio").arg("--version").output().is_ok();
-        if is_hidden || !answers() {
-            skip("fio is missing");
-            return None;
-        }
-        Some(Self { folder: TempDir::new().unwrap() })
+        has("fio").then(|| Self { folder: TempDir::new().unwrap() })
     }
 
     /// What fio prints for these arguments, separated by blanks; files are in the folder.
@@ -44,6 +37,18 @@ impl Fio {
     pub(crate) fn file(&self, arguments: &str) -> FioFile {
         json::read(self.text(arguments).as_bytes()).unwrap()
     }
+}
+
+/// True if the program is there; if not, the running test is reported as skipped and must return.
+pub(crate) fn has(program: &str) -> bool {
+    let missing = env::var("DURIO_TEST_MISSING").unwrap_or_default();
+    let is_hidden = missing.split(',').any(|name| name.trim() == program);
+    let answers = || Command::new(program).arg("--version").output().is_ok();
+    if is_hidden || !answers() {
+        skip(&format!("{program} is missing"));
+        return false;
+    }
+    true
 }
 
 fn skip(reason: &str) {

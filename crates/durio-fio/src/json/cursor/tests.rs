@@ -63,13 +63,13 @@ fn skipping_refuses_what_is_not_json() {
 fn deep_brackets_are_refused_without_recursion() {
     let text = "[".repeat(1_000_000);
     let fault = Cursor::new(text.as_bytes()).skip_value().unwrap_err();
-    assert!(FioError::from(fault).to_string().contains("nested more than 32"));
+    assert!(FioError::from(fault).to_string().contains("nested more than 16"));
 }
 
 #[test]
 fn lines_count_in_blanks_strings_and_text() {
     let mut cursor = Cursor::new(b"x\ny\n{\"a\n\" :\n 1}");
-    assert!(cursor.find_object());
+    assert!(cursor.find_brace());
     assert_eq!(cursor.line(), 3);
     cursor
         .object(|cursor, _| {
