@@ -177,7 +177,9 @@ mod tests {
     #[test]
     fn a_program_that_ignores_the_end_is_killed_with_its_jobs() {
         let mut program = Command::new("sh");
-        program.args(["-c", "trap '' INT; sleep 60 & echo $!; wait; wait"]).stdout(Stdio::piped());
+        program
+            .args(["-c", "trap '' INT; sleep 60 & echo $!; while :; do wait; done"])
+            .stdout(Stdio::piped());
         let mut child = program.spawn().unwrap();
         let mut answer = [0; 16];
         let length = child.stdout.take().unwrap().read(&mut answer).unwrap();

@@ -56,3 +56,6 @@ fn options(printer: &mut Printer, key: &str, options: &Options) {
         }
     });
 }
+
+#[cfg(test)]
+mod tests;
