@@ -119,7 +119,7 @@ impl FioBins {
     }
 
     /// The percentile as fio prints it, in ns: the middle of the first bucket at which the counts so
-    /// far reach `percent` / 100 × total, computed as fio does on x86 (see `calc_clat_percentiles`
+    /// far reach `percent` / 100 × total, computed as fio does on x86-64 (`calc_clat_percentiles`
     /// in fio's stat.c). It may exceed the largest latency, as fio's does. `None` if nothing was
     /// counted, or unless 0 < `percent` <= 100.
     #[must_use]
@@ -127,7 +127,8 @@ impl FioBins {
         if !(percent > 0.0 && percent <= 100.0) {
             return None;
         }
-        let needed = Extended::new(percent).divided_by_100().times(self.total()).ceiling();
+        let per_percent = Extended::HUNDREDTH.times(Extended::from_count(self.total()));
+        let needed = per_percent.times(Extended::from_double(percent)).ceiling();
         let mut so_far = 0_u64;
         self.iter().find_map(|(middle, count)| {
             so_far = so_far.saturating_add(count);

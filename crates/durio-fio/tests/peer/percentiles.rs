@@ -51,6 +51,32 @@ fn percentiles_of_small_counts_are_fio_s_to_the_last_sample() {
     assert_eq!(found.collect::<Vec<_>>(), counts);
 }
 
+/// As it would be without extended precision.
+fn in_doubles(block: &LatencyBlock, percent: f64) -> Option<u64> {
+    let needed = percent / 100.0 * f64::from(u32::try_from(block.bins.total()).unwrap());
+    let mut so_far = 0.0;
+    block.bins.iter().find_map(|(middle_ns, count)| {
+        so_far += f64::from(u32::try_from(count).unwrap());
+        (so_far >= needed).then_some(middle_ns)
+    })
+}
+
+/// Of 50 samples these percentages fall on one of them, where rounding decides.
+#[test]
+fn percentiles_that_fall_on_a_sample_are_rounded_as_fio_rounds() {
+    let Some(fio) = Fio::new() else { return };
+    let file = fio.file(
+        "--name=p --ioengine=psync --rw=randwrite --size=1m --number_ios=50 --numjobs=16 \
+         --percentile_list=7:14:28:30:56:60 --output-format=json+",
+    );
+    assert_eq!(assert_same(&file), 16 * 6);
+    let latencies = latencies(&file);
+    let differs = |block: &LatencyBlock| {
+        block.percentiles.iter().any(|&(percent, ns)| in_doubles(block, percent) != Some(ns))
+    };
+    assert!(latencies.iter().any(|(_, block)| differs(block)), "doubles would do as well");
+}
+
 #[test]
 fn percentiles_of_mixed_and_synced_jobs_are_fio_s() {
     let Some(fio) = Fio::new() else { return };
