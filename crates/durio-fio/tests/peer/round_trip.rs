@@ -43,21 +43,30 @@ fn keys(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_job_of_each_kind_comes_back_to_the_byte() {
+fn single_jobs_come_back_to_the_byte() {
     let Some(fio) = Fio::new() else { return };
     for line in [
         "--name=n --ioengine=null --size=8m --rw=randrw --output-format=json",
         "--name=n --ioengine=null --size=8m --rw=randrw --output-format=json+ --disk_util=0",
-        "--name=global --ioengine=null --size=8m --description=a\\b\"c --name=a --rw=read \
-         --name=b --rw=randwrite --stonewall=1 --output-format=json+",
         "--name=p --ioengine=psync --size=1m --rw=randwrite --fdatasync=1 --number_ios=50 \
          --lat_percentiles=1 --slat_percentiles=1 --output-format=json+",
+        "--name=i --ioengine=null --size=8m --rw=randread --iodepth=8 --latency_target=10ms \
+         --latency_window=100ms --output-format=json",
+    ] {
+        assert_round_trip(&fio.text(line));
+    }
+}
+
+#[test]
+fn groups_and_texts_come_back_to_the_byte() {
+    let Some(fio) = Fio::new() else { return };
+    for line in [
+        "--name=global --ioengine=null --size=8m --description=a\\b\"c --name=a --rw=read \
+         --name=b --rw=randwrite --stonewall=1 --output-format=json+",
         "--name=g --ioengine=null --size=8m --rw=randrw --numjobs=2 --group_reporting=1 \
          --unified_rw_reporting=mixed --continue_on_error=all --output-format=json+",
         "--name=h --ioengine=null --size=8m --rw=trim --unified_rw_reporting=both \
          --output-format=json+",
-        "--name=i --ioengine=null --size=8m --rw=randread --iodepth=8 --latency_target=10ms \
-         --latency_window=100ms --output-format=json",
     ] {
         assert_round_trip(&fio.text(line));
     }
