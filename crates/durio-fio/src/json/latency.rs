@@ -53,7 +53,15 @@ impl LatencyBlock {
             }
             Ok(())
         })?;
+        if block.is_of_nothing() {
+            block.percentiles.clear();
+        }
         Ok(block)
+    }
+
+    /// True if nothing was measured; of that, fio before 3.13 prints percentiles of 0.
+    fn is_of_nothing(&self) -> bool {
+        self.samples() == 0 && self.max == 0 && self.percentiles.iter().all(|&(_, ns)| ns == 0)
     }
 }
 

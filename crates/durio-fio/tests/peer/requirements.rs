@@ -6,6 +6,7 @@ use std::io::Write;
 use std::process::Command;
 use std::thread;
 
+use durio_fio::installed::Fio as Installed;
 use durio_fio::json::{self, FioFile};
 use tempfile::TempDir;
 
@@ -15,9 +16,16 @@ pub(crate) struct Fio {
 }
 
 impl Fio {
-    /// `None`, and the running test is reported as skipped, if there is no fio.
+    /// `None`, and the running test is reported as skipped, if there is no fio or an old one.
     pub(crate) fn new() -> Option<Self> {
-        has("fio").then(|| Self { folder: TempDir::new().unwrap() })
+        if !has("fio") {
+            return None;
+        }
+        if let Err(error) = Installed::find(None) {
+            skip(&error.to_string());
+            return None;
+        }
+        Some(Self { folder: TempDir::new().unwrap() })
     }
 
     /// What fio prints for these arguments, separated by blanks; files are in the folder.

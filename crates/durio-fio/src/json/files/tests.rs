@@ -89,6 +89,8 @@ fn fio_3_0_fills_its_percentiles_with_zeros_and_says_no_count() {
     assert_eq!(write.clat_ns.percentiles, [(1.0, 10), (99.0, 90)]);
     assert_eq!((write.clat_ns.n, write.clat_ns.samples()), (None, 7));
     assert_eq!(write.clat_ns.percentile_ns(99.0), Some(90));
+    let read = "\"read\":{\"clat_ns\":{\"max\":0,\"percentile\":{\"1.000000\":0},\"bins\":{}}}";
+    assert!(self::job(read).read.unwrap().clat_ns.percentiles.is_empty());
     assert!(job.sync.is_none() && job.read.is_none() && job.job_runtime.is_none());
 }
 
