@@ -17,7 +17,7 @@ pub use command::{FioCommand, JobOptions};
 pub use process::{FioRun, run_fio};
 pub use version::FioVersion;
 
-/// The oldest fio that is run.
+/// The oldest fio that is run: that of Ubuntu 22.04.
 pub const OLDEST: FioVersion = FioVersion { major: 3, minor: 28 };
 
 /// A fio that answers and is new enough.

@@ -18,7 +18,7 @@ const NO_GROUP: u64 = 0xffff_ffff;
 pub struct Direction {
     /// Bytes moved.
     pub io_bytes: u64,
-    /// Bytes per second over `runtime`; from `bw` where fio (3.0) does not say.
+    /// Bytes per second over `runtime`; from `bw` where fio (before 3.2) does not say.
     pub bw_bytes: u64,
     /// KiB per second, rounded down.
     pub bw: u64,
@@ -169,11 +169,11 @@ pub struct FioJob {
     pub write: Option<Direction>,
     /// Trims.
     pub trim: Option<Direction>,
-    /// Syncs; since fio 3.6.
+    /// Syncs; since fio 3.4.
     pub sync: Option<SyncSection>,
     /// All directions together, with `unified_rw_reporting`.
     pub mixed: Option<Direction>,
-    /// In ms, the sum over the jobs of a group; since fio 3.7.
+    /// In ms, the sum over the jobs of a group; since fio 3.8.
     pub job_runtime: Option<u64>,
     /// Percent of one processor in user mode.
     pub usr_cpu: f64,

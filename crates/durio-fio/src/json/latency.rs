@@ -16,7 +16,7 @@ pub struct LatencyBlock {
     pub mean: f64,
     /// In ns, of a sample (divided by N - 1).
     pub stddev: f64,
-    /// How many were measured (`N`); `None` before fio 3.13, which does not say.
+    /// How many were measured (`N`); `None` before fio 3.18, which does not say.
     pub n: Option<u64>,
     /// `(percent, ns)`, ascending by percent; empty unless asked for and something was measured.
     pub percentiles: Vec<(f64, u64)>,
@@ -59,7 +59,7 @@ impl LatencyBlock {
         Ok(block)
     }
 
-    /// True if nothing was measured; of that, fio before 3.13 prints percentiles of 0.
+    /// True if nothing was measured; of that, fio before 3.18 prints percentiles of 0.
     fn is_of_nothing(&self) -> bool {
         self.samples() == 0 && self.max == 0 && self.percentiles.iter().all(|&(_, ns)| ns == 0)
     }
