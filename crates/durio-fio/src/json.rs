@@ -2,7 +2,7 @@
 //!
 //! In: the bytes of a file that fio 3.0 or later wrote with `--output-format=json` or `json+`, with
 //! all that surrounds and repeats the documents in practice. Out: [`FioFile`] with the last complete
-//! result; [`write`] turns a result into the same JSON. Not here: fio's terse output, its logs, and
+//! result; [`write()`] turns a result into the same JSON. Not here: fio's terse output, its logs, and
 //! what figures mean.
 //!
 //! What is read without complaint, because fio does it: text before, between and after documents;
