@@ -107,15 +107,15 @@ pub(crate) fn mean(values: &[f64]) -> Option<f64> {
 
 /// Median, the mean of the middle two for an even number; `None` of nothing.
 pub(crate) fn median(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let middle = sorted.len() / 2;
-    let upper = sorted.get(middle)?;
-    if sorted.len() % 2 == 1 {
-        return Some(*upper);
+    let mut values = values.to_vec();
+    let middle = values.len() / 2;
+    let is_even = values.len().is_multiple_of(2);
+    if values.is_empty() {
+        return None;
     }
-    let lower = sorted.get(middle.checked_sub(1)?)?;
-    Some(lower + (upper - lower) / 2.0)
+    let (below, upper, _) = values.select_nth_unstable_by(middle, f64::total_cmp);
+    let lower = below.iter().copied().max_by(f64::total_cmp).filter(|_| is_even);
+    Some(lower.map_or(*upper, |lower| lower + (*upper - lower) / 2.0))
 }
 
 /// A number of things as a figure.

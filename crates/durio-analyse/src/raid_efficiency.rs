@@ -127,7 +127,7 @@ fn check(array: Array) -> Result<(), Declined> {
         Layout::Raid1 { copies } if members != copies => {
             format!("a mirror of {copies} copies has {copies} members, not {members}")
         }
-        Layout::Raid10 { copies } if members % copies != 0 => {
+        Layout::Raid10 { copies } if !members.is_multiple_of(copies) => {
             format!("{members} members do not divide into mirrors of {copies}")
         }
         _ => return Ok(()),

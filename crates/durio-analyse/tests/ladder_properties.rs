@@ -1,5 +1,4 @@
 //! Rules that hold for any ladder.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use durio_analyse::ladder::{Knee, LadderFindings, LadderKind, Part, Point, analyse};
 use proptest::prelude::*;
@@ -45,7 +44,7 @@ fn units(found: &LadderFindings) -> Option<f64> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
     fn conclusions_do_not_depend_on_the_scale_of_the_rate(

@@ -91,9 +91,10 @@ pub(super) fn efficiencies(points: &[Point], kind: LadderKind) -> Vec<f64> {
 
 /// The phases of checked points.
 pub(super) fn phases(points: &[Point], efficiencies: &[f64], best: &BestPoints) -> Phases {
-    let linear = points.iter().zip(efficiencies).filter(|(_, share)| **share >= LINEAR_EFFICIENCY);
+    let is_linear = |pair: &(&Point, &f64)| *pair.1 >= LINEAR_EFFICIENCY;
+    let linear = points.iter().zip(efficiencies).rev().find(is_linear);
     // An offered rate may never be achieved, not even at the first level.
-    let linear_to_level = linear.last().map_or(0.0, |(point, _)| point.level);
+    let linear_to_level = linear.map_or(0.0, |(point, _)| point.level);
     let saturated_from_level = (!best.at_ladder_end).then_some(best.level);
     Phases {
         linear_to_level: saturated_from_level.map_or(linear_to_level, |it| it.min(linear_to_level)),

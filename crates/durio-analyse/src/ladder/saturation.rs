@@ -306,11 +306,14 @@ mod tests {
 
     #[test]
     fn noise_widens_the_error_of_the_knee() {
-        let noise = [0.05, -0.04, 0.03, -0.05, 0.04, -0.03, 0.05, -0.04, 0.02];
-        let level = |n: f64| noise[usize::try_from(n.log2() as i64).unwrap()];
         let quiet = fit(&ladder(&DOUBLING, |n| n.min(24.0)), LadderKind::Depth).unwrap();
-        let noisy =
-            fit(&ladder(&DOUBLING, |n| n.min(24.0) * (1.0 + level(n))), LadderKind::Depth).unwrap();
+        let mut points = ladder(&DOUBLING, |n| n.min(24.0));
+        let noise = [0.05, -0.04, 0.03, -0.05, 0.04, -0.03, 0.05, -0.04, 0.02];
+        points
+            .iter_mut()
+            .zip(noise)
+            .for_each(|(point, share)| point.rate_per_second *= 1.0 + share);
+        let noisy = fit(&points, LadderKind::Depth).unwrap();
         assert!(noisy.knee_log_error > 4.0 * quiet.knee_log_error.max(0.005), "{noisy:?}");
         assert!((noisy.knee_load / 24.0).ln().abs() < 3.0 * noisy.knee_log_error, "{noisy:?}");
     }

@@ -5,8 +5,8 @@
 //! the usual ones for a shape are named.
 //!
 //! Lasting changes are found by Pettitt's rank test, splitting the series again on either side of a
-//! change ([`change_points`]); what is a slide rather than a step is told by which of the two leaves
-//! less. Dips, too short for that, are counted against the median of their stretch ([`dips`]).
+//! change (`change_points`); what is a slide rather than a step is told by which of the two leaves
+//! less. Dips, too short for that, are counted against the median of their stretch (`dips`).
 
 mod change_points;
 mod dips;

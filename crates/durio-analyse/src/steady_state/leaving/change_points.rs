@@ -173,7 +173,11 @@ pub(super) fn slide(series: &[f64], batch: usize, changes: &[Change]) -> Option<
     let step_leaves =
         changes.iter().map(|change| step_distance(series, change.at_interval / batch));
     let total_share = slope * (count(series.len()) - 1.0) / start;
-    let is_slide = line_leaves < step_leaves.fold(f64::INFINITY, f64::min)
+    let step_leaves = step_leaves.fold(f64::INFINITY, f64::min);
+    let points = count(series.len());
+    // A step has a place beside its two levels: one parameter more than a line (Schwarz' criterion
+    // for Laplace's distribution).
+    let is_slide = line_leaves <= step_leaves * (points.ln() / (2.0 * points)).exp()
         && total_share.is_finite()
         && total_share.abs() >= CHANGE_MIN;
     is_slide.then(|| Slide { per_interval: slope / count(batch), total_share })

@@ -98,6 +98,29 @@ fn a_drive_that_fills_up_is_a_slide() {
 }
 
 #[test]
+fn a_slow_slide_is_told_from_a_step_of_the_same_size() {
+    const RUNS: usize = 12;
+    for (share, least) in [(0.125, 8), (0.2, 12)] {
+        let seed = 5;
+        let mut noise = Noise(seed);
+        let mut of_shape = |wanted: Shape, factor: &dyn Fn(usize) -> f64| {
+            let run = |noise: &mut Noise| {
+                let series = noise.series(600, 0.08, 0.3);
+                let changed: Vec<f64> =
+                    series.iter().enumerate().map(|(at, rate)| rate * factor(at)).collect();
+                rates(&changed).shape == wanted
+            };
+            (0..RUNS).filter(|_| run(&mut noise)).count()
+        };
+        let slides = of_shape(Shape::Slide, &|at| 1.0 - share * axis(at) / 600.0);
+        let steps = of_shape(Shape::LastingStep, &|at| if at < 300 { 1.0 } else { 1.0 - share });
+        println!("seed {seed}, by {share}: {slides} slides, {steps} steps of {RUNS}");
+        assert!(slides >= least && steps + 1 >= RUNS, "{slides} and {steps}");
+    }
+    assert_eq!(rates(&planted(600, |at| 1.0 - 0.02 * axis(at) / 600.0)).shape, Shape::Steady);
+}
+
+#[test]
 fn garbage_collection_on_a_beat_is_periodic_dips() {
     let found = rates(&planted(600, |at| if at % 30 < 2 { 0.3 } else { 1.0 }));
     assert_eq!((found.shape, found.is_worse), (Shape::PeriodicDips, true), "{found:?}");
@@ -161,6 +184,23 @@ fn noise_without_a_change_raises_an_alarm_in_at_most_one_run_of_a_hundred() {
             .count();
         println!("seed {seed}, sigma {sigma}, correlation {correlation}: {alarms} of {RUNS}");
         assert!(alarms <= 2, "{alarms} alarms in {RUNS} runs");
+    }
+}
+
+#[test]
+fn a_quarter_less_is_found_in_most_runs_even_in_correlated_noise() {
+    const RUNS: u64 = 30;
+    for (correlation, least) in [(0.0, 30), (0.5, 28), (0.8, 15)] {
+        let seed = 20_261_122;
+        let mut noise = Noise(seed);
+        let mut found = 0;
+        for _ in 0..RUNS {
+            let mut series = noise.series(300, 0.15, correlation);
+            series.iter_mut().skip(150).for_each(|rate| *rate *= 0.75);
+            found += usize::from(rates(&series).is_worse);
+        }
+        println!("seed {seed}, correlation {correlation}: found in {found} of {RUNS}");
+        assert!(found >= least, "{found} of {RUNS}");
     }
 }
 
