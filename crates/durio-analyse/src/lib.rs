@@ -5,14 +5,23 @@
 
 mod analyser;
 pub mod audit;
+pub mod cost_model;
+mod declined;
 mod distribution;
 mod findings;
+pub mod ladder;
+pub mod layer_shares;
+mod least_squares;
 mod live;
+pub mod mirror;
+pub mod raid_efficiency;
+pub mod steady_state;
 mod step_state;
 mod verdict;
 mod warning;
 
 pub use analyser::Analyser;
+pub use declined::Declined;
 pub use findings::{
     CpuFindings, CurvePoint, Distribution, Effective, Evenness, FINDINGS_SCHEMA, Findings,
     InFlight, IntervalPoint, Leading, OpenLoop, OperationFindings, RunState, SelfCost, Source,
