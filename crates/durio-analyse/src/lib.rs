@@ -15,7 +15,9 @@ mod least_squares;
 mod live;
 pub mod mirror;
 pub mod raid_efficiency;
+mod search;
 pub mod steady_state;
+mod steering;
 mod step_state;
 mod verdict;
 mod warning;
@@ -28,4 +30,5 @@ pub use findings::{
     Verdict, VerdictWord, WarningFinding, WorkloadFindings,
 };
 pub use live::{LiveFigures, live_figures};
+pub use search::{SearchFindings, Trial};
 pub use verdict::known_databases;
