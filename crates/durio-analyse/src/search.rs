@@ -87,8 +87,8 @@ pub(crate) fn next(trials: &[Trial], precision: f64, ceiling: Option<f64>) -> Ne
         (None, None) => Next::Try(last),
         (Some(kept), None) if kept >= RATE_MOST => Next::Settled,
         (Some(kept), None) => Next::Try(upwards(kept, ceiling)),
-        (None, Some(failed)) if failed / 4.0 < RATE_LEAST => Next::Hopeless,
-        (None, Some(failed)) => Next::Try(failed / 4.0),
+        (None, Some(failed)) if failed <= RATE_LEAST => Next::Hopeless,
+        (None, Some(failed)) => Next::Try((failed / 4.0).max(RATE_LEAST)),
         (Some(kept), Some(failed)) if failed / kept - 1.0 > precision => {
             Next::Try((kept * failed).sqrt())
         }
