@@ -6,6 +6,7 @@
 mod engine;
 mod foreign;
 mod output;
+mod profile;
 mod program;
 mod refused;
 mod workload;
@@ -52,6 +53,11 @@ pub enum Class {
     Honoured,
     /// It changes only what fio prints, logs or calls things: ignored with a note.
     OutputOnly,
+    /// fio itself does nothing with it: ignored with a note.
+    WithoutEffect {
+        /// Why fio does nothing.
+        reason: &'static str,
+    },
     /// It changes what is done and cannot be honoured.
     Refused {
         /// Values with which nothing changes; they are fine.
@@ -109,8 +115,9 @@ impl OptionRow {
 
 /// All options, in no particular order.
 pub fn option_rows() -> impl Iterator<Item = &'static OptionRow> {
-    let tables = [workload::ROWS, output::ROWS, refused::ROWS, engine::ROWS, foreign::ROWS];
-    tables.into_iter().flatten()
+    let common = [workload::ROWS, output::ROWS, refused::ROWS];
+    let special = [engine::ROWS, foreign::ROWS, profile::ROWS];
+    common.into_iter().chain(special).flatten()
 }
 
 /// The option of that name or alias.
@@ -128,27 +135,29 @@ pub(super) fn option_words(name: &str) -> &'static [&'static str] {
 
 /// The name nearest to what was written, if it is near: at most a third of its letters differ.
 pub(super) fn nearest_name(written: &str) -> Option<&'static str> {
-    // The longest name has 32 letters; comparing more would only take time.
-    let written: Vec<char> = written.chars().take(48).collect();
+    let most = written.len().div_ceil(3);
     let names = option_rows().flat_map(|row| [Some(row.name), row.alias]).flatten();
-    let (distance, name) = names.map(|name| (distance(&written, name), name)).min()?;
-    (distance <= written.len().div_ceil(3)).then_some(name)
+    // Each letter that one has more is a difference: most names need no comparison.
+    let near = names.filter(|name| name.len().abs_diff(written.len()) <= most);
+    let (distance, name) = near.map(|name| (distance(written, name), name)).min()?;
+    (distance <= most).then_some(name)
 }
 
 /// How many letters must be put in, taken out or exchanged (Levenshtein's distance).
-fn distance(a: &[char], b: &str) -> usize {
-    let mut previous: Vec<usize> = (0..=a.len()).collect();
-    for (row, b) in b.chars().enumerate() {
-        let mut current = vec![row + 1];
-        for (column, a) in a.iter().enumerate() {
-            let at = |row: &[usize], column: usize| row.get(column).copied().unwrap_or(usize::MAX);
-            let exchanged = at(&previous, column) + usize::from(*a != b);
-            let changed = at(&previous, column + 1).min(at(&current, column)) + 1;
-            current.push(exchanged.min(changed));
+fn distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=a.len()).collect();
+    for (number, b) in b.bytes().enumerate() {
+        let mut above_left = number;
+        let mut left = number + 1;
+        for (cell, a) in row.iter_mut().skip(1).zip(a.bytes()) {
+            left = (above_left + usize::from(a != b)).min(*cell + 1).min(left + 1);
+            above_left = std::mem::replace(cell, left);
         }
-        previous = current;
+        if let Some(first) = row.first_mut() {
+            *first = number + 1;
+        }
     }
-    previous.last().copied().unwrap_or_default()
+    row.last().copied().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -179,6 +188,7 @@ mod tests {
     fn the_nearest_name_is_found_only_if_it_is_near() {
         assert_eq!(nearest_name("iodepht"), Some("iodepth"));
         assert_eq!(nearest_name("norandomap"), Some("norandommap"));
+        assert_eq!((distance("kitten", "sitting"), distance("", "abc")), (3, 3));
         assert_eq!(nearest_name("something else"), None);
         assert_eq!(nearest_name(""), None);
         assert_eq!(nearest_name(&"x".repeat(100_000)), None);

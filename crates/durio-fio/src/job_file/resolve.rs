@@ -115,12 +115,10 @@ fn sort_out(
     let Some(row) = find_option(setting.name) else { return };
     match row.class {
         Class::Honoured => {}
-        Class::OutputOnly => notes.push(Note {
-            option: row.name.to_owned(),
-            value: setting.value.clone(),
-            at: setting.at.clone(),
-            what: "it changes only what fio prints or how it measures itself".to_owned(),
-        }),
+        Class::OutputOnly => {
+            notes.push(note(setting, "it changes only what fio prints or how it measures itself"));
+        }
+        Class::WithoutEffect { reason } => notes.push(note(setting, reason)),
         Class::Refused { unless, .. } if is_neutral(setting.value.as_deref(), unless) => {}
         Class::Refused { reason, .. } => refusals.push(refusal(setting, reason)),
     }
@@ -147,6 +145,15 @@ fn wrong_engine(row: &OptionRow, settings: &Settings<'_>) -> Option<String> {
         let engines = row.engines.join(", ");
         format!("the engine {engine} has no such option (engines that have it: {engines})")
     })
+}
+
+fn note(setting: &Setting, what: &str) -> Note {
+    Note {
+        option: setting.name.to_owned(),
+        value: setting.value.clone(),
+        at: setting.at.clone(),
+        what: what.to_owned(),
+    }
 }
 
 fn refusal(setting: &Setting, reason: &str) -> Refusal {

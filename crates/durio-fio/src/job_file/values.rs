@@ -52,6 +52,16 @@ pub(super) fn scaled_size(text: &str, base: KbBase) -> Result<SizeValue, String>
     bytes.map(SizeValue::Bytes).ok_or_else(|| format!("{text:?} is too large"))
 }
 
+/// Refuses arithmetic that fio cuts in two before it computes it: it keeps the last part.
+pub(super) fn check_uncut(text: &str) -> Result<(), String> {
+    if text.starts_with('(') && text.contains([',', ':', '-']) {
+        return Err(format!(
+            "fio cuts {text:?} at , : and - even within parentheses; write its value"
+        ));
+    }
+    Ok(())
+}
+
 /// How many bytes a unit stands for. With a base of 1024, `kib` is 1000, and the other way round.
 fn size_unit(unit: &str, base: KbBase) -> Option<u64> {
     let unit = unit.to_ascii_lowercase();

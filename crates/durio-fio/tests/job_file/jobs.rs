@@ -18,8 +18,14 @@ fn defaults_accumulate_and_count_for_the_jobs_after_them() {
         .collect();
     assert_eq!(blocks, [(4096, 4096), (8192, 8192), (8192, 1024)]);
     let access = |index: usize| found[index].options.pattern.access.clone().unwrap();
-    assert_eq!((access(0).value.direction, access(0).at.to_string()), (Direction::Read, "j.fio:3".into()));
-    assert_eq!((access(1).value.direction, access(1).at.to_string()), (Direction::Write, "j.fio:8".into()));
+    assert_eq!(
+        (access(0).value.direction, access(0).at.to_string()),
+        (Direction::Read, "j.fio:3".into())
+    );
+    assert_eq!(
+        (access(1).value.direction, access(1).at.to_string()),
+        (Direction::Write, "j.fio:8".into())
+    );
 }
 
 #[test]
@@ -41,7 +47,10 @@ fn drives_have_sections_of_their_own() {
     assert!(found.iter().all(|it| it.refusals.is_empty() && it.notes.is_empty()));
     let [one, two] = [&found[0].options, &found[1].options];
     assert_eq!(one.target.filenames.as_ref().unwrap().value, ["/dev/nvme0n1"]);
-    assert_eq!(two.target.filenames.as_ref().unwrap().value, ["/dev/disk/by-path/pci-0000:01:00.0", "/dev/x"]);
+    assert_eq!(
+        two.target.filenames.as_ref().unwrap().value,
+        ["/dev/disk/by-path/pci-0000:01:00.0", "/dev/x"]
+    );
     assert_eq!(two.target.offset_increment.as_ref().unwrap().value, SizeValue::Percent(10));
     assert_eq!(two.target.size.as_ref().unwrap().value, SizeValue::Percent(25));
     assert_eq!(one.placement.cpus.as_ref().unwrap().value, [0, 1, 2, 3]);
@@ -96,8 +105,10 @@ fn the_later_of_two_options_for_one_thing_counts() {
 
 #[test]
 fn kb_base_counts_for_its_whole_section_and_for_later_ones() {
-    let found = good("[a]\nsize=4k\n[b]\nsize=4k\nkb_base=1000\n[global]\nkb_base=1000\n[c]\nsize=4kib");
-    let sizes: Vec<_> = found.iter().map(|it| it.options.target.size.as_ref().unwrap().value).collect();
+    let found =
+        good("[a]\nsize=4k\n[b]\nsize=4k\nkb_base=1000\n[global]\nkb_base=1000\n[c]\nsize=4kib");
+    let sizes: Vec<_> =
+        found.iter().map(|it| it.options.target.size.as_ref().unwrap().value).collect();
     assert_eq!(sizes, [SizeValue::Bytes(4096), SizeValue::Bytes(4000), SizeValue::Bytes(4096)]);
 }
 
@@ -131,8 +142,11 @@ fn a_refused_option_with_its_neutral_value_changes_nothing_and_is_fine() {
 
 #[test]
 fn what_only_changes_fio_s_output_is_noted_with_its_line() {
-    let found = good("[a]\ngroup_reporting\nwrite_lat_log=x\nlog_avg_msec=100\nbs=8k\nbssplit=4k/50:64k/50");
-    let notes: Vec<_> = found[0].notes.iter().map(|it| format!("{} {}", it.at, it.option)).collect();
+    let found = good(
+        "[a]\ngroup_reporting\nwrite_lat_log=x\nlog_avg_msec=100\nbs=8k\nbssplit=4k/50:64k/50",
+    );
+    let notes: Vec<_> =
+        found[0].notes.iter().map(|it| format!("{} {}", it.at, it.option)).collect();
     let expected =
         ["j.fio:2 group_reporting", "j.fio:3 write_lat_log", "j.fio:4 log_avg_msec", "j.fio:5 bs"];
     assert_eq!(notes, expected);
@@ -150,6 +164,8 @@ fn a_bad_value_is_an_error_with_its_line_and_what_fio_would_have_read() {
         ("[a]\ndirect=2", "j.fio:2: direct: \"2\": 0 or 1"),
         ("[a]\nrw=reed", "j.fio:2: rw: \"reed\" is none of: read, write"),
         ("[a]\nrw=randread:0", "j.fio:2: rw:"),
+        ("[a]\nrw=randread:x", "j.fio:2: rw:"),
+        ("[a]\nrw=randread:-8", "j.fio:2: rw:"),
         ("[a]\nbssplit=4k/60:8k/60", "j.fio:2: bssplit: the shares exceed 100 percent"),
         ("[a]\nnumjobs=0", "j.fio:2: numjobs: at least 1"),
         ("[a]\niodepth=4-8", "j.fio:2: iodepth:"),

@@ -3,11 +3,11 @@
 use super::super::options::option_words;
 use super::super::values::{self, KbBase, by_direction, pieces};
 use super::super::{
-    AccessPattern, BlockSizeShare, Direction, Given, Note, PatternOptions, PerDirection,
-    RandomGenerator, ReadWrite, Refusal, Sequencer,
+    AccessPattern, BlockSizeShare, Direction, Distribution, Given, Note, PatternOptions,
+    PerDirection, RandomGenerator, ReadWrite, Refusal, Sequencer,
 };
 use super::settings::{Settings, complaint, percent};
-use super::{refusal, refusal_at};
+use super::{note, refusal, refusal_at};
 use crate::FioError;
 
 /// Reads the options of the pattern.
@@ -30,7 +30,7 @@ pub(super) fn pattern(
         block_unaligned: settings.flag("bs_unaligned")?,
         block_is_by_order: settings.boolean("bs_is_seq_rand")?,
         random_percent: settings.read_directions("percentage_random", shares)?,
-        distribution: settings.read("random_distribution", values::distribution)?,
+        distribution: distribution(settings, refusals)?,
         no_random_map: settings.flag("norandommap")?,
         soft_random_map: settings.boolean("softrandommap")?,
         generator: settings.read("random_generator", |text, _| generator(text))?,
@@ -76,7 +76,7 @@ fn read_write(text: &str, base: KbBase) -> Result<ReadWrite, String> {
         "write" | "randwrite" => Direction::Write,
         _ => Direction::Mixed,
     };
-    let number = number.map(|it| values::size(it.trim(), base)).transpose()?;
+    let number = number.map(|it| signed_size(it.trim(), base)).transpose()?;
     let pattern = if word.starts_with("rand") {
         let run = u32::try_from(number.unwrap_or(1)).ok().filter(|it| *it > 0);
         let run =
@@ -86,6 +86,18 @@ fn read_write(text: &str, base: KbBase) -> Result<ReadWrite, String> {
         AccessPattern::Sequential { skip_bytes: number.unwrap_or(0) }
     };
     Ok(ReadWrite { direction, pattern })
+}
+
+fn distribution(
+    settings: &Settings<'_>,
+    refusals: &mut Vec<Refusal>,
+) -> Result<Option<Given<Distribution>>, FioError> {
+    let Some(setting) = settings.last("random_distribution") else { return Ok(None) };
+    if setting.value.as_deref().is_some_and(|it| it.starts_with("sequence:")) {
+        refusals.push(refusal(setting, "durio knows no listed sequence of offsets"));
+        return Ok(None);
+    }
+    settings.read("random_distribution", values::distribution)
 }
 
 fn sequencer(text: &str) -> Result<Sequencer, String> {
@@ -103,6 +115,13 @@ fn generator(text: &str) -> Result<RandomGenerator, String> {
         "lfsr" => Ok(RandomGenerator::Lfsr),
         _ => Err(format!("{text:?} is none of: tausworthe, tausworthe64, lfsr")),
     }
+}
+
+/// A number of bytes that may be negative.
+fn signed_size(text: &str, base: KbBase) -> Result<i64, String> {
+    let (sign, size) = text.strip_prefix('-').map_or((1, text), |rest| (-1, rest));
+    let size = values::size(size, base)?;
+    i64::try_from(size).map(|size| sign * size).map_err(|_| format!("{text:?} is too large"))
 }
 
 /// `rwmixread` and `rwmixwrite` set the same thing: the later one counts.
@@ -129,12 +148,8 @@ fn check_block_sizes(
     }
     if let (true, Some(bs)) = (has_range || has_split, settings.last("bs")) {
         let by = if has_split { "bssplit" } else { "bsrange" };
-        notes.push(Note {
-            option: "bs".to_owned(),
-            value: bs.value.clone(),
-            at: bs.at.clone(),
-            what: format!("{by} decides where it is given, also over a later bs"),
-        });
+        let what = format!("{by} decides where it is given, also over a later bs");
+        notes.push(note(bs, &what));
     }
     if pattern.block_unaligned.as_ref().is_some_and(|it| it.value) {
         return;

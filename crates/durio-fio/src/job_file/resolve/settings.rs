@@ -8,6 +8,9 @@ use super::super::values::{self, KbBase};
 use super::super::{Given, PerDirection, Place, Setting};
 use crate::FioError;
 
+/// How often an option may be given for one job, defaults included: bounds the work per job.
+const REPETITIONS_MAX: usize = 64;
+
 /// A setting and the base of its units.
 #[derive(Debug, Clone, Copy)]
 struct Entry<'f> {
@@ -44,7 +47,12 @@ impl<'f> Settings<'f> {
             self.count += 1;
             let base = self.base.unwrap_or(1024);
             let entry = Entry { setting, base, order: self.count };
-            self.entries.entry(setting.name).or_default().push(entry);
+            let same = self.entries.entry(setting.name).or_default();
+            if same.len() >= REPETITIONS_MAX {
+                let what = format!("it counts for a job more than {REPETITIONS_MAX} times");
+                return Err(complaint(setting, &what));
+            }
+            same.push(entry);
         }
         Ok(())
     }
@@ -150,6 +158,7 @@ impl<'f> Settings<'f> {
 
 /// A number from 0 to 100.
 pub(super) fn percent(text: &str, base: KbBase) -> Result<u8, String> {
+    values::check_uncut(text)?;
     let value = values::integer(text, base)?;
     let value = u8::try_from(value).ok().filter(|it| *it <= 100);
     value.ok_or_else(|| format!("{text:?}: 0 to 100 is possible here"))

@@ -1,14 +1,14 @@
 //! Where the accesses go: files, devices, regions.
 
 use super::super::values;
-use super::super::{Fallocate, Given, TargetOptions};
+use super::super::{Fallocate, Given, SizeValue, TargetOptions};
 use super::settings::{Settings, complaint};
 use crate::FioError;
 
 /// Reads the options of targets.
 pub(super) fn target(settings: &Settings<'_>) -> Result<TargetOptions, FioError> {
     let names = |name| settings.read(name, |text, _| values::name_list(text));
-    let scaled = |name| settings.read(name, values::scaled_size);
+    let scaled = |name| settings.read(name, scaled_size);
     Ok(TargetOptions {
         filenames: names("filename")?,
         directories: names("directory")?,
@@ -32,6 +32,11 @@ pub(super) fn target(settings: &Settings<'_>) -> Result<TargetOptions, FioError>
         pre_read: settings.boolean("pre_read")?,
         direct: direct(settings)?,
     })
+}
+
+fn scaled_size(text: &str, base: values::KbBase) -> Result<SizeValue, String> {
+    values::check_uncut(text)?;
+    values::scaled_size(text, base)
 }
 
 /// `filesize`: one size, or the least and the most.

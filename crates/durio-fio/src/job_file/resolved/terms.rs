@@ -38,8 +38,8 @@ pub enum Direction {
 pub enum AccessPattern {
     /// One after another; `skip_bytes` are left out after each access.
     Sequential {
-        /// `write:4k`: bytes between accesses.
-        skip_bytes: u64,
+        /// `write:4k`: bytes between accesses; negative goes backwards.
+        skip_bytes: i64,
     },
     /// At random offsets, `run` accesses in a row for each.
     Random {

@@ -78,24 +78,39 @@ fn zones(
 
 fn zone_list(text: &str, base: KbBase, in_bytes: bool) -> Result<Vec<ZoneShare>, String> {
     let zones = text.split(':').map(|it| zone(it, base)).collect::<Result<Vec<_>, _>>()?;
-    let accesses: u64 = zones.iter().map(|it| u64::from(it.access_percent)).sum();
-    let sizes = zones.iter().try_fold(0_u64, |sum, it| sum.checked_add(it.size));
     if zones.len() > ZONES_MAX {
         return Err(format!("more than {ZONES_MAX} zones"));
     }
+    let accesses: u64 = zones.iter().map(|it| u64::from(it.0)).sum();
     if accesses != 100 {
         return Err(format!("{text:?}: the accesses add up to {accesses} percent, not 100"));
     }
-    if !in_bytes && sizes.is_none_or(|it| it > 100) {
+    let missing = zones.iter().filter(|it| it.1.is_none()).count();
+    let even = if in_bytes { None } else { even_share(&zones, missing) };
+    if !in_bytes && even.is_none() {
         return Err(format!("{text:?}: the sizes exceed 100 percent"));
     }
-    Ok(zones)
+    let filled = zones.iter().map(|&(access_percent, size)| {
+        size.or(even).map(|size| ZoneShare { access_percent, size })
+    });
+    let filled = filled.collect::<Option<Vec<_>>>();
+    filled.ok_or_else(|| format!("{text:?}: each zone needs its size in bytes"))
 }
 
-fn zone(text: &str, base: KbBase) -> Result<ZoneShare, String> {
+/// What each zone without a size gets, in percent; `None` if the given sizes exceed 100 percent.
+fn even_share(zones: &[(u8, Option<u64>)], missing: usize) -> Option<u64> {
+    let given = zones.iter().filter_map(|it| it.1).try_fold(0_u64, u64::checked_add)?;
+    let rest = 100_u64.checked_sub(given)?;
+    Some(rest.checked_div(u64::try_from(missing).ok()?).unwrap_or(0))
+}
+
+/// Percent of accesses, and the size if there is one; fio takes a size of 0 for none.
+fn zone(text: &str, base: KbBase) -> Result<(u8, Option<u64>), String> {
     let parts = text.split_once('/').and_then(|(access, bytes)| {
-        let access_percent = access.parse::<u8>().ok().filter(|it| *it <= 100)?;
-        Some(ZoneShare { access_percent, size: size(bytes, base).ok()? })
+        let access = access.parse::<u8>().ok().filter(|it| *it <= 100)?;
+        let bytes = bytes.strip_suffix('%').unwrap_or(bytes);
+        let size = if bytes.is_empty() { Some(0) } else { size(bytes, base).ok() }?;
+        Some((access, Some(size).filter(|it| *it > 0)))
     });
     parts.ok_or_else(|| format!("{text:?} is not a zone; write accesses/size, as in 50/5"))
 }
@@ -150,6 +165,7 @@ mod tests {
             "zoned:50/50",
             "zoned:100/101",
             "zoned:a/b",
+            "zoned_abs:100/",
             "sequence:1,2",
             "uniform",
             "",
@@ -167,6 +183,10 @@ mod tests {
         assert_eq!(zones.read, [zone(60, 10), zone(40, 90)]);
         assert_eq!(zones.write, [zone(100, 50)]);
         assert_eq!(zones.trim, zones.write);
+        let Ok(Distribution::Zoned(zones)) = distribution("zoned:50/5:30/:20/", 1024) else {
+            panic!("not zoned");
+        };
+        assert_eq!(zones.read, [zone(50, 5), zone(30, 47), zone(20, 47)]);
         let Ok(Distribution::ZonedBytes(zones)) = distribution("zoned_abs:95/1g:5/9g", 1024) else {
             panic!("not zoned");
         };
