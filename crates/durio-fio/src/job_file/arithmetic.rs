@@ -32,8 +32,9 @@ enum Token {
 pub(super) fn arithmetic(text: &str, implied: i64, is_time: bool) -> Result<i64, String> {
     let tokens = tokens(text, is_time)?;
     let has_unit = tokens.iter().any(|token| matches!(token, Token::Unit(_)));
-    let mut parser = Parser { tokens: &tokens, depth: 0 };
+    let mut parser = Parser { tokens: &tokens, depth: 0, has_sign: false };
     let value = parser.expression(0)?;
+    check_fractions(&tokens, parser.has_sign, text)?;
     if !parser.tokens.is_empty() {
         return Err(format!("{text:?} does not end where its arithmetic ends"));
     }
@@ -44,6 +45,20 @@ pub(super) fn arithmetic(text: &str, implied: i64, is_time: bool) -> Result<i64,
     scaled.ok_or_else(|| {
         format!("fio computes {text:?} without a unit in 32 bits, where it overflows; add a unit")
     })
+}
+
+/// Refuses what fio computes wrongly: fractions beside a negative operand, whose mark it takes from
+/// another token, and beside `t`, which it scales by 1024⁵ there.
+fn check_fractions(tokens: &[Token], has_sign: bool, text: &str) -> Result<(), String> {
+    let is_real = |token: &Token| match token {
+        Token::Number(it) | Token::Unit(it) => it.is_real,
+        Token::Operator(_) => false,
+    };
+    let is_tera = |token: &Token| matches!(token, Token::Unit(it) if it.whole == 1 << 40);
+    if tokens.iter().any(is_real) && (has_sign || tokens.iter().any(is_tera)) {
+        return Err(format!("fio computes {text:?} wrongly; write its value"));
+    }
+    Ok(())
 }
 
 fn tokens(text: &str, is_time: bool) -> Result<Vec<Token>, String> {
@@ -74,6 +89,9 @@ fn number(text: &str) -> Result<(Token, usize), String> {
     let whole = digits(text, char::is_ascii_digit);
     let behind = text.get(whole..).unwrap_or_default();
     let fraction = behind.strip_prefix('.').map_or(0, |it| 1 + digits(it, char::is_ascii_digit));
+    if fraction == 1 {
+        return Err(format!("{text:?}: fio takes no point without digits after it"));
+    }
     let length = whole + fraction;
     let exponent = exponent_length(text.get(length..).unwrap_or_default());
     let written = text.get(..length + exponent).unwrap_or_default();
@@ -124,6 +142,8 @@ fn unit(text: &str, is_time: bool) -> Result<(Token, usize), String> {
 struct Parser<'t> {
     tokens: &'t [Token],
     depth: u32,
+    /// Whether there was a minus before an operand.
+    has_sign: bool,
 }
 
 /// How strongly a unit binds: more than a sum, less than a product, so that `8k/2k` is `(8k/2)k`.
@@ -169,6 +189,7 @@ impl Parser<'_> {
         match self.next() {
             Some(Token::Number(number)) => Ok(number),
             Some(Token::Operator('-')) => {
+                self.has_sign = true;
                 let it = self.expression(SIGN_STRENGTH)?;
                 let whole = it.whole.checked_neg().ok_or("the arithmetic overflows")?;
                 Ok(Number { whole, real: -it.real, is_real: it.is_real })
@@ -269,6 +290,7 @@ mod tests {
         assert_eq!(arithmetic(text, 1, false), Ok(expected), "{text}");
     }
 
+    /// The answers are those of fio's own parser, compiled from `exp/`.
     #[test]
     fn bytes_are_computed_with_fio_s_units_and_precedence() {
         bytes("(4096)", 4096);
@@ -291,6 +313,14 @@ mod tests {
     fn a_unit_binds_less_than_a_product_and_cuts_fractions() {
         bytes("(8k/2k)", 4096 * 1024);
         bytes("(1.5k)", 1024);
+        bytes("(3*1.5k)", 4096);
+        bytes("(1.5*2k)", 3072);
+        bytes("(3k+0.5k)", 3584);
+        bytes("(3%2k)", 1024);
+        bytes("(2k^2)", 1 << 22);
+        bytes("(-2^2)", 4);
+        bytes("(2^-1)", 0);
+        bytes("(1e3k)", 1_024_000);
         bytes("(0.5*8k)", 4096);
     }
 
@@ -311,6 +341,9 @@ mod tests {
             "(1+)",
             "(1/0)",
             "(1%0)",
+            "(1.)",
+            "(-1.1*3k)",
+            "(1.5*2t)",
             "(4x)",
             "(1)2",
             "(5000000000)",

@@ -2,7 +2,11 @@
 //!
 //! Environment: `DURIO_TEST_SKIPS`, where a test that could not run leaves a line;
 //! `DURIO_FIO_EXAMPLES`, a folder of job files that fio and this crate are compared over.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, and tells when it did not run"
+)]
 
 mod any_text;
 mod jobs;
