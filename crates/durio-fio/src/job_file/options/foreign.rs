@@ -39,6 +39,7 @@ pub(super) const ROWS: &[OptionRow] = &[
     refused("namenode", Kind::Text, &[], WHY).of(OBJECTS),
     refused("hdfsdirectory", Kind::Text, &[], WHY).of(OBJECTS),
     refused("single_instance", Kind::Bool, &[], WHY).of(OBJECTS),
+    refused("single-instance", Kind::Bool, &[], WHY).of(GLUSTER),
     refused("hdfs_use_direct", Kind::Bool, &[], WHY).of(OBJECTS),
     refused("hostname", Kind::Text, &[], WHY).of(NETWORK),
     refused("bindname", Kind::Text, &[], WHY).of(NETWORK),
