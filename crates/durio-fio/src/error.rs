@@ -6,9 +6,19 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::job_file::Place;
+
 /// A fio result that cannot be read, or a fio that cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub enum FioError {
+    /// A job file or command line that cannot be read.
+    #[error("{at}: {what}")]
+    JobFile {
+        /// The line, or the word of the command line.
+        at: Place,
+        /// What is wrong there and what to do.
+        what: String,
+    },
     /// The file cannot be opened or read.
     #[error("cannot read '{}'", path.display())]
     Read {
@@ -128,4 +138,10 @@ pub enum FioError {
     /// fio was stopped before it had a result.
     #[error("stopped before fio had a result")]
     Stopped,
+}
+
+impl FioError {
+    pub(crate) fn job_file(at: &Place, what: impl Into<String>) -> Self {
+        Self::JobFile { at: at.clone(), what: what.into() }
+    }
 }
