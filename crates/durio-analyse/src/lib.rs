@@ -4,6 +4,7 @@
 //! Not here: devices, files, clocks, output.
 
 mod analyser;
+pub mod compare;
 mod distribution;
 mod findings;
 mod live;
