@@ -7,6 +7,7 @@
 //! A new format is a module, a variant of [`Format`] and an arm in [`write()`].
 
 mod comma_separated;
+mod compare;
 mod facts;
 mod figures;
 mod html;
@@ -19,6 +20,8 @@ use std::fmt;
 use std::io;
 
 use durio_analyse::Findings;
+
+pub use compare::{write_comparison, write_published};
 
 /// How findings are written down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -111,6 +111,15 @@ impl Pair {
     }
 }
 
+impl Pair {
+    /// How many rates and 99th percentiles have this word.
+    #[must_use]
+    pub fn gated_with(&self, word: Word) -> usize {
+        let figures = self.steps.iter().flat_map(|step| &step.figures);
+        figures.filter(|it| it.figure.is_gated() && it.word == word).count()
+    }
+}
+
 /// One fact that differs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Difference {

@@ -36,6 +36,11 @@ struct Model {
     shift: f64,
 }
 
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some milliseconds")]
+fn whole(nanos: f64) -> u64 {
+    nanos.round() as u64
+}
+
 /// One run: latencies are log-normal with a fifth of scatter, around the interval's state.
 fn cells(model: Model, draws: &mut Draws) -> Vec<Cell> {
     let mut state = draws.normal();
@@ -45,12 +50,12 @@ fn cells(model: Model, draws: &mut Draws) -> Vec<Cell> {
         let centre = 100_000_f64.ln() + model.shift + model.scatter * state;
         if model.samples == 0 {
             // Rates alone, where latencies are not looked at.
-            let sum_ns = (centre.exp() * 1000.0) as u64;
+            let sum_ns = whole(centre.exp() * 1000.0);
             return Cell { span_ns: sum_ns, count: 1000, ..Cell::default() };
         }
         let mut latency = LatencyHistogram::new();
         for _ in 0..model.samples {
-            latency.record((centre + 0.2 * draws.normal()).exp() as u64);
+            latency.record(whole((centre + 0.2 * draws.normal()).exp()));
         }
         let (count, sum_ns) = (latency.exact.count, latency.exact.sum_ns);
         let headline = Latencies { count, sum_ns, bins: Bins::of(&latency) };

@@ -7,8 +7,8 @@ mod accounting;
 mod closing;
 mod head;
 mod machine;
-mod page;
-mod table;
+pub(crate) mod page;
+pub(crate) mod table;
 mod verdicts;
 
 use std::io;
