@@ -18,6 +18,7 @@
 
 mod accounting;
 mod check;
+mod compare;
 mod destroy;
 mod durio;
 mod filesystems;
