@@ -44,6 +44,7 @@ struct StepPart<'a> {
     basis: String,
     differences: Option<String>,
     rows: Vec<RowPart>,
+    untold: Vec<String>,
     svg: Option<String>,
 }
 
@@ -51,7 +52,7 @@ struct RowPart {
     name: String,
     cells: [String; 5],
     class: &'static str,
-    word: String,
+    word: &'static str,
 }
 
 pub(super) fn write(comparison: &Comparison, out: &mut dyn io::Write) -> io::Result<()> {
@@ -105,7 +106,7 @@ fn part(step: &StepComparison, is_drawn: bool) -> io::Result<StepPart<'_>> {
             Word::Slower => "bad",
             Word::NoDifference | Word::CannotTell => "plain",
         },
-        word: words::word_and_reason(it),
+        word: words::word(it),
     };
     Ok(StepPart {
         step,
@@ -113,6 +114,7 @@ fn part(step: &StepComparison, is_drawn: bool) -> io::Result<StepPart<'_>> {
         basis: words::basis(step),
         differences: words::step_differences(step),
         rows: step.figures.iter().map(row).collect(),
+        untold: words::untold(step),
         svg: if is_drawn { overlay(&step.curves)? } else { None },
     })
 }

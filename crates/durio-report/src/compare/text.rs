@@ -88,7 +88,9 @@ fn in_full(step: &StepComparison, page: &mut Page) {
         table.add_row(row(&words::figure_name(step, figure.figure), figure));
     }
     put(table, page);
-    reasons(step, page);
+    for line in words::untold(step) {
+        page.paragraph("  ", Look::Dim, &line);
+    }
 }
 
 fn row(name: &str, figure: &FigureComparison) -> Vec<Cell> {
@@ -99,15 +101,6 @@ fn row(name: &str, figure: &FigureComparison) -> Vec<Cell> {
     };
     let cells = words::cells(figure).into_iter().map(Cell::new);
     std::iter::once(Cell::new(clean(name))).chain(cells).chain([word]).collect()
-}
-
-/// Why nothing can be told, each reason once.
-fn reasons(step: &StepComparison, page: &mut Page) {
-    let untold = step.figures.iter().filter(|it| it.word == Word::CannotTell);
-    for figure in untold {
-        let reason = words::word_and_reason(figure);
-        page.paragraph("  ", Look::Dim, &format!("{}: {reason}", figure.figure.name()));
-    }
 }
 
 fn in_short(pair: &Pair, page: &mut Page) {

@@ -71,12 +71,14 @@ pub(super) fn word(it: &FigureComparison) -> &'static str {
     }
 }
 
-/// The word, and why where it is no difference.
-pub(super) fn word_and_reason(it: &FigureComparison) -> String {
-    match &it.reason {
-        Some(reason) => format!("{}: {reason}", word(it)),
-        None => word(it).to_owned(),
-    }
+/// The figures of which nothing can be told, and why.
+pub(super) fn untold(step: &StepComparison) -> Vec<String> {
+    let untold = step.figures.iter().filter(|it| it.word == Word::CannotTell);
+    let line = |it: &FigureComparison| {
+        let reason = it.reason.as_deref().unwrap_or("unknown");
+        format!("{}: cannot tell: {reason}", figure_name(step, it.figure))
+    };
+    untold.map(line).collect()
 }
 
 /// Rates and 99th percentiles of all steps, counted by word.
