@@ -288,7 +288,8 @@ pub struct FigureComparison {
     pub baseline: Option<f64>,
     /// The other's.
     pub other: Option<f64>,
-    /// other / baseline − 1.
+    /// other / baseline − 1; by ranks the median over all pairs of repeats, which need not be the
+    /// ratio of the two medians.
     pub effect: Option<f64>,
     /// Both ends of the effect's 95 % confidence interval.
     pub interval: Option<[f64; 2]>,
