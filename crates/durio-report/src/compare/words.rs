@@ -111,7 +111,9 @@ pub(super) fn basis(step: &StepComparison) -> String {
     let method = step.figures.iter().find_map(|it| it.method);
     let [a, b] = step.repeats;
     match method {
-        Some(Method::Ranks) => format!("{a} against {b} repeats, by their ranks: medians, and the median of all effects"),
+        Some(Method::Ranks) => format!(
+            "{a} against {b} repeats, by their ranks: medians, and the median of all effects"
+        ),
         _ if step.repeats == [1, 1] => {
             "one run against one, by blocks of their intervals".to_owned()
         }
