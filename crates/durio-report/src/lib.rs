@@ -8,6 +8,7 @@
 
 mod audit;
 mod comma_separated;
+mod compare;
 mod facts;
 mod figures;
 mod html;
@@ -21,6 +22,8 @@ use std::io;
 
 pub use audit::{AuditFormat, write_audit};
 use durio_analyse::Findings;
+
+pub use compare::{write_comparison, write_published};
 
 /// How findings are written down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

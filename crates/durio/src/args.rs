@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use durio_analyse::compare::Settings;
 use durio_plan::{ClockChoice, EngineKind};
 use durio_report::{AuditFormat, Format};
 use durio_units::{Bytes, Nanos};
@@ -30,6 +31,7 @@ pub(crate) enum Command {
     Run(Box<Run>),
     Report(Report),
     Audit(Audit),
+    Compare(Compare),
     Completions(Completions),
     Man(Man),
 }
@@ -278,6 +280,65 @@ pub(crate) struct Audit {
     /// What to print on stdout: text or json
     #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::audit_format)]
     pub(crate) format: AuditFormat,
+}
+
+/// Compare runs: what differs, by how much, and whether chance explains it
+///
+/// A side is a run folder, a directory of run folders, or folders between commas; several runs in
+/// one side are repeats of the same thing. The first side is the baseline:
+///
+///   durio compare before after
+///   durio compare before1,before2,before3 after1,after2,after3
+///   durio compare before after --fail-over 5%
+///   durio compare ladder --against 'published:xinnor raid10 randread'
+///
+/// Steps of the same name and place are set against each other; what else differs between them,
+/// their machines and their storage is listed. With 5 or more repeats on both sides, intervals and p
+/// come from the repeats' ranks (Hodges-Lehmann, Mann-Whitney). With fewer, they come from blocks of
+/// each run's own intervals, and what differs from one run to the next is not in them: interleave
+/// repeats (A B B A) where it matters.
+///
+/// Faster and slower mean: by more than --threshold, with a 95 % confidence interval that does not
+/// reach zero, and with 2 to 4 repeats none among those of the other side. Everything else is no
+/// difference that these runs could show. Not comparable are different kinds of operations, steps
+/// that ended early, whose cache mode fell back on another, or whose rate drifted by more than 10 %.
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = TABLE)]
+pub(crate) struct Compare {
+    /// Run folders, directories of run folders, or folders between commas
+    #[arg(value_name = "SIDE", required = true)]
+    pub(crate) sides: Vec<PathBuf>,
+
+    /// Exit with 1 if rate or p99 of any step is worse by more than this, such as 5%
+    ///
+    /// Worse is a lower rate, or a higher 99th percentile of the headline operation, whose 95 %
+    /// interval does not reach zero. Exit with 3 if there is no regression, but something of which
+    /// that cannot be said: a step that is missing or not comparable, or too few samples.
+    #[arg(long, value_name = "PERCENT", value_parser = values::percent)]
+    pub(crate) fail_over: Option<f64>,
+
+    /// Smaller effects are no difference
+    #[arg(long, value_name = "PERCENT", default_value = "3%", value_parser = values::percent)]
+    pub(crate) threshold: f64,
+
+    /// Compare also what ended early, fell back or drifted
+    #[arg(long)]
+    pub(crate) force: bool,
+
+    /// Seed of the resampling; the same seed gives the same intervals
+    #[arg(long, value_name = "N", default_value_t = Settings::SEED_DEFAULT)]
+    pub(crate) seed: u64,
+
+    /// Compare the shape of one run's ladders with published ones that have these words
+    ///
+    /// Only ratios within a table are compared: how the rate grows with the operations in flight.
+    #[arg(long, value_name = "published:WORDS",
+          conflicts_with_all = ["fail_over", "threshold", "force", "seed"])]
+    pub(crate) against: Option<String>,
+
+    /// What to print on stdout: text, json, html or csv
+    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::format)]
+    pub(crate) format: Format,
 }
 
 /// Print a completion script for a shell

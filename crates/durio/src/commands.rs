@@ -2,6 +2,7 @@
 
 mod audit;
 mod check;
+mod compare;
 mod completions;
 mod man;
 mod report;
@@ -18,6 +19,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Command::Run(arguments) => run::run(&arguments),
         Command::Report(arguments) => report::report(&arguments),
         Command::Audit(arguments) => audit::audit(&arguments),
+        Command::Compare(arguments) => compare::run(&arguments),
         Command::Completions(arguments) => completions::completions(&arguments),
         Command::Man(arguments) => man::man(&arguments),
     }

@@ -47,6 +47,7 @@ pub(crate) fn rendered(
     Ok(bytes)
 }
 
+/// How stdout shows text.
 pub(crate) fn terminal_options() -> Options {
     let stdout = io::stdout();
     let columns = rustix::termios::tcgetwinsize(&stdout).map(|size| usize::from(size.ws_col));

@@ -65,6 +65,15 @@ pub(crate) fn processors(text: &str) -> Result<ProcessorList, String> {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ProcessorList(pub(crate) Vec<u32>);
 
+/// A share in percent, `5%` or `5`, as a share of one; 0 to 1000 %.
+pub(crate) fn percent(text: &str) -> Result<f64, String> {
+    let number: Option<f64> = text.trim().trim_end_matches('%').trim_end().parse().ok();
+    let known = number.filter(|percent| (0.0..=1000.0).contains(percent));
+    known
+        .map(|percent| percent / 100.0)
+        .ok_or_else(|| format!("'{text}' is no share in percent; expected 0 to 1000, such as 5%"))
+}
+
 pub(crate) fn engine(text: &str) -> Result<EngineKind, String> {
     named(text, "engine", &EngineKind::ALL, |engine| engine.name())
 }
@@ -128,6 +137,17 @@ mod tests {
         }
         assert_eq!(processors("0,4-6").unwrap().0, [0, 4, 5, 6]);
         assert!(processors("6-4").is_err() && processors("x").is_err());
+    }
+
+    #[test]
+    fn per_cent_are_shares_of_a_hundred() {
+        assert_eq!(
+            (percent("5%"), percent(" 2.5 %"), percent("0")),
+            (Ok(0.05), Ok(0.025), Ok(0.0))
+        );
+        for wrong in ["", "%", "-1", "1001", "nan", "inf", "5%%x"] {
+            assert!(percent(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -8,8 +8,8 @@ mod audit;
 mod closing;
 mod head;
 mod machine;
-mod page;
-mod table;
+pub(crate) mod page;
+pub(crate) mod table;
 mod verdicts;
 
 use std::io;

@@ -19,6 +19,7 @@
 mod accounting;
 mod audit;
 mod check;
+mod compare;
 mod destroy;
 mod durio;
 mod filesystems;
