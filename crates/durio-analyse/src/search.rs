@@ -21,7 +21,8 @@ pub struct Trial {
     pub rate_per_second: f64,
     /// Accesses per second that were done.
     pub achieved_per_second: f64,
-    /// The goal's percentile of the response latency; none with too few samples.
+    /// The goal's percentile of the response latency (the maximum with too few samples for it); none
+    /// without a completion.
     pub latency_ns: Option<u64>,
     /// All but a hundredth of the arrivals were started.
     pub keeps_up: bool,
@@ -64,10 +65,12 @@ const RATE_MOST: f64 = 1e9;
 /// The trial that a round was.
 pub(crate) fn trial(round: u32, workload: &WorkloadFindings, goal: Goal) -> Option<Trial> {
     let open = workload.open_loop?;
-    let response = workload
+    let operation = workload
         .operation(workload.headline)
-        .or_else(|| workload.operation(OperationName::Read))?
-        .response_curve_at(goal.percentile);
+        .or_else(|| workload.operation(OperationName::Read))?;
+    // With too few samples for the percentile, the slowest of them must keep the goal.
+    let slowest = operation.response.as_ref().map(|response| response.max_ns);
+    let response = operation.response_curve_at(goal.percentile).or(slowest);
     let keeps_up = open.keeps_up();
     Some(Trial {
         round,

@@ -29,6 +29,7 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     Check(Check),
     Run(Box<Run>),
+    Sweep(Box<Sweep>),
     Report(Report),
     Audit(Audit),
     Compare(Compare),
@@ -242,6 +243,46 @@ pub(crate) struct Run {
 
     #[command(flatten)]
     pub(crate) common: Measuring,
+}
+
+/// Find the highest rate that keeps a latency
+///
+/// Offers one rate after the other, whatever the storage does (an open loop), and looks at the
+/// response latency: from the moment an operation should have started. Doubles the rate until the
+/// goal fails, then narrows the gap, and tries the result twice. The answer is an interval: the
+/// highest rate that kept the goal, and the lowest that did not.
+///
+///   durio sweep --goal p99=2ms --target /data --rw randread --bs 8k --engine uring --depth 64
+///   durio sweep --goal p99.9=10ms --target /data --rw write --bs 8k --sync fdatasync
+///
+/// --duration is that of one trial [default: 10s]. All other options are those of `durio run`.
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = TABLE)]
+pub(crate) struct Sweep {
+    /// What must be kept: a percentile of the response and its limit, such as p99=2ms
+    #[arg(long, value_name = "GOAL", value_parser = values::goal, help_heading = "Search")]
+    pub(crate) goal: (f64, Nanos),
+
+    /// Accesses per second with which the search begins
+    #[arg(long, value_name = "PER_SECOND", default_value = "100", value_parser = values::rate,
+          help_heading = "Search")]
+    pub(crate) from: f64,
+
+    /// Equal distances between arrivals instead of random ones (a Poisson process)
+    #[arg(long, help_heading = "Search")]
+    pub(crate) equally_spaced: bool,
+
+    /// How narrow the interval shall be, in percent of the rate
+    #[arg(long, value_name = "PERCENT", default_value = "5", value_parser = values::read_share,
+          help_heading = "Search")]
+    pub(crate) precision: PerMille,
+
+    /// At most this many rates are tried
+    #[arg(long, value_name = "N", default_value_t = 40, help_heading = "Search")]
+    pub(crate) trials: u32,
+
+    #[command(flatten)]
+    pub(crate) job: Run,
 }
 
 /// Make a report again from a run folder alone

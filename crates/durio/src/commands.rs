@@ -7,6 +7,7 @@ mod completions;
 mod man;
 mod report;
 mod run;
+mod sweep;
 
 use crate::args::{Arguments, Command};
 use crate::exit_code::Exit;
@@ -17,6 +18,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     match arguments.command {
         Command::Check(arguments) => check::check(arguments),
         Command::Run(arguments) => run::run(&arguments),
+        Command::Sweep(arguments) => sweep::sweep(&arguments),
         Command::Report(arguments) => report::report(&arguments),
         Command::Audit(arguments) => audit::audit(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),

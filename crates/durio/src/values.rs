@@ -51,6 +51,16 @@ pub(crate) fn rate(text: &str) -> Result<f64, String> {
     arrivals.validate().map(|()| rate).map_err(|error| error.to_string())
 }
 
+/// A latency goal: `p99=2ms`, `p99.9=500us`.
+pub(crate) fn goal(text: &str) -> Result<(f64, Nanos), String> {
+    let wrong = || format!("'{text}' is no goal; expected a percentile and its limit, such as p99=2ms");
+    let (percentile, latency) = text.split_once('=').ok_or_else(wrong)?;
+    let percentile: f64 =
+        percentile.trim().trim_start_matches(['p', 'P']).parse().map_err(|_| wrong())?;
+    let latency = latency.trim().parse::<Nanos>().map_err(|error| error.to_string())?;
+    if percentile > 0.0 && percentile < 100.0 { Ok((percentile, latency)) } else { Err(wrong()) }
+}
+
 /// A list of processors: `0,2,4-7`.
 pub(crate) fn processors(text: &str) -> Result<ProcessorList, String> {
     if text.is_empty() {
@@ -136,6 +146,8 @@ mod tests {
             assert!(rate(wrong).is_err(), "{wrong}");
         }
         assert_eq!(processors("0,4-6").unwrap().0, [0, 4, 5, 6]);
+        assert_eq!(goal("p99.9=2ms"), Ok((99.9, Nanos::from_millis(2))));
+        assert!(goal("p100=1ms").is_err() && goal("p99").is_err() && goal("99=x").is_err());
         assert!(processors("6-4").is_err() && processors("x").is_err());
     }
 
