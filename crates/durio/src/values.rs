@@ -53,7 +53,8 @@ pub(crate) fn rate(text: &str) -> Result<f64, String> {
 
 /// A latency goal: `p99=2ms`, `p99.9=500us`.
 pub(crate) fn goal(text: &str) -> Result<(f64, Nanos), String> {
-    let wrong = || format!("'{text}' is no goal; expected a percentile and its limit, such as p99=2ms");
+    let wrong =
+        || format!("'{text}' is no goal; expected a percentile and its limit, such as p99=2ms");
     let (percentile, latency) = text.split_once('=').ok_or_else(wrong)?;
     let percentile: f64 =
         percentile.trim().trim_start_matches(['p', 'P']).parse().map_err(|_| wrong())?;

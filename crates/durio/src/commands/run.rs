@@ -20,10 +20,7 @@ pub(crate) fn run(arguments: &Run) -> Result<Exit, Failure> {
 }
 
 /// What the options of a job ask for, of `command`.
-pub(super) fn request(
-    command: &str,
-    arguments: &Run,
-) -> Result<(Execution, RunRequest), Failure> {
+pub(super) fn request(command: &str, arguments: &Run) -> Result<(Execution, RunRequest), Failure> {
     let workload = workload(arguments)?;
     let location = locate(&arguments.target, &arguments.common)?.pop();
     let execution = Execution::begin(command, &arguments.common)?;
