@@ -36,8 +36,9 @@ const fn program(name: &'static str, packages: &'static [&'static str]) -> Requi
     Requirement { name, probe: Probe::Program, packages }
 }
 
-const REQUIREMENTS: [Requirement; 10] = [
+const REQUIREMENTS: [Requirement; 11] = [
     program("fio", &["fio"]),
+    program("jq", &["jq"]),
     program("mkfs.xfs", &["xfsprogs"]),
     program("mkfs.btrfs", &["btrfs-progs"]),
     program("mkfs.ext4", &["e2fsprogs"]),

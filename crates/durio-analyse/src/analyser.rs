@@ -115,6 +115,10 @@ impl Analyser {
         self.notes.push(format!("the run was interrupted and went on at {}", resumed.resumed));
     }
 
+    pub(crate) fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
     /// The findings so far of a step's round.
     #[must_use]
     pub fn so_far(&self, step: u32, round: u32) -> &[WorkloadFindings] {

@@ -143,6 +143,22 @@ pub struct OperationFindings {
     pub fio_bins: Vec<(u32, u64)>,
 }
 
+impl OperationFindings {
+    /// The response latency at a percentile, from the curve; none without samples enough for its
+    /// tail.
+    #[must_use]
+    pub fn response_curve_at(&self, percentile: f64) -> Option<u64> {
+        let response = self.response.as_ref()?;
+        #[expect(clippy::cast_precision_loss, reason = "a count of samples")]
+        let tail = response.count as f64 * (1.0 - percentile / 100.0);
+        if tail < 1.0 {
+            return None;
+        }
+        let beyond = self.response_curve.iter().find(|it| it.quantile * 100.0 >= percentile - 1e-9);
+        Some(beyond.map_or(response.max_ns, |point| point.latency_ns))
+    }
+}
+
 /// An open loop: what was offered, what was reached, and who was late.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct OpenLoop {

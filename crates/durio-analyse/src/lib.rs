@@ -4,18 +4,32 @@
 //! Not here: devices, files, clocks, output.
 
 mod analyser;
+pub mod audit;
+pub mod compare;
+pub mod cost_model;
+mod declined;
 mod distribution;
 mod findings;
+pub mod ladder;
+pub mod layer_shares;
+mod least_squares;
 mod live;
+pub mod mirror;
+pub mod raid_efficiency;
+mod search;
+pub mod steady_state;
+mod steering;
 mod step_state;
 mod verdict;
 mod warning;
 
 pub use analyser::Analyser;
+pub use declined::Declined;
 pub use findings::{
     CpuFindings, CurvePoint, Distribution, Effective, Evenness, FINDINGS_SCHEMA, Findings,
     InFlight, IntervalPoint, Leading, OpenLoop, OperationFindings, RunState, SelfCost, Source,
     Verdict, VerdictWord, WarningFinding, WorkloadFindings,
 };
 pub use live::{LiveFigures, live_figures};
+pub use search::{SearchFindings, Trial};
 pub use verdict::known_databases;

@@ -73,6 +73,9 @@ pub enum Until {
         goal: Goal,
         /// Width of the interval in thousandths of the rate.
         precision_per_mille: u16,
+        /// The step that shows what a closed loop reaches, where the search may begin.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ceiling_step: Option<u32>,
     },
 }
 

@@ -24,6 +24,11 @@ impl<W: Write> HistogramLogWriter<W> {
         Ok(Self { writer, serializer: V2DeflateSerializer::new() })
     }
 
+    /// Goes on with a log that has its header.
+    pub(crate) fn resumed(writer: W) -> Self {
+        Self { writer, serializer: V2DeflateSerializer::new() }
+    }
+
     pub(crate) fn write(
         &mut self,
         tag: &str,

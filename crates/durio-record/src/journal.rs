@@ -69,6 +69,23 @@ impl Journal {
         Ok(Self { file, path, pointer, left: Vec::new() })
     }
 
+    /// Goes on with the journal of an interrupted run, whose files must be removed before.
+    ///
+    /// # Errors
+    /// If it cannot be written, or the run lives.
+    pub fn resume(run_folder: &Path, leftovers: Option<&Leftovers>) -> Result<Self, RecordError> {
+        let path = run_folder.join(file_names::JOURNAL);
+        let file = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(&path)
+            .map_err(|error| RecordError::io("go on with", &path, error))?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|errno| RecordError::io("lock (the run lives?)", &path, errno.into()))?;
+        let pointer = leftovers.map(|leftovers| point_to(leftovers, &path)).transpose()?;
+        Ok(Self { file, path, pointer, left: Vec::new() })
+    }
+
     /// Remembers what was made or removed, before the next step.
     ///
     /// # Errors

@@ -14,6 +14,7 @@ mod journal;
 mod latency;
 mod manifest;
 mod reader;
+mod resume;
 mod writer;
 
 pub use bucket_counts::BucketCounts;
@@ -29,4 +30,5 @@ pub use journal::{Journal, Leftovers, MadeFile, remove_leftovers};
 pub use latency::{Exact, LATENCY_NS_MAX, Latency, LatencyHistogram, SIGNIFICANT_DIGITS};
 pub use manifest::Manifest;
 pub use reader::{EventReader, RunFolder, TimedEvent};
+pub use resume::{ResumePoint, resume_point};
 pub use writer::RecordWriter;

@@ -1,7 +1,7 @@
 //! Writes a run folder.
 
 use std::fs::{self, File};
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -19,6 +19,8 @@ pub struct RecordWriter {
     folder: PathBuf,
     events: BufWriter<File>,
     histograms: HistogramLogWriter<BufWriter<File>>,
+    /// Tells tags apart from those that were written before the run was interrupted.
+    part: u32,
 }
 
 impl std::fmt::Debug for RecordWriter {
@@ -53,7 +55,18 @@ impl RecordWriter {
             .map_err(|error| RecordError::io("write", &path, error))?;
         // Last: a folder with a manifest is a run folder.
         write_json(&folder.join(file_names::MANIFEST), manifest)?;
-        Ok(Self { folder: folder.to_owned(), events, histograms })
+        Ok(Self { folder: folder.to_owned(), events, histograms, part: 0 })
+    }
+
+    /// Goes on writing the record of an interrupted run, for the `part`-th time. What was torn when
+    /// the run was killed is cut off.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub fn resume(folder: &Path, part: u32) -> Result<Self, RecordError> {
+        let events = append(&folder.join(file_names::EVENTS))?;
+        let histograms = HistogramLogWriter::resumed(append(&folder.join(file_names::HISTOGRAMS))?);
+        Ok(Self { folder: folder.to_owned(), events, histograms, part })
     }
 
     /// The folder.
@@ -85,8 +98,11 @@ impl RecordWriter {
         let fail = |error| RecordError::io("write", &path, error);
         let (_, length) = event.span();
         let start = Duration::from(at.saturating_sub(length));
-        let log = &mut self.histograms;
-        event.for_each_latency(|latency: &mut Latency, tag| {
+        let (log, part) = (&mut self.histograms, self.part);
+        event.for_each_latency(|latency: &mut Latency, mut tag| {
+            if part > 0 {
+                tag.push_str(&format!(".part{part}"));
+            }
             let Some(histogram) = &latency.histogram else { return Ok(()) };
             log.write(&tag, start, length.into(), histogram.histogram()).map_err(fail)?;
             latency.tag = Some(tag);
@@ -103,6 +119,34 @@ impl RecordWriter {
         let path = self.folder.join(name);
         fs::write(&path, contents).map_err(|error| RecordError::io("write", &path, error))
     }
+}
+
+/// Opens a file of lines to append to; a last line that was not finished is cut off.
+fn append(path: &Path) -> Result<BufWriter<File>, RecordError> {
+    let fail = |error| RecordError::io("go on with", path, error);
+    let mut file = File::options().read(true).write(true).open(path).map_err(fail)?;
+    let end = end_of_whole_lines(&mut file).map_err(fail)?;
+    file.set_len(end).map_err(fail)?;
+    file.seek(SeekFrom::Start(end)).map_err(fail)?;
+    Ok(BufWriter::new(file))
+}
+
+/// The offset behind the last line feed.
+fn end_of_whole_lines(file: &mut File) -> std::io::Result<u64> {
+    const CHUNK: u64 = 64 << 10;
+    let mut end = file.seek(SeekFrom::End(0))?;
+    let mut chunk = Vec::new();
+    while end > 0 {
+        let begin = end.saturating_sub(CHUNK);
+        file.seek(SeekFrom::Start(begin))?;
+        chunk.clear();
+        Read::by_ref(file).take(end - begin).read_to_end(&mut chunk)?;
+        if let Some(place) = chunk.iter().rposition(|&byte| byte == b'\n') {
+            return Ok(begin + place as u64 + 1);
+        }
+        end = begin;
+    }
+    Ok(0)
 }
 
 fn create(path: &Path) -> Result<BufWriter<File>, RecordError> {

@@ -256,3 +256,24 @@ fn a_run_folder_is_never_overwritten() {
     assert!(RecordWriter::create(&folder, &manifest(), &plan, &environment).is_err());
     assert_eq!(fs::read(folder.join(file_names::EVENTS)).unwrap(), before);
 }
+
+#[test]
+fn a_resumed_record_cuts_off_what_was_torn_and_goes_on() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("run");
+    drop(write(&folder, &[interval(0, &[1, 2, 3]), interval(1, &[4])]));
+    // Killed after the histogram of interval 2 and within its event.
+    let log = folder.join("histograms.hlog");
+    let text = std::fs::read_to_string(&log).unwrap();
+    let stale = text.lines().last().unwrap().replace("interval1", "interval2");
+    std::fs::write(&log, format!("{text}{stale}\nTag=torn")).unwrap();
+    let events = folder.join("events.jsonl");
+    let text = std::fs::read_to_string(&events).unwrap();
+    std::fs::write(&events, format!("{text}{{\"at_ns\":3,\"ev")).unwrap();
+    let mut writer = RecordWriter::resume(&folder, 1).unwrap();
+    let again = interval(2, &[7, 8]);
+    writer.write(Nanos::from_secs(9), again.clone()).unwrap();
+    let opened = RunFolder::open(&folder).unwrap();
+    let read: Vec<Event> = opened.events().unwrap().map(|event| event.unwrap().event).collect();
+    assert_eq!(latencies(&read), latencies(&[interval(0, &[1, 2, 3]), interval(1, &[4]), again]));
+}

@@ -6,7 +6,9 @@
 //!
 //! A new format is a module, a variant of [`Format`] and an arm in [`write()`].
 
+mod audit;
 mod comma_separated;
+mod compare;
 mod facts;
 mod figures;
 mod html;
@@ -18,7 +20,10 @@ mod text;
 use std::fmt;
 use std::io;
 
+pub use audit::{AuditFormat, write_audit};
 use durio_analyse::Findings;
+
+pub use compare::{write_comparison, write_published};
 
 /// How findings are written down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,6 +9,7 @@ mod check;
 mod error;
 mod location;
 mod run;
+mod sweep;
 
 pub use campaign::{
     CampaignPlan, CampaignRequest, CampaignSpec, SPEC_SCHEMA, STEPS_UNCONFIRMED_MAX, ShippedSpec,
@@ -18,6 +19,7 @@ pub use check::{CheckLength, CheckRequest, FULL_DURATION, plan_check};
 pub use error::{SpecError, SpecErrorKind};
 pub use location::{Location, LocationFacts};
 pub use run::{RunRequest, plan_run};
+pub use sweep::{SweepRequest, plan_sweep};
 
 use durio_plan::{BatchPolicy, EngineKind, Limit, Load, RawPath, Role, Step, Target, TargetKind};
 use durio_units::{Bytes, Nanos};

@@ -5,8 +5,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use durio_analyse::compare::Settings;
 use durio_plan::{ClockChoice, EngineKind};
-use durio_report::Format;
+use durio_report::{AuditFormat, Format};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{PerMille, SyncMethod};
 
@@ -28,7 +29,10 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     Check(Check),
     Run(Box<Run>),
+    Sweep(Box<Sweep>),
     Report(Report),
+    Audit(Audit),
+    Compare(Compare),
     Completions(Completions),
     Man(Man),
 }
@@ -241,6 +245,46 @@ pub(crate) struct Run {
     pub(crate) common: Measuring,
 }
 
+/// Find the highest rate that keeps a latency
+///
+/// Offers one rate after the other, whatever the storage does (an open loop), and looks at the
+/// response latency: from the moment an operation should have started. Doubles the rate until the
+/// goal fails, then narrows the gap, and tries the result twice. The answer is an interval: the
+/// highest rate that kept the goal, and the lowest that did not.
+///
+///   durio sweep --goal p99=2ms --target /data --rw randread --bs 8k --engine uring --depth 64
+///   durio sweep --goal p99.9=10ms --target /data --rw write --bs 8k --sync fdatasync
+///
+/// --duration is that of one trial [default: 10s]. All other options are those of `durio run`.
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = TABLE)]
+pub(crate) struct Sweep {
+    /// What must be kept: a percentile of the response and its limit, such as p99=2ms
+    #[arg(long, value_name = "GOAL", value_parser = values::goal, help_heading = "Search")]
+    pub(crate) goal: (f64, Nanos),
+
+    /// Accesses per second with which the search begins
+    #[arg(long, value_name = "PER_SECOND", default_value = "100", value_parser = values::rate,
+          help_heading = "Search")]
+    pub(crate) from: f64,
+
+    /// Equal distances between arrivals instead of random ones (a Poisson process)
+    #[arg(long, help_heading = "Search")]
+    pub(crate) equally_spaced: bool,
+
+    /// How narrow the interval shall be, in percent of the rate
+    #[arg(long, value_name = "PERCENT", default_value = "5", value_parser = values::read_share,
+          help_heading = "Search")]
+    pub(crate) precision: PerMille,
+
+    /// At most this many rates are tried
+    #[arg(long, value_name = "N", default_value_t = 40, help_heading = "Search")]
+    pub(crate) trials: u32,
+
+    #[command(flatten)]
+    pub(crate) job: Run,
+}
+
 /// Make a report again from a run folder alone
 ///
 /// Works on any machine, without the storage; also on the folder of a run that was killed, which is
@@ -251,6 +295,87 @@ pub(crate) struct Report {
     /// The run folder
     #[arg(value_name = "RUN")]
     pub(crate) run: PathBuf,
+
+    /// What to print on stdout: text, json, html or csv
+    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::format)]
+    pub(crate) format: Format,
+}
+
+/// Check figures that somebody published, and name what cannot be right
+///
+/// Reads a table of results as CSV, with the columns source, stack, workload, block_size, jobs,
+/// iodepth, durable, read_iops, read_latency_us, write_iops, write_latency_us, bandwidth_mb_s. Cells
+/// of unknown figures stay empty. Optional columns: note, engine, direct, paced, runtime, size,
+/// memory, target, preconditioned, idle, syncs, sync_latency_us, and for read, write and sync
+/// _latency_min_us, _latency_max_us and percentiles such as read_latency_p99.9_us.
+///
+/// Each finding names the line, the reason and the figures that it rests on. No finding rests on
+/// rounding. The exit code is 1 if a figure cannot be right, 3 if the file cannot be read.
+#[derive(Debug, Args)]
+#[command(after_help = TABLE)]
+pub(crate) struct Audit {
+    /// The table
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+
+    /// What to print on stdout: text or json
+    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::audit_format)]
+    pub(crate) format: AuditFormat,
+}
+
+/// Compare runs: what differs, by how much, and whether chance explains it
+///
+/// A side is a run folder, a directory of run folders, or folders between commas; several runs in
+/// one side are repeats of the same thing. The first side is the baseline:
+///
+///   durio compare before after
+///   durio compare before1,before2,before3 after1,after2,after3
+///   durio compare before after --fail-over 5%
+///   durio compare ladder --against 'published:xinnor raid10 randread'
+///
+/// Steps of the same name and place are set against each other; what else differs between them,
+/// their machines and their storage is listed. With 5 or more repeats on both sides, intervals and p
+/// come from the repeats' ranks (Hodges-Lehmann, Mann-Whitney). With fewer, they come from blocks of
+/// each run's own intervals, and what differs from one run to the next is not in them: interleave
+/// repeats (A B B A) where it matters.
+///
+/// Faster and slower mean: by more than --threshold, with a 95 % confidence interval that does not
+/// reach zero, and with 2 to 4 repeats none among those of the other side. Everything else is no
+/// difference that these runs could show. Not comparable are different kinds of operations, steps
+/// that ended early, whose cache mode fell back on another, or whose rate drifted by more than 10 %.
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = TABLE)]
+pub(crate) struct Compare {
+    /// Run folders, directories of run folders, or folders between commas
+    #[arg(value_name = "SIDE", required = true)]
+    pub(crate) sides: Vec<PathBuf>,
+
+    /// Exit with 1 if rate or p99 of any step is worse by more than this, such as 5%
+    ///
+    /// Worse is a lower rate, or a higher 99th percentile of the headline operation, whose 95 %
+    /// interval does not reach zero. Exit with 3 if there is no regression, but something of which
+    /// that cannot be said: a step that is missing or not comparable, or too few samples.
+    #[arg(long, value_name = "PERCENT", value_parser = values::percent)]
+    pub(crate) fail_over: Option<f64>,
+
+    /// Smaller effects are no difference
+    #[arg(long, value_name = "PERCENT", default_value = "3%", value_parser = values::percent)]
+    pub(crate) threshold: f64,
+
+    /// Compare also what ended early, fell back or drifted
+    #[arg(long)]
+    pub(crate) force: bool,
+
+    /// Seed of the resampling; the same seed gives the same intervals
+    #[arg(long, value_name = "N", default_value_t = Settings::SEED_DEFAULT)]
+    pub(crate) seed: u64,
+
+    /// Compare the shape of one run's ladders with published ones that have these words
+    ///
+    /// Only ratios within a table are compared: how the rate grows with the operations in flight.
+    #[arg(long, value_name = "published:WORDS",
+          conflicts_with_all = ["fail_over", "threshold", "force", "seed"])]
+    pub(crate) against: Option<String>,
 
     /// What to print on stdout: text, json, html or csv
     #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::format)]

@@ -1,10 +1,13 @@
 //! The commands, one file each.
 
+mod audit;
 mod check;
+mod compare;
 mod completions;
 mod man;
 mod report;
 mod run;
+mod sweep;
 
 use crate::args::{Arguments, Command};
 use crate::exit_code::Exit;
@@ -15,7 +18,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     match arguments.command {
         Command::Check(arguments) => check::check(arguments),
         Command::Run(arguments) => run::run(&arguments),
+        Command::Sweep(arguments) => sweep::sweep(&arguments),
         Command::Report(arguments) => report::report(&arguments),
+        Command::Audit(arguments) => audit::audit(&arguments),
+        Command::Compare(arguments) => compare::run(&arguments),
         Command::Completions(arguments) => completions::completions(&arguments),
         Command::Man(arguments) => man::man(&arguments),
     }

@@ -15,7 +15,7 @@ use durio_record::{
     RecordWriter, file_names, remove_leftovers,
 };
 use durio_report::{Format, Options};
-use durio_run::{Context, Processors, RunErrorKind, StopFlag};
+use durio_run::{Context, Processors, Resume, RunErrorKind, StopFlag};
 use durio_stack::{Fact, Stack, leaf_devices, read_host, read_nodes, read_stack};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
@@ -25,6 +25,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::progress::Progress;
 use crate::recording::Recording;
+use crate::resume::Interrupted;
 use crate::state_folder::{runs_folder, state_folder};
 
 /// Identity of a run that is about to begin.
@@ -52,6 +53,11 @@ impl Execution {
         #[expect(clippy::cast_possible_truncation, reason = "any 64 bits of the time will do")]
         let seed = options.seed.unwrap_or(nanos as u64 ^ u64::from(std::process::id()));
         Ok(Self { name, started, folder, leftovers, seed })
+    }
+
+    /// Where run folders are made.
+    pub(crate) fn runs(&self) -> &Path {
+        self.folder.parent().unwrap_or(Path::new("."))
     }
 
     /// The name of files on filesystems without unnamed files.
@@ -91,22 +97,66 @@ pub(crate) fn execute(
     // Before the first file: whoever stops durio from now on finds a record that says so.
     let stop = stop_on_signals()?;
     let environment = environment(plan)?;
-    let devices = devices(plan, &environment);
-    let processors = processors(plan, &environment);
     let manifest = execution.manifest();
     let writer = RecordWriter::create(&execution.folder, &manifest, plan, &environment)?;
-    let mut journal = execution.journal(options)?;
-    let mut recording = Recording {
-        plan,
-        analyser: Analyser::new(manifest, plan.clone(), environment),
-        writer,
-        progress: Progress::new(options.quiet),
+    let journal = execution.journal(options)?;
+    let analyser = Analyser::new(manifest, plan.clone(), environment.clone());
+    let beginning = Beginning { writer, journal, analyser, environment, resume: None };
+    carry_out(&execution.folder, plan, beginning, stop, options)
+}
+
+/// Goes on with an interrupted run in its own folder.
+pub(crate) fn go_on(
+    execution: &Execution,
+    interrupted: &Interrupted,
+    options: &Measuring,
+) -> Result<(Exit, Findings), Failure> {
+    let stop = stop_on_signals()?;
+    let Interrupted { folder, point } = interrupted;
+    let environment = environment(&folder.plan)?;
+    // Before anything is appended: what was recorded so far is read as it is.
+    let mut analyser =
+        Analyser::new(folder.manifest.clone(), folder.plan.clone(), folder.environment.clone());
+    for event in folder.events()? {
+        analyser.observe(&event?.event);
+    }
+    let writer = RecordWriter::resume(folder.path(), point.resumed_before + 1)?;
+    let journal = Journal::resume(folder.path(), execution.leftovers.as_ref())?;
+    let resume = Some(interrupted.resume());
+    let beginning = Beginning { writer, journal, analyser, environment, resume };
+    carry_out(folder.path(), &folder.plan, beginning, stop, options)
+}
+
+/// What a run begins or goes on with.
+struct Beginning {
+    writer: RecordWriter,
+    journal: Journal,
+    analyser: Analyser,
+    environment: Environment,
+    resume: Option<Resume>,
+}
+
+fn carry_out(
+    folder: &Path,
+    plan: &Plan,
+    beginning: Beginning,
+    stop: StopFlag,
+    options: &Measuring,
+) -> Result<(Exit, Findings), Failure> {
+    let Beginning { writer, mut journal, analyser, environment, resume } = beginning;
+    let mut recording =
+        Recording { plan, analyser, writer, progress: Progress::new(options.quiet) };
+    let context = Context {
+        journal: &mut journal,
+        devices: devices(plan, &environment),
+        processors: processors(plan, &environment),
+        stop,
+        resume,
     };
-    let context = Context { journal: &mut journal, devices, processors, stop, resume: None };
     let result = durio_run::run(plan, context, &mut recording);
     recording.progress.finish();
     journal.end();
-    let folder = absolute(&execution.folder);
+    let folder = absolute(folder);
     let findings = recording.analyser.finish(folder.display().to_string());
     let outcome = match result {
         // Nothing more can be written where the record is.

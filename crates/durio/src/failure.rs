@@ -2,6 +2,7 @@
 
 use std::panic::{self, AssertUnwindSafe};
 
+use durio_analyse::audit::AuditError;
 use durio_block::BlockError;
 use durio_record::RecordError;
 use durio_run::RunError;
@@ -61,6 +62,13 @@ impl From<RecordError> for Failure {
         let full = error.is_disk_full();
         let failure = Self::of(Exit::CannotMeasure, error);
         if full { failure.hint("make room, or name another place with --out") } else { failure }
+    }
+}
+
+impl From<AuditError> for Failure {
+    fn from(error: AuditError) -> Self {
+        let hint = error.advice();
+        Self::of(Exit::CannotMeasure, error).hint(hint)
     }
 }
 

@@ -13,6 +13,7 @@ mod locate;
 mod output;
 mod progress;
 mod recording;
+mod resume;
 mod state_folder;
 mod values;
 

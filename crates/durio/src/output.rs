@@ -47,7 +47,8 @@ pub(crate) fn rendered(
     Ok(bytes)
 }
 
-fn terminal_options() -> Options {
+/// How stdout shows text.
+pub(crate) fn terminal_options() -> Options {
     let stdout = io::stdout();
     let columns = rustix::termios::tcgetwinsize(&stdout).map(|size| usize::from(size.ws_col));
     Options {

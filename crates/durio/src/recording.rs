@@ -2,7 +2,7 @@
 
 use durio_analyse::{Analyser, live_figures};
 use durio_plan::Plan;
-use durio_record::{Event, RecordWriter};
+use durio_record::{Event, RecordWriter, RoundDecision};
 use durio_run::{EventSink, LayoutProgress};
 use durio_units::Nanos;
 
@@ -34,6 +34,10 @@ impl EventSink for Recording<'_> {
         }
         self.writer.write(at, event)?;
         Ok(())
+    }
+
+    fn round_ended(&mut self, section: u32, round: u32) -> RoundDecision {
+        self.analyser.decide(section, round)
     }
 
     fn layout_progress(&mut self, progress: LayoutProgress) {

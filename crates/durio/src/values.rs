@@ -1,7 +1,7 @@
 //! Reads the values of options: units, names, shares.
 
 use durio_plan::{ClockChoice, EngineKind};
-use durio_report::Format;
+use durio_report::{AuditFormat, Format};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{PerMille, SyncMethod};
 
@@ -51,6 +51,17 @@ pub(crate) fn rate(text: &str) -> Result<f64, String> {
     arrivals.validate().map(|()| rate).map_err(|error| error.to_string())
 }
 
+/// A latency goal: `p99=2ms`, `p99.9=500us`.
+pub(crate) fn goal(text: &str) -> Result<(f64, Nanos), String> {
+    let wrong =
+        || format!("'{text}' is no goal; expected a percentile and its limit, such as p99=2ms");
+    let (percentile, latency) = text.split_once('=').ok_or_else(wrong)?;
+    let percentile: f64 =
+        percentile.trim().trim_start_matches(['p', 'P']).parse().map_err(|_| wrong())?;
+    let latency = latency.trim().parse::<Nanos>().map_err(|error| error.to_string())?;
+    if percentile > 0.0 && percentile < 100.0 { Ok((percentile, latency)) } else { Err(wrong()) }
+}
+
 /// A list of processors: `0,2,4-7`.
 pub(crate) fn processors(text: &str) -> Result<ProcessorList, String> {
     if text.is_empty() {
@@ -65,6 +76,15 @@ pub(crate) fn processors(text: &str) -> Result<ProcessorList, String> {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ProcessorList(pub(crate) Vec<u32>);
 
+/// A share in percent, `5%` or `5`, as a share of one; 0 to 1000 %.
+pub(crate) fn percent(text: &str) -> Result<f64, String> {
+    let number: Option<f64> = text.trim().trim_end_matches('%').trim_end().parse().ok();
+    let known = number.filter(|percent| (0.0..=1000.0).contains(percent));
+    known
+        .map(|percent| percent / 100.0)
+        .ok_or_else(|| format!("'{text}' is no share in percent; expected 0 to 1000, such as 5%"))
+}
+
 pub(crate) fn engine(text: &str) -> Result<EngineKind, String> {
     named(text, "engine", &EngineKind::ALL, |engine| engine.name())
 }
@@ -75,6 +95,10 @@ pub(crate) fn sync_method(text: &str) -> Result<SyncMethod, String> {
 
 pub(crate) fn format(text: &str) -> Result<Format, String> {
     named(text, "format", &Format::ALL, |format| format.name())
+}
+
+pub(crate) fn audit_format(text: &str) -> Result<AuditFormat, String> {
+    named(text, "format of an audit", &AuditFormat::ALL, |format| format.name())
 }
 
 pub(crate) fn clock(text: &str) -> Result<ClockChoice, String> {
@@ -123,7 +147,20 @@ mod tests {
             assert!(rate(wrong).is_err(), "{wrong}");
         }
         assert_eq!(processors("0,4-6").unwrap().0, [0, 4, 5, 6]);
+        assert_eq!(goal("p99.9=2ms"), Ok((99.9, Nanos::from_millis(2))));
+        assert!(goal("p100=1ms").is_err() && goal("p99").is_err() && goal("99=x").is_err());
         assert!(processors("6-4").is_err() && processors("x").is_err());
+    }
+
+    #[test]
+    fn per_cent_are_shares_of_a_hundred() {
+        assert_eq!(
+            (percent("5%"), percent(" 2.5 %"), percent("0")),
+            (Ok(0.05), Ok(0.025), Ok(0.0))
+        );
+        for wrong in ["", "%", "-1", "1001", "nan", "inf", "5%%x"] {
+            assert!(percent(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]
@@ -135,6 +172,7 @@ mod tests {
         );
         assert!(sync_method("fsync").is_ok() && sync_method("flush").is_err());
         assert!(format("html").is_ok() && format("pdf").is_err());
+        assert!(audit_format("json").is_ok() && audit_format("html").is_err());
         assert!(clock("tsc").is_ok() && clock("sundial").is_err());
     }
 }

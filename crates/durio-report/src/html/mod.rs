@@ -5,7 +5,7 @@
 //! Not here: the words of facts and figures, which the terminal shares.
 
 mod accounting;
-mod charts;
+pub(crate) mod charts;
 mod layers;
 mod sections;
 mod verdicts;
@@ -27,7 +27,7 @@ use layers::LayerBox;
 use sections::{Picture, PlaceTable, WorkloadCharts};
 use verdicts::VerdictCard;
 
-const STYLE: &str = include_str!("../../templates/report.css");
+pub(crate) const STYLE: &str = include_str!("../../templates/report.css");
 
 /// The policy in the template names this script by its hash, so that no other can run, whatever a
 /// path is called. After a change the browser refuses the script, the test of the page fails and
@@ -77,7 +77,7 @@ pub(crate) fn write(findings: &Findings, out: &mut dyn io::Write) -> io::Result<
 }
 
 /// The page with control characters, which only names can bring in, made visible.
-fn visible(html: &str) -> String {
+pub(crate) fn visible(html: &str) -> String {
     let mut cleaned = String::with_capacity(html.len());
     for c in html.chars() {
         match c.is_control() && c != '\n' && c != '\t' {

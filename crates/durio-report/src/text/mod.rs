@@ -4,11 +4,12 @@
 //! what they were measured on, then what to know about them. Not here: progress, live figures.
 
 mod accounting;
+mod audit;
 mod closing;
 mod head;
 mod machine;
-mod page;
-mod table;
+pub(crate) mod page;
+pub(crate) mod table;
 mod verdicts;
 
 use std::io;
@@ -16,6 +17,7 @@ use std::io;
 use durio_analyse::Findings;
 
 use crate::Options;
+pub(crate) use audit::write as write_audit;
 use page::Page;
 
 pub(crate) fn write(

@@ -13,7 +13,7 @@ const WIDTH_MIN: usize = 40;
 
 /// How words look where there are colours; the words themselves say the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Look {
+pub(crate) enum Look {
     /// As all text.
     Plain,
     /// Headings and leading figures.
@@ -44,62 +44,62 @@ impl Look {
 
 /// The text so far.
 #[derive(Debug)]
-pub(super) struct Page {
+pub(crate) struct Page {
     width: usize,
     colour: bool,
     text: String,
 }
 
 impl Page {
-    pub(super) fn new(options: &Options) -> Self {
+    pub(crate) fn new(options: &Options) -> Self {
         Self { width: options.width.max(WIDTH_MIN), colour: options.colour, text: String::new() }
     }
 
-    pub(super) fn width(&self) -> usize {
+    pub(crate) fn width(&self) -> usize {
         self.width
     }
 
-    pub(super) fn colour(&self) -> bool {
+    pub(crate) fn colour(&self) -> bool {
         self.colour
     }
 
-    pub(super) fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
     /// An empty line.
-    pub(super) fn blank(&mut self) {
+    pub(crate) fn blank(&mut self) {
         self.text.push('\n');
     }
 
     /// A heading with an empty line above.
-    pub(super) fn heading(&mut self, text: &str) {
+    pub(crate) fn heading(&mut self, text: &str) {
         self.blank();
         self.paragraph("", Look::Bold, text);
     }
 
     /// A line that is not broken and was cleaned by whoever made it.
-    pub(super) fn line(&mut self, line: &str) {
+    pub(crate) fn line(&mut self, line: &str) {
         self.text.push_str(line.trim_end());
         self.text.push('\n');
     }
 
     /// Words in lines that all begin with `indent`.
-    pub(super) fn paragraph(&mut self, indent: &str, look: Look, text: &str) {
+    pub(crate) fn paragraph(&mut self, indent: &str, look: Look, text: &str) {
         self.hanging(indent, Look::Plain, indent, look, text);
     }
 
     /// A label, and words whose further lines stand under the first one's.
     ///
     /// The label is padded to `label_width` columns.
-    pub(super) fn labelled(&mut self, label: &str, label_width: usize, look: Look, text: &str) {
+    pub(crate) fn labelled(&mut self, label: &str, label_width: usize, look: Look, text: &str) {
         let first = format!("  {:label_width$}  ", clean(label));
         let further = " ".repeat(first.chars().count());
         self.hanging(&first, look, &further, Look::Plain, text);
     }
 
     /// Words after `first`, and after `further` on the lines that follow.
-    pub(super) fn hanging(
+    pub(crate) fn hanging(
         &mut self,
         first: &str,
         first_look: Look,
@@ -126,7 +126,7 @@ impl Page {
 }
 
 /// The text with control characters, and those that turn the direction of writing, made visible.
-pub(super) fn clean(text: &str) -> String {
+pub(crate) fn clean(text: &str) -> String {
     let turns = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let mut cleaned = String::with_capacity(text.len());
     for c in text.chars() {

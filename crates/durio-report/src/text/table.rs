@@ -94,7 +94,7 @@ fn side_by_side(findings: &Findings, locations: &[&str], page: &mut Page) {
     put(table, page);
 }
 
-fn new_table<T: ToString>(page: &Page, header: Vec<T>) -> Table {
+pub(crate) fn new_table<T: ToString>(page: &Page, header: Vec<T>) -> Table {
     let mut table = Table::new();
     table.load_style(STYLE);
     table.set_content_arrangement(ContentArrangement::Dynamic);
@@ -107,7 +107,7 @@ fn new_table<T: ToString>(page: &Page, header: Vec<T>) -> Table {
     table
 }
 
-fn put(mut table: Table, page: &mut Page) {
+pub(crate) fn put(mut table: Table, page: &mut Page) {
     let roomy = page.width() >= WIDTH_ROOMY;
     for (index, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, u16::from(roomy)));

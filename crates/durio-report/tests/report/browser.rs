@@ -34,13 +34,13 @@ const FLAGS: [&str; 11] = [
 const NOBODY: &str = "http://127.0.0.1:9/planted.png";
 
 /// What a browser made of a page.
-struct Visit {
+pub(crate) struct Visit {
     /// Lines that the page, or the browser about the page, wrote to the console.
-    console: Vec<String>,
+    pub(crate) console: Vec<String>,
     /// Addresses that were asked for over a network.
-    requests: Vec<String>,
+    pub(crate) requests: Vec<String>,
     /// Bytes of the screenshot.
-    screenshot: u64,
+    pub(crate) screenshot: u64,
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn the_pointer_finds_exact_values() {
 }
 
 /// Opens the page; none if there is no browser, which is then reported under the test's name.
-fn visit(test: &str, html: &str) -> Option<Visit> {
+pub(crate) fn visit(test: &str, html: &str) -> Option<Visit> {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("report.html"), html).unwrap();
     let Some(output) = open(&folder) else {

@@ -8,6 +8,7 @@
 )]
 
 mod browser;
+mod compare;
 mod csv;
 mod html;
 mod json;

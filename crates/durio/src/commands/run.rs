@@ -14,15 +14,22 @@ use crate::locate::locate;
 const DURATION_DEFAULT: Nanos = Nanos::from_secs(10);
 
 pub(crate) fn run(arguments: &Run) -> Result<Exit, Failure> {
+    let (execution, request) = request("run", arguments)?;
+    let plan = plan_run(&request)?;
+    execute(&execution, &plan, &arguments.common).map(|(exit, _)| exit)
+}
+
+/// What the options of a job ask for, of `command`.
+pub(super) fn request(command: &str, arguments: &Run) -> Result<(Execution, RunRequest), Failure> {
     let workload = workload(arguments)?;
     let location = locate(&arguments.target, &arguments.common)?.pop();
-    let execution = Execution::begin("run", &arguments.common)?;
+    let execution = Execution::begin(command, &arguments.common)?;
     let engine = match arguments.engine {
         Some(engine) => engine,
         None if arguments.depth == 1 => EngineKind::Sync,
         None => EngineKind::Uring,
     };
-    let plan = plan_run(&RunRequest {
+    let request = RunRequest {
         location,
         workload,
         engine,
@@ -41,8 +48,8 @@ pub(crate) fn run(arguments: &Run) -> Result<Exit, Failure> {
         seed: execution.seed,
         clock: arguments.common.clock,
         file_name: execution.file_name(),
-    })?;
-    execute(&execution, &plan, &arguments.common).map(|(exit, _)| exit)
+    };
+    Ok((execution, request))
 }
 
 fn workload(arguments: &Run) -> Result<Workload, Failure> {

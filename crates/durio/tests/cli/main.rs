@@ -17,7 +17,9 @@
 )]
 
 mod accounting;
+mod audit;
 mod check;
+mod compare;
 mod destroy;
 mod durio;
 mod filesystems;

@@ -8,12 +8,14 @@ mod canvas;
 mod decimate;
 mod distribution;
 mod over_time;
+mod overlay;
 
 pub(super) use bars::{Bar, BarGroup, bars};
 pub(super) use canvas::Colour;
 use canvas::Frame;
 pub(super) use distribution::distribution;
 pub(super) use over_time::over_time;
+pub(crate) use overlay::overlay;
 
 use serde::Serialize;
 

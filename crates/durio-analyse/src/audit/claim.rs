@@ -1,0 +1,244 @@
+//! What somebody claims to have measured: one neutral row, whatever it was read from.
+//!
+//! In: fields, filled by a reader; what is not known is absent. Out: sums that several rules need.
+//! Not here: reading files, judging.
+
+use durio_units::{Bytes, Nanos};
+use serde::{Deserialize, Serialize};
+
+use super::Figure;
+
+/// Where a claim stands: a line of a file, or the name of a job.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Line {
+    /// Line of the file, from 1; the header is line 1.
+    Number(u64),
+    /// Name of a job or a workload.
+    Name(String),
+}
+
+/// Whether the claim says that a write was on stable media before it counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// Nothing is said.
+    #[default]
+    Unknown,
+    /// It says that the writes were not durable.
+    Denied,
+    /// It says how the call was made (blocking, direct, asynchronous) where the durability belongs.
+    OnlyTheCall,
+    /// A call after each write, such as fsync.
+    SyncCall,
+    /// With the write itself: `O_SYNC`, `O_DSYNC`, `RWF_DSYNC`.
+    InTheWrite,
+}
+
+/// Figures of one kind of operation.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Operations {
+    /// Per second.
+    pub rate: Option<Figure>,
+    /// Mean latency from submission to completion, in nanoseconds.
+    pub latency_ns_mean: Option<Figure>,
+    /// The shortest, in nanoseconds.
+    pub latency_ns_min: Option<Figure>,
+    /// The longest, in nanoseconds.
+    pub latency_ns_max: Option<Figure>,
+    /// Percentile (0 to 100) and latency in nanoseconds, ascending by percentile.
+    pub percentiles_ns: Vec<(f64, Figure)>,
+    /// How many there were.
+    pub count: Option<u64>,
+}
+
+/// One claim. Text is as it was given.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Claim {
+    /// Where it stands.
+    pub line: Option<Line>,
+    /// Publication, tool or run.
+    pub source: String,
+    /// What was measured on.
+    pub stack: String,
+    /// What was done.
+    pub workload: String,
+    /// What was said about durability.
+    pub durable: String,
+    /// What else was said.
+    pub note: String,
+    /// Share of reads that the workload asks for, 0 to 1.
+    pub read_share: Option<f64>,
+    /// Random rather than sequential.
+    pub random: Option<bool>,
+    /// Bytes per operation.
+    pub block_size: Option<Bytes>,
+    /// Workers, in total.
+    pub jobs: Option<u32>,
+    /// Operations that each may have in flight.
+    pub depth: Option<u32>,
+    /// Name of the engine, such as libaio.
+    pub engine: Option<String>,
+    /// Each worker waits for each operation.
+    pub blocking: Option<bool>,
+    /// Through the page cache.
+    pub buffered: Option<bool>,
+    /// How writes are said to be durable.
+    pub durability: Durability,
+    /// Writes of a job from one sync call to the next; unknown unless it is said.
+    pub writes_per_sync: Option<u32>,
+    /// Operations start at given times, not as fast as they can.
+    pub paced: bool,
+    /// Reads.
+    pub read: Operations,
+    /// Writes.
+    pub write: Operations,
+    /// Sync calls.
+    pub sync: Operations,
+    /// Bytes per second, reads and writes together.
+    pub bandwidth: Option<Figure>,
+    /// How long it ran.
+    pub runtime: Option<Nanos>,
+    /// Bytes read and written in all.
+    pub total: Option<Bytes>,
+    /// Bytes of the file or device that were touched.
+    pub size: Option<Bytes>,
+    /// Memory of the machine.
+    pub memory: Option<Bytes>,
+    /// Path of the file or device.
+    pub target: Option<String>,
+    /// Whether the device was filled and worn in before.
+    pub preconditioned: Option<bool>,
+    /// Time without I/O between preconditioning and test, or within the test.
+    pub idle: Option<Nanos>,
+}
+
+impl Claim {
+    /// Most operations that can be in flight: jobs × depth.
+    #[must_use]
+    pub fn slots(&self) -> Option<f64> {
+        Some(f64::from(self.jobs?) * f64::from(self.depth?))
+    }
+
+    /// Reads and writes per second, where at least one is known.
+    #[must_use]
+    pub fn rate(&self) -> Option<Figure> {
+        match (self.read.rate, self.write.rate) {
+            (Some(read), Some(write)) => Some(read.plus(write)),
+            (one, other) => one.or(other),
+        }
+    }
+
+    /// Mean number in flight by Little's law: the sum of rate × latency. A kind of operation that
+    /// has a rate and no latency leaves it unknown. Where a sync call follows writes, both are waited
+    /// for; syncs whose rate is unknown are left out.
+    #[must_use]
+    pub fn in_flight(&self) -> Option<Figure> {
+        let read = in_flight_of(&self.read, self.read.rate)?;
+        let write = in_flight_of(&self.write, self.write.rate)?;
+        let sum = match (read, write) {
+            (Some(read), Some(write)) => read.plus(write),
+            (one, other) => one.or(other)?,
+        };
+        let syncs = in_flight_of(&self.sync, self.sync.rate.or_else(|| self.sync_rate()));
+        match (self.durability, syncs) {
+            (Durability::SyncCall, Some(Some(sync))) => Some(sum.plus(sync)),
+            _ => Some(sum),
+        }
+    }
+
+    /// Sync calls per second, by the writes between them.
+    fn sync_rate(&self) -> Option<Figure> {
+        Some(self.write.rate?.scaled(1.0 / f64::from(self.writes_per_sync?.max(1))))
+    }
+
+    /// True if something was written.
+    #[must_use]
+    pub fn writes(&self) -> bool {
+        self.write.rate.is_some_and(|rate| rate.value > 0.0)
+            || self.read_share.is_some_and(|share| share < 1.0)
+    }
+
+    /// How long it ran at least, as stated or by its volume; nanoseconds and whether it was stated.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a time of some digits")]
+    pub fn ran_ns(&self) -> Option<(f64, bool)> {
+        if let Some(runtime) = self.runtime {
+            return Some((runtime.get() as f64, true));
+        }
+        let (total, bandwidth) = (self.total?, self.bandwidth?);
+        (bandwidth.low > 0.0).then(|| (total.get() as f64 / bandwidth.low * 1e9, false))
+    }
+
+    /// A word for people: what was measured, and how.
+    #[must_use]
+    pub fn label(&self) -> String {
+        let jobs = self.jobs.map(|jobs| match (jobs, self.depth) {
+            (1, None | Some(1)) => "1 job".to_owned(),
+            (_, None | Some(1)) => format!("{jobs} jobs"),
+            (_, Some(depth)) => format!("{jobs} × {depth}"),
+        });
+        let block = self.block_size.map(|bytes| bytes.to_string());
+        let parts = [Some(self.stack.clone()), Some(self.workload.clone()), block, jobs];
+        let parts: Vec<_> = parts.into_iter().flatten().filter(|part| !part.is_empty()).collect();
+        parts.join(", ")
+    }
+}
+
+/// `None` if a needed latency is missing, `Some(None)` if there is no such operation.
+fn in_flight_of(operations: &Operations, rate: Option<Figure>) -> Option<Option<Figure>> {
+    match (rate, operations.latency_ns_mean) {
+        (Some(rate), Some(latency)) => Some(Some(rate.times(latency).scaled(1e-9))),
+        (Some(rate), None) if rate.value > 0.0 => None,
+        _ => Some(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn operations(rate: f64, latency_us: f64) -> Operations {
+        Operations {
+            rate: Some(Figure::exact(rate)),
+            latency_ns_mean: Some(Figure::exact(latency_us * 1e3)),
+            ..Operations::default()
+        }
+    }
+
+    #[test]
+    fn reads_and_writes_share_the_jobs() {
+        let claim = Claim {
+            read: operations(1000.0, 500.0),
+            write: operations(2000.0, 200.0),
+            ..Claim::default()
+        };
+        assert!((claim.in_flight().unwrap().value - 0.9).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_sync_call_is_waited_for_with_its_write_and_one_in_the_write_is_not_counted_twice() {
+        let mut claim = Claim {
+            write: operations(28_571.0, 35.0),
+            sync: Operations { rate: None, ..operations(0.0, 34.8) },
+            durability: Durability::SyncCall,
+            writes_per_sync: Some(1),
+            ..Claim::default()
+        };
+        assert!((claim.in_flight().unwrap().value - 1.994).abs() < 1e-3);
+        claim.writes_per_sync = Some(100);
+        assert!((claim.in_flight().unwrap().value - 1.01).abs() < 1e-3);
+        claim.writes_per_sync = None;
+        assert!((claim.in_flight().unwrap().value - 1.0).abs() < 1e-3, "not known how often");
+        claim.writes_per_sync = Some(1);
+        claim.durability = Durability::InTheWrite;
+        assert!((claim.in_flight().unwrap().value - 1.0).abs() < 1e-3);
+    }
+
+    #[test]
+    fn a_latency_that_is_missing_leaves_the_number_unknown() {
+        let mut claim = Claim { read: operations(1000.0, 500.0), ..Claim::default() };
+        claim.write.rate = Some(Figure::exact(10.0));
+        assert_eq!(claim.in_flight(), None);
+        assert_eq!(Claim::default().in_flight(), None);
+    }
+}

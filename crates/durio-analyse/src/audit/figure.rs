@@ -1,0 +1,90 @@
+//! A figure as it was printed, with what its rounding may hide.
+//!
+//! In: a value and the unit of its last digit. Out: the interval that it stands for. Not here:
+//! reading text.
+
+/// A non-negative quantity and the bounds that its printed digits leave.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Figure {
+    /// As printed, in the unit of the field that holds it.
+    pub value: f64,
+    /// The least that it can stand for.
+    pub low: f64,
+    /// The most that it can stand for.
+    pub high: f64,
+}
+
+impl Figure {
+    /// A figure that was not rounded, such as one of a machine-readable document.
+    #[must_use]
+    pub const fn exact(value: f64) -> Self {
+        Self { value, low: value, high: value }
+    }
+
+    /// A figure whose last digit counts `unit`: half a unit less if it was rounded up, a whole one
+    /// more if its further digits were cut off. Both habits are found in print.
+    #[must_use]
+    pub fn printed(value: f64, unit: f64) -> Self {
+        Self { value, low: (value - unit / 2.0).max(0.0), high: value + unit }
+    }
+
+    /// In another unit, `factor` of which make one of this.
+    #[must_use]
+    pub fn scaled(self, factor: f64) -> Self {
+        Self { value: self.value * factor, low: self.low * factor, high: self.high * factor }
+    }
+
+    /// The product.
+    #[must_use]
+    pub fn times(self, other: Self) -> Self {
+        Self {
+            value: self.value * other.value,
+            low: self.low * other.low,
+            high: self.high * other.high,
+        }
+    }
+
+    /// The sum.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            value: self.value + other.value,
+            low: self.low + other.low,
+            high: self.high + other.high,
+        }
+    }
+
+    /// True if the two can stand for the same quantity, up to `share` of it.
+    #[must_use]
+    pub fn agrees_with(self, other: Self, share: f64) -> bool {
+        self.low <= other.high * (1.0 + share) && other.low <= self.high * (1.0 + share)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_printed_figure_may_have_been_rounded_or_cut_off() {
+        let figure = Figure::printed(56_800.0, 100.0);
+        assert_eq!((figure.low, figure.high), (56_750.0, 56_900.0));
+        assert_eq!(Figure::printed(0.0, 1.0).low, 0.0);
+    }
+
+    #[test]
+    fn bounds_follow_through_sums_and_products() {
+        let product = Figure::printed(10.0, 2.0).times(Figure::printed(4.0, 2.0));
+        assert_eq!(product, Figure { value: 40.0, low: 27.0, high: 72.0 });
+        let sum = product.plus(Figure::exact(1.0));
+        assert_eq!((sum.low, sum.high), (28.0, 73.0));
+    }
+
+    #[test]
+    fn intervals_that_touch_agree() {
+        let (a, b) = (Figure::printed(100.0, 10.0), Figure::printed(115.0, 10.0));
+        assert!(a.agrees_with(b, 0.0) && b.agrees_with(a, 0.0));
+        assert!(!a.agrees_with(Figure::exact(111.0), 0.0));
+        assert!(a.agrees_with(Figure::exact(111.0), 0.01));
+    }
+}

@@ -1,0 +1,200 @@
+//! Watches the bytes of a table on their way to the CSV reader.
+//!
+//! In: bytes. Out: the same bytes, without a byte order mark at the start; an error for what a CSV
+//! reader takes in silence: a quote that is never closed, a row without end, bytes that no text has.
+//! Beside them the line in which each row begins, empty lines left out: the CSV reader's own count is
+//! that of the line before. Not here: fields.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io::{self, Read};
+use std::rc::Rc;
+
+use super::AuditError;
+
+/// Far more than a row of figures has; a row is held in memory whole.
+pub(super) const ROW_MAX: usize = 1 << 20;
+
+const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    FieldStart,
+    Bare,
+    Quoted,
+    /// After a quote within quotes: their end, or the first of two that stand for one.
+    QuoteInQuoted,
+}
+
+/// Lines in which rows begin that were passed on, the oldest first.
+pub(super) type RowLines = Rc<RefCell<VecDeque<u64>>>;
+
+/// A reader that fails where a table is broken.
+#[derive(Debug)]
+pub(super) struct Guard<R> {
+    inner: R,
+    state: State,
+    line: u64,
+    opened: u64,
+    row_line: u64,
+    row_bytes: usize,
+    in_row: bool,
+    after_return: bool,
+    rows: RowLines,
+    at_start: bool,
+    started: Vec<u8>,
+    ended: bool,
+}
+
+impl<R: Read> Guard<R> {
+    pub(super) fn new(inner: R) -> Self {
+        Self {
+            inner,
+            state: State::FieldStart,
+            line: 1,
+            opened: 1,
+            row_line: 1,
+            row_bytes: 0,
+            in_row: false,
+            after_return: false,
+            rows: RowLines::default(),
+            at_start: true,
+            started: Vec::new(),
+            ended: false,
+        }
+    }
+
+    /// Filled while reading; whoever takes a row takes its line.
+    pub(super) fn row_lines(&self) -> RowLines {
+        Rc::clone(&self.rows)
+    }
+
+    /// Reads as many bytes as a byte order mark has, and drops them if they are one.
+    fn begin(&mut self) -> io::Result<()> {
+        self.at_start = false;
+        let mut first = Vec::new();
+        let wanted = BYTE_ORDER_MARK.len() as u64;
+        self.inner.by_ref().take(wanted).read_to_end(&mut first)?;
+        if first != BYTE_ORDER_MARK {
+            self.started = first;
+        }
+        Ok(())
+    }
+
+    fn watch(&mut self, byte: u8) -> Result<(), AuditError> {
+        if byte == 0 {
+            return Err(AuditError::NotText { line: self.line });
+        }
+        self.row_bytes += 1;
+        if self.row_bytes > ROW_MAX {
+            return Err(AuditError::LongRow { line: self.row_line, limit: ROW_MAX });
+        }
+        self.state = match (self.state, byte) {
+            (State::FieldStart, b'"') => {
+                self.opened = self.line;
+                State::Quoted
+            }
+            (State::Quoted, b'"') => State::QuoteInQuoted,
+            (State::Quoted, _) | (State::QuoteInQuoted, b'"') => State::Quoted,
+            (_, b',' | b'\n' | b'\r') => State::FieldStart,
+            _ => State::Bare,
+        };
+        match byte {
+            b'\n' | b'\r' => self.end_line(byte),
+            _ if !self.in_row => {
+                self.in_row = true;
+                self.row_line = self.line;
+                self.rows.borrow_mut().push_back(self.line);
+            }
+            _ => {}
+        }
+        self.after_return = byte == b'\r';
+        Ok(())
+    }
+
+    /// A carriage return ends a line as well, together with a line feed that follows.
+    fn end_line(&mut self, byte: u8) {
+        if !(byte == b'\n' && self.after_return) {
+            self.line += 1;
+        }
+        if self.state != State::Quoted {
+            self.in_row = false;
+            self.row_bytes = 0;
+        }
+    }
+}
+
+impl<R: Read> Read for Guard<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.at_start {
+            self.begin()?;
+        }
+        let count = match self.started.is_empty() {
+            true => self.inner.read(buffer)?,
+            false => {
+                let count = self.started.len().min(buffer.len());
+                for (to, from) in buffer.iter_mut().zip(self.started.drain(..count)) {
+                    *to = from;
+                }
+                count
+            }
+        };
+        if count == 0 && !buffer.is_empty() && !self.ended {
+            self.ended = true;
+            if self.state == State::Quoted {
+                return Err(io::Error::other(AuditError::OpenQuote { line: self.opened }));
+            }
+        }
+        for &byte in buffer.iter().take(count) {
+            self.watch(byte).map_err(io::Error::other)?;
+        }
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn through(bytes: &[u8]) -> Result<Vec<u8>, String> {
+        let mut out = Vec::new();
+        let read = Guard::new(bytes).read_to_end(&mut out);
+        read.map(|_| out).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn sound_tables_pass_unchanged() {
+        for text in ["", "a", "a,b\n", "\"a\",\"b\"\"c\"\r\n", "3.5\" disk,x\n", "\"a\nb\",c"] {
+            assert_eq!(through(text.as_bytes()).unwrap(), text.as_bytes(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_dropped_at_the_start_only() {
+        assert_eq!(through("\u{feff}a".as_bytes()).unwrap(), b"a");
+        assert_eq!(through("a\u{feff}".as_bytes()).unwrap(), "a\u{feff}".as_bytes());
+        assert_eq!(through(&[0xef, 0xbb]).unwrap(), [0xef, 0xbb]);
+    }
+
+    #[test]
+    fn a_quote_that_is_never_closed_is_named_with_its_line() {
+        assert!(through(b"a,b\nc,\"d\ne\nf").unwrap_err().contains("line 2"));
+        assert!(through(b"a,\"d\"\"").unwrap_err().contains("line 1"));
+    }
+
+    #[test]
+    fn rows_are_known_by_the_line_in_which_they_begin() {
+        let text = "a,b\n\n\"c\n\nd\",e\r\nf,g\rh,i\r\n\r\nj";
+        let mut guard = Guard::new(text.as_bytes());
+        guard.read_to_end(&mut Vec::new()).unwrap();
+        assert_eq!(*guard.row_lines().borrow(), [1, 3, 6, 7, 9]);
+    }
+
+    #[test]
+    fn a_zero_byte_and_a_row_without_end_are_refused() {
+        assert!(through(b"a\nb\0c").unwrap_err().contains("line 2"));
+        let long = vec![b'x'; ROW_MAX + 1];
+        assert!(through(&long).unwrap_err().contains("line 1"));
+        assert!(through(&[b"a\n".as_slice(), &long[..ROW_MAX]].concat()).is_ok());
+    }
+}

@@ -1,0 +1,98 @@
+//! Quantities in the sentences of findings.
+//!
+//! In: numbers. Out: text with units, and evidence. Not here: the sentences.
+
+use super::findings::{Evidence, EvidenceValue};
+
+/// A number with four significant digits, without zeros that say nothing.
+pub(super) fn number(value: f64) -> String {
+    let rounded = significant(value, 4);
+    let magnitude = if rounded == 0.0 { 0.0 } else { rounded.abs().log10().floor() };
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 9")]
+    let decimals = (3.0 - magnitude).clamp(0.0, 9.0) as usize;
+    let text = format!("{rounded:.decimals$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
+/// Events per second.
+pub(super) fn rate(per_second: f64) -> String {
+    let (scale, unit) = scale(per_second, &[(1e6, "M"), (1e3, "k")]);
+    format!("{}{unit}/s", number(per_second / scale))
+}
+
+/// A time.
+pub(super) fn time(nanos: f64) -> String {
+    let units = [(1e9, " s"), (1e6, " ms"), (1e3, " µs"), (1.0, " ns")];
+    let (scale, unit) = scale(nanos, &units);
+    format!("{}{unit}", number(nanos / scale))
+}
+
+/// Bytes per second in powers of 1000, as most tools print it; GB/s only from ten, so that rows compare.
+pub(super) fn bandwidth(bytes_per_second: f64) -> String {
+    let units = [(1e9, " GB/s"), (1e6, " MB/s"), (1e3, " kB/s"), (1.0, " B/s")];
+    let skipped = usize::from(bytes_per_second < 1e10);
+    let (scale, unit) = scale(bytes_per_second, units.get(skipped..).unwrap_or(&units));
+    format!("{}{unit}", number(bytes_per_second / scale))
+}
+
+/// A share as per cent.
+pub(super) fn percent(share: f64) -> String {
+    format!("{} %", number(significant(share * 100.0, 3)))
+}
+
+fn scale<'a>(value: f64, units: &[(f64, &'a str)]) -> (f64, &'a str) {
+    let fits = |(scale, _): &&(f64, &str)| value >= *scale;
+    units.iter().find(fits).copied().unwrap_or((
+        1.0,
+        units.last().map_or("", |unit| match unit.0 {
+            1.0 => unit.1,
+            _ => "",
+        }),
+    ))
+}
+
+/// Rounded to as many digits; what is no number is zero, for JSON has none.
+fn significant(value: f64, digits: usize) -> f64 {
+    match value.is_finite() {
+        true => format!("{value:.*e}", digits.saturating_sub(1)).parse().unwrap_or(value),
+        false => 0.0,
+    }
+}
+
+/// Numbers as evidence, to six digits.
+pub(super) fn evidence<const N: usize>(figures: [(&str, f64); N]) -> Evidence {
+    let entry = |(name, value): (&str, f64)| {
+        (name.to_owned(), EvidenceValue::Number(significant(value, 6)))
+    };
+    figures.into_iter().map(entry).collect()
+}
+
+/// Adds a text.
+pub(super) fn with_text(mut evidence: Evidence, name: &str, text: &str) -> Evidence {
+    evidence.insert(name.to_owned(), EvidenceValue::Text(text.to_owned()));
+    evidence
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_four_digits_and_a_unit() {
+        assert_eq!(number(14.36412), "14.36");
+        assert_eq!(
+            (number(0.0), number(96.0), number(123_456.0)),
+            ("0".into(), "96".into(), "123500".into())
+        );
+        assert_eq!(rate(56_800.0), "56.8k/s");
+        assert_eq!((rate(12.0), rate(2.7e6)), ("12/s".into(), "2.7M/s".into()));
+        assert_eq!((time(70_930.0), time(0.5)), ("70.93 µs".into(), "0.5 ns".into()));
+        assert_eq!((bandwidth(584e6), bandwidth(1328e6)), ("584 MB/s".into(), "1328 MB/s".into()));
+        assert_eq!(bandwidth(584e9), "584 GB/s");
+        assert_eq!(percent(0.46181), "46.2 %");
+        assert_eq!((number(f64::NAN), number(1e300)).0, "0");
+    }
+}

@@ -1,0 +1,154 @@
+//! Latencies of an interval in a compact form: counts on a logarithmic scale.
+//!
+//! In: a recorded histogram. Out: [`Bins`], some hundred bytes instead of its 264 KiB, coarse
+//! enough to be resampled a thousand times. Not here: the figures that are shown, which come from
+//! the histograms themselves; this form gives only how far they scatter.
+
+use durio_record::LatencyHistogram;
+
+/// Bins per power of two: 0.55 to 0.78 % wide, and places within a bin are interpolated.
+const BINS_PER_OCTAVE: u64 = 128;
+
+/// log2 of [`BINS_PER_OCTAVE`].
+const MAGNITUDE: u32 = 7;
+
+/// The bin of a latency in nanoseconds; one for each below 256 ns, then [`BINS_PER_OCTAVE`] per
+/// power of two.
+pub(super) fn bin_of(nanos: u64) -> u16 {
+    let shift = (nanos | (BINS_PER_OCTAVE - 1)).ilog2().saturating_sub(MAGNITUDE);
+    let bin = u64::from(shift) * BINS_PER_OCTAVE + (nanos >> shift);
+    // 57 × 128 + 255 at most.
+    u16::try_from(bin).unwrap_or(u16::MAX)
+}
+
+/// The smallest latency of a bin, in nanoseconds; that of the next bin is its end.
+pub(super) fn lowest_of(bin: u16) -> u64 {
+    let bin = u64::from(bin);
+    if bin < 2 * BINS_PER_OCTAVE {
+        return bin;
+    }
+    let shift = bin / BINS_PER_OCTAVE - 1;
+    let within = bin - shift * BINS_PER_OCTAVE;
+    within.checked_shl(u32::try_from(shift).unwrap_or(u32::MAX)).unwrap_or(u64::MAX)
+}
+
+/// Counts of those bins that have any, in rising order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Bins {
+    /// Which bins.
+    places: Vec<u16>,
+    /// How many latencies are in each; saturates.
+    counts: Vec<u32>,
+}
+
+impl Bins {
+    /// The latencies of a histogram.
+    pub(super) fn of(latency: &LatencyHistogram) -> Self {
+        let mut bins = Self::default();
+        let (exact, histogram) = (&latency.exact, latency.histogram());
+        let mut missing = histogram.len();
+        for bin in bin_of(exact.min_ns)..=bin_of(exact.max_ns) {
+            if missing == 0 {
+                break;
+            }
+            let end = lowest_of(bin.saturating_add(1)).saturating_sub(1);
+            let count = histogram.count_between(lowest_of(bin), end);
+            if count > 0 {
+                missing = missing.saturating_sub(count);
+                bins.push(bin, count);
+            }
+        }
+        bins.places.shrink_to_fit();
+        bins.counts.shrink_to_fit();
+        bins
+    }
+
+    fn push(&mut self, bin: u16, count: u64) {
+        self.places.push(bin);
+        self.counts.push(u32::try_from(count).unwrap_or(u32::MAX));
+    }
+
+    /// Bins and their counts, in rising order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u16, u32)> {
+        self.places.iter().copied().zip(self.counts.iter().copied())
+    }
+
+    /// First and last bin; none if there is no latency.
+    pub(super) fn range(&self) -> Option<(u16, u16)> {
+        Some((*self.places.first()?, *self.places.last()?))
+    }
+
+    /// Takes all latencies of `other`.
+    pub(super) fn add(&mut self, other: &Self) {
+        let mut merged = Self::default();
+        let (mut left, mut right) = (self.iter().peekable(), other.iter().peekable());
+        loop {
+            let (bin, count) = match (left.peek().copied(), right.peek().copied()) {
+                (Some(a), Some(b)) if a.0 == b.0 => {
+                    left.next();
+                    right.next();
+                    (a.0, u64::from(a.1) + u64::from(b.1))
+                }
+                (Some(a), other) if other.is_none_or(|b| a.0 < b.0) => {
+                    left.next();
+                    (a.0, u64::from(a.1))
+                }
+                (_, Some(b)) => {
+                    right.next();
+                    (b.0, u64::from(b.1))
+                }
+                _ => break,
+            };
+            merged.push(bin, count);
+        }
+        drop((left, right));
+        *self = merged;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn of(values: &[u64]) -> Bins {
+        let mut latency = LatencyHistogram::new();
+        values.iter().for_each(|&value| latency.record(value));
+        Bins::of(&latency)
+    }
+
+    #[test]
+    fn bins_follow_each_other_without_a_gap() {
+        for bin in 0..5000 {
+            assert_eq!(bin_of(lowest_of(bin)), bin);
+            assert_eq!(bin_of(lowest_of(bin + 1) - 1), bin);
+        }
+        assert_eq!(lowest_of(bin_of(3_600_000_000_000)), 3_590_592_659_456);
+        let (low, high) = (lowest_of(1000), lowest_of(1001));
+        assert!((high - low) * 100 < low, "{low} to {high}");
+    }
+
+    #[test]
+    fn nothing_has_no_bins() {
+        assert_eq!(of(&[]).range(), None);
+        let mut bins = of(&[7]);
+        bins.add(&of(&[]));
+        assert_eq!(bins, of(&[7]));
+    }
+
+    proptest! {
+        #[test]
+        fn sums_of_parts_equal_the_whole(
+            a in prop::collection::vec(0_u64..4_000_000_000_000, 0..40),
+            b in prop::collection::vec(0_u64..5_000, 0..40),
+        ) {
+            let mut sum = of(&a);
+            sum.add(&of(&b));
+            let whole = of(&[a.clone(), b.clone()].concat());
+            prop_assert_eq!(&sum, &whole);
+            let count: u64 = whole.iter().map(|(_, count)| u64::from(count)).sum();
+            prop_assert_eq!(count, (a.len() + b.len()) as u64);
+        }
+    }
+}

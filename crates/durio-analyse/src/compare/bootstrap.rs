@@ -1,0 +1,318 @@
+//! How far a run's figures scatter, from that run alone: blocks of its intervals, drawn again.
+//!
+//! In: the cells of one step. Out: [`Replicates`]: each figure as it would have been, many times.
+//! Not here: what two runs differ in between each other; no run alone can show that.
+//!
+//! Intervals that follow each other are alike, so they are drawn in blocks (Künsch, The jackknife
+//! and the bootstrap for general stationary observations, Ann. Statist. 17, 1989), around the end
+//! (Politis and Romano, A circular block-resampling procedure, 1992). Percentiles are recomputed
+//! from the merged counts of what was drawn, found in two steps: first among groups of bins, then
+//! within the group.
+
+use rand_core::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::bins::lowest_of;
+use super::series::{Cell, Latencies};
+
+/// Times that each run's intervals are drawn again.
+pub(super) const RESAMPLES: usize = 1000;
+
+/// Fewer cells than this say too little of how far they scatter.
+pub(super) const CELLS_MIN: usize = 8;
+
+/// The figures that intervals hold, by their place in [`Replicates`].
+pub(super) const FIGURES: usize = 10;
+
+/// Bins per group.
+const GROUP: usize = 32;
+
+/// Percentiles, in the order of the figures.
+const QUANTILES: [f64; 3] = [0.5, 0.99, 0.999];
+
+/// Natural logarithms of figures: rate, bandwidth, then mean, p50, p99 and p99.9 of the headline
+/// operation and of the sync calls. NaN where a figure is absent.
+pub(super) type Logarithms = [f64; FIGURES];
+
+/// A step's figures, drawn again.
+#[derive(Debug)]
+pub(super) struct Replicates {
+    /// Of the intervals as they are.
+    pub(super) centre: Logarithms,
+    /// Of each draw.
+    pub(super) draws: Vec<Logarithms>,
+    /// Blocks per draw: how many independent pieces the run is taken to have.
+    pub(super) blocks: usize,
+    /// How much farther than the draws the figures scatter: what blocks miss by being short.
+    pub(super) stretch: f64,
+}
+
+/// Draws [`RESAMPLES`] times from the cells; none with fewer than [`CELLS_MIN`].
+pub(super) fn replicates(cells: &[Cell], seed: u64) -> Option<Replicates> {
+    if cells.len() < CELLS_MIN {
+        return None;
+    }
+    let Blocks { length, stretch } = blocks(cells);
+    let blocks = (cells.len() / length).max(2);
+    let sums = Sums::new(cells, length);
+    let whole: Vec<usize> = (0..cells.len()).collect();
+    let centre = Sums::new(cells, 1).figures(&whole, &mut Scratch::default());
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut scratch = Scratch::default();
+    let mut starts = vec![0; blocks];
+    let draw = |_| {
+        starts.fill_with(|| place(random.next_u64(), cells.len()));
+        sums.figures(&starts, &mut scratch)
+    };
+    let draws = (0..RESAMPLES).map(draw).collect();
+    Some(Replicates { centre, draws, blocks, stretch })
+}
+
+/// A place below `count`, from 64 random bits (Lemire's multiplication).
+#[expect(clippy::cast_possible_truncation, reason = "below count")]
+fn place(bits: u64, count: usize) -> usize {
+    ((u128::from(bits) * count as u128) >> 64) as usize
+}
+
+/// How to draw.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Blocks {
+    length: usize,
+    stretch: f64,
+}
+
+/// For a first-order autoregression with correlation r, the block length that estimates the
+/// variance of a mean best is (√6 r / (1 − r²))^⅔ n^⅓ (Carlstein, The use of subseries values for
+/// estimating the variance, Ann. Statist. 14, 1986); n^⅓ at least, for r is itself an estimate, and
+/// an eighth of the cells at most. Of the variance, blocks of that length miss the share
+/// 2 r / (1 − r²) / length, the correlation across their ends (Künsch 1989, theorem 3.1, put into
+/// the autoregression's terms); the stretch makes up for it, up to a factor of two.
+fn blocks(cells: &[Cell]) -> Blocks {
+    let rates: Vec<f64> = cells.iter().map(|it| quotient(it.count, it.span_ns)).collect();
+    let means: Vec<f64> = cells.iter().map(|it| mean(&it.headline)).collect();
+    let r = autocorrelation(&rates).max(autocorrelation(&means)).clamp(0.0, 0.95);
+    let root = (cells.len() as f64).cbrt();
+    let best = (6.0_f64.sqrt() * r / (1.0 - r * r)).powf(2.0 / 3.0).max(1.0) * root;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 512")]
+    let best = best.ceil() as usize;
+    let length = best.min(cells.len() / 8).max(1);
+    let missed = 2.0 * r / (1.0 - r * r) / length as f64;
+    Blocks { length, stretch: 1.0 / (1.0 - missed).max(0.25).sqrt() }
+}
+
+fn mean(latencies: &Latencies) -> f64 {
+    quotient(latencies.sum_ns, latencies.count)
+}
+
+/// Correlation of neighbours, with Kendall's correction for short series (Note on bias in the
+/// estimation of autocorrelation, Biometrika 41, 1954).
+pub(super) fn autocorrelation(values: &[f64]) -> f64 {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let square = values.iter().map(|it| (it - mean).powi(2)).sum::<f64>();
+    let product: f64 = values.windows(2).map(|it| (it[0] - mean) * (it[1] - mean)).sum();
+    if square <= 0.0 { 0.0 } else { product / square + (1.0 + 4.0 * product / square) / count }
+}
+
+/// Every block's sums, by its first cell.
+struct Sums {
+    span_ns: Vec<u64>,
+    count: Vec<u64>,
+    bytes: Vec<u64>,
+    headline: Counts,
+    sync: Counts,
+}
+
+impl Sums {
+    fn new(cells: &[Cell], length: usize) -> Self {
+        let of = |value: &dyn Fn(&Cell) -> u64| around(cells, length, value);
+        Self {
+            span_ns: of(&|it| it.span_ns),
+            count: of(&|it| it.count),
+            bytes: of(&|it| it.bytes),
+            headline: Counts::new(cells, length, |it| &it.headline),
+            sync: Counts::new(cells, length, |it| &it.sync),
+        }
+    }
+
+    fn figures(&self, starts: &[usize], scratch: &mut Scratch) -> Logarithms {
+        let span = total(&self.span_ns, starts);
+        let [a, b, c, d] = self.headline.figures(starts, scratch);
+        let [e, f, g, h] = self.sync.figures(starts, scratch);
+        let rate = quotient(total(&self.count, starts), span);
+        let bandwidth = quotient(total(&self.bytes, starts), span);
+        [rate, bandwidth, a, b, c, d, e, f, g, h].map(logarithm)
+    }
+}
+
+/// The logarithm; NaN for what has none.
+pub(super) fn logarithm(value: f64) -> f64 {
+    if value > 0.0 { value.ln() } else { f64::NAN }
+}
+
+/// One kind of operation's sums and counts.
+struct Counts {
+    count: Vec<u64>,
+    sum_ns: Vec<u64>,
+    /// The first bin that any cell has.
+    first: u16,
+    /// Bins, rounded up to whole groups.
+    width: usize,
+    /// By block and group.
+    groups: Vec<u32>,
+    /// By block and bin.
+    bins: Vec<u32>,
+}
+
+/// Memory that draws share.
+#[derive(Default)]
+struct Scratch {
+    groups: Vec<u32>,
+}
+
+impl Counts {
+    fn new(cells: &[Cell], length: usize, of: impl Fn(&Cell) -> &Latencies) -> Self {
+        let ranges = cells.iter().filter_map(|it| of(it).bins.range());
+        let range = ranges.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+        let first = range.map_or(0, |it| it.0);
+        let bins = range.map_or(0, |it| usize::from(it.1 - it.0) + 1);
+        let width = bins.next_multiple_of(GROUP);
+        let mut counts = Self {
+            count: around(cells, length, &|it| of(it).count),
+            sum_ns: around(cells, length, &|it| of(it).sum_ns),
+            first,
+            width,
+            groups: Vec::new(),
+            bins: vec![0; width * cells.len()],
+        };
+        for (at, cell) in cells.iter().enumerate() {
+            for back in 0..length {
+                let block = (at + cells.len() - back) % cells.len();
+                counts.add(block, of(cell));
+            }
+        }
+        let sum = |group: &[u32]| group.iter().fold(0, |sum: u32, it| sum.saturating_add(*it));
+        counts.groups = counts.bins.chunks(GROUP).map(sum).collect();
+        counts
+    }
+
+    fn add(&mut self, block: usize, latencies: &Latencies) {
+        let begin = block * self.width;
+        for (bin, count) in latencies.bins.iter() {
+            let place = begin + usize::from(bin.saturating_sub(self.first));
+            if let Some(sum) = self.bins.get_mut(place) {
+                *sum = sum.saturating_add(count);
+            }
+        }
+    }
+
+    /// Mean, then the percentiles; NaN where there are fewer latencies than a percentile needs.
+    fn figures(&self, starts: &[usize], scratch: &mut Scratch) -> [f64; 4] {
+        let count = total(&self.count, starts);
+        if count == 0 || self.width == 0 {
+            return [f64::NAN; 4];
+        }
+        scratch.groups.clear();
+        scratch.groups.resize(self.width / GROUP, 0);
+        add_rows(&mut scratch.groups, &self.groups, starts);
+        let [p50, p99, p99_9] = QUANTILES.map(|q| self.quantile(q, starts, &scratch.groups));
+        [quotient(total(&self.sum_ns, starts), count), p50, p99, p99_9]
+    }
+
+    fn quantile(&self, quantile: f64, starts: &[usize], groups: &[u32]) -> f64 {
+        let all: u64 = groups.iter().map(|&it| u64::from(it)).sum();
+        let rank = quantile * all as f64;
+        let Some((group, below)) = reaching(groups, rank, 0.0) else { return f64::NAN };
+        let mut bins = [0; GROUP];
+        for &start in starts {
+            let begin = start * self.width + group * GROUP;
+            let row = self.bins.get(begin..begin + GROUP).unwrap_or_default();
+            bins.iter_mut().zip(row).for_each(|(sum, it)| *sum = it.saturating_add(*sum));
+        }
+        let Some((bin, below)) = reaching(&bins, rank, below) else { return f64::NAN };
+        let place = u16::try_from(group * GROUP + bin).unwrap_or(u16::MAX);
+        let bin_number = self.first.saturating_add(place);
+        let low = lowest_of(bin_number) as f64;
+        let high = lowest_of(bin_number.saturating_add(1)) as f64;
+        let inside = bins.get(bin).map_or(1.0, |&it| f64::from(it));
+        low + (high - low) * ((rank - below) / inside).clamp(0.0, 1.0)
+    }
+}
+
+/// The place at which the counts reach `rank`, and what is below that place.
+fn reaching(counts: &[u32], rank: f64, mut below: f64) -> Option<(usize, f64)> {
+    for (place, &count) in counts.iter().enumerate() {
+        if count > 0 && below + f64::from(count) >= rank {
+            return Some((place, below));
+        }
+        below += f64::from(count);
+    }
+    let last = counts.iter().rposition(|&count| count > 0)?;
+    counts.get(last).map(|&count| (last, below - f64::from(count)))
+}
+
+fn add_rows(sums: &mut [u32], table: &[u32], rows: &[usize]) {
+    let width = sums.len();
+    for &row in rows {
+        let row = table.get(row * width..(row + 1) * width).unwrap_or_default();
+        sums.iter_mut().zip(row).for_each(|(sum, it)| *sum = it.saturating_add(*sum));
+    }
+}
+
+/// The sum over each block of `length` cells, around the end.
+fn around(cells: &[Cell], length: usize, value: &dyn Fn(&Cell) -> u64) -> Vec<u64> {
+    let block = |start: usize| {
+        let members = (start..start + length).filter_map(|at| cells.get(at % cells.len()));
+        members.map(value).fold(0, u64::saturating_add)
+    };
+    (0..cells.len()).map(block).collect()
+}
+
+fn total(sums: &[u64], starts: &[usize]) -> u64 {
+    starts.iter().filter_map(|&start| sums.get(start)).fold(0, |sum, it| sum.saturating_add(*it))
+}
+
+fn quotient(a: u64, b: u64) -> f64 {
+    if b == 0 { f64::NAN } else { a as f64 / b as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cells(rates: impl IntoIterator<Item = u64>) -> Vec<Cell> {
+        let cell = |count| Cell { span_ns: 1_000_000_000, count, ..Cell::default() };
+        rates.into_iter().map(cell).collect()
+    }
+
+    #[test]
+    fn blocks_are_longer_where_neighbours_are_alike() {
+        let unlike = blocks(&cells((0..512_u64).map(|it| 1000 + it * 7919 % 101)));
+        assert_eq!((unlike.length, unlike.stretch > 1.2), (8, false), "{unlike:?}");
+        let alike = blocks(&cells((0..512_u64).map(|it| 1000 + it / 16 * 7919 % 101)));
+        assert!(alike.length > 30 && alike.stretch < 1.6, "{alike:?}");
+        assert_eq!(blocks(&cells([5; 20])).length, 2);
+    }
+
+    #[test]
+    fn even_intervals_scatter_not_at_all() {
+        let found = replicates(&cells([5; 20]), 1).unwrap();
+        assert!(found.draws.iter().all(|draw| (draw[0] - 5e-9_f64.ln()).abs() < 1e-12));
+        assert!(found.centre[2].is_nan(), "no latency");
+        assert!(replicates(&cells([5; 7]), 1).is_none());
+    }
+
+    #[test]
+    fn quantiles_of_all_blocks_are_those_of_the_histogram() {
+        let mut latency = durio_record::LatencyHistogram::new();
+        (1..=20_000_u64).for_each(|it| latency.record(it * it));
+        let bins = super::super::bins::Bins::of(&latency);
+        let headline = Latencies { count: 20_000, sum_ns: latency.exact.sum_ns, bins };
+        let cell = Cell { span_ns: 1, count: 20_000, headline, ..Cell::default() };
+        let found = replicates(&vec![cell; 10], 1).unwrap();
+        for (at, quantile) in QUANTILES.iter().enumerate() {
+            let exact = (quantile * 20_000.0).powi(2);
+            assert!((found.centre[3 + at].exp() / exact - 1.0).abs() < 0.001, "{quantile}");
+        }
+    }
+}

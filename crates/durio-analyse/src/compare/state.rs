@@ -1,0 +1,99 @@
+//! Whether a step's figures stand for anything: did it end, did it keep to its definition, was its
+//! rate steady.
+//!
+//! In: a step of each side. Out: reasons in words. Not here: environment and definitions.
+
+use super::bootstrap::autocorrelation;
+use super::series::Cell;
+use super::units::Member;
+
+/// The best line through the rates may rise or fall by this share of their mean over the whole
+/// phase: the criterion for the slope of SNIA's Solid State Storage Performance Test Specification,
+/// Enterprise, 2.0.1, "steady state".
+const DRIFT_MAX: f64 = 0.10;
+
+/// The drift must be so many standard errors from none: short runs scatter.
+const DRIFT_ERRORS: f64 = 3.0;
+
+/// Fewer cells show no drift.
+const CELLS_MIN: usize = 10;
+
+/// Why one side's figures do not stand; empty if they do.
+pub(super) fn faults(label: &str, members: &[Member<'_>]) -> Vec<String> {
+    let of = |member: &Member<'_>| {
+        let place = match members.len() {
+            1 => label.to_owned(),
+            _ => format!("{label}, run {} ({})", member.run_index + 1, member.run.findings.run.run),
+        };
+        faults_of_one(&place, member)
+    };
+    members.iter().flat_map(of).collect()
+}
+
+fn faults_of_one(place: &str, member: &Member<'_>) -> Vec<String> {
+    let workload = member.workload;
+    let mut faults = Vec::new();
+    if !workload.complete {
+        faults.push(format!("{place} did not run to its limit"));
+    }
+    if workload.effective.cache != workload.definition.cache {
+        let fallbacks = workload.effective.fallbacks.join("; ");
+        faults
+            .push(format!("{place} could not have the cache mode of its definition: {fallbacks}"));
+    }
+    let cells = member.series.map(|it| it.cells()).unwrap_or_default();
+    if let Some(drift) = drift(cells) {
+        let way = if drift > 0.0 { "rose" } else { "fell" };
+        let share = drift.abs() * 100.0;
+        faults.push(format!("{place} was in no steady state: its rate {way} by {share:.0} %"));
+    }
+    faults
+}
+
+/// By which share of the mean the rate drifted, if that is more than steady state allows.
+fn drift(cells: &[Cell]) -> Option<f64> {
+    let rate = |cell: &Cell| cell.count as f64 / cell.span_ns.max(1) as f64;
+    let rates: Vec<f64> = cells.iter().map(rate).collect();
+    if rates.len() < CELLS_MIN {
+        return None;
+    }
+    let count = rates.len() as f64;
+    let mean = rates.iter().sum::<f64>() / count;
+    let middle = (count - 1.0) / 2.0;
+    let place = |index: usize| index as f64 - middle;
+    let squares: f64 = (0..rates.len()).map(|it| place(it).powi(2)).sum();
+    let slope = rates.iter().enumerate().map(|(at, it)| place(at) * it).sum::<f64>() / squares;
+    let rest: Vec<f64> =
+        rates.iter().enumerate().map(|(at, it)| it - mean - slope * place(at)).collect();
+    let r = autocorrelation(&rest).clamp(0.0, 0.95);
+    let variance = rest.iter().map(|it| it * it).sum::<f64>() / (count - 2.0);
+    let error = (variance / squares * (1.0 + r) / (1.0 - r)).sqrt();
+    let drift = slope * (count - 1.0) / mean;
+    let is_clear = slope.abs() > DRIFT_ERRORS * error;
+    (is_clear && drift.is_finite() && drift.abs() > DRIFT_MAX).then_some(drift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cells(rates: impl IntoIterator<Item = u64>) -> Vec<Cell> {
+        let cell = |count| Cell { span_ns: 1_000_000_000, count, ..Cell::default() };
+        rates.into_iter().map(cell).collect()
+    }
+
+    #[test]
+    fn a_rate_that_falls_by_a_fifth_is_not_steady() {
+        let drift = drift(&cells((0..50).map(|it| 10_000 - it * 40 + it % 7 * 20))).unwrap();
+        assert!((drift + 0.217).abs() < 0.01, "{drift}");
+    }
+
+    #[test]
+    fn noise_and_a_small_drift_are_steady() {
+        assert_eq!(drift(&cells((0..50).map(|it| 10_000 - it * 10))), None);
+        assert_eq!(drift(&cells((0..50).map(|it| 10_000 + it * 7919 % 1000 * 10))), None);
+        assert_eq!(drift(&cells([0; 50])), None);
+        assert_eq!(drift(&cells([5, 1])), None);
+        assert_eq!(drift(&[]), None);
+    }
+}

@@ -1,0 +1,130 @@
+//! The published volume, planted models, and figures that are none.
+
+use super::*;
+use proptest::prelude::*;
+
+const KIB: f64 = 1024.0;
+
+/// RavenDB, "Performance discovery: IOPS vs. IOPS", 2025: an io2 volume with 16 000 IOPS, one
+/// writer, dd with O_DIRECT and O_SYNC; KiB per write and MB/s, dd's MB of 10⁶ bytes.
+const IO2: [(f64, f64); 6] =
+    [(8.0, 7.1), (32.0, 26.9), (64.0, 50.2), (256.0, 144.0), (256.0, 146.0), (1024.0, 502.0)];
+
+fn io2(mega: f64) -> Vec<SizeCost> {
+    IO2.iter().map(|(kib, mb)| SizeCost::of_bandwidth(kib * KIB, mb * mega)).collect()
+}
+
+#[test]
+fn a_durable_write_to_a_network_volume_has_a_fixed_cost_of_about_1_15_ms() {
+    let found = fit(&io2(1e6)).unwrap();
+    let fixed = found.fixed_ns;
+    assert!((fixed.value / 1e6 - 1.15).abs() < 0.03, "{fixed:?}");
+    assert!(fixed.plus_minus.unwrap() < 0.05e6, "{fixed:?}");
+    assert!((found.ns_per_byte.value - 2.6).abs() < 0.1, "{:?}", found.ns_per_byte);
+    // The bytes of 430 KiB would cost what the write costs: below it, fewer and larger writes win.
+    let even = found.break_even_bytes.unwrap() / KIB;
+    assert!((400.0..460.0).contains(&even), "{even}");
+}
+
+#[test]
+fn its_cost_per_byte_bends_at_256_kib() {
+    let found = fit(&io2(1e6)).unwrap();
+    let bend = found.bend.as_ref().unwrap();
+    assert_eq!((bend.at_bytes, bend.below_bytes), (256.0 * KIB, 1024.0 * KIB));
+    assert!((bend.ns_per_byte_above.value - 0.35).abs() < 0.05, "{bend:?}");
+    assert!(bend.evidence.contains("a single size lies beyond"), "{}", bend.evidence);
+    for point in io2(1e6) {
+        let error = found.latency_ns(point.size_bytes) / point.latency_ns - 1.0;
+        assert!(error.abs() < 0.02, "{point:?}: {error}");
+    }
+}
+
+#[test]
+fn the_meaning_of_mb_moves_the_fixed_cost_by_five_per_cent() {
+    let (decimal, binary) = (fit(&io2(1e6)).unwrap(), fit(&io2(KIB * KIB)).unwrap());
+    let moved = decimal.fixed_ns.value / binary.fixed_ns.value;
+    assert!((moved - 1.048_576).abs() < 1e-6, "{moved}");
+    assert_eq!(decimal.bend.unwrap().at_bytes, binary.bend.unwrap().at_bytes);
+}
+
+fn planted(fixed: f64, per_byte: f64) -> Vec<SizeCost> {
+    (0..9)
+        .map(|power| 4096.0 * f64::from(1 << power))
+        .map(|size_bytes| SizeCost { size_bytes, latency_ns: fixed + per_byte * size_bytes })
+        .collect()
+}
+
+#[test]
+fn a_planted_line_is_found_without_a_bend() {
+    let found = fit(&planted(80_000.0, 0.5)).unwrap();
+    assert!((found.fixed_ns.value - 80_000.0).abs() < 1.0, "{found:?}");
+    assert!((found.ns_per_byte.value - 0.5).abs() < 1e-6);
+    assert_eq!((found.bend, found.outliers_bytes.len()), (None, 0));
+}
+
+#[test]
+fn one_wrong_size_moves_neither_cost_and_is_named() {
+    let mut points = planted(80_000.0, 0.5);
+    points[4].latency_ns *= 3.0;
+    let found = fit(&points).unwrap();
+    assert!((found.fixed_ns.value / 80_000.0 - 1.0).abs() < 0.02, "{found:?}");
+    assert!((found.ns_per_byte.value / 0.5 - 1.0).abs() < 0.02, "{found:?}");
+    assert_eq!(found.outliers_bytes, [points[4].size_bytes]);
+    assert_eq!(found.bend, None);
+}
+
+#[test]
+fn scatter_of_five_per_cent_is_no_bend_and_widens_the_interval() {
+    let scatter = [0.03, -0.05, 0.02, 0.04, -0.03, -0.02, 0.05, -0.04, 0.01];
+    let mut points = planted(80_000.0, 0.5);
+    points.iter_mut().zip(scatter).for_each(|(point, share)| point.latency_ns *= 1.0 + share);
+    let found = fit(&points).unwrap();
+    assert_eq!(found.bend, None);
+    let interval = found.fixed_ns.plus_minus.unwrap();
+    assert!((found.fixed_ns.value - 80_000.0).abs() < interval, "{found:?}");
+}
+
+#[test]
+fn too_few_sizes_are_declined() {
+    let points = planted(80_000.0, 0.5);
+    assert!(matches!(fit(&points[..2]), Err(Declined::TooFew { given: 2, .. })));
+    assert!(matches!(fit(&[points[0]; 20]), Err(Declined::TooFew { given: 1, .. })));
+    assert!(matches!(fit(&[]), Err(Declined::TooFew { .. })));
+    let mut negative = points;
+    negative[3].latency_ns = -1.0;
+    assert!(matches!(fit(&negative), Err(Declined::NotAFigure { position: 4, .. })));
+}
+
+proptest! {
+    #[test]
+    fn no_figures_make_it_panic(
+        figures in prop::collection::vec((any::<f64>(), any::<f64>()), 0..8),
+        small in prop::collection::vec((1.0..1e6_f64, 1.0..1e9_f64), 3..8),
+    ) {
+        let of = |figures: &[(f64, f64)]| {
+            let point = |(size_bytes, latency_ns): &(f64, f64)| SizeCost {
+                size_bytes: *size_bytes,
+                latency_ns: *latency_ns,
+            };
+            fit(&figures.iter().map(point).collect::<Vec<_>>())
+        };
+        let _ = of(&figures);
+        if let Ok(found) = of(&small) {
+            prop_assert!(found.fixed_ns.value.is_finite());
+        }
+    }
+
+    #[test]
+    fn times_twice_as_long_cost_twice_as_much(
+        fixed in 1e3..1e7_f64, per_byte in 0.01..10.0_f64, power in 1..5_i32,
+    ) {
+        let factor = 2.0_f64.powi(power);
+        let slower = |mut points: Vec<SizeCost>| {
+            points.iter_mut().for_each(|point| point.latency_ns *= factor);
+            points
+        };
+        let points = planted(fixed, per_byte);
+        let (here, there) = (fit(&points).unwrap(), fit(&slower(points)).unwrap());
+        prop_assert!((there.fixed_ns.value / here.fixed_ns.value / factor - 1.0).abs() < 1e-6);
+    }
+}

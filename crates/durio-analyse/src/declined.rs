@@ -1,0 +1,131 @@
+//! Why figures were not analysed: the one error of the analyses that take figures.
+//!
+//! In: nothing. Out: [`Declined`], as a value that can be saved beside the findings that were made.
+
+use serde::{Deserialize, Serialize};
+
+/// Why an analysis was declined, and what would make it possible.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
+#[serde(tag = "reason", rename_all = "snake_case")]
+pub enum Declined {
+    /// Too few figures for the question.
+    #[error("{given} {what} cannot answer this; measure at least {needed}")]
+    TooFew {
+        /// What was counted.
+        what: String,
+        /// How many there were.
+        given: usize,
+        /// How many are needed.
+        needed: usize,
+    },
+    /// More figures than the analysis takes in a bounded time.
+    #[error("{given} {what} are more than this analysis takes; give at most {at_most}")]
+    TooMany {
+        /// What was counted.
+        what: String,
+        /// How many there were.
+        given: usize,
+        /// How many are taken.
+        at_most: usize,
+    },
+    /// A figure that is not finite, or not above zero where it has to be.
+    #[error("{what} number {position} is not a finite figure above zero; check the measurement")]
+    NotAFigure {
+        /// Which quantity.
+        what: String,
+        /// Its position, from one.
+        position: usize,
+    },
+    /// Levels that do not rise from each to the next.
+    #[error("level number {position} is not above the one before it; give each level once, rising")]
+    NotRising {
+        /// Position of the level, from one.
+        position: usize,
+    },
+    /// Figures that contradict each other by more than the analysis can overlook.
+    #[error(
+        "the rate at level {level} is {:.0} % below both an earlier and a later level: the ladder \
+         is noisy; repeat it with longer steps",
+        dip_share * 100.0
+    )]
+    Noisy {
+        /// The level with the dip.
+        level: f64,
+        /// How far below the smaller of the two it is, 0 to 1.
+        dip_share: f64,
+    },
+    /// A RAID layout that cannot exist as described.
+    #[error("this layout does not exist: {why}")]
+    NoSuchLayout {
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A rule of acceptance that accepts or refuses everything.
+    #[error("this rule cannot be applied: {why}")]
+    NoSuchRule {
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+impl Declined {
+    /// An error unless there are at least `needed` of them.
+    pub(crate) fn unless_enough(what: &str, given: usize, needed: usize) -> Result<(), Self> {
+        if given >= needed {
+            return Ok(());
+        }
+        Err(Self::TooFew { what: what.to_owned(), given, needed })
+    }
+
+    /// An error if there are more than `at_most` of them.
+    pub(crate) fn if_too_many(what: &str, given: usize, at_most: usize) -> Result<(), Self> {
+        if given <= at_most {
+            return Ok(());
+        }
+        Err(Self::TooMany { what: what.to_owned(), given, at_most })
+    }
+
+    /// An error at the first that is not finite and above zero.
+    pub(crate) fn unless_positive(
+        what: &str,
+        figures: impl IntoIterator<Item = f64>,
+    ) -> Result<(), Self> {
+        match figures.into_iter().position(|figure| !(USABLE.contains(&figure))) {
+            None => Ok(()),
+            Some(index) => Err(Self::NotAFigure { what: what.to_owned(), position: index + 1 }),
+        }
+    }
+}
+
+/// Figures outside of it have lost digits or would overflow when multiplied; no rate, latency, size
+/// or price comes near either end.
+const USABLE: std::ops::RangeInclusive<f64> = 1e-60..=1e60;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_says_what_to_do() {
+        let few = Declined::unless_enough("levels", 3, 4).unwrap_err();
+        assert_eq!(few.to_string(), "3 levels cannot answer this; measure at least 4");
+        let noisy = Declined::Noisy { level: 8.0, dip_share: 0.25 };
+        assert!(noisy.to_string().contains("25 % below"), "{noisy}");
+    }
+
+    #[test]
+    fn only_finite_figures_above_zero_are_figures() {
+        assert!(Declined::unless_positive("rate", [1.0, 1e12]).is_ok());
+        for bad in [0.0, -1.0, f64::NAN, f64::INFINITY, f64::MIN_POSITIVE, f64::MAX] {
+            let declined = Declined::unless_positive("rate", [1.0, bad]).unwrap_err();
+            assert_eq!(declined, Declined::NotAFigure { what: "rate".into(), position: 2 });
+        }
+    }
+
+    #[test]
+    fn a_reason_survives_being_saved() {
+        let noisy = Declined::Noisy { level: 8.0, dip_share: 0.25 };
+        let text = serde_json::to_string(&noisy).unwrap();
+        assert_eq!(serde_json::from_str::<Declined>(&text).unwrap(), noisy);
+    }
+}

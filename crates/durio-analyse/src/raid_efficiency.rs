@@ -1,0 +1,280 @@
+//! What a RAID array delivers of what its drives could, beside the model that says what they could.
+//!
+//! In: a layout with its members, and rates. Out: the model as figures and as a sentence, and
+//! shares of it. Not here: full-stripe and sequential writes, which need no reading and one parity
+//! per stripe; the model is of single small random operations, each within one chunk.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Declined;
+
+/// How parity is brought up to date by a small write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ParityWrite {
+    /// Old data and old parity are read, new data and parity written.
+    ReadModifyWrite,
+    /// The stripe's other data is read, and the parity made anew.
+    ReconstructWrite,
+}
+
+/// How data lies on the members.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "level")]
+pub enum Layout {
+    /// Striped, nothing twice.
+    Raid0,
+    /// Every member holds everything.
+    Raid1 {
+        /// Copies of each block: the number of members.
+        copies: u32,
+    },
+    /// Striped over mirrors.
+    Raid10 {
+        /// Copies of each block.
+        copies: u32,
+    },
+    /// One parity per stripe.
+    Raid5 {
+        /// How a small write brings it up to date.
+        parity_write: ParityWrite,
+    },
+    /// Two parities per stripe.
+    Raid6 {
+        /// How a small write brings them up to date.
+        parity_write: ParityWrite,
+    },
+}
+
+/// A layout over a number of members.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Array {
+    /// How data lies on them.
+    pub layout: Layout,
+    /// How many there are.
+    pub members: u32,
+}
+
+/// Most members that a layout is taken to have.
+pub const MEMBERS_MAX: u32 = 100_000;
+
+/// What the layout alone says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RaidModel {
+    /// The array that it is of.
+    pub array: Array,
+    /// Device reads per small random host write.
+    pub reads_per_write: f64,
+    /// Device writes per small random host write.
+    pub writes_per_write: f64,
+    /// Share of the members' raw rate that host writes can have if only device writes cost.
+    pub write_share_writes_counted: f64,
+    /// The same if a device read costs as much as a write.
+    pub write_share_reads_counted: f64,
+    /// Failed members that it survives whichever they are.
+    pub failures_survived_min: u32,
+    /// Failed members that it survives if they are the right ones.
+    pub failures_survived_max: u32,
+    /// Share of the members' capacity that can be used.
+    pub usable_capacity_share: f64,
+    /// All of it in a sentence, to be printed with a figure.
+    pub sentence: String,
+}
+
+/// The model of an array.
+///
+/// # Errors
+///
+/// [`Declined::NoSuchLayout`] if the members are too few or do not divide into copies.
+pub fn model(array: Array) -> Result<RaidModel, Declined> {
+    check(array)?;
+    let members = f64::from(array.members);
+    let (reads, writes) = operations_per_write(array);
+    let (least, most) = failures_survived(array);
+    let model = RaidModel {
+        array,
+        reads_per_write: reads,
+        writes_per_write: writes,
+        write_share_writes_counted: 1.0 / writes,
+        write_share_reads_counted: 1.0 / (reads + writes),
+        failures_survived_min: least,
+        failures_survived_max: most,
+        usable_capacity_share: match array.layout {
+            Layout::Raid0 => 1.0,
+            Layout::Raid1 { copies } | Layout::Raid10 { copies } => 1.0 / f64::from(copies),
+            Layout::Raid5 { .. } => (members - 1.0) / members,
+            Layout::Raid6 { .. } => (members - 2.0) / members,
+        },
+        sentence: String::new(),
+    };
+    Ok(RaidModel { sentence: sentence(&model), ..model })
+}
+
+fn check(array: Array) -> Result<(), Declined> {
+    let members = array.members;
+    let fewest = match array.layout {
+        Layout::Raid0 => 1,
+        Layout::Raid1 { copies } | Layout::Raid10 { copies } => copies.max(2),
+        Layout::Raid5 { .. } => 3,
+        Layout::Raid6 { .. } => 4,
+    };
+    let why = match array.layout {
+        Layout::Raid1 { copies } | Layout::Raid10 { copies } if copies < 2 => {
+            format!("{copies} copies are no mirror")
+        }
+        _ if members < fewest => format!("it needs at least {fewest} members, not {members}"),
+        _ if members > MEMBERS_MAX => format!("{members} members are more than {MEMBERS_MAX}"),
+        Layout::Raid1 { copies } if members != copies => {
+            format!("a mirror of {copies} copies has {copies} members, not {members}")
+        }
+        Layout::Raid10 { copies } if !members.is_multiple_of(copies) => {
+            format!("{members} members do not divide into mirrors of {copies}")
+        }
+        _ => return Ok(()),
+    };
+    Err(Declined::NoSuchLayout { why })
+}
+
+/// Device reads and writes of a small host write. Reconstructing reads the data members of the
+/// stripe other than the one written: all but that and the parities.
+fn operations_per_write(array: Array) -> (f64, f64) {
+    let members = f64::from(array.members);
+    match array.layout {
+        Layout::Raid0 => (0.0, 1.0),
+        Layout::Raid1 { copies } | Layout::Raid10 { copies } => (0.0, f64::from(copies)),
+        Layout::Raid5 { parity_write: ParityWrite::ReadModifyWrite } => (2.0, 2.0),
+        Layout::Raid5 { parity_write: ParityWrite::ReconstructWrite } => (members - 2.0, 2.0),
+        Layout::Raid6 { parity_write: ParityWrite::ReadModifyWrite } => (3.0, 3.0),
+        Layout::Raid6 { parity_write: ParityWrite::ReconstructWrite } => (members - 3.0, 3.0),
+    }
+}
+
+fn failures_survived(array: Array) -> (u32, u32) {
+    match array.layout {
+        Layout::Raid0 => (0, 0),
+        Layout::Raid1 { copies } => (copies - 1, copies - 1),
+        Layout::Raid10 { copies } => (copies - 1, array.members / copies * (copies - 1)),
+        Layout::Raid5 { .. } => (1, 1),
+        Layout::Raid6 { .. } => (2, 2),
+    }
+}
+
+fn sentence(model: &RaidModel) -> String {
+    let (reads, writes) = (model.reads_per_write, model.writes_per_write);
+    let share = |share: f64| format!("{:.1} %", share * 100.0);
+    let shares = if reads > 0.0 {
+        format!(
+            "{} if only device writes cost, {} if reads cost as much",
+            share(model.write_share_writes_counted),
+            share(model.write_share_reads_counted)
+        )
+    } else {
+        share(model.write_share_writes_counted)
+    };
+    format!(
+        "a small random write is {writes} device writes and {reads} device reads; of the {} drives' \
+         raw rate (same drives, same workload, same jobs per drive) host writes can have {shares}",
+        model.array.members
+    )
+}
+
+/// Rates to be compared with the model: all of the same workload and block size.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// Host operations per second of the array.
+    pub array_rate_per_second: f64,
+    /// Operations per second of all its members together, each with its jobs per drive.
+    pub raw_rate_per_second: f64,
+    /// Share of the host operations that are reads, 0 to 1.
+    pub read_share: f64,
+}
+
+/// What an array delivers of what it could.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RaidEfficiency {
+    /// The model, which belongs to the figures.
+    pub model: RaidModel,
+    /// Array ÷ raw.
+    pub share_of_raw: f64,
+    /// Raw × theoretical share, device writes only counted.
+    pub expected_rate_per_second: f64,
+    /// Measured ÷ that.
+    pub efficiency: f64,
+    /// Raw × theoretical share, device reads counted like writes.
+    pub expected_rate_per_second_reads_counted: f64,
+    /// Measured ÷ that.
+    pub efficiency_reads_counted: f64,
+}
+
+/// Sets a measured rate beside the model; in a mix, a host read is one device read.
+///
+/// # Errors
+///
+/// [`Declined`] if the layout cannot exist or a figure is none.
+pub fn efficiency(array: Array, measured: Measured) -> Result<RaidEfficiency, Declined> {
+    let model = model(array)?;
+    let rates = [measured.array_rate_per_second, measured.raw_rate_per_second];
+    Declined::unless_positive("rate", rates)?;
+    if !(0.0..=1.0).contains(&measured.read_share) {
+        return Err(Declined::NotAFigure { what: "share of reads".to_owned(), position: 1 });
+    }
+    let read = measured.read_share;
+    let expected =
+        |per_write: f64| measured.raw_rate_per_second / (read + (1.0 - read) * per_write);
+    let writes_only = expected(model.writes_per_write);
+    let reads_counted = expected(model.writes_per_write + model.reads_per_write);
+    Ok(RaidEfficiency {
+        share_of_raw: measured.array_rate_per_second / measured.raw_rate_per_second,
+        expected_rate_per_second: writes_only,
+        efficiency: measured.array_rate_per_second / writes_only,
+        expected_rate_per_second_reads_counted: reads_counted,
+        efficiency_reads_counted: measured.array_rate_per_second / reads_counted,
+        model,
+    })
+}
+
+/// Operations per second for each unit of money.
+///
+/// # Errors
+///
+/// [`Declined::NotAFigure`] unless rate and price are above zero.
+pub fn rate_per_price(rate_per_second: f64, price: f64) -> Result<f64, Declined> {
+    Declined::unless_positive("rate and price", [rate_per_second, price])?;
+    Ok(rate_per_second / price)
+}
+
+/// How far a measured figure lies from the specification sheet, as a share of it: −0.1 is a tenth
+/// below.
+///
+/// # Errors
+///
+/// [`Declined::NotAFigure`] unless both are above zero.
+pub fn specification_delta(measured: f64, specified: f64) -> Result<f64, Declined> {
+    Declined::unless_positive("measured and specified figure", [measured, specified])?;
+    Ok(measured / specified - 1.0)
+}
+
+/// A layer that writes more than it is given.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WriteFactor {
+    /// Its name: replicas, RAID, filesystem, log.
+    pub layer: String,
+    /// Writes below it per write above it.
+    pub writes_per_write: f64,
+}
+
+/// Device writes per write of the application: the product of the layers' factors.
+///
+/// # Errors
+///
+/// [`Declined::NotAFigure`] unless each factor is above zero and their product can be represented.
+pub fn device_writes_per_write(factors: &[WriteFactor]) -> Result<f64, Declined> {
+    let each = factors.iter().map(|factor| factor.writes_per_write);
+    Declined::unless_positive("factor", each.clone())?;
+    let product = each.product();
+    Declined::unless_positive("product of factors", [product])?;
+    Ok(product)
+}
+
+#[cfg(test)]
+mod tests;

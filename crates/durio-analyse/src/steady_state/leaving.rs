@@ -1,0 +1,242 @@
+//! Whether a long run leaves its state: throttling, used-up burst credits, garbage collection.
+//!
+//! In: a rate or a latency for each interval of a run, in order. Out: [`Leaving`]: lasting changes
+//! and dips, with their shape and the figures that speak for it. Not here: the cause, of which only
+//! the usual ones for a shape are named.
+//!
+//! Lasting changes are found by Pettitt's rank test, splitting the series again on either side of a
+//! change (`change_points`); what is a slide rather than a step is told by which of the two leaves
+//! less. Dips, too short for that, are counted against the median of their stretch (`dips`).
+
+mod change_points;
+mod dips;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Declined;
+use crate::least_squares::{count, median};
+
+pub use change_points::Change;
+pub use dips::Dips;
+
+/// Fewest intervals of which this can be asked: in 20 even the clearest step in the middle could be
+/// chance, by the test and its limit.
+pub const INTERVALS_MIN: usize = 30;
+
+/// Most intervals that are taken: a day of seconds, ten times.
+pub const INTERVALS_MAX: usize = 1_000_000;
+
+/// A lasting change below this share of the level before is not reported, however certain.
+pub const CHANGE_MIN: f64 = 0.05;
+
+/// More intervals than this are taken together, by their medians, before lasting changes are looked
+/// for.
+const SERIES_MAX: usize = 512;
+
+/// Which way is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Better {
+    /// Of rates.
+    Higher,
+    /// Of latencies.
+    Lower,
+}
+
+/// How a run leaves its state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Shape {
+    /// It does not.
+    Steady,
+    /// One or more steps to a level that lasts to the end.
+    LastingStep,
+    /// Away, and back to where it was.
+    Temporary,
+    /// A little with every interval.
+    Slide,
+    /// Short dips at even distances.
+    PeriodicDips,
+    /// Short dips at uneven distances.
+    IrregularDips,
+}
+
+/// A change that goes on over the whole run.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Slide {
+    /// Change per interval, in the unit of the series: the median of all slopes (Theil 1950, Sen
+    /// 1968).
+    pub per_interval: f64,
+    /// Change from the first to the last interval, as a share of the level at the first.
+    pub total_share: f64,
+}
+
+/// What a run does.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Leaving {
+    /// The shape; of a run with lasting changes and dips, that of the changes.
+    pub shape: Shape,
+    /// Whether it ends worse than it began, or dips at all.
+    pub is_worse: bool,
+    /// The lasting changes, in order.
+    pub changes: Vec<Change>,
+    /// The slide, if that describes the run better than a step.
+    pub slide: Option<Slide>,
+    /// The dips, if there are enough of them.
+    pub dips: Option<Dips>,
+    /// What speaks for it, as sentences.
+    pub evidence: Vec<String>,
+}
+
+/// Looks for changes and dips in a series of intervals of equal length.
+///
+/// # Errors
+///
+/// [`Declined`] for fewer than [`INTERVALS_MIN`] or more than [`INTERVALS_MAX`] intervals, and for
+/// figures that are not finite or below zero; zero is a stall, and a figure.
+pub fn leaving(series: &[f64], better: Better) -> Result<Leaving, Declined> {
+    Declined::unless_enough("intervals", series.len(), INTERVALS_MIN)?;
+    Declined::if_too_many("intervals", series.len(), INTERVALS_MAX)?;
+    // Zero is moved to one, which is a figure.
+    let nothing_as_one = |figure: &f64| if *figure == 0.0 { 1.0 } else { *figure };
+    Declined::unless_positive("figure", series.iter().map(nothing_as_one))?;
+    let batch = series.len().div_ceil(SERIES_MAX);
+    let thinned: Vec<f64> = series.chunks(batch).filter_map(median).collect();
+    let changes = change_points::changes(&thinned, batch);
+    let slide = change_points::slide(&thinned, batch, &changes);
+    let dips = dips::dips(series, &changes, better);
+    let shape = shape(&changes, slide.as_ref(), dips.as_ref());
+    Ok(Leaving {
+        shape,
+        is_worse: is_worse(shape, &changes, slide.as_ref(), better),
+        evidence: evidence(shape, &changes, slide.as_ref(), dips.as_ref(), series.len()),
+        changes,
+        slide,
+        dips,
+    })
+}
+
+fn shape(changes: &[Change], slide: Option<&Slide>, dips: Option<&Dips>) -> Shape {
+    let ends = changes.first().zip(changes.last());
+    match (ends, slide, dips) {
+        (_, Some(_), _) => Shape::Slide,
+        (Some((first, last)), ..) if is_back(first, last) => Shape::Temporary,
+        (Some(_), ..) => Shape::LastingStep,
+        (None, None, Some(dips)) if dips.period_intervals.is_some() => Shape::PeriodicDips,
+        (None, None, Some(_)) => Shape::IrregularDips,
+        (None, None, None) => Shape::Steady,
+    }
+}
+
+/// Whether the level after the last change is that before the first.
+fn is_back(first: &Change, last: &Change) -> bool {
+    (last.after_median - first.before_median).abs() < CHANGE_MIN * first.before_median
+}
+
+fn is_worse(shape: Shape, changes: &[Change], slide: Option<&Slide>, better: Better) -> bool {
+    let rises = |change: f64| match better {
+        Better::Higher => change < 0.0,
+        Better::Lower => change > 0.0,
+    };
+    let first_change = || changes.first().map(|first| first.after_median - first.before_median);
+    let whole_change = || {
+        let ends = changes.first().zip(changes.last());
+        ends.map(|(first, last)| last.after_median - first.before_median)
+    };
+    match shape {
+        Shape::Steady => false,
+        Shape::PeriodicDips | Shape::IrregularDips => true,
+        Shape::Slide => slide.is_some_and(|slide| rises(slide.per_interval)),
+        Shape::Temporary => first_change().is_some_and(rises),
+        Shape::LastingStep => whole_change().is_some_and(rises),
+    }
+}
+
+fn evidence(
+    shape: Shape,
+    changes: &[Change],
+    slide: Option<&Slide>,
+    dips: Option<&Dips>,
+    intervals: usize,
+) -> Vec<String> {
+    let mut says: Vec<String> = match slide {
+        Some(slide) => vec![slide_sentence(slide, intervals)],
+        None => changes.iter().map(change_sentence).collect(),
+    };
+    says.extend(dips.map(dips_sentence));
+    says.extend(usual_causes(shape).map(str::to_owned));
+    says
+}
+
+fn slide_sentence(slide: &Slide, intervals: usize) -> String {
+    format!(
+        "over {intervals} intervals the level changes by {:+.1} % in all, a little with each: a line \
+         leaves less than a step",
+        slide.total_share * 100.0
+    )
+}
+
+fn change_sentence(change: &Change) -> String {
+    let share = if change.before_median > 0.0 {
+        format!("{:+.1} %", (change.after_median / change.before_median - 1.0) * 100.0)
+    } else {
+        "from nothing".to_owned()
+    };
+    format!(
+        "from interval {} on the median is {:.6} instead of {:.6} ({share}); without a change a \
+         difference like this has a probability of {:.1e} (Pettitt's test)",
+        change.at_interval, change.after_median, change.before_median, change.probability
+    )
+}
+
+fn dips_sentence(dips: &Dips) -> String {
+    let distance = match dips.period_intervals {
+        Some(period) => format!("every {period:.1} intervals"),
+        None => "at uneven distances".to_owned(),
+    };
+    format!(
+        "{} dips {distance}, {:.1} intervals long in the mean, by {:.0} % of the level at the worst; \
+         {:.1} % of all intervals",
+        dips.dips,
+        dips.length_intervals_mean,
+        dips.depth_share_max * 100.0,
+        dips.intervals_share * 100.0
+    )
+}
+
+/// The usual causes: a hint where to look, no finding.
+fn usual_causes(shape: Shape) -> Option<&'static str> {
+    match shape {
+        Shape::Steady => None,
+        Shape::LastingStep => Some(
+            "usual causes of a lasting step: burst credits or a fast cache used up, throttling by \
+             heat; upwards: a cache that has filled",
+        ),
+        Shape::Temporary => {
+            Some("usual causes of a temporary change: another load, a rebuild, a scrub")
+        }
+        Shape::Slide => Some(
+            "usual causes of a slide: a drive that fills up and has more to move, rising \
+             temperature, fragmentation",
+        ),
+        Shape::PeriodicDips => {
+            Some("usual causes of periodic dips: garbage collection, write-back, a timer's work")
+        }
+        Shape::IrregularDips => {
+            Some("usual causes of irregular dips: another load, errors that are retried")
+        }
+    }
+}
+
+/// The lines' and levels' summed distance from a series.
+fn distance(series: &[f64], model: impl Fn(usize) -> f64) -> f64 {
+    series.iter().enumerate().map(|(at, figure)| (figure - model(at)).abs()).sum()
+}
+
+/// Position of an interval on an axis.
+fn axis(position: usize) -> f64 {
+    count(position)
+}
+
+#[cfg(test)]
+mod tests;

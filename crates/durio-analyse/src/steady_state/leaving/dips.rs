@@ -1,0 +1,103 @@
+//! Short dips of a series, and whether they come at even distances.
+//!
+//! In: the series with its lasting changes. Out: [`Dips`]. Not here: changes of level.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Better, Change};
+use crate::least_squares::{count, mean, median};
+
+/// Dips of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Dips {
+    /// How many: runs of intervals that are all far worse than their stretch's median.
+    pub dips: usize,
+    /// Mean distance between their begins, if they come at even distances.
+    pub period_intervals: Option<f64>,
+    /// Standard deviation of the distances ÷ their mean.
+    pub distance_variation: f64,
+    /// Mean length.
+    pub length_intervals_mean: f64,
+    /// The deepest, as a share of the median lost: of a rate what is missing, of a latency 1 − median
+    /// ÷ latency.
+    pub depth_share_max: f64,
+    /// Intervals within dips, as a share of all.
+    pub intervals_share: f64,
+}
+
+/// A dip loses at least this share of the median.
+const DEPTH_MIN: f64 = 0.30;
+
+/// And lies this many standard deviations from it, by the median of distances: in normal noise one
+/// interval in three millions does.
+const DEVIATIONS_MIN: f64 = 5.0;
+
+/// Fewer are single events; four have three distances, of which one can say that they are even.
+const DIPS_MIN: usize = 4;
+
+/// More than this share of the intervals is no dip but another level.
+const INTERVALS_SHARE_MAX: f64 = 1.0 / 3.0;
+
+/// Distances with less variation than this are even; those of random events have one of about 1.
+const EVEN_VARIATION: f64 = 0.2;
+
+/// From the median of distances to the standard deviation of normal noise.
+const NORMAL_MEDIAN: f64 = 1.4826;
+
+/// The dips, if there are enough.
+pub(super) fn dips(series: &[f64], changes: &[Change], better: Better) -> Option<Dips> {
+    let depths = depths(series, changes, better);
+    let begins: Vec<usize> = begins(&depths);
+    let within = depths.iter().flatten().count();
+    let intervals_share = count(within) / count(series.len());
+    if begins.len() < DIPS_MIN || intervals_share > INTERVALS_SHARE_MAX {
+        return None;
+    }
+    let distances: Vec<f64> =
+        begins.iter().zip(begins.iter().skip(1)).map(|(a, b)| count(b - a)).collect();
+    let distance = mean(&distances)?;
+    let squares: Vec<f64> = distances.iter().map(|it| (it - distance).powi(2)).collect();
+    let distance_variation = mean(&squares)?.sqrt() / distance;
+    Some(Dips {
+        dips: begins.len(),
+        period_intervals: (distance_variation <= EVEN_VARIATION).then_some(distance),
+        distance_variation,
+        length_intervals_mean: count(within) / count(begins.len()),
+        depth_share_max: depths.iter().flatten().copied().fold(0.0, f64::max),
+        intervals_share,
+    })
+}
+
+/// For each interval, what it loses if it lies in a dip.
+fn depths(series: &[f64], changes: &[Change], better: Better) -> Vec<Option<f64>> {
+    let ends = changes.iter().map(|change| change.at_interval).chain([series.len()]);
+    let mut from = 0;
+    let mut depths = Vec::with_capacity(series.len());
+    for end in ends {
+        let stretch = series.get(from..end).unwrap_or_default();
+        depths.extend(stretch_depths(stretch, better));
+        from = end;
+    }
+    depths
+}
+
+fn stretch_depths(stretch: &[f64], better: Better) -> Vec<Option<f64>> {
+    let level = median(stretch).unwrap_or_default();
+    let distances: Vec<f64> = stretch.iter().map(|figure| (figure - level).abs()).collect();
+    let far = DEVIATIONS_MIN * NORMAL_MEDIAN * median(&distances).unwrap_or_default();
+    let depth = |figure: &f64| {
+        let (lost, worse_by) = match better {
+            Better::Higher => (1.0 - figure / level, level - figure),
+            Better::Lower => (1.0 - level / figure, figure - level),
+        };
+        (lost >= DEPTH_MIN && worse_by > far).then_some(lost)
+    };
+    stretch.iter().map(depth).collect()
+}
+
+/// Where an interval in a dip follows one that is not.
+fn begins(depths: &[Option<f64>]) -> Vec<usize> {
+    let before = std::iter::once(&None).chain(depths);
+    let pairs = depths.iter().zip(before).enumerate();
+    pairs.filter(|(_, (now, before))| now.is_some() && before.is_none()).map(|(at, _)| at).collect()
+}

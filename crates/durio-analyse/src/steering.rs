@@ -1,0 +1,110 @@
+//! What comes after a round: the rounds of a section as a series, and the decision on it.
+
+use durio_plan::{Goal, Plan, Rounds, Section, Tracking, Until};
+use durio_record::RoundDecision;
+
+use crate::search::{Next, SearchFindings, Trial, findings, next, trial};
+use crate::steady_state::{Rule, SteadyState, steady_state};
+use crate::{Analyser, Declined, WorkloadFindings};
+
+impl Analyser {
+    /// Decides on a round of a section, from what has been observed of it.
+    #[must_use]
+    pub fn decide(&self, section: u32, round: u32) -> RoundDecision {
+        let campaign = self.plan().campaign.as_ref();
+        let section = campaign.and_then(|campaign| campaign.sections.get(section as usize));
+        let Some((section, rounds)) = section.and_then(|it| Some((it, it.rounds?))) else {
+            return RoundDecision::Reached;
+        };
+        let at = |step: u32, round: u32| self.so_far(step, round).first();
+        match rounds.until {
+            Until::SteadyState { .. } => {
+                let series = tracked_series(section, rounds, round + 1, at);
+                let state = judge(&series, rounds);
+                let reached = state.is_ok_and(|state| state.attained_at.is_some());
+                if reached { RoundDecision::Reached } else { RoundDecision::Again }
+            }
+            Until::GoalFound { goal, precision_per_mille, ceiling_step } => {
+                let trials = trials(section, goal, round + 1, at);
+                let ceiling = ceiling_step.and_then(|step| at(step, 0)).map(|it| it.iops);
+                match next(&trials, share(precision_per_mille), ceiling) {
+                    Next::Try(rate_per_second) => RoundDecision::AgainAt { rate_per_second },
+                    Next::Settled => RoundDecision::Reached,
+                    Next::Hopeless => RoundDecision::NotReached,
+                }
+            }
+        }
+    }
+}
+
+/// The tracked figure of each round, as far as there is one.
+pub(crate) fn tracked_series<'w>(
+    section: &Section,
+    rounds: Rounds,
+    count: u32,
+    at: impl Fn(u32, u32) -> Option<&'w WorkloadFindings>,
+) -> Vec<f64> {
+    let Until::SteadyState { tracked, tracking, .. } = rounds.until else { return Vec::new() };
+    let step = section.first_step + tracked;
+    (0..count).map_while(|round| at(step, round)).map(|it| figure(it, tracking)).collect()
+}
+
+fn figure(workload: &WorkloadFindings, tracking: Tracking) -> f64 {
+    match tracking {
+        Tracking::Iops => workload.iops,
+        Tracking::Bandwidth => workload.bandwidth,
+        Tracking::LatencyMean => {
+            workload.operation(workload.headline).map_or(0.0, |operation| operation.service.mean_ns)
+        }
+    }
+}
+
+/// The steady state of a series, by the rule of its section.
+pub(crate) fn judge(series: &[f64], rounds: Rounds) -> Result<SteadyState, Declined> {
+    let Until::SteadyState { window, excursion_per_mille, slope_per_mille, .. } = rounds.until
+    else {
+        return steady_state(&[], &Rule::SNIA);
+    };
+    let rule = Rule {
+        window_rounds: window as usize,
+        excursion_share_max: share(excursion_per_mille),
+        slope_share_max: share(slope_per_mille),
+        rounds_max: rounds.max as usize,
+    };
+    steady_state(series, &rule)
+}
+
+/// The trials of a search so far.
+pub(crate) fn trials<'w>(
+    section: &Section,
+    goal: Goal,
+    count: u32,
+    at: impl Fn(u32, u32) -> Option<&'w WorkloadFindings>,
+) -> Vec<Trial> {
+    let rounds = (0..count).map_while(|round| Some((round, at(section.first_step, round)?)));
+    rounds.filter_map(|(round, workload)| trial(round, workload, goal)).collect()
+}
+
+/// The findings of a search.
+pub(crate) fn search_findings(
+    plan: &Plan,
+    section: &Section,
+    rounds: Rounds,
+    workloads: &[WorkloadFindings],
+) -> Option<SearchFindings> {
+    let Until::GoalFound { goal, precision_per_mille, ceiling_step } = rounds.until else {
+        return None;
+    };
+    let at = |step: u32, round: u32| {
+        let here = |it: &&WorkloadFindings| (it.step, it.round, it.stream) == (step, round, 0);
+        workloads.iter().find(here)
+    };
+    let trials = trials(section, goal, rounds.max, at);
+    let ceiling = ceiling_step.filter(|step| (*step as usize) < plan.steps.len());
+    let ceiling = ceiling.and_then(|step| at(step, 0)).map(|it| it.iops);
+    Some(findings(goal, trials, share(precision_per_mille), ceiling))
+}
+
+fn share(per_mille: u16) -> f64 {
+    f64::from(per_mille) / 1000.0
+}

@@ -1,0 +1,147 @@
+//! The one error of this crate.
+//!
+//! In: what went wrong, where. Out: a sentence that says what to do. Not here: the text that fio
+//! itself printed, which is passed on as it is.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::job_file::Place;
+
+/// A fio result that cannot be read, or a fio that cannot be run.
+#[derive(Debug, thiserror::Error)]
+pub enum FioError {
+    /// A job file or command line that cannot be read.
+    #[error("{at}: {what}")]
+    JobFile {
+        /// The line, or the word of the command line.
+        at: Place,
+        /// What is wrong there and what to do.
+        what: String,
+    },
+    /// The file cannot be opened or read.
+    #[error("cannot read '{}'", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// There are more bytes than are read.
+    #[error("more than {max} bytes: too large for a result of fio that durio reads")]
+    TooLarge {
+        /// The limit in bytes.
+        max: u64,
+    },
+    /// There is nothing to read.
+    #[error("empty: fio wrote nothing; run it again with --output-format=json+")]
+    Empty,
+    /// No JSON document begins anywhere.
+    #[error("no JSON in it, it begins with '{first_line}'; run fio with --output-format=json+")]
+    NotJson {
+        /// The first line that is not blank, shortened.
+        first_line: String,
+    },
+    /// There is JSON, but no result of fio.
+    #[error("line {line}: JSON, but not a result of fio: 'fio version' and 'jobs' are missing")]
+    NotFio {
+        /// Where the document begins, from 1.
+        line: u64,
+    },
+    /// The only result in the file ends too early.
+    #[error("line {line}: ends inside {inside}; fio was ended or still writes: repeat the run")]
+    CutOff {
+        /// The last line, from 1.
+        line: u64,
+        /// The keys around the end, outermost first, as `jobs.write.clat_ns`.
+        inside: String,
+    },
+    /// A value that cannot be what fio means.
+    #[error("line {line}: {inside}: {what}")]
+    Malformed {
+        /// Where, from 1.
+        line: u64,
+        /// The keys around the place, outermost first.
+        inside: String,
+        /// What is wrong.
+        what: String,
+    },
+    /// Written by a fio that counted in microseconds.
+    #[error("written by {version}; results of fio 3.0 and later are read, run it with such a fio")]
+    TooOldResult {
+        /// As fio names itself.
+        version: String,
+    },
+    /// A latency that is not the middle of a bucket of fio's histogram.
+    #[error("{value_ns} ns is not the middle of a bucket of fio's histogram")]
+    NotABucket {
+        /// The value.
+        value_ns: u64,
+    },
+    /// Saved bins that no histogram has.
+    #[error("bins of fio's histogram: {what}")]
+    Bins {
+        /// What is wrong with them.
+        what: String,
+    },
+    /// There is no fio.
+    #[error("fio is not installed: {place}; install it (Debian: apt install fio) or give its path")]
+    NotInstalled {
+        /// Where it was looked for.
+        place: String,
+    },
+    /// The program at the path does not answer as fio does.
+    #[error("'{}' is not fio: to --version it says '{answer}'", path.display())]
+    NotFioProgram {
+        /// The program.
+        path: PathBuf,
+        /// The first line of its answer.
+        answer: String,
+    },
+    /// The installed fio lacks what durio needs.
+    #[error("'{}' is {version}; {needed} or later is needed", path.display())]
+    TooOldProgram {
+        /// The program.
+        path: PathBuf,
+        /// As fio names itself.
+        version: String,
+        /// The oldest that will do.
+        needed: String,
+    },
+    /// A job that cannot be put on fio's command line.
+    #[error("fio job '{job}': {what}")]
+    Command {
+        /// The job's name.
+        job: String,
+        /// What is wrong.
+        what: String,
+    },
+    /// Starting fio or waiting for it failed.
+    #[error("cannot {operation} fio")]
+    Process {
+        /// What was being done.
+        operation: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+    /// fio ended with an error.
+    #[error("fio failed ({status}): {message}")]
+    Failed {
+        /// How it ended.
+        status: String,
+        /// What it said.
+        message: String,
+    },
+    /// fio ended well without a result.
+    #[error("fio wrote no result, though it says that it succeeded")]
+    NoResult,
+    /// fio was stopped before it had a result.
+    #[error("stopped before fio had a result")]
+    Stopped,
+}
+
+impl FioError {
+    pub(crate) fn job_file(at: &Place, what: impl Into<String>) -> Self {
+        Self::JobFile { at: at.clone(), what: what.into() }
+    }
+}

@@ -1,0 +1,165 @@
+//! fio's job files and command lines.
+//!
+//! ```text
+//!  text of a file ──► parse_job_file ──────┐
+//!                                          ├──► JobFile ──► resolve ──► ResolvedJob per job section
+//!  words of a line ─► parse_command_line ──┘    sections       typed options, notes, refusals
+//! ```
+//!
+//! In: text, and the [`Surroundings`] that fio would look at (included files, environment, machine).
+//! Out: sections with their settings, then jobs. The grammar is that of fio 3.42 (`init.c`,
+//! `parse.c`, `options.c`), also where its own documentation says otherwise; what fio would misread
+//! without a word (`size = 4k` is four bytes, `1.5g` one byte) is an error here.
+//! Not here: what a job then does.
+
+mod arithmetic;
+mod command_line;
+mod grammar;
+mod options;
+mod resolve;
+mod resolved;
+mod values;
+mod variables;
+
+use std::fmt;
+use std::sync::Arc;
+
+pub use command_line::parse_command_line;
+pub use grammar::parse_job_file;
+pub use options::{Class, Kind, OptionRow, find_option, option_rows};
+pub use resolve::resolve;
+pub use resolved::{
+    AccessPattern, BlockSizeShare, CpuPolicy, DataOptions, Direction, Distribution,
+    DurabilityOptions, Engine, ExitScope, Fallocate, FileService, FileServiceOrder, Given,
+    JobOptions, MemoryPolicy, Note, PatternOptions, PerDirection, PlacementOptions, QueueOptions,
+    RandomGenerator, RateProcess, ReadWrite, Refusal, ResolvedJob, Sequencer, SizeValue, SyncOpen,
+    TargetOptions, TimingOptions, ZoneShare,
+};
+
+use crate::FioError;
+
+/// The longest line that is read, in bytes: fio cuts longer ones in two (`OPT_LEN_MAX`).
+pub const LINE_BYTES_MAX: usize = 8191;
+/// The longest job file, in bytes; fio has no limit.
+pub const FILE_BYTES_MAX: usize = 1 << 20;
+/// How deep `include` may nest; fio has no limit.
+pub const INCLUDE_DEPTH_MAX: u32 = 8;
+/// How many settings a job file may have, with what it includes; fio has no limit.
+pub const SETTINGS_MAX: usize = 2048;
+/// How many sections a job file may have; fio has no limit.
+pub const SECTIONS_MAX: usize = 512;
+
+/// Where a setting stands.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// A line of a file.
+    Line {
+        /// The file, as it was named.
+        file: Arc<str>,
+        /// The line, from 1.
+        line: u32,
+    },
+    /// A word of the command line, from 1.
+    Word(u32),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Line { file, line } => write!(f, "{file}:{line}"),
+            Self::Word(word) => write!(f, "word {word} of the fio command line"),
+        }
+    }
+}
+
+/// One option as it was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    /// The option, with its main name: aliases are resolved.
+    pub name: &'static str,
+    /// What stands after `=`, with variables replaced; `None` for a bare word.
+    pub value: Option<String>,
+    /// Where it stands.
+    pub at: Place,
+}
+
+/// A `[section]`, or what follows `--name=` on a command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Section {
+    /// The text between the brackets.
+    pub name: String,
+    /// Whether it changes the defaults of all later sections (its name begins with `global`)
+    /// instead of being a job.
+    pub is_global: bool,
+    /// Which job file it is from: 0 is the command line or the first file. With each later file
+    /// the defaults begin anew, and its first job waits for all jobs before it.
+    pub file_number: u32,
+    /// Where it begins.
+    pub at: Place,
+    /// Its options in the order in which they stand; later ones win.
+    pub settings: Vec<Setting>,
+}
+
+/// A job file, or several, or a command line, as sections in order.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct JobFile {
+    /// The sections in order.
+    pub sections: Vec<Section>,
+    /// What was read and concerns only what fio prints.
+    pub notes: Vec<Note>,
+}
+
+/// A text and the name of the file it came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    /// The file, as it is to be named in messages, and as the base of relative includes.
+    pub name: String,
+    /// What is in it.
+    pub text: String,
+}
+
+/// What fio's keywords stand for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Machine {
+    /// `$pagesize`, in bytes.
+    pub page_bytes: u64,
+    /// `$mb_memory`: the memory in MiB.
+    pub memory_mib: u64,
+    /// `$ncpus`: the configured CPUs.
+    pub cpus: u32,
+}
+
+/// Reads a file: `(name, from)`, where `from` is the file that names it, if any. fio takes a name
+/// as it is; for an include that is not there, it looks beside the including file.
+/// The error is a sentence.
+pub type ReadSource<'a> = dyn FnMut(&str, Option<&str>) -> Result<Source, String> + 'a;
+
+/// What a job file may refer to.
+pub struct Surroundings<'a> {
+    /// Reads included files and the job files that a command line names.
+    pub read: &'a mut ReadSource<'a>,
+    /// The environment, for `${NAME}`.
+    pub environment: &'a dyn Fn(&str) -> Option<String>,
+    /// The machine, for `$pagesize`, `$mb_memory` and `$ncpus`.
+    pub machine: Machine,
+}
+
+impl fmt::Debug for Surroundings<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Surroundings").field("machine", &self.machine).finish_non_exhaustive()
+    }
+}
+
+/// Whether a section of that name is global: fio compares the first six characters.
+fn is_global_name(name: &str) -> bool {
+    name.starts_with("global")
+}
+
+/// Looks an option up, or says which one may be meant.
+fn known_option(name: &str, at: &Place) -> Result<&'static OptionRow, FioError> {
+    find_option(name).ok_or_else(|| {
+        let nearest = options::nearest_name(name);
+        let meant = nearest.map(|it| format!("; did you mean {it}?")).unwrap_or_default();
+        FioError::job_file(at, format!("fio has no option named {name:?}{meant}"))
+    })
+}

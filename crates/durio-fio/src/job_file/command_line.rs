@@ -1,0 +1,251 @@
+//! fio's command line: `--name=a --rw=read file.fio`.
+//!
+//! In: words, without the program's name. Out: the same [`JobFile`] as from a file, with the
+//! position of each word in place of the line. Not here: short options (fio has a few), and names
+//! that are cut short, which fio's getopt completes.
+
+use super::grammar::append_job_file;
+use super::options::{ProgramClass, ProgramOption, Takes, find_program_option};
+use super::{
+    JobFile, Kind, LINE_BYTES_MAX, Note, Place, SECTIONS_MAX, SETTINGS_MAX, Section, Setting,
+    Surroundings, find_option, is_global_name, known_option,
+};
+use crate::FioError;
+
+/// Reads the words of a fio command line, and the job files that it names.
+///
+/// Options before the first `--name` change the defaults; job files are read after all options,
+/// each beginning with the defaults anew except the first, and each after the first waiting for all
+/// jobs before it. Variables are not replaced, as a shell has done that; in job files they are.
+///
+/// # Errors
+/// The first word that fio would reject or that makes fio do something else than run jobs, a job
+/// file that cannot be read, or no job at all.
+pub fn parse_command_line(
+    words: &[String],
+    surroundings: &mut Surroundings<'_>,
+) -> Result<JobFile, FioError> {
+    let mut reader = Reader::default();
+    reader.words(words)?;
+    let Reader { mut file, job_files, sections, .. } = reader;
+    for (number, (name, at)) in (0..).zip(&job_files) {
+        let source = (surroundings.read)(name, None)
+            .map_err(|why| FioError::job_file(at, format!("cannot read {name:?}: {why}")))?;
+        append_job_file(&mut file, &source, number, surroundings)?;
+    }
+    if !sections.is_empty() {
+        let wanted = |section: &Section| section.is_global || sections.contains(&section.name);
+        file.sections.retain(wanted);
+    }
+    if file.sections.iter().all(|section| section.is_global) {
+        let what = "no job: give --name=NAME and its options, or a job file";
+        return Err(FioError::job_file(&Place::Word(1), what));
+    }
+    Ok(file)
+}
+
+#[derive(Default)]
+struct Reader {
+    file: JobFile,
+    job_files: Vec<(String, Place)>,
+    sections: Vec<String>,
+    settings: usize,
+}
+
+impl Reader {
+    fn words(&mut self, words: &[String]) -> Result<(), FioError> {
+        let mut rest = (1..).map(Place::Word).zip(words.iter().map(String::as_str));
+        let mut are_options_over = false;
+        while let Some((at, word)) = rest.next() {
+            if word.len() >= LINE_BYTES_MAX {
+                let what = format!("the word is longer than {LINE_BYTES_MAX} bytes");
+                return Err(FioError::job_file(&at, what));
+            }
+            if word == "--" {
+                are_options_over = true;
+            } else if are_options_over || word == "-" || !word.starts_with('-') {
+                self.job_files.push((word.to_owned(), at));
+            } else {
+                self.option(word, &at, &mut || rest.next().map(|(_, word)| word))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn option<'w>(
+        &mut self,
+        word: &'w str,
+        at: &Place,
+        next: &mut dyn FnMut() -> Option<&'w str>,
+    ) -> Result<(), FioError> {
+        let bare = word.strip_prefix("--").or_else(|| word.strip_prefix('-')).unwrap_or(word);
+        let (name, value) = match bare.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (bare, None),
+        };
+        // Both are a job's: fio's own long options have neither.
+        if let Some(option) = find_program_option(name).filter(|_| find_option(name).is_none()) {
+            let value = taken(option.takes, value, next);
+            return self.program_option(option, value, at);
+        }
+        let row = known_option(name, at)?;
+        let takes = if row.kind == Kind::Flag { Takes::MaybeValue } else { Takes::Value };
+        let value = taken(takes, value, next);
+        if takes == Takes::Value && value.is_none_or(str::is_empty) {
+            return Err(FioError::job_file(at, format!("{name} needs a value: --{name}=VALUE")));
+        }
+        self.setting(row.name, value, at)
+    }
+
+    fn program_option(
+        &mut self,
+        option: &ProgramOption,
+        value: Option<&str>,
+        at: &Place,
+    ) -> Result<(), FioError> {
+        let name = option.name;
+        let error = |what: String| Err(FioError::job_file(at, what));
+        match (option.class, value) {
+            (ProgramClass::Refused(reason), _) => error(format!("--{name}: {reason}")),
+            (_, None) if option.takes == Takes::Value => error(format!("--{name} needs a value")),
+            (ProgramClass::Section, Some("global")) => {
+                error("--section names a job and not global".to_owned())
+            }
+            (ProgramClass::Section, value) => {
+                self.sections.extend(value.map(str::to_owned));
+                Ok(())
+            }
+            (ProgramClass::OutputOnly, value) => {
+                let value = value.map(str::to_owned);
+                self.file.notes.push(Note {
+                    option: name.to_owned(),
+                    value,
+                    at: at.clone(),
+                    what: "it changes only what fio prints".to_owned(),
+                });
+                Ok(())
+            }
+        }
+    }
+
+    fn setting(
+        &mut self,
+        name: &'static str,
+        value: Option<&str>,
+        at: &Place,
+    ) -> Result<(), FioError> {
+        self.settings += 1;
+        let sections = self.file.sections.len();
+        if self.settings > SETTINGS_MAX || sections >= SECTIONS_MAX {
+            return Err(FioError::job_file(at, "the command line has too many options"));
+        }
+        if name == "name" || sections == 0 {
+            // An option before any --name changes the defaults.
+            let section = if name == "name" { value.unwrap_or_default() } else { "global" };
+            self.file.sections.push(Section {
+                name: section.to_owned(),
+                is_global: is_global_name(section),
+                file_number: 0,
+                at: at.clone(),
+                settings: Vec::new(),
+            });
+        }
+        if let (Some(section), true) = (self.file.sections.last_mut(), name != "name") {
+            let value = value.map(str::to_owned);
+            section.settings.push(Setting { name, value, at: at.clone() });
+        }
+        Ok(())
+    }
+}
+
+/// The value of an option, from the word itself or the next one.
+fn taken<'w>(
+    takes: Takes,
+    inside: Option<&'w str>,
+    next: &mut dyn FnMut() -> Option<&'w str>,
+) -> Option<&'w str> {
+    match takes {
+        Takes::Value => inside.or_else(next),
+        Takes::MaybeValue | Takes::Nothing => inside,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job_file::{Machine, Source};
+
+    fn parse(line: &str) -> Result<JobFile, String> {
+        let mut read = |name: &str, _: Option<&str>| match name {
+            "one.fio" => Ok(Source { name: name.into(), text: "[global]\nbs=8k\n[x]\n[y]".into() }),
+            "two.fio" => Ok(Source { name: name.into(), text: "[z]\nrw=read".into() }),
+            _ => Err("no such file".to_owned()),
+        };
+        let machine = Machine { page_bytes: 4096, memory_mib: 1000, cpus: 8 };
+        let mut surroundings = Surroundings { read: &mut read, environment: &|_| None, machine };
+        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        parse_command_line(&words, &mut surroundings).map_err(|error| error.to_string())
+    }
+
+    fn shape(file: &JobFile) -> Vec<String> {
+        let settings = |section: &Section| -> String {
+            section.settings.iter().map(|it| format!(" {}={:?}", it.name, it.value)).collect()
+        };
+        let kind = |section: &Section| if section.is_global { "global " } else { "" };
+        let sections = file.sections.iter();
+        sections
+            .map(|it| format!("{}{}#{}:{}", kind(it), it.name, it.file_number, settings(it)))
+            .collect()
+    }
+
+    #[test]
+    fn name_begins_a_job_and_what_stands_before_it_changes_the_defaults() {
+        let file =
+            parse("--direct=1 --name=a --rw read --time_based --name=global --bs=4k --name b");
+        let expected = [
+            "global global#0: direct=Some(\"1\")",
+            "a#0: rw=Some(\"read\") time_based=None",
+            "global global#0: bs=Some(\"4k\")",
+            "b#0:",
+        ];
+        assert_eq!(shape(&file.unwrap()), expected);
+    }
+
+    #[test]
+    fn the_place_is_the_position_of_the_word() {
+        let file = parse("--name=a -bs 4k -iodepth=3").unwrap();
+        let places: Vec<_> = file.sections[0].settings.iter().map(|it| it.at.clone()).collect();
+        assert_eq!(places, [Place::Word(2), Place::Word(4)]);
+    }
+
+    #[test]
+    fn job_files_are_read_after_all_options_and_sections_choose_among_their_jobs() {
+        let file = parse("one.fio --bs=4k two.fio --section=x --section z").unwrap();
+        let expected = [
+            "global global#0: bs=Some(\"4k\")",
+            "global global#0: bs=Some(\"8k\")",
+            "x#0:",
+            "z#1: rw=Some(\"read\")",
+        ];
+        assert_eq!(shape(&file), expected);
+    }
+
+    #[test]
+    fn options_of_output_are_noted_and_others_are_errors() {
+        let file = parse("--output-format=json --eta never --minimal --name=a").unwrap();
+        let noted: Vec<_> = file.notes.iter().map(|it| it.option.as_str()).collect();
+        assert_eq!(noted, ["output-format", "eta", "minimal"]);
+        for (line, expected) in [
+            ("--client=h --name=a", "word 1 of the fio command line: --client: durio does not"),
+            ("--name=a --bs", "word 2 of the fio command line: bs needs a value"),
+            ("--name=a --iodept=4", "word 2 of the fio command line: fio has no option named"),
+            ("--bs=4k", "word 1 of the fio command line: no job"),
+            ("--name=a --section=b", "word 1 of the fio command line: no job"),
+            ("gone.fio", "word 1 of the fio command line: cannot read \"gone.fio\""),
+            ("--name=a --output", "word 2 of the fio command line: --output needs a value"),
+        ] {
+            let error = parse(line).unwrap_err();
+            assert!(error.starts_with(expected), "{line}: {error}");
+        }
+    }
+}

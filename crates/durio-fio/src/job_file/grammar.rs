@@ -1,0 +1,292 @@
+//! The grammar of job files: sections, settings, comments, includes.
+//!
+//! In: a [`Source`]. Out: a [`JobFile`]. Not here: what the settings mean.
+
+use std::sync::Arc;
+
+use super::variables::replaced;
+use super::{
+    FILE_BYTES_MAX, INCLUDE_DEPTH_MAX, JobFile, LINE_BYTES_MAX, Place, SECTIONS_MAX, SETTINGS_MAX,
+    Section, Setting, Source, Surroundings, is_global_name, known_option,
+};
+use crate::FioError;
+
+/// The longest section name, in bytes; fio cuts longer ones.
+const SECTION_NAME_BYTES_MAX: usize = 254;
+
+/// Reads a job file into its sections.
+///
+/// # Errors
+/// The first line that fio would reject, or would read as something else than it says: an option
+/// before any section, an unknown option, a section without its bracket, a missing or too deeply
+/// nested include, a text beyond the limits of this module.
+pub fn parse_job_file(
+    source: &Source,
+    surroundings: &mut Surroundings<'_>,
+) -> Result<JobFile, FioError> {
+    let mut file = JobFile::default();
+    append_job_file(&mut file, source, 0, surroundings)?;
+    Ok(file)
+}
+
+/// Appends the sections of a job file, as the `file_number`th.
+pub(super) fn append_job_file(
+    file: &mut JobFile,
+    source: &Source,
+    file_number: u32,
+    surroundings: &mut Surroundings<'_>,
+) -> Result<(), FioError> {
+    let first = file.sections.len();
+    let settings = file.sections.iter().map(|section| section.settings.len()).sum();
+    let mut reader = Reader { file, first, file_number, settings, surroundings };
+    reader.read(source, 0)
+}
+
+struct Reader<'r, 's> {
+    file: &'r mut JobFile,
+    /// Where the sections of this file begin.
+    first: usize,
+    file_number: u32,
+    settings: usize,
+    surroundings: &'r mut Surroundings<'s>,
+}
+
+impl Reader<'_, '_> {
+    fn read(&mut self, source: &Source, depth: u32) -> Result<(), FioError> {
+        let name: Arc<str> = Arc::from(source.name.as_str());
+        let place = |line| Place::Line { file: Arc::clone(&name), line };
+        if source.text.len() > FILE_BYTES_MAX {
+            let what = format!("the file is longer than {FILE_BYTES_MAX} bytes; is it a job file?");
+            return Err(FioError::job_file(&place(1), what));
+        }
+        for (raw, number) in source.text.split('\n').zip(1..) {
+            self.line(raw, &place(number), source, depth)?;
+        }
+        Ok(())
+    }
+
+    fn line(&mut self, raw: &str, at: &Place, source: &Source, depth: u32) -> Result<(), FioError> {
+        check_raw(raw, at)?;
+        let Some(line) = without_comment(raw) else { return Ok(()) };
+        if let Some(rest) = line.strip_prefix('[') {
+            return self.section(rest, at, depth);
+        }
+        if let Some(name) = included_name(line) {
+            return self.include(name, at, source, depth);
+        }
+        self.setting(line, at)
+    }
+
+    fn section(&mut self, rest: &str, at: &Place, depth: u32) -> Result<(), FioError> {
+        let error = |what: String| Err(FioError::job_file(at, what));
+        if depth > 0 {
+            return error("an included file may not have sections".to_owned());
+        }
+        let Some(name) = rest.strip_suffix(']') else {
+            return error(format!("the section [{rest} has no closing bracket at its end"));
+        };
+        if name.is_empty() || name.len() > SECTION_NAME_BYTES_MAX {
+            let most = SECTION_NAME_BYTES_MAX;
+            return error(format!("the name of a section has 1 to {most} bytes"));
+        }
+        if self.file.sections.len() >= SECTIONS_MAX {
+            return error(format!("more than {SECTIONS_MAX} sections"));
+        }
+        self.file.sections.push(Section {
+            name: name.to_owned(),
+            is_global: is_global_name(name),
+            file_number: self.file_number,
+            at: at.clone(),
+            settings: Vec::new(),
+        });
+        Ok(())
+    }
+
+    fn include(
+        &mut self,
+        name: &str,
+        at: &Place,
+        source: &Source,
+        depth: u32,
+    ) -> Result<(), FioError> {
+        if self.file.sections.len() == self.first {
+            return Err(outside_of_sections(name, at));
+        }
+        if depth >= INCLUDE_DEPTH_MAX {
+            let what =
+                format!("includes nest deeper than {INCLUDE_DEPTH_MAX}; does one include itself?");
+            return Err(FioError::job_file(at, what));
+        }
+        // Counted as a setting: a file that includes another twice doubles the work with each level.
+        self.count(at)?;
+        let included = (self.surroundings.read)(name, Some(&source.name))
+            .map_err(|why| FioError::job_file(at, format!("cannot include {name:?}: {why}")))?;
+        self.read(&included, depth + 1)
+    }
+
+    fn setting(&mut self, line: &str, at: &Place) -> Result<(), FioError> {
+        if self.file.sections.len() == self.first {
+            return Err(outside_of_sections(line, at));
+        }
+        self.count(at)?;
+        let line =
+            replaced(line, self.surroundings).map_err(|what| FioError::job_file(at, what))?;
+        let (name, value) = match line.split_once('=') {
+            Some((name, value)) => (name.trim_end(), Some(value.to_owned())),
+            None => (line.as_str(), None),
+        };
+        let row = known_option(name, at)?;
+        let setting = Setting { name: row.name, value, at: at.clone() };
+        if let Some(section) = self.file.sections.last_mut() {
+            section.settings.push(setting);
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, at: &Place) -> Result<(), FioError> {
+        self.settings += 1;
+        if self.settings > SETTINGS_MAX {
+            return Err(FioError::job_file(at, format!("more than {SETTINGS_MAX} settings")));
+        }
+        Ok(())
+    }
+}
+
+fn outside_of_sections(line: &str, at: &Place) -> FioError {
+    let what = format!("{line:?} stands before any section; begin with [global] or [a name]");
+    FioError::job_file(at, what)
+}
+
+fn check_raw(raw: &str, at: &Place) -> Result<(), FioError> {
+    if raw.len() >= LINE_BYTES_MAX {
+        let what = format!("the line is longer than {LINE_BYTES_MAX} bytes, where fio cuts it");
+        return Err(FioError::job_file(at, what));
+    }
+    if raw.contains('\0') {
+        return Err(FioError::job_file(at, "the line has a zero byte; is it a job file?"));
+    }
+    Ok(())
+}
+
+/// The line without its comment and surrounding blanks; `None` if nothing is left.
+///
+/// `;` and `#` begin a comment anywhere, also within a value.
+fn without_comment(raw: &str) -> Option<&str> {
+    let front = raw.trim_start_matches(is_blank);
+    let end = front.find([';', '#']).unwrap_or(front.len());
+    let line = front.get(..end)?.trim_end_matches(|c: char| is_blank(c) || c.is_ascii_control());
+    let is_something = line.contains(|c: char| !c.is_ascii_control());
+    is_something.then_some(line)
+}
+
+/// C's `isspace`.
+fn is_blank(c: char) -> bool {
+    matches!(c, ' ' | '\t'..='\r')
+}
+
+/// The file that an `include` line names: what stands after the word and one character.
+fn included_name(line: &str) -> Option<&str> {
+    line.strip_prefix("include")?.strip_prefix([' ', '\t', '='])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job_file::Machine;
+
+    const MACHINE: Machine = Machine { page_bytes: 4096, memory_mib: 1000, cpus: 8 };
+
+    fn parse(text: &str) -> Result<JobFile, String> {
+        let mut read = |name: &str, _: Option<&str>| match name {
+            "inner" => Ok(Source { name: name.into(), text: "bs=8k\ninclude deeper".into() }),
+            "deeper" => Ok(Source { name: name.into(), text: "# none\nrw=read\n".into() }),
+            "itself" => Ok(Source { name: name.into(), text: "include itself".into() }),
+            "twice" => Ok(Source { name: name.into(), text: "include twice\n".repeat(1000) }),
+            "sections" => Ok(Source { name: name.into(), text: "\n[x]".into() }),
+            _ => Err("no such file".to_owned()),
+        };
+        let environment = |name: &str| (name == "BS").then(|| "16k".to_owned());
+        let mut surroundings =
+            Surroundings { read: &mut read, environment: &environment, machine: MACHINE };
+        let source = Source { name: "j.fio".into(), text: text.into() };
+        parse_job_file(&source, &mut surroundings).map_err(|error| error.to_string())
+    }
+
+    fn settings(text: &str) -> Vec<(&'static str, Option<String>, String)> {
+        let file = parse(text).unwrap();
+        let all = file.sections.into_iter().flat_map(|section| section.settings);
+        all.map(|it| (it.name, it.value, it.at.to_string())).collect()
+    }
+
+    #[test]
+    fn sections_are_read_in_order_and_any_name_that_begins_with_global_is_global() {
+        let file = parse("[global]\n[a b]\n[globalism]\n[last]").unwrap();
+        let names: Vec<_> =
+            file.sections.iter().map(|it| (it.name.as_str(), it.is_global)).collect();
+        assert_eq!(names, [("global", true), ("a b", false), ("globalism", true), ("last", false)]);
+    }
+
+    #[test]
+    fn comments_and_blanks_are_cut_anywhere_in_a_line() {
+        let text = "; first\n  # second\n\n[a] ; a job\n\t bs=4k ; four\r\n size=1m#x\nrw=read  ";
+        let values: Vec<_> = settings(text).into_iter().map(|it| it.1.unwrap()).collect();
+        assert_eq!(values, ["4k", "1m", "read"]);
+    }
+
+    #[test]
+    fn aliases_are_resolved_and_bare_words_have_no_value() {
+        let found = settings("[a]\nreadwrite=read\ntime_based\nblocksize =4k");
+        assert_eq!(found[0], ("rw", Some("read".into()), "j.fio:2".into()));
+        assert_eq!(found[1], ("time_based", None, "j.fio:3".into()));
+        assert_eq!(found[2], ("bs", Some("4k".into()), "j.fio:4".into()));
+    }
+
+    #[test]
+    fn included_settings_stand_where_the_include_stands_and_keep_their_file() {
+        let found = settings("[a]\nsize=1m\ninclude inner\nnumjobs=2");
+        let places: Vec<_> = found.iter().map(|it| (it.0, it.2.as_str())).collect();
+        let expected =
+            [("size", "j.fio:2"), ("bs", "inner:1"), ("rw", "deeper:2"), ("numjobs", "j.fio:4")];
+        assert_eq!(places, expected);
+    }
+
+    #[test]
+    fn variables_and_keywords_are_replaced() {
+        let found = settings("[a]\nbs=${BS}\nsize=8*$mb_memory\nnumjobs=$ncpus");
+        let values: Vec<_> = found.into_iter().map(|it| it.1.unwrap()).collect();
+        assert_eq!(values, ["16k", "8000", "8"]);
+    }
+
+    #[test]
+    fn errors_name_their_line() {
+        let cases = [
+            ("\nbs=4k\n[a]", "j.fio:2: \"bs=4k\" stands before any section"),
+            ("[a]\nbs=4k\n[b", "j.fio:3: the section [b has no closing bracket"),
+            (
+                "[a]\n\nblocksiez=4k",
+                "j.fio:3: fio has no option named \"blocksiez\"; did you mean blocksize?",
+            ),
+            ("[a]\ninclude sections", "sections:2: an included file may not have sections"),
+            ("[a]\ninclude gone", "j.fio:2: cannot include \"gone\": no such file"),
+            ("[a]\ninclude itself", "itself:1: includes nest deeper than 8"),
+            ("[a]\n[]", "j.fio:2: the name of a section has 1 to 254 bytes"),
+            ("[a]\nbs=\0", "j.fio:2: the line has a zero byte"),
+            ("include inner", "j.fio:1: \"inner\" stands before any section"),
+        ];
+        for (text, expected) in cases {
+            let error = parse(text).unwrap_err();
+            assert!(error.starts_with(expected), "{text:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn texts_beyond_the_limits_are_errors() {
+        assert!(parse(&"[a]\n".repeat(600)).unwrap_err().contains("more than 512 sections"));
+        let many = format!("[a]\n{}", "bs=4k\n".repeat(5000));
+        assert!(parse(&many).unwrap_err().contains("more than 2048 settings"));
+        assert!(parse("[a]\ninclude twice").unwrap_err().contains("includes nest deeper than 8"));
+        let long = format!("[a]\ndescription={}", "x".repeat(9000));
+        assert!(parse(&long).unwrap_err().contains("where fio cuts it"));
+        assert!(parse(&"#\n".repeat(1 << 20)).unwrap_err().contains("is it a job file?"));
+    }
+}

@@ -1,0 +1,239 @@
+//! The words of option values: patterns, engines, distributions, policies.
+
+/// A value for each kind of access.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PerDirection<T> {
+    /// For reads.
+    pub read: T,
+    /// For writes.
+    pub write: T,
+    /// For trims.
+    pub trim: T,
+}
+
+/// How much: fio's three ways of saying it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SizeValue {
+    /// Bytes.
+    Bytes(u64),
+    /// Percent of the file or device, 0 to 100.
+    Percent(u8),
+    /// Zones of a zoned device.
+    Zones(u32),
+}
+
+/// Which kinds of access a job does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// Reads.
+    Read,
+    /// Writes.
+    Write,
+    /// Reads and writes.
+    Mixed,
+}
+
+/// At which offsets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AccessPattern {
+    /// One after another; `skip_bytes` are left out after each access.
+    Sequential {
+        /// `write:4k`: bytes between accesses; negative goes backwards.
+        skip_bytes: i64,
+    },
+    /// At random offsets, `run` accesses in a row for each.
+    Random {
+        /// `randread:8`: accesses for each offset that is drawn; 1 without a number.
+        run: u32,
+    },
+}
+
+/// `rw`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReadWrite {
+    /// Reads, writes, or both.
+    pub direction: Direction,
+    /// At which offsets.
+    pub pattern: AccessPattern,
+}
+
+/// What the number of `rw=randread:8` means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sequencer {
+    /// Accesses one after another.
+    Sequential,
+    /// The same offset again.
+    Identical,
+}
+
+/// A block size and its share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BlockSizeShare {
+    /// Bytes, from 1.
+    pub bytes: u64,
+    /// Percent of accesses, from 1 to 100.
+    pub percent: u8,
+}
+
+/// `random_distribution`. A center is the place of the hottest offset, 0 to 1 of the region.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Distribution {
+    /// All offsets alike.
+    Uniform,
+    /// Zipf's law with exponent `theta`, above 0 and not 1.
+    Zipf {
+        /// The exponent.
+        theta: f64,
+        /// The hottest place.
+        center: Option<f64>,
+    },
+    /// Pareto's law: `share` of the offsets gets 1 - `share` of the accesses.
+    Pareto {
+        /// Between 0 and 1.
+        share: f64,
+        /// The hottest place.
+        center: Option<f64>,
+    },
+    /// Normal, with a deviation in percent of the region.
+    Normal {
+        /// 0 to below 100.
+        deviation_percent: f64,
+        /// The hottest place.
+        center: Option<f64>,
+    },
+    /// Zones in percent of the region.
+    Zoned(PerDirection<Vec<ZoneShare>>),
+    /// Zones in bytes.
+    ZonedBytes(PerDirection<Vec<ZoneShare>>),
+}
+
+/// A part of the region and its share of accesses, which add up to 100 percent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ZoneShare {
+    /// Percent of accesses.
+    pub access_percent: u8,
+    /// Percent of the region, or bytes.
+    pub size: u64,
+}
+
+/// `file_service_type`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FileService {
+    /// Which file comes next.
+    pub order: FileServiceOrder,
+    /// Accesses before the next file, from 1.
+    pub accesses: u32,
+}
+
+/// Which file comes next.
+#[derive(Debug, Clone, PartialEq)]
+pub enum FileServiceOrder {
+    /// Any.
+    Random,
+    /// The next one.
+    RoundRobin,
+    /// The next one when this one is done.
+    Sequential,
+    /// Any, some more often.
+    Skewed(Distribution),
+}
+
+/// `ioengine`, of those that durio has a counterpart for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Engine {
+    /// read and write at a file position.
+    Sync,
+    /// pread and pwrite.
+    Psync,
+    /// preadv and pwritev.
+    Pvsync,
+    /// preadv2 and pwritev2, which take flags.
+    Pvsync2,
+    /// Linux's io_submit.
+    Libaio,
+    /// io_uring.
+    IoUring,
+    /// No I/O.
+    Null,
+}
+
+/// `rate_process`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RateProcess {
+    /// At even distances.
+    Linear,
+    /// At random, independent of each other.
+    Poisson,
+}
+
+/// `random_generator`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RandomGenerator {
+    /// tausworthe: random, and a map of what was touched.
+    Tausworthe,
+    /// tausworthe64: the same with 64 bits.
+    Tausworthe64,
+    /// lfsr: every offset once without a map.
+    Lfsr,
+}
+
+/// `sync`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SyncOpen {
+    /// As usual.
+    None,
+    /// O_SYNC.
+    Sync,
+    /// O_DSYNC.
+    Dsync,
+}
+
+/// `fallocate`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fallocate {
+    /// Not at all.
+    None,
+    /// The filesystem's own, else nothing: fio's default.
+    Native,
+    /// posix_fallocate, which may write zeros.
+    Posix,
+    /// Beyond the end of the file, which keeps its size.
+    Keep,
+    /// ftruncate: a hole.
+    Truncate,
+}
+
+/// `exit_what`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExitScope {
+    /// Jobs of the reporting group.
+    Group,
+    /// Jobs that run, until the next stonewall.
+    Stonewall,
+    /// All jobs, also those that have not begun.
+    All,
+}
+
+/// `cpus_allowed_policy`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CpuPolicy {
+    /// Each copy may use all.
+    Shared,
+    /// Each copy gets one of its own.
+    Split,
+}
+
+/// `numa_mem_policy`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MemoryPolicy {
+    /// The kernel's.
+    Default,
+    /// Of the node that asks.
+    Local,
+    /// Of this node if possible.
+    Prefer(u32),
+    /// Of these nodes only.
+    Bind(Vec<u32>),
+    /// Of these nodes in turn; empty is all that have memory.
+    Interleave(Vec<u32>),
+}

@@ -1,0 +1,281 @@
+//! How fio reads a value, by kind.
+//!
+//! In: the text after `=`. Out: a number, a time, a list, or a sentence saying what is wrong.
+//! fio reads the beginning of a value that makes sense and ignores the rest (`1.5g` is one byte,
+//! `10sec` ten microseconds, ` 4k` four bytes); here the whole value has to make sense, and then it
+//! means what it means to fio. Not here: which option has which kind.
+
+mod direction;
+mod distribution;
+mod sets;
+mod split;
+
+pub(super) use direction::{by_direction, pieces};
+pub(super) use distribution::{distribution, file_service};
+pub(super) use sets::{cpu_list, cpu_mask, memory_policy, name_list, node_list};
+pub(super) use split::block_size_split;
+
+use super::SizeValue;
+use super::arithmetic::arithmetic;
+
+/// What a value is read with: fio's `kb_base`, 1024 or 1000.
+pub(super) type KbBase = u64;
+
+/// A number of bytes, or any number that fio reads with size units.
+pub(super) fn size(text: &str, base: KbBase) -> Result<u64, String> {
+    match scaled_size(text, base)? {
+        SizeValue::Bytes(bytes) => Ok(bytes),
+        _ => Err(format!("{text:?}: neither % nor z is possible here")),
+    }
+}
+
+/// A number of bytes, a share in percent, or a number of zones.
+pub(super) fn scaled_size(text: &str, base: KbBase) -> Result<SizeValue, String> {
+    check_blank(text)?;
+    if text.starts_with('(') {
+        let value = arithmetic(text, 1, false)?;
+        return unsigned(value, text).map(SizeValue::Bytes);
+    }
+    if let Some(count) = text.strip_suffix('z') {
+        let zones = count.parse().map_err(|_| format!("{text:?} is not a number of zones"))?;
+        return Ok(SizeValue::Zones(zones));
+    }
+    let (number, unit) = leading_number(text)?;
+    if unit == "%" {
+        return match u8::try_from(number) {
+            Ok(percent) if percent <= 100 => Ok(SizeValue::Percent(percent)),
+            _ => Err(format!("{text:?}: a share is 0 to 100 %")),
+        };
+    }
+    let scale = size_unit(unit, base).ok_or_else(|| misread_unit(text, number, "k, m, g, t, p"))?;
+    let bytes = number.checked_mul(scale).filter(|bytes| i64::try_from(*bytes).is_ok());
+    bytes.map(SizeValue::Bytes).ok_or_else(|| format!("{text:?} is too large"))
+}
+
+/// Refuses arithmetic that fio cuts in two before it computes it: it keeps the last part.
+pub(super) fn check_uncut(text: &str) -> Result<(), String> {
+    if text.starts_with('(') && text.contains([',', ':', '-']) {
+        return Err(format!(
+            "fio cuts {text:?} at , : and - even within parentheses; write its value"
+        ));
+    }
+    Ok(())
+}
+
+/// How many bytes a unit stands for. With a base of 1024, `kib` is 1000, and the other way round.
+fn size_unit(unit: &str, base: KbBase) -> Option<u64> {
+    let unit = unit.to_ascii_lowercase();
+    if unit.is_empty() || unit == "b" {
+        return Some(1);
+    }
+    let opposite = if base == 1000 { 1024_u64 } else { 1000 };
+    let (letter, rest) = unit.split_at_checked(1)?;
+    let power = "kmgtp".find(letter).and_then(|it| u32::try_from(it + 1).ok())?;
+    match rest {
+        "" | "b" | "i" => base.checked_pow(power),
+        "ib" => opposite.checked_pow(power),
+        _ => None,
+    }
+}
+
+/// A whole number below 2³², which fio reads with size units.
+pub(super) fn integer(text: &str, base: KbBase) -> Result<u32, String> {
+    let value = size(text, base)?;
+    u32::try_from(value).map_err(|_| format!("{text:?} is too large: at most {}", u32::MAX))
+}
+
+/// A time in microseconds, from a value in seconds unless it has a unit.
+pub(super) fn seconds(text: &str) -> Result<u64, String> {
+    check_blank(text)?;
+    if text.starts_with('(') {
+        let micros = arithmetic(text, 1_000_000, true)?;
+        if micros % 1_000_000 != 0 {
+            return Err(format!(
+                "fio cuts {text:?} to whole seconds; write the time without parentheses"
+            ));
+        }
+        return unsigned(micros, text);
+    }
+    let (number, unit) = leading_number(text)?;
+    let scale = time_unit(unit, 1_000_000);
+    let scale = scale.ok_or_else(|| misread_unit(text, number, "us, ms, s, m, h, d"))?;
+    number.checked_mul(scale).ok_or_else(|| format!("{text:?} is too long a time"))
+}
+
+/// How many microseconds a unit stands for.
+fn time_unit(unit: &str, default: u64) -> Option<u64> {
+    match unit.to_ascii_lowercase().as_str() {
+        "" => Some(default),
+        "us" | "usec" => Some(1),
+        "ms" | "msec" => Some(1_000),
+        "s" => Some(1_000_000),
+        "m" => Some(60_000_000),
+        "h" => Some(3_600_000_000),
+        "d" => Some(86_400_000_000),
+        _ => None,
+    }
+}
+
+/// A flag: set by the bare word, or by any number but 0.
+pub(super) fn flag(value: Option<&str>) -> Result<bool, String> {
+    value.map_or(Ok(true), |text| Ok(plain_number(text)? != 0))
+}
+
+/// 0 or 1.
+pub(super) fn boolean(text: &str) -> Result<bool, String> {
+    match plain_number(text)? {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(format!("{text:?}: 0 or 1 is possible here")),
+    }
+}
+
+/// A range of bytes, `a-b` or `a:b`; the smaller end comes first whichever is written first.
+pub(super) fn range(text: &str, base: KbBase) -> Result<(u64, u64), String> {
+    let ends = text.split_once('-').or_else(|| text.split_once(':'));
+    let (a, b) = ends.ok_or_else(|| format!("{text:?} is not a range; write 4k-64k"))?;
+    let (a, b) = (size(a, base)?, size(b, base)?);
+    Ok((a.min(b), a.max(b)))
+}
+
+/// One of the words, and what stands behind a colon after it.
+pub(super) fn choice<'t>(
+    text: &'t str,
+    words: &[&'static str],
+) -> Result<(&'static str, Option<&'t str>), String> {
+    let (word, rest) = match text.split_once(':') {
+        Some((word, rest)) => (word, Some(rest)),
+        None => (text, None),
+    };
+    let found = words.iter().find(|it| **it == word);
+    let found = found.ok_or_else(|| format!("{word:?} is none of: {}", words.join(", ")))?;
+    Ok((found, rest))
+}
+
+/// A decimal number with a fraction.
+pub(super) fn decimal(text: &str) -> Result<f64, String> {
+    let plain = |c: char| c.is_ascii_digit() || matches!(c, '.' | '-' | '+');
+    let value = text.parse::<f64>().ok().filter(|it| it.is_finite() && text.chars().all(plain));
+    value.ok_or_else(|| format!("{text:?} is not a decimal number"))
+}
+
+/// A number without units, decimal or hexadecimal.
+fn plain_number(text: &str) -> Result<u64, String> {
+    let (number, unit) = leading_number(text)?;
+    if unit.is_empty() { Ok(number) } else { Err(format!("{text:?} is not a number")) }
+}
+
+/// The number at the beginning, and what follows.
+fn leading_number(text: &str) -> Result<(u64, &str), String> {
+    if text.is_empty() {
+        return Err("there is no value".to_owned());
+    }
+    let not_a_number = || format!("{text:?} is not a number");
+    if let Some(hex) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        let is_hex = !hex.is_empty() && hex.chars().all(|it| it.is_ascii_hexdigit());
+        let value = u64::from_str_radix(hex, 16).ok().filter(|_| is_hex);
+        let what = || format!("{text:?} is not a hexadecimal number; fio takes no unit after one");
+        return value.map(|value| (value, "")).ok_or_else(what);
+    }
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, unit) = text.split_at_checked(end).ok_or_else(not_a_number)?;
+    if digits.is_empty() {
+        return Err(not_a_number());
+    }
+    let value = digits.parse::<i64>().ok().and_then(|it| u64::try_from(it).ok());
+    Ok((value.ok_or_else(|| format!("{text:?} is too large"))?, unit))
+}
+
+fn check_blank(text: &str) -> Result<(), String> {
+    if text.starts_with(|c: char| c.is_ascii_whitespace()) {
+        return Err("fio overlooks a unit after a blank; write no blank after =".to_owned());
+    }
+    Ok(())
+}
+
+fn misread_unit(text: &str, number: u64, units: &str) -> String {
+    format!("{text:?}: fio would read {number} and overlook the rest; units here are {units}")
+}
+
+fn unsigned(value: i64, text: &str) -> Result<u64, String> {
+    u64::try_from(value).map_err(|_| format!("{text:?} is negative"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_fio_s_units_with_both_bases() {
+        let cases = [
+            ("4k", 4096, 4000),
+            ("4K", 4096, 4000),
+            ("4kb", 4096, 4000),
+            ("4ki", 4096, 4000),
+            ("4kib", 4000, 4096),
+            ("4KiB", 4000, 4096),
+            ("2m", 2 << 20, 2_000_000),
+            ("1Pb", 1 << 50, 1_000_000_000_000_000),
+            ("512", 512, 512),
+            ("512b", 512, 512),
+            ("0x200", 512, 512),
+            ("(4k+1)", 4097, 4097),
+        ];
+        for (text, binary, decimal) in cases {
+            assert_eq!(size(text, 1024), Ok(binary), "{text}");
+            assert_eq!(size(text, 1000), Ok(decimal), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_fio_would_misread_is_an_error() {
+        for text in
+            ["", " 4k", "1.5g", "4kk", "4 k", "4x", "0x10k", "-4k", "k", "9999999999p", "4%", "3z"]
+        {
+            assert!(size(text, 1024).is_err(), "{text}");
+        }
+        for text in ["", " 5m", "1m30s", "10sec", "1.5", "(500ms)", "(3600)", "10min"] {
+            assert!(seconds(text).is_err(), "{text}");
+        }
+        for text in ["", "yes", "2", "1k", "0x2"] {
+            assert!(boolean(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn shares_and_zones_are_told_apart_from_bytes() {
+        assert_eq!(scaled_size("50%", 1024), Ok(SizeValue::Percent(50)));
+        assert_eq!(scaled_size("3z", 1024), Ok(SizeValue::Zones(3)));
+        assert!(scaled_size("101%", 1024).is_err());
+    }
+
+    #[test]
+    fn times_are_seconds_unless_they_say_otherwise() {
+        let cases = [
+            ("30", 30_000_000),
+            ("2m", 120_000_000),
+            ("5ms", 5_000),
+            ("7us", 7),
+            ("1d", 86_400_000_000),
+            ("(10s)", 10_000_000),
+        ];
+        for (text, micros) in cases {
+            assert_eq!(seconds(text), Ok(micros), "{text}");
+        }
+    }
+
+    #[test]
+    fn ranges_are_ordered() {
+        assert_eq!(range("64k-4k", 1024), Ok((4096, 65536)));
+        assert_eq!(range("1:2k", 1024), Ok((1, 2048)));
+        assert!(range("4k", 1024).is_err());
+    }
+
+    #[test]
+    fn a_flag_needs_no_value_and_a_zero_clears_it() {
+        assert_eq!(flag(None), Ok(true));
+        assert_eq!(flag(Some("0")), Ok(false));
+        assert_eq!(flag(Some("2")), Ok(true));
+        assert!(flag(Some("")).is_err());
+    }
+}

@@ -1,0 +1,205 @@
+//! Which offsets, and which files: `random_distribution=zipf:1.2`, `file_service_type=random:8`.
+
+use super::super::options::option_words;
+use super::{KbBase, choice, decimal, size};
+use crate::job_file::{Distribution, FileService, FileServiceOrder, PerDirection, ZoneShare};
+
+/// fio's exponent without a given one (`FIO_DEF_ZIPF`).
+const ZIPF_THETA: f64 = 1.1;
+/// fio's share without a given one (`FIO_DEF_PARETO`).
+const PARETO_SHARE: f64 = 0.2;
+/// The most zones of a direction (`ZONESPLIT_MAX`).
+const ZONES_MAX: usize = 256;
+
+/// Reads how random offsets are distributed.
+pub(in crate::job_file) fn distribution(text: &str, base: KbBase) -> Result<Distribution, String> {
+    let (word, rest) = choice(text, option_words("random_distribution"))?;
+    match (word, rest) {
+        ("random", None) => Ok(Distribution::Uniform),
+        ("random", Some(rest)) => Err(format!("random takes no {rest:?}")),
+        ("zipf", rest) => zipf(rest),
+        ("pareto", rest) => pareto(rest),
+        ("normal", rest) => normal(rest),
+        ("zoned", rest) => zones(rest, base, false).map(Distribution::Zoned),
+        ("zoned_abs", rest) => zones(rest, base, true).map(Distribution::ZonedBytes),
+        _ => Err("durio knows no listed sequence of offsets".to_owned()),
+    }
+}
+
+fn zipf(rest: Option<&str>) -> Result<Distribution, String> {
+    let (theta, center) = parameters(rest, ZIPF_THETA)?;
+    if theta == 1.0 || theta <= 0.0 {
+        return Err(format!("zipf:{theta}: theta is above 0 and not 1"));
+    }
+    Ok(Distribution::Zipf { theta, center })
+}
+
+fn pareto(rest: Option<&str>) -> Result<Distribution, String> {
+    let (share, center) = parameters(rest, PARETO_SHARE)?;
+    if share <= 0.0 || share >= 1.0 {
+        return Err(format!("pareto:{share}: between 0 and 1 is possible"));
+    }
+    Ok(Distribution::Pareto { share, center })
+}
+
+fn normal(rest: Option<&str>) -> Result<Distribution, String> {
+    let (deviation_percent, center) = parameters(rest, 0.0)?;
+    if !(0.0..100.0).contains(&deviation_percent) {
+        return Err(format!("normal:{deviation_percent}: 0 to below 100 percent is possible"));
+    }
+    Ok(Distribution::Normal { deviation_percent, center })
+}
+
+/// A value and the place of the hottest offset, as a share of the region.
+fn parameters(rest: Option<&str>, default: f64) -> Result<(f64, Option<f64>), String> {
+    let Some(rest) = rest else { return Ok((default, None)) };
+    let (value, center) = match rest.split_once(':') {
+        Some((value, center)) => (value, Some(decimal(center)?)),
+        None => (rest, None),
+    };
+    if center.is_some_and(|it| !(0.0..=1.0).contains(&it)) {
+        return Err(format!("{rest:?}: the center is 0 to 1"));
+    }
+    Ok((decimal(value)?, center))
+}
+
+fn zones(
+    rest: Option<&str>,
+    base: KbBase,
+    in_bytes: bool,
+) -> Result<PerDirection<Vec<ZoneShare>>, String> {
+    let rest = rest.ok_or("zoned needs its zones: zoned:50/5:30/15:20/80")?;
+    let mut parts = rest.splitn(3, ',').map(|part| zone_list(part, base, in_bytes));
+    let read = parts.next().unwrap_or_else(|| zone_list("", base, in_bytes))?;
+    let write = parts.next().transpose()?.unwrap_or_else(|| read.clone());
+    let trim = parts.next().transpose()?.unwrap_or_else(|| write.clone());
+    Ok(PerDirection { read, write, trim })
+}
+
+fn zone_list(text: &str, base: KbBase, in_bytes: bool) -> Result<Vec<ZoneShare>, String> {
+    let zones = text.split(':').map(|it| zone(it, base)).collect::<Result<Vec<_>, _>>()?;
+    if zones.len() > ZONES_MAX {
+        return Err(format!("more than {ZONES_MAX} zones"));
+    }
+    let accesses: u64 = zones.iter().map(|it| u64::from(it.0)).sum();
+    if accesses != 100 {
+        return Err(format!("{text:?}: the accesses add up to {accesses} percent, not 100"));
+    }
+    let missing = zones.iter().filter(|it| it.1.is_none()).count();
+    let even = if in_bytes { None } else { even_share(&zones, missing) };
+    if !in_bytes && even.is_none() {
+        return Err(format!("{text:?}: the sizes exceed 100 percent"));
+    }
+    let filled = zones.iter().map(|&(access_percent, size)| {
+        size.or(even).map(|size| ZoneShare { access_percent, size })
+    });
+    let filled = filled.collect::<Option<Vec<_>>>();
+    filled.ok_or_else(|| format!("{text:?}: each zone needs its size in bytes"))
+}
+
+/// What each zone without a size gets, in percent; `None` if the given sizes exceed 100 percent.
+fn even_share(zones: &[(u8, Option<u64>)], missing: usize) -> Option<u64> {
+    let given = zones.iter().filter_map(|it| it.1).try_fold(0_u64, u64::checked_add)?;
+    let rest = 100_u64.checked_sub(given)?;
+    Some(rest.checked_div(u64::try_from(missing).ok()?).unwrap_or(0))
+}
+
+/// Percent of accesses, and the size if there is one; fio takes a size of 0 for none.
+fn zone(text: &str, base: KbBase) -> Result<(u8, Option<u64>), String> {
+    let parts = text.split_once('/').and_then(|(access, bytes)| {
+        let access = access.parse::<u8>().ok().filter(|it| *it <= 100)?;
+        let bytes = bytes.strip_suffix('%').unwrap_or(bytes);
+        let size = if bytes.is_empty() { Some(0) } else { size(bytes, base).ok() }?;
+        Some((access, Some(size).filter(|it| *it > 0)))
+    });
+    parts.ok_or_else(|| format!("{text:?} is not a zone; write accesses/size, as in 50/5"))
+}
+
+/// Reads in which order a job goes through its files.
+pub(in crate::job_file) fn file_service(text: &str) -> Result<FileService, String> {
+    let (word, rest) = choice(text, option_words("file_service_type"))?;
+    let order = match word {
+        "random" => FileServiceOrder::Random,
+        "roundrobin" => FileServiceOrder::RoundRobin,
+        "sequential" => FileServiceOrder::Sequential,
+        "zipf" => return skewed(zipf(rest)?),
+        "pareto" => return skewed(pareto(rest)?),
+        _ => return skewed(normal(rest)?),
+    };
+    let accesses = rest.map_or(Ok(1), |it| it.parse::<u32>().map_err(|_| it));
+    let accesses = accesses.ok().filter(|it| *it > 0);
+    let accesses =
+        accesses.ok_or_else(|| format!("{text:?}: the number of accesses is 1 or more"))?;
+    Ok(FileService { order, accesses })
+}
+
+fn skewed(distribution: Distribution) -> Result<FileService, String> {
+    Ok(FileService { order: FileServiceOrder::Skewed(distribution), accesses: 1 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distributions_have_fio_s_defaults_and_bounds() {
+        let read = |text: &str| distribution(text, 1024);
+        assert_eq!(read("random"), Ok(Distribution::Uniform));
+        assert_eq!(read("zipf"), Ok(Distribution::Zipf { theta: 1.1, center: None }));
+        let centered = Distribution::Zipf { theta: 0.9, center: Some(0.25) };
+        assert_eq!(read("zipf:0.9:0.25"), Ok(centered));
+        assert_eq!(read("pareto"), Ok(Distribution::Pareto { share: 0.2, center: None }));
+        let normal = Distribution::Normal { deviation_percent: 30.0, center: None };
+        assert_eq!(read("normal:30"), Ok(normal));
+        for text in [
+            "zipf:1",
+            "zipf:1.0",
+            "zipf:x",
+            "zipf:inf",
+            "pareto:1",
+            "pareto:0",
+            "normal:100",
+            "zipf:1.2:2",
+            "random:1",
+            "zoned",
+            "zoned:50/50",
+            "zoned:100/101",
+            "zoned:a/b",
+            "zoned_abs:100/",
+            "sequence:1,2",
+            "uniform",
+            "",
+        ] {
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn zones_are_shares_of_accesses_and_of_space() {
+        let Ok(Distribution::Zoned(zones)) = distribution("zoned:60/10:40/90,100/50", 1024) else {
+            panic!("not zoned");
+        };
+        let zone = |access_percent, size| ZoneShare { access_percent, size };
+        assert_eq!(zones.read, [zone(60, 10), zone(40, 90)]);
+        assert_eq!(zones.write, [zone(100, 50)]);
+        assert_eq!(zones.trim, zones.write);
+        let Ok(Distribution::Zoned(zones)) = distribution("zoned:50/5:30/:20/", 1024) else {
+            panic!("not zoned");
+        };
+        assert_eq!(zones.read, [zone(50, 5), zone(30, 47), zone(20, 47)]);
+        let Ok(Distribution::ZonedBytes(zones)) = distribution("zoned_abs:95/1g:5/9g", 1024) else {
+            panic!("not zoned");
+        };
+        assert_eq!(zones.read, [zone(95, 1 << 30), zone(5, 9 << 30)]);
+    }
+
+    #[test]
+    fn files_are_served_in_order_or_skewed() {
+        let random = FileService { order: FileServiceOrder::Random, accesses: 8 };
+        assert_eq!(file_service("random:8"), Ok(random));
+        assert!(matches!(file_service("zipf:1.2").unwrap().order, FileServiceOrder::Skewed(_)));
+        for text in ["roundrobin:0", "sequential:x", "other"] {
+            assert!(file_service(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Sets and lists: CPUs, NUMA nodes, names separated by colons.
+
+use crate::job_file::MemoryPolicy;
+
+/// One more than the largest CPU or node number that is read (`FIO_MAX_CPUS` is 4096 at most).
+const NUMBERS_MAX: u32 = 4096;
+
+/// CPUs as `1,5,7-9`, sorted, without repetition.
+pub(in crate::job_file) fn cpu_list(text: &str) -> Result<Vec<u32>, String> {
+    let mut cpus = Vec::new();
+    for part in text.split(',').map(str::trim) {
+        let (from, to) = part.split_once('-').unwrap_or((part, part));
+        cpus.extend(number(from)?..=number(to)?);
+        if cpus.len() > 1 << 16 {
+            return Err(format!("{text:?} names too many CPUs"));
+        }
+    }
+    cpus.sort_unstable();
+    cpus.dedup();
+    if cpus.is_empty() { Err(format!("{text:?} names no CPU")) } else { Ok(cpus) }
+}
+
+fn number(text: &str) -> Result<u32, String> {
+    let value = text.trim().parse().ok().filter(|it| *it < NUMBERS_MAX);
+    value.ok_or_else(|| format!("{text:?} is not a number below {NUMBERS_MAX}"))
+}
+
+/// CPUs as the bits of a number: `7` is the first three.
+pub(in crate::job_file) fn cpu_mask(mask: u32) -> Result<Vec<u32>, String> {
+    let cpus: Vec<u32> = (0..32).filter(|cpu| mask >> cpu & 1 == 1).collect();
+    if cpus.is_empty() { Err("the mask names no CPU".to_owned()) } else { Ok(cpus) }
+}
+
+/// NUMA nodes as `0,2-3`. libnuma's other forms (`all`, `!0`, `+1`) depend on the machine.
+pub(in crate::job_file) fn node_list(text: &str) -> Result<Vec<u32>, String> {
+    cpu_list(text).map_err(|_| {
+        format!("{text:?}: write the NUMA nodes as numbers, as in 0,2-3 (durio reads no all, !, +)")
+    })
+}
+
+/// Where memory comes from: `bind:0`, `prefer:1`, `interleave:0-1`, `local`, `default`.
+pub(in crate::job_file) fn memory_policy(text: &str) -> Result<MemoryPolicy, String> {
+    let (word, nodes) = match text.split_once(':') {
+        Some((word, nodes)) => (word, Some(nodes)),
+        None => (text, None),
+    };
+    match (word, nodes) {
+        ("default", None) => Ok(MemoryPolicy::Default),
+        ("local", None) => Ok(MemoryPolicy::Local),
+        ("prefer", Some(node)) => number(node).map(MemoryPolicy::Prefer),
+        ("bind", Some(nodes)) => node_list(nodes).map(MemoryPolicy::Bind),
+        ("interleave", nodes) => nodes
+            .map(node_list)
+            .transpose()
+            .map(|it| MemoryPolicy::Interleave(it.unwrap_or_default())),
+        ("default" | "local", Some(_)) => Err(format!("{text:?}: {word} takes no nodes")),
+        ("prefer" | "bind", None) => Err(format!("{text:?}: {word} needs its nodes: {word}:0")),
+        _ => Err(format!("{word:?} is none of: default, prefer, bind, interleave, local")),
+    }
+}
+
+/// Names separated by colons; `\:` is a colon within a name, and a colon at its beginning is
+/// dropped.
+pub(in crate::job_file) fn name_list(text: &str) -> Result<Vec<String>, String> {
+    let mut names = Vec::new();
+    let mut name = String::new();
+    let mut letters = text.trim().chars().peekable();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' if letters.peek() == Some(&':') => name.extend(letters.next()),
+            ':' if name.is_empty() => {}
+            ':' => names.push(std::mem::take(&mut name)),
+            other => name.push(other),
+        }
+    }
+    if !name.is_empty() {
+        names.push(name);
+    }
+    if names.is_empty() { Err("there is no name".to_owned()) } else { Ok(names) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpus_are_lists_of_numbers_and_ranges() {
+        assert_eq!(cpu_list("7-9,1, 5,8"), Ok(vec![1, 5, 7, 8, 9]));
+        assert_eq!(cpu_mask(0b1011), Ok(vec![0, 1, 3]));
+        for text in ["", "a", "3-1", "0-99999999", "1,,2", "-1"] {
+            assert!(cpu_list(text).is_err(), "{text}");
+        }
+        assert!(cpu_mask(0).is_err());
+    }
+
+    #[test]
+    fn memory_policies_demand_the_nodes_that_they_need() {
+        assert_eq!(memory_policy("bind:0,2-3"), Ok(MemoryPolicy::Bind(vec![0, 2, 3])));
+        assert_eq!(memory_policy("prefer:1"), Ok(MemoryPolicy::Prefer(1)));
+        assert_eq!(memory_policy("interleave"), Ok(MemoryPolicy::Interleave(vec![])));
+        assert_eq!(memory_policy("local"), Ok(MemoryPolicy::Local));
+        for text in ["bind", "prefer", "prefer:0-1", "local:0", "default:0", "near:0", "bind:all"] {
+            assert!(memory_policy(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn names_are_cut_at_colons_that_are_not_escaped() {
+        let names = |text: &str| name_list(text).unwrap();
+        assert_eq!(names("/dev/a:/dev/b"), ["/dev/a", "/dev/b"]);
+        assert_eq!(
+            names("/dev/by-path/pci-0000\\:00\\:1f.0:b"),
+            ["/dev/by-path/pci-0000:00:1f.0", "b"]
+        );
+        assert_eq!(names(":a:"), ["a"]);
+        assert!(name_list(" : ").is_err());
+    }
+}

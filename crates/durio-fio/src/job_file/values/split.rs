@@ -1,0 +1,121 @@
+//! Lists of sizes with their shares: `bssplit=4k/10:64k/50:32k/40`.
+
+use super::{KbBase, size};
+use crate::job_file::{BlockSizeShare, PerDirection};
+
+/// The most entries of a direction (`BSSPLIT_MAX`).
+const ENTRIES_MAX: usize = 64;
+
+/// Reads a list of sizes for each direction. `None` where a direction stays as it was.
+pub(in crate::job_file) fn block_size_split(
+    text: &str,
+    base: KbBase,
+) -> Result<PerDirection<Option<Vec<BlockSizeShare>>>, String> {
+    let mut parts = text.splitn(3, ',').map(|part| one_direction(part.trim(), base));
+    let read = parts.next().transpose()?.flatten();
+    // One list is for all; with two, the second is for writes and trims.
+    let write = parts.next().transpose()?.unwrap_or_else(|| read.clone());
+    let trim = parts.next().transpose()?.unwrap_or_else(|| write.clone());
+    if read.is_none() && write.is_none() && trim.is_none() {
+        return Err("there is no size".to_owned());
+    }
+    Ok(PerDirection { read, write, trim })
+}
+
+/// One direction's list, with what is not given shared evenly.
+fn one_direction(text: &str, base: KbBase) -> Result<Option<Vec<BlockSizeShare>>, String> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let entries = text.split(':').map(|entry| self::entry(entry, base));
+    let entries = entries.collect::<Result<Vec<_>, _>>()?;
+    if entries.len() > ENTRIES_MAX {
+        return Err(format!("more than {ENTRIES_MAX} sizes"));
+    }
+    with_even_shares(&entries).map(Some)
+}
+
+fn entry(text: &str, base: KbBase) -> Result<(u64, Option<u64>), String> {
+    let (bytes, percent) = text.split_once('/').unwrap_or((text, ""));
+    let bytes = size(bytes, base)?;
+    if bytes == 0 {
+        return Err(format!("{text:?}: a block has at least one byte"));
+    }
+    let percent = percent.strip_suffix('%').unwrap_or(percent);
+    if percent.is_empty() {
+        return Ok((bytes, None));
+    }
+    match percent.parse::<u64>() {
+        // fio takes a share of 0 for one that is not given.
+        Ok(0) => Ok((bytes, None)),
+        Ok(percent) if percent <= 100 => Ok((bytes, Some(percent))),
+        _ => Err(format!("{text:?}: a share is 1 to 100 percent")),
+    }
+}
+
+fn with_even_shares(entries: &[(u64, Option<u64>)]) -> Result<Vec<BlockSizeShare>, String> {
+    let given: u64 = entries.iter().filter_map(|(_, percent)| *percent).sum();
+    let missing = u64::try_from(entries.iter().filter(|it| it.1.is_none()).count()).unwrap_or(0);
+    let rest = 100_u64.checked_sub(given).ok_or("the shares exceed 100 percent")?;
+    let even = rest.checked_div(missing).unwrap_or(0);
+    let share = |&(bytes, percent): &(u64, Option<u64>)| BlockSizeShare {
+        bytes,
+        percent: u8::try_from(percent.unwrap_or(even)).unwrap_or(100),
+    };
+    let mut shares: Vec<_> = entries.iter().map(share).filter(|it| it.percent > 0).collect();
+    // fio draws among the entries by rising share and takes the last one for whatever is left over.
+    let left_over = rest.saturating_sub(even * missing);
+    if let Some(last) = shares.iter_mut().max_by_key(|it| it.percent) {
+        last.percent += u8::try_from(left_over).unwrap_or(0);
+    }
+    Ok(shares)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Shares = Option<Vec<(u64, u8)>>;
+
+    fn shares(text: &str) -> Result<[Shares; 3], String> {
+        let plain = |it: Option<Vec<BlockSizeShare>>| -> Shares {
+            it.map(|it| it.into_iter().map(|it| (it.bytes, it.percent)).collect())
+        };
+        let it = block_size_split(text, 1024)?;
+        Ok([plain(it.read), plain(it.write), plain(it.trim)])
+    }
+
+    #[test]
+    fn one_list_is_for_all_directions_and_blank_shares_are_even() {
+        let all = Some(vec![(4096, 10), (65536, 50), (32768, 40)]);
+        assert_eq!(shares("4k/10:64k/50:32k/40"), Ok([all.clone(), all.clone(), all]));
+        let even = Some(vec![(4096, 50), (1024, 25), (2048, 25)]);
+        assert_eq!(shares("4k/50:1k/:2k").unwrap()[0], even);
+        assert_eq!(shares("4k").unwrap()[0], Some(vec![(4096, 100)]));
+    }
+
+    #[test]
+    fn directions_are_separated_by_commas() {
+        let (two, four, eight) =
+            (Some(vec![(2048, 100)]), Some(vec![(4096, 100)]), Some(vec![(8192, 100)]));
+        assert_eq!(shares("2k,4k"), Ok([two.clone(), four.clone(), four.clone()]));
+        assert_eq!(shares("2k,4k,8k"), Ok([two, four.clone(), eight]));
+        assert_eq!(shares(",4k"), Ok([None, four.clone(), four]));
+    }
+
+    #[test]
+    fn what_is_left_over_goes_to_the_last_entry_of_the_largest_share() {
+        let first = |text: &str| shares(text).unwrap()[0].clone().unwrap();
+        assert_eq!(first("1k:2k:4k"), [(1024, 33), (2048, 33), (4096, 34)]);
+        assert_eq!(first("4k/10"), [(4096, 100)]);
+        assert_eq!(first("4k/50:8k/10"), [(4096, 90), (8192, 10)]);
+        assert_eq!(first("4k/100:8k"), [(4096, 100)]);
+    }
+
+    #[test]
+    fn what_does_not_add_up_is_an_error() {
+        for text in ["", ",", "4k/60:8k/50", "4k/x", "0/100", "4k/101", "x/5"] {
+            assert!(shares(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! A file that fio wrote: text, documents, text.
+//!
+//! In: bytes or a path. Out: [`FioFile`], the last complete result and what else was there. Not
+//! here: results of several files. Memory: the file, at most [`MAX_BYTES`], and two results.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use super::cursor::{Cursor, Fault};
+use super::output::FioOutput;
+use crate::FioError;
+
+/// The largest file that is read: a result with all bins has about 100 KB per job.
+pub const MAX_BYTES: u64 = 512 << 20;
+
+/// How much text outside the documents is kept.
+const TEXT_MAX_BYTES: usize = 64 << 10;
+
+/// What a file of fio holds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FioFile {
+    /// The last complete result; fio's results with `--status-interval` cover all since the start.
+    pub output: FioOutput,
+    /// How many complete results the file has.
+    pub documents: u64,
+    /// The line at which a further result ends too early or is damaged, if there is one after the
+    /// last complete result.
+    pub cut_off_line: Option<u64>,
+    /// What stands outside the documents, without blank ends: fio's messages, its output for people.
+    /// At most 64 KiB.
+    pub text: String,
+}
+
+/// Reads a file.
+///
+/// # Errors
+/// [`FioError::Read`], [`FioError::TooLarge`], and those of [`read`].
+pub fn read_file(path: &Path) -> Result<FioFile, FioError> {
+    read(&read_within(path, MAX_BYTES)?)
+}
+
+/// All bytes of a file, if they are at most `max`.
+fn read_within(path: &Path, max: u64) -> Result<Vec<u8>, FioError> {
+    let wrong = |source| FioError::Read { path: path.to_owned(), source };
+    let file = File::open(path).map_err(wrong)?;
+    let mut bytes = Vec::new();
+    file.take(max.saturating_add(1)).read_to_end(&mut bytes).map_err(wrong)?;
+    within(&bytes, max)?;
+    Ok(bytes)
+}
+
+fn within(bytes: &[u8], max: u64) -> Result<(), FioError> {
+    let is_within = u64::try_from(bytes.len()).is_ok_and(|length| length <= max);
+    if is_within { Ok(()) } else { Err(FioError::TooLarge { max }) }
+}
+
+/// Reads all documents and keeps the last complete result.
+///
+/// # Errors
+/// Without a complete result: [`FioError::Empty`], [`FioError::NotJson`], [`FioError::NotFio`],
+/// [`FioError::CutOff`] or [`FioError::Malformed`], whichever says most. Whatever else is there:
+/// [`FioError::TooLarge`], [`FioError::TooOldResult`].
+pub fn read(bytes: &[u8]) -> Result<FioFile, FioError> {
+    within(bytes, MAX_BYTES)?;
+    let mut search = Search { text_from: Some(0), ..Search::default() };
+    let mut cursor = Cursor::new(bytes);
+    while cursor.find_brace() {
+        let start = cursor.at();
+        let Some(ahead) = search.result_at(cursor) else {
+            if search.damaged_from == Some(start) {
+                search.end_text(bytes, start);
+            }
+            cursor.step();
+            continue;
+        };
+        search.end_text(bytes, start);
+        cursor = ahead;
+        search.text_from = Some(cursor.at());
+    }
+    search.end_text(bytes, bytes.len());
+    search.finish(bytes)
+}
+
+/// The keys with which fio's documents begin, also after their keys were sorted.
+const FIRST_KEYS: [&str; 9] = [
+    VERSION,
+    "timestamp",
+    "timestamp_ms",
+    "time",
+    "global options",
+    "jobs",
+    "client_stats",
+    "disk_util",
+    "cpu_idleness",
+];
+const VERSION: &str = "fio version";
+/// How many braces are looked at to tell other JSON from text.
+const OTHER_MAX: u32 = 8;
+
+/// What was found so far.
+#[derive(Default)]
+struct Search {
+    output: Option<FioOutput>,
+    documents: u64,
+    /// The last damaged document of fio after the last complete one, and where it begins.
+    damaged: Option<Fault>,
+    damaged_from: Option<usize>,
+    /// The first other JSON.
+    other_line: Option<u64>,
+    others: u32,
+    text: String,
+    /// Where text began that may be a message; `None` inside a damaged document.
+    text_from: Option<usize>,
+}
+
+impl Search {
+    /// Reads a result that begins here; where it ends, or `None` if there is none.
+    fn result_at<'a>(&mut self, mut cursor: Cursor<'a>) -> Option<Cursor<'a>> {
+        if !cursor.has_first_key(&FIRST_KEYS) {
+            self.note_other(cursor);
+            return None;
+        }
+        let (start, line) = (cursor.at(), cursor.line());
+        let is_fio = cursor.has_first_key(&[VERSION]);
+        match FioOutput::read(&mut cursor) {
+            Ok(Some(output)) => {
+                self.output = Some(output);
+                self.documents += 1;
+                self.damaged = None;
+                return Some(cursor);
+            }
+            Err(fault) if is_fio => {
+                self.damaged = Some(fault);
+                self.damaged_from = Some(start);
+            }
+            _ => drop(self.other_line.get_or_insert(line)),
+        }
+        None
+    }
+
+    /// Looks whether this is JSON, unless that is known or braces are too many to tell.
+    fn note_other(&mut self, mut cursor: Cursor<'_>) {
+        if self.other_line.is_some() || self.others >= OTHER_MAX {
+            return;
+        }
+        self.others += 1;
+        let line = cursor.line();
+        if cursor.skip_value().is_ok() {
+            self.other_line = Some(line);
+        }
+    }
+
+    fn end_text(&mut self, bytes: &[u8], end: usize) {
+        let Some(start) = self.text_from.take() else { return };
+        let room = TEXT_MAX_BYTES.saturating_sub(self.text.len());
+        let bytes = bytes.get(start..end).unwrap_or_default();
+        let text = String::from_utf8_lossy(bytes.get(..room).unwrap_or(bytes));
+        if !text.trim().is_empty() {
+            let gap = if self.text.is_empty() { "" } else { "\n" };
+            self.text.extend([gap, text.trim()]);
+        }
+    }
+
+    fn finish(self, bytes: &[u8]) -> Result<FioFile, FioError> {
+        let Some(output) = self.output else {
+            return Err(self.failure(bytes));
+        };
+        if is_too_old(&output.version) {
+            return Err(FioError::TooOldResult { version: output.version });
+        }
+        let cut_off_line = self.damaged.map(|fault| fault.line);
+        Ok(FioFile { output, documents: self.documents, cut_off_line, text: self.text })
+    }
+
+    fn failure(self, bytes: &[u8]) -> FioError {
+        if let Some(fault) = self.damaged {
+            fault.into()
+        } else if let Some(line) = self.other_line {
+            FioError::NotFio { line }
+        } else {
+            without_json(bytes)
+        }
+    }
+}
+
+fn without_json(bytes: &[u8]) -> FioError {
+    let start = bytes.trim_ascii_start();
+    let start = String::from_utf8_lossy(start.get(..400).unwrap_or(start)).into_owned();
+    let printable = |it: &char| !it.is_control();
+    match start.lines().next() {
+        None => FioError::Empty,
+        Some(line) => {
+            FioError::NotJson { first_line: line.chars().filter(printable).take(120).collect() }
+        }
+    }
+}
+
+/// True for fio 2.x and older, which counted in µs; names without a number are taken as new.
+fn is_too_old(version: &str) -> bool {
+    let digits = version.trim_start_matches("fio-").split(|it: char| !it.is_ascii_digit()).next();
+    digits.and_then(|major| major.parse::<u32>().ok()).is_some_and(|major| major < 3)
+}
+
+#[cfg(test)]
+mod tests;

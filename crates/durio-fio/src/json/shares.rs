@@ -1,0 +1,86 @@
+//! Percentages by label: depths in use, coarse latencies.
+//!
+//! In: objects as `iodepth_level`, or a histogram. Out: [`Shares`]. Not here: fine histograms.
+
+/// `(label, percent)` in fio's order.
+pub type Shares = Vec<(String, f64)>;
+
+/// fio's edges within each of ns, µs and ms: a label is the first value that is above its share.
+const EDGES: [u64; 10] = [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000];
+
+/// Percent of operations by completion latency: below 1 µs, below 1 ms, and from 1 ms. Together they
+/// are 100 %.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct LatencyShares {
+    /// By ns: `2` to `1000`.
+    pub ns: Shares,
+    /// By µs: `2` to `1000`.
+    pub us: Shares,
+    /// By ms: `2` to `2000`, then `>=2000`.
+    pub ms: Shares,
+}
+
+impl LatencyShares {
+    /// From `(latency in ns, count)`; all 0 if nothing was counted. The edges are those of
+    /// `io_u_mark_latency` in fio's io_u.c.
+    pub fn from_counts(counts: impl IntoIterator<Item = (u64, u64)>) -> Self {
+        let (mut ns, mut us, mut ms) = ([0_u128; 10], [0_u128; 10], [0_u128; 12]);
+        let mut total = 0_u128;
+        for (latency_ns, count) in counts {
+            let (shares, value) = match latency_ns {
+                0..1_000 => (ns.as_mut_slice(), latency_ns),
+                1_000..1_000_000 => (us.as_mut_slice(), latency_ns / 1_000),
+                _ => (ms.as_mut_slice(), latency_ns / 1_000_000),
+            };
+            if let Some(share) = shares.get_mut(place(value)) {
+                *share += u128::from(count);
+            }
+            total += u128::from(count);
+        }
+        Self { ns: labelled(&ns, total), us: labelled(&us, total), ms: labelled(&ms, total) }
+    }
+}
+
+/// Where a value belongs among the edges, then `2000`, then the rest.
+fn place(value: u64) -> usize {
+    let edges = EDGES.into_iter().chain([2000]);
+    edges.take_while(|&edge| value >= edge).count()
+}
+
+fn labelled(counts: &[u128], total: u128) -> Shares {
+    let edges = EDGES.map(|edge| edge.to_string()).into_iter();
+    let labels = edges.chain(["2000".to_owned(), ">=2000".to_owned()]);
+    labels.zip(counts).map(|(label, &count)| (label, percent(count, total))).collect()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "printed with six decimals")]
+fn percent(count: u128, total: u128) -> f64 {
+    if total == 0 { 0.0 } else { 100.0 * count as f64 / total as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn not_zero(shares: &Shares) -> Vec<(&str, f64)> {
+        shares.iter().filter(|(_, it)| *it > 0.0).map(|(at, it)| (at.as_str(), *it)).collect()
+    }
+
+    #[test]
+    fn a_label_is_the_first_value_above_its_share() {
+        let counts = [(1, 1), (2, 1), (999, 1), (1_999, 1), (999_999, 1), (1_999_999, 1)];
+        let late = [(1_000_000_000, 1), (1_999_999_999, 1), (2_000_000_000, 1), (u64::MAX, 1)];
+        let shares = LatencyShares::from_counts(counts.into_iter().chain(late));
+        assert_eq!(not_zero(&shares.ns), [("2", 10.0), ("4", 10.0), ("1000", 10.0)]);
+        assert_eq!(not_zero(&shares.us), [("2", 10.0), ("1000", 10.0)]);
+        assert_eq!(not_zero(&shares.ms), [("2", 10.0), ("2000", 20.0), (">=2000", 20.0)]);
+    }
+
+    #[test]
+    fn nothing_counted_is_all_zero_with_every_label() {
+        let shares = LatencyShares::from_counts([]);
+        let lengths = [shares.ns.len(), shares.us.len(), shares.ms.len()];
+        assert_eq!(lengths, [10, 10, 12]);
+        assert!(not_zero(&shares.ms).is_empty());
+    }
+}

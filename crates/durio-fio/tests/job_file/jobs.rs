@@ -1,0 +1,207 @@
+//! What jobs come out of job files.
+
+use super::{good, jobs, parse};
+use durio_fio::job_file::{
+    AccessPattern, Class, CpuPolicy, Direction, Distribution, Engine, ExitScope, Fallocate,
+    MemoryPolicy, ReadWrite, SizeValue, SyncOpen, option_rows,
+};
+
+#[test]
+fn defaults_accumulate_and_count_for_the_jobs_after_them() {
+    let found = good("[global]\nbs=4k\nrw=read\n[a]\n[global]\nbs=8k\n[b]\nrw=write\n[c]\nbs=,1k");
+    let blocks: Vec<_> = found
+        .iter()
+        .map(|job| {
+            let it = &job.options.pattern.block_bytes;
+            (it.read.as_ref().unwrap().value, it.write.as_ref().unwrap().value)
+        })
+        .collect();
+    assert_eq!(blocks, [(4096, 4096), (8192, 8192), (8192, 1024)]);
+    let access = |index: usize| found[index].options.pattern.access.clone().unwrap();
+    assert_eq!(
+        (access(0).value.direction, access(0).at.to_string()),
+        (Direction::Read, "j.fio:3".into())
+    );
+    assert_eq!(
+        (access(1).value.direction, access(1).at.to_string()),
+        (Direction::Write, "j.fio:8".into())
+    );
+}
+
+#[test]
+fn a_stonewall_begins_a_group_and_clones_are_copies() {
+    let text = "[a]\nstonewall\n[b]\nnumjobs=4\n[c]\nstonewall\n[d]\nnew_group\n[e]\nwait_for_previous=1\n[f]\nstonewall=0";
+    let found = good(text);
+    let groups: Vec<_> = found.iter().map(|it| (it.group, it.reporting_group, it.copies)).collect();
+    assert_eq!(groups, [(0, 0, 1), (0, 0, 4), (1, 1, 1), (1, 2, 1), (2, 3, 1), (2, 3, 1)]);
+}
+
+#[test]
+fn drives_have_sections_of_their_own() {
+    let text = "[global]\ndirect=1\niodepth=32\nioengine=io_uring\nrw=randread\nruntime=1m\ntime_based\n\
+                numa_mem_policy=bind:0\nnuma_cpu_nodes=0\nexitall\nnorandommap\n\
+                [nvme0]\nfilename=/dev/nvme0n1\ncpus_allowed=0-3\ncpus_allowed_policy=split\n\
+                [nvme1]\nfilename=/dev/disk/by-path/pci-0000\\:01\\:00.0:/dev/x\noffset_increment=10%\nsize=25%";
+    let found = good(text);
+    assert_eq!(found.len(), 2);
+    assert!(found.iter().all(|it| it.refusals.is_empty() && it.notes.is_empty()));
+    let [one, two] = [&found[0].options, &found[1].options];
+    assert_eq!(one.target.filenames.as_ref().unwrap().value, ["/dev/nvme0n1"]);
+    assert_eq!(
+        two.target.filenames.as_ref().unwrap().value,
+        ["/dev/disk/by-path/pci-0000:01:00.0", "/dev/x"]
+    );
+    assert_eq!(two.target.offset_increment.as_ref().unwrap().value, SizeValue::Percent(10));
+    assert_eq!(two.target.size.as_ref().unwrap().value, SizeValue::Percent(25));
+    assert_eq!(one.placement.cpus.as_ref().unwrap().value, [0, 1, 2, 3]);
+    assert_eq!(one.placement.cpu_policy.as_ref().unwrap().value, CpuPolicy::Split);
+    assert_eq!(one.placement.memory.as_ref().unwrap().value, MemoryPolicy::Bind(vec![0]));
+    assert_eq!(one.queue.engine.as_ref().unwrap().value, Engine::IoUring);
+    assert_eq!(one.timing.runtime_us.as_ref().unwrap().value, 60_000_000);
+    assert!(two.timing.time_based.as_ref().unwrap().value);
+    assert!(two.timing.exit_all.as_ref().unwrap().value);
+    assert!(one.target.direct.as_ref().unwrap().value);
+}
+
+#[test]
+fn the_rest_of_a_log_s_options_is_typed() {
+    let text = "[wal]\nrw=write:4k\nbs=2300\nfdatasync=1\nfsync=8\nsync=dsync\nend_fsync=1\nfallocate=posix\n\
+                rwmixwrite=30\nrate_iops=100,50\nrate_process=poisson\nexit_what=all\nloops=3\nramp_time=500ms\n\
+                random_distribution=zipf:1.2\nbuffered=0\nbuffer_compress_percentage=50\nname=log\n\
+                filesize=4k-8k\nrandseed=0x89";
+    let found = good(text);
+    let [job] = found.as_slice() else { panic!("{found:?}") };
+    assert_eq!(job.name, "log");
+    let it = &job.options;
+    let skip = AccessPattern::Sequential { skip_bytes: 4096 };
+    let access = ReadWrite { direction: Direction::Write, pattern: skip };
+    assert_eq!(it.pattern.access.as_ref().unwrap().value, access);
+    assert_eq!(it.pattern.read_percent.as_ref().unwrap().value, 70);
+    assert_eq!(it.pattern.seed.as_ref().unwrap().value, 0x89);
+    let zipf = Distribution::Zipf { theta: 1.2, center: None };
+    assert_eq!(it.pattern.distribution.as_ref().unwrap().value, zipf);
+    assert_eq!(it.durability.open.as_ref().unwrap().value, SyncOpen::Dsync);
+    assert_eq!(it.durability.fdatasync_every.as_ref().unwrap().value, 1);
+    assert_eq!(it.durability.fsync_every.as_ref().unwrap().value, 8);
+    assert_eq!(it.target.fallocate.as_ref().unwrap().value, Fallocate::Posix);
+    assert_eq!(it.target.file_bytes.as_ref().unwrap().value, (4096, 8192));
+    assert!(it.target.direct.as_ref().unwrap().value);
+    assert_eq!(it.timing.exit_scope.as_ref().unwrap().value, ExitScope::All);
+    assert_eq!(it.timing.ramp_us.as_ref().unwrap().value, 500_000);
+    let rates = &it.queue.accesses_per_second;
+    assert_eq!(rates.read.as_ref().unwrap().value, 100);
+    assert_eq!(rates.trim.as_ref().unwrap().value, 50);
+}
+
+#[test]
+fn the_later_of_two_options_for_one_thing_counts() {
+    let direct = |text: &str| good(text)[0].options.target.direct.as_ref().unwrap().value;
+    assert!(!direct("[global]\ndirect=1\n[a]\nbuffered=1"));
+    assert!(direct("[global]\nbuffered=1\n[a]\ndirect=1"));
+    let reads = |text: &str| good(text)[0].options.pattern.read_percent.as_ref().unwrap().value;
+    assert_eq!(reads("[a]\nrwmixread=70\nrwmixwrite=40"), 60);
+    assert_eq!(reads("[a]\nrwmixwrite=40\nrwmixread=70"), 70);
+}
+
+#[test]
+fn kb_base_counts_for_its_whole_section_and_for_later_ones() {
+    let found =
+        good("[a]\nsize=4k\n[b]\nsize=4k\nkb_base=1000\n[global]\nkb_base=1000\n[c]\nsize=4kib");
+    let sizes: Vec<_> =
+        found.iter().map(|it| it.options.target.size.as_ref().unwrap().value).collect();
+    assert_eq!(sizes, [SizeValue::Bytes(4096), SizeValue::Bytes(4000), SizeValue::Bytes(4096)]);
+}
+
+#[test]
+fn what_cannot_be_honoured_is_refused_with_its_line() {
+    let cases = [
+        ("[a]\nverify=crc32c", "j.fio:2: verify=crc32c: durio run checks no contents"),
+        ("[a]\nrw=randtrim", "j.fio:2: rw=randtrim: durio sends no trims"),
+        ("[a]\n\nioengine=mmap", "j.fio:3: ioengine=mmap: durio has no engine mmap"),
+        ("[global]\nthinktime=10\n[a]", "j.fio:2: thinktime=10: durio paces with rate_iops"),
+        ("[a]\nstartdelay=5", "j.fio:2: startdelay=5: durio starts all jobs of a group"),
+        ("[a]\nhipri", "j.fio:2: hipri: the engine psync has no such option"),
+        ("[a]\nioengine=libaio\nfixedbufs", "j.fio:3: fixedbufs: the engine libaio has no such"),
+        ("[a]\nbssplit=4k/50:6k/50", "j.fio:2: bssplit=4k/50:6k/50: fio rounds 6144 bytes down"),
+        ("[a]\nbssplit=4k:8k\nbsrange=4k-8k", "j.fio:2: bssplit=4k:8k: it mixes with bsrange"),
+        ("[a]\nzonemode=zbd", "j.fio:2: zonemode=zbd: durio does not write zone by zone"),
+    ];
+    for (text, expected) in cases {
+        let refusals: Vec<_> = good(text)[0].refusals.iter().map(ToString::to_string).collect();
+        assert_eq!(refusals.len(), 1, "{text:?}: {refusals:?}");
+        assert!(refusals[0].starts_with(expected), "{text:?}: {refusals:?}");
+    }
+}
+
+#[test]
+fn a_refused_option_with_its_neutral_value_changes_nothing_and_is_fine() {
+    let text = "[global]\nverify=md5\n[a]\nverify=0\nthinktime=0\nzonemode=none\nrate_cycle=1000\n\
+                startdelay=0\nio_submit_mode=inline\nspr_op=0.15\nmem=malloc\nzonesize=0k";
+    assert_eq!(good(text)[0].refusals, []);
+}
+
+#[test]
+fn what_only_changes_fio_s_output_is_noted_with_its_line() {
+    let found = good(
+        "[a]\ngroup_reporting\nwrite_lat_log=x\nlog_avg_msec=100\nbs=8k\nbssplit=4k/50:64k/50",
+    );
+    let notes: Vec<_> =
+        found[0].notes.iter().map(|it| format!("{} {}", it.at, it.option)).collect();
+    let expected =
+        ["j.fio:2 group_reporting", "j.fio:3 write_lat_log", "j.fio:4 log_avg_msec", "j.fio:5 bs"];
+    assert_eq!(notes, expected);
+    assert_eq!(found[0].refusals, []);
+}
+
+#[test]
+fn a_bad_value_is_an_error_with_its_line_and_what_fio_would_have_read() {
+    let cases = [
+        ("[a]\nsize = 4k", "j.fio:2: size: fio overlooks a unit after a blank"),
+        ("[a]\nbs=1.5k", "j.fio:2: bs: \"1.5k\": fio would read 1 and overlook the rest"),
+        ("[a]\nruntime=10min", "j.fio:2: runtime: \"10min\": fio would read 10 and overlook"),
+        ("[a]\nruntime=1:2", "j.fio:2: runtime:"),
+        ("[a]\ndirect", "j.fio:2: direct: it needs a value"),
+        ("[a]\ndirect=2", "j.fio:2: direct: \"2\": 0 or 1"),
+        ("[a]\nrw=reed", "j.fio:2: rw: \"reed\" is none of: read, write"),
+        ("[a]\nrw=randread:0", "j.fio:2: rw:"),
+        ("[a]\nrw=randread:x", "j.fio:2: rw:"),
+        ("[a]\nrw=randread:-8", "j.fio:2: rw:"),
+        ("[a]\nbssplit=4k/60:8k/60", "j.fio:2: bssplit: the shares exceed 100 percent"),
+        ("[a]\nnumjobs=0", "j.fio:2: numjobs: at least 1"),
+        ("[a]\niodepth=4-8", "j.fio:2: iodepth:"),
+        ("[a]\nbs=(8k-4k)", "j.fio:2: bs: fio cuts lists at"),
+        ("[a]\nsize=(8k-4k)", "j.fio:2: size:"),
+        ("[a]\nrwmixread=101", "j.fio:2: rwmixread: \"101\": 0 to 100"),
+        ("[a]\nfilename=", "j.fio:2: filename: there is no name"),
+        ("[a]\nkb_base=1001", "j.fio:2: kb_base: 1024 or 1000"),
+        ("[global]\nbs=x\n[a]\n", "j.fio:2: bs: \"x\" is not a number"),
+    ];
+    for (text, expected) in cases {
+        let Err(error) = jobs(text) else { panic!("{text:?} is taken") };
+        let error = error.to_string();
+        assert!(error.starts_with(expected), "{text:?}: {error}");
+    }
+}
+
+#[test]
+fn no_honoured_option_is_ignored() {
+    // Each honoured option is given a value that no kind can read: if it is looked at, it is an
+    // error; the few whose value is any text are left out.
+    let any_text = ["name", "description", "filename", "directory", "ioengine", "exitall"];
+    let honoured = option_rows().filter(|row| row.class == Class::Honoured);
+    let mut count = 0;
+    for row in honoured.filter(|row| !any_text.contains(&row.name)) {
+        let text = format!("[a]\nioengine=io_uring\n{}=?", row.name);
+        let error = jobs(&text).map(|_| row.name).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("j.fio:3: {}:", row.name)), "{error}");
+        count += 1;
+    }
+    assert!(count > 70, "{count}");
+}
+
+#[test]
+fn a_file_without_jobs_has_none() {
+    assert!(good("").is_empty());
+    assert!(good("# nothing\n[global]\nbs=4k").is_empty());
+    assert!(parse("\u{1}\u{2}binary").is_err());
+}

@@ -1,0 +1,49 @@
+//! Job files as a whole: resolved jobs, fio itself as the oracle, and texts that nobody wrote.
+//!
+//! Environment: `DURIO_TEST_SKIPS`, where a test that could not run leaves a line;
+//! `DURIO_FIO_EXAMPLES`, a folder of job files that fio and this crate are compared over.
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, and tells when it did not run"
+)]
+
+mod any_text;
+mod jobs;
+mod oracle;
+
+use durio_fio::FioError;
+use durio_fio::job_file::{
+    JobFile, Machine, ResolvedJob, Source, Surroundings, parse_job_file, resolve,
+};
+
+/// A machine with unmistakable numbers.
+const MACHINE: Machine = Machine { page_bytes: 4096, memory_mib: 7940, cpus: 6 };
+
+/// Parses a text without includes and without an environment.
+fn parse(text: &str) -> Result<JobFile, FioError> {
+    let mut read = |_: &str, _: Option<&str>| Err("no such file".to_owned());
+    let mut surroundings =
+        Surroundings { read: &mut read, environment: &|_| None, machine: MACHINE };
+    parse_job_file(&Source { name: "j.fio".into(), text: text.into() }, &mut surroundings)
+}
+
+fn jobs(text: &str) -> Result<Vec<ResolvedJob>, FioError> {
+    resolve(&parse(text)?)
+}
+
+/// The jobs of a text that is right.
+#[track_caller]
+fn good(text: &str) -> Vec<ResolvedJob> {
+    jobs(text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Says that a test did not run, to the terminal and to the file that lists skips.
+fn skip(test: &str, reason: &str) {
+    use std::io::Write;
+    eprintln!("SKIPPED {test}: {reason}");
+    if let Some(path) = std::env::var_os("DURIO_TEST_SKIPS") {
+        let mut file = std::fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
+        writeln!(file, "{test}: {reason}").unwrap();
+    }
+}

@@ -1,0 +1,42 @@
+//! Comparisons as text, JSON, HTML, CSV.
+//!
+//! In: [`Comparison`] or shapes against published ones. Out: bytes, into a writer.
+//! Not here: any figure or word that the comparison does not have.
+
+mod comma_separated;
+mod html;
+mod published;
+mod text;
+mod words;
+
+use std::io;
+
+use durio_analyse::compare::Comparison;
+
+pub use published::write_published;
+
+use crate::{Format, Options};
+
+/// Writes `comparison` in `format`.
+///
+/// # Errors
+/// What the writer says, such as a closed pipe or a full disk.
+pub fn write_comparison(
+    format: Format,
+    comparison: &Comparison,
+    options: &Options,
+    out: &mut dyn io::Write,
+) -> io::Result<()> {
+    match format {
+        Format::Text => text::write(comparison, options, out),
+        Format::Json => document(comparison, out),
+        Format::Html => html::write(comparison, out),
+        Format::Csv => comma_separated::write(comparison, out),
+    }
+}
+
+/// One JSON document, indented, with a line end.
+fn document(value: &impl serde::Serialize, out: &mut dyn io::Write) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, value)?;
+    out.write_all(b"\n")
+}

@@ -1,0 +1,141 @@
+//! A comparison for a terminal.
+//!
+//! In: a comparison and the terminal's width. Out: lines: what is compared, the answer, what else
+//! differs, the figures. Not here: the words, which the page shares.
+
+use std::io;
+
+use comfy_table::{Attribute, Cell};
+use durio_analyse::compare::{Comparison, FigureComparison, Gate, Pair, StepComparison, Word};
+
+use super::words;
+use crate::Options;
+use crate::text::page::{Look, Page, clean};
+use crate::text::table::{new_table, put};
+
+/// With more steps than this, one table of rates and 99th percentiles for all.
+const STEPS_IN_FULL: usize = 12;
+
+pub(super) fn write(
+    comparison: &Comparison,
+    options: &Options,
+    out: &mut dyn io::Write,
+) -> io::Result<()> {
+    let mut page = Page::new(options);
+    page.paragraph("", Look::Bold, "durio compare");
+    for side in &comparison.sides {
+        page.labelled(&side.label, 2, Look::Bold, &words::side(side));
+    }
+    for it in &comparison.pairs {
+        pair(it, &mut page);
+    }
+    if let Some(it) = &comparison.gate {
+        gate(it, comparison.settings.fail_over.unwrap_or_default(), &mut page);
+    }
+    page.heading("How");
+    page.paragraph("  ", Look::Dim, &words::rule(comparison));
+    if let Some(note) = words::blocks_note(comparison) {
+        page.paragraph("  ", Look::Dim, &note);
+    }
+    out.write_all(page.text().as_bytes())
+}
+
+fn pair(pair: &Pair, page: &mut Page) {
+    page.heading(&format!("{} against {}", pair.other, pair.baseline));
+    page.paragraph("  ", Look::Bold, &words::summary(pair));
+    for remark in &pair.remarks {
+        page.labelled("NOTE", 7, Look::Heed, remark);
+    }
+    for difference in &pair.environment {
+        page.labelled("differs", 7, Look::Heed, &words::difference(difference));
+    }
+    for (label, titles) in [(&pair.baseline, &pair.only_baseline), (&pair.other, &pair.only_other)]
+    {
+        for title in titles {
+            page.labelled(&format!("only {label}"), 7, Look::Heed, title);
+        }
+    }
+    match pair.steps.len() > STEPS_IN_FULL {
+        true => in_short(pair, page),
+        false => pair.steps.iter().for_each(|it| in_full(it, page)),
+    }
+}
+
+fn notes(step: &StepComparison, page: &mut Page) {
+    if let Some(differences) = words::step_differences(step) {
+        page.paragraph("  ", Look::Heed, &differences);
+    }
+    for reason in &step.not_comparable {
+        page.paragraph("  ", Look::Bad, &format!("not comparable because {reason}"));
+    }
+    for caution in &step.cautions {
+        page.paragraph("  ", Look::Heed, &format!("compared by --force although {caution}"));
+    }
+}
+
+fn in_full(step: &StepComparison, page: &mut Page) {
+    page.heading(&words::title(step));
+    notes(step, page);
+    if step.figures.is_empty() {
+        return;
+    }
+    page.paragraph("  ", Look::Dim, &words::basis(step));
+    let mut header = vec![""];
+    header.extend(words::COLUMNS);
+    header.push("other is");
+    let mut table = new_table(page, header);
+    for figure in &step.figures {
+        table.add_row(row(&words::figure_name(step, figure.figure), figure));
+    }
+    put(table, page);
+    for line in words::untold(step) {
+        page.paragraph("  ", Look::Dim, &line);
+    }
+}
+
+fn row(name: &str, figure: &FigureComparison) -> Vec<Cell> {
+    let word = Cell::new(words::word(figure));
+    let word = match figure.word {
+        Word::Faster | Word::Slower => word.add_attribute(Attribute::Bold),
+        _ => word,
+    };
+    let cells = words::cells(figure).into_iter().map(Cell::new);
+    std::iter::once(Cell::new(clean(name))).chain(cells).chain([word]).collect()
+}
+
+fn in_short(pair: &Pair, page: &mut Page) {
+    let mut header = vec!["step", "figure"];
+    header.extend(words::COLUMNS);
+    header.push("other is");
+    page.blank();
+    let mut table = new_table(page, header);
+    for step in &pair.steps {
+        for figure in step.figures.iter().filter(|it| it.figure.is_gated()) {
+            let mut cells = vec![Cell::new(clean(&words::title(step)))];
+            cells.extend(row(&words::figure_name(step, figure.figure), figure));
+            table.add_row(cells);
+        }
+    }
+    put(table, page);
+    let noted = |it: &&StepComparison| {
+        !it.differences.is_empty() || !it.not_comparable.is_empty() || !it.cautions.is_empty()
+    };
+    for step in pair.steps.iter().filter(noted) {
+        page.heading(&words::title(step));
+        notes(step, page);
+    }
+    page.paragraph("  ", Look::Dim, "All figures of all steps: --format json, csv or html.");
+}
+
+fn gate(gate: &Gate, fail_over: f64, page: &mut Page) {
+    page.heading(&format!("Regression by more than {}", crate::figures::percent(fail_over)));
+    for line in &gate.regressions {
+        page.labelled("WORSE", 7, Look::Bad, line);
+    }
+    for line in &gate.undecided {
+        page.labelled("unknown", 7, Look::Heed, line);
+    }
+    if gate.regressions.is_empty() && gate.undecided.is_empty() {
+        page.paragraph("  ", Look::Good, "none");
+    }
+}

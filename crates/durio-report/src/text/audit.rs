@@ -1,0 +1,213 @@
+//! Findings of an audit for a terminal: by weight, then by rule, then by line.
+//!
+//! In: audit findings. Out: lines, the summary last. Not here: progress.
+
+use std::collections::HashMap;
+use std::io;
+
+use durio_analyse::audit::{AuditFinding, AuditFindings, Line, RuleMeaning, Tier};
+
+use super::page::{Look, Page};
+use crate::Options;
+use crate::figures::counted;
+
+/// Findings with the same reason are listed by their lines alone from as many on.
+const ALIKE_MIN: usize = 3;
+
+pub(crate) fn write(
+    findings: &AuditFindings,
+    subject: &str,
+    options: &Options,
+    out: &mut dyn io::Write,
+) -> io::Result<()> {
+    let mut page = Page::new(options);
+    page.paragraph("", Look::Bold, &format!("Audit of {subject}"));
+    for note in &findings.notes {
+        page.paragraph("  ", Look::Dim, note);
+    }
+    for tier in Tier::ALL {
+        of_tier(findings, tier, &mut page);
+    }
+    page.blank();
+    if findings.findings_left_out > 0 {
+        let left_out = counted(findings.findings_left_out, "further finding");
+        page.paragraph("", Look::Heed, &format!("{left_out} not shown"));
+    }
+    summary(findings, &mut page);
+    out.write_all(page.text().as_bytes())
+}
+
+const fn heading(tier: Tier) -> &'static str {
+    match tier {
+        Tier::Impossible => "Impossible: figures that cannot all be right",
+        Tier::Shortfall => "Shortfall: time that the figures leave unexplained",
+        Tier::Doubtful => "Doubtful: something in the row speaks against it",
+        Tier::Method => "Method: it cannot show what it is used to show",
+    }
+}
+
+const fn look(tier: Tier) -> Look {
+    match tier {
+        Tier::Impossible => Look::Bad,
+        Tier::Shortfall | Tier::Doubtful => Look::Heed,
+        Tier::Method => Look::Plain,
+    }
+}
+
+fn of_tier(findings: &AuditFindings, tier: Tier, page: &mut Page) {
+    if findings.findings.iter().any(|finding| finding.tier == tier) {
+        page.heading(heading(tier));
+    }
+    for rule in &findings.rules {
+        let of_rule = findings.findings.iter();
+        let of_rule: Vec<_> =
+            of_rule.filter(|it| it.tier == tier && it.rule == rule.rule).collect();
+        if !of_rule.is_empty() {
+            of_rule_in_tier(rule, &of_rule, tier, page);
+        }
+    }
+}
+
+fn of_rule_in_tier(rule: &RuleMeaning, findings: &[&AuditFinding], tier: Tier, page: &mut Page) {
+    page.paragraph("  ", look(tier), &format!("! {}", rule.rule));
+    page.paragraph("    ", Look::Dim, &rule.meaning);
+    let mut alike: HashMap<&str, Vec<&Line>> = HashMap::new();
+    for finding in findings {
+        alike.entry(&finding.reason).or_default().push(&finding.line);
+    }
+    for finding in findings {
+        match alike.get(finding.reason.as_str()) {
+            Some(lines) if lines.len() >= ALIKE_MIN => {
+                // Told once, where the first of them stands.
+                if lines.first().is_some_and(|&first| std::ptr::eq(first, &finding.line)) {
+                    let text = format!("{}: {}", places(lines), finding.reason);
+                    page.paragraph("    ", Look::Plain, &text);
+                }
+            }
+            _ => one(finding, page),
+        }
+    }
+}
+
+fn one(finding: &AuditFinding, page: &mut Page) {
+    let place = places(&[&finding.line]);
+    page.paragraph("    ", Look::Plain, &format!("{place}: {}", finding.label));
+    page.paragraph("      ", Look::Plain, &finding.reason);
+}
+
+/// `line 7`, `lines 7, 9–12`, or names.
+fn places(lines: &[&Line]) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    let mut run: Option<(u64, u64)> = None;
+    let mut numbers = 0;
+    for line in lines {
+        match line {
+            Line::Number(number) => {
+                numbers += 1;
+                run = match run {
+                    Some((first, last)) if last.checked_add(1) == Some(*number) => {
+                        Some((first, *number))
+                    }
+                    other => {
+                        parts.extend(other.map(range));
+                        Some((*number, *number))
+                    }
+                };
+            }
+            Line::Name(name) => parts.push(name.clone()),
+        }
+    }
+    parts.extend(run.map(range));
+    match numbers {
+        0 => parts.join(", "),
+        1 => format!("line {}", parts.join(", ")),
+        _ => format!("lines {}", parts.join(", ")),
+    }
+}
+
+fn range((first, last): (u64, u64)) -> String {
+    match last - first {
+        0 => first.to_string(),
+        1 => format!("{first}, {last}"),
+        _ => format!("{first}–{last}"),
+    }
+}
+
+fn summary(findings: &AuditFindings, page: &mut Page) {
+    let claims = counted(findings.claims, "row");
+    if findings.clean {
+        page.paragraph("", Look::Good, &format!("clean: no finding in {claims}"));
+        return;
+    }
+    let counts = findings.counts;
+    let words = [
+        (counts.impossible, "impossible"),
+        (counts.shortfall, "shortfall"),
+        (counts.doubtful, "doubtful"),
+        (counts.method, "method"),
+    ];
+    let words = words.map(|(count, word)| format!("{count} {word}"));
+    let look = if findings.has_impossible() { Look::Bad } else { Look::Heed };
+    let found = counted(counts.total(), "finding");
+    page.paragraph("", look, &format!("{found} in {claims}: {}", words.join(", ")));
+}
+
+#[cfg(test)]
+mod tests {
+    use durio_analyse::audit::audit_table;
+
+    use super::*;
+
+    const HEADER: &str = "source,stack,workload,block_size,jobs,iodepth,durable,read_iops,\
+                          read_latency_us,write_iops,write_latency_us,bandwidth_mb_s,\
+                          read_latency_p99_us";
+
+    fn text_of(rows: &[&str]) -> String {
+        let table = format!("{HEADER}\n{}\n", rows.join("\n"));
+        let findings = audit_table(table.as_bytes()).unwrap();
+        let mut bytes = Vec::new();
+        write(&findings, "table.csv", &Options::default(), &mut bytes).unwrap();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn a_clean_table_says_clean() {
+        let text = text_of(&["a,b,randread,4k,1,1,,10000,99,,,,180"]);
+        assert_eq!(text, "Audit of table.csv\n\nclean: no finding in 1 row\n");
+    }
+
+    #[test]
+    fn findings_are_shown_by_weight_with_line_and_reason_and_the_summary_is_last() {
+        let text = text_of(&[
+            "a,b,randwrite,4k,1,1,O_DIRECT,,,10000,99,,180",
+            "a,b,randread,4k,1,1,,10000,500,,,,900",
+        ]);
+        let at = |words: &str| text.find(words).unwrap_or_else(|| panic!("{words}: {text}"));
+        assert!(at("Impossible") < at("line 3: b, randread, 4 KiB, 1 job"));
+        assert!(at("line 3") < at("Method") && at("Method") < at("line 2"));
+        assert!(at("10k/s × 500 µs is 5 in flight") < at("Method"));
+        let last = text.lines().last().unwrap();
+        assert_eq!(last, "2 findings in 2 rows: 1 impossible, 0 shortfall, 0 doubtful, 1 method");
+    }
+
+    #[test]
+    fn findings_with_the_same_reason_are_listed_by_line() {
+        let row = "a,b,randwrite,4k,1,1,O_DIRECT,,,10000,99,,180";
+        let clean = "a,b,randread,4k,1,1,,10000,99,,,,180";
+        let text = text_of(&[row, row, row, clean, row]);
+        assert!(text.contains("lines 2–4, 6: 'O_DIRECT' names no sync"), "{text}");
+    }
+
+    #[test]
+    fn control_characters_of_the_table_are_not_sent_to_the_terminal() {
+        let text = text_of(&["a,\u{1b}[31mred,randread,4k,1,1,,10000,500,,,,900"]);
+        assert!(!text.contains('\u{1b}') && text.contains("red"));
+    }
+
+    #[test]
+    fn names_of_jobs_stand_without_the_word_line() {
+        let (a, b) = (Line::Name("wal".into()), Line::Name("scan".into()));
+        assert_eq!(places(&[&a, &b]), "wal, scan");
+        assert_eq!(places(&[&Line::Number(3), &Line::Number(4)]), "lines 3, 4");
+    }
+}

@@ -1,0 +1,38 @@
+//! `durio sweep`: the highest rate that keeps a goal.
+
+use durio_plan::Goal;
+use durio_spec::{SweepRequest, plan_sweep};
+use durio_workload::Arrivals;
+
+use super::run::request;
+use crate::args::Sweep;
+use crate::execute::execute;
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+
+pub(crate) fn sweep(arguments: &Sweep) -> Result<Exit, Failure> {
+    let job = &arguments.job;
+    if job.rate.is_some() {
+        return Err(Failure::new(Exit::WrongUse, "a sweep looks for the rate itself")
+            .hint("give --from where the search shall begin, and leave --rate out"));
+    }
+    let (execution, mut run) = request("sweep", job)?;
+    let rate_per_second = arguments.from;
+    run.arrivals = match arguments.equally_spaced {
+        true => Arrivals::Constant { rate_per_second },
+        false => Arrivals::Poisson { rate_per_second },
+    };
+    let (percentile, latency) = arguments.goal;
+    let plan = plan_sweep(&SweepRequest {
+        run,
+        goal: Goal { percentile, latency },
+        precision: arguments.precision,
+        trials_max: arguments.trials,
+    })?;
+    let (exit, findings) = execute(&execution, &plan, &job.common)?;
+    let section = findings.campaign.as_ref().and_then(|campaign| campaign.sections.last());
+    let found = section.and_then(|section| section.search.as_ref());
+    let is_open = found.is_none_or(|found| found.kept_per_second.is_none());
+    // No rate is an answer too, but not the one that was asked for.
+    Ok(if exit == Exit::Fine && is_open { Exit::CannotMeasure } else { exit })
+}

@@ -1,0 +1,75 @@
+//! Finds an interrupted campaign that a new one would repeat.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use durio_plan::{Plan, TargetKind};
+use durio_record::{FolderName, Journal, ResumePoint, RunFolder, RunResumed, resume_point};
+use durio_run::Resume;
+
+/// A campaign that was interrupted, and where it goes on.
+pub(crate) struct Interrupted {
+    pub(crate) folder: RunFolder,
+    pub(crate) point: ResumePoint,
+}
+
+impl Interrupted {
+    /// What the runner is told.
+    pub(crate) fn resume(&self) -> Resume {
+        let event = RunResumed {
+            step: self.point.step,
+            repeated: self.point.repeated.clone(),
+            resumed: FolderName::rfc3339(std::time::SystemTime::now()),
+        };
+        Resume { event, elapsed: self.point.elapsed }
+    }
+}
+
+/// How many run folders are looked at, the latest first.
+const FOLDERS_MAX: usize = 500;
+
+/// The latest interrupted run in `runs` of the same spec with the same plan. `plan` has passed every
+/// check of today, so what is equal to it may go on. A run that lives is none.
+pub(crate) fn interrupted(runs: &Path, plan: &Plan) -> Option<Interrupted> {
+    let hash = &plan.campaign.as_ref()?.spec_hash;
+    latest_folders(runs).into_iter().find_map(|path| {
+        let folder = RunFolder::open(&path).ok()?;
+        let campaign = folder.plan.campaign.as_ref()?;
+        if campaign.spec_hash != *hash || !is_same(plan, &folder.plan) || lives(&path) {
+            return None;
+        }
+        let events: Result<Vec<_>, _> = folder.events().ok()?.collect();
+        let point = resume_point(&folder.plan, events.ok()?.iter())?;
+        Some(Interrupted { folder, point })
+    })
+}
+
+fn latest_folders(runs: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(runs) else { return Vec::new() };
+    let mut names: Vec<PathBuf> = entries.filter_map(|it| Some(it.ok()?.path())).collect();
+    // Their names begin with the time.
+    names.sort_unstable_by(|a, b| b.cmp(a));
+    names.truncate(FOLDERS_MAX);
+    names
+}
+
+/// True if only the seed and durio's own file names differ.
+fn is_same(new: &Plan, old: &Plan) -> bool {
+    let mut new = new.clone();
+    new.seed = old.seed;
+    for (target, before) in new.targets.iter_mut().zip(&old.targets) {
+        if let (
+            TargetKind::NewFile { file_name, named: false, .. },
+            TargetKind::NewFile { file_name: name, named: false, .. },
+        ) = (&mut target.kind, &before.kind)
+        {
+            *file_name = name.clone();
+        }
+    }
+    new == *old
+}
+
+/// True if its journal is locked, or nobody can tell.
+fn lives(folder: &Path) -> bool {
+    Journal::resume(folder, None).is_err()
+}
