@@ -281,6 +281,9 @@ pub struct Step {
     /// Drop the clean pages of the targets from the page cache before it begins.
     #[serde(default, skip_serializing_if = "is_false")]
     pub drop_cache: bool,
+    /// Idle time that is waited for before it begins.
+    #[serde(rename = "pause_before_ns", default, skip_serializing_if = "is_zero")]
+    pub pause_before: Nanos,
     /// Index of its section in the plan's campaign.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub section: Option<u32>,
@@ -292,6 +295,11 @@ pub struct Step {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 const fn is_false(value: &bool) -> bool {
     !*value
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(span: &Nanos) -> bool {
+    *span == Nanos::ZERO
 }
 
 impl Step {
@@ -311,6 +319,7 @@ impl Step {
             memory_bound: None,
             read_ahead: None,
             drop_cache: false,
+            pause_before: Nanos::ZERO,
             section: None,
             levels: Vec::new(),
         }

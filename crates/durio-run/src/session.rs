@@ -1,6 +1,6 @@
 //! A run from its first target to its last event.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use durio_block::{Clock, MonotonicClock, TscClock, tsc_is_reliable};
 use durio_plan::{ClockChoice, EngineKind, Plan, Step};
@@ -197,7 +197,7 @@ impl Session<'_, '_, '_> {
         ahead: &mut Option<Armed>,
         next: Option<Place>,
     ) -> Result<Outcome, RunError> {
-        if !self.prepare_targets(step)? {
+        if !self.prepare_targets(step)? || !wait(step.pause_before, &self.context.stop) {
             return Ok(Outcome::Interrupted);
         }
         let ready = ahead.take().filter(|armed| armed.is_for(step.index, place.round));
@@ -237,7 +237,8 @@ impl Session<'_, '_, '_> {
     fn arm_ahead(&self, current: &Step, next: Place) -> Option<Armed> {
         let step = &self.plan.steps[next.position];
         let is_plain = |step: &Step| {
-            step.memory_bound.is_none() && step.read_ahead.is_none() && !step.drop_cache
+            let is_unconditioned = step.memory_bound.is_none() && step.read_ahead.is_none();
+            is_unconditioned && !step.drop_cache && step.pause_before == Nanos::ZERO
         };
         let is_ready = |step: &Step| {
             step.loads().flat_map(|load| load.targets()).all(|it| self.prepared[it].is_some())
@@ -296,6 +297,19 @@ impl Session<'_, '_, '_> {
         )?;
         self.emitter.emit(Event::TargetPrepared(event));
         Ok(prepared)
+    }
+}
+
+/// Waits; false if the user wants to end before it is over.
+fn wait(span: Nanos, stop: &StopFlag) -> bool {
+    const LOOK: Duration = Duration::from_millis(50);
+    let begin = Instant::now();
+    loop {
+        let left = Duration::from(span).saturating_sub(begin.elapsed());
+        if stop.is_set() || left.is_zero() {
+            return !stop.is_set();
+        }
+        std::thread::sleep(left.min(LOOK));
     }
 }
 

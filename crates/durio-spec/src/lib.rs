@@ -1,15 +1,20 @@
 //! From what the user asks to a plan.
 //!
-//! In: a [`CheckRequest`] or a [`RunRequest`], with the facts about each location that the caller
+//! In: a [`CheckRequest`], a [`RunRequest`] or a [`CampaignRequest`], with the facts about each location that the caller
 //! has found out. Out: a [`durio_plan::Plan`], or a sentence that says what is wrong and what to do.
 //! Not here: the clock, the environment, files. The same request gives the same plan.
 
+mod campaign;
 mod check;
 mod error;
 mod location;
 mod run;
 mod sweep;
 
+pub use campaign::{
+    CampaignPlan, CampaignRequest, CampaignSpec, SPEC_SCHEMA, STEPS_UNCONFIRMED_MAX, ShippedSpec,
+    SpecTarget, plan_campaign, shipped_spec, shipped_specs, spec_json_schema, spec_reference,
+};
 pub use check::{CheckLength, CheckRequest, FULL_DURATION, plan_check};
 pub use error::{SpecError, SpecErrorKind};
 pub use location::{Location, LocationFacts};

@@ -1,0 +1,255 @@
+//! Campaigns: spec files to plans.
+//!
+//! In: the text of a spec ([`CampaignSpec::parse`]) and the facts about the places that it or the
+//! command line names ([`CampaignRequest`]). Out: a [`CampaignPlan`]: the plan, and what stands in
+//! the way of running it. Not here: files, devices, the clock.
+//!
+//! ```text
+//!   text ── reader (keys, value) ── spec ── targets ─┐
+//!                                    └── axes ── load ── steps (rounds) ── plan
+//! ```
+
+mod axes;
+mod keys;
+mod load;
+mod reader;
+mod reference;
+mod rounds;
+mod shipped;
+mod spec;
+mod steps;
+mod targets;
+#[cfg(test)]
+mod tests;
+mod text;
+mod value;
+
+use std::collections::BTreeSet;
+
+use durio_plan::{
+    BatchPolicy, Campaign, ClockChoice, EngineKind, PLAN_SCHEMA, Plan, Purpose, Step, Target,
+    TargetKind,
+};
+
+pub use reference::{spec_json_schema, spec_reference};
+pub use shipped::{ShippedSpec, shipped_spec, shipped_specs};
+pub use spec::{CampaignSpec, SPEC_SCHEMA, SpecTarget};
+
+use crate::{Location, SpecError, number, self_cost_step};
+use axes::Point;
+use load::Values;
+use steps::{Ladder, Made, Making};
+use targets::{Places, targets};
+use value::Value;
+
+/// The most steps that need no confirmation.
+pub const STEPS_UNCONFIRMED_MAX: u64 = 10_000;
+/// The most steps at all: a plan of some gigabytes.
+const STEPS_MAX: u64 = 1_000_000;
+
+/// What the user asks of a campaign.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CampaignRequest {
+    /// The spec.
+    pub spec: CampaignSpec,
+    /// Per target of the spec, in its order, the places that it is.
+    pub places: Vec<Vec<Location>>,
+    /// Durations, ramps and pauses in thousandths of what the spec says; 1000 is as it says.
+    pub time_scale_per_mille: u32,
+    /// Sizes of files and volumes in bytes, in thousandths.
+    pub size_scale_per_mille: u32,
+    /// So many steps are meant.
+    pub steps_confirmed: u64,
+    /// Seed of every random choice.
+    pub seed: u64,
+    /// The clock.
+    pub clock: ClockChoice,
+    /// Begin of file names for filesystems without unnamed files: unique to the run.
+    pub file_name: String,
+}
+
+/// A plan, and why it cannot be run as things are.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CampaignPlan {
+    /// The plan.
+    pub plan: Plan,
+    /// Missing permissions and missing space; a plan with any of them must not be run.
+    pub obstacles: Vec<SpecError>,
+}
+
+/// Makes the plan.
+///
+/// # Errors
+/// If the spec contradicts itself on these places: a block that does not fit, a ladder that
+/// explodes, targets that overlap.
+pub fn plan_campaign(request: &CampaignRequest) -> Result<CampaignPlan, SpecError> {
+    let spec = &request.spec;
+    let ladders: Vec<Ladder<'_>> = spec
+        .steps()
+        .into_iter()
+        .map(|(is_precondition, block)| Ladder::new(spec, is_precondition, block))
+        .collect::<Result<_, _>>()?;
+    check_count(request, &ladders)?;
+    let places = Places {
+        spec,
+        places: &request.places,
+        size_scale_per_mille: request.size_scale_per_mille,
+        file_name: &request.file_name,
+    };
+    let made_targets = targets(places, &jobs_max(spec, &ladders))?;
+    let making = Making {
+        spec,
+        targets: &made_targets.targets,
+        groups: &made_targets.groups,
+        time_scale_per_mille: request.time_scale_per_mille,
+        size_scale_per_mille: request.size_scale_per_mille,
+    };
+    let mut made = Made::default();
+    for ladder in &ladders {
+        making.add(ladder, &mut made)?;
+    }
+    let mut obstacles = made_targets.obstacles;
+    obstacles.extend(missing_permissions(&made_targets.targets, &made.steps));
+    let campaign = Campaign {
+        name: spec.name().to_owned(),
+        summary: spec.summary(),
+        sections: made.sections,
+        declared: made_targets.declared,
+        time_scale_per_mille: request.time_scale_per_mille,
+        spec_hash: hash(request),
+    };
+    let plan = assembled(request, made_targets.targets, made.steps, campaign);
+    plan.validate().map_err(|reason| spec.source().error(0, reason))?;
+    Ok(CampaignPlan { plan, obstacles })
+}
+
+fn assembled(
+    request: &CampaignRequest,
+    targets: Vec<Target>,
+    mut steps: Vec<Step>,
+    mut campaign: Campaign,
+) -> Plan {
+    let wanted = match request.spec.root.value("self_cost").map(|placed| &placed.value) {
+        Some(Value::Flag(wanted)) => *wanted,
+        _ => true,
+    };
+    let mut all = if wanted { self_costs(&steps) } else { Vec::new() };
+    let before = u32::try_from(all.len()).unwrap_or(u32::MAX);
+    for section in &mut campaign.sections {
+        section.first_step += before;
+    }
+    all.append(&mut steps);
+    number(&mut all);
+    Plan {
+        schema: PLAN_SCHEMA,
+        purpose: Purpose::Campaign,
+        seed: request.seed,
+        clock: request.clock,
+        targets,
+        steps: all,
+        campaign: Some(campaign),
+    }
+}
+
+/// One measurement of durio's own cost per engine, depth and batch.
+fn self_costs(steps: &[Step]) -> Vec<Step> {
+    let loads = steps.iter().flat_map(Step::loads);
+    let own = [EngineKind::Sync, EngineKind::Uring, EngineKind::Aio];
+    let used: BTreeSet<(usize, u32, u32)> = loads
+        .filter_map(|load| {
+            let engine = own.iter().position(|engine| *engine == load.engine)?;
+            Some((engine, load.workload.depth, load.batch.submit_max))
+        })
+        .collect();
+    used.into_iter()
+        .map(|(engine, depth, submit_max)| {
+            self_cost_step(0, own[engine], depth, BatchPolicy { submit_max })
+        })
+        .collect()
+}
+
+fn check_count(request: &CampaignRequest, ladders: &[Ladder<'_>]) -> Result<(), SpecError> {
+    let paths = |ladder: &Ladder<'_>| match ladder.block.text("over") {
+        Some("one-by-one") => request.places.iter().map(Vec::len).sum::<usize>() as u64,
+        _ => 1,
+    };
+    let count = ladders.iter().fold(0_u64, |sum, ladder| {
+        sum.saturating_add(ladder.steps().saturating_mul(paths(ladder).max(1)))
+    });
+    if count > STEPS_MAX {
+        return Err(SpecError::wrong_use(format!(
+            "{}: the ladders multiply to {count} steps, more than {STEPS_MAX}",
+            request.spec.source_name
+        ))
+        .hint("split the spec, or vary fewer keys together"));
+    }
+    if count > STEPS_UNCONFIRMED_MAX && count > request.steps_confirmed {
+        return Err(SpecError::wrong_use(format!(
+            "{}: the ladders multiply to {count} steps",
+            request.spec.source_name
+        ))
+        .hint(format!("if that is meant, confirm it with --confirm-steps {count}")));
+    }
+    Ok(())
+}
+
+/// The most jobs that any load has on each target of the spec.
+fn jobs_max(spec: &CampaignSpec, ladders: &[Ladder<'_>]) -> Vec<u32> {
+    let names: Vec<String> = spec.targets().into_iter().map(|target| target.name).collect();
+    let mut most = vec![1; names.len()];
+    let mut note = |wanted: Vec<&str>, jobs: u32| {
+        for (name, most) in names.iter().zip(&mut most) {
+            if wanted.contains(&name.as_str()) {
+                *most = jobs.max(*most);
+            }
+        }
+    };
+    let first = names.first().map_or("", String::as_str);
+    for ladder in ladders {
+        for point in Point::all(ladder.block, ladder.defaults, &ladder.axes) {
+            let find = |key: &str| point.value(key);
+            note(
+                ladder.targets_named_by(ladder.block, first),
+                Values(&find).count("jobs").unwrap_or(1),
+            );
+            for (index, block) in ladder.block.blocks("beside").enumerate() {
+                let find = |key: &str| point.beside(index, block, key);
+                note(
+                    ladder.targets_named_by(block, first),
+                    Values(&find).count("jobs").unwrap_or(1),
+                );
+            }
+        }
+    }
+    // As many as a workload may have; beyond, the workload is refused.
+    most.into_iter().map(|jobs| jobs.min(4096)).collect()
+}
+
+fn missing_permissions(targets: &[Target], steps: &[Step]) -> Vec<SpecError> {
+    let is_written = |index: usize| steps.iter().any(|step| step.writes_to(index));
+    let missing =
+        (0..).zip(targets).filter(|(index, target)| !target.may_be_written() && is_written(*index));
+    missing
+        .filter_map(|(_, target)| match &target.kind {
+            TargetKind::ExistingFile { path } | TargetKind::Device { path } => Some(
+                SpecError::would_destroy(format!("'{path}' exists, and this would write to it"))
+                    .hint(format!("permit it with --destroy '{path}', or name a directory")),
+            ),
+            _ => None,
+        })
+        .collect()
+}
+
+/// FNV-1a (64 bits) of what the plan is made of: the spec, the places, the scales.
+fn hash(request: &CampaignRequest) -> String {
+    let mut text = request.spec.text.clone();
+    for (target, places) in request.spec.targets().iter().zip(&request.places) {
+        for place in places {
+            text.push_str(&format!("\0{}={}", target.name, place.path));
+        }
+    }
+    let (time, size) = (request.time_scale_per_mille, request.size_scale_per_mille);
+    text.push_str(&format!("\0{time}\0{size}"));
+    let fold = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+    format!("{:016x}", text.as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, fold))
+}

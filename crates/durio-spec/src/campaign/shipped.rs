@@ -1,0 +1,35 @@
+//! The specs that durio brings along, from specs/ of its repository.
+
+/// A spec within the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShippedSpec {
+    /// Its name, as `durio plan NAME` takes it.
+    pub name: &'static str,
+    /// The file.
+    pub text: &'static str,
+}
+
+macro_rules! shipped {
+    ($($name:literal),* $(,)?) => {
+        &[$(ShippedSpec {
+            name: $name,
+            text: include_str!(concat!("../../../../specs/", $name, ".toml")),
+        }),*]
+    };
+}
+
+const SHIPPED: &[ShippedSpec] = shipped!["db-ladder",];
+
+/// All of them, in the order in which they are listed.
+#[must_use]
+pub fn shipped_specs() -> &'static [ShippedSpec] {
+    SHIPPED
+}
+
+/// The one of this name, with or without `specs/` and `.toml`.
+#[must_use]
+pub fn shipped_spec(name: &str) -> Option<ShippedSpec> {
+    let name = name.strip_prefix("specs/").unwrap_or(name);
+    let name = name.strip_suffix(".toml").unwrap_or(name);
+    SHIPPED.iter().find(|spec| spec.name == name).copied()
+}

@@ -1,0 +1,248 @@
+//! The targets of a spec on the places that were named: files to make, what exists, and what
+//! stands in the way.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use durio_plan::{
+    Declared, DeclaredTarget, FileLayout, RaidLevel, RawPath, Sheet, Target, TargetKind,
+};
+use durio_units::Bytes;
+
+use super::reader::{Block, Placed};
+use super::spec::CampaignSpec;
+use super::value::Value;
+use crate::{Location, LocationFacts, SpecError};
+
+/// The size of a file that is made without `size`.
+const SIZE_DEFAULT: Bytes = Bytes::from_gib(1);
+/// Scaled sizes are whole multiples of this, so that every usual block size divides them.
+const GRAIN: Bytes = Bytes::from_mib(1);
+
+/// What one target of the spec became.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub(crate) name: String,
+    /// Indices in the plan.
+    pub(crate) members: Vec<usize>,
+    /// One file per job.
+    pub(crate) is_per_job: bool,
+}
+
+/// All targets.
+#[derive(Debug, Default)]
+pub(crate) struct Targets {
+    pub(crate) targets: Vec<Target>,
+    pub(crate) groups: Vec<Group>,
+    pub(crate) declared: Vec<DeclaredTarget>,
+    pub(crate) obstacles: Vec<SpecError>,
+}
+
+/// What is needed besides the spec to make targets.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Places<'a> {
+    pub(crate) spec: &'a CampaignSpec,
+    /// Per target of the spec.
+    pub(crate) places: &'a [Vec<Location>],
+    pub(crate) size_scale_per_mille: u32,
+    pub(crate) file_name: &'a str,
+}
+
+/// Makes the targets; `jobs_max` is the most jobs that a step has on each target of the spec.
+pub(crate) fn targets(places: Places<'_>, jobs_max: &[u32]) -> Result<Targets, SpecError> {
+    let mut made = Targets { targets: vec![crate::null_target()], ..Targets::default() };
+    let blocks = places.spec.root.blocks("target");
+    for ((block, locations), &jobs) in blocks.zip(places.places).zip(jobs_max) {
+        let first = made.targets.len();
+        let group = group(places, block, locations, jobs, &mut made.targets)?;
+        let declared = declared(block);
+        if declared != Declared::default() {
+            made.declared.extend(made.targets[first..].iter().map(|target| DeclaredTarget {
+                target: target.name.clone(),
+                location: target.location.clone(),
+                declared: declared.clone(),
+            }));
+        }
+        made.groups.push(group);
+    }
+    refuse_overlaps(&made)?;
+    made.obstacles = lack_of_space(places, &made.targets);
+    Ok(made)
+}
+
+fn group(
+    places: Places<'_>,
+    block: &Block,
+    locations: &[Location],
+    jobs: u32,
+    targets: &mut Vec<Target>,
+) -> Result<Group, SpecError> {
+    let name = block.text("name").unwrap_or_default();
+    let fail = |text: String| Err(places.spec.source().error(block.at, text));
+    let is_per_job = block.text("files") == Some("per-job");
+    if locations.is_empty() {
+        return fail(format!("no path is known for target '{name}'"));
+    }
+    let is_directory =
+        |location: &Location| matches!(location.facts, LocationFacts::Directory { .. });
+    if is_per_job && !(locations.len() == 1 && locations.iter().all(is_directory)) {
+        return fail(format!("files = \"per-job\" of target '{name}' needs one directory"));
+    }
+    let count = if is_per_job { jobs as usize } else { locations.len() };
+    let mut members = Vec::new();
+    for number in 0..count {
+        let location = locations.get(number).unwrap_or(&locations[0]);
+        let full_name = if count == 1 { name.to_owned() } else { format!("{name}-{}", number + 1) };
+        members.push(targets.len());
+        targets.push(target(places, block, location, full_name));
+    }
+    Ok(Group { name: name.to_owned(), members, is_per_job })
+}
+
+fn target(places: Places<'_>, block: &Block, location: &Location, name: String) -> Target {
+    let path = location.path.clone();
+    let file = format!("{}.{name}", places.file_name);
+    let (kind, size) = match location.facts {
+        LocationFacts::Directory { free, .. } => {
+            let file_name = RawPath::from(file.as_str());
+            let kind = TargetKind::NewFile {
+                directory: path,
+                file_name,
+                named: false,
+                layout: layout(block),
+            };
+            (kind, size(places, block, free))
+        }
+        LocationFacts::Absent { free } => {
+            let whole = path.as_path();
+            let parent = whole.parent().filter(|parent| !parent.as_os_str().is_empty());
+            let directory = RawPath::from(parent.unwrap_or(Path::new(".")));
+            let file_name =
+                whole.file_name().map_or_else(|| RawPath::from(file.as_str()), RawPath::from);
+            let kind =
+                TargetKind::NewFile { directory, file_name, named: true, layout: layout(block) };
+            (kind, size(places, block, free))
+        }
+        LocationFacts::File { size } => (TargetKind::ExistingFile { path }, size),
+        LocationFacts::Device { size } => (TargetKind::Device { path }, size),
+        LocationFacts::NullDevice => (TargetKind::NullDevice { path }, SIZE_DEFAULT),
+    };
+    Target { name, location: Some(location.path.clone()), kind, size, destroy: location.destroy }
+}
+
+/// The size of a file that is made.
+fn size(places: Places<'_>, block: &Block, free: Bytes) -> Bytes {
+    let Some(Placed { value: Value::Bytes(size), .. }) = block.value("size") else {
+        let most = Bytes::new(free.get() / 10).rounded_down_to(GRAIN);
+        return SIZE_DEFAULT.min(most);
+    };
+    scaled_size(*size, places.size_scale_per_mille)
+}
+
+/// `size` in so many thousandths, in whole MiB where it is not as the spec says.
+pub(crate) fn scaled_size(size: Bytes, per_mille: u32) -> Bytes {
+    if per_mille == 1000 {
+        return size;
+    }
+    let scaled = u128::from(size.get()) * u128::from(per_mille) / 1000;
+    let scaled = Bytes::new(u64::try_from(scaled).unwrap_or(u64::MAX));
+    scaled.rounded_down_to(GRAIN).max(GRAIN.min(size))
+}
+
+fn layout(block: &Block) -> FileLayout {
+    match block.text("layout") {
+        Some("zeros") => FileLayout::ZeroFilled,
+        Some("preallocated") => FileLayout::Preallocated,
+        Some("empty") => FileLayout::Empty,
+        _ => FileLayout::Incompressible,
+    }
+}
+
+/// What durio makes is its own; what exists may be one target only.
+fn refuse_overlaps(made: &Targets) -> Result<(), SpecError> {
+    let shared =
+        |target: &&Target| !matches!(target.kind, TargetKind::NewFile { named: false, .. });
+    let mut known: BTreeMap<&Path, &str> = BTreeMap::new();
+    for target in made.targets.iter().skip(1).filter(shared) {
+        let Some(path) = target.location.as_ref().map(RawPath::as_path) else { continue };
+        if let Some(other) = known.insert(path, &target.name) {
+            return Err(SpecError::wrong_use(format!(
+                "targets '{other}' and '{}' overlap: both are '{}'",
+                target.name,
+                path.display()
+            ))
+            .hint("give each target a place of its own: --target NAME=PATH"));
+        }
+    }
+    Ok(())
+}
+
+/// Files that are made on one filesystem are there at the same time.
+fn lack_of_space(places: Places<'_>, targets: &[Target]) -> Vec<SpecError> {
+    let mut wanted: BTreeMap<u64, (Bytes, u64, &RawPath)> = BTreeMap::new();
+    let mut alone = Vec::new();
+    for target in targets {
+        let Some(path) = &target.location else { continue };
+        let facts = places.places.iter().flatten().find(|location| location.path == *path);
+        match facts.map(|location| location.facts) {
+            Some(LocationFacts::Directory { free, filesystem }) => {
+                let sum = wanted.entry(filesystem).or_insert((free, 0, path));
+                sum.1 = sum.1.saturating_add(target.size.get());
+            }
+            Some(LocationFacts::Absent { free }) => alone.push((free, target.size.get(), path)),
+            _ => {}
+        }
+    }
+    let all = wanted.into_values().chain(alone);
+    all.filter(|(free, sum, _)| *sum > free.get()).map(does_not_fit).collect()
+}
+
+fn does_not_fit((free, sum, path): (Bytes, u64, &RawPath)) -> SpecError {
+    let sum = Bytes::new(sum);
+    SpecError::cannot_measure(format!(
+        "the files at '{path}' need {sum}, but there are {free} free"
+    ))
+    .hint("make room, or shrink them with --scale-size, for example --scale-size 0.1")
+}
+
+fn declared(block: &Block) -> Declared {
+    let said = block.blocks("declared").next();
+    let count = |name: &str| match said?.value(name)?.value {
+        Value::Count(count) => Some(count),
+        _ => None,
+    };
+    let raid = said.and_then(|said| said.text("raid")).and_then(|level| match level {
+        "raid0" => Some(RaidLevel::Raid0),
+        "raid1" => Some(RaidLevel::Raid1),
+        "raid10" => Some(RaidLevel::Raid10),
+        "raid5" => Some(RaidLevel::Raid5),
+        "raid6" => Some(RaidLevel::Raid6),
+        _ => None,
+    });
+    Declared {
+        raid,
+        members: count("members"),
+        copies: count("copies"),
+        replicas: count("replicas"),
+        sheet: block.blocks("sheet").next().map(sheet),
+    }
+}
+
+fn sheet(block: &Block) -> Sheet {
+    let number = |name: &str| match block.value(name)?.value {
+        Value::Number(number) => Some(number),
+        _ => None,
+    };
+    let bytes = |name: &str| match block.value(name)?.value {
+        Value::Bytes(bytes) => Some(bytes),
+        _ => None,
+    };
+    Sheet {
+        price: number("price"),
+        currency: block.text("currency").map(str::to_owned),
+        random_read_iops: number("random_read_iops"),
+        random_write_iops: number("random_write_iops"),
+        read_bandwidth: bytes("read_bandwidth"),
+        write_bandwidth: bytes("write_bandwidth"),
+    }
+}
