@@ -45,7 +45,7 @@ pub(crate) fn rounds(
                 return fail("a goal is searched from a rate: give 'rate'");
             }
             let precision_per_mille = share(block, "precision").unwrap_or(PRECISION).0;
-            Until::GoalFound { goal: *goal, precision_per_mille }
+            Until::GoalFound { goal: *goal, precision_per_mille, ceiling_step: None }
         }
         _ => return fail("rounds need either 'steady_state' or 'goal'"),
     };
