@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::SystemTime;
 
 /// Version of the run folder. A reader reads its own version and older ones.
-pub const RUN_FOLDER_SCHEMA: u32 = 1;
+pub const RUN_FOLDER_SCHEMA: u32 = 2;
 
 /// The files of a run folder.
 pub mod file_names {

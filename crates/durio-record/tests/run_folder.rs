@@ -229,7 +229,9 @@ fn sums_over_a_deep_queue_are_no_damage() {
 fn a_newer_schema_and_a_folder_that_is_none_are_told_apart() {
     let (directory, folder) = sample();
     let path = folder.join(file_names::MANIFEST);
-    let text = fs::read_to_string(&path).unwrap().replace("\"schema\": 1", "\"schema\": 999");
+    let text = fs::read_to_string(&path)
+        .unwrap()
+        .replace(&format!("\"schema\": {RUN_FOLDER_SCHEMA}"), "\"schema\": 999");
     fs::write(&path, text).unwrap();
     assert_eq!(read(&folder).unwrap_err().kind, RecordErrorKind::NewerSchema);
     assert_eq!(read(directory.path()).unwrap_err().kind, RecordErrorKind::NotARunFolder);
