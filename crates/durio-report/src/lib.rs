@@ -1,6 +1,6 @@
 //! From findings to what people and programs read: text, JSON, HTML, CSV.
 //!
-//! In: [`Findings`] and [`Options`]. Out: bytes, into a writer.
+//! In: [`Findings`] (or a plan) and [`Options`]. Out: bytes, into a writer.
 //! Not here: any figure that the findings do not have. The reporter formats numbers and places
 //! points on charts; it computes nothing else, and knows no file and no terminal.
 //!
@@ -14,6 +14,7 @@ mod figures;
 mod html;
 mod json;
 mod layer_facts;
+mod plan;
 mod rows;
 mod text;
 
@@ -24,6 +25,7 @@ pub use audit::{AuditFormat, write_audit};
 use durio_analyse::Findings;
 
 pub use compare::{write_comparison, write_published};
+pub use plan::{PlanFormat, write_plan};
 
 /// How findings are written down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,6 +2,8 @@
 //!
 //! The doc comments are the help texts; man pages and completions come from the same definitions.
 
+mod campaign;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -13,6 +15,7 @@ use durio_workload::{PerMille, SyncMethod};
 
 use crate::exit_code::TABLE;
 use crate::values::{self, ProcessorList};
+pub(crate) use campaign::{Expanding, Plan, RunCommand};
 
 /// Tells what a storage gives a database: durable commits, reads, their latencies, and what to
 /// doubt.
@@ -28,7 +31,8 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Check(Check),
-    Run(Box<Run>),
+    Run(Box<RunCommand>),
+    Plan(Plan),
     Sweep(Box<Sweep>),
     Report(Report),
     Audit(Audit),
@@ -123,20 +127,16 @@ pub(crate) struct Measuring {
     pub(crate) clock: ClockChoice,
 }
 
-/// Run one job as described on the command line
-///
-/// A target that does not exist is made (as a file, laid out fully) and removed again; a directory
-/// gets an unnamed file; what exists is only written if --destroy names it.
-///
-///   durio run --target /data --rw randread --bs 4k --engine uring --depth 32 --duration 30s
-///   durio run --target /data --rw write --bs 8k --sync fdatasync
-///   durio run --target /dev/zero --rw randread --engine uring --depth 32 --ops 1000000
+// The options of one job, of `run` and of `sweep`; no doc comment, which would be taken for theirs.
+#[expect(missing_docs, reason = "see above")]
 #[derive(Debug, Args)]
-#[command(verbatim_doc_comment, after_help = TABLE)]
 pub(crate) struct Run {
     /// Directory, file, block device, or a null device such as /dev/zero
+    ///
+    /// With a campaign: [NAME=]PATH, where NAME is a target of the spec; several times for several
+    /// targets, or for the several paths of one.
     #[arg(long, value_name = "PATH", help_heading = "What")]
-    pub(crate) target: Option<PathBuf>,
+    pub(crate) target: Vec<PathBuf>,
 
     /// Pattern: read, write, rw (sequential), randread, randwrite, randrw
     #[arg(long, value_name = "PATTERN", default_value = "randread", help_heading = "What",

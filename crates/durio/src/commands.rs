@@ -1,10 +1,12 @@
 //! The commands, one file each.
 
 mod audit;
+mod campaign;
 mod check;
 mod compare;
 mod completions;
 mod man;
+mod plan;
 mod report;
 mod run;
 mod sweep;
@@ -17,7 +19,11 @@ use crate::failure::Failure;
 pub(crate) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     match arguments.command {
         Command::Check(arguments) => check::check(arguments),
-        Command::Run(arguments) => run::run(&arguments),
+        Command::Run(arguments) => match &arguments.spec {
+            Some(spec) => campaign::run(spec, &arguments),
+            None => run::run(&arguments.job),
+        },
+        Command::Plan(arguments) => plan::plan(&arguments),
         Command::Sweep(arguments) => sweep::sweep(&arguments),
         Command::Report(arguments) => report::report(&arguments),
         Command::Audit(arguments) => audit::audit(&arguments),

@@ -24,9 +24,18 @@ pub(crate) fn locate<'a>(
     paths: impl IntoIterator<Item = &'a PathBuf>,
     options: &Measuring,
 ) -> Result<Vec<Location>, Failure> {
+    locate_with(paths, &options.destroy, options.force_signature)
+}
+
+/// The same, with the permissions alone.
+pub(crate) fn locate_with<'a>(
+    paths: impl IntoIterator<Item = &'a PathBuf>,
+    destroy: &[PathBuf],
+    force_signature: bool,
+) -> Result<Vec<Location>, Failure> {
     let mut locations = Vec::new();
     let mut known: Vec<(&PathBuf, Identity)> = Vec::new();
-    let mut unmatched: Vec<&PathBuf> = options.destroy.iter().collect();
+    let mut unmatched: Vec<&PathBuf> = destroy.iter().collect();
     for path in paths {
         let identity = identity(path);
         if let Some((first, _)) = known.iter().find(|(_, known)| known == &identity) {
@@ -36,11 +45,22 @@ pub(crate) fn locate<'a>(
             )
             .hint("name each place once"));
         }
+        if let Some((first, _)) = known.iter().find(|(_, known)| known.overlaps(&identity)) {
+            return Err(Failure::new(
+                Exit::WrongUse,
+                format!(
+                    "of '{}' and '{}' one is a part of the other",
+                    first.display(),
+                    path.display()
+                ),
+            )
+            .hint("name either the disk or its partitions"));
+        }
         known.push((path, identity));
         let facts = facts(path)?;
         let serial = (!unmatched.is_empty()).then(|| device_use(path).ok()?.serial).flatten();
         unmatched.retain(|named| !names(named, path, serial.as_deref()));
-        let destroy = permitted(path, facts, &options.destroy, options.force_signature)?;
+        let destroy = permitted(path, facts, destroy, force_signature)?;
         locations.push(Location { path: RawPath::from(path), facts, destroy });
     }
     match unmatched.first() {
@@ -70,6 +90,32 @@ enum Identity {
     Device(u64),
     Inode(u64, u64),
     Path(PathBuf),
+}
+
+impl Identity {
+    /// True if one is a disk and the other its partition.
+    fn overlaps(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Device(a), Self::Device(b)) => {
+                disk_of(*a) == Some(*b) || disk_of(*b) == Some(*a)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The number of the disk that a partition is on; none for what is no partition. The directory of
+/// a partition in sysfs lies in that of its disk (kernel documentation, sysfs-block).
+fn disk_of(device: u64) -> Option<u64> {
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let folder =
+        Path::new("/sys/dev/block").join(format!("{major}:{minor}")).canonicalize().ok()?;
+    if !folder.join("partition").exists() {
+        return None;
+    }
+    let text = std::fs::read_to_string(folder.parent()?.join("dev")).ok()?;
+    let (major, minor) = text.trim().split_once(':')?;
+    Some(rustix::fs::makedev(major.parse().ok()?, minor.parse().ok()?))
 }
 
 fn identity(path: &Path) -> Identity {

@@ -85,6 +85,22 @@ pub(crate) fn percent(text: &str) -> Result<f64, String> {
         .ok_or_else(|| format!("'{text}' is no share in percent; expected 0 to 1000, such as 5%"))
 }
 
+/// A factor such as `0.02`, in thousandths; 0.001 to 1000.
+pub(crate) fn scale(text: &str) -> Result<u32, String> {
+    let wrong =
+        || format!("'{text}' is no factor; expected 0.001 to 1000 in thousandths, such as 0.02");
+    let (whole, fraction) = text.trim().split_once('.').unwrap_or((text.trim(), "0"));
+    let is_number = |text: &str, most: usize| {
+        !text.is_empty() && text.len() <= most && text.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    if !is_number(whole, 4) || !is_number(fraction, 3) {
+        return Err(wrong());
+    }
+    let whole: u32 = whole.parse().map_err(|_| wrong())?;
+    let fraction: u32 = format!("{fraction:0<3}").parse().map_err(|_| wrong())?;
+    Some(whole * 1000 + fraction).filter(|scale| (1..=1_000_000).contains(scale)).ok_or_else(wrong)
+}
+
 pub(crate) fn engine(text: &str) -> Result<EngineKind, String> {
     named(text, "engine", &EngineKind::ALL, |engine| engine.name())
 }
@@ -160,6 +176,14 @@ mod tests {
         );
         for wrong in ["", "%", "-1", "1001", "nan", "inf", "5%%x"] {
             assert!(percent(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn factors_are_read_in_thousandths() {
+        assert_eq!((scale("0.02"), scale("1"), scale("0.001")), (Ok(20), Ok(1000), Ok(1)));
+        for wrong in ["", "0", "0.0001", "1001", "-1", "x", "1e3", ".5"] {
+            assert!(scale(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -9,6 +9,7 @@ mod closing;
 mod head;
 mod machine;
 pub(crate) mod page;
+mod plan;
 pub(crate) mod table;
 mod verdicts;
 
@@ -19,6 +20,7 @@ use durio_analyse::Findings;
 use crate::Options;
 pub(crate) use audit::write as write_audit;
 use page::Page;
+pub(crate) use plan::write as write_plan;
 
 pub(crate) fn write(
     findings: &Findings,

@@ -22,6 +22,11 @@ pub(crate) fn run(arguments: &Run) -> Result<Exit, Failure> {
 /// What the options of a job ask for, of `command`.
 pub(super) fn request(command: &str, arguments: &Run) -> Result<(Execution, RunRequest), Failure> {
     let workload = workload(arguments)?;
+    if let [_, second, ..] = &arguments.target[..] {
+        let text = format!("one job has one target; '{}' is a second one", second.display());
+        return Err(Failure::new(Exit::WrongUse, text)
+            .hint("a spec has several: see docs/formats/spec.md and durio plan"));
+    }
     let location = locate(&arguments.target, &arguments.common)?.pop();
     let execution = Execution::begin(command, &arguments.common)?;
     let engine = match arguments.engine {

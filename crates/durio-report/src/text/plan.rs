@@ -1,0 +1,352 @@
+//! A plan for a terminal: what is written where, then every step with its time, then the sums.
+//!
+//! In: a plan. Out: lines. Not here: anything that needs the targets themselves.
+
+use std::io;
+
+use durio_plan::{
+    FileLayout, Limit, Load, Plan, Role, Rounds, Section, SectionKind, Step, Target, TargetKind,
+    Until,
+};
+use durio_units::{Bytes, Nanos};
+use durio_workload::{CacheMode, Pattern, PerMille};
+
+use super::page::{Look, Page, clean};
+use super::table::{new_table, put};
+use crate::Options;
+use crate::figures::counted;
+
+pub(crate) fn write(
+    plan: &Plan,
+    obstacles: &[String],
+    options: &Options,
+    out: &mut dyn io::Write,
+) -> io::Result<()> {
+    let mut page = Page::new(options);
+    head(plan, &mut page);
+    writes(plan, &mut page);
+    steps(plan, &mut page);
+    sums(plan, &mut page);
+    if !obstacles.is_empty() {
+        page.heading("Before this can run");
+        for obstacle in obstacles {
+            page.hanging("  ! ", Look::Heed, "    ", Look::Plain, obstacle);
+        }
+    }
+    out.write_all(page.text().as_bytes())
+}
+
+fn head(plan: &Plan, page: &mut Page) {
+    let Some(campaign) = &plan.campaign else { return };
+    page.paragraph("", Look::Bold, &format!("Plan of {}", campaign.name));
+    page.paragraph("  ", Look::Plain, &campaign.summary);
+    if campaign.time_scale_per_mille != 1000 {
+        let scale = f64::from(campaign.time_scale_per_mille) / 1000.0;
+        let text = format!("times are {scale} of what the spec says: figures will be provisional");
+        page.paragraph("  ", Look::Heed, &text);
+    }
+}
+
+/// What is made, and what is written, per target.
+fn writes(plan: &Plan, page: &mut Page) {
+    page.heading("Every write to come");
+    for (index, target) in
+        plan.targets.iter().enumerate().filter(|(index, _)| is_used(plan, *index))
+    {
+        let place = target.location.as_ref().map_or(String::new(), |path| format!(" at {path}"));
+        let label = format!("{}{place}", target.name);
+        page.hanging("  ", Look::Plain, "  ", Look::Bold, &label);
+        let indent = "    ";
+        page.hanging(indent, Look::Plain, "      ", Look::Plain, &layout(target));
+        let written = written(plan, index);
+        page.hanging(indent, Look::Plain, "      ", Look::Plain, &written.words(target.size));
+    }
+}
+
+/// The null target of durio's own cost is read in memory only.
+fn is_used(plan: &Plan, index: usize) -> bool {
+    let uses = |step: &Step| step.loads().any(|load| load.targets().any(|it| it == index));
+    plan.steps.iter().any(|step| step.role != Role::SelfCost && uses(step))
+}
+
+fn layout(target: &Target) -> String {
+    let size = target.size;
+    match &target.kind {
+        TargetKind::NewFile { directory, file_name, named, layout } => {
+            let what = match layout {
+                FileLayout::Incompressible => format!("{size} of random bytes are written first"),
+                FileLayout::ZeroFilled => format!("{size} of zeros are written first"),
+                FileLayout::Preallocated => format!("{size} are allocated first, not written"),
+                FileLayout::Empty => format!("it begins empty, and may grow to {size}"),
+            };
+            let name = match named {
+                true => format!("a file '{directory}/{file_name}'"),
+                false => format!("a file without a name in '{directory}'"),
+            };
+            format!("{name} is made and removed at the end; {what}")
+        }
+        TargetKind::ExistingFile { .. } => format!("an existing file, used whole: {size}"),
+        TargetKind::Device { .. } => format!("a device, used whole: {size}"),
+        TargetKind::NullDevice { .. } => "a null device".to_owned(),
+        TargetKind::Scripted => "no I/O".to_owned(),
+    }
+}
+
+/// What steps write to a target.
+#[derive(Debug, Default)]
+struct Written {
+    /// Of steps that are bounded by bytes or operations, with all rounds.
+    bounded: u64,
+    steps_bounded: u64,
+    /// Of steps that are bounded by time, with all rounds.
+    time: u64,
+    steps_timed: u64,
+}
+
+fn written(plan: &Plan, target: usize) -> Written {
+    let mut written = Written::default();
+    for step in plan.steps.iter().filter(|step| step.writes_to(target)) {
+        let rounds = u64::from(rounds_of(plan, step).map_or(1, |rounds| rounds.max));
+        match step.write_bytes_max() {
+            Some(bytes) => {
+                written.bounded =
+                    written.bounded.saturating_add(bytes.get().saturating_mul(rounds));
+                written.steps_bounded += 1;
+            }
+            None => {
+                written.time = written.time.saturating_add(span_of(step).saturating_mul(rounds));
+                written.steps_timed += 1;
+            }
+        }
+    }
+    written
+}
+
+impl Written {
+    fn words(&self, size: Bytes) -> String {
+        let mut words = Vec::new();
+        if self.steps_bounded > 0 {
+            let steps = counted(self.steps_bounded, "step");
+            words.push(format!("{steps} write at most {}", Bytes::new(self.bounded)));
+        }
+        if self.steps_timed > 0 {
+            let steps = counted(self.steps_timed, "step");
+            let time = clock(Nanos::new(self.time));
+            words
+                .push(format!("{steps} rewrite up to {size} for {time}, as fast as it takes them"));
+        }
+        match words.is_empty() {
+            true => "it is only read".to_owned(),
+            false => words.join("; "),
+        }
+    }
+}
+
+fn rounds_of<'p>(plan: &'p Plan, step: &Step) -> Option<&'p Rounds> {
+    plan.section_of(step)?.rounds.as_ref()
+}
+
+fn steps(plan: &Plan, page: &mut Page) {
+    page.heading("Steps");
+    let own = plan.steps.iter().filter(|step| step.role == Role::SelfCost).count() as u64;
+    if own > 0 {
+        let text =
+            format!("first {} of durio's own cost, on /dev/zero", counted(own, "measurement"));
+        page.paragraph("  ", Look::Dim, &text);
+    }
+    let sections = plan.campaign.iter().flat_map(|campaign| &campaign.sections);
+    for section in sections {
+        let range = section.range();
+        let Some(steps) = plan.steps.get(range) else { continue };
+        section_head(section, steps, page);
+        table(plan, steps, page);
+    }
+    let loose: Vec<Step> = plan
+        .steps
+        .iter()
+        .filter(|step| step.section.is_none() && step.role != Role::SelfCost)
+        .cloned()
+        .collect();
+    if !loose.is_empty() {
+        table(plan, &loose, page);
+    }
+}
+
+fn section_head(section: &Section, steps: &[Step], page: &mut Page) {
+    let kind = match &section.kind {
+        SectionKind::Precondition => "preconditioning".to_owned(),
+        SectionKind::Single => counted(steps.len() as u64, "step"),
+        SectionKind::Ladder { axis } => format!("ladder over {}", axis.replace('_', " ")),
+        SectionKind::Map { x, y } => format!("map of {x} and {y}"),
+    };
+    page.blank();
+    page.paragraph("  ", Look::Bold, &format!("{}: {kind}", section.name));
+    if !section.summary.is_empty() {
+        page.paragraph("  ", Look::Plain, &section.summary);
+    }
+    if let Some(rounds) = &section.rounds {
+        page.paragraph("  ", Look::Plain, &rounds_words(rounds, steps));
+    }
+}
+
+fn rounds_words(rounds: &Rounds, steps: &[Step]) -> String {
+    let percent = |per_mille: u16| format!("{} %", f64::from(per_mille) / 10.0);
+    let max = rounds.max;
+    match rounds.until {
+        Until::SteadyState { tracked, window, excursion_per_mille, slope_per_mille, .. } => {
+            let step = steps.get(tracked as usize).map_or("", |step| &step.load.workload.name);
+            format!(
+                "in rounds, {window} to {max}, until '{step}' is steady: over {window} rounds an \
+                 excursion of at most {} and a slope of at most {}",
+                percent(excursion_per_mille),
+                percent(slope_per_mille)
+            )
+        }
+        Until::GoalFound { goal, precision_per_mille, .. } => format!(
+            "in rounds, at most {max}, until the highest rate with p{} <= {} is known to {}",
+            goal.percentile,
+            goal.latency,
+            percent(precision_per_mille)
+        ),
+    }
+}
+
+fn table(plan: &Plan, steps: &[Step], page: &mut Page) {
+    let header = ["step", "target", "accesses", "size", "jobs × depth", "engine", "rate", "until"];
+    let mut table = new_table(page, header.to_vec());
+    for step in steps {
+        for (stream, load) in step.loads().enumerate() {
+            let index = if stream == 0 { step.index.to_string() } else { "+".to_owned() };
+            let until = if stream == 0 { until(step) } else { String::new() };
+            table.add_row(row(plan, index, load, until));
+        }
+    }
+    put(table, page);
+}
+
+fn row(plan: &Plan, index: String, load: &Load, until: String) -> Vec<String> {
+    let workload = &load.workload;
+    let targets: Vec<&str> = load
+        .targets()
+        .filter_map(|target| plan.targets.get(target))
+        .map(|target| target.name.as_str())
+        .collect();
+    let targets = match targets[..] {
+        [one] => clean(one),
+        [first, .., last] => clean(&format!("{first}…{last}")),
+        [] => String::new(),
+    };
+    let rate = load.arrivals.rate_per_second().map_or("-".to_owned(), |rate| format!("{rate}/s"));
+    vec![
+        index,
+        targets,
+        accesses(load),
+        if workload.has_mix() { "mix".to_owned() } else { workload.block_size.to_string() },
+        format!("{} × {}", workload.jobs, workload.depth),
+        load.fio_engine.as_ref().map_or(load.engine.to_string(), |engine| format!("fio {engine}")),
+        rate,
+        until,
+    ]
+}
+
+fn accesses(load: &Load) -> String {
+    let workload = &load.workload;
+    let order = match workload.pattern {
+        Pattern::Sequential => "seq.",
+        Pattern::Random => "random",
+    };
+    let what = match workload.read_share {
+        PerMille::ALL => "read".to_owned(),
+        PerMille::NONE => "write".to_owned(),
+        PerMille(share) => format!("{} % read", f64::from(share) / 10.0),
+    };
+    let mut words = format!("{order} {what}");
+    if workload.is_durable() {
+        words.push_str(&format!(", {}", workload.sync.method));
+        if workload.sync.every > 1 {
+            words.push_str(&format!(" every {}", workload.sync.every));
+        }
+    }
+    if workload.cache == CacheMode::Buffered {
+        words.push_str(", buffered");
+    }
+    words
+}
+
+/// When a step ends, and what is done before it begins.
+fn until(step: &Step) -> String {
+    let end = match step.limit {
+        Limit::Duration(span) => clock(span),
+        Limit::Operations(count) => format!("{count} ops"),
+        Limit::Volume(bytes) => bytes.to_string(),
+    };
+    let ramp = match step.ramp {
+        Nanos::ZERO => String::new(),
+        ramp => format!(" + {ramp}"),
+    };
+    let pause = match step.pause_before {
+        Nanos::ZERO => String::new(),
+        pause => format!(" after {} idle", clock(pause)),
+    };
+    format!("{end}{ramp}{pause}")
+}
+
+/// Nanoseconds of a step that are known before.
+fn span_of(step: &Step) -> u64 {
+    let limit = match step.limit {
+        Limit::Duration(span) => span.get().saturating_add(step.ramp.get()),
+        Limit::Operations(_) | Limit::Volume(_) => 0,
+    };
+    limit.saturating_add(step.pause_before.get())
+}
+
+fn sums(plan: &Plan, page: &mut Page) {
+    let (mut least, mut most, mut runs) = (0_u64, 0_u64, 0_u64);
+    for step in &plan.steps {
+        let (fewest, highest) = rounds_of(plan, step).map_or((1, 1), |rounds| match rounds.until {
+            Until::SteadyState { window, .. } => (u64::from(window), u64::from(rounds.max)),
+            Until::GoalFound { .. } => (1, u64::from(rounds.max)),
+        });
+        least = least.saturating_add(span_of(step).saturating_mul(fewest));
+        most = most.saturating_add(span_of(step).saturating_mul(highest));
+        runs += u64::from(step.role != Role::SelfCost);
+    }
+    let by_volume = plan
+        .steps
+        .iter()
+        .filter(|step| !matches!(step.limit, Limit::Duration(_)))
+        .filter(|step| step.role != Role::SelfCost);
+    let by_volume = by_volume.count() as u64;
+    page.heading("In all");
+    let time = match least == most {
+        true => clock(Nanos::new(least)),
+        false => format!("{} to {}", clock(Nanos::new(least)), clock(Nanos::new(most))),
+    };
+    let further = match by_volume {
+        0 => String::new(),
+        count => format!(", and the time of {} bounded by volume", counted(count, "step")),
+    };
+    page.paragraph(
+        "  ",
+        Look::Plain,
+        &format!("{}, {time}{further}; layout apart", counted(runs, "step")),
+    );
+}
+
+/// A span in the units of a day: "2 h 30 min", "90 s".
+fn clock(span: Nanos) -> String {
+    let seconds = span.get() / 1_000_000_000;
+    match (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60) {
+        (0, 0, minutes) if minutes < 2 => span.to_string(),
+        (0, 0, minutes) => joined(minutes, "min", seconds % 60, "s"),
+        (0, hours, minutes) => joined(hours, "h", minutes, "min"),
+        (days, hours, _) => joined(days, "d", hours, "h"),
+    }
+}
+
+fn joined(large: u64, large_unit: &str, small: u64, small_unit: &str) -> String {
+    match small {
+        0 => format!("{large} {large_unit}"),
+        small => format!("{large} {large_unit} {small} {small_unit}"),
+    }
+}

@@ -1,0 +1,100 @@
+//! The arguments of campaigns: `durio plan SPEC` and `durio run SPEC`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use durio_report::PlanFormat;
+
+use super::Run;
+use crate::exit_code::TABLE;
+use crate::values;
+
+/// Run one job as described on the command line, or a campaign as described in a spec
+///
+/// A target that does not exist is made (as a file, laid out fully) and removed again; a directory
+/// gets an unnamed file; what exists is only written if --destroy names it.
+///
+///   durio run --target /data --rw randread --bs 4k --engine uring --depth 32 --duration 30s
+///   durio run --target /data --rw write --bs 8k --sync fdatasync
+///   durio run --target /dev/zero --rw randread --engine uring --depth 32 --ops 1000000
+///
+/// A campaign is many steps in order; `durio plan` lists those that durio brings along, and shows
+/// what a spec would do:
+///
+///   durio run db-ladder --target /data --scale-time 0.02
+///   durio run my-spec.toml --target data=/data --target log=/log
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = TABLE)]
+pub(crate) struct RunCommand {
+    /// A campaign instead of one job: a TOML file, or the name of a spec that durio brings along
+    #[arg(value_name = "SPEC", conflicts_with_all = [
+        "rw", "bs", "mix", "sync", "sync_every", "size", "share_each", "buffered", "engine", "jobs",
+        "depth", "batch", "rate", "constant", "cpus", "node", "null_latency", "null_fails_at",
+        "duration", "ops", "ramp", "interval", "no_self_cost",
+    ])]
+    pub(crate) spec: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) expanding: Expanding,
+
+    #[command(flatten)]
+    pub(crate) job: Run,
+}
+
+/// How a spec becomes a plan.
+#[derive(Debug, Args)]
+pub(crate) struct Expanding {
+    /// Durations, ramps and pauses times this, to no less than 100 ms; figures are provisional then
+    #[arg(long, value_name = "FACTOR", value_parser = values::scale, default_value = "1",
+          requires = "spec", help_heading = "Campaign")]
+    pub(crate) scale_time: u32,
+
+    /// Sizes of files and volumes in bytes times this, to whole MiB
+    #[arg(long, value_name = "FACTOR", value_parser = values::scale, default_value = "1",
+          requires = "spec", help_heading = "Campaign")]
+    pub(crate) scale_size: u32,
+
+    /// Permit ladders that multiply to this many steps; more than 10000 need it
+    #[arg(long, value_name = "N", requires = "spec", help_heading = "Campaign")]
+    pub(crate) confirm_steps: Option<u64>,
+}
+
+/// Show what a campaign would do: every step, its time, and every write to come
+///
+/// Nothing is written or read. Without SPEC it lists the specs that durio brings along. How to write
+/// one is in docs/formats/spec.md; --schema prints a JSON schema for editors.
+///
+///   durio plan
+///   durio plan db-ladder --target /data
+///   durio plan my-spec.toml --target data=/data --target log=/log --format json
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = TABLE)]
+pub(crate) struct Plan {
+    /// A TOML file, or the name of a spec that durio brings along
+    #[arg(value_name = "SPEC")]
+    pub(crate) spec: Option<PathBuf>,
+
+    /// [NAME=]PATH: place of a target of the spec; several times for several targets or paths
+    #[arg(long, value_name = "PATH", requires = "spec", help_heading = "What")]
+    pub(crate) target: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) expanding: Expanding,
+
+    /// As for `durio run`: permit to overwrite this existing file or block device
+    #[arg(long, value_name = "PATH", requires = "spec", help_heading = "Safety")]
+    pub(crate) destroy: Vec<PathBuf>,
+
+    /// As for `durio run`: permit --destroy for a device that holds a filesystem or a RAID member
+    #[arg(long, requires = "destroy", help_heading = "Safety")]
+    pub(crate) force_signature: bool,
+
+    /// What to print on stdout: text or json (the plan as it is saved with a run)
+    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::audit_format,
+          help_heading = "Output")]
+    pub(crate) format: PlanFormat,
+
+    /// Print the JSON schema of spec files
+    #[arg(long, conflicts_with = "spec", help_heading = "Output")]
+    pub(crate) schema: bool,
+}

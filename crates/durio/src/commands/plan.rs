@@ -1,0 +1,61 @@
+//! `durio plan`: what a campaign would do.
+
+use durio_plan::ClockChoice;
+use durio_report::{Options, write_plan};
+use durio_spec::{CampaignSpec, SpecError, shipped_specs, spec_json_schema};
+
+use super::campaign::{Wanted, campaign_plan};
+use crate::args::Plan;
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+use crate::output;
+
+pub(crate) fn plan(arguments: &Plan) -> Result<Exit, Failure> {
+    let Some(spec) = &arguments.spec else {
+        let text = if arguments.schema { spec_json_schema() } else { listing()? };
+        return output::answer(text.as_bytes()).map(|()| Exit::Fine);
+    };
+    let made = campaign_plan(&Wanted {
+        spec,
+        targets: &arguments.target,
+        expanding: &arguments.expanding,
+        destroy: &arguments.destroy,
+        force_signature: arguments.force_signature,
+        // Those of a run are its own.
+        seed: 0,
+        clock: ClockChoice::Auto,
+        file_name: || Ok((".durio-plan".to_owned(), ())),
+    })?;
+    let (made, ()) = made;
+    let obstacles: Vec<String> = made.obstacles.iter().map(obstacle).collect();
+    let mut bytes = Vec::new();
+    let options: Options = output::terminal_options();
+    write_plan(arguments.format, &made.plan, &obstacles, &options, &mut bytes).map_err(
+        |error| Failure {
+            exit: Exit::Fault,
+            error: anyhow::Error::new(error).context("cannot show the plan"),
+            hints: Vec::new(),
+        },
+    )?;
+    output::answer(&bytes).map(|()| Exit::Fine)
+}
+
+fn obstacle(error: &SpecError) -> String {
+    match &error.hint {
+        None => error.message.clone(),
+        Some(hint) => format!("{}; {hint}", error.message),
+    }
+}
+
+/// Names and summaries of the specs within the program.
+fn listing() -> Result<String, Failure> {
+    let width = shipped_specs().iter().map(|spec| spec.name.len()).max().unwrap_or(0);
+    let mut text = String::from(
+        "Specs that durio brings along; see one with durio plan NAME --target PATH:\n\n",
+    );
+    for shipped in shipped_specs() {
+        let spec = CampaignSpec::parse(shipped.name, shipped.text)?;
+        text.push_str(&format!("  {:width$}  {}\n", shipped.name, spec.summary()));
+    }
+    Ok(text)
+}
