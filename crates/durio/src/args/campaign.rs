@@ -34,6 +34,10 @@ pub(crate) struct RunCommand {
     ])]
     pub(crate) spec: Option<PathBuf>,
 
+    /// Begin anew, also where the same campaign was interrupted; else that one is gone on with
+    #[arg(long, requires = "spec", help_heading = "Campaign")]
+    pub(crate) fresh: bool,
+
     #[command(flatten)]
     pub(crate) expanding: Expanding,
 

@@ -14,10 +14,12 @@ use durio_spec::{
 };
 
 use crate::args::{Expanding, RunCommand};
-use crate::execute::{Execution, execute};
+use crate::execute::{Execution, execute, go_on};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::locate::locate_with;
+use crate::output;
+use crate::resume::interrupted;
 
 /// A byte more than a spec may have.
 const LENGTH_READ: u64 = (1 << 20) + 1;
@@ -41,7 +43,17 @@ pub(crate) fn run(spec: &Path, arguments: &RunCommand) -> Result<Exit, Failure> 
         return Err(obstacle.into());
     }
     let plan = durio_plan::Plan { seed: execution.seed, ..made.plan };
-    execute(&execution, &plan, options).map(|(exit, _)| exit)
+    let earlier = (!arguments.fresh).then(|| interrupted(execution.runs(), &plan, options.seed));
+    let Some(earlier) = earlier.flatten() else {
+        return execute(&execution, &plan, options).map(|(exit, _)| exit);
+    };
+    output::remark(&format!(
+        "durio: going on with {} at step {} of {}; --fresh begins anew",
+        earlier.folder.path().display(),
+        earlier.point.step + 1,
+        plan.steps.len()
+    ));
+    go_on(&execution, &earlier, options).map(|(exit, _)| exit)
 }
 
 /// What a campaign is made from.
