@@ -33,6 +33,7 @@ mod record;
 mod refusals;
 mod report;
 mod requirements;
+mod resume;
 mod run;
 mod sandbox;
 mod seeded;
