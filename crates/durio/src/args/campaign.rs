@@ -37,6 +37,10 @@ pub(crate) struct RunCommand {
     #[command(flatten)]
     pub(crate) expanding: Expanding,
 
+    /// Begin anew, although a run of the same spec, targets and options was interrupted
+    #[arg(long, requires = "spec", help_heading = "Campaign")]
+    pub(crate) fresh: bool,
+
     #[command(flatten)]
     pub(crate) job: Run,
 }

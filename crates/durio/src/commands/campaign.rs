@@ -14,10 +14,12 @@ use durio_spec::{
 };
 
 use crate::args::{Expanding, RunCommand};
-use crate::execute::{Execution, execute};
+use crate::execute::{Execution, execute, go_on};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::locate::locate_with;
+use crate::output;
+use crate::resume::interrupted;
 
 /// A byte more than a spec may have.
 const LENGTH_READ: u64 = (1 << 20) + 1;
@@ -41,6 +43,13 @@ pub(crate) fn run(spec: &Path, arguments: &RunCommand) -> Result<Exit, Failure> 
         return Err(obstacle.into());
     }
     let plan = durio_plan::Plan { seed: execution.seed, ..made.plan };
+    if !arguments.fresh
+        && let Some(interrupted) = interrupted(execution.runs(), &plan)
+    {
+        let folder = interrupted.folder.path().display();
+        output::remark(&format!("durio: goes on with {folder}; --fresh begins anew"));
+        return go_on(&execution, &interrupted, options).map(|(exit, _)| exit);
+    }
     execute(&execution, &plan, options).map(|(exit, _)| exit)
 }
 
