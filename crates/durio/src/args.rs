@@ -128,7 +128,6 @@ pub(crate) struct Measuring {
 }
 
 // The options of one job, of `run` and of `sweep`; no doc comment, which would be taken for theirs.
-#[expect(missing_docs, reason = "see above")]
 #[derive(Debug, Args)]
 pub(crate) struct Run {
     /// Directory, file, block device, or a null device such as /dev/zero

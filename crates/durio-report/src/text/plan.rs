@@ -39,7 +39,9 @@ pub(crate) fn write(
 fn head(plan: &Plan, page: &mut Page) {
     let Some(campaign) = &plan.campaign else { return };
     page.paragraph("", Look::Bold, &format!("Plan of {}", campaign.name));
-    page.paragraph("  ", Look::Plain, &campaign.summary);
+    if !campaign.summary.is_empty() {
+        page.paragraph("  ", Look::Plain, &campaign.summary);
+    }
     if campaign.time_scale_per_mille != 1000 {
         let scale = f64::from(campaign.time_scale_per_mille) / 1000.0;
         let text = format!("times are {scale} of what the spec says: figures will be provisional");

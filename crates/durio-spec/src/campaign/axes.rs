@@ -281,6 +281,7 @@ fn label(value: &Value) -> String {
         Value::Time(span) => span.to_string(),
         Value::Share(per_mille) => share(per_mille.0.into()),
         Value::Amount(Amount::Share(per_mille)) => share(*per_mille),
+        Value::Choice("none") => "no sync".to_owned(),
         Value::Choice(word) => (*word).to_owned(),
         Value::Region(RegionValue::Shared) => "shared".to_owned(),
         Value::Region(RegionValue::ShareEach) => "share each".to_owned(),

@@ -18,7 +18,35 @@ macro_rules! shipped {
     };
 }
 
-const SHIPPED: &[ShippedSpec] = shipped!["db-ladder",];
+const SHIPPED: &[ShippedSpec] = shipped![
+    "db-ladder",
+    "db-ladder-as-published",
+    "drive-ladder",
+    "drive-ladder-as-published",
+    "sequential-ladder",
+    "sequential-ladder-as-published",
+    "depth-ladder",
+    "depth-ladder-as-published",
+    "four-tests",
+    "four-tests-as-published",
+    "read-ahead",
+    "read-ahead-as-published",
+    "prefetch-depth",
+    "write-back-cliff",
+    "write-back-cliff-as-published",
+    "layer-cost",
+    "layer-cost-as-published",
+    "raid-pages",
+    "raid-pages-as-published",
+    "cockroach-mix",
+    "latency-map",
+    "steady-writes",
+    "snia-iops",
+    "snia-throughput",
+    "snia-latency",
+    "snia-write-saturation",
+    "snia-idle-recovery",
+];
 
 /// All of them, in the order in which they are listed.
 #[must_use]

@@ -10,7 +10,8 @@ use crate::sandbox::{Sandbox, entries};
 #[test]
 fn help_texts_are_as_reviewed() {
     let mut all = String::new();
-    let lines = ["check", "run", "report", "audit", "compare"].map(|it| format!("{it} --help"));
+    let lines =
+        ["check", "run", "plan", "report", "audit", "compare"].map(|it| format!("{it} --help"));
     for line in ["--help", "-V"].into_iter().chain(lines.iter().map(String::as_str)) {
         let ended = Durio::new().words(line).run().expect_exit(0).expect_no_stderr();
         all.push_str(&format!("$ durio {line}\n{}\n", ended.text()));
@@ -57,7 +58,14 @@ fn man_pages_are_written_into_an_existing_directory_only() {
     sandbox.durio("man man").run().expect_exit(0).expect_no_stdout();
     let names: Vec<_> =
         entries(&pages).iter().map(|path| path.file_name().unwrap().to_owned()).collect();
-    for page in ["durio.1", "durio-check.1", "durio-run.1", "durio-report.1", "durio-compare.1"] {
+    for page in [
+        "durio.1",
+        "durio-check.1",
+        "durio-run.1",
+        "durio-plan.1",
+        "durio-report.1",
+        "durio-compare.1",
+    ] {
         assert!(names.iter().any(|name| name == page), "{page} in {names:?}");
     }
     let page = fs::read_to_string(pages.join("durio-check.1")).unwrap();

@@ -29,6 +29,7 @@ mod leftovers;
 mod loops;
 mod output;
 mod paths;
+mod plan;
 mod record;
 mod refusals;
 mod report;

@@ -1,0 +1,182 @@
+//! `durio plan` and `durio run SPEC`: what would be done, what is refused, and a campaign that runs.
+
+use std::fs;
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::sandbox::Sandbox;
+
+const SPEC: &str = "schema = 1\nname = \"small\"\n[[target]]\nname = \"data\"\nsize = \"4MiB\"\n\
+                    [[precondition]]\nname = \"fill\"\nreads = \"0%\"\nblock_size = \"128KiB\"\nloops = 1\n\
+                    [[step]]\nname = \"write\"\npattern = \"random\"\nreads = \"0%\"\njobs = [2, 1]\n\
+                    duration = \"10s\"\nramp = \"1s\"\n";
+
+fn with_spec(text: &str) -> Sandbox {
+    let sandbox = Sandbox::new();
+    fs::write(sandbox.root().join("spec.toml"), text).unwrap();
+    sandbox
+}
+
+#[test]
+fn a_plan_shows_every_step_and_every_write_and_writes_nothing() {
+    let sandbox = with_spec(SPEC);
+    let ended = sandbox.durio("plan spec.toml --target data").run().expect_exit(0);
+    let ended = ended.expect_no_stderr();
+    for words in [
+        "4 MiB of random bytes are written first",
+        "1 step write at most 4 MiB",
+        "2 steps rewrite up to 4 MiB for 22 s",
+        "fill: preconditioning",
+        "write: ladder over jobs",
+        "3 steps, 22 s",
+    ] {
+        let text = ended.text().split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains(words), "{words} is not in {text}");
+    }
+    assert!(sandbox.runs().is_empty());
+}
+
+#[test]
+fn the_plan_as_a_document_is_the_plan_of_the_run() {
+    let sandbox = with_spec(SPEC);
+    let line = "plan spec.toml --target data --format json --scale-time 0.02";
+    let plan = sandbox.durio(line).run().expect_exit(0).json();
+    assert_eq!(plan["campaign"]["time_scale_per_mille"], 20);
+    let run = "run --quiet --format json spec.toml --target data --scale-time 0.02 --seed 0";
+    sandbox.durio(run).run().expect_exit(0);
+    let text = fs::read_to_string(sandbox.the_run().join("plan.json")).unwrap();
+    let ran: serde_json::Value = serde_json::from_str(&text).unwrap();
+    for part in ["steps", "campaign"] {
+        assert_eq!(plan[part], ran[part], "{part}");
+    }
+}
+
+#[test]
+fn all_specs_that_durio_brings_along_are_listed_and_can_be_planned() {
+    let sandbox = Sandbox::new();
+    let listing = sandbox.durio("plan").run().expect_exit(0);
+    let names: Vec<String> = listing
+        .text()
+        .lines()
+        .filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next().map(str::to_owned))
+        .collect();
+    assert!(names.len() >= 27, "{names:?}");
+    for name in names {
+        let line = format!("plan {name} --target data --scale-size 0.001");
+        sandbox.durio(&line).run().expect_exit(0).expect_no_stderr().expect_stdout("In all");
+    }
+    sandbox.durio("plan db-laddr").run().expect_exit(2).expect_stderr("db-ladder");
+    sandbox.durio("plan --schema").run().expect_exit(0).expect_stdout("\"block_size\"");
+}
+
+#[test]
+fn mistakes_in_a_spec_are_named_with_line_and_column() {
+    let sandbox = with_spec(&SPEC.replace("loops = 1", "lops = 1"));
+    let ended = sandbox.durio("plan spec.toml --target data").run().expect_exit(2);
+    let ended = ended.expect_no_stdout().expect_stderr("spec.toml:10:1: unknown key 'lops'");
+    ended.expect_stderr("did you mean 'loops'?");
+    fs::write(sandbox.root().join("spec.toml"), [0xff, 0x00]).unwrap();
+    sandbox.durio("plan spec.toml --target data").run().expect_exit(2).expect_stderr("no text");
+    sandbox.durio("plan data --target data").run().expect_exit(3).expect_stderr("cannot read");
+}
+
+#[test]
+fn targets_are_asked_for_named_and_never_overlap() {
+    let sandbox = Sandbox::new();
+    let asks = sandbox.durio("plan four-tests").run().expect_exit(2);
+    asks.expect_stderr("target 'log'").expect_stderr("--target log=PATH");
+    let line = "plan four-tests --target lgo=data";
+    sandbox.durio(line).run().expect_exit(2).expect_stderr("no target 'lgo'");
+    let same = "plan four-tests --target log=data/user.db --target data=data/user.db";
+    sandbox.durio(same).run().expect_exit(2).expect_stderr("overlap");
+    let both = "plan four-tests --target data --scale-size 0.01";
+    sandbox.durio(both).run().expect_exit(0).expect_stdout("log at data");
+}
+
+#[test]
+fn a_campaign_runs_shortened_and_leaves_nothing() {
+    let sandbox = with_spec(SPEC);
+    let line = "run --quiet --format json spec.toml --target data=data/new --scale-time 0.01";
+    let document = sandbox.durio(line).run().expect_exit(0).json();
+    let names: Vec<&str> = document["workloads"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|workload| workload["name"].as_str())
+        .collect();
+    assert!(names.contains(&"write, jobs 2") && names.contains(&"write, jobs 1"), "{names:?}");
+    assert!(!sandbox.data().join("new").exists());
+}
+
+#[test]
+fn rounds_go_on_until_they_are_used_up_or_steady() {
+    let text = SPEC.replace("jobs = [2, 1]", "rounds = { steady_state = \"iops\", max = 5 }");
+    let sandbox = with_spec(&text);
+    let line = "run --quiet --format json spec.toml --target data --scale-time 0.01";
+    sandbox.durio(line).run().expect_exit(0);
+    let events = fs::read_to_string(sandbox.the_run().join("events.jsonl")).unwrap();
+    let rounds = events.lines().filter(|line| line.contains("round_ended")).count();
+    assert_eq!(rounds, 5, "{events}");
+}
+
+#[test]
+fn a_spec_that_writes_to_what_exists_needs_permission() {
+    let sandbox = with_spec(SPEC);
+    let plan = sandbox.durio("plan spec.toml --target data/user.db").run().expect_exit(0);
+    plan.expect_stdout("Before this can run").expect_stdout("--destroy");
+    let run = sandbox.durio("run spec.toml --target data/user.db").run().expect_exit(2);
+    run.expect_stderr("'data/user.db' exists").expect_stderr("--destroy");
+    assert!(sandbox.runs().is_empty());
+}
+
+#[test]
+fn options_of_one_job_do_not_go_with_a_spec() {
+    let sandbox = with_spec(SPEC);
+    for option in ["--rw read", "--bs 8k", "--jobs 2", "--duration 1s", "--no-self-cost"] {
+        let line = format!("run spec.toml --target data {option}");
+        sandbox.durio(&line).run().expect_exit(2).expect_stderr("cannot be used with");
+    }
+    sandbox.durio("run --target data --scale-time 0.5").run().expect_exit(2);
+    let line = "run --target data --target data/user.db --ops 1";
+    sandbox.durio(line).run().expect_exit(2).expect_stderr("one target");
+    sandbox.durio("plan spec.toml --scale-time 0").run().expect_exit(2).expect_stderr("factor");
+}
+
+#[test]
+fn ladders_that_explode_are_refused_until_confirmed() {
+    let list = (1..=101).map(|number| number.to_string()).collect::<Vec<_>>().join(",");
+    let text = SPEC.replace("jobs = [2, 1]", &format!("jobs = [{list}]\nbatch = [{list}]"));
+    let sandbox = with_spec(&text);
+    let ended = sandbox.durio("plan spec.toml --target data").run().expect_exit(2);
+    ended.expect_stderr("10202 steps").expect_stderr("--confirm-steps 10202");
+    let confirmed = "plan spec.toml --target data --confirm-steps 10202 --format json";
+    let plan = sandbox.durio(confirmed).run().expect_exit(0).json();
+    assert!(plan["steps"].as_array().unwrap().len() > 10_202);
+}
+
+#[test]
+fn an_interrupted_campaign_goes_on_in_its_folder_unless_it_shall_begin_anew() {
+    let sandbox = with_spec(&SPEC.replace("[2, 1]", "[4, 3, 2, 1]"));
+    let line = "run --quiet spec.toml --target data --scale-time 0.05";
+    let mut running = sandbox.durio(line).start();
+    let ended = |sandbox: &Sandbox| {
+        let events = sandbox.runs().first().map(|run| run.join("events.jsonl"));
+        let text = events.and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
+        text.matches("step_ended").count()
+    };
+    // durio's own cost, the preconditioning, and the first step of the ladder.
+    while running.is_alive() && ended(&sandbox) < 4 {
+        thread::sleep(Duration::from_millis(10));
+    }
+    running.signal(Signal::INT);
+    running.wait().expect_exit(130);
+    let first = sandbox.the_run();
+    let before = ended(&sandbox);
+    assert!(before < 7, "{before} steps are all of them");
+    sandbox.durio(line).run().expect_exit(0).expect_stderr("goes on with");
+    assert_eq!(sandbox.the_run(), first);
+    sandbox.durio(line).words("--fresh").run().expect_exit(0);
+    assert_eq!(sandbox.runs().len(), 2);
+}
