@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use durio_plan::{Load, Plan, RawPath, Step};
 use durio_record::{
-    Interval, JobEnded, LatencyHistogram, OperationName, OperationRecord, Outcome, Pacing, Phase,
-    StepEnded, StepStarted, StreamStarted,
+    Interval, JobEnded, Latency, LatencyHistogram, OperationName, OperationRecord, Outcome, Pacing,
+    Phase, StepEnded, StepStarted, StreamStarted,
 };
 use durio_units::{Nanos, Rate};
 use durio_workload::Workload;
@@ -84,11 +84,18 @@ struct StreamState {
 #[derive(Debug, Default)]
 struct Total {
     service: LatencyHistogram,
-    submit: LatencyHistogram,
-    completion: LatencyHistogram,
-    response: LatencyHistogram,
+    submit: Option<LatencyHistogram>,
+    completion: Option<LatencyHistogram>,
+    response: Option<LatencyHistogram>,
     fio_bins: BTreeMap<u32, u64>,
     bytes: u64,
+}
+
+/// Adds what not every engine or loop has: a total takes 264 KiB.
+fn add(latency: Option<&Latency>, total: &mut Option<LatencyHistogram>) {
+    if let Some(latency) = latency {
+        latency.add_to(total.get_or_insert_default());
+    }
 }
 
 /// A job's end without its histograms.
@@ -137,9 +144,7 @@ impl StreamState {
         for record in &interval.operations {
             let total = self.totals.entry(record.operation).or_default();
             record.service.add_to(&mut total.service);
-            if let Some(response) = &record.response {
-                response.add_to(&mut total.response);
-            }
+            add(record.response.as_ref(), &mut total.response);
             for &(bin, count) in &record.fio_bins {
                 let sum = total.fio_bins.entry(bin).or_default();
                 *sum = sum.saturating_add(count);
@@ -151,12 +156,8 @@ impl StreamState {
     fn take_job(&mut self, job: &JobEnded) {
         for record in &job.operations {
             let total = self.totals.entry(record.operation).or_default();
-            if let Some(submit) = &record.submit {
-                submit.add_to(&mut total.submit);
-            }
-            if let Some(completion) = &record.completion {
-                completion.add_to(&mut total.completion);
-            }
+            add(record.submit.as_ref(), &mut total.submit);
+            add(record.completion.as_ref(), &mut total.completion);
         }
         self.jobs.push(Job {
             cpu_user: job.cpu_user,
@@ -342,16 +343,18 @@ fn effective(started: &StreamStarted) -> Effective {
 }
 
 fn operation(name: OperationName, total: &Total, measured: Nanos) -> Option<OperationFindings> {
+    let of = |total: &Option<LatencyHistogram>| total.as_ref().map(Latency::from);
+    let (service, response) = (Latency::from(&total.service), of(&total.response));
     Some(OperationFindings {
         operation: name,
-        rate: Rate::of(total.service.exact.count, measured).per_second(),
+        rate: Rate::of(service.exact.count, measured).per_second(),
         bandwidth: Rate::of(total.bytes, measured).per_second(),
-        service: distribution(&total.service)?,
-        submit: distribution(&total.submit),
-        completion: distribution(&total.completion),
-        response: distribution(&total.response),
-        curve: curve(&total.service),
-        response_curve: curve(&total.response),
+        service: distribution(&service)?,
+        submit: of(&total.submit).as_ref().and_then(distribution),
+        completion: of(&total.completion).as_ref().and_then(distribution),
+        response: response.as_ref().and_then(distribution),
+        curve: curve(&service),
+        response_curve: response.as_ref().map(curve).unwrap_or_default(),
         fio_bins: total.fio_bins.iter().map(|(&bin, &count)| (bin, count)).collect(),
     })
 }
@@ -362,7 +365,8 @@ fn point(interval: &Interval, step: &Step, load: &Load) -> IntervalPoint {
     let mut operations = interval.operations.iter();
     let latency = operations
         .find(|record| record.operation == headline)
-        .and_then(|record| record.service.histogram());
+        .map(|record| &record.service)
+        .filter(|latency| latency.histogram().is_some());
     IntervalPoint {
         phase: interval.phase,
         from: interval.from,
