@@ -12,8 +12,8 @@ use durio_workload::Workload;
 
 use crate::distribution::{curve, distribution, quantile_or_max};
 use crate::{
-    CpuFindings, Effective, Evenness, InFlight, IntervalPoint, OpenLoop, OperationFindings,
-    WorkloadFindings,
+    CpuFindings, Effective, Evenness, InFlight, IntervalPoint, KeptLatencies, OpenLoop,
+    OperationFindings, WorkloadFindings,
 };
 
 /// What a step has shown so far, in one round: its streams side by side.
@@ -52,13 +52,16 @@ impl StepState {
         self.streams.get_mut(stream as usize)
     }
 
-    /// The findings of each stream.
-    pub(crate) fn findings(&self, plan: &Plan, step: &Step) -> Vec<WorkloadFindings> {
+    /// The findings of each stream; with `keep`, with the latencies whole.
+    pub(crate) fn findings(&self, plan: &Plan, step: &Step, keep: bool) -> Vec<WorkloadFindings> {
         let alone = self.streams.len() == 1;
         let loads = (0..).zip(step.loads()).zip(&self.streams);
         let findings = |((stream, load), state): ((u32, &Load), &StreamState)| {
             let mut findings = state.findings(plan, step, load, alone);
             (findings.round, findings.stream) = (self.round, stream);
+            for operation in findings.operations.iter_mut().filter(|_| keep) {
+                operation.kept = state.totals.get(&operation.operation).map(kept);
+            }
             if stream > 0 {
                 // What the devices did is told once, for the streams share them.
                 findings.devices.clear();
@@ -342,6 +345,14 @@ fn effective(started: &StreamStarted) -> Effective {
     }
 }
 
+fn kept(total: &Total) -> KeptLatencies {
+    KeptLatencies {
+        service: Latency::from(&total.service),
+        submit: total.submit.as_ref().map(Latency::from),
+        completion: total.completion.as_ref().map(Latency::from),
+    }
+}
+
 fn operation(name: OperationName, total: &Total, measured: Nanos) -> Option<OperationFindings> {
     let of = |total: &Option<LatencyHistogram>| total.as_ref().map(Latency::from);
     let (service, response) = (Latency::from(&total.service), of(&total.response));
@@ -356,6 +367,7 @@ fn operation(name: OperationName, total: &Total, measured: Nanos) -> Option<Oper
         curve: curve(&service),
         response_curve: response.as_ref().map(curve).unwrap_or_default(),
         fio_bins: total.fio_bins.iter().map(|(&bin, &count)| (bin, count)).collect(),
+        kept: None,
     })
 }
 

@@ -103,7 +103,7 @@ pub(crate) struct Measuring {
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub(crate) out: Option<PathBuf>,
 
-    /// What to print on stdout: text, json, html or csv
+    /// What to print on stdout: text, json, html, csv or fio-json
     #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::format,
           help_heading = "Output")]
     pub(crate) format: Format,
@@ -255,7 +255,7 @@ pub(crate) struct Report {
     #[arg(value_name = "RUN")]
     pub(crate) run: PathBuf,
 
-    /// What to print on stdout: text, json, html or csv
+    /// What to print on stdout: text, json, html, csv or fio-json
     #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::format)]
     pub(crate) format: Format,
 }
@@ -337,7 +337,7 @@ pub(crate) struct Compare {
     pub(crate) against: Option<String>,
 
     /// What to print on stdout: text, json, html or csv
-    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::format)]
+    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::comparison_format)]
     pub(crate) format: Format,
 }
 

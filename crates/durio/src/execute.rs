@@ -96,12 +96,12 @@ pub(crate) fn execute(
     let manifest = execution.manifest();
     let writer = RecordWriter::create(&execution.folder, &manifest, plan, &environment)?;
     let mut journal = execution.journal(options)?;
-    let mut recording = Recording {
-        plan,
-        analyser: Analyser::new(manifest, plan.clone(), environment),
-        writer,
-        progress: Progress::new(options.quiet),
-    };
+    let mut analyser = Analyser::new(manifest, plan.clone(), environment);
+    if options.format.shows_histograms() {
+        analyser.keep_histograms();
+    }
+    let mut recording =
+        Recording { plan, analyser, writer, progress: Progress::new(options.quiet) };
     let context = Context { journal: &mut journal, devices, processors, stop, resume: None };
     let result = durio_run::run(plan, context, &mut recording);
     recording.progress.finish();
