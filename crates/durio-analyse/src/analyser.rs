@@ -25,6 +25,7 @@ pub struct Analyser {
     outcome: Option<Outcome>,
     damaged: bool,
     memory_max_bytes: Option<u64>,
+    keeps_histograms: bool,
 }
 
 impl Analyser {
@@ -43,7 +44,14 @@ impl Analyser {
             outcome: None,
             damaged: false,
             memory_max_bytes: None,
+            keeps_histograms: false,
         }
+    }
+
+    /// From now on the findings of steps that end have their latencies whole, for a format that shows
+    /// histograms: some KiB each.
+    pub fn keep_histograms(&mut self) {
+        self.keeps_histograms = true;
     }
 
     /// Takes the next event.
@@ -95,7 +103,8 @@ impl Analyser {
 
     fn conclude(&mut self, key: (u32, u32), state: &StepState) {
         if let Some(step) = self.plan.steps.get(key.0 as usize) {
-            self.done.insert(key, state.findings(&self.plan, step));
+            let findings = state.findings(&self.plan, step, self.keeps_histograms);
+            self.done.insert(key, findings);
         }
     }
 

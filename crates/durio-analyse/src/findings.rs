@@ -4,7 +4,7 @@
 //! Latencies are nanoseconds, rates are per second, bandwidths bytes per second, shares 0 to 1.
 
 use durio_plan::{EngineKind, Level, Plan};
-use durio_record::{Manifest, OperationName, Phase};
+use durio_record::{Latency, Manifest, OperationName, Phase};
 use durio_stack::{DeviceCounters, Host, Stack};
 use durio_units::Nanos;
 use durio_workload::{Arrivals, CacheMode, Workload};
@@ -141,6 +141,20 @@ pub struct OperationFindings {
     /// percentiles are drawn from it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fio_bins: Vec<(u32, u64)>,
+    /// The latencies whole, where the analyser was told to keep them; no part of the document.
+    #[serde(skip)]
+    pub kept: Option<KeptLatencies>,
+}
+
+/// Latencies of one kind of operation, for formats that show histograms.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KeptLatencies {
+    /// Service latency.
+    pub service: Latency,
+    /// Submit latency, for asynchronous engines.
+    pub submit: Option<Latency>,
+    /// Completion latency, for asynchronous engines.
+    pub completion: Option<Latency>,
 }
 
 impl OperationFindings {

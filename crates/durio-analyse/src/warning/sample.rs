@@ -201,6 +201,7 @@ fn operation_findings(operation: OperationName) -> OperationFindings {
         response: None,
         response_curve: Vec::new(),
         fio_bins: Vec::new(),
+        kept: None,
         curve: Vec::new(),
     }
 }

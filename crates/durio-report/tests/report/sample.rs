@@ -248,6 +248,7 @@ fn one_operation(
         response: None,
         response_curve: Vec::new(),
         fio_bins: Vec::new(),
+        kept: None,
         curve: quantiles
             .into_iter()
             .map(|quantile| CurvePoint { quantile, latency_ns: at(mean_ns, quantile) })
