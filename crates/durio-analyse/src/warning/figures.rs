@@ -110,7 +110,10 @@ pub(super) fn too_short(basis: &Basis<'_>) -> Vec<WarningFinding> {
         Vec::new(),
         seen,
         "a short run sees neither garbage collection nor throttling nor the end of a burst credit",
-        "run with --thorough before you buy, size or blame anything",
+        match basis.campaign {
+            None => "run with --thorough before you buy, size or blame anything",
+            Some(_) => "give each step its full time before you buy, size or blame anything",
+        },
     )]
 }
 
