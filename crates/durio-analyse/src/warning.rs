@@ -116,7 +116,7 @@ fn per_workload(
     if texts.is_empty() {
         return Vec::new();
     }
-    vec![warning(code, about, joined(basis, &texts), why, advice)]
+    vec![warning(code, about, joined(basis, &texts, "step"), why, advice)]
 }
 
 /// The name with the levels of its ladder and the round.
@@ -134,10 +134,12 @@ fn place(workload: &WorkloadFindings, name: &str) -> String {
 /// So many steps of a campaign are named one by one; the others are counted.
 const NAMED_MAX: usize = 4;
 
-fn joined(basis: &Basis<'_>, texts: &[String]) -> String {
+fn joined(basis: &Basis<'_>, texts: &[String], what: &str) -> String {
     match texts.get(..NAMED_MAX) {
         Some(first) if basis.campaign.is_some() && texts.len() > NAMED_MAX => {
-            format!("{}; and {} more steps", first.join("; "), texts.len() - NAMED_MAX)
+            let more = texts.len() - NAMED_MAX;
+            let plural = if more == 1 { "" } else { "s" };
+            format!("{}; and {more} more {what}{plural}", first.join("; "))
         }
         _ => texts.join("; "),
     }

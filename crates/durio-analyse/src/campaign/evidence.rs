@@ -31,7 +31,13 @@ pub(super) fn set_limits(
         let step = measured.plan.steps.get(row.step as usize);
         if step.is_none_or(|step| step.beside.is_empty()) {
             let known = of_workload(group.middle(), measured.self_cost);
-            row.limit = Some(limit_of(&of_row(row, known, lower, unloaded)));
+            let mut known = of_row(row, known, lower, unloaded);
+            // Of random arrivals there were a few more or less than offered: what counts is how
+            // many of them were started.
+            if let Some(open) = group.middle().open_loop.filter(|open| open.keeps_up()) {
+                known.rate_per_second = Some(open.offered_per_second * open.started_share);
+            }
+            row.limit = Some(limit_of(&known));
         }
     }
 }

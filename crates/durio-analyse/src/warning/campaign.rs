@@ -99,7 +99,7 @@ fn per_section(
     if texts.is_empty() {
         return Vec::new();
     }
-    vec![warning(code, about, joined(basis, &texts), why, advice)]
+    vec![warning(code, about, joined(basis, &texts, "step"), why, advice)]
 }
 
 pub(super) fn not_steady(basis: &Basis<'_>) -> Vec<WarningFinding> {
