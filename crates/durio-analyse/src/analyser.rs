@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use durio_plan::{Plan, Purpose, Role};
 use durio_record::{Environment, Event, Manifest, OperationName, Outcome, RoundEnded, RunResumed};
 
+use crate::campaign;
 use crate::step_state::StepState;
 use crate::warning::{self, Basis};
 use crate::{FINDINGS_SCHEMA, Findings, Leading, RunState, SelfCost, WorkloadFindings, verdict};
@@ -158,7 +159,16 @@ impl Analyser {
             }
         }
         let self_cost: Vec<_> = own.iter().map(self_cost).collect();
-        let provisional = provisional(&self.plan, &workloads);
+        let campaign = campaign::findings(&campaign::Measured {
+            plan: &self.plan,
+            workloads: &workloads,
+            preconditioning: &preconditioning,
+            self_cost: &self_cost,
+        });
+        let provisional = match &campaign {
+            Some(campaign) => campaign.provisional.clone(),
+            None => provisional(&self.plan, &workloads),
+        };
         let basis = Basis {
             plan: &self.plan,
             environment: &self.environment,
@@ -166,6 +176,7 @@ impl Analyser {
             self_cost: &self_cost,
             provisional: provisional.as_deref(),
             notes: &self.notes,
+            campaign: campaign.as_ref(),
         };
         let verdicts = match self.plan.purpose {
             Purpose::Check => verdict::verdicts(&basis),
@@ -181,6 +192,7 @@ impl Analyser {
             provisional,
             workloads,
             preconditioning,
+            campaign,
             verdicts,
             warnings,
             errors: self.errors,

@@ -5,6 +5,7 @@
 
 mod analyser;
 pub mod audit;
+pub mod campaign;
 pub mod compare;
 pub mod cost_model;
 mod declined;

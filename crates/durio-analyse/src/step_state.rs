@@ -301,10 +301,11 @@ impl StreamState {
         let operations = saturating_sum(names.into_iter().map(|name| self.count(name)));
         // The ramp is in the CPU times and not in the counts.
         let measured_share = quotient(measured.get(), span).min(1.0);
-        let busiest = self.jobs.iter().map(|job| {
+        let shares = self.jobs.iter().map(|job| {
             let cpu = job.cpu_user.get().saturating_add(job.cpu_system.get());
             quotient(cpu, job.accounting.engine_span_ns)
         });
+        let job_shares: Vec<f64> = shares.collect();
         let machine = self.ended.as_ref().and_then(|ended| ended.cpu.as_ref());
         let share = |ticks: u64, total: u64| (total > 0).then(|| quotient(ticks, total));
         CpuFindings {
@@ -312,7 +313,8 @@ impl StreamState {
             user_cores: quotient(user, span),
             system_cores: quotient(system, span),
             workers_cores: workers.map(|workers| quotient(workers, span)),
-            busiest_job_share: busiest.fold(0.0, f64::max),
+            busiest_job_share: job_shares.iter().copied().fold(0.0, f64::max),
+            job_shares,
             machine_system_share: machine.and_then(|cpu| {
                 share(saturating_sum([cpu.system, cpu.irq, cpu.softirq]), cpu.total())
             }),

@@ -7,6 +7,8 @@
 //! A new format is a module, a variant of [`Format`] and an arm in [`write()`].
 
 mod audit;
+mod campaign_facts;
+mod campaign_table;
 mod comma_separated;
 mod compare;
 mod facts;

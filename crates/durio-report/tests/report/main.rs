@@ -8,6 +8,8 @@
 )]
 
 mod browser;
+mod campaign;
+mod campaign_sample;
 mod compare;
 mod csv;
 mod fio_json;
