@@ -376,6 +376,24 @@ pub(crate) struct Compare {
           conflicts_with_all = ["fail_over", "threshold", "force", "seed"])]
     pub(crate) against: Option<String>,
 
+    /// The sides are two specs: run them in turns (A B B A …) and compare the runs
+    ///
+    /// Repeats that take turns see the same neighbours, temperature and state of the drive. What
+    /// follows `--` goes to each `durio run`:
+    ///
+    ///   durio compare --interleave a.toml b.toml --pairs 5 -- --target /data
+    #[arg(long, conflicts_with = "against", verbatim_doc_comment)]
+    pub(crate) interleave: bool,
+
+    /// With --interleave: runs of each side
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100),
+          requires = "interleave")]
+    pub(crate) pairs: u32,
+
+    /// With --interleave: options of `durio run`
+    #[arg(last = true, value_name = "OPTION", requires = "interleave")]
+    pub(crate) options: Vec<std::ffi::OsString>,
+
     /// What to print on stdout: text, json, html or csv
     #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::format)]
     pub(crate) format: Format,

@@ -5,6 +5,7 @@ mod campaign;
 mod check;
 mod compare;
 mod completions;
+mod interleave;
 mod man;
 mod plan;
 mod report;

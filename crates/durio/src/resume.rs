@@ -29,13 +29,15 @@ impl Interrupted {
 const FOLDERS_MAX: usize = 500;
 
 /// The latest interrupted run in `runs` of the same spec with the same plan. `plan` has passed every
-/// check of today, so what is equal to it may go on. A run that lives is none.
-pub(crate) fn interrupted(runs: &Path, plan: &Plan) -> Option<Interrupted> {
+/// check of today, so what is equal to it may go on. A run that lives is none, and so is one of
+/// another seed than the one that was asked for.
+pub(crate) fn interrupted(runs: &Path, plan: &Plan, seed: Option<u64>) -> Option<Interrupted> {
     let hash = &plan.campaign.as_ref()?.spec_hash;
     latest_folders(runs).into_iter().find_map(|path| {
         let folder = RunFolder::open(&path).ok()?;
         let campaign = folder.plan.campaign.as_ref()?;
-        if campaign.spec_hash != *hash || !is_same(plan, &folder.plan) || lives(&path) {
+        let is_other = seed.is_some_and(|seed| seed != folder.plan.seed);
+        if is_other || campaign.spec_hash != *hash || !is_same(plan, &folder.plan) || lives(&path) {
             return None;
         }
         let events: Result<Vec<_>, _> = folder.events().ok()?.collect();

@@ -34,7 +34,7 @@ impl<'a> Member<'a> {
 /// A workload in its place, as often as a side ran it.
 #[derive(Debug)]
 pub(super) struct Unit<'a> {
-    keys: [String; 3],
+    keys: [String; 4],
     pub(super) first: Member<'a>,
     pub(super) members: Vec<Member<'a>>,
 }
@@ -91,8 +91,9 @@ fn counts(run: &Run, workload: &WorkloadFindings) -> bool {
     workload.round + window > last
 }
 
-/// By what a step is known: exactly; by its name and place; by its name alone.
-fn keys(member: &Member<'_>) -> [String; 3] {
+/// By what a step is known: exactly; by its name and place; by its name alone; in a campaign by its
+/// section, where that has no other.
+fn keys(member: &Member<'_>) -> [String; 4] {
     let (workload, plan) = (member.workload, &member.run.findings.plan);
     let is_here = |it: &&RawPath| it.to_string() == workload.location;
     let location = plan.locations().iter().position(is_here);
@@ -102,7 +103,10 @@ fn keys(member: &Member<'_>) -> [String; 3] {
     let load = member.step().and_then(|step| step.stream(workload.stream));
     let rate = workload.open_loop.as_ref().map(|open| open.arrivals);
     let how = load.map(|load| (load.engine, load.batch, rate, plan.target_of(load).size));
-    [format!("{place}\0{bare:?}\0{how:?}"), place, workload.name.clone()]
+    let section = member.step().and_then(|step| plan.section_of(step));
+    let section = section.map_or(&workload.name, |section| &section.name);
+    let within = format!("{section}\0{}", workload.stream);
+    [format!("{place}\0{bare:?}\0{how:?}"), place, workload.name.clone(), within]
 }
 
 /// Sets units against each other, first by all that they are, at last by their names.
@@ -112,7 +116,7 @@ pub(super) fn matched(baseline: &[Unit<'_>], other: &[Unit<'_>]) -> Matched {
         only_baseline: (0..baseline.len()).collect(),
         only_other: (0..other.len()).collect(),
     };
-    for key in 0..3 {
+    for key in 0..4 {
         found.take(baseline, other, key);
     }
     found.pairs.sort_unstable();

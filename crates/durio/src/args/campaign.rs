@@ -34,12 +34,12 @@ pub(crate) struct RunCommand {
     ])]
     pub(crate) spec: Option<PathBuf>,
 
-    #[command(flatten)]
-    pub(crate) expanding: Expanding,
-
-    /// Begin anew, although a run of the same spec, targets and options was interrupted
+    /// Begin anew, also where the same campaign was interrupted; else that one is gone on with
     #[arg(long, requires = "spec", help_heading = "Campaign")]
     pub(crate) fresh: bool,
+
+    #[command(flatten)]
+    pub(crate) expanding: Expanding,
 
     #[command(flatten)]
     pub(crate) job: Run,

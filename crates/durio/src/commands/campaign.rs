@@ -43,14 +43,17 @@ pub(crate) fn run(spec: &Path, arguments: &RunCommand) -> Result<Exit, Failure> 
         return Err(obstacle.into());
     }
     let plan = durio_plan::Plan { seed: execution.seed, ..made.plan };
-    if !arguments.fresh
-        && let Some(interrupted) = interrupted(execution.runs(), &plan)
-    {
-        let folder = interrupted.folder.path().display();
-        output::remark(&format!("durio: goes on with {folder}; --fresh begins anew"));
-        return go_on(&execution, &interrupted, options).map(|(exit, _)| exit);
-    }
-    execute(&execution, &plan, options).map(|(exit, _)| exit)
+    let earlier = (!arguments.fresh).then(|| interrupted(execution.runs(), &plan, options.seed));
+    let Some(earlier) = earlier.flatten() else {
+        return execute(&execution, &plan, options).map(|(exit, _)| exit);
+    };
+    output::remark(&format!(
+        "durio: going on with {} at step {} of {}; --fresh begins anew",
+        earlier.folder.path().display(),
+        earlier.point.step + 1,
+        plan.steps.len()
+    ));
+    go_on(&execution, &earlier, options).map(|(exit, _)| exit)
 }
 
 /// What a campaign is made from.

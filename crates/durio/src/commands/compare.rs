@@ -8,6 +8,7 @@ use durio_analyse::compare::{Comparison, Pair, Run, RunReader, Settings, Side, c
 use durio_record::{RunFolder, file_names};
 use durio_report::Format;
 
+use super::interleave::{Interleaved, interleaved};
 use crate::args::Compare;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
@@ -24,14 +25,25 @@ pub(crate) fn run(arguments: &Compare) -> Result<Exit, Failure> {
 }
 
 fn sides_against_sides(arguments: &Compare) -> Result<Exit, Failure> {
-    if arguments.sides.len() < 2 {
+    if arguments.interleave {
+        let folders = match interleaved(&arguments.sides, arguments.pairs, &arguments.options)? {
+            Interleaved::Done(folders) => folders,
+            Interleaved::Ended(exit) => return Ok(exit),
+        };
+        return compared(arguments, &folders);
+    }
+    compared(arguments, &arguments.sides)
+}
+
+fn compared(arguments: &Compare, sides: &[PathBuf]) -> Result<Exit, Failure> {
+    if sides.len() < 2 {
         return Err(Failure::new(Exit::WrongUse, "one side cannot be compared with anything")
             .hint("name two run folders, or one and --against published:NAME"));
     }
-    let folders = arguments.sides.iter().map(|it| folders(it)).collect::<Result<Vec<_>, _>>()?;
+    let folders = sides.iter().map(|it| folders(it)).collect::<Result<Vec<_>, _>>()?;
     let read = read_all(&folders)?;
     let is_damaged = read.iter().flatten().any(|(_, damaged)| *damaged);
-    let sides: Vec<Side> = arguments.sides.iter().zip(read).map(side).collect();
+    let sides: Vec<Side> = sides.iter().zip(read).map(side).collect();
     let comparison = compare(&sides, &settings(arguments));
     let options = output::terminal_options();
     let mut bytes = Vec::new();

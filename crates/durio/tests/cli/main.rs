@@ -34,6 +34,7 @@ mod record;
 mod refusals;
 mod report;
 mod requirements;
+mod resume;
 mod run;
 mod sandbox;
 mod seeded;
