@@ -339,7 +339,8 @@ fn is_by_volume(step: &Step) -> bool {
 fn clock(span: Nanos) -> String {
     let seconds = span.get() / 1_000_000_000;
     match (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60) {
-        (0, 0, minutes) if minutes < 2 => span.to_string(),
+        (0, 0, 0) => span.to_string(),
+        (0, 0, 1) => format!("{seconds} s"),
         (0, 0, minutes) => joined(minutes, "min", seconds % 60, "s"),
         (0, hours, minutes) => joined(hours, "h", minutes, "min"),
         (days, hours, _) => joined(days, "d", hours, "h"),
@@ -385,7 +386,11 @@ mod tests {
             clock: ClockChoice::Auto,
             targets: vec![target],
             steps: steps.collect(),
-            campaign: Some(Campaign { sections: vec![section], ..Campaign::default() }),
+            campaign: Some(Campaign {
+                sections: vec![section],
+                time_scale_per_mille: 1000,
+                ..Campaign::default()
+            }),
         }
     }
 
