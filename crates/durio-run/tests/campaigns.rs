@@ -224,3 +224,39 @@ fn between_preconditioning_and_measurement_hardly_any_time_is_idle_and_it_is_rec
         assert!(idle < Nanos::from_millis(500), "{idle} before step {}", ended.step);
     }
 }
+
+#[test]
+fn a_pause_before_a_step_is_kept_and_recorded_as_idle_time() {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let targets = vec![file(directory.path().to_str().unwrap(), "pause")];
+    let burst = step(Role::Measure, EngineKind::Sync, writes(1, 1), 20);
+    let pause_before = Nanos::from_millis(300);
+    let after = Step { pause_before, ..burst.clone() };
+    let events = carry_out(&plan(targets, vec![(vec![burst, after], None)]), 0, None);
+    let idle = ends(&events)[1].idle_before.unwrap();
+    assert!(idle >= pause_before, "{idle}");
+}
+
+#[test]
+fn a_pause_ends_at_once_when_the_run_shall_end() {
+    let pause_before = Nanos::from_secs(3600);
+    let step = Step { pause_before, ..scripted(10) };
+    let plan = plan(vec![nowhere()], vec![(vec![step], None)]);
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let mut journal = Journal::begin(folder.path(), None).unwrap();
+    let stop = StopFlag::default();
+    let context = Context {
+        journal: &mut journal,
+        devices: Vec::new(),
+        processors: Processors::default(),
+        stop: stop.clone(),
+        resume: None,
+    };
+    let later = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        stop.set();
+    });
+    let mut sink = Sink { events: Vec::new(), last: 0 };
+    assert_eq!(run(&plan, context, &mut sink).unwrap(), Outcome::Interrupted);
+    later.join().unwrap();
+}

@@ -313,33 +313,34 @@ fn sums(plan: &Plan, page: &mut Page) {
         most = most.saturating_add(span_of(step).saturating_mul(highest));
         runs += u64::from(step.role != Role::SelfCost);
     }
-    let by_volume = plan
-        .steps
-        .iter()
-        .filter(|step| !matches!(step.limit, Limit::Duration(_)))
-        .filter(|step| step.role != Role::SelfCost);
-    let by_volume = by_volume.count() as u64;
-    page.heading("In all");
-    let time = match least == most {
-        true => clock(Nanos::new(least)),
-        false => format!("{} to {}", clock(Nanos::new(least)), clock(Nanos::new(most))),
+    let by_volume = plan.steps.iter().filter(|step| is_by_volume(step)).count() as u64;
+    let time = match (least, most) {
+        (0, 0) if by_volume > 0 => "as long as their volumes take".to_owned(),
+        _ if least == most => clock(Nanos::new(least)),
+        _ => format!("{} to {}", clock(Nanos::new(least)), clock(Nanos::new(most))),
     };
     let further = match by_volume {
-        0 => String::new(),
-        count => format!(", and the time of {} bounded by volume", counted(count, "step")),
+        count if count > 0 && most > 0 => {
+            format!(", and as long as {} of a given volume take", counted(count, "step"))
+        }
+        _ => String::new(),
     };
-    page.paragraph(
-        "  ",
-        Look::Plain,
-        &format!("{}, {time}{further}; layout apart", counted(runs, "step")),
-    );
+    page.heading("In all");
+    let text = format!("{}, {time}{further}; laying out files comes on top", counted(runs, "step"));
+    page.paragraph("  ", Look::Plain, &text);
+}
+
+/// Bytes or operations end it, and nobody knows when.
+fn is_by_volume(step: &Step) -> bool {
+    step.role != Role::SelfCost && !matches!(step.limit, Limit::Duration(_))
 }
 
 /// A span in the units of a day: "2 h 30 min", "90 s".
 fn clock(span: Nanos) -> String {
     let seconds = span.get() / 1_000_000_000;
     match (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60) {
-        (0, 0, minutes) if minutes < 2 => span.to_string(),
+        (0, 0, 0) => span.to_string(),
+        (0, 0, 1) => format!("{seconds} s"),
         (0, 0, minutes) => joined(minutes, "min", seconds % 60, "s"),
         (0, hours, minutes) => joined(hours, "h", minutes, "min"),
         (days, hours, _) => joined(days, "d", hours, "h"),
@@ -350,5 +351,121 @@ fn joined(large: u64, large_unit: &str, small: u64, small_unit: &str) -> String 
     match small {
         0 => format!("{large} {large_unit}"),
         small => format!("{large} {large_unit} {small} {small_unit}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use durio_plan::{
+        Campaign, ClockChoice, EngineKind, Goal, PLAN_SCHEMA, Purpose, RawPath, Tracking,
+    };
+    use durio_workload::{Arrivals, Workload};
+
+    use super::*;
+
+    /// A plan of one section with these steps and rounds, on a device.
+    fn plan(steps: Vec<Step>, rounds: Option<Rounds>) -> Plan {
+        let path = RawPath::from("/dev/x\u{1b}[2J");
+        let kind = TargetKind::Device { path: path.clone() };
+        let size = Bytes::from_gib(10);
+        let target = Target { name: "d".into(), location: Some(path), kind, size, destroy: true };
+        let section = Section {
+            name: "s".to_owned(),
+            summary: String::new(),
+            kind: SectionKind::Single,
+            first_step: 0,
+            steps: u32::try_from(steps.len()).unwrap(),
+            rounds,
+            baseline: None,
+        };
+        let steps = (0..).zip(steps).map(|(index, step)| Step { index, section: Some(0), ..step });
+        Plan {
+            schema: PLAN_SCHEMA,
+            purpose: Purpose::Campaign,
+            seed: 1,
+            clock: ClockChoice::Auto,
+            targets: vec![target],
+            steps: steps.collect(),
+            campaign: Some(Campaign {
+                sections: vec![section],
+                time_scale_per_mille: 1000,
+                ..Campaign::default()
+            }),
+        }
+    }
+
+    fn writes(limit: Limit) -> Step {
+        let workload = Workload { read_share: PerMille::NONE, ..Workload::default() };
+        let load = Load::new(0, workload, EngineKind::Sync);
+        Step::new(Role::Measure, load, limit, Nanos::from_secs(1))
+    }
+
+    /// The text with single blanks.
+    fn shown(plan: &Plan) -> String {
+        let mut bytes = Vec::new();
+        write(plan, &["no room".to_owned()], &Options::default(), &mut bytes).unwrap();
+        let text = String::from_utf8(bytes).unwrap();
+        assert!(!text.contains('\u{1b}'), "{text:?}");
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    fn check(plan: &Plan, words: &[&str]) {
+        let text = shown(plan);
+        for word in words {
+            assert!(text.contains(word), "{word} is not in: {text}");
+        }
+    }
+
+    #[test]
+    fn writes_are_counted_with_all_rounds() {
+        let until = Until::SteadyState {
+            tracked: 0,
+            tracking: Tracking::Iops,
+            window: 5,
+            excursion_per_mille: 200,
+            slope_per_mille: 100,
+        };
+        let rounds = Some(Rounds { max: 25, until });
+        let volume = writes(Limit::Volume(Bytes::from_gib(2)));
+        let timed = writes(Limit::Duration(Nanos::from_secs(60)));
+        check(
+            &plan(vec![timed, volume], rounds),
+            &[
+                "1 step write at most 50 GiB; 1 step rewrite up to 10 GiB for 25 min",
+                "in rounds, 5 to 25",
+                "2 steps, 5 min to 25 min, and as long as 1 step of a given volume take",
+                "Before this can run ! no room",
+            ],
+        );
+    }
+
+    #[test]
+    fn rates_pauses_and_what_is_only_read_are_said() {
+        let load = Load {
+            arrivals: Arrivals::Poisson { rate_per_second: 500.0 },
+            ..Load::new(0, Workload::default(), EngineKind::Uring)
+        };
+        let limit = Limit::Duration(Nanos::from_secs(90));
+        let step = Step {
+            pause_before: Nanos::from_secs(5),
+            ..Step::new(Role::Measure, load, limit, Nanos::from_secs(1))
+        };
+        let goal = Goal { percentile: 99.0, latency: Nanos::from_millis(2) };
+        let until = Until::GoalFound { goal, precision_per_mille: 20, ceiling_step: None };
+        check(
+            &plan(vec![step], Some(Rounds { max: 4, until })),
+            &[
+                "it is only read",
+                "500/s 90 s after 5 s idle",
+                "until the highest rate with p99 <= 2 ms is known to 2 %",
+                "1 step, 95 s to 6 min 20 s",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_plan_of_volumes_alone_promises_no_time() {
+        let step = writes(Limit::Volume(Bytes::from_gib(2)));
+        check(&plan(vec![step], None), &["1 step, as long as their volumes take"]);
     }
 }

@@ -1,6 +1,7 @@
 //! Ladders: which keys vary, in which order, and the points that this gives.
 
-use durio_plan::Level;
+use durio_plan::{Level, Placement};
+use durio_workload::BlockShare;
 
 use super::reader::{Block, Placed, Setting};
 use super::text::{Source, nearest};
@@ -293,8 +294,30 @@ fn label(value: &Value) -> String {
             format!("{}..{}", label(&Value::Amount(*from)), label(&Value::Amount(*to)))
         }
         Value::Skew(skew) => skew_label(skew),
-        Value::Placement(_) | Value::Mix(_) | Value::Goal(_) | Value::Block(_) => "…".to_owned(),
+        Value::Placement(placement) => placement_label(placement),
+        Value::Mix(mix) => mix_label(mix),
+        Value::Goal(goal) => format!("p{} <= {}", goal.percentile, goal.latency),
+        Value::Block(_) => "…".to_owned(),
     }
+}
+
+fn placement_label(placement: &Placement) -> String {
+    match placement {
+        Placement::DeviceNode => "device node".to_owned(),
+        Placement::Anywhere => "anywhere".to_owned(),
+        Placement::Node(node) => format!("node {node}"),
+        Placement::Cpus(cpus) => match cpus[..] {
+            [] => "no CPU".to_owned(),
+            [only] => format!("CPU {only}"),
+            [first, ..] => format!("{} CPUs from {first}", cpus.len()),
+        },
+    }
+}
+
+fn mix_label(mix: &[BlockShare]) -> String {
+    let share = |it: &BlockShare| format!("{} of {}", label(&Value::Share(it.weight)), it.size);
+    let words: Vec<String> = mix.iter().map(share).collect();
+    format!("mix: {}", words.join(" + "))
 }
 
 fn skew_label(skew: &durio_workload::Skew) -> String {

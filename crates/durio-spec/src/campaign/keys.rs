@@ -186,7 +186,7 @@ pub(crate) const LOAD: &[Key] = &[
         Kind::Count,
         "With a random pattern: blocks that follow each other before the next jump. Default: 1.",
     ),
-    key("hole", Kind::Bytes, "With a sequential pattern: bytes left out after each block."),
+    ladder("hole", Kind::Bytes, "With a sequential pattern: bytes left out after each block."),
     ladder(
         "compressible",
         Kind::Share,
@@ -212,7 +212,7 @@ pub(crate) const LOAD: &[Key] = &[
         "With fsync or fdatasync: after every so many writes of a job. Default: 1.",
     ),
     ladder("cache", Kind::Choice(CACHES), "Past or through the page cache. Default: direct."),
-    key(
+    ladder(
         "at_end",
         Kind::Choice(ENDS),
         "Log file: at the end of its region a sequential writer overwrites in place, or gets fresh preallocated space. Default: wrap-around.",
@@ -222,19 +222,19 @@ pub(crate) const LOAD: &[Key] = &[
         Kind::Choice(ENGINES),
         "How operations are submitted. Default: sync for depth 1, else uring.",
     ),
-    key("fio_engine", Kind::Text, "With engine fio: its ioengine."),
+    ladder("fio_engine", Kind::Text, "With engine fio: its ioengine."),
     ladder("batch", Kind::Count, "Operations per submission at most. Default: 4."),
     ladder(
         "rate",
         Kind::Rate,
         "Accesses per second that are offered, all jobs together (open loop). Default: as fast as it goes.",
     ),
-    key(
+    ladder(
         "arrivals",
         Kind::Choice(ARRIVALS),
         "With rate: at random or at equal distances. Default: poisson.",
     ),
-    key(
+    ladder(
         "placement",
         Kind::Placement,
         "Processors of the jobs, and with a node their memory. Default: device-node.",

@@ -249,6 +249,45 @@ fn shares_follow_the_target_and_the_scales_what_they_are_for() {
 }
 
 #[test]
+fn what_is_said_of_a_target_stands_with_each_of_its_paths() {
+    let text = "schema = 1\nname = \"x\"\n[[target]]\nname = \"a\"\n\
+                declared = { raid = \"raid10\", members = 8, copies = 2 }\n\
+                sheet = { price = 1299.5, currency = \"EUR\", read_bandwidth = \"14GB\" }\n\
+                [[step]]\nname = \"s\"\njobs = 2\n";
+    let mut request = request(text, DEVICE).unwrap();
+    let second = Location { path: RawPath::from("/dev/b"), ..request.places[0][0].clone() };
+    request.places[0].push(second);
+    let declared = plan_campaign(&request).unwrap().plan.campaign.unwrap().declared;
+    assert_eq!(declared.len(), 2);
+    let said = &declared[1];
+    assert_eq!((said.target.as_str(), said.declared.members), ("a-2", Some(8)));
+    let sheet = said.declared.sheet.as_ref().unwrap();
+    assert_eq!(
+        (sheet.price, sheet.read_bandwidth),
+        (Some(1299.5), Some(Bytes::new(14_000_000_000)))
+    );
+}
+
+#[test]
+fn points_change_several_keys_together_mixes_too() {
+    let plan = plan_of(&spec(
+        "[defaults]\njobs = [9, 8]\n[[step]]\nname = \"s\"\npattern = \"random\"\npoints = [\n\
+         { jobs = 1, block_mix = { \"4KiB\" = 500, \"8KiB\" = 500 } },\n\
+         { jobs = 3, write_block_mix = { \"16KiB\" = 1000 } },\n]\n",
+    ));
+    let steps = measured(&plan);
+    let [first, second] = steps[..] else { panic!("{steps:?}") };
+    assert_eq!((first.load.workload.jobs, second.load.workload.jobs), (1, 3));
+    assert_eq!(first.load.workload.block_size, Bytes::from_kib(8));
+    assert_eq!(first.levels[1].label, "mix: 50 % of 4 KiB + 50 % of 8 KiB");
+    // Reads keep their size beside the mix of writes.
+    let reads = &second.load.workload.block_mix;
+    assert_eq!((reads.len(), reads[0].size), (1, Bytes::from_kib(4)));
+    let kind = &plan.campaign.as_ref().unwrap().sections[0].kind;
+    assert_eq!(*kind, SectionKind::Ladder { axis: "jobs".to_owned() });
+}
+
+#[test]
 fn the_hash_tells_spec_places_and_scale_apart() {
     let text = spec("[[step]]\nname = \"s\"\n");
     let hash = |request: &CampaignRequest| {

@@ -1,10 +1,6 @@
 //! `durio plan` and `durio run SPEC`: what would be done, what is refused, and a campaign that runs.
 
 use std::fs;
-use std::thread;
-use std::time::Duration;
-
-use rustix::process::Signal;
 
 use crate::sandbox::Sandbox;
 
@@ -154,29 +150,4 @@ fn ladders_that_explode_are_refused_until_confirmed() {
     let confirmed = "plan spec.toml --target data --confirm-steps 10202 --format json";
     let plan = sandbox.durio(confirmed).run().expect_exit(0).json();
     assert!(plan["steps"].as_array().unwrap().len() > 10_202);
-}
-
-#[test]
-fn an_interrupted_campaign_goes_on_in_its_folder_unless_it_shall_begin_anew() {
-    let sandbox = with_spec(&SPEC.replace("[2, 1]", "[4, 3, 2, 1]"));
-    let line = "run --quiet spec.toml --target data --scale-time 0.05";
-    let mut running = sandbox.durio(line).start();
-    let ended = |sandbox: &Sandbox| {
-        let events = sandbox.runs().first().map(|run| run.join("events.jsonl"));
-        let text = events.and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
-        text.matches("step_ended").count()
-    };
-    // durio's own cost, the preconditioning, and the first step of the ladder.
-    while running.is_alive() && ended(&sandbox) < 4 {
-        thread::sleep(Duration::from_millis(10));
-    }
-    running.signal(Signal::INT);
-    running.wait().expect_exit(130);
-    let first = sandbox.the_run();
-    let before = ended(&sandbox);
-    assert!(before < 7, "{before} steps are all of them");
-    sandbox.durio(line).run().expect_exit(0).expect_stderr("goes on with");
-    assert_eq!(sandbox.the_run(), first);
-    sandbox.durio(line).words("--fresh").run().expect_exit(0);
-    assert_eq!(sandbox.runs().len(), 2);
 }
