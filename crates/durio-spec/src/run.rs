@@ -83,7 +83,9 @@ pub fn plan_run(request: &RunRequest) -> Result<Plan, SpecError> {
 fn measured_step(request: &RunRequest) -> Step {
     let interval = match request.limit {
         Limit::Duration(duration) => interval_for(duration, request.ramp),
-        Limit::Operations(_) | Limit::Volume(_) => Nanos::from_secs(1),
+        Limit::VolumeWithin { .. } | Limit::Operations(_) | Limit::Volume(_) => {
+            Nanos::from_secs(1)
+        }
     };
     let mut workload = request.workload.clone();
     // The null devices know no direct I/O.
@@ -147,14 +149,15 @@ fn check_limit(request: &RunRequest) -> Result<(), SpecError> {
         }
         Limit::Operations(0) => wrong("--ops 0 measures nothing"),
         Limit::Volume(Bytes::ZERO) => wrong("a volume of 0 measures nothing"),
-        Limit::Operations(_) | Limit::Volume(_) if request.ramp > Nanos::ZERO => {
+        Limit::Operations(_) | Limit::Volume(_) | Limit::VolumeWithin { .. }
+            if request.ramp > Nanos::ZERO => {
             Err(SpecError::wrong_use(
                 "--ops counts from the first operation: a ramp could leave none for the figures",
             )
             .hint("give --duration with --ramp, or --ops alone"))
         }
         Limit::Duration(duration) => check_intervals(request, duration),
-        Limit::Operations(_) | Limit::Volume(_) => Ok(()),
+        Limit::Operations(_) | Limit::Volume(_) | Limit::VolumeWithin { .. } => Ok(()),
     }
 }
 
