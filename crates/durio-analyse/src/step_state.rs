@@ -2,15 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use durio_plan::{Load, Plan, RawPath, Step};
+use durio_plan::{EngineKind, Load, Plan, RawPath, Step};
 use durio_record::{
     Interval, JobEnded, LatencyHistogram, OperationName, OperationRecord, Outcome, Pacing, Phase,
     StepEnded, StepStarted, StreamStarted,
 };
 use durio_units::{Nanos, Rate};
-use durio_workload::Workload;
 
-use crate::distribution::{curve, distribution, quantile_or_max};
+use crate::distribution::{curve, distribution, quantile_or_max, with_fio_bins};
 use crate::{
     CpuFindings, Effective, Evenness, InFlight, IntervalPoint, OpenLoop, OperationFindings,
     WorkloadFindings,
@@ -100,9 +99,12 @@ struct Job {
     pacing: Option<Pacing>,
 }
 
-/// The operation that a workload is about.
-pub(crate) fn headline(workload: &Workload) -> OperationName {
-    if workload.commits_each_write() {
+/// The operation that a load is about. fio measures a write and the sync call after it apart, and
+/// so knows no single commit of them.
+pub(crate) fn headline(load: &Load) -> OperationName {
+    let workload = &load.workload;
+    let is_known = load.engine != EngineKind::Fio || !workload.sync.method.is_separate_call();
+    if workload.commits_each_write() && is_known {
         OperationName::Commit
     } else if workload.read_share.0 >= 500 {
         OperationName::Read
@@ -180,7 +182,7 @@ impl StreamState {
         let target = plan.target_of(load);
         let workload = &load.workload;
         let measured = self.measured();
-        let headline = headline(workload);
+        let headline = headline(load);
         let accesses = saturating_sum(
             [OperationName::Read, OperationName::Write].map(|name| self.count(name)),
         );
@@ -342,11 +344,12 @@ fn effective(started: &StreamStarted) -> Effective {
 }
 
 fn operation(name: OperationName, total: &Total, measured: Nanos) -> Option<OperationFindings> {
+    let service = distribution(&total.service)?;
     Some(OperationFindings {
         operation: name,
         rate: Rate::of(total.service.exact.count, measured).per_second(),
         bandwidth: Rate::of(total.bytes, measured).per_second(),
-        service: distribution(&total.service)?,
+        service: with_fio_bins(service, &total.fio_bins),
         submit: distribution(&total.submit),
         completion: distribution(&total.completion),
         response: distribution(&total.response),
@@ -358,7 +361,7 @@ fn operation(name: OperationName, total: &Total, measured: Nanos) -> Option<Oper
 
 /// One point of the series: the rate of the headline's accesses, the latencies of the headline.
 fn point(interval: &Interval, step: &Step, load: &Load) -> IntervalPoint {
-    let headline = headline(&load.workload);
+    let headline = headline(load);
     let mut operations = interval.operations.iter();
     let latency = operations
         .find(|record| record.operation == headline)
@@ -367,7 +370,7 @@ fn point(interval: &Interval, step: &Step, load: &Load) -> IntervalPoint {
         phase: interval.phase,
         from: interval.from,
         to: interval.to,
-        rate: rate(interval, &load.workload),
+        rate: rate(interval, load),
         p50_ns: latency.and_then(|latency| quantile_or_max(latency, 0.5)),
         p99_ns: latency.and_then(|latency| quantile_or_max(latency, 0.99)),
         max_ns: latency.map(|latency| latency.exact.max_ns),
@@ -382,10 +385,10 @@ pub(crate) fn is_cut_short(interval: &Interval, step: &Step) -> bool {
 }
 
 /// The rate that a workload is about: of commits, or else of reads and writes together.
-pub(crate) fn rate(interval: &Interval, workload: &Workload) -> f64 {
+pub(crate) fn rate(interval: &Interval, load: &Load) -> f64 {
     let find = |name| interval.operations.iter().find(|record| record.operation == name);
     let count = |name| find(name).map_or(0, |record: &OperationRecord| record.service.exact.count);
-    let counted = match headline(workload) {
+    let counted = match headline(load) {
         OperationName::Commit => count(OperationName::Commit),
         _ => saturating_sum([count(OperationName::Read), count(OperationName::Write)]),
     };

@@ -5,6 +5,7 @@
 //! fio's JSON, errors that say what to do.
 //! Not here: what durio measures itself; the caller reads included files.
 
+pub mod export_job;
 pub mod histogram;
 pub mod import;
 pub mod installed;

@@ -4,6 +4,7 @@ mod audit;
 mod check;
 mod compare;
 mod completions;
+mod fio;
 mod man;
 mod report;
 mod run;
@@ -20,6 +21,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Command::Report(arguments) => report::report(&arguments),
         Command::Audit(arguments) => audit::audit(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
+        Command::Fio(arguments) => fio::fio(&arguments),
         Command::Completions(arguments) => completions::completions(&arguments),
         Command::Man(arguments) => man::man(&arguments),
     }

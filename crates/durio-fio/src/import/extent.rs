@@ -167,7 +167,7 @@ impl<'o> ExtentOptions<'o> {
         if let Some(io_size) = &self.target.io_size {
             return match io_size.value {
                 SizeValue::Bytes(0) => Ok(length),
-                SizeValue::Bytes(bytes) if bytes % self.smallest_block != 0 => {
+                SizeValue::Bytes(bytes) if !bytes.is_multiple_of(self.smallest_block) => {
                     Err(self.wrong("io_size", "give a multiple of the block size"))
                 }
                 SizeValue::Bytes(bytes) => Ok(bytes),

@@ -159,7 +159,7 @@ fn rule_of(copies: &[CopyPlace], block: Bytes) -> Option<(Vec<usize>, RegionRule
         [one, next] => next.extent.offset.checked_sub(one.extent.offset) == Some(step),
         _ => true,
     });
-    let is_whole = step > 0 && step % block.get() == 0;
+    let is_whole = step > 0 && step.is_multiple_of(block.get());
     if !is_even || !is_whole {
         return None;
     }

@@ -132,7 +132,7 @@ impl TargetsOf<'_> {
             file_service: _,
             file_bytes: _,
             size: _,
-            io_size: _,
+            io_size: size_of_io,
             accesses,
             offset: _,
             offset_increment: _,
@@ -163,7 +163,9 @@ impl TargetsOf<'_> {
             let extent = extents.of(copy, targets.existing(index), said)?;
             targets.reach(index, extent.end(), &claim, said);
             self.check_block(&extent, said)?;
-            let bytes = self.bytes(&extent, accesses.as_ref(), said);
+            let existing = targets.existing(index).size.unwrap_or(0);
+            let is_open = size_of_io.is_none() && existing > extent.end();
+            let bytes = self.bytes((&extent, is_open), accesses.as_ref(), said);
             places.push(CopyPlace { target: index, extent, bytes });
             self.of_file(targets.is_made(index), (allow_create.as_ref(), unlink.as_ref()), said);
         }
@@ -223,10 +225,12 @@ impl TargetsOf<'_> {
         None
     }
 
-    /// What a copy moves in all: fio does whole blocks, one more where offsets are free.
+    /// What a copy moves in all: fio does whole blocks, one more where offsets are free, and with
+    /// holes a single pass where the file goes on behind the region (`is_open`; where it does not,
+    /// fio begins anew until all bytes are done).
     fn bytes(
         &self,
-        extent: &Extent,
+        (extent, is_open): (&Extent, bool),
         accesses: Option<&Given<u64>>,
         said: &mut Said,
     ) -> Option<u64> {
@@ -241,6 +245,10 @@ impl TargetsOf<'_> {
         let is_free = self.workload.pattern == Pattern::Random
             && self.workload.coverage == Coverage::Independent;
         let pass = match (self.sizes.is_single(), is_free) {
+            (true, false) if is_open && self.workload.hole > Bytes::ZERO => {
+                let step = block.saturating_add(self.workload.hole.get());
+                (extent.length - block.min(extent.length)) / step * block + block
+            }
             (true, true) => extent.volume.checked_next_multiple_of(block).unwrap_or(u64::MAX),
             (true, false) => extent.volume - extent.volume % block,
             (false, _) => extent.volume,

@@ -166,7 +166,7 @@ fn range_shares(
         said.refuse("bsrange", range, &reason);
         return single(most.max(1));
     }
-    if 1000 % count != 0 {
+    if !1000_u64.is_multiple_of(count) {
         said.note("bsrange", range, "the sizes' shares are rounded to thousandths");
     }
     let edge = |number: u64| u16::try_from(number * 1000 / count).unwrap_or(0);

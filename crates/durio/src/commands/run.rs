@@ -17,8 +17,8 @@ pub(crate) fn run(arguments: &Run) -> Result<Exit, Failure> {
     let workload = workload(arguments)?;
     let location = locate(&arguments.target, &arguments.common)?.pop();
     let execution = Execution::begin("run", &arguments.common)?;
-    let engine = match arguments.engine {
-        Some(engine) => engine,
+    let engine = match &arguments.engine {
+        Some(engine) => engine.kind,
         None if arguments.depth == 1 => EngineKind::Sync,
         None => EngineKind::Uring,
     };
@@ -26,6 +26,7 @@ pub(crate) fn run(arguments: &Run) -> Result<Exit, Failure> {
         location,
         workload,
         engine,
+        fio_engine: arguments.engine.as_ref().and_then(|engine| engine.fio_engine.clone()),
         arrivals: arrivals(arguments),
         placement: placement(arguments),
         batch: BatchPolicy { submit_max: arguments.batch },
@@ -94,7 +95,7 @@ fn placement(arguments: &Run) -> Placement {
 }
 
 fn script(arguments: &Run) -> Result<Option<NullScript>, Failure> {
-    let null = arguments.engine == Some(EngineKind::Null);
+    let null = arguments.engine.as_ref().is_some_and(|engine| engine.kind == EngineKind::Null);
     if !null && (!arguments.null_latency.is_empty() || arguments.null_fails_at.is_some()) {
         return Err(Failure::new(
             Exit::WrongUse,
