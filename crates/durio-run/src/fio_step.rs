@@ -47,7 +47,7 @@ impl FioStep {
                 other.workload.name
             )));
         }
-        let fio = Fio::find(None).map_err(not_here)?;
+        let fio = Fio::find(None).map_err(|error| not_here(&error))?;
         let mut jobs = Vec::new();
         let mut streams = Vec::new();
         for (stream, load) in (0_u32..).zip(step.loads()) {
@@ -61,7 +61,7 @@ impl FioStep {
                 first_job_ends_all: step.first_job_ends_all,
             };
             let exported = export_load(load, &format!("stream{stream}"), &places, terms);
-            jobs.extend(exported.map_err(not_here)?);
+            jobs.extend(exported.map_err(|error| not_here(&error))?);
             streams.push(started(arming, load, arrivals, &fio));
         }
         let mut streams = streams.into_iter();
@@ -121,13 +121,13 @@ impl FioStep {
 }
 
 /// fio cannot be had, or cannot do it.
-fn not_here(error: FioError) -> RunError {
+fn not_here(error: &FioError) -> RunError {
     let mut unsupported = RunError::unsupported(error.to_string());
     unsupported.hint = match error {
         FioError::NotInFio { .. } => Some("use an engine of durio's: sync, uring, aio".to_owned()),
         _ => None,
     };
-    unsupported.source = std::error::Error::source(&error).map(|source| source.to_string().into());
+    unsupported.source = std::error::Error::source(error).map(|source| source.to_string().into());
     unsupported
 }
 

@@ -6,9 +6,9 @@ use std::path::Path;
 
 use durio_fio::import::{ImportSettings, ImportedPlan, import, named_paths};
 use durio_fio::job_file::{Source, Surroundings, parse_job_file, resolve};
-use durio_plan::{ClockChoice, EngineKind, Limit};
+use durio_plan::{ClockChoice, EngineKind, Limit, Plan};
 use durio_units::{Bytes, Nanos};
-use durio_workload::{CacheMode, Pattern, Skew, SyncMethod};
+use durio_workload::{CacheMode, Coverage, Pattern, PerMille, Skew, SyncPolicy};
 
 use super::{MACHINE, facts, skip};
 
@@ -72,5 +72,30 @@ fn every_example_of_fio_is_a_plan_or_refused_by_name() {
     let (volume, duration) = (Bytes::from_gib(10), Nanos::from_secs(60));
     assert_eq!(first.limit, Limit::VolumeWithin { volume, duration });
     assert_eq!(ssd.steps[1].load.workload.pattern, Pattern::Random);
-    let _ = (Skew::Uniform, SyncMethod::None);
+    zones_and_mixes(&plans);
+    one_after_the_other(&plans);
+}
+
+fn zones_and_mixes(plans: &BTreeMap<String, Plan>) {
+    let load = &plans["rand-zones.fio"].steps[0].load;
+    let Skew::Zones { zones } = &load.workload.skew else { panic!("{load:?}") };
+    let zones: Vec<_> = zones.iter().map(|zone| (zone.accesses.0, zone.size.0)).collect();
+    assert_eq!(zones, [(500, 50), (300, 150), (200, 800)]);
+    assert_eq!(load.workload.coverage, Coverage::Independent);
+    let mixed = &plans["fio-rand-RW.fio"].steps[0];
+    let workload = &mixed.load.workload;
+    assert_eq!((workload.read_share, workload.jobs, workload.depth), (PerMille(600), 4, 16));
+    assert_eq!((workload.cache, workload.coverage), (CacheMode::Buffered, Coverage::EachOnce));
+    assert_eq!(mixed.limit, Limit::Duration(Nanos::from_secs(900)));
+}
+
+fn one_after_the_other(plans: &BTreeMap<String, Plan>) {
+    let plan = &plans["tiobench-example.fio"];
+    assert_eq!((plan.steps.len(), plan.targets.len()), (4, 16), "a file for each copy");
+    assert!(plan.steps.iter().all(|step| step.load.workload.jobs == 4));
+    let (volume, duration) = (Bytes::from_gib(2), Nanos::from_secs(60));
+    assert_eq!(plan.steps[3].limit, Limit::VolumeWithin { volume, duration });
+    let steady = &plans["ssd-steadystate.fio"].steps;
+    assert_eq!((steady[0].load.workload.depth, steady[1].load.workload.depth), (16, 32));
+    assert_eq!(steady[1].load.workload.sync, SyncPolicy::NONE);
 }

@@ -92,6 +92,5 @@ fn nothing_and_files_that_do_not_fit_are_refused() {
     assert!(imported("[global]\nbs=4k\n").is_err());
     assert!(imported("[a]\nfilename=new\nrw=read").is_err(), "no size");
     assert!(imported("[a]\nfilename=new\nrw=read\nsize=4000t").is_err(), "no room");
-    assert!(imported("[a]\nfilename=new\nrw=read\nsize=16383p").is_err());
     assert!(imported("[a]\nfilename=/dev/a\nnumjobs=5000").is_err());
 }

@@ -107,8 +107,7 @@ fn several_jobs_in_flight_are_one_load() {
     let (findings, fio) = both(&sandbox, line);
     let jobs = fio["jobs"].as_array().unwrap();
     assert_eq!(jobs.len(), 3);
-    let sum: u64 =
-        jobs.iter().map(|job| job["read"]["total_ios"].as_u64().unwrap()).sum();
+    let sum: u64 = jobs.iter().map(|job| job["read"]["total_ios"].as_u64().unwrap()).sum();
     let operations = findings["workloads"][0]["operations"].as_array().unwrap();
     let read = operations.iter().find(|it| it["operation"] == "read").unwrap();
     assert_eq!(read["service"]["count"], sum);
