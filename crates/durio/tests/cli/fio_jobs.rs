@@ -78,6 +78,7 @@ fn by_durio(sandbox: &Sandbox, file: &Path) -> Vec<(String, Done)> {
         for operation in load["operations"].as_array().unwrap() {
             let count = number(&operation["service"]["count"]);
             let rate = operation["bandwidth_bytes_per_second"].as_f64().unwrap();
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bytes")]
             let bytes = (rate * seconds).round() as u64;
             match operation["operation"].as_str().unwrap() {
                 "read" => (done.reads, done.bytes) = (count, done.bytes + bytes),
