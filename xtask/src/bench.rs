@@ -26,6 +26,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Subcommand;
 
+use agree::Way;
 use session::Interrupt;
 
 /// What is measured.
@@ -38,6 +39,8 @@ pub(crate) enum Command {
     Instructions(instructions::Arguments),
     /// The same job on a real file by fio, durio, and fio again
     Agree(agree::Arguments),
+    /// The same command line on a real file by fio, imported by durio, and by fio again
+    Import(agree::Arguments),
 }
 
 /// Exit code of a process that Ctrl-C ended.
@@ -49,7 +52,8 @@ pub(crate) fn run(command: &Command) -> Result<ExitCode> {
     let result = match command {
         Command::Compare(arguments) => compare::run(arguments, &interrupt),
         Command::Instructions(_) => instructions::run(&interrupt),
-        Command::Agree(arguments) => agree::run(arguments, &interrupt),
+        Command::Agree(arguments) => agree::run(arguments, Way::Own, &interrupt),
+        Command::Import(arguments) => agree::run(arguments, Way::Imported, &interrupt),
     };
     if interrupt.came() {
         eprintln!("interrupted; the temporary files are removed");
@@ -64,7 +68,7 @@ impl Command {
         match self {
             Self::Compare(arguments) => arguments.check,
             Self::Instructions(arguments) => arguments.check,
-            Self::Agree(arguments) => arguments.check,
+            Self::Agree(arguments) | Self::Import(arguments) => arguments.check,
         }
     }
 }

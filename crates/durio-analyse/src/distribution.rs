@@ -1,5 +1,8 @@
 //! From latencies to the figures of a distribution.
 
+use std::collections::BTreeMap;
+
+use durio_fio::histogram::FioBins;
 use durio_record::Latency;
 
 use crate::{CurvePoint, Distribution};
@@ -37,6 +40,26 @@ pub(crate) fn distribution(latency: &Latency) -> Option<Distribution> {
         p99_99_ns: quantile(latency, 0.9999),
         max_ns: latency.exact.max_ns,
     })
+}
+
+/// The figures with fio's own percentiles, where fio has measured: bit for bit as fio prints them,
+/// which is the middle of a bucket and may lie above the largest latency.
+pub(crate) fn with_fio_bins(figures: Distribution, bins: &BTreeMap<u32, u64>) -> Distribution {
+    let bins = bins.iter().map(|(&bin, &count)| Some((u16::try_from(bin).ok()?, count)));
+    let bins = bins.collect::<Option<Vec<_>>>().unwrap_or_default();
+    let Ok(bins) = FioBins::try_from(bins) else { return figures };
+    if bins.is_empty() {
+        return figures;
+    }
+    let at = |known: Option<u64>, percent| known.and_then(|_| bins.percentile_ns(percent));
+    Distribution {
+        p50_ns: at(figures.p50_ns, 50.0),
+        p90_ns: at(figures.p90_ns, 90.0),
+        p99_ns: at(figures.p99_ns, 99.0),
+        p99_9_ns: at(figures.p99_9_ns, 99.9),
+        p99_99_ns: at(figures.p99_99_ns, 99.99),
+        ..figures
+    }
 }
 
 /// Points per decade of 1 / (1 − quantile).

@@ -29,7 +29,7 @@ pub fn live_figures(plan: &Plan, event: &Event) -> Option<LiveFigures> {
     let Event::Interval(interval) = event else { return None };
     let step = plan.steps.get(interval.step as usize)?;
     let load = step.stream(interval.stream)?;
-    let name = headline(&load.workload);
+    let name = headline(load);
     let record = interval.operations.iter().find(|record| record.operation == name);
     if is_cut_short(interval, step) {
         return None;
@@ -38,7 +38,7 @@ pub fn live_figures(plan: &Plan, event: &Event) -> Option<LiveFigures> {
         step: interval.step,
         phase: interval.phase,
         to: interval.to,
-        rate: rate(interval, &load.workload),
+        rate: rate(interval, load),
         p99_ns: record
             .filter(|record| record.service.histogram().is_some())
             .and_then(|record| quantile_or_max(&record.service, 0.99)),

@@ -2,15 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use durio_plan::{Load, Plan, RawPath, Step};
+use durio_plan::{EngineKind, Load, Plan, RawPath, Step};
 use durio_record::{
     Interval, JobEnded, Latency, LatencyHistogram, OperationName, OperationRecord, Outcome, Pacing,
     Phase, StepEnded, StepStarted, StreamStarted,
 };
 use durio_units::{Nanos, Rate};
-use durio_workload::Workload;
 
-use crate::distribution::{curve, distribution, quantile_or_max};
+use crate::distribution::{curve, distribution, quantile_or_max, with_fio_bins};
 use crate::{
     CpuFindings, Effective, Evenness, InFlight, IntervalPoint, KeptLatencies, OpenLoop,
     OperationFindings, WorkloadFindings,
@@ -110,9 +109,12 @@ struct Job {
     pacing: Option<Pacing>,
 }
 
-/// The operation that a workload is about.
-pub(crate) fn headline(workload: &Workload) -> OperationName {
-    if workload.commits_each_write() {
+/// The operation that a load is about. fio measures a write and the sync call after it apart, and
+/// so knows no single commit of them.
+pub(crate) fn headline(load: &Load) -> OperationName {
+    let workload = &load.workload;
+    let is_known = load.engine != EngineKind::Fio || !workload.sync.method.is_separate_call();
+    if workload.commits_each_write() && is_known {
         OperationName::Commit
     } else if workload.read_share.0 >= 500 {
         OperationName::Read
@@ -184,7 +186,7 @@ impl StreamState {
         let target = plan.target_of(load);
         let workload = &load.workload;
         let measured = self.measured();
-        let headline = headline(workload);
+        let headline = headline(load);
         let accesses = saturating_sum(
             [OperationName::Read, OperationName::Write].map(|name| self.count(name)),
         );
@@ -358,11 +360,12 @@ fn kept(total: &Total) -> KeptLatencies {
 fn operation(name: OperationName, total: &Total, measured: Nanos) -> Option<OperationFindings> {
     let of = |total: &Option<LatencyHistogram>| total.as_ref().map(Latency::from);
     let (service, response) = (Latency::from(&total.service), of(&total.response));
+    let figures = distribution(&service)?;
     Some(OperationFindings {
         operation: name,
         rate: Rate::of(service.exact.count, measured).per_second(),
         bandwidth: Rate::of(total.bytes, measured).per_second(),
-        service: distribution(&service)?,
+        service: with_fio_bins(figures, &total.fio_bins),
         submit: of(&total.submit).as_ref().and_then(distribution),
         completion: of(&total.completion).as_ref().and_then(distribution),
         response: response.as_ref().and_then(distribution),
@@ -375,7 +378,7 @@ fn operation(name: OperationName, total: &Total, measured: Nanos) -> Option<Oper
 
 /// One point of the series: the rate of the headline's accesses, the latencies of the headline.
 fn point(interval: &Interval, step: &Step, load: &Load) -> IntervalPoint {
-    let headline = headline(&load.workload);
+    let headline = headline(load);
     let mut operations = interval.operations.iter();
     let latency = operations
         .find(|record| record.operation == headline)
@@ -385,7 +388,7 @@ fn point(interval: &Interval, step: &Step, load: &Load) -> IntervalPoint {
         phase: interval.phase,
         from: interval.from,
         to: interval.to,
-        rate: rate(interval, &load.workload),
+        rate: rate(interval, load),
         p50_ns: latency.and_then(|latency| quantile_or_max(latency, 0.5)),
         p99_ns: latency.and_then(|latency| quantile_or_max(latency, 0.99)),
         max_ns: latency.map(|latency| latency.exact.max_ns),
@@ -400,10 +403,10 @@ pub(crate) fn is_cut_short(interval: &Interval, step: &Step) -> bool {
 }
 
 /// The rate that a workload is about: of commits, or else of reads and writes together.
-pub(crate) fn rate(interval: &Interval, workload: &Workload) -> f64 {
+pub(crate) fn rate(interval: &Interval, load: &Load) -> f64 {
     let find = |name| interval.operations.iter().find(|record| record.operation == name);
     let count = |name| find(name).map_or(0, |record: &OperationRecord| record.service.exact.count);
-    let counted = match headline(workload) {
+    let counted = match headline(load) {
         OperationName::Commit => count(OperationName::Commit),
         _ => saturating_sum([count(OperationName::Read), count(OperationName::Write)]),
     };

@@ -116,6 +116,12 @@ pub enum FioError {
         /// What is wrong.
         what: String,
     },
+    /// A load that fio cannot do as it is meant.
+    #[error("fio cannot do this: {what}")]
+    NotInFio {
+        /// What, why, and what to do.
+        what: String,
+    },
     /// Starting fio or waiting for it failed.
     #[error("cannot {operation} fio")]
     Process {

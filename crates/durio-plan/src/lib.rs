@@ -109,11 +109,13 @@ impl Plan {
         self.steps.iter().filter(|step| step.role == Role::Measure)
     }
 
-    /// The time of all steps that are bounded by time, without layout and further rounds.
+    /// The time at most of all steps that are bounded by time, without layout and further rounds.
     #[must_use]
     pub fn duration(&self) -> Nanos {
         let nanos = self.steps.iter().filter_map(|step| match step.limit {
-            Limit::Duration(span) => Some(span.get() + step.ramp.get()),
+            Limit::Duration(span) | Limit::VolumeWithin { duration: span, .. } => {
+                Some(span.get() + step.ramp.get())
+            }
             Limit::Operations(_) | Limit::Volume(_) => None,
         });
         Nanos::new(nanos.sum())

@@ -88,6 +88,15 @@ pub enum Limit {
     /// After accesses of this many bytes over all jobs.
     #[serde(rename = "volume_bytes")]
     Volume(Bytes),
+    /// After accesses of this many bytes over all jobs, or after this time, whichever comes first.
+    VolumeWithin {
+        /// The bytes.
+        #[serde(rename = "volume_bytes")]
+        volume: Bytes,
+        /// The time.
+        #[serde(rename = "duration_ns")]
+        duration: Nanos,
+    },
 }
 
 /// Whose figures a step gives.
@@ -362,7 +371,9 @@ impl Step {
             let limit = load.own_limit.unwrap_or(self.limit);
             match (load.workload.writes(), limit) {
                 (false, _) => Some(0),
-                (true, Limit::Volume(bytes)) => Some(bytes.get()),
+                (true, Limit::Volume(bytes) | Limit::VolumeWithin { volume: bytes, .. }) => {
+                    Some(bytes.get())
+                }
                 (true, Limit::Operations(count)) => {
                     Some(count.saturating_mul(load.workload.block_size.get()))
                 }

@@ -88,7 +88,7 @@ impl LatencyHistogram {
     }
 
     /// Counts `times` latencies of `nanos` in the histogram alone.
-    pub(crate) fn record_bucket(&mut self, nanos: u64, times: u64) {
+    pub fn record_bucket(&mut self, nanos: u64, times: u64) {
         self.histogram.saturating_record_n(nanos, times);
     }
 

@@ -5,7 +5,7 @@
 
 use durio_analyse::{Findings, InFlight, RunState, SelfCost, WorkloadFindings};
 use durio_stack::Host;
-use durio_units::Bytes;
+use durio_units::{Bytes, Nanos};
 use durio_workload::CacheMode;
 
 use crate::figures::{counted, decimal, deviation, mean_latency, rate};
@@ -75,6 +75,12 @@ pub(crate) fn self_cost_line(cost: &SelfCost) -> String {
 
 /// Both sides of Little's law, in one line.
 pub(crate) fn in_flight_line(in_flight: &InFlight) -> String {
+    if in_flight.span == Nanos::ZERO {
+        return format!(
+            "{} offered; nobody counted what was in flight",
+            decimal(in_flight.offered)
+        );
+    }
     format!(
         "{} by latency × rate, {} counted, {} offered: deviation {}",
         decimal(in_flight.by_latency),

@@ -98,6 +98,10 @@ impl JobLimit {
                 let blocks = bytes.get().div_ceil(workload.block_size.get());
                 Self { operations: share(blocks), ..all }
             }
+            Limit::VolumeWithin { volume, duration } => Self {
+                duration: Some(duration),
+                ..Self::of(Limit::Volume(volume), (ramp, interval), workload, index)
+            },
         }
     }
 

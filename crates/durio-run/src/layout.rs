@@ -1,7 +1,7 @@
 //! Makes targets ready: lays out files, opens what exists, removes what durio made.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -54,6 +54,21 @@ impl Prepared {
         match &self.place {
             Place::Made(made) => Ok(reopen(&made.file, mode)?),
             Place::Existing { path } => Ok(open(path, mode)?),
+            Place::Nowhere => Err(RunError::unsupported("only the null engine runs on no target")),
+        }
+    }
+
+    /// A path by which another process of this user opens the target.
+    pub(crate) fn path_for_others(&self) -> Result<PathBuf, RunError> {
+        match &self.place {
+            Place::Made(NewFile { path: Some(path), .. }) | Place::Existing { path } => {
+                Ok(std::path::absolute(path).unwrap_or_else(|_| path.clone()))
+            }
+            // A file without a name is open here, and so has one in this process's folder.
+            Place::Made(NewFile { file, .. }) => {
+                let (process, file) = (std::process::id(), file.as_raw_fd());
+                Ok(PathBuf::from(format!("/proc/{process}/fd/{file}")))
+            }
             Place::Nowhere => Err(RunError::unsupported("only the null engine runs on no target")),
         }
     }

@@ -17,6 +17,7 @@ mod conditions;
 mod counters;
 mod course;
 mod error;
+mod fio_step;
 mod gate;
 mod job;
 mod layout;

@@ -11,6 +11,7 @@ use crate::conditions::Conditions;
 use crate::counters::memory_max;
 use crate::course::{Course, Place};
 use crate::error::RunError;
+use crate::fio_step::{self, FioStep};
 use crate::job::RunClock;
 use crate::layout::{HeldDevices, Prepared, prepare};
 use crate::memory;
@@ -203,6 +204,9 @@ impl Session<'_, '_, '_> {
         let ready = ahead.take().filter(|armed| armed.is_for(step.index, place.round));
         // Dropped here, if the course took another turn.
         let conditions = Conditions::before_opening(step, self.plan, self.prepared)?;
+        if fio_step::is_fio(step) {
+            return self.run_by_fio(step, place, conditions);
+        }
         let armed = match ready {
             Some(armed) => armed,
             None => Armed::arm(self.arming(step, place))?,
@@ -216,6 +220,27 @@ impl Session<'_, '_, '_> {
         let Ended { outcome, at } =
             armed.run(&devices, self.idle_since, &mut |event| emitter.emit(event))?;
         self.idle_since = at;
+        Ok(outcome)
+    }
+
+    /// Runs one step by the installed fio, which opens the targets itself.
+    fn run_by_fio(
+        &mut self,
+        step: &Step,
+        place: Place,
+        conditions: Conditions,
+    ) -> Result<Outcome, RunError> {
+        if step.read_ahead.is_some() {
+            return Err(RunError::unsupported("fio opens its files itself: no read-ahead is set"));
+        }
+        let _bounded = conditions.after_opening(step)?;
+        let fio_step = FioStep::new(self.arming(step, place))?;
+        let devices = self.devices_of(step);
+        let emitter = &mut *self.emitter;
+        let outcome =
+            fio_step.run(step, &devices, &self.context.stop, &mut |event| emitter.emit(event))?;
+        // What came before is not on this clock.
+        self.idle_since = None;
         Ok(outcome)
     }
 
@@ -243,7 +268,8 @@ impl Session<'_, '_, '_> {
         let is_ready = |step: &Step| {
             step.loads().flat_map(|load| load.targets()).all(|it| self.prepared[it].is_some())
         };
-        if !is_plain(step) || !is_plain(current) || !is_ready(step) {
+        let is_ours = |step: &Step| !fio_step::is_fio(step);
+        if !is_plain(step) || !is_plain(current) || !is_ready(step) || !is_ours(step) {
             return None;
         }
         let workloads: Vec<_> = step.loads().map(|load| &load.workload).collect();

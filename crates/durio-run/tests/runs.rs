@@ -107,6 +107,24 @@ fn reads(jobs: u32) -> Workload {
     Workload { jobs, ..self_cost_workload(1) }
 }
 
+#[test]
+fn an_amount_within_a_time_ends_with_whichever_comes_first() {
+    let bench = Bench::new();
+    let accesses = |duration: Nanos| {
+        let volume = Bytes::from_kib(4 * 50);
+        // 1 ms each: 50 take 50 ms.
+        let mut plan = scripted(reads(1), &[Nanos::from_millis(1)], None);
+        plan.steps[0].load.workload.block_size = Bytes::from_kib(4);
+        plan.steps[0].limit = Limit::VolumeWithin { volume, duration };
+        let (result, events) = bench.run(&plan, &mut |_| ());
+        assert_eq!(result.unwrap(), Outcome::Complete);
+        let operations = intervals(&events).into_iter().flat_map(|it| &it.operations);
+        operations.map(|record| record.service.exact.count).sum::<u64>()
+    };
+    assert_eq!(accesses(Nanos::from_secs(1)), 50);
+    assert_eq!(accesses(Nanos::from_millis(20)), 20);
+}
+
 fn errors(events: &[Event]) -> Vec<(Option<u32>, &str)> {
     let errors = events.iter().filter_map(|event| match event {
         Event::Error(error) => Some((error.step, error.message.as_str())),

@@ -21,6 +21,8 @@ pub struct RunRequest {
     pub workload: Workload,
     /// How they are submitted.
     pub engine: EngineKind,
+    /// The ioengine, if fio is the engine; fio's by depth if absent.
+    pub fio_engine: Option<String>,
     /// When they start.
     pub arrivals: Arrivals,
     /// Where the jobs run.
@@ -63,7 +65,8 @@ pub fn plan_run(request: &RunRequest) -> Result<Plan, SpecError> {
     let mut targets = vec![null_target()];
     targets.push(target);
     let mut steps = Vec::new();
-    if request.self_cost && request.engine != EngineKind::Null {
+    let is_ours = !matches!(request.engine, EngineKind::Null | EngineKind::Fio);
+    if request.self_cost && is_ours {
         let depth = request.workload.depth;
         steps.push(self_cost_step(0, request.engine, depth, request.batch));
     }
@@ -83,7 +86,7 @@ pub fn plan_run(request: &RunRequest) -> Result<Plan, SpecError> {
 fn measured_step(request: &RunRequest) -> Step {
     let interval = match request.limit {
         Limit::Duration(duration) => interval_for(duration, request.ramp),
-        Limit::Operations(_) | Limit::Volume(_) => Nanos::from_secs(1),
+        Limit::VolumeWithin { .. } | Limit::Operations(_) | Limit::Volume(_) => Nanos::from_secs(1),
     };
     let mut workload = request.workload.clone();
     // The null devices know no direct I/O.
@@ -93,6 +96,7 @@ fn measured_step(request: &RunRequest) -> Step {
     let load = Load {
         batch: request.batch,
         script: request.script.clone(),
+        fio_engine: request.fio_engine.clone(),
         arrivals: request.arrivals,
         placement: request.placement.clone(),
         ..Load::new(1, workload, request.engine)
@@ -147,14 +151,16 @@ fn check_limit(request: &RunRequest) -> Result<(), SpecError> {
         }
         Limit::Operations(0) => wrong("--ops 0 measures nothing"),
         Limit::Volume(Bytes::ZERO) => wrong("a volume of 0 measures nothing"),
-        Limit::Operations(_) | Limit::Volume(_) if request.ramp > Nanos::ZERO => {
+        Limit::Operations(_) | Limit::Volume(_) | Limit::VolumeWithin { .. }
+            if request.ramp > Nanos::ZERO =>
+        {
             Err(SpecError::wrong_use(
                 "--ops counts from the first operation: a ramp could leave none for the figures",
             )
             .hint("give --duration with --ramp, or --ops alone"))
         }
         Limit::Duration(duration) => check_intervals(request, duration),
-        Limit::Operations(_) | Limit::Volume(_) => Ok(()),
+        Limit::Operations(_) | Limit::Volume(_) | Limit::VolumeWithin { .. } => Ok(()),
     }
 }
 
@@ -282,6 +288,7 @@ mod tests {
             location: Some(Location { path: RawPath::from("/x/y"), facts, destroy: false }),
             workload: self_cost_workload(1),
             engine: EngineKind::Sync,
+            fio_engine: None,
             arrivals: Arrivals::Closed,
             placement: Placement::DeviceNode,
             batch: BatchPolicy::DEFAULT,

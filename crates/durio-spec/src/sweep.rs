@@ -109,7 +109,7 @@ fn check(request: &SweepRequest) -> Result<(), SpecError> {
     }
     match request.run.limit {
         Limit::Duration(_) => Ok(()),
-        Limit::Operations(_) | Limit::Volume(_) => {
+        Limit::Operations(_) | Limit::Volume(_) | Limit::VolumeWithin { .. } => {
             wrong("each trial of a sweep lasts for a time: give --duration, not --ops")
         }
     }

@@ -8,13 +8,13 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use durio_analyse::compare::Settings;
-use durio_plan::{ClockChoice, EngineKind};
+use durio_plan::ClockChoice;
 use durio_report::{AuditFormat, Format};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{PerMille, SyncMethod};
 
 use crate::exit_code::TABLE;
-use crate::values::{self, ProcessorList};
+use crate::values::{self, EngineChoice, ProcessorList};
 pub(crate) use campaign::{Expanding, Plan, RunCommand};
 
 /// Tells what a storage gives a database: durable commits, reads, their latencies, and what to
@@ -37,6 +37,7 @@ pub(crate) enum Command {
     Report(Report),
     Audit(Audit),
     Compare(Compare),
+    Fio(Fio),
     Completions(Completions),
     Man(Man),
 }
@@ -172,9 +173,12 @@ pub(crate) struct Run {
     #[arg(long, help_heading = "What")]
     pub(crate) buffered: bool,
 
-    /// Engine: null, sync, uring or aio [default: sync for depth 1, else uring]
+    /// Engine: null, sync, uring, aio or fio [default: sync for depth 1, else uring]
+    ///
+    /// With fio, the installed fio runs the job and its figures are shown; fio:libaio names its
+    /// ioengine [default: psync for depth 1, else io_uring].
     #[arg(long, value_name = "ENGINE", value_parser = values::engine, help_heading = "How")]
-    pub(crate) engine: Option<EngineKind>,
+    pub(crate) engine: Option<EngineChoice>,
 
     /// Workers, in total
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "How")]
@@ -282,6 +286,36 @@ pub(crate) struct Sweep {
 
     #[command(flatten)]
     pub(crate) job: Run,
+}
+
+/// Run jobs of fio by durio: a job file, or a command line of fio
+///
+/// Every option of fio is honoured, or named with its line and refused; what differs from fio
+/// without changing what the figures mean is said as a note. Sections of one stonewall group run at
+/// the same time; those that differ in nothing but their file are one load over several targets.
+///
+///   durio fio job.fio
+///   durio fio --plan job.fio
+///   durio fio -- --name=wal --rw=write --bs=8k --size=64m --fdatasync=1
+///
+/// Files that exist are only written if --destroy names them; files that durio makes are removed.
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = TABLE)]
+pub(crate) struct Fio {
+    /// Job files
+    #[arg(value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+
+    /// A command line of fio
+    #[arg(last = true, value_name = "OPTIONS")]
+    pub(crate) command_line: Vec<String>,
+
+    /// Print the plan as JSON, and run nothing
+    #[arg(long)]
+    pub(crate) plan: bool,
+
+    #[command(flatten)]
+    pub(crate) common: Measuring,
 }
 
 /// Make a report again from a run folder alone

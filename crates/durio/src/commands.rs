@@ -5,6 +5,7 @@ mod campaign;
 mod check;
 mod compare;
 mod completions;
+mod fio;
 mod interleave;
 mod man;
 mod plan;
@@ -29,6 +30,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Command::Report(arguments) => report::report(&arguments),
         Command::Audit(arguments) => audit::audit(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
+        Command::Fio(arguments) => fio::fio(&arguments),
         Command::Completions(arguments) => completions::completions(&arguments),
         Command::Man(arguments) => man::man(&arguments),
     }

@@ -69,7 +69,7 @@ impl Progress {
         };
         let length = match step.limit {
             Limit::Duration(duration) => duration.get() + step.ramp.get(),
-            Limit::Operations(_) | Limit::Volume(_) => 0,
+            Limit::Operations(_) | Limit::Volume(_) | Limit::VolumeWithin { .. } => 0,
         };
         let name = match plan.campaign {
             Some(_) => format!("{}/{} {name}", index + 1, plan.steps.len()),

@@ -101,8 +101,26 @@ pub(crate) fn scale(text: &str) -> Result<u32, String> {
     Some(whole * 1000 + fraction).filter(|scale| (1..=1_000_000).contains(scale)).ok_or_else(wrong)
 }
 
-pub(crate) fn engine(text: &str) -> Result<EngineKind, String> {
-    named(text, "engine", &EngineKind::ALL, |engine| engine.name())
+/// An engine, and for fio its ioengine: `uring`, `fio`, `fio:libaio`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct EngineChoice {
+    pub(crate) kind: EngineKind,
+    /// Of fio; its default by depth, if absent.
+    pub(crate) fio_engine: Option<String>,
+}
+
+pub(crate) fn engine(text: &str) -> Result<EngineChoice, String> {
+    if let Some(fio_engine) = text.strip_prefix("fio:") {
+        let known = durio_fio::export_job::ENGINES;
+        if !known.contains(&fio_engine) {
+            let list = known.join(", ");
+            return Err(format!("durio runs fio with none of '{fio_engine}', but with: {list}"));
+        }
+        let fio_engine = Some(fio_engine.to_owned());
+        return Ok(EngineChoice { kind: EngineKind::Fio, fio_engine });
+    }
+    let kind = named(text, "engine", &EngineKind::ALL, |engine| engine.name())?;
+    Ok(EngineChoice { kind, fio_engine: None })
 }
 
 pub(crate) fn sync_method(text: &str) -> Result<SyncMethod, String> {
@@ -195,7 +213,9 @@ mod tests {
 
     #[test]
     fn names_are_listed_when_they_are_wrong() {
-        assert_eq!(engine("uring"), Ok(EngineKind::Uring));
+        assert_eq!(engine("uring").unwrap().kind, EngineKind::Uring);
+        assert_eq!(engine("fio:libaio").unwrap().fio_engine.as_deref(), Some("libaio"));
+        assert!(engine("fio:null").unwrap_err().contains("psync"));
         assert_eq!(
             engine("iouring"),
             Err("'iouring' is no engine; expected null, sync, uring, aio, fio".to_owned())

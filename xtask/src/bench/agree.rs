@@ -1,5 +1,7 @@
 //! `bench agree`: the same jobs on a real file by fio, by durio, and by fio again.
 //!
+//! `bench import` is the same with one command line for both: durio imports fio's.
+//!
 //! In: pairs, seconds per trial. Out: p50, p99, mean and rate of durio over fio, and of fio over
 //! itself beside it, which is the noise; the goal on p50. Not here: higher percentiles, which are
 //! not testable on a shared machine.
@@ -16,7 +18,16 @@ use super::measured::{Kind, Measured, Operation};
 use super::session::{Interrupt, Priority, Session};
 use super::{durio, fio, machine, scratch, table};
 
-/// Options of `bench agree`.
+/// Where durio's job comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// From its own command line.
+    Own,
+    /// From fio's command line, imported.
+    Imported,
+}
+
+/// Options of `bench agree` and `bench import`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Rounds of fio, durio, fio; ratios are medians over them
@@ -34,7 +45,7 @@ pub(crate) struct Arguments {
 
 const FILE_MEBIBYTES: usize = 256;
 
-/// durio's p50 over fio's may differ from 1 by this.
+/// durio's p50 over fio's, and the rate of an imported job, may differ from 1 by this.
 const TOLERANCE: f64 = 0.15;
 
 /// The same job in both languages.
@@ -100,11 +111,15 @@ const FIGURES: [(&str, Figure); 4] = [
     ("k/s", |it| Some(it.rate)),
 ];
 
-/// Runs `bench agree`.
-pub(super) fn run(arguments: &Arguments, interrupt: &Interrupt) -> Result<Vec<Goal>> {
+/// Runs `bench agree` or `bench import`.
+pub(super) fn run(arguments: &Arguments, way: Way, interrupt: &Interrupt) -> Result<Vec<Goal>> {
     let session = Session::begin(interrupt)?;
     let file = scratch::lay_out(session.scratch(), FILE_MEBIBYTES, interrupt)?;
-    machine::print("The same jobs by fio, durio, fio again: latency and rate", &session);
+    let title = match way {
+        Way::Own => "The same jobs by fio, durio, fio again: latency and rate",
+        Way::Imported => "Jobs by fio, imported and run by durio, by fio again: latency and rate",
+    };
+    machine::print(title, &session);
     println!(
         "- trials: {} rounds, {} s each, interleaved in turning order; O_DIRECT on a file of {FILE_MEBIBYTES} MiB",
         arguments.pairs, arguments.seconds
@@ -116,7 +131,7 @@ pub(super) fn run(arguments: &Arguments, interrupt: &Interrupt) -> Result<Vec<Go
         foreign.during(|| {
             let mut jobs = JOBS.iter().zip(&mut all);
             jobs.try_for_each(|(job, trials)| {
-                one_round(job, trials, round, &session, &file, arguments.seconds)
+                one_round((job, way), trials, round, &session, &file, arguments.seconds)
             })
         })?;
     }
@@ -124,7 +139,10 @@ pub(super) fn run(arguments: &Arguments, interrupt: &Interrupt) -> Result<Vec<Go
     for (job, trials) in JOBS.iter().zip(&all) {
         for &kind in job.kinds {
             print(job, kind, trials)?;
-            goals.push(goal(job, kind, trials)?);
+            goals.push(goal(job, kind, trials, FIGURES[0])?);
+            if way == Way::Imported {
+                goals.push(goal(job, kind, trials, FIGURES[3])?);
+            }
         }
     }
     foreign.print();
@@ -134,7 +152,7 @@ pub(super) fn run(arguments: &Arguments, interrupt: &Interrupt) -> Result<Vec<Go
 
 /// Each program comes first, second and last in turn: what ran before leaves traces in the storage.
 fn one_round(
-    job: &Job,
+    (job, way): (&Job, Way),
     trials: &mut Trials,
     round: u32,
     session: &Session,
@@ -146,7 +164,10 @@ fn one_round(
         match turn % 3 {
             0 => trials.fio.push(by_fio()?),
             1 => {
-                let words = durio_words(job, session, file, seconds);
+                let words = match way {
+                    Way::Own => durio_words(job, session, file, seconds),
+                    Way::Imported => imported_words(job, session, file, seconds),
+                };
                 trials.durio.push(durio::parse(&timed(session, &words)?)?);
             }
             _ => trials.fio_again.push(by_fio()?),
@@ -174,6 +195,12 @@ fn durio_words(job: &Job, session: &Session, file: &Path, seconds: u32) -> Vec<O
         words.extend(["--destroy".into(), file.into()]);
     }
     words
+}
+
+/// durio with fio's own words.
+fn imported_words(job: &Job, session: &Session, file: &Path, seconds: u32) -> Vec<OsString> {
+    let destroy = job.kinds.contains(&Kind::Write).then_some(file);
+    session.durio().fio(destroy, fio_words(job, file, seconds).get(1..).unwrap_or_default())
 }
 
 fn print(job: &Job, kind: Kind, trials: &Trials) -> Result<()> {
@@ -204,11 +231,14 @@ fn values(trials: &Trials, kind: Kind, figure: Figure) -> Result<[Vec<f64>; 3]> 
     Ok([of(&trials.fio)?, of(&trials.durio)?, of(&trials.fio_again)?])
 }
 
-fn goal(job: &Job, kind: Kind, trials: &Trials) -> Result<Goal> {
-    let [fio, durio, again] = values(trials, kind, |it| it.p50)?;
+fn goal(job: &Job, kind: Kind, trials: &Trials, (name, figure): (&str, Figure)) -> Result<Goal> {
+    let [fio, durio, again] = values(trials, kind, figure)?;
     let (ratio, noise) = (Ratio::of(&durio, &fio), Ratio::of(&again, &fio));
     Ok(Goal {
-        what: format!("p50 durio / fio: {}: {kind}", job.title),
+        what: {
+            let name = if name == "k/s" { "rate" } else { "p50" };
+            format!("{name} durio / fio: {}: {kind}", job.title)
+        },
         goal: format!("1 ± {TOLERANCE}"),
         measured: format!("{:.2}; fio again {:.2}", ratio.median, noise.median),
         holds: (ratio.median - 1.0).abs() <= TOLERANCE,
@@ -237,7 +267,8 @@ mod tests {
 
     #[test]
     fn a_p50_may_differ_either_way_within_the_tolerance() {
-        let holds = |durio| goal(&JOBS[0], Kind::Read, &trials(durio)).expect("a goal").holds;
+        let holds =
+            |durio| goal(&JOBS[0], Kind::Read, &trials(durio), FIGURES[0]).expect("a goal").holds;
         assert!(holds(86.0) && holds(114.0));
         assert!(!holds(84.0) && !holds(116.0));
     }

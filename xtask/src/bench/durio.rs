@@ -27,6 +27,17 @@ impl Durio<'_> {
         words
     }
 
+    /// `durio fio` with fio's words, and the file that it may overwrite.
+    pub(super) fn fio(self, destroy: Option<&Path>, fio: &[OsString]) -> Vec<OsString> {
+        let mut words = self.common("fio");
+        if let Some(file) = destroy {
+            words.extend(["--destroy".into(), file.into()]);
+        }
+        words.push("--".into());
+        words.extend(fio.iter().cloned());
+        words
+    }
+
     /// `durio check --quick` of a folder.
     pub(super) fn check_quick(self, folder: &Path) -> Vec<OsString> {
         let mut words = self.common("check");

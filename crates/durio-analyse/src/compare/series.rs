@@ -113,7 +113,7 @@ impl Series {
 }
 
 fn cell(interval: &Interval, load: &Load) -> Cell {
-    let headline = headline(&load.workload);
+    let headline = headline(load);
     let mut cell =
         Cell { span_ns: interval.to.saturating_sub(interval.from).get(), ..Cell::default() };
     for record in &interval.operations {

@@ -90,6 +90,9 @@ fn limit(step: &Step) -> Vec<Named> {
         Limit::Duration(time) => vec![("runtime", seconds(time)), ("time_based", "1".to_owned())],
         Limit::Operations(count) => vec![("number_ios", count.to_string())],
         Limit::Volume(bytes) => vec![("io_size", bytes.get().to_string())],
+        Limit::VolumeWithin { volume, duration } => {
+            vec![("io_size", volume.get().to_string()), ("runtime", seconds(duration))]
+        }
     };
     if step.ramp.get() > 0 {
         options.push(("ramp_time", seconds(step.ramp)));

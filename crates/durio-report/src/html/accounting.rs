@@ -2,7 +2,7 @@
 
 use durio_analyse::{Distribution, Findings, OperationFindings, WorkloadFindings};
 use durio_stack::DeviceCounters;
-use durio_units::Bytes;
+use durio_units::{Bytes, Nanos};
 
 use crate::facts::{engine_line, in_flight_line};
 use crate::figures::{counted, decimal, latency, latency_or_absent, mean_latency, percent};
@@ -50,6 +50,9 @@ fn account(workload: &WorkloadFindings) -> Account {
 
 fn clock(workload: &WorkloadFindings) -> String {
     let in_flight = &workload.in_flight;
+    if in_flight.span == Nanos::ZERO {
+        return format!("{}: held against no other", workload.effective.clock);
+    }
     // Clocks differ by parts in a million where they are sound.
     let parts = in_flight.clock_deviation * 1e6;
     format!(

@@ -281,6 +281,7 @@ fn until(step: &Step) -> String {
         Limit::Duration(span) => clock(span),
         Limit::Operations(count) => format!("{count} ops"),
         Limit::Volume(bytes) => bytes.to_string(),
+        Limit::VolumeWithin { volume, duration } => format!("{volume} or {}", clock(duration)),
     };
     let ramp = match step.ramp {
         Nanos::ZERO => String::new(),
@@ -296,7 +297,9 @@ fn until(step: &Step) -> String {
 /// Nanoseconds of a step that are known before.
 fn span_of(step: &Step) -> u64 {
     let limit = match step.limit {
-        Limit::Duration(span) => span.get().saturating_add(step.ramp.get()),
+        Limit::Duration(span) | Limit::VolumeWithin { duration: span, .. } => {
+            span.get().saturating_add(step.ramp.get())
+        }
         Limit::Operations(_) | Limit::Volume(_) => 0,
     };
     limit.saturating_add(step.pause_before.get())

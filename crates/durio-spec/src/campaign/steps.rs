@@ -297,7 +297,9 @@ impl Making<'_> {
                 let usual = interval_for(duration, ramp);
                 wanted.filter(|wanted| *wanted <= duration).unwrap_or(usual)
             }
-            Limit::Operations(_) | Limit::Volume(_) => wanted.unwrap_or(Nanos::from_secs(1)),
+            Limit::Operations(_) | Limit::Volume(_) | Limit::VolumeWithin { .. } => {
+                wanted.unwrap_or(Nanos::from_secs(1))
+            }
         };
         if let Limit::Duration(duration) = limit
             && intervals(duration, ramp, interval) > INTERVALS_MAX

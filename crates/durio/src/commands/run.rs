@@ -29,8 +29,8 @@ pub(super) fn request(command: &str, arguments: &Run) -> Result<(Execution, RunR
     }
     let location = locate(&arguments.target, &arguments.common)?.pop();
     let execution = Execution::begin(command, &arguments.common)?;
-    let engine = match arguments.engine {
-        Some(engine) => engine,
+    let engine = match &arguments.engine {
+        Some(engine) => engine.kind,
         None if arguments.depth == 1 => EngineKind::Sync,
         None => EngineKind::Uring,
     };
@@ -38,6 +38,7 @@ pub(super) fn request(command: &str, arguments: &Run) -> Result<(Execution, RunR
         location,
         workload,
         engine,
+        fio_engine: arguments.engine.as_ref().and_then(|engine| engine.fio_engine.clone()),
         arrivals: arrivals(arguments),
         placement: placement(arguments),
         batch: BatchPolicy { submit_max: arguments.batch },
@@ -106,7 +107,7 @@ fn placement(arguments: &Run) -> Placement {
 }
 
 fn script(arguments: &Run) -> Result<Option<NullScript>, Failure> {
-    let null = arguments.engine == Some(EngineKind::Null);
+    let null = arguments.engine.as_ref().is_some_and(|engine| engine.kind == EngineKind::Null);
     if !null && (!arguments.null_latency.is_empty() || arguments.null_fails_at.is_some()) {
         return Err(Failure::new(
             Exit::WrongUse,

@@ -23,6 +23,8 @@ mod compare;
 mod destroy;
 mod durio;
 mod filesystems;
+mod fio_engine;
+mod fio_jobs;
 mod hdr_peer;
 mod help;
 mod leftovers;

@@ -1,0 +1,114 @@
+//! Loads with known options, and fields that fio has not.
+
+use durio_plan::{EngineKind, Load};
+use durio_units::Bytes;
+use durio_workload::{BlockShare, Coverage, Pattern, PerMille, Skew};
+
+use super::*;
+
+const TERMS: ExportTerms = ExportTerms {
+    limit: Limit::Operations(10),
+    ramp: Nanos::ZERO,
+    arrivals: Arrivals::Closed,
+    first_job_ends_all: false,
+};
+
+fn places(count: u64) -> Vec<ExportPlace> {
+    let place = |number: u64| ExportPlace {
+        path: "/dev/disk/by-path/pci-0:1".into(),
+        region: Region { offset: Bytes::new(number << 20), length: Bytes::from_mib(1) },
+        cpus: vec![3, 5],
+        seed: 9,
+    };
+    (0..count).map(place).collect()
+}
+
+fn exported(workload: Workload, terms: ExportTerms) -> Result<Vec<JobOptions>, FioError> {
+    let load = Load::new(0, workload, EngineKind::Fio);
+    let places = places(load.workload.jobs.into());
+    export_load(&load, "s", &places, terms)
+}
+
+#[track_caller]
+fn value<'j>(job: &'j JobOptions, name: &str) -> Option<&'j str> {
+    let found: Vec<_> = job.options.iter().filter(|(option, _)| option == name).collect();
+    assert!(found.len() <= 1, "{name} twice: {:?}", job.options);
+    found.first().map(|(_, value)| value.as_str())
+}
+
+#[test]
+fn each_job_has_its_region_and_its_share() {
+    let workload = Workload { jobs: 3, ..Workload::default() };
+    let jobs = exported(workload, TERMS).unwrap();
+    let io_size: Vec<_> = jobs.iter().map(|job| value(job, "io_size").unwrap()).collect();
+    assert_eq!(io_size, ["16384", "12288", "12288"]);
+    assert_eq!(value(&jobs[2], "offset"), Some("2097152"));
+    assert_eq!(value(&jobs[0], "filename"), Some("/dev/disk/by-path/pci-0\\:1"));
+    assert_eq!(value(&jobs[0], "cpus_allowed"), Some("3,5"));
+    assert_eq!((value(&jobs[0], "rw"), value(&jobs[0], "norandommap")), (Some("read"), None));
+}
+
+#[test]
+fn a_mixed_load_has_its_mix_sizes_skew_and_rate() {
+    let share = |kib, weight| BlockShare { size: Bytes::from_kib(kib), weight: PerMille(weight) };
+    let workload = Workload {
+        pattern: Pattern::Random,
+        read_share: PerMille::ALL,
+        block_size: Bytes::from_kib(8),
+        block_mix: vec![share(4, 600), share(8, 400)],
+        skew: Skew::Zipf { theta_per_mille: 1200 },
+        run_length: 4,
+        jobs: 2,
+        depth: 8,
+        ..Workload::default()
+    };
+    let limit = Limit::Duration(Nanos::from_millis(1500));
+    let arrivals = Arrivals::Poisson { rate_per_second: 500.0 };
+    let terms = ExportTerms { limit, arrivals, ramp: Nanos::from_millis(200), ..TERMS };
+    let jobs = exported(workload, terms).unwrap();
+    for (name, expected) in [
+        ("rw", "randread:4"),
+        ("bssplit", "4096/60:8192/40"),
+        ("blockalign", "4096"),
+        ("random_distribution", "zipf:1.2"),
+        ("rate_iops", "250"),
+        ("rate_process", "poisson"),
+        ("runtime", "1500000us"),
+        ("ramp_time", "200000us"),
+        ("ioengine", "io_uring"),
+        ("iodepth", "8"),
+        ("iodepth_batch", "4"),
+    ] {
+        assert_eq!(value(&jobs[1], name), Some(expected), "{name}");
+    }
+}
+
+#[test]
+fn what_fio_has_not_is_named() {
+    let write = Workload { read_share: PerMille::NONE, ..Workload::default() };
+    let random = Workload { pattern: Pattern::Random, ..Workload::default() };
+    let odd = vec![
+        BlockShare { size: Bytes::from_kib(4), weight: PerMille(333) },
+        BlockShare { size: Bytes::from_kib(2), weight: PerMille(667) },
+    ];
+    let each = Coverage::EachOnce;
+    let cases = [
+        (Workload { sync: SyncPolicy::each(SyncMethod::RwfDsync), ..write.clone() }, "rwf_dsync"),
+        (Workload { at_end: AtEnd::Reallocate, ..write }, "preallocated anew"),
+        (Workload { read_share: PerMille(705), ..random.clone() }, "705 thousandths"),
+        (Workload { read_share: PerMille(700), ..Workload::default() }, "a place for each"),
+        (Workload { block_mix: odd, ..random.clone() }, "333 thousandths"),
+        (Workload { skew: Skew::Normal { deviation_per_mille: 100 }, ..random.clone() }, "normal"),
+        (Workload { skew: Skew::Zipf { theta_per_mille: 1000 }, ..random.clone() }, "theta 1"),
+        (Workload { coverage: each, run_length: 2, ..random }, "runs of blocks"),
+    ];
+    let limit = Limit::Duration(Nanos::from_secs(1));
+    for (workload, part) in cases {
+        let error = exported(workload, ExportTerms { limit, ..TERMS }).unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    }
+    let few = ExportTerms { limit: Limit::Operations(1), ..TERMS };
+    assert!(exported(Workload { jobs: 2, ..Workload::default() }, few).is_err());
+    let arrivals = Arrivals::Constant { rate_per_second: 10.5 };
+    assert!(exported(Workload::default(), ExportTerms { arrivals, ..TERMS }).is_err());
+}

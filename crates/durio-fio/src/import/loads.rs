@@ -1,0 +1,320 @@
+//! Sections as loads, groups of them as steps.
+//!
+//! In: [`Section`]s. Out: [`Step`]s. Copies whose regions follow a rule are jobs of one load, others
+//! are loads of their own; sections that differ in nothing but their file are one load over several
+//! targets. Not here: what a section does.
+
+use durio_plan::{Load, Role, Step};
+use durio_units::{Bytes, Nanos};
+use durio_workload::{Arrivals, Region, RegionRule, Workload};
+
+use super::extent::Extent;
+use super::placement::Home;
+use super::said::Said;
+use super::section::{CopyPlace, Section};
+use super::timing::Bounds;
+use crate::job_file::ExitScope;
+
+/// The most loads of one step: a report of more would not be read.
+const LOADS_MAX: usize = 64;
+
+/// A load before it knows how many jobs it has in all.
+#[derive(Debug, Clone)]
+struct Part<'s> {
+    section: &'s Section,
+    /// Names of all sections in it.
+    names: Vec<&'s str>,
+    targets: Vec<usize>,
+    rule: RegionRule,
+    within: Region,
+    /// Per section in it.
+    homes: Vec<Home>,
+    copies_each: u32,
+    bounds: Bounds,
+}
+
+/// The steps of all groups, in order.
+pub(super) fn steps(sections: &[Section], said: &mut Said) -> Vec<Step> {
+    let mut steps: Vec<Step> = Vec::new();
+    let last_group = sections.last().map_or(0, |section| section.group);
+    for group in sections.chunk_by(|one, other| one.group == other.group) {
+        let is_last = group.first().is_some_and(|first| first.group == last_group);
+        if let Some(mut step) = step(group, is_last, said) {
+            step.index = u32::try_from(steps.len()).unwrap_or(u32::MAX);
+            steps.push(step);
+        }
+    }
+    steps
+}
+
+fn step(group: &[Section], is_last: bool, said: &mut Said) -> Option<Step> {
+    let first = group.first()?;
+    let mut parts: Vec<Part<'_>> = Vec::new();
+    for section in group {
+        for part in parts_of(section) {
+            add(&mut parts, part);
+        }
+    }
+    if parts.len() > LOADS_MAX {
+        let reason = format!("{} loads at the same time, more than {LOADS_MAX}", parts.len());
+        said.refuse_at(&first.at, "numjobs", &reason);
+        return None;
+    }
+    tell_of_parts(group, &parts, said);
+    let bounds: Vec<Bounds> = parts.iter().map(|part| part.bounds).collect();
+    let mut loads = parts.iter().map(load);
+    let load = loads.next()?;
+    let beside: Vec<Load> = loads.collect();
+    let limit = bounds.first()?.limit(load.workload.jobs);
+    let interval = interval(bounds.first()?.duration);
+    let mut step = Step::new(Role::Measure, load, limit, interval);
+    for (mut other, bounds) in beside.into_iter().zip(bounds.iter().skip(1)) {
+        let own = bounds.limit(other.workload.jobs);
+        other.own_limit = (own != limit).then_some(own);
+        step.beside.push(other);
+    }
+    step.ramp = common_ramp(group, said);
+    step.drop_cache = common_drop(group, said);
+    step.first_job_ends_all = ends_all(group, is_last, said);
+    Some(step)
+}
+
+/// A fiftieth, within 100 ms and 1 s; a job without a time gets the latter.
+fn interval(duration: Option<Nanos>) -> Nanos {
+    let (least, most) = (Nanos::from_millis(100).get(), Nanos::from_secs(1).get());
+    let fiftieth = duration.map_or(most, |duration| (duration.get() / 50).clamp(least, most));
+    // No step is recorded in more than a hundred thousand intervals.
+    let coarse = duration.map_or(0, |duration| duration.get() / 50_000);
+    Nanos::new(fiftieth.max(coarse))
+}
+
+/// The loads of one section.
+fn parts_of(section: &Section) -> Vec<Part<'_>> {
+    let whole = rule_of(&section.copies, section.workload.block_size);
+    if let Some((targets, rule, within)) = whole {
+        let copies = &section.copies;
+        return vec![part(section, copies, targets, rule, within, section.home.clone())];
+    }
+    let single = |(index, copy): (usize, &CopyPlace)| {
+        let home = match &section.home {
+            Home::Cpus(cpus) => Home::Cpus(cpus.get(index).copied().into_iter().collect()),
+            other => other.clone(),
+        };
+        let within = region(&copy.extent);
+        let copies = std::slice::from_ref(copy);
+        part(section, copies, vec![copy.target], RegionRule::Shared, within, home)
+    };
+    section.copies.iter().enumerate().map(single).collect()
+}
+
+fn part<'s>(
+    section: &'s Section,
+    copies: &[CopyPlace],
+    targets: Vec<usize>,
+    rule: RegionRule,
+    within: Region,
+    home: Home,
+) -> Part<'s> {
+    let bytes = copies.first().and_then(|copy| copy.bytes);
+    Part {
+        section,
+        names: vec![&section.workload.name],
+        targets,
+        rule,
+        within,
+        homes: vec![home],
+        copies_each: u32::try_from(copies.len()).unwrap_or(u32::MAX),
+        bounds: Bounds { bytes, duration: section.timing.duration },
+    }
+}
+
+fn region(extent: &Extent) -> Region {
+    Region { offset: Bytes::new(extent.offset), length: Bytes::new(extent.length) }
+}
+
+/// The rule by which copies have their places, if there is one and all move as much.
+fn rule_of(copies: &[CopyPlace], block: Bytes) -> Option<(Vec<usize>, RegionRule, Region)> {
+    let first = copies.first()?;
+    if copies.iter().any(|copy| copy.bytes != first.bytes) {
+        return None;
+    }
+    let mut targets: Vec<usize> = Vec::new();
+    for copy in copies {
+        if !targets.contains(&copy.target) {
+            targets.push(copy.target);
+        }
+    }
+    let in_turn = (0..)
+        .zip(copies)
+        .all(|(index, copy): (usize, _)| targets.get(index % targets.len()) == Some(&copy.target));
+    if in_turn && copies.iter().all(|copy| copy.extent == first.extent) {
+        return Some((targets, RegionRule::Shared, region(&first.extent)));
+    }
+    let last = copies.last()?;
+    if targets.len() > 1 {
+        return None;
+    }
+    let step = copies.get(1)?.extent.offset.checked_sub(first.extent.offset)?;
+    let is_even = copies.windows(2).all(|pair| match pair {
+        [one, next] => next.extent.offset.checked_sub(one.extent.offset) == Some(step),
+        _ => true,
+    });
+    let is_whole = step > 0 && step.is_multiple_of(block.get());
+    if !is_even || !is_whole {
+        return None;
+    }
+    if copies.iter().all(|copy| copy.extent.length == step) {
+        let length = Bytes::new(last.extent.end() - first.extent.offset);
+        let within = Region { offset: Bytes::new(first.extent.offset), length };
+        return Some((targets, RegionRule::ShareEach, within));
+    }
+    let to_the_end = copies.iter().all(|copy| copy.extent.end() == first.extent.end());
+    let by = Bytes::new(step);
+    to_the_end.then(|| (targets, RegionRule::OffsetEach { by }, region(&first.extent)))
+}
+
+/// Adds a part, to an earlier one if they differ in nothing but their target.
+fn add<'s>(parts: &mut Vec<Part<'s>>, part: Part<'s>) {
+    let is_joined = |known: &&mut Part<'s>| known.takes(&part);
+    match parts.iter_mut().find(is_joined) {
+        Some(known) => {
+            known.targets.extend(&part.targets);
+            known.names.extend(&part.names);
+            known.homes.extend(part.homes);
+        }
+        None => parts.push(part),
+    }
+}
+
+impl Part<'_> {
+    /// True if `other` is the same on another target.
+    fn takes(&self, other: &Self) -> bool {
+        let [target] = other.targets.as_slice() else { return false };
+        let (ours, theirs) = (self.section, other.section);
+        let is_another = !std::ptr::eq(ours, theirs) && !self.targets.contains(target);
+        let same_places = self.targets.len() == self.names.len()
+            && (self.rule, self.within, self.copies_each, self.bounds)
+                == (other.rule, other.within, other.copies_each, other.bounds);
+        let same_homes = match (self.homes.first(), other.homes.first()) {
+            (Some(one), Some(other)) => one.is_like(other),
+            _ => false,
+        };
+        let nameless = |workload: &Workload| Workload {
+            name: String::new(),
+            summary: String::new(),
+            ..workload.clone()
+        };
+        is_another
+            && same_places
+            && same_homes
+            && (ours.engine, ours.batch, ours.arrivals, ours.timing, ours.reporting_group)
+                == (
+                    theirs.engine,
+                    theirs.batch,
+                    theirs.arrivals,
+                    theirs.timing,
+                    theirs.reporting_group,
+                )
+            && nameless(&ours.workload) == nameless(&theirs.workload)
+    }
+
+    fn jobs(&self) -> u32 {
+        let sections = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
+        self.copies_each.saturating_mul(sections)
+    }
+
+    fn name(&self) -> String {
+        match self.names.as_slice() {
+            [name] => (*name).to_owned(),
+            [first, .., last] => format!("{first}..{last}"),
+            [] => String::new(),
+        }
+    }
+}
+
+fn load(part: &Part<'_>) -> Load {
+    let section = part.section;
+    let jobs = part.jobs();
+    let workload = Workload {
+        name: part.name(),
+        region: part.rule,
+        within: Some(part.within),
+        jobs,
+        ..section.workload.clone()
+    };
+    let mut targets = part.targets.iter().copied();
+    let first = targets.next().unwrap_or(0);
+    let total = |rate: f64| rate * f64::from(jobs);
+    let arrivals = match section.arrivals {
+        Arrivals::Closed => Arrivals::Closed,
+        Arrivals::Constant { rate_per_second } => {
+            Arrivals::Constant { rate_per_second: total(rate_per_second) }
+        }
+        Arrivals::Poisson { rate_per_second } => {
+            Arrivals::Poisson { rate_per_second: total(rate_per_second) }
+        }
+    };
+    Load {
+        more_targets: targets.collect(),
+        batch: section.batch,
+        arrivals,
+        placement: Home::interleaved(&part.homes, part.copies_each),
+        ..Load::new(first, workload, section.engine)
+    }
+}
+
+fn tell_of_parts(group: &[Section], parts: &[Part<'_>], said: &mut Said) {
+    for part in parts.iter().filter(|part| part.names.len() > 1) {
+        let what = format!(
+            "the sections {} are the same on {} targets: one load, whose figures are given together",
+            part.names.join(", "),
+            part.targets.len()
+        );
+        said.note_at(&part.section.at, "name", &what);
+    }
+    for section in group {
+        let own = parts.iter().filter(|part| std::ptr::eq(part.section, section)).count();
+        if own > 1 {
+            let what = "the regions of its copies follow no rule that durio knows: each copy is a \
+                        load of its own";
+            said.note_at(&section.at, "numjobs", what);
+        }
+    }
+}
+
+fn common_ramp(group: &[Section], said: &mut Said) -> Nanos {
+    let ramp = group.first().map_or(Nanos::ZERO, Section::ramp);
+    if let Some(other) = group.iter().find(|section| section.ramp() != ramp) {
+        let reason = "jobs that run at the same time have one ramp";
+        said.refuse_at(&other.at, "ramp_time", reason);
+    }
+    ramp
+}
+
+fn common_drop(group: &[Section], said: &mut Said) -> bool {
+    let mut wishes = group.iter().filter_map(|section| Some((section.drops_cache?, &section.at)));
+    let Some((drops, _)) = wishes.next() else { return false };
+    if let Some((_, at)) = wishes.find(|(other, _)| *other != drops) {
+        let reason = "jobs that run at the same time begin with the same page cache";
+        said.refuse_at(at, "invalidate", reason);
+    }
+    drops
+}
+
+fn ends_all(group: &[Section], is_last: bool, said: &mut Said) -> bool {
+    let scope = group.iter().find_map(|section| section.timing.ends);
+    let Some((scope, first)) = scope.zip(group.first()) else { return false };
+    let one_group = group.iter().all(|it| it.reporting_group == first.reporting_group);
+    let one_scope = group.iter().all(|it| it.timing.ends == Some(scope));
+    let fits = match scope {
+        ExitScope::Stonewall => true,
+        ExitScope::Group => one_group,
+        ExitScope::All => is_last,
+    };
+    if !fits || !one_scope {
+        let reason = "durio ends all jobs of a stonewall group, not fewer and not more; give \
+                      exit_what=stonewall";
+        said.refuse_at(&first.at, "exitall", reason);
+    }
+    true
+}

@@ -1,0 +1,100 @@
+//! On which CPUs and memory copies run.
+//!
+//! In: [`PlacementOptions`]. Out: where each copy runs. Not here: whether the machine has them.
+
+use durio_plan::Placement;
+
+use super::said::Said;
+use crate::job_file::{CpuPolicy, Given, MemoryPolicy, PlacementOptions};
+
+/// Where the copies of a job run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Home {
+    /// Anywhere: fio's default.
+    Anywhere,
+    /// On a NUMA node, with memory from there.
+    Node(u32),
+    /// Copy k on the k-th of these CPUs.
+    Cpus(Vec<u32>),
+}
+
+impl Home {
+    /// For a load whose job k is copy k / n of home k mod n, n being the number of homes, which are
+    /// all of one kind.
+    pub(super) fn interleaved(homes: &[Self], copies: u32) -> Placement {
+        match homes.first() {
+            None | Some(Self::Anywhere) => Placement::Anywhere,
+            Some(Self::Node(node)) => Placement::Node(*node),
+            Some(Self::Cpus(_)) => {
+                let copies = 0..copies as usize;
+                let cpus = copies.flat_map(|copy| {
+                    homes.iter().filter_map(move |home| match home {
+                        Self::Cpus(cpus) => cpus.get(copy).copied(),
+                        _ => None,
+                    })
+                });
+                Placement::Cpus(cpus.collect())
+            }
+        }
+    }
+
+    /// True if both can be in one load.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        self == other || matches!((self, other), (Self::Cpus(_), Self::Cpus(_)))
+    }
+}
+
+/// Reads where `copies` copies run, the first of which is the `first`th of all jobs.
+pub(super) fn home(
+    options: &PlacementOptions,
+    (first, copies): (u32, u32),
+    said: &mut Said,
+) -> Home {
+    // durio's jobs are threads; fio's are processes or threads, with the same figures.
+    let PlacementOptions { thread: _, cpus, cpu_policy, cpu_nodes, memory } = options;
+    let node = cpu_nodes.as_ref().and_then(|nodes| single_node(nodes, said));
+    check_memory(memory.as_ref(), node, said);
+    let Some(cpus) = cpus else {
+        return node.map_or(Home::Anywhere, Home::Node);
+    };
+    if let Some(nodes) = cpu_nodes {
+        said.refuse("numa_cpu_nodes", nodes, "give one of cpus_allowed and numa_cpu_nodes");
+    }
+    let is_split = cpu_policy.as_ref().is_some_and(|given| given.value == CpuPolicy::Split);
+    if !is_split && cpus.value.len() > 1 {
+        let reason = "durio puts each job on one CPU; add cpus_allowed_policy=split, or use \
+                      numa_cpu_nodes, or start durio with taskset";
+        said.refuse("cpus_allowed", cpus, reason);
+    }
+    // fio counts the copies of all jobs.
+    let of_copy = |copy: u32| {
+        let index = first.saturating_add(copy) as usize % cpus.value.len().max(1);
+        cpus.value.get(index).copied()
+    };
+    Home::Cpus((0..copies).filter_map(of_copy).collect())
+}
+
+fn single_node(nodes: &Given<Vec<u32>>, said: &mut Said) -> Option<u32> {
+    if let [node] = nodes.value.as_slice() {
+        return Some(*node);
+    }
+    let reason = "durio runs a job on one NUMA node; write a section per node";
+    said.refuse("numa_cpu_nodes", nodes, reason);
+    None
+}
+
+/// durio's memory is that of the node on which a job runs.
+fn check_memory(memory: Option<&Given<MemoryPolicy>>, node: Option<u32>, said: &mut Said) {
+    said.refuse_unless(
+        "numa_mem_policy",
+        memory,
+        |policy| match policy {
+            MemoryPolicy::Default | MemoryPolicy::Local => true,
+            MemoryPolicy::Prefer(preferred) => node == Some(*preferred),
+            MemoryPolicy::Bind(nodes) => node.is_some_and(|node| *nodes == [node]),
+            MemoryPolicy::Interleave(_) => false,
+        },
+        "durio's memory is that of the node on which a job runs; give numa_cpu_nodes with the same \
+         single node",
+    );
+}

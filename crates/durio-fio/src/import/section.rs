@@ -1,0 +1,309 @@
+//! One job section: what its copies do, and where each of them does it.
+//!
+//! In: a [`ResolvedJob`]. Out: a [`Section`]. Not here: which sections become one load.
+
+use durio_plan::{BatchPolicy, EngineKind, FileLayout};
+use durio_units::{Bytes, Nanos};
+use durio_workload::{Arrivals, CacheMode, Coverage, Pattern, Workload};
+
+use super::accesses::accesses;
+use super::data::contents;
+use super::durability::{Writing, sync_policy};
+use super::extent::{Extent, ExtentOptions};
+use super::place::spot;
+use super::placement::{Home, home};
+use super::queue::queue;
+use super::said::{Said, or};
+use super::sizes::Sizes;
+use super::targets::{Claim, Targets};
+use super::timing::{Timing, timing};
+use crate::job_file::{Direction, Fallocate, Given, JobOptions, Place, ResolvedJob, TargetOptions};
+
+/// A job section with everything but the region of its load.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Section {
+    pub(super) at: Place,
+    pub(super) group: u32,
+    pub(super) reporting_group: u32,
+    /// Without region, jobs and limits.
+    pub(super) workload: Workload,
+    pub(super) engine: EngineKind,
+    pub(super) batch: BatchPolicy,
+    /// Of one copy.
+    pub(super) arrivals: Arrivals,
+    pub(super) home: Home,
+    pub(super) timing: Timing,
+    /// Whether the page cache is dropped before; none where it does not matter.
+    pub(super) drops_cache: Option<bool>,
+    pub(super) copies: Vec<CopyPlace>,
+}
+
+/// Where one copy works, and how much.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct CopyPlace {
+    pub(super) target: usize,
+    pub(super) extent: Extent,
+    /// Bytes that it moves in all its loops; none if time alone bounds it.
+    pub(super) bytes: Option<u64>,
+}
+
+/// More jobs than a plan may have.
+const COPIES_MAX: u32 = 4096;
+
+/// Reads a section; `first` is the number of its first copy among those of all sections. None if it
+/// has no place to work on.
+pub(super) fn section(
+    job: &ResolvedJob,
+    first: u32,
+    targets: &mut Targets<'_>,
+    said: &mut Said,
+) -> Option<Section> {
+    let ResolvedJob { name, at, group, reporting_group, copies, options, .. } = job;
+    let JobOptions {
+        description,
+        target,
+        pattern,
+        queue: queue_options,
+        durability,
+        timing: timing_options,
+        placement,
+        data,
+    } = options;
+    if *copies > COPIES_MAX {
+        said.refuse_at(at, "numjobs", &format!("durio runs at most {COPIES_MAX} jobs"));
+        return None;
+    }
+    let (mut workload, sizes) = accesses(pattern, at, said);
+    let direction = match (workload.reads(), workload.writes()) {
+        (true, true) => Direction::Mixed,
+        (true, false) => Direction::Read,
+        (false, _) => Direction::Write,
+    };
+    let queue = queue(queue_options, (direction, &sizes), at, said);
+    let direct = or(target.direct.as_ref(), false);
+    let (reads, writes) = (workload.reads(), workload.writes());
+    let writing = Writing { reads, writes, depth: queue.depth, direct };
+    workload.name.clone_from(name);
+    workload.summary = description.as_ref().map_or_else(String::new, |text| text.value.clone());
+    workload.depth = queue.depth;
+    workload.cache = if direct { CacheMode::Direct } else { CacheMode::Buffered };
+    workload.sync = sync_policy(durability, writing, at, said);
+    workload.contents = contents(data, writes, at, said);
+    let timing = timing(timing_options, at, said);
+    let of_targets = TargetsOf { job, workload: &workload, sizes: &sizes, timing };
+    let places = of_targets.places(target, targets, said)?;
+    let is_null = places.iter().all(|place| targets.is_null(place.target));
+    let drops_cache = of_targets.drops_cache(target.invalidate.as_ref(), is_null, said);
+    Some(Section {
+        at: at.clone(),
+        group: *group,
+        reporting_group: *reporting_group,
+        workload,
+        engine: queue.engine,
+        batch: queue.batch,
+        arrivals: queue.arrivals,
+        home: home(placement, (first, *copies), said),
+        timing,
+        drops_cache,
+        copies: places,
+    })
+}
+
+/// What the places of a job depend on.
+struct TargetsOf<'j> {
+    job: &'j ResolvedJob,
+    workload: &'j Workload,
+    sizes: &'j Sizes,
+    timing: Timing,
+}
+
+impl TargetsOf<'_> {
+    fn places(
+        &self,
+        options: &TargetOptions,
+        targets: &mut Targets<'_>,
+        said: &mut Said,
+    ) -> Option<Vec<CopyPlace>> {
+        let TargetOptions {
+            filenames,
+            directories,
+            files,
+            open_files: _,
+            file_service: _,
+            file_bytes: _,
+            size: _,
+            io_size: size_of_io,
+            accesses,
+            offset: _,
+            offset_increment: _,
+            offset_align_bytes: _,
+            fallocate,
+            overwrite,
+            append,
+            create_on_open,
+            allow_create,
+            unlink,
+            invalidate: _,
+            pre_read,
+            direct: _,
+        } = options;
+        one_file(files.as_ref(), filenames.as_ref(), said);
+        making(append.as_ref(), create_on_open.as_ref(), pre_read.as_ref(), said);
+        let at = filenames.as_ref().map(|it| &it.at).or(directories.as_ref().map(|it| &it.at));
+        let overwrites = or(overwrite.as_ref(), false);
+        let claim = Claim {
+            at: at.unwrap_or(&self.job.at),
+            writes: self.workload.writes(),
+            layout: self.layout(fallocate.as_ref(), overwrites, said),
+        };
+        let extents = ExtentOptions::new(options, self.sizes.smallest, &self.job.at);
+        let mut places = Vec::new();
+        for copy in 0..self.job.copies {
+            let index = targets.claim(spot(self.job, copy)?, &claim, said)?;
+            let extent = extents.of(copy, targets.existing(index), said)?;
+            targets.reach(index, extent.end(), &claim, said);
+            self.check_block(&extent, said)?;
+            let existing = targets.existing(index).size.unwrap_or(0);
+            let is_open = size_of_io.is_none() && existing > extent.end();
+            let bytes = self.bytes((&extent, is_open), accesses.as_ref(), said);
+            places.push(CopyPlace { target: index, extent, bytes });
+            self.of_file(targets.is_made(index), (allow_create.as_ref(), unlink.as_ref()), said);
+        }
+        Some(places)
+    }
+
+    fn of_file(
+        &self,
+        is_made: bool,
+        (allow_create, unlink): (Option<&Given<bool>>, Option<&Given<bool>>),
+        said: &mut Said,
+    ) {
+        if is_made {
+            let reason = "the file is not there";
+            said.refuse_unless("allow_file_create", allow_create, |on| *on, reason);
+            let what = "durio lays out files of its own and removes them at the end; fio would use \
+                        what it left there before, and leave it there";
+            said.note_at(&self.job.at, "filename", what);
+        } else {
+            let reason = "durio removes no file that it has not made";
+            said.refuse_unless("unlink", unlink, |on| !on, reason);
+        }
+    }
+
+    /// As fio lays out a file: written where it is read or overwritten, else allocated.
+    fn layout(
+        &self,
+        fallocate: Option<&Given<Fallocate>>,
+        overwrites: bool,
+        said: &mut Said,
+    ) -> FileLayout {
+        if self.workload.reads() || overwrites {
+            return FileLayout::Incompressible;
+        }
+        match or(fallocate, Fallocate::Native) {
+            Fallocate::None => FileLayout::Empty,
+            Fallocate::Native | Fallocate::Posix => FileLayout::Preallocated,
+            Fallocate::Keep | Fallocate::Truncate => {
+                let reason = "durio allocates files (native), leaves them empty (none), or writes \
+                              them (overwrite=1)";
+                said.refuse_unless("fallocate", fallocate, |_| false, reason);
+                FileLayout::Preallocated
+            }
+        }
+    }
+
+    fn check_block(&self, extent: &Extent, said: &mut Said) -> Option<()> {
+        if extent.length >= self.sizes.block_size {
+            return Some(());
+        }
+        let reason = format!(
+            "a region of {} does not hold a block of {}",
+            Bytes::new(extent.length),
+            Bytes::new(self.sizes.block_size)
+        );
+        said.refuse_at(&self.job.at, "size", &reason);
+        None
+    }
+
+    /// What a copy moves in all: fio does whole blocks, one more where offsets are free, and with
+    /// holes a single pass where the file goes on behind the region (`is_open`; where it does not,
+    /// fio begins anew until all bytes are done).
+    fn bytes(
+        &self,
+        (extent, is_open): (&Extent, bool),
+        accesses: Option<&Given<u64>>,
+        said: &mut Said,
+    ) -> Option<u64> {
+        let accesses = accesses.filter(|given| given.value > 0);
+        if !self.timing.is_by_volume {
+            if let Some(given) = accesses {
+                said.refuse("number_ios", given, "with time_based the time decides");
+            }
+            return None;
+        }
+        let block = self.sizes.block_size.max(1);
+        let is_free = self.workload.pattern == Pattern::Random
+            && self.workload.coverage == Coverage::Independent;
+        let pass = match (self.sizes.is_single(), is_free) {
+            (true, false) if is_open && self.workload.hole > Bytes::ZERO => {
+                let step = block.saturating_add(self.workload.hole.get());
+                (extent.length - block.min(extent.length)) / step * block + block
+            }
+            (true, true) => extent.volume.checked_next_multiple_of(block).unwrap_or(u64::MAX),
+            (true, false) => extent.volume - extent.volume % block,
+            (false, _) => extent.volume,
+        };
+        let all = pass.saturating_mul(u64::from(self.timing.loops));
+        let Some(given) = accesses else { return Some(all) };
+        if !self.sizes.is_single() {
+            said.refuse("number_ios", given, "with several block sizes give io_size");
+        }
+        Some(all.min(given.value.saturating_mul(block)))
+    }
+
+    /// fio drops what is cached of a file before it begins, unless it is told not to.
+    fn drops_cache(
+        &self,
+        invalidate: Option<&Given<bool>>,
+        is_null: bool,
+        said: &mut Said,
+    ) -> Option<bool> {
+        if self.workload.cache == CacheMode::Direct || is_null {
+            return None;
+        }
+        if self.workload.reads() {
+            let what = "fio advises the kernel of the order of accesses (fadvise_hint), durio does \
+                        not: read-ahead of buffered reads may differ";
+            said.note_at(&self.job.at, "fadvise_hint", what);
+        }
+        Some(or(invalidate, true))
+    }
+}
+
+fn one_file(files: Option<&Given<u32>>, names: Option<&Given<Vec<String>>>, said: &mut Said) {
+    let reason = "each job of durio works on one file; write a section for each file";
+    said.refuse_unless("nrfiles", files, |count| *count == 1, reason);
+    said.refuse_unless("filename", names, |names| names.len() == 1, reason);
+}
+
+fn making(
+    append: Option<&Given<bool>>,
+    create_on_open: Option<&Given<bool>>,
+    pre_read: Option<&Given<bool>>,
+    said: &mut Said,
+) {
+    let append_reason = "durio writes within a region; give offset and size";
+    said.refuse_unless("file_append", append, |on| !on, append_reason);
+    let open_reason = "durio lays out files before it measures";
+    said.refuse_unless("create_on_open", create_on_open, |on| !on, open_reason);
+    let read_reason = "durio does not fill the page cache before; write a job that reads the file, \
+                       and stonewall";
+    said.refuse_unless("pre_read", pre_read, |on| !on, read_reason);
+}
+
+/// The ramp of a section.
+impl Section {
+    pub(super) fn ramp(&self) -> Nanos {
+        self.timing.ramp
+    }
+}

@@ -1,0 +1,191 @@
+//! What single options become.
+
+use durio_plan::{BatchPolicy, EngineKind, FileLayout, Limit, Placement, TargetKind};
+use durio_units::{Bytes, Nanos};
+use durio_workload::{
+    Arrivals, CacheMode, Contents, Coverage, Pattern, PerMille, Region, RegionRule, Skew,
+    SyncMethod, SyncPolicy,
+};
+
+use super::{load, plan, step};
+
+#[test]
+fn what_nobody_says_is_as_in_fio() {
+    let step = step("[a]\nfilename=/dev/a");
+    let (load, workload) = (&step.load, &step.load.workload);
+    assert_eq!((load.engine, load.batch), (EngineKind::Sync, BatchPolicy { submit_max: 1 }));
+    assert_eq!((workload.jobs, workload.depth), (1, 1));
+    assert_eq!((workload.pattern, workload.read_share), (Pattern::Sequential, PerMille::ALL));
+    assert_eq!((workload.block_size, workload.cache), (Bytes::from_kib(4), CacheMode::Buffered));
+    assert_eq!(load.placement, Placement::Anywhere);
+    assert_eq!(step.limit, Limit::Volume(Bytes::from_gib(1)));
+    assert!(step.drop_cache, "invalidate=1");
+}
+
+#[test]
+fn random_blocks_come_once_each_unless_there_is_no_map() {
+    let coverage =
+        |more: &str| load(&format!("[a]\nfilename=/dev/a\nrw=randread\n{more}")).workload;
+    assert_eq!(coverage("").coverage, Coverage::EachOnce);
+    assert_eq!(coverage("norandommap").coverage, Coverage::Independent);
+    assert_eq!(coverage("random_generator=lfsr").coverage, Coverage::EachOnce);
+    let zipf = coverage("random_distribution=zipf:1.2");
+    assert_eq!(zipf.coverage, Coverage::Independent);
+    assert_eq!(zipf.skew, Skew::Zipf { theta_per_mille: 1200 });
+    let pareto = coverage("random_distribution=pareto:0.2");
+    assert_eq!(pareto.skew, Skew::Pareto { h_per_mille: 200 });
+    let zoned = coverage("norandommap\nrandom_distribution=zoned:60/10:40/40").skew;
+    let Skew::Zones { zones } = zoned else { panic!("{zoned:?}") };
+    let zones: Vec<_> = zones.iter().map(|zone| (zone.accesses.0, zone.size.0)).collect();
+    assert_eq!(zones, [(600, 100), (400, 400), (0, 500)], "half of it is never touched");
+}
+
+#[test]
+fn numbers_of_rw_are_runs_and_holes() {
+    let workload = load("[a]\nfilename=/dev/a\nrw=randread:8\nnorandommap").workload;
+    assert_eq!((workload.run_length, workload.hole), (8, Bytes::ZERO));
+    let workload = load("[a]\nfilename=/dev/a\nrw=write:4k").workload;
+    assert_eq!((workload.run_length, workload.hole), (1, Bytes::from_kib(4)));
+}
+
+#[test]
+fn sizes_are_mixes_in_thousandths() {
+    let shares = |mix: &[durio_workload::BlockShare]| -> Vec<(u64, u16)> {
+        mix.iter().map(|share| (share.size.get() >> 10, share.weight.0)).collect()
+    };
+    let text = "[a]\nfilename=/dev/a\nrw=randread\nnorandommap\nbssplit=4k/60:8k/:16k/";
+    let workload = load(text).workload;
+    assert_eq!(workload.block_size, Bytes::from_kib(16));
+    assert_eq!(shares(&workload.block_mix), [(4, 600), (8, 200), (16, 200)]);
+    let text =
+        "[a]\nfilename=/dev/a\nrw=randrw\nrwmixread=70\nnorandommap\nbs=4k,8k\nblockalign=4k";
+    let workload = load(text).workload;
+    assert_eq!(workload.read_share, PerMille(700));
+    assert_eq!(shares(&workload.block_mix), [(4, 1000)]);
+    assert_eq!(shares(&workload.write_block_mix), [(8, 1000)]);
+    let text = "[a]\nfilename=/dev/a\nrw=randread\nnorandommap\nbsrange=4k-16k";
+    let mix = shares(&load(text).workload.block_mix);
+    assert_eq!(mix, [(4, 250), (8, 250), (12, 250), (16, 250)]);
+}
+
+#[test]
+fn writes_are_durable_by_the_method_that_is_given() {
+    let sync = |more: &str| {
+        load(&format!("[a]\nfilename=/dev/a\nrw=write\ndirect=1\n{more}")).workload.sync
+    };
+    assert_eq!(sync(""), SyncPolicy::NONE);
+    assert_eq!(sync("sync=1"), SyncPolicy::each(SyncMethod::OSync));
+    assert_eq!(sync("sync=dsync"), SyncPolicy::each(SyncMethod::ODsync));
+    assert_eq!(sync("fsync=8"), SyncPolicy { method: SyncMethod::Fsync, every: 8 });
+    assert_eq!(sync("fdatasync=1"), SyncPolicy::each(SyncMethod::Fdatasync));
+}
+
+#[test]
+fn amounts_and_times_are_limits() {
+    let limit = |more: &str| step(&format!("[a]\nfilename=/dev/a\nrw=randread\n{more}")).limit;
+    let mib = |count| Limit::Volume(Bytes::from_mib(count));
+    assert_eq!(limit("size=10m"), mib(10));
+    assert_eq!(limit("size=10m\nloops=3\nnumjobs=2"), mib(60));
+    assert_eq!(limit("size=10m\nio_size=4m"), mib(4));
+    assert_eq!(limit("size=25%"), mib(256));
+    assert_eq!(limit("number_ios=256"), mib(1));
+    assert_eq!(limit("size=10m\ntime_based\nruntime=5"), Limit::Duration(Nanos::from_secs(5)));
+    let (volume, duration) = (Bytes::from_mib(10), Nanos::from_secs(5));
+    assert_eq!(limit("size=10m\nruntime=5"), Limit::VolumeWithin { volume, duration });
+    // Whole blocks where each comes once, one more where offsets are free.
+    assert_eq!(limit("size=42k\nbs=4k"), Limit::Volume(Bytes::from_kib(40)));
+    assert_eq!(limit("size=42k\nbs=4k\nnorandommap"), Limit::Volume(Bytes::from_kib(44)));
+}
+
+#[test]
+fn a_ramp_is_kept_with_a_time() {
+    let step = step("[a]\nfilename=/dev/a\ntime_based\nruntime=5\nramp_time=500ms");
+    assert_eq!(step.ramp, Nanos::from_millis(500));
+}
+
+#[test]
+fn copies_share_a_region_or_have_shares_or_offsets() {
+    let of = |more: &str| {
+        let load = load(&format!("[a]\nfilename=/dev/a\nrw=randread\nnumjobs=4\n{more}"));
+        let within = load.workload.within.unwrap();
+        (load.workload.region, within.offset.get() >> 20, within.length.get() >> 20)
+    };
+    assert_eq!(of("size=16m\noffset=8m"), (RegionRule::Shared, 8, 16));
+    assert_eq!(of("size=16m\noffset_increment=16m"), (RegionRule::ShareEach, 0, 64));
+    assert_eq!(of("size=25%\noffset_increment=25%"), (RegionRule::ShareEach, 0, 1024));
+    let by = Bytes::from_mib(16);
+    let text = "offset_increment=16m\ntime_based\nruntime=1";
+    assert_eq!(of(text), (RegionRule::OffsetEach { by }, 0, 1024));
+}
+
+#[test]
+fn queues_keep_their_engine_depth_and_batch() {
+    let of = |more: &str| {
+        let load = load(&format!("[a]\nfilename=/dev/a\nrw=randread\niodepth=32\n{more}"));
+        (load.engine, load.workload.depth, load.batch.submit_max)
+    };
+    assert_eq!(of("ioengine=libaio"), (EngineKind::Aio, 32, 1));
+    assert_eq!(of("ioengine=psync"), (EngineKind::Sync, 1, 1));
+    let batch = "ioengine=io_uring\niodepth_batch=8\niodepth_batch_complete_max=8";
+    assert_eq!(of(batch), (EngineKind::Uring, 32, 8));
+}
+
+#[test]
+fn rates_are_those_of_all_copies() {
+    let of = |more: &str| load(&format!("[a]\nfilename=/dev/a\nnumjobs=4\n{more}")).arrivals;
+    assert_eq!(of("rate_iops=100"), Arrivals::Constant { rate_per_second: 400.0 });
+    let poisson = Arrivals::Poisson { rate_per_second: 400.0 };
+    assert_eq!(of("rate_iops=100\nrate_process=poisson"), poisson);
+    assert_eq!(of("rate=1m\nbs=64k"), Arrivals::Constant { rate_per_second: 64.0 });
+}
+
+#[test]
+fn contents_are_random_compressible_or_zero() {
+    let of =
+        |more: &str| load(&format!("[a]\nfilename=/dev/a\nrw=write\n{more}")).workload.contents;
+    assert_eq!(of(""), Contents::Incompressible);
+    let half = Contents::Compressible { zeros: PerMille(500) };
+    assert_eq!(of("buffer_compress_percentage=50"), half);
+    assert_eq!(of("zero_buffers"), Contents::Compressible { zeros: PerMille::ALL });
+}
+
+#[test]
+fn copies_have_the_cpus_that_fio_would_give_them() {
+    let text = "[a]\nfilename=/dev/a\nrw=randread\n[b]\nstonewall\nfilename=/dev/a\nrw=randread\n\
+                numjobs=3\ncpus_allowed=0,2,4\ncpus_allowed_policy=split";
+    let steps = plan(text).plan.steps;
+    // The first copy of b is the second of all.
+    assert_eq!(steps[1].load.placement, Placement::Cpus(vec![2, 4, 0]));
+    let text = "[a]\nfilename=/dev/a\nnuma_cpu_nodes=1\nnuma_mem_policy=bind:1";
+    assert_eq!(load(text).placement, Placement::Node(1));
+}
+
+#[test]
+fn files_that_are_not_there_are_laid_out_as_fio_does() {
+    let target = |text: &str| plan(text).plan.targets[0].clone();
+    let read = target("[a]\nfilename=new\nsize=8m\noffset=1m");
+    let TargetKind::NewFile { layout, named, .. } = &read.kind else { panic!("{read:?}") };
+    assert_eq!(
+        (*layout, *named, read.size),
+        (FileLayout::Incompressible, true, Bytes::from_mib(9))
+    );
+    for (more, expected) in [
+        ("", FileLayout::Preallocated),
+        ("fallocate=none", FileLayout::Empty),
+        ("overwrite=1", FileLayout::Incompressible),
+    ] {
+        let target = target(&format!("[a]\nfilename=new\nrw=write\nsize=8m\n{more}"));
+        let TargetKind::NewFile { layout, .. } = &target.kind else { panic!("{target:?}") };
+        assert_eq!(*layout, expected, "{more}");
+    }
+}
+
+#[test]
+fn copies_without_a_name_have_a_file_each() {
+    let plan = plan("[a]\ndirectory=dir\nrw=randread\nsize=8m\nnumjobs=3").plan;
+    assert_eq!(plan.targets.len(), 3);
+    let load = &plan.steps[0].load;
+    assert_eq!((load.target, &load.more_targets[..]), (0, &[1, 2][..]));
+    let whole = Region { offset: Bytes::ZERO, length: Bytes::from_mib(8) };
+    assert_eq!((load.workload.jobs, load.workload.within), (3, Some(whole)));
+}

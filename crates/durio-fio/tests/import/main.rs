@@ -1,0 +1,92 @@
+//! Job files as plans: known answers, refusals by name and line, any text, and fio's own examples.
+//!
+//! Environment: `DURIO_TEST_SKIPS`, where a test that could not run leaves a line;
+//! `DURIO_FIO_EXAMPLES`, a folder with the examples that come with fio.
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, and tells when it did not run"
+)]
+
+mod any_job;
+mod examples;
+mod known_answers;
+mod refusals;
+mod together;
+
+use std::path::Path;
+
+use durio_fio::import::{ImportSettings, ImportedPlan, PlaceFacts, import};
+use durio_fio::job_file::{
+    Machine, Refusal, ResolvedJob, Source, Surroundings, parse_job_file, resolve,
+};
+use durio_plan::{ClockChoice, Load, Step};
+use durio_units::Bytes;
+
+const MACHINE: Machine = Machine { page_bytes: 4096, memory_mib: 7940, cpus: 6 };
+
+/// Devices of 1 GiB in /dev, files of 64 MiB named old..., nothing else, much free space.
+fn facts(path: &Path) -> Option<PlaceFacts> {
+    let text = path.to_str()?;
+    let free = Bytes::from_gib(1 << 20);
+    Some(if text == "/dev/zero" {
+        PlaceFacts::NullDevice
+    } else if text.starts_with("/dev/") {
+        PlaceFacts::Device { size: Bytes::from_gib(1), destroy: !text.ends_with("kept") }
+    } else if text.contains("old") {
+        PlaceFacts::File { size: Bytes::from_mib(64), destroy: text.ends_with("gone") }
+    } else if text == "." || text.ends_with('/') || text.contains("dir") && !text.contains("new") {
+        PlaceFacts::Directory { free }
+    } else {
+        PlaceFacts::Absent { free }
+    })
+}
+
+fn resolved(text: &str) -> Vec<ResolvedJob> {
+    let mut read = |_: &str, _: Option<&str>| Err("no such file".to_owned());
+    let mut surroundings =
+        Surroundings { read: &mut read, environment: &|_| None, machine: MACHINE };
+    let source = Source { name: "j.fio".into(), text: text.into() };
+    resolve(&parse_job_file(&source, &mut surroundings).unwrap()).unwrap()
+}
+
+fn imported(text: &str) -> Result<ImportedPlan, Vec<Refusal>> {
+    let settings =
+        ImportSettings { seed: 7, clock: ClockChoice::Auto, file_name: ".durio-x".to_owned() };
+    import(&resolved(text), &facts, &settings)
+}
+
+/// The plan of jobs that are honoured.
+#[track_caller]
+fn plan(text: &str) -> ImportedPlan {
+    imported(text).unwrap_or_else(|refusals| {
+        let lines: Vec<String> = refusals.iter().map(ToString::to_string).collect();
+        panic!("{}", lines.join("\n"))
+    })
+}
+
+/// The only step.
+#[track_caller]
+fn step(text: &str) -> Step {
+    let steps = plan(text).plan.steps;
+    assert_eq!(steps.len(), 1, "{steps:?}");
+    steps[0].clone()
+}
+
+/// The only load of the only step.
+#[track_caller]
+fn load(text: &str) -> Load {
+    let step = step(text);
+    assert!(step.beside.is_empty(), "{step:?}");
+    step.load
+}
+
+/// Says that a test did not run, to the terminal and to the file that lists skips.
+fn skip(test: &str, reason: &str) {
+    use std::io::Write;
+    eprintln!("SKIPPED {test}: {reason}");
+    if let Some(path) = std::env::var_os("DURIO_TEST_SKIPS") {
+        let mut file = std::fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
+        writeln!(file, "{test}: {reason}").unwrap();
+    }
+}

@@ -1,0 +1,96 @@
+//! What cannot be honoured is named, with its line.
+
+use super::imported;
+
+/// `[a]`, `filename=`, then what is refused in line 3.
+#[test]
+fn each_option_that_cannot_be_honoured_is_refused_in_its_line() {
+    for (line, option) in [
+        ("rw=rw", "rw"),
+        ("rw=read:-4k", "rw"),
+        ("nrfiles=2", "nrfiles"),
+        ("file_append=1", "file_append"),
+        ("create_on_open=1", "create_on_open"),
+        ("pre_read=1", "pre_read"),
+        ("size=2g", "size"),
+        ("offset=2g", "offset"),
+        ("filesize=1m-2m", "filesize"),
+        ("io_size=5000", "io_size"),
+        ("ioengine=null", "ioengine"),
+        ("ioengine=rbd", "ioengine"),
+        ("numa_cpu_nodes=0-1", "numa_cpu_nodes"),
+        ("numa_mem_policy=interleave", "numa_mem_policy"),
+        ("cpus_allowed=0-3", "cpus_allowed"),
+        ("ramp_time=1", "ramp_time"),
+        ("time_based", "time_based"),
+        ("thinktime=1ms", "thinktime"),
+        ("startdelay=1", "startdelay"),
+        ("verify=crc32c", "verify"),
+        ("unlink=1", "unlink"),
+        ("bs_is_seq_rand=1", "bs_is_seq_rand"),
+    ] {
+        let refusals = imported(&format!("[a]\nfilename=/dev/a\n{line}")).unwrap_err();
+        let named = refusals
+            .iter()
+            .any(|refusal| refusal.option == option && refusal.at.to_string() == "j.fio:3");
+        assert!(named, "{line}: {refusals:?}");
+    }
+}
+
+#[test]
+fn what_fio_would_do_otherwise_is_refused() {
+    for (lines, option) in [
+        ("rw=randread\nbssplit=4k/50:8k/50", "norandommap"),
+        ("rw=randread:8", "norandommap"),
+        ("rw=randread:8\nrw_sequencer=identical\nnorandommap", "rw_sequencer"),
+        ("rw=randread\nbs=8k\nblockalign=4k", "blockalign"),
+        ("rw=randrw\nnorandommap\nbs=4k,8k", "blockalign"),
+        ("rw=randread\nrandom_distribution=normal:10", "random_distribution"),
+        ("rw=randread\nrandom_distribution=zipf:1.2:0.5", "random_distribution"),
+        ("rw=randread\npercentage_random=50", "percentage_random"),
+        ("rw=randrw\nrate_iops=100", "rate_iops"),
+        ("rw=write\nend_fsync=1", "end_fsync"),
+        ("rw=write\nfsync=1\nfdatasync=1", "fsync"),
+        ("ioengine=libaio\niodepth=8\niodepth_batch_complete_min=4", "iodepth_batch_complete_min"),
+        ("ioengine=libaio\niodepth=8\niodepth_low=2", "iodepth_low"),
+        ("ioengine=io_uring\niodepth=8\nsqthread_poll", "sqthread_poll"),
+        ("time_based\nruntime=1\nnumber_ios=5", "number_ios"),
+    ] {
+        let refusals = imported(&format!("[a]\nfilename=/dev/a\n{lines}")).unwrap_err();
+        let named = refusals.iter().any(|refusal| refusal.option == option);
+        assert!(named, "{lines}: {refusals:?}");
+    }
+}
+
+#[test]
+fn all_refusals_of_all_jobs_are_told_at_once() {
+    let text = "[a]\nfilename=/dev/a\nrw=rw\nthinktime=1\n[b]\nfilename=/dev/a:/dev/b";
+    let options: Vec<_> = imported(text).unwrap_err().into_iter().map(|it| it.option).collect();
+    for option in ["thinktime", "rw", "filename"] {
+        assert!(options.iter().any(|it| it == option), "{options:?}");
+    }
+}
+
+#[test]
+fn writing_to_what_exists_needs_permission() {
+    for (name, is_permitted) in
+        [("/dev/kept", false), ("/dev/a", true), ("old", false), ("old-gone", true), ("new", true)]
+    {
+        let text = format!("[a]\nfilename={name}\nrw=write\nsize=1m");
+        let result = imported(&text);
+        assert_eq!(result.is_ok(), is_permitted, "{name}: {result:?}");
+        if let Err(refusals) = result {
+            assert!(refusals[0].reason.contains(&format!("--destroy '{name}'")), "{refusals:?}");
+        }
+        let read = format!("[a]\nfilename={name}\nrw=read\nsize=1m");
+        assert!(imported(&read).is_ok(), "{name}");
+    }
+}
+
+#[test]
+fn nothing_and_files_that_do_not_fit_are_refused() {
+    assert!(imported("[global]\nbs=4k\n").is_err());
+    assert!(imported("[a]\nfilename=new\nrw=read").is_err(), "no size");
+    assert!(imported("[a]\nfilename=new\nrw=read\nsize=4000t").is_err(), "no room");
+    assert!(imported("[a]\nfilename=/dev/a\nnumjobs=5000").is_err());
+}
