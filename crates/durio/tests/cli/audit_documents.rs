@@ -49,9 +49,8 @@ fn figures_that_cannot_be_are_told_with_their_step() {
     let run = null_run(&sandbox);
     let planted = changed(&run, "planted.json", |findings| {
         let service = &mut findings["workloads"][0]["operations"][0]["service"];
-        for name in ["mean_ns", "max_ns"] {
-            service[name] = (service[name].as_f64().unwrap() as u64 * 2).into();
-        }
+        service["mean_ns"] = (service["mean_ns"].as_f64().unwrap() * 2.0).into();
+        service["max_ns"] = (service["max_ns"].as_u64().unwrap() * 2).into();
     });
     let ended = audit(&sandbox, &planted).expect_exit(1);
     ended.expect_stdout("in-flight-impossible").expect_stdout("randread");
@@ -93,7 +92,7 @@ fn documents_that_cannot_be_read_say_why_and_what_to_do() {
     let sandbox = Sandbox::new();
     let run = null_run(&sandbox);
     let path = sandbox.root().join("document");
-    let mut refused = |bytes: &[u8], words: &str| {
+    let refused = |bytes: &[u8], words: &str| {
         fs::write(&path, bytes).unwrap();
         let ended = audit(&sandbox, &path).expect_exit(3).expect_no_stdout();
         ended.expect_stderr("cannot audit").expect_stderr("hint:").expect_stderr(words);
