@@ -16,6 +16,7 @@ mod limits;
 mod load;
 mod machine;
 mod measured;
+mod report;
 mod scratch;
 mod session;
 mod strace;
@@ -38,6 +39,8 @@ pub(crate) enum Command {
     Instructions(instructions::Arguments),
     /// The same job on a real file by fio, durio, and fio again
     Agree(agree::Arguments),
+    /// CPU time and memory of report and compare over a campaign of 500 steps
+    Report(report::Arguments),
 }
 
 /// Exit code of a process that Ctrl-C ended.
@@ -50,6 +53,7 @@ pub(crate) fn run(command: &Command) -> Result<ExitCode> {
         Command::Compare(arguments) => compare::run(arguments, &interrupt),
         Command::Instructions(_) => instructions::run(&interrupt),
         Command::Agree(arguments) => agree::run(arguments, &interrupt),
+        Command::Report(arguments) => report::run(arguments, &interrupt),
     };
     if interrupt.came() {
         eprintln!("interrupted; the temporary files are removed");
@@ -65,6 +69,7 @@ impl Command {
             Self::Compare(arguments) => arguments.check,
             Self::Instructions(arguments) => arguments.check,
             Self::Agree(arguments) => arguments.check,
+            Self::Report(arguments) => arguments.check,
         }
     }
 }
