@@ -16,6 +16,7 @@ mod limits;
 mod load;
 mod machine;
 mod measured;
+mod report;
 mod scratch;
 mod session;
 mod strace;
@@ -41,6 +42,8 @@ pub(crate) enum Command {
     Agree(agree::Arguments),
     /// The same command line on a real file by fio, imported by durio, and by fio again
     Import(agree::Arguments),
+    /// CPU time and memory of report and compare over a campaign of 500 steps
+    Report(report::Arguments),
 }
 
 /// Exit code of a process that Ctrl-C ended.
@@ -54,6 +57,7 @@ pub(crate) fn run(command: &Command) -> Result<ExitCode> {
         Command::Instructions(_) => instructions::run(&interrupt),
         Command::Agree(arguments) => agree::run(arguments, Way::Own, &interrupt),
         Command::Import(arguments) => agree::run(arguments, Way::Imported, &interrupt),
+        Command::Report(arguments) => report::run(arguments, &interrupt),
     };
     if interrupt.came() {
         eprintln!("interrupted; the temporary files are removed");
@@ -69,6 +73,7 @@ impl Command {
             Self::Compare(arguments) => arguments.check,
             Self::Instructions(arguments) => arguments.check,
             Self::Agree(arguments) | Self::Import(arguments) => arguments.check,
+            Self::Report(arguments) => arguments.check,
         }
     }
 }

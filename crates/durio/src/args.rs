@@ -336,18 +336,21 @@ pub(crate) struct Report {
 
 /// Check figures that somebody published, and name what cannot be right
 ///
-/// Reads a table of results as CSV, with the columns source, stack, workload, block_size, jobs,
-/// iodepth, durable, read_iops, read_latency_us, write_iops, write_latency_us, bandwidth_mb_s. Cells
-/// of unknown figures stay empty. Optional columns: note, engine, direct, paced, runtime, size,
-/// memory, target, preconditioned, idle, syncs, sync_latency_us, and for read, write and sync
-/// _latency_min_us, _latency_max_us and percentiles such as read_latency_p99.9_us.
+/// Reads a run folder of durio or its findings.json, a result of fio (--output-format=json or json+),
+/// or a table of results as CSV.
 ///
-/// Each finding names the line, the reason and the figures that it rests on. No finding rests on
-/// rounding. The exit code is 1 if a figure cannot be right, 3 if the file cannot be read.
+/// A table has the columns source, stack, workload, block_size, jobs, iodepth, durable, read_iops,
+/// read_latency_us, write_iops, write_latency_us, bandwidth_mb_s. Cells of unknown figures stay
+/// empty. Optional columns: note, engine, direct, paced, runtime, size, memory, target,
+/// preconditioned, idle, syncs, sync_latency_us, and for read, write and sync _latency_min_us,
+/// _latency_max_us and percentiles such as read_latency_p99.9_us.
+///
+/// Each finding names the line or the step, the reason and the figures that it rests on; none rests
+/// on rounding. The exit code is 1 if a figure cannot be right, 3 if the file cannot be read.
 #[derive(Debug, Args)]
 #[command(after_help = TABLE)]
 pub(crate) struct Audit {
-    /// The table
+    /// The table, result or run folder
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 

@@ -1,11 +1,22 @@
 //! `durio audit`: are these figures possible?
+//!
+//! A run folder, durio's findings or a result of fio is known by what it is, not by its name;
+//! anything else is read as a table.
 
 use std::fs::File;
+use std::io::{Read, Seek};
+use std::path::Path;
 
-use durio_analyse::audit::audit_table;
+use durio_analyse::audit::{
+    AuditError, AuditFindings, Auditor, audit_table, fio_claims, run_claims,
+};
+use durio_analyse::{FINDINGS_SCHEMA, Findings};
+use durio_fio::FioError;
+use durio_fio::json::FioFile;
 use durio_report::write_audit;
 
 use crate::args::Audit;
+use crate::commands::report::analysed;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::output;
@@ -16,8 +27,7 @@ pub(crate) fn audit(arguments: &Audit) -> Result<Exit, Failure> {
         error: failure.error.context(format!("cannot audit '{subject}'")),
         ..failure
     };
-    let file = File::open(&arguments.file).map_err(durio_analyse::audit::AuditError::Read);
-    let findings = file.and_then(audit_table).map_err(|error| unreadable(error.into()))?;
+    let (findings, damage) = findings(&arguments.file).map_err(unreadable)?;
     let mut bytes = Vec::new();
     let options = output::terminal_options();
     write_audit(arguments.format, &findings, &subject, &options, &mut bytes).map_err(|error| {
@@ -28,5 +38,126 @@ pub(crate) fn audit(arguments: &Audit) -> Result<Exit, Failure> {
         }
     })?;
     output::answer(&bytes)?;
-    Ok(if findings.has_impossible() { Exit::Negative } else { Exit::Fine })
+    Ok(match damage {
+        Exit::Fine if findings.has_impossible() => Exit::Negative,
+        damage => damage,
+    })
+}
+
+/// What was found, and whether the file could be read to its end.
+fn findings(path: &Path) -> Result<(AuditFindings, Exit), Failure> {
+    if path.is_dir() {
+        let (run, exit) = analysed(path, false)?;
+        return Ok((of_run(&run)?, exit));
+    }
+    let mut file = File::open(path).map_err(AuditError::Read)?;
+    match kind(&mut file).map_err(AuditError::Read)? {
+        Kind::Findings => Ok((of_run(&read_findings(file)?)?, Exit::Fine)),
+        Kind::Json => Ok((of_json(path, file)?, Exit::Fine)),
+        Kind::Table => Ok((audit_table(file)?, Exit::Fine)),
+    }
+}
+
+/// What a file is by its first bytes.
+enum Kind {
+    Findings,
+    Json,
+    Table,
+}
+
+/// Bytes in which fio's messages end and its result has begun, or durio's findings have said their
+/// schema.
+const HEAD_BYTES: u64 = 64 << 10;
+
+fn kind(file: &mut File) -> std::io::Result<Kind> {
+    let mut head = Vec::new();
+    file.by_ref().take(HEAD_BYTES).read_to_end(&mut head)?;
+    file.rewind()?;
+    let text = String::from_utf8_lossy(&head);
+    let text = text.trim_start_matches('\u{feff}').trim_start();
+    let is_object = text.starts_with(['{', '[']);
+    // The schema is the document's first key; a table may hold any words in its cells.
+    let first = text.get(..text.len().min(200)).unwrap_or_default();
+    Ok(if is_object && first.contains("\"schema\"") && first.contains("\"durio-findings-") {
+        Kind::Findings
+    } else if is_object || text.contains("\"fio version\"") {
+        Kind::Json
+    } else {
+        Kind::Table
+    })
+}
+
+/// The largest findings that are read: those of 500 steps have some MiB.
+const FINDINGS_BYTES_MAX: u64 = 256 << 20;
+
+#[derive(serde::Deserialize)]
+struct Schema {
+    schema: String,
+}
+
+fn read_findings(file: File) -> Result<Findings, Failure> {
+    let fail = |message: String| Failure::new(Exit::CannotMeasure, message);
+    let mut bytes = Vec::new();
+    file.take(FINDINGS_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(AuditError::Read)?;
+    if bytes.len() as u64 > FINDINGS_BYTES_MAX {
+        return Err(fail("more than 256 MiB: no findings of durio".to_owned())
+            .hint("give the run folder that they were made from"));
+    }
+    let malformed = |error: serde_json::Error| {
+        fail(format!("no findings of durio: {error}"))
+            .hint("make them again with durio report RUN --format json, or give the run folder")
+    };
+    let Schema { schema } = serde_json::from_slice(&bytes).map_err(malformed)?;
+    if schema != FINDINGS_SCHEMA {
+        return Err(fail(format!("the schema is {schema}, this durio reads {FINDINGS_SCHEMA}"))
+            .hint("give the run folder, or use the durio that made them"));
+    }
+    serde_json::from_slice(&bytes).map_err(malformed)
+}
+
+fn of_run(findings: &Findings) -> Result<AuditFindings, Failure> {
+    let mut auditor = Auditor::new();
+    for error in &findings.errors {
+        auditor.note(format!("the run says: {error}"));
+    }
+    run_claims(findings).into_iter().for_each(|claim| auditor.observe(claim));
+    match findings.workloads.is_empty() {
+        true => Err(Failure::new(Exit::CannotMeasure, "the run has no figures")
+            .hint("measure again; the run ended before its first step")),
+        false => Ok(auditor.finish()),
+    }
+}
+
+/// A result of fio; or findings whose keys were put into another order.
+fn of_json(path: &Path, file: File) -> Result<AuditFindings, Failure> {
+    match durio_fio::json::read_file(path) {
+        Ok(result) => of_fio(&result),
+        Err(FioError::NotFio { line }) => match read_findings(file) {
+            Ok(findings) => of_run(&findings),
+            Err(_) => Err(not_audited(FioError::NotFio { line })),
+        },
+        Err(error) => Err(not_audited(error)),
+    }
+}
+
+fn not_audited(error: FioError) -> Failure {
+    Failure { exit: Exit::CannotMeasure, error: error.into(), hints: Vec::new() }
+        .hint("what can be audited: a table as CSV, a result of fio as JSON, a run folder of durio")
+}
+
+fn of_fio(result: &FioFile) -> Result<AuditFindings, Failure> {
+    if result.output.jobs.is_empty() {
+        return Err(Failure::new(Exit::CannotMeasure, "the JSON of fio has no job")
+            .hint("fio was ended before its first job was; repeat the run"));
+    }
+    let mut auditor = Auditor::new();
+    if let Some(line) = result.cut_off_line {
+        auditor.note(format!("a later result ends too early in line {line} and is left out"));
+    }
+    let wrong = result.output.jobs.iter().filter(|job| job.error != 0).count();
+    if wrong > 0 {
+        auditor.note(format!("{wrong} of the entries ended with an error"));
+    }
+    fio_claims(&result.output).into_iter().for_each(|claim| auditor.observe(claim));
+    Ok(auditor.finish())
 }

@@ -1,6 +1,8 @@
 //! `durio report`: every view again, from the run folder alone.
 
-use durio_analyse::Analyser;
+use std::path::Path;
+
+use durio_analyse::{Analyser, Findings};
 use durio_record::RunFolder;
 
 use crate::args::Report;
@@ -9,10 +11,18 @@ use crate::failure::Failure;
 use crate::output;
 
 pub(crate) fn report(arguments: &Report) -> Result<Exit, Failure> {
-    let folder = RunFolder::open(&arguments.run)?;
+    let (findings, exit) = analysed(&arguments.run, arguments.format.shows_histograms())?;
+    output::findings(arguments.format, &findings)?;
+    Ok(exit)
+}
+
+/// The findings of a run folder, as far as it can be read; the exit code says whether that is to its
+/// end.
+pub(crate) fn analysed(run: &Path, keep_histograms: bool) -> Result<(Findings, Exit), Failure> {
+    let folder = RunFolder::open(run)?;
     let mut analyser =
         Analyser::new(folder.manifest.clone(), folder.plan.clone(), folder.environment.clone());
-    if arguments.format.shows_histograms() {
+    if keep_histograms {
         analyser.keep_histograms();
     }
     let mut exit = Exit::Fine;
@@ -30,8 +40,6 @@ pub(crate) fn report(arguments: &Report) -> Result<Exit, Failure> {
             }
         }
     }
-    let path = std::path::absolute(&arguments.run).unwrap_or_else(|_| arguments.run.clone());
-    let findings = analyser.finish(path.display().to_string());
-    output::findings(arguments.format, &findings)?;
-    Ok(exit)
+    let path = std::path::absolute(run).unwrap_or_else(|_| run.to_owned());
+    Ok((analyser.finish(path.display().to_string()), exit))
 }

@@ -18,6 +18,7 @@
 
 mod accounting;
 mod audit;
+mod audit_documents;
 mod check;
 mod compare;
 mod destroy;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use crate::requirements;
 use crate::sandbox::{Sandbox, copy_folder};
 
 fn made_run(sandbox: &Sandbox) -> PathBuf {
@@ -125,4 +126,26 @@ fn a_missing_or_broken_part_is_named() {
         fs::remove_file(copy.join(name)).unwrap();
         no_run_folder(&sandbox, &copy, &[name]);
     }
+}
+
+/// The line with which etcd's documents read the 99th percentile of syncs out of fio's result.
+#[test]
+fn jq_reads_the_syncs_of_fio_json_as_etcds_documents_tell() {
+    if !requirements::has(&["jq"]) {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let line = "run --quiet --engine null --rw write --sync fdatasync --ops 2000 \
+                --null-latency 2ms,2ms --format fio-json";
+    let ended = sandbox.durio(line).run().expect_exit(0);
+    let path = sandbox.root().join("fio.json");
+    std::fs::write(&path, &ended.stdout).unwrap();
+    let mut jq = std::process::Command::new("jq");
+    let output = jq.arg(r#".jobs[0].sync.lat_ns.percentile["99.000000"]"#).arg(&path);
+    let output = output.output().unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap();
+    let nanos: u64 = printed.trim().parse().unwrap();
+    // The middle of fio's bucket, which is 1.6 % wide.
+    assert!(nanos.abs_diff(2_000_000) < 32_000, "{nanos}");
+    std::fs::remove_file(path).unwrap();
 }
