@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use durio_plan::{Plan, Purpose, Role};
 use durio_record::{Environment, Event, Manifest, OperationName, Outcome, RoundEnded, RunResumed};
 
+use crate::campaign;
 use crate::step_state::StepState;
 use crate::warning::{self, Basis};
 use crate::{FINDINGS_SCHEMA, Findings, Leading, RunState, SelfCost, WorkloadFindings, verdict};
@@ -25,6 +26,7 @@ pub struct Analyser {
     outcome: Option<Outcome>,
     damaged: bool,
     memory_max_bytes: Option<u64>,
+    keeps_histograms: bool,
 }
 
 impl Analyser {
@@ -43,7 +45,14 @@ impl Analyser {
             outcome: None,
             damaged: false,
             memory_max_bytes: None,
+            keeps_histograms: false,
         }
+    }
+
+    /// From now on the findings of steps that end have their latencies whole, for a format that shows
+    /// histograms: some KiB each.
+    pub fn keep_histograms(&mut self) {
+        self.keeps_histograms = true;
     }
 
     /// Takes the next event.
@@ -95,7 +104,8 @@ impl Analyser {
 
     fn conclude(&mut self, key: (u32, u32), state: &StepState) {
         if let Some(step) = self.plan.steps.get(key.0 as usize) {
-            self.done.insert(key, state.findings(&self.plan, step));
+            let findings = state.findings(&self.plan, step, self.keeps_histograms);
+            self.done.insert(key, findings);
         }
     }
 
@@ -149,7 +159,16 @@ impl Analyser {
             }
         }
         let self_cost: Vec<_> = own.iter().map(self_cost).collect();
-        let provisional = provisional(&self.plan, &workloads);
+        let campaign = campaign::findings(&campaign::Measured {
+            plan: &self.plan,
+            workloads: &workloads,
+            preconditioning: &preconditioning,
+            self_cost: &self_cost,
+        });
+        let provisional = match &campaign {
+            Some(campaign) => campaign.provisional.clone(),
+            None => provisional(&self.plan, &workloads),
+        };
         let basis = Basis {
             plan: &self.plan,
             environment: &self.environment,
@@ -157,6 +176,7 @@ impl Analyser {
             self_cost: &self_cost,
             provisional: provisional.as_deref(),
             notes: &self.notes,
+            campaign: campaign.as_ref(),
         };
         let verdicts = match self.plan.purpose {
             Purpose::Check => verdict::verdicts(&basis),
@@ -172,6 +192,7 @@ impl Analyser {
             provisional,
             workloads,
             preconditioning,
+            campaign,
             verdicts,
             warnings,
             errors: self.errors,

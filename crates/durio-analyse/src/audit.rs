@@ -1,7 +1,7 @@
 //! The audit of figures that somebody published: what cannot be right, what is doubtful, and why.
 //!
-//! In: claims, read from a table or made from another tool's document. Out: [`AuditFindings`].
-//! Not here: durio's own runs, whose warnings rest on more than a row of figures.
+//! In: claims, read from a table, or made from fio's results or durio's own. Out: [`AuditFindings`].
+//! Not here: the warnings of a run, which rest on more than its figures.
 //!
 //! A figure was rounded before it was printed. No finding rests on that: every figure is an
 //! interval ([`Figure`]), and a rule speaks only if all of the interval is on one side.
@@ -12,9 +12,11 @@ mod claim;
 mod error;
 mod figure;
 mod findings;
+mod fio_claims;
 mod guard;
 mod phrases;
 mod rules;
+mod run_claims;
 mod table;
 mod wording;
 
@@ -26,5 +28,7 @@ pub use findings::{
     AUDIT_SCHEMA, AuditFinding, AuditFindings, Evidence, EvidenceValue, RuleMeaning, Tier,
     TierCounts,
 };
+pub use fio_claims::fio_claims;
 pub use phrases::describe;
+pub use run_claims::run_claims;
 pub use table::audit_table;

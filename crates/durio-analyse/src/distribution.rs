@@ -1,30 +1,31 @@
-//! From a histogram to the figures of a distribution.
+//! From latencies to the figures of a distribution.
 
-use durio_record::LatencyHistogram;
+use durio_record::Latency;
 
 use crate::{CurvePoint, Distribution};
 
 /// The quantile, if enough samples were taken that at least one lies beyond it; never above the
 /// exact maximum nor below the exact minimum, which a histogram's bucket edge can be.
-pub(crate) fn quantile(latency: &LatencyHistogram, quantile: f64) -> Option<u64> {
+pub(crate) fn quantile(latency: &Latency, quantile: f64) -> Option<u64> {
     #[expect(clippy::cast_precision_loss, reason = "compared with a bound")]
     let beyond = latency.exact.count as f64 * (1.0 - quantile);
     // 100 × (1 − 0.99) is a hair above or below 1 in binary.
-    (beyond > 1.0 - 1e-9).then(|| clamped(latency, quantile))
+    if beyond > 1.0 - 1e-9 { clamped(latency, quantile) } else { None }
 }
 
 /// The quantile, whatever the number of samples; the maximum is the honest answer for few.
-pub(crate) fn quantile_or_max(latency: &LatencyHistogram, wanted: f64) -> Option<u64> {
-    (latency.exact.count > 0).then(|| quantile(latency, wanted).unwrap_or(latency.exact.max_ns))
+pub(crate) fn quantile_or_max(latency: &Latency, wanted: f64) -> Option<u64> {
+    let exact = &latency.exact;
+    (exact.count > 0).then(|| quantile(latency, wanted).unwrap_or(exact.max_ns))
 }
 
-fn clamped(latency: &LatencyHistogram, quantile: f64) -> u64 {
-    let value = latency.histogram().value_at_quantile(quantile);
-    value.clamp(latency.exact.min_ns, latency.exact.max_ns)
+fn clamped(latency: &Latency, quantile: f64) -> Option<u64> {
+    let exact = &latency.exact;
+    Some(latency.histogram()?.value_at_quantile(quantile).clamp(exact.min_ns, exact.max_ns))
 }
 
 /// The figures; `None` without a sample.
-pub(crate) fn distribution(latency: &LatencyHistogram) -> Option<Distribution> {
+pub(crate) fn distribution(latency: &Latency) -> Option<Distribution> {
     Some(Distribution {
         count: latency.exact.count,
         mean_ns: latency.exact.mean_ns()?,
@@ -43,7 +44,7 @@ const CURVE_POINTS_PER_DECADE: u32 = 16;
 
 /// The curve over the quantiles, evenly spaced on an axis of −log10(1 − quantile), up to the last
 /// sample.
-pub(crate) fn curve(latency: &LatencyHistogram) -> Vec<CurvePoint> {
+pub(crate) fn curve(latency: &Latency) -> Vec<CurvePoint> {
     let count = latency.exact.count;
     if count == 0 {
         return Vec::new();
@@ -57,7 +58,8 @@ pub(crate) fn curve(latency: &LatencyHistogram) -> Vec<CurvePoint> {
             break;
         }
         let quantile = 1.0 - tail;
-        points.push(CurvePoint { quantile, latency_ns: clamped(latency, quantile) });
+        let latency_ns = clamped(latency, quantile).unwrap_or(latency.exact.max_ns);
+        points.push(CurvePoint { quantile, latency_ns });
     }
     let last = CurvePoint { quantile: 1.0 - 1.0 / count, latency_ns: latency.exact.max_ns };
     points.retain(|point| point.quantile < last.quantile);
@@ -67,12 +69,14 @@ pub(crate) fn curve(latency: &LatencyHistogram) -> Vec<CurvePoint> {
 
 #[cfg(test)]
 mod tests {
+    use durio_record::LatencyHistogram;
+
     use super::*;
 
-    fn of(values: impl IntoIterator<Item = u64>) -> LatencyHistogram {
+    fn of(values: impl IntoIterator<Item = u64>) -> Latency {
         let mut latency = LatencyHistogram::new();
         values.into_iter().for_each(|value| latency.record(value));
-        latency
+        Latency::from(latency)
     }
 
     #[test]

@@ -4,11 +4,13 @@
 //! Latencies are nanoseconds, rates are per second, bandwidths bytes per second, shares 0 to 1.
 
 use durio_plan::{EngineKind, Level, Plan};
-use durio_record::{Manifest, OperationName, Phase};
+use durio_record::{Latency, Manifest, OperationName, Phase};
 use durio_stack::{DeviceCounters, Host, Stack};
 use durio_units::Nanos;
 use durio_workload::{Arrivals, CacheMode, Workload};
 use serde::{Deserialize, Serialize};
+
+use crate::campaign::CampaignFindings;
 
 /// Name and version of the document.
 pub const FINDINGS_SCHEMA: &str = "durio-findings-1";
@@ -48,6 +50,9 @@ pub struct Findings {
     /// What brought the targets into their state, in the same form.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub preconditioning: Vec<WorkloadFindings>,
+    /// What the steps show together, if they are a campaign's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub campaign: Option<CampaignFindings>,
     /// Fit or unfit, for each database that durio knows.
     pub verdicts: Vec<Verdict>,
     /// What the reader of the figures must know.
@@ -141,6 +146,20 @@ pub struct OperationFindings {
     /// percentiles are drawn from it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fio_bins: Vec<(u32, u64)>,
+    /// The latencies whole, where the analyser was told to keep them; no part of the document.
+    #[serde(skip)]
+    pub kept: Option<KeptLatencies>,
+}
+
+/// Latencies of one kind of operation, for formats that show histograms.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KeptLatencies {
+    /// Service latency.
+    pub service: Latency,
+    /// Submit latency, for asynchronous engines.
+    pub submit: Option<Latency>,
+    /// Completion latency, for asynchronous engines.
+    pub completion: Option<Latency>,
 }
 
 impl OperationFindings {
@@ -231,7 +250,7 @@ pub struct InFlight {
 }
 
 /// Where the processors' time went.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CpuFindings {
     /// User and system CPU time per operation, in nanoseconds: that of the jobs, and what the
     /// process used outside of their threads.
@@ -246,6 +265,9 @@ pub struct CpuFindings {
     pub workers_cores: Option<f64>,
     /// CPU time of the busiest job, as a share of one core.
     pub busiest_job_share: f64,
+    /// CPU time of each job, as a share of one core.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub job_shares: Vec<f64>,
     /// System time (with interrupts) of the whole machine, as a share of all cores.
     pub machine_system_share: Option<f64>,
     /// Time stolen by the hypervisor, as a share of all cores.

@@ -5,6 +5,7 @@
 
 mod analyser;
 pub mod audit;
+pub mod campaign;
 pub mod compare;
 pub mod cost_model;
 mod declined;
@@ -27,8 +28,8 @@ pub use analyser::Analyser;
 pub use declined::Declined;
 pub use findings::{
     CpuFindings, CurvePoint, Distribution, Effective, Evenness, FINDINGS_SCHEMA, Findings,
-    InFlight, IntervalPoint, Leading, OpenLoop, OperationFindings, RunState, SelfCost, Source,
-    Verdict, VerdictWord, WarningFinding, WorkloadFindings,
+    InFlight, IntervalPoint, KeptLatencies, Leading, OpenLoop, OperationFindings, RunState,
+    SelfCost, Source, Verdict, VerdictWord, WarningFinding, WorkloadFindings,
 };
 pub use live::{LiveFigures, live_figures};
 pub use search::{SearchFindings, Trial};

@@ -40,8 +40,8 @@ pub fn live_figures(plan: &Plan, event: &Event) -> Option<LiveFigures> {
         to: interval.to,
         rate: rate(interval, &load.workload),
         p99_ns: record
-            .and_then(|record| record.service.histogram())
-            .and_then(|latency| quantile_or_max(latency, 0.99)),
+            .filter(|record| record.service.histogram().is_some())
+            .and_then(|record| quantile_or_max(&record.service, 0.99)),
     })
 }
 

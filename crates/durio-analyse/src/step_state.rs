@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 
 use durio_plan::{Load, Plan, RawPath, Step};
 use durio_record::{
-    Interval, JobEnded, LatencyHistogram, OperationName, OperationRecord, Outcome, Pacing, Phase,
-    StepEnded, StepStarted, StreamStarted,
+    Interval, JobEnded, Latency, LatencyHistogram, OperationName, OperationRecord, Outcome, Pacing,
+    Phase, StepEnded, StepStarted, StreamStarted,
 };
 use durio_units::{Nanos, Rate};
 use durio_workload::Workload;
 
 use crate::distribution::{curve, distribution, quantile_or_max};
 use crate::{
-    CpuFindings, Effective, Evenness, InFlight, IntervalPoint, OpenLoop, OperationFindings,
-    WorkloadFindings,
+    CpuFindings, Effective, Evenness, InFlight, IntervalPoint, KeptLatencies, OpenLoop,
+    OperationFindings, WorkloadFindings,
 };
 
 /// What a step has shown so far, in one round: its streams side by side.
@@ -52,13 +52,16 @@ impl StepState {
         self.streams.get_mut(stream as usize)
     }
 
-    /// The findings of each stream.
-    pub(crate) fn findings(&self, plan: &Plan, step: &Step) -> Vec<WorkloadFindings> {
+    /// The findings of each stream; with `keep`, with the latencies whole.
+    pub(crate) fn findings(&self, plan: &Plan, step: &Step, keep: bool) -> Vec<WorkloadFindings> {
         let alone = self.streams.len() == 1;
         let loads = (0..).zip(step.loads()).zip(&self.streams);
         let findings = |((stream, load), state): ((u32, &Load), &StreamState)| {
             let mut findings = state.findings(plan, step, load, alone);
             (findings.round, findings.stream) = (self.round, stream);
+            for operation in findings.operations.iter_mut().filter(|_| keep) {
+                operation.kept = state.totals.get(&operation.operation).map(kept);
+            }
             if stream > 0 {
                 // What the devices did is told once, for the streams share them.
                 findings.devices.clear();
@@ -84,11 +87,18 @@ struct StreamState {
 #[derive(Debug, Default)]
 struct Total {
     service: LatencyHistogram,
-    submit: LatencyHistogram,
-    completion: LatencyHistogram,
-    response: LatencyHistogram,
+    submit: Option<LatencyHistogram>,
+    completion: Option<LatencyHistogram>,
+    response: Option<LatencyHistogram>,
     fio_bins: BTreeMap<u32, u64>,
     bytes: u64,
+}
+
+/// Adds what not every engine or loop has: a total takes 264 KiB.
+fn add(latency: Option<&Latency>, total: &mut Option<LatencyHistogram>) {
+    if let Some(latency) = latency {
+        latency.add_to(total.get_or_insert_default());
+    }
 }
 
 /// A job's end without its histograms.
@@ -137,9 +147,7 @@ impl StreamState {
         for record in &interval.operations {
             let total = self.totals.entry(record.operation).or_default();
             record.service.add_to(&mut total.service);
-            if let Some(response) = &record.response {
-                response.add_to(&mut total.response);
-            }
+            add(record.response.as_ref(), &mut total.response);
             for &(bin, count) in &record.fio_bins {
                 let sum = total.fio_bins.entry(bin).or_default();
                 *sum = sum.saturating_add(count);
@@ -151,12 +159,8 @@ impl StreamState {
     fn take_job(&mut self, job: &JobEnded) {
         for record in &job.operations {
             let total = self.totals.entry(record.operation).or_default();
-            if let Some(submit) = &record.submit {
-                submit.add_to(&mut total.submit);
-            }
-            if let Some(completion) = &record.completion {
-                completion.add_to(&mut total.completion);
-            }
+            add(record.submit.as_ref(), &mut total.submit);
+            add(record.completion.as_ref(), &mut total.completion);
         }
         self.jobs.push(Job {
             cpu_user: job.cpu_user,
@@ -297,10 +301,11 @@ impl StreamState {
         let operations = saturating_sum(names.into_iter().map(|name| self.count(name)));
         // The ramp is in the CPU times and not in the counts.
         let measured_share = quotient(measured.get(), span).min(1.0);
-        let busiest = self.jobs.iter().map(|job| {
+        let shares = self.jobs.iter().map(|job| {
             let cpu = job.cpu_user.get().saturating_add(job.cpu_system.get());
             quotient(cpu, job.accounting.engine_span_ns)
         });
+        let job_shares: Vec<f64> = shares.collect();
         let machine = self.ended.as_ref().and_then(|ended| ended.cpu.as_ref());
         let share = |ticks: u64, total: u64| (total > 0).then(|| quotient(ticks, total));
         CpuFindings {
@@ -308,7 +313,8 @@ impl StreamState {
             user_cores: quotient(user, span),
             system_cores: quotient(system, span),
             workers_cores: workers.map(|workers| quotient(workers, span)),
-            busiest_job_share: busiest.fold(0.0, f64::max),
+            busiest_job_share: job_shares.iter().copied().fold(0.0, f64::max),
+            job_shares,
             machine_system_share: machine.and_then(|cpu| {
                 share(saturating_sum([cpu.system, cpu.irq, cpu.softirq]), cpu.total())
             }),
@@ -341,18 +347,29 @@ fn effective(started: &StreamStarted) -> Effective {
     }
 }
 
+fn kept(total: &Total) -> KeptLatencies {
+    KeptLatencies {
+        service: Latency::from(&total.service),
+        submit: total.submit.as_ref().map(Latency::from),
+        completion: total.completion.as_ref().map(Latency::from),
+    }
+}
+
 fn operation(name: OperationName, total: &Total, measured: Nanos) -> Option<OperationFindings> {
+    let of = |total: &Option<LatencyHistogram>| total.as_ref().map(Latency::from);
+    let (service, response) = (Latency::from(&total.service), of(&total.response));
     Some(OperationFindings {
         operation: name,
-        rate: Rate::of(total.service.exact.count, measured).per_second(),
+        rate: Rate::of(service.exact.count, measured).per_second(),
         bandwidth: Rate::of(total.bytes, measured).per_second(),
-        service: distribution(&total.service)?,
-        submit: distribution(&total.submit),
-        completion: distribution(&total.completion),
-        response: distribution(&total.response),
-        curve: curve(&total.service),
-        response_curve: curve(&total.response),
+        service: distribution(&service)?,
+        submit: of(&total.submit).as_ref().and_then(distribution),
+        completion: of(&total.completion).as_ref().and_then(distribution),
+        response: response.as_ref().and_then(distribution),
+        curve: curve(&service),
+        response_curve: response.as_ref().map(curve).unwrap_or_default(),
         fio_bins: total.fio_bins.iter().map(|(&bin, &count)| (bin, count)).collect(),
+        kept: None,
     })
 }
 
@@ -362,7 +379,8 @@ fn point(interval: &Interval, step: &Step, load: &Load) -> IntervalPoint {
     let mut operations = interval.operations.iter();
     let latency = operations
         .find(|record| record.operation == headline)
-        .and_then(|record| record.service.histogram());
+        .map(|record| &record.service)
+        .filter(|latency| latency.histogram().is_some());
     IntervalPoint {
         phase: interval.phase,
         from: interval.from,

@@ -3,6 +3,7 @@
 //! A rule is a function from the basis to any number of warnings, with its threshold as a constant
 //! that says where it comes from. A new rule is a function and a line in [`RULES`].
 
+mod campaign;
 mod disowned;
 mod figures;
 mod machine;
@@ -16,6 +17,7 @@ pub(crate) use disowned::disowned;
 use durio_plan::Plan;
 use durio_record::Environment;
 
+use crate::campaign::CampaignFindings;
 use crate::{SelfCost, WarningFinding, WorkloadFindings};
 
 /// What rules look at.
@@ -27,14 +29,21 @@ pub(crate) struct Basis<'a> {
     pub(crate) provisional: Option<&'a str>,
     /// What the runner noted.
     pub(crate) notes: &'a [String],
+    /// What the steps show together.
+    pub(crate) campaign: Option<&'a CampaignFindings>,
 }
 
 type Rule = fn(&Basis<'_>) -> Vec<WarningFinding>;
 
 /// Every rule, the weightiest first.
-const RULES: [Rule; 25] = [
+const RULES: [Rule; 30] = [
     figures::inconsistent,
     figures::clock,
+    campaign::time_scale,
+    campaign::not_steady,
+    campaign::left_state,
+    campaign::offered_rate,
+    campaign::idle_gap,
     storage::memory_backed,
     storage::flush_never_sent,
     storage::flush_disabled,
@@ -98,14 +107,42 @@ fn per_workload(
                 true => format!("{} on {}", workload.name, workload.location),
                 false => workload.name.clone(),
             };
-            texts.push(format!("{name}: {text}"));
-            about.push(name);
+            texts.push(format!("{}: {text}", place(workload, &name)));
+            if basis.campaign.is_none() || !about.contains(&name) {
+                about.push(name);
+            }
         }
     }
     if texts.is_empty() {
         return Vec::new();
     }
-    vec![warning(code, about, texts.join("; "), why, advice)]
+    vec![warning(code, about, joined(basis, &texts, "step"), why, advice)]
+}
+
+/// The name with the levels of its ladder and the round.
+fn place(workload: &WorkloadFindings, name: &str) -> String {
+    let mut place = name.to_owned();
+    for level in &workload.levels {
+        place.push_str(&format!(", {} {}", level.axis, level.label));
+    }
+    if workload.round > 0 {
+        place.push_str(&format!(", round {}", workload.round + 1));
+    }
+    place
+}
+
+/// So many steps of a campaign are named one by one; the others are counted.
+const NAMED_MAX: usize = 4;
+
+fn joined(basis: &Basis<'_>, texts: &[String], what: &str) -> String {
+    match texts.get(..NAMED_MAX) {
+        Some(first) if basis.campaign.is_some() && texts.len() > NAMED_MAX => {
+            let more = texts.len() - NAMED_MAX;
+            let plural = if more == 1 { "" } else { "s" };
+            format!("{}; and {more} more {what}{plural}", first.join("; "))
+        }
+        _ => texts.join("; "),
+    }
 }
 
 /// A share as a percentage.

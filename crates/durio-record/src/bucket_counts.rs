@@ -14,7 +14,7 @@ const SUB_BUCKETS: u64 = 2048;
 const HALF_MAGNITUDE: u32 = 10;
 
 /// Buckets up to [`LATENCY_NS_MAX`]: 2048 << 31 ns is the first power above it.
-const BUCKETS: usize = 33 << HALF_MAGNITUDE;
+pub(crate) const BUCKETS: usize = 33 << HALF_MAGNITUDE;
 
 /// Counts per bucket, and the exact sum and bounds beside them.
 #[derive(Debug, Clone)]
@@ -36,7 +36,7 @@ impl Default for BucketCounts {
 /// The bucket of a value; from [`BUCKETS`] on for what is beyond the last.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "at most 55 << 10, from 64 bits of value")]
-fn bucket_of(nanos: u64) -> usize {
+pub(crate) fn bucket_of(nanos: u64) -> usize {
     let magnitude = (nanos | (SUB_BUCKETS - 1)).ilog2() - HALF_MAGNITUDE;
     let within = nanos >> magnitude;
     // The first power of two fills 2048 buckets, every further one 1024 more.
@@ -44,13 +44,18 @@ fn bucket_of(nanos: u64) -> usize {
 }
 
 /// The smallest value of a bucket.
-fn lowest_of(bucket: usize) -> u64 {
+pub(crate) fn lowest_of(bucket: usize) -> u64 {
     let bucket = bucket as u64;
     if bucket < SUB_BUCKETS {
         return bucket;
     }
     let magnitude = (bucket >> HALF_MAGNITUDE) - 1;
     (bucket - (magnitude << HALF_MAGNITUDE)) << magnitude
+}
+
+/// The largest value of a bucket.
+pub(crate) fn highest_of(bucket: usize) -> u64 {
+    lowest_of(bucket + 1) - 1
 }
 
 impl BucketCounts {

@@ -1,19 +1,20 @@
 //! The standard HdrHistogram interval log (V2, compressed), entry by entry.
 
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead, Read, Write};
 use std::time::Duration;
 
-use base64::Engine as _;
-use hdrhistogram::Histogram;
-use hdrhistogram::serialization::interval_log::{
-    IntervalLogIterator, IntervalLogWriterBuilder, LogEntry, Tag,
-};
-use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer};
+use hdrhistogram::serialization::V2DeflateSerializer;
+use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
+
+use crate::payload::PayloadReader;
+use crate::{LatencyHistogram, SparseHistogram};
 
 /// Writes entries behind a header that every HdrHistogram library accepts.
 pub(crate) struct HistogramLogWriter<W> {
     writer: W,
     serializer: V2DeflateSerializer,
+    /// The form that the serializer takes, for one entry after the other.
+    full: LatencyHistogram,
 }
 
 impl<W: Write> HistogramLogWriter<W> {
@@ -21,12 +22,12 @@ impl<W: Write> HistogramLogWriter<W> {
         writeln!(writer, "#[Logged with durio; values are nanoseconds]")?;
         writeln!(writer, "#[Histogram log format version 1.3]")?;
         writeln!(writer, "#[StartTime: {:.3} (seconds since epoch)]", started.as_secs_f64())?;
-        Ok(Self { writer, serializer: V2DeflateSerializer::new() })
+        Ok(Self::resumed(writer))
     }
 
     /// Goes on with a log that has its header.
     pub(crate) fn resumed(writer: W) -> Self {
-        Self { writer, serializer: V2DeflateSerializer::new() }
+        Self { writer, serializer: V2DeflateSerializer::new(), full: LatencyHistogram::new() }
     }
 
     pub(crate) fn write(
@@ -34,14 +35,16 @@ impl<W: Write> HistogramLogWriter<W> {
         tag: &str,
         start: Duration,
         length: Duration,
-        histogram: &Histogram<u64>,
+        histogram: &SparseHistogram,
     ) -> io::Result<()> {
         let tag = Tag::new(tag);
         assert!(tag.is_some(), "a tag has no comma and no blank");
+        self.full.clear();
+        histogram.count_in(&mut self.full);
         // Without options the builder writes no header, so this adds exactly one line.
         IntervalLogWriterBuilder::new()
             .begin_log_with(&mut self.writer, &mut self.serializer)?
-            .write_histogram(histogram, start, length, tag)
+            .write_histogram(self.full.histogram(), start, length, tag)
             .map_err(io::Error::other)
     }
 
@@ -50,37 +53,43 @@ impl<W: Write> HistogramLogWriter<W> {
     }
 }
 
+/// The longest line that is read: an entry with a count in every bucket has 400 KiB.
+const LINE_LENGTH_MAX: u64 = 1 << 20;
+
 /// Reads entries in the order in which they were written.
 pub(crate) struct HistogramLogReader<R> {
     reader: R,
     line: Vec<u8>,
-    deserializer: Deserializer,
+    payload: PayloadReader,
 }
 
 impl<R: BufRead> HistogramLogReader<R> {
     pub(crate) fn new(reader: R) -> Self {
-        Self { reader, line: Vec::new(), deserializer: Deserializer::new() }
+        Self { reader, line: Vec::new(), payload: PayloadReader::new() }
     }
 
     /// The histogram of the next entry if it has this tag; `None` at the end of the log, at a torn
     /// line, and where the log does not have what the events refer to.
-    pub(crate) fn next_tagged(&mut self, tag: &str) -> io::Result<Option<Histogram<u64>>> {
+    pub(crate) fn next_tagged(&mut self, tag: &str) -> io::Result<Option<SparseHistogram>> {
         loop {
             self.line.clear();
-            if self.reader.read_until(b'\n', &mut self.line)? == 0 {
-                return Ok(None);
+            let mut limited = Read::take(&mut self.reader, LINE_LENGTH_MAX);
+            limited.read_until(b'\n', &mut self.line)?;
+            // The end, a line that was not finished when the run was killed, or none of a record.
+            let Some(line) = self.line.strip_suffix(b"\n") else { return Ok(None) };
+            if let Some(text) = entry_tagged(line, tag) {
+                return Ok(self.payload.read(text));
             }
-            let Some(Ok(entry)) = IntervalLogIterator::new(&self.line).next() else { continue };
-            let LogEntry::Interval(interval) = entry else { continue };
-            if interval.tag().map(|tag| tag.as_str()) != Some(tag) {
-                continue;
-            }
-            return Ok(decode(&mut self.deserializer, interval.encoded_histogram()));
         }
     }
 }
 
-fn decode(deserializer: &mut Deserializer, text: &str) -> Option<Histogram<u64>> {
-    let bytes = base64::engine::general_purpose::STANDARD.decode(text).ok()?;
-    deserializer.deserialize(&mut bytes.as_slice()).ok()
+/// The histogram's text in a line of that tag: tag, begin, length, maximum, histogram.
+fn entry_tagged<'l>(line: &'l [u8], tag: &str) -> Option<&'l [u8]> {
+    let line = line.strip_prefix(b"Tag=")?.strip_prefix(tag.as_bytes())?;
+    let mut fields = line.strip_prefix(b",")?.splitn(4, |&byte| byte == b',');
+    let numbers = [fields.next()?, fields.next()?, fields.next()?];
+    let is_number =
+        |field: &[u8]| std::str::from_utf8(field).is_ok_and(|it| it.parse::<f64>().is_ok());
+    numbers.into_iter().all(is_number).then(|| fields.next())?
 }

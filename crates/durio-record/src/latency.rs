@@ -3,6 +3,8 @@
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
+use crate::SparseHistogram;
+
 /// The largest latency that a histogram tells apart: 1 h.
 pub const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
 
@@ -77,10 +79,6 @@ impl LatencyHistogram {
         Self { exact: Exact::default(), histogram }
     }
 
-    pub(crate) fn from_parts(exact: Exact, histogram: Histogram<u64>) -> Self {
-        Self { exact, histogram }
-    }
-
     /// Takes one latency. What is beyond the last bucket (73 minutes) is counted as 1 h; the
     /// exact side stays exact.
     #[inline]
@@ -108,7 +106,7 @@ impl LatencyHistogram {
 
     /// Forgets everything, keeps the memory.
     pub fn clear(&mut self) {
-        if self.exact.count > 0 {
+        if self.exact.count > 0 || !self.histogram.is_empty() {
             self.histogram.reset();
             self.exact = Exact::default();
         }
@@ -132,27 +130,35 @@ pub struct Latency {
     #[serde(rename = "histogram", default, skip_serializing_if = "Option::is_none")]
     pub(crate) tag: Option<String>,
     #[serde(skip)]
-    pub(crate) histogram: Option<LatencyHistogram>,
+    pub(crate) histogram: Option<SparseHistogram>,
 }
 
 impl From<LatencyHistogram> for Latency {
-    fn from(histogram: LatencyHistogram) -> Self {
-        let exact = histogram.exact;
-        Self { exact, tag: None, histogram: (exact.count > 0).then_some(histogram) }
+    fn from(full: LatencyHistogram) -> Self {
+        Self::from(&full)
+    }
+}
+
+impl From<&LatencyHistogram> for Latency {
+    fn from(full: &LatencyHistogram) -> Self {
+        let exact = full.exact;
+        let histogram = (exact.count > 0).then(|| SparseHistogram::of(full.histogram()));
+        Self { exact, tag: None, histogram }
     }
 }
 
 impl Latency {
     /// The histogram; none if there is no latency, or if the record lost it.
     #[must_use]
-    pub fn histogram(&self) -> Option<&LatencyHistogram> {
+    pub fn histogram(&self) -> Option<&SparseHistogram> {
         self.histogram.as_ref()
     }
 
     /// Adds these latencies to `total`.
     pub fn add_to(&self, total: &mut LatencyHistogram) {
         if let Some(histogram) = &self.histogram {
-            total.add(histogram);
+            total.exact.add(&self.exact);
+            histogram.count_in(total);
         }
     }
 }

@@ -13,8 +13,10 @@ mod histogram_log;
 mod journal;
 mod latency;
 mod manifest;
+mod payload;
 mod reader;
 mod resume;
+mod sparse;
 mod writer;
 
 pub use bucket_counts::BucketCounts;
@@ -31,4 +33,5 @@ pub use latency::{Exact, LATENCY_NS_MAX, Latency, LatencyHistogram, SIGNIFICANT_
 pub use manifest::Manifest;
 pub use reader::{EventReader, RunFolder, TimedEvent};
 pub use resume::{ResumePoint, resume_point};
+pub use sparse::SparseHistogram;
 pub use writer::RecordWriter;

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::histogram_log::HistogramLogReader;
 use crate::{
-    Environment, Event, Latency, LatencyHistogram, Manifest, RUN_FOLDER_SCHEMA, RecordError,
-    RecordErrorKind, file_names,
+    Environment, Event, Latency, Manifest, RUN_FOLDER_SCHEMA, RecordError, RecordErrorKind,
+    file_names,
 };
 
 /// An event with its time.
@@ -165,7 +165,7 @@ impl EventReader {
                 let reason = format!("the histogram log has no readable entry '{tag}'");
                 return Err(RecordError::malformed("read", path, reason));
             };
-            latency.histogram = Some(LatencyHistogram::from_parts(latency.exact, histogram));
+            latency.histogram = Some(histogram);
             Ok(())
         })?;
         Ok(Some(timed))

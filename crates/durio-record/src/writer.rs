@@ -104,7 +104,7 @@ impl RecordWriter {
                 tag.push_str(&format!(".part{part}"));
             }
             let Some(histogram) = &latency.histogram else { return Ok(()) };
-            log.write(&tag, start, length.into(), histogram.histogram()).map_err(fail)?;
+            log.write(&tag, start, length.into(), histogram).map_err(fail)?;
             latency.tag = Some(tag);
             Ok(())
         })?;

@@ -10,7 +10,7 @@ use durio_analyse::{Findings, OperationFindings, WorkloadFindings};
 
 use crate::facts::cache_name;
 
-const HEADER: [&str; 28] = [
+const HEADER: [&str; 37] = [
     "run",
     "location",
     "step",
@@ -39,6 +39,15 @@ const HEADER: [&str; 28] = [
     "p99_9_ns",
     "p99_99_ns",
     "max_ns",
+    "section",
+    "levels",
+    "round",
+    "repeat",
+    "stream",
+    "offered_per_s",
+    "response_mean_ns",
+    "response_p99_ns",
+    "idle_before_ns",
 ];
 
 pub(crate) fn write(findings: &Findings, out: &mut dyn io::Write) -> io::Result<()> {
@@ -48,6 +57,7 @@ pub(crate) fn write(findings: &Findings, out: &mut dyn io::Write) -> io::Result<
         for operation in &workload.operations {
             let mut record = of_workload(&findings.run.run, workload, operation);
             record.extend(of_operation(operation));
+            record.extend(of_campaign(findings, workload, operation));
             writer.write_record(&record)?;
         }
     }
@@ -78,6 +88,30 @@ fn of_workload(
         workload.durable.to_string(),
         workload.complete.to_string(),
         workload.measured.get().to_string(),
+    ]
+}
+
+/// Where the step is in its campaign; levels as axis=value, with a semicolon between them.
+fn of_campaign(
+    findings: &Findings,
+    workload: &WorkloadFindings,
+    operation: &OperationFindings,
+) -> [String; 9] {
+    let sections = findings.plan.campaign.as_ref().map(|campaign| &campaign.sections);
+    let section = workload.section.and_then(|at| sections?.get(at as usize));
+    let levels = workload.levels.iter().map(|level| format!("{}={}", level.axis, level.value));
+    let response = operation.response.as_ref();
+    let or_empty = |value: Option<u64>| value.map_or_else(String::new, |it| it.to_string());
+    [
+        section.map_or_else(String::new, |section| section.name.clone()),
+        levels.collect::<Vec<_>>().join(";"),
+        workload.round.to_string(),
+        workload.repeat.to_string(),
+        workload.stream.to_string(),
+        workload.open_loop.map_or_else(String::new, |open| open.offered_per_second.to_string()),
+        response.map_or_else(String::new, |it| it.mean_ns.to_string()),
+        or_empty(response.and_then(|it| it.p99_ns)),
+        or_empty(workload.idle_before.map(|it| it.get())),
     ]
 }
 

@@ -1,4 +1,4 @@
-//! From findings to what people and programs read: text, JSON, HTML, CSV.
+//! From findings to what people and programs read: text, JSON, HTML, CSV, fio's JSON.
 //!
 //! In: [`Findings`] (or a plan) and [`Options`]. Out: bytes, into a writer.
 //! Not here: any figure that the findings do not have. The reporter formats numbers and places
@@ -7,10 +7,13 @@
 //! A new format is a module, a variant of [`Format`] and an arm in [`write()`].
 
 mod audit;
+mod campaign_facts;
+mod campaign_table;
 mod comma_separated;
 mod compare;
 mod facts;
 mod figures;
+mod fio_json;
 mod html;
 mod json;
 mod layer_facts;
@@ -38,11 +41,13 @@ pub enum Format {
     Html,
     /// One line per workload and operation.
     Csv,
+    /// As fio writes its results, for programs that read those.
+    FioJson,
 }
 
 impl Format {
     /// Every format, in the order in which help texts list them.
-    pub const ALL: [Self; 4] = [Self::Text, Self::Json, Self::Html, Self::Csv];
+    pub const ALL: [Self; 5] = [Self::Text, Self::Json, Self::Html, Self::Csv, Self::FioJson];
 
     /// The name that users write and read.
     #[must_use]
@@ -52,7 +57,14 @@ impl Format {
             Self::Json => "json",
             Self::Html => "html",
             Self::Csv => "csv",
+            Self::FioJson => "fio-json",
         }
+    }
+
+    /// True if it shows histograms, which the analyser keeps only if told so.
+    #[must_use]
+    pub const fn shows_histograms(self) -> bool {
+        matches!(self, Self::FioJson)
     }
 }
 
@@ -93,5 +105,6 @@ pub fn write(
         Format::Json => json::write(findings, out),
         Format::Html => html::write(findings, out),
         Format::Csv => comma_separated::write(findings, out),
+        Format::FioJson => fio_json::write(findings, out),
     }
 }

@@ -108,7 +108,7 @@ pub(crate) struct Measuring {
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub(crate) out: Option<PathBuf>,
 
-    /// What to print on stdout: text, json, html or csv
+    /// What to print on stdout: text, json, html, csv or fio-json
     #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::format,
           help_heading = "Output")]
     pub(crate) format: Format,
@@ -295,7 +295,7 @@ pub(crate) struct Report {
     #[arg(value_name = "RUN")]
     pub(crate) run: PathBuf,
 
-    /// What to print on stdout: text, json, html or csv
+    /// What to print on stdout: text, json, html, csv or fio-json
     #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::format)]
     pub(crate) format: Format,
 }
@@ -395,7 +395,7 @@ pub(crate) struct Compare {
     pub(crate) options: Vec<std::ffi::OsString>,
 
     /// What to print on stdout: text, json, html or csv
-    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::format)]
+    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::comparison_format)]
     pub(crate) format: Format,
 }
 

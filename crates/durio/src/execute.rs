@@ -100,7 +100,10 @@ pub(crate) fn execute(
     let manifest = execution.manifest();
     let writer = RecordWriter::create(&execution.folder, &manifest, plan, &environment)?;
     let journal = execution.journal(options)?;
-    let analyser = Analyser::new(manifest, plan.clone(), environment.clone());
+    let mut analyser = Analyser::new(manifest, plan.clone(), environment.clone());
+    if options.format.shows_histograms() {
+        analyser.keep_histograms();
+    }
     let beginning = Beginning { writer, journal, analyser, environment, resume: None };
     carry_out(&execution.folder, plan, beginning, stop, options)
 }
@@ -117,6 +120,9 @@ pub(crate) fn go_on(
     // Before anything is appended: what was recorded so far is read as it is.
     let mut analyser =
         Analyser::new(folder.manifest.clone(), folder.plan.clone(), folder.environment.clone());
+    if options.format.shows_histograms() {
+        analyser.keep_histograms();
+    }
     for event in folder.events()? {
         analyser.observe(&event?.event);
     }

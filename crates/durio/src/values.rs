@@ -113,6 +113,12 @@ pub(crate) fn format(text: &str) -> Result<Format, String> {
     named(text, "format", &Format::ALL, |format| format.name())
 }
 
+/// fio has no place for a comparison.
+pub(crate) fn comparison_format(text: &str) -> Result<Format, String> {
+    let formats = [Format::Text, Format::Json, Format::Html, Format::Csv];
+    named(text, "format of a comparison", &formats, |format| format.name())
+}
+
 pub(crate) fn audit_format(text: &str) -> Result<AuditFormat, String> {
     named(text, "format of an audit", &AuditFormat::ALL, |format| format.name())
 }

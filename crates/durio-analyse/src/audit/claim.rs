@@ -49,6 +49,12 @@ pub struct Operations {
     pub percentiles_ns: Vec<(f64, Figure)>,
     /// How many there were.
     pub count: Option<u64>,
+    /// Mean time until the submitting call returned, in nanoseconds.
+    pub submit_ns_mean: Option<Figure>,
+    /// Bytes per second of the slowest sample, where there are enough to tell.
+    pub bandwidth_min: Option<Figure>,
+    /// Bytes per second, the mean of the samples.
+    pub bandwidth_mean: Option<Figure>,
 }
 
 /// One claim. Text is as it was given.
@@ -110,6 +116,8 @@ pub struct Claim {
     pub preconditioned: Option<bool>,
     /// Time without I/O between preconditioning and test, or within the test.
     pub idle: Option<Nanos>,
+    /// Time in the kernel per job, as a share of one processor.
+    pub system_cpu_share: Option<f64>,
 }
 
 impl Claim {

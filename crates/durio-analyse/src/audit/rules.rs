@@ -18,6 +18,7 @@ mod in_flight;
 mod method;
 mod neighbours;
 mod parts;
+mod signs;
 mod units;
 
 use super::auditor::line_of;
@@ -88,7 +89,7 @@ const fn of_table(
 }
 
 /// Every rule. The order is that of the meanings in the findings.
-pub(super) const RULES: [Rule; 25] = [
+pub(super) const RULES: [Rule; 29] = [
     of_claim(
         "in-flight-impossible",
         in_flight::impossible,
@@ -199,6 +200,29 @@ pub(super) const RULES: [Rule; 25] = [
         "idle-gap",
         method::idle_gap,
         "a device that idles collects its garbage, and is faster afterwards than it can sustain",
+    ),
+    of_claim(
+        "stalls",
+        signs::stalls,
+        "a storage that stands still for parts of a second: garbage collection, throttling, a full \
+         cache",
+    ),
+    of_claim(
+        "submission-blocks",
+        signs::submission,
+        "a call that should only submit waits: for allocation, locks, or a place in a full queue",
+    ),
+    of_claim(
+        "system-time",
+        signs::system_time,
+        "much of a processor is spent in the kernel: the figure may be that of the processor, not \
+         of the storage",
+    ),
+    of_claim(
+        "tail-gap",
+        signs::tail,
+        "one operation in ten thousand is far slower than the p99 tells, and a transaction of many \
+         operations meets it often",
     ),
     of_claim(
         "too-short",

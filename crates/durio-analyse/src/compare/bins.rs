@@ -1,10 +1,10 @@
 //! Latencies of an interval in a compact form: counts on a logarithmic scale.
 //!
-//! In: a recorded histogram. Out: [`Bins`], some hundred bytes instead of its 264 KiB, coarse
-//! enough to be resampled a thousand times. Not here: the figures that are shown, which come from
-//! the histograms themselves; this form gives only how far they scatter.
+//! In: a recorded histogram. Out: [`Bins`], coarse enough to be resampled a thousand times. Not here:
+//! the figures that are shown, which come from the histograms themselves; this form gives only how
+//! far they scatter.
 
-use durio_record::LatencyHistogram;
+use durio_record::SparseHistogram;
 
 /// Bins per power of two: 0.55 to 0.78 % wide, and places within a bin are interpolated.
 const BINS_PER_OCTAVE: u64 = 128;
@@ -42,30 +42,27 @@ pub(super) struct Bins {
 }
 
 impl Bins {
-    /// The latencies of a histogram.
-    pub(super) fn of(latency: &LatencyHistogram) -> Self {
+    /// The latencies of a histogram, each of whose buckets lies within one bin.
+    pub(super) fn of(histogram: &SparseHistogram) -> Self {
         let mut bins = Self::default();
-        let (exact, histogram) = (&latency.exact, latency.histogram());
-        let mut missing = histogram.len();
-        for bin in bin_of(exact.min_ns)..=bin_of(exact.max_ns) {
-            if missing == 0 {
-                break;
-            }
-            let end = lowest_of(bin.saturating_add(1)).saturating_sub(1);
-            let count = histogram.count_between(lowest_of(bin), end);
-            if count > 0 {
-                missing = missing.saturating_sub(count);
-                bins.push(bin, count);
-            }
+        for (lowest, _, count) in histogram.buckets() {
+            bins.push(bin_of(lowest), count);
         }
         bins.places.shrink_to_fit();
         bins.counts.shrink_to_fit();
         bins
     }
 
+    /// Adds to the last bin, or to one above it.
     fn push(&mut self, bin: u16, count: u64) {
-        self.places.push(bin);
-        self.counts.push(u32::try_from(count).unwrap_or(u32::MAX));
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        match self.counts.last_mut() {
+            Some(last) if self.places.last() == Some(&bin) => *last = last.saturating_add(count),
+            _ => {
+                self.places.push(bin);
+                self.counts.push(count);
+            }
+        }
     }
 
     /// Bins and their counts, in rising order.
@@ -108,6 +105,7 @@ impl Bins {
 
 #[cfg(test)]
 mod tests {
+    use durio_record::{Latency, LatencyHistogram};
     use proptest::prelude::*;
 
     use super::*;
@@ -115,7 +113,7 @@ mod tests {
     fn of(values: &[u64]) -> Bins {
         let mut latency = LatencyHistogram::new();
         values.iter().for_each(|&value| latency.record(value));
-        Bins::of(&latency)
+        Latency::from(latency).histogram().map(Bins::of).unwrap_or_default()
     }
 
     #[test]
@@ -135,6 +133,16 @@ mod tests {
         let mut bins = of(&[7]);
         bins.add(&of(&[]));
         assert_eq!(bins, of(&[7]));
+    }
+
+    #[test]
+    fn every_bucket_of_a_histogram_lies_within_one_bin() {
+        let values = (0..42).flat_map(|power| (0..1024).map(move |part| (1024 + part) << power));
+        let mut latency = LatencyHistogram::new();
+        values.take_while(|it| *it < 3_600_000_000_000).for_each(|it| latency.record(it));
+        for (lowest, highest, _) in Latency::from(latency).histogram().unwrap().buckets() {
+            assert_eq!(bin_of(lowest), bin_of(highest));
+        }
     }
 
     proptest! {

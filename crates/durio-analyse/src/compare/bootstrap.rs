@@ -306,7 +306,8 @@ mod tests {
     fn quantiles_of_all_blocks_are_those_of_the_histogram() {
         let mut latency = durio_record::LatencyHistogram::new();
         (1..=20_000_u64).for_each(|it| latency.record(it * it));
-        let bins = super::super::bins::Bins::of(&latency);
+        let latency = durio_record::Latency::from(latency);
+        let bins = super::super::bins::Bins::of(latency.histogram().unwrap());
         let headline = Latencies { count: 20_000, sum_ns: latency.exact.sum_ns, bins };
         let cell = Cell { span_ns: 1, count: 20_000, headline, ..Cell::default() };
         let found = replicates(&vec![cell; 10], 1).unwrap();

@@ -1,7 +1,7 @@
 //! How often the comparison is wrong, by simulation: intervals whose state is a first-order
 //! autoregression, as those of storage are, with and without a real difference.
 
-use durio_record::LatencyHistogram;
+use durio_record::{Latency, LatencyHistogram};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -57,8 +57,10 @@ fn cells(model: Model, draws: &mut Draws) -> Vec<Cell> {
         for _ in 0..model.samples {
             latency.record(whole((centre + 0.2 * draws.normal()).exp()));
         }
+        let latency = Latency::from(latency);
         let (count, sum_ns) = (latency.exact.count, latency.exact.sum_ns);
-        let headline = Latencies { count, sum_ns, bins: Bins::of(&latency) };
+        let bins = latency.histogram().map(Bins::of).unwrap_or_default();
+        let headline = Latencies { count, sum_ns, bins };
         // One in flight: the time is the sum of the latencies.
         Cell { span_ns: sum_ns, count, headline, ..Cell::default() }
     };

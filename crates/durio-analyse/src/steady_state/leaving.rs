@@ -183,10 +183,18 @@ fn change_sentence(change: &Change) -> String {
         "from nothing".to_owned()
     };
     format!(
-        "from interval {} on the median is {:.6} instead of {:.6} ({share}); without a change a \
+        "from interval {} on the median is {} instead of {} ({share}); without a change a \
          difference like this has a probability of {:.1e} (Pettitt's test)",
-        change.at_interval, change.after_median, change.before_median, change.probability
+        change.at_interval,
+        figure(change.after_median),
+        figure(change.before_median),
+        change.probability
     )
+}
+
+/// A figure in the unit of the series: six digits are more than any series has.
+fn figure(value: f64) -> String {
+    if value >= 1000.0 { format!("{value:.0}") } else { format!("{value:.3}") }
 }
 
 fn dips_sentence(dips: &Dips) -> String {

@@ -4,7 +4,7 @@ use durio_record::OperationName;
 use durio_units::Nanos;
 use durio_workload::CacheMode;
 
-use super::{Basis, per_workload, percent, warning};
+use super::{Basis, joined, per_workload, percent, warning};
 use crate::{Distribution, WarningFinding, WorkloadFindings};
 
 /// Little's law may be off by this share: the goal of the accounting.
@@ -110,7 +110,10 @@ pub(super) fn too_short(basis: &Basis<'_>) -> Vec<WarningFinding> {
         Vec::new(),
         seen,
         "a short run sees neither garbage collection nor throttling nor the end of a burst credit",
-        "run with --thorough before you buy, size or blame anything",
+        match basis.campaign {
+            None => "run with --thorough before you buy, size or blame anything",
+            Some(_) => "give each step its full time before you buy, size or blame anything",
+        },
     )]
 }
 
@@ -185,16 +188,14 @@ pub(super) fn submit_latency(basis: &Basis<'_>) -> Vec<WarningFinding> {
 }
 
 pub(super) fn notes(basis: &Basis<'_>) -> Vec<WarningFinding> {
-    let notes = basis.notes.iter().map(|note| {
-        warning(
-            "note",
-            Vec::new(),
-            note.as_str(),
-            "the runner could not do everything as planned",
-            "consider it when you read the figures",
-        )
-    });
-    notes.collect()
+    let note = |seen: &str| {
+        let why = "the runner could not do everything as planned";
+        warning("note", Vec::new(), seen, why, "consider it when you read the figures")
+    };
+    match basis.campaign {
+        Some(_) if !basis.notes.is_empty() => vec![note(&joined(basis, basis.notes, "note"))],
+        _ => basis.notes.iter().map(|text| note(text)).collect(),
+    }
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use durio_units::{Bytes, Nanos};
 use durio_workload::{CacheMode, check_workloads};
 
 use super::{Basis, Rule};
+use crate::campaign::CampaignFindings;
 use crate::{
     CpuFindings, Distribution, Effective, Evenness, InFlight, OperationFindings, SelfCost,
     WorkloadFindings,
@@ -22,6 +23,7 @@ pub(crate) struct Sample {
     pub(crate) self_cost: Vec<SelfCost>,
     pub(crate) provisional: Option<String>,
     pub(crate) notes: Vec<String>,
+    pub(crate) campaign: Option<CampaignFindings>,
 }
 
 impl Sample {
@@ -33,6 +35,7 @@ impl Sample {
             self_cost: &self.self_cost,
             provisional: self.provisional.as_deref(),
             notes: &self.notes,
+            campaign: self.campaign.as_ref(),
         }
     }
 
@@ -116,6 +119,7 @@ pub(crate) fn sample() -> Sample {
         self_cost: Vec::new(),
         provisional: None,
         notes: Vec::new(),
+        campaign: None,
     }
 }
 
@@ -165,6 +169,7 @@ fn commit_findings(definition: durio_workload::Workload) -> WorkloadFindings {
             system_cores: 0.05,
             workers_cores: None,
             busiest_job_share: 0.06,
+            job_shares: vec![0.06],
             machine_system_share: Some(0.05),
             machine_steal_share: Some(0.0),
             throttled: None,
@@ -201,6 +206,7 @@ fn operation_findings(operation: OperationName) -> OperationFindings {
         response: None,
         response_curve: Vec::new(),
         fio_bins: Vec::new(),
+        kept: None,
         curve: Vec::new(),
     }
 }

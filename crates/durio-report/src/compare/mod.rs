@@ -20,7 +20,8 @@ use crate::{Format, Options};
 /// Writes `comparison` in `format`.
 ///
 /// # Errors
-/// What the writer says, such as a closed pipe or a full disk.
+/// What the writer says, such as a closed pipe or a full disk; and for fio's JSON, which has no
+/// place for a comparison, that it is unsupported.
 pub fn write_comparison(
     format: Format,
     comparison: &Comparison,
@@ -32,6 +33,7 @@ pub fn write_comparison(
         Format::Json => document(comparison, out),
         Format::Html => html::write(comparison, out),
         Format::Csv => comma_separated::write(comparison, out),
+        Format::FioJson => Err(io::ErrorKind::Unsupported.into()),
     }
 }
 

@@ -28,7 +28,7 @@ struct Document<'a> {
 /// Writes shapes in `format`.
 ///
 /// # Errors
-/// What the writer says; and for HTML, which there is none of, that it is unsupported.
+/// What the writer says; and for HTML and fio's JSON, which there is none of, that it is unsupported.
 pub fn write_published(
     format: Format,
     against: &[AgainstPublished],
@@ -39,7 +39,7 @@ pub fn write_published(
         Format::Text => text(against, options, out),
         Format::Json => document(&Document { schema: SCHEMA, tolerance: TOLERANCE, against }, out),
         Format::Csv => comma_separated(against, out),
-        Format::Html => Err(io::ErrorKind::Unsupported.into()),
+        Format::Html | Format::FioJson => Err(io::ErrorKind::Unsupported.into()),
     }
 }
 

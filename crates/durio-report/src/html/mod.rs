@@ -5,6 +5,7 @@
 //! Not here: the words of facts and figures, which the terminal shares.
 
 mod accounting;
+mod campaign;
 pub(crate) mod charts;
 mod layers;
 mod sections;
@@ -22,6 +23,7 @@ use crate::figures::{ABSENT_NOTE, latency, rate_bare};
 use crate::layer_facts::Named;
 use crate::rows::{COLUMNS, locations, place_name};
 use accounting::Account;
+use campaign::CampaignPart;
 use charts::Values;
 use layers::LayerBox;
 use sections::{Picture, PlaceTable, WorkloadCharts};
@@ -53,6 +55,7 @@ struct ReportPage<'a> {
     tables: Vec<PlaceTable>,
     absent_note: Option<&'static str>,
     workloads: Vec<WorkloadCharts<'a>>,
+    campaign: Option<CampaignPart>,
     write_and_sync: Vec<Picture>,
     side_by_side: Vec<Picture>,
     stacks: Vec<LayerBox>,
@@ -69,7 +72,10 @@ struct ReportPage<'a> {
 pub(crate) fn write(findings: &Findings, out: &mut dyn io::Write) -> io::Result<()> {
     let mut values = BTreeMap::new();
     let mut page = page(findings)?;
-    page.workloads = sections::workload_charts(findings, &mut values)?;
+    match &findings.campaign {
+        Some(campaign) => page.campaign = Some(campaign::part(findings, campaign, &mut values)?),
+        None => page.workloads = sections::workload_charts(findings, &mut values)?,
+    }
     page.values = script_safe(&serde_json::to_string(&values)?);
     // Rendered first, so that what the writer says is not wrapped in an error of the template's.
     let html = page.render().map_err(io::Error::other)?;
@@ -90,7 +96,9 @@ pub(crate) fn visible(html: &str) -> String {
 
 /// All but what the script needs.
 fn page(findings: &Findings) -> io::Result<ReportPage<'_>> {
-    let tables = sections::tables(findings);
+    // A campaign has hundreds of steps: they are shown section by section.
+    let each = findings.campaign.is_none();
+    let tables = if each { sections::tables(findings) } else { Vec::new() };
     let leading = findings.leading.as_ref();
     Ok(ReportPage {
         findings,
@@ -108,16 +116,20 @@ fn page(findings: &Findings) -> io::Result<ReportPage<'_>> {
         absent_note: tables.iter().any(PlaceTable::has_absent).then_some(ABSENT_NOTE),
         tables,
         workloads: Vec::new(),
-        write_and_sync: sections::write_and_sync(findings)?,
-        side_by_side: sections::side_by_side(findings)?,
+        campaign: None,
+        write_and_sync: if each { sections::write_and_sync(findings)? } else { Vec::new() },
+        side_by_side: if each { sections::side_by_side(findings)? } else { Vec::new() },
         stacks: findings.stack.iter().map(|it| LayerBox::of(&it.root)).collect(),
-        accounts: accounting::accounts(findings),
+        accounts: if each { accounting::accounts(findings) } else { Vec::new() },
         own_cost: findings.self_cost.iter().map(crate::facts::self_cost_line).collect(),
         own_memory: findings.memory_max_bytes.map(Bytes::new),
         host_facts: host_facts(&findings.host),
         host_facts_other: host_facts_other(&findings.host),
         command: findings.run.command.join(" "),
-        plan: serde_json::to_string_pretty(&findings.plan)?,
+        plan: match each {
+            true => serde_json::to_string_pretty(&findings.plan)?,
+            false => serde_json::to_string(&findings.plan)?,
+        },
         values: String::new(),
     })
 }

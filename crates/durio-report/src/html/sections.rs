@@ -79,7 +79,7 @@ pub(super) fn workload_charts<'a>(
             let title = "Latency over percentiles (both logarithmic)";
             pictures.push(hoverable(format!("distribution-{index}"), title, chart, values));
         }
-        if let Some(chart) = over_time(workload, points_max)? {
+        if let Some(chart) = over_time(workload, points_max, &[])? {
             let title = time_title(workload.intervals.len(), points_max);
             pictures.push(hoverable(format!("time-{index}"), &title, chart, values));
         }
@@ -175,13 +175,18 @@ fn compared(
     bars(&groups, places.iter().map(|(place, colour)| ((*place).to_owned(), *colour)).collect())
 }
 
-fn hoverable(id: String, title: &str, chart: Chart, values: &mut ValuesByName) -> Picture {
+pub(super) fn hoverable(
+    id: String,
+    title: &str,
+    chart: Chart,
+    values: &mut ValuesByName,
+) -> Picture {
     let Chart { svg, legend, values: own } = chart;
     values.extend(own.map(|own| (id.clone(), own)));
     Picture { id, title: title.to_owned(), legend: classes(legend), svg }
 }
 
-fn printed(title: String, chart: Chart) -> Picture {
+pub(super) fn printed(title: String, chart: Chart) -> Picture {
     Picture { id: String::new(), title, legend: classes(chart.legend), svg: chart.svg }
 }
 

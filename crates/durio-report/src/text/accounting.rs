@@ -13,7 +13,9 @@ const NAME_WIDTH: usize = 13;
 pub(super) fn write(findings: &Findings, page: &mut Page) {
     page.heading("How it was measured");
     let several = locations(findings).len() > 1;
-    for workload in &findings.workloads {
+    // A campaign has hundreds of steps; how each was measured is in the JSON document.
+    let each = findings.campaign.is_none();
+    for workload in findings.workloads.iter().filter(|_| each) {
         let place = if several { format!("at {}: ", workload.location) } else { String::new() };
         let cost = mean_latency(workload.cpu.per_operation_ns);
         let text = format!("{place}{}; {cost} CPU time per operation", engine_line(workload));

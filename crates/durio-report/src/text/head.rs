@@ -2,6 +2,7 @@
 
 use durio_analyse::{Findings, Leading, RunState};
 
+use super::campaign;
 use super::page::{Look, Page};
 use crate::facts::{state_meaning, state_word};
 use crate::figures::{latency, rate_bare};
@@ -10,8 +11,10 @@ use crate::rows::{locations, place_name};
 pub(super) fn write(findings: &Findings, page: &mut Page) {
     title(findings, page);
     page.blank();
+    findings.campaign.iter().for_each(|it| campaign::title(it, page));
     match &findings.leading {
         Some(leading) => figures(leading, page),
+        None if findings.campaign.is_some() => {}
         None => page.paragraph("  ", Look::Plain, "No durable workload was measured."),
     }
     page.blank();

@@ -5,6 +5,7 @@
 
 mod accounting;
 mod audit;
+mod campaign;
 mod closing;
 mod head;
 mod machine;
@@ -29,7 +30,10 @@ pub(crate) fn write(
 ) -> io::Result<()> {
     let mut page = Page::new(options);
     head::write(findings, &mut page);
-    table::write(findings, &mut page);
+    match &findings.campaign {
+        Some(campaign) => campaign::write(campaign, &mut page),
+        None => table::write(findings, &mut page),
+    }
     verdicts::write(findings, &mut page);
     machine::write(findings, &mut page);
     accounting::write(findings, &mut page);

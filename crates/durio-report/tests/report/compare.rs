@@ -131,7 +131,7 @@ fn what_is_not_comparable_says_why_in_every_format() {
     step.figures.clear();
     step.not_comparable = vec!["B did not run to its limit".into()];
     let comparison = comparison(vec![step]);
-    for format in Format::ALL {
+    for format in [Format::Text, Format::Json, Format::Html, Format::Csv] {
         assert!(written(format, &comparison).contains("B did not run to its limit"), "{format}");
     }
 }

@@ -8,8 +8,11 @@
 )]
 
 mod browser;
+mod campaign;
+mod campaign_sample;
 mod compare;
 mod csv;
+mod fio_json;
 mod html;
 mod json;
 mod sample;
@@ -33,7 +36,7 @@ fn written_with(format: Format, findings: &Findings, options: &Options) -> Strin
 #[test]
 fn every_format_has_a_name_and_can_write_every_run() {
     let names: Vec<_> = Format::ALL.into_iter().map(Format::name).collect();
-    assert_eq!(names, ["text", "json", "html", "csv"]);
+    assert_eq!(names, ["text", "json", "html", "csv", "fio-json"]);
     let runs = [sample::complete(), sample::partial(), sample::empty(), sample::hostile()];
     for findings in &runs {
         for format in Format::ALL {

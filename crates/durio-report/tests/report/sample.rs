@@ -103,6 +103,7 @@ fn at_locations(locations: &[&str], intervals: u64) -> Findings {
         provisional: None,
         workloads: workloads_measured,
         preconditioning: Vec::new(),
+        campaign: None,
         verdicts: locations.iter().flat_map(|it| verdicts(it)).collect(),
         warnings: warnings(),
         errors: Vec::new(),
@@ -193,6 +194,7 @@ fn workload(
             system_cores: 0.62,
             workers_cores: None,
             busiest_job_share: 0.41,
+            job_shares: vec![0.41],
             machine_system_share: Some(0.33),
             machine_steal_share: Some(0.012),
             throttled: Some(Nanos::from_millis(120)),
@@ -248,6 +250,7 @@ fn one_operation(
         response: None,
         response_curve: Vec::new(),
         fio_bins: Vec::new(),
+        kept: None,
         curve: quantiles
             .into_iter()
             .map(|quantile| CurvePoint { quantile, latency_ns: at(mean_ns, quantile) })

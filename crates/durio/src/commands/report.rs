@@ -12,6 +12,9 @@ pub(crate) fn report(arguments: &Report) -> Result<Exit, Failure> {
     let folder = RunFolder::open(&arguments.run)?;
     let mut analyser =
         Analyser::new(folder.manifest.clone(), folder.plan.clone(), folder.environment.clone());
+    if arguments.format.shows_histograms() {
+        analyser.keep_histograms();
+    }
     let mut exit = Exit::Fine;
     for event in folder.events()? {
         match event {

@@ -29,5 +29,10 @@ pub(crate) fn sweep(arguments: &Sweep) -> Result<Exit, Failure> {
         precision: arguments.precision,
         trials_max: arguments.trials,
     })?;
-    execute(&execution, &plan, &job.common).map(|(exit, _)| exit)
+    let (exit, findings) = execute(&execution, &plan, &job.common)?;
+    let section = findings.campaign.as_ref().and_then(|campaign| campaign.sections.last());
+    let found = section.and_then(|section| section.search.as_ref());
+    let is_open = found.is_none_or(|found| found.kept_per_second.is_none());
+    // No rate is an answer too, but not the one that was asked for.
+    Ok(if exit == Exit::Fine && is_open { Exit::CannotMeasure } else { exit })
 }

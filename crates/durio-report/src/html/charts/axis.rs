@@ -11,19 +11,22 @@ use durio_units::Nanos;
 const MARKS_MAX: usize = 7;
 
 /// One axis of a chart.
-#[derive(Debug)]
 pub(super) struct Axis {
     /// What the edges stand for.
     pub(super) range: Range<f64>,
     /// Where lines of the grid are.
     pub(super) marks: Vec<f64>,
     /// What stands beside them.
-    pub(super) label: fn(f64) -> String,
+    pub(super) label: Box<dyn Fn(f64) -> String>,
 }
 
 impl Axis {
-    pub(super) fn new(range: Range<f64>, marks: Vec<f64>, label: fn(f64) -> String) -> Self {
-        Self { range, marks, label }
+    pub(super) fn new(
+        range: Range<f64>,
+        marks: Vec<f64>,
+        label: impl Fn(f64) -> String + 'static,
+    ) -> Self {
+        Self { range, marks, label: Box::new(label) }
     }
 }
 

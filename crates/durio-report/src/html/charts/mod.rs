@@ -5,17 +5,28 @@
 mod axis;
 mod bars;
 mod canvas;
+mod convergence;
+mod curve;
 mod decimate;
 mod distribution;
+mod heat;
+mod labels;
+mod levels;
 mod over_time;
 mod overlay;
+mod search;
 
 pub(super) use bars::{Bar, BarGroup, bars};
 pub(super) use canvas::Colour;
 use canvas::Frame;
+pub(super) use convergence::convergence;
+pub(super) use curve::latency_at_rate;
 pub(super) use distribution::distribution;
+pub(super) use heat::heat_map;
+pub(super) use levels::levels;
 pub(super) use over_time::over_time;
 pub(crate) use overlay::overlay;
+pub(super) use search::search;
 
 use serde::Serialize;
 

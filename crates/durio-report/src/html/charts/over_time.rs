@@ -4,6 +4,7 @@ use std::io;
 
 use durio_analyse::{IntervalPoint, WorkloadFindings};
 use durio_record::Phase;
+use durio_units::Nanos;
 use plotters::prelude::*;
 
 use super::axis::{Axis, latency_axis, latency_label, linear_marks, logarithm};
@@ -22,10 +23,12 @@ const BAND_MIN: f64 = 0.004;
 
 type Band = (f64, f64);
 
-/// The chart of one workload, of at most `points_max` points; none with fewer than two intervals.
+/// The chart of one workload, of at most `points_max` points, with lines at lasting changes; none
+/// with fewer than two intervals.
 pub(crate) fn over_time(
     workload: &WorkloadFindings,
     points_max: usize,
+    changes: &[Nanos],
 ) -> io::Result<Option<Chart>> {
     let Some(end) = workload.intervals.last().map(|it| it.to.as_secs_f64()) else {
         return Ok(None);
@@ -41,7 +44,11 @@ pub(crate) fn over_time(
     let (svg, frames) = draw(HEIGHT, |sheet| {
         let (upper, lower) = sheet.split_vertically(HEIGHT_RATE);
         let rate = draw_rate(&upper, &series, &stalls, ramp)?;
-        Ok([rate, draw_latencies(&lower, &series, &stalls, ramp)?])
+        let latencies = draw_latencies(&lower, &series, &stalls, ramp)?;
+        for frame in [(&upper, &rate), (&lower, &latencies)] {
+            changes.iter().try_for_each(|at| draw_change(frame.0, frame.1, at.as_secs_f64()))?;
+        }
+        Ok([rate, latencies])
     })?;
     let mut legend = vec![
         ("rate".to_owned(), Colour::First),
@@ -49,11 +56,26 @@ pub(crate) fn over_time(
         ("p99".to_owned(), Colour::Second),
     ];
     legend.extend(ramp.map(|_| ("ramp, not counted".to_owned(), Colour::Shade)));
+    if !changes.is_empty() {
+        legend.push(("lasting change".to_owned(), Colour::Ink));
+    }
     if !stalls.is_empty() {
         legend.push(("stall (empty or under half)".to_owned(), Colour::Alarm));
     }
     let points = series.points.iter().map(Point::values).collect();
     Ok(Some(Chart { svg, legend, values: Some(Values::OverTime { frames, points }) }))
+}
+
+/// A line from top to bottom.
+fn draw_change(sheet: &Sheet<'_>, frame: &Frame, at: f64) -> io::Result<()> {
+    let (left, right) = frame.across;
+    let share = at / (frame.x.1 - frame.x.0);
+    #[expect(clippy::cast_possible_truncation, reason = "a place on the sheet")]
+    let x = left + (f64::from(right - left) * share.clamp(0.0, 1.0)).round() as i32;
+    // The lower half of the chart begins further down on the whole sheet.
+    let above = sheet.get_base_pixel();
+    let points = [frame.down.0, frame.down.1].map(|y| (x - above.0, y - above.1));
+    sheet.draw(&PathElement::new(points, Colour::Ink.rgb().stroke_width(4))).map_err(failed)
 }
 
 struct Series {

@@ -1,0 +1,209 @@
+//! What the steps of a campaign show together: section by section, and of each target as a whole.
+//!
+//! In: the plan and the findings of every step, stream and round. Out: [`CampaignFindings`]; no
+//! report has to compute anything from them. Not here: the analyses themselves (ladders, steady
+//! state, RAID, search), which take figures and know of no campaign.
+
+mod baseline;
+mod convergence;
+mod curve;
+mod declared;
+mod evidence;
+mod gather;
+mod long_run;
+mod map;
+mod row;
+
+#[cfg(test)]
+mod tests;
+
+use durio_plan::{Campaign, Limit as StepLimit, Plan, Role, Section, SectionKind};
+use serde::{Deserialize, Serialize};
+
+use crate::steering::search_findings;
+use crate::{SearchFindings, SelfCost, WorkloadFindings};
+
+pub use baseline::BaselineFindings;
+pub use convergence::Convergence;
+pub use curve::Curve;
+pub use declared::{PricePerformance, SheetDelta, SheetFigure, TargetFindings};
+pub use long_run::LongRun;
+pub use map::{MapCell, MapFindings};
+pub use row::{Offered, Row, RowBasis, RowLatency, RowPart};
+
+/// What a campaign shows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CampaignFindings {
+    /// Its short name.
+    pub name: String,
+    /// What it shows, and after whom.
+    pub summary: String,
+    /// Why its figures are provisional, if they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provisional: Option<String>,
+    /// Its sections, in the order of the plan; measured steps that are in none come last.
+    pub sections: Vec<SectionFindings>,
+    /// What follows from what was said of its targets.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub targets: Vec<TargetFindings>,
+}
+
+/// What a section shows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SectionFindings {
+    /// Its short name.
+    pub name: String,
+    /// What it shows, in a sentence.
+    pub summary: String,
+    /// What its steps are to each other.
+    #[serde(flatten)]
+    pub kind: SectionKind,
+    /// One for each step and stream; repetitions and rounds are taken together.
+    pub rows: Vec<Row>,
+    /// The curves of a ladder.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub curves: Vec<Curve>,
+    /// The maps of a section with two axes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub maps: Vec<MapFindings>,
+    /// Whether its rounds came to a steady state, where that was to end them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub convergence: Option<Convergence>,
+    /// The highest rate that keeps a goal, where that was to end its rounds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<SearchFindings>,
+    /// Its rows beside those of its baseline.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub baselines: Vec<BaselineFindings>,
+    /// Long steps that left their state.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub long_runs: Vec<LongRun>,
+}
+
+/// The findings of every step, to be found by step and stream.
+pub(crate) struct Measured<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) workloads: &'a [WorkloadFindings],
+    pub(crate) preconditioning: &'a [WorkloadFindings],
+    pub(crate) self_cost: &'a [SelfCost],
+}
+
+impl<'a> Measured<'a> {
+    /// All findings of the steps, also of those that only prepare.
+    fn all(&self) -> impl Iterator<Item = &'a WorkloadFindings> + use<'a> {
+        self.preconditioning.iter().chain(self.workloads)
+    }
+}
+
+/// The findings of the plan's campaign; none if it has none.
+pub(crate) fn findings(measured: &Measured<'_>) -> Option<CampaignFindings> {
+    let campaign = measured.plan.campaign.as_ref()?;
+    let index = gather::Index::of(measured);
+    let mut sections: Vec<SectionFindings> =
+        campaign.sections.iter().map(|it| section(measured, &index, it)).collect();
+    sections.extend(outside(measured, &index, campaign));
+    let baselines: Vec<_> = (0..sections.len())
+        .map(|at| baseline::baselines(measured, &index, campaign, &sections, at))
+        .collect();
+    for (section, found) in sections.iter_mut().zip(baselines) {
+        section.baselines = found;
+    }
+    Some(CampaignFindings {
+        name: campaign.name.clone(),
+        summary: campaign.summary.clone(),
+        provisional: provisional(measured, campaign),
+        targets: declared::targets(measured, campaign, &sections),
+        sections,
+    })
+}
+
+fn section(
+    measured: &Measured<'_>,
+    index: &gather::Index<'_>,
+    section: &Section,
+) -> SectionFindings {
+    let convergence = convergence::convergence(index, section);
+    let search = section
+        .rounds
+        .and_then(|rounds| search_findings(measured.plan, section, rounds, measured.workloads));
+    let rounds = gather::RoundsTaken::of(convergence.as_ref(), search.as_ref());
+    let steps = section.range().filter_map(|step| u32::try_from(step).ok());
+    let groups = gather::groups(index, steps, rounds);
+    let mut found = with_rows(measured, section, &groups);
+    (found.convergence, found.search) = (convergence, search);
+    found
+}
+
+/// Rows, curves and maps of the groups.
+fn with_rows(
+    measured: &Measured<'_>,
+    section: &Section,
+    groups: &[gather::Group<'_>],
+) -> SectionFindings {
+    let mut rows: Vec<Row> = groups.iter().map(|group| row::row(group)).collect();
+    let curves = curve::curves(&section.kind, &rows);
+    curve::set_phases(&mut rows, &curves);
+    evidence::set_limits(measured, &mut rows, groups, &curves);
+    SectionFindings {
+        name: section.name.clone(),
+        summary: section.summary.clone(),
+        kind: section.kind.clone(),
+        maps: map::maps(&section.kind, &rows),
+        long_runs: long_run::long_runs(measured.plan, groups),
+        curves,
+        rows,
+        convergence: None,
+        search: None,
+        baselines: Vec::new(),
+    }
+}
+
+/// Measured steps that are in no section: they are shown, too.
+fn outside(
+    measured: &Measured<'_>,
+    index: &gather::Index<'_>,
+    campaign: &Campaign,
+) -> Option<SectionFindings> {
+    let is_inside =
+        |step: u32| campaign.sections.iter().any(|it| it.range().contains(&(step as usize)));
+    let steps = measured.plan.measured_steps().map(|step| step.index);
+    let groups =
+        gather::groups(index, steps.filter(|it| !is_inside(*it)), gather::RoundsTaken::All);
+    let section = Section {
+        name: "other steps".to_owned(),
+        summary: "measured steps that are in no section".to_owned(),
+        kind: SectionKind::Single,
+        first_step: 0,
+        steps: 0,
+        rounds: None,
+        baseline: None,
+    };
+    (!groups.is_empty()).then(|| with_rows(measured, &section, &groups))
+}
+
+/// The share of its durations that a campaign was run with, unless that is all of them.
+pub(crate) fn time_scale(campaign: &Campaign) -> Option<f64> {
+    let scale = campaign.time_scale_per_mille;
+    (scale != 0 && scale != 1000).then(|| f64::from(scale) / 1000.0)
+}
+
+/// Seconds per step from which figures are not provisional: shorter steps do not see garbage
+/// collection, throttling, or the end of a burst credit.
+const FULL_SECONDS: u64 = 300;
+
+fn provisional(measured: &Measured<'_>, campaign: &Campaign) -> Option<String> {
+    let scaled = time_scale(campaign)
+        .map(|scale| format!("durations are {} % of what the campaign says", scale * 100.0));
+    let timed = |it: &&WorkloadFindings| {
+        let step = measured.plan.steps.get(it.step as usize);
+        step.is_some_and(|step| {
+            step.role == Role::Measure && matches!(step.limit, StepLimit::Duration(_))
+        })
+    };
+    let shortest = measured.workloads.iter().filter(timed).map(|it| it.measured).min();
+    let short = shortest.filter(|it| it.get() < FULL_SECONDS * 1_000_000_000).map(|shortest| {
+        format!("the shortest step was measured for {shortest}; figures are settled from {FULL_SECONDS} s on")
+    });
+    let reasons: Vec<String> = scaled.into_iter().chain(short).collect();
+    (!reasons.is_empty()).then(|| reasons.join("; "))
+}
