@@ -211,16 +211,16 @@ impl<'a> Point<'a> {
         })
     }
 
-    /// The coordinates on the axes from `first` on.
-    pub(crate) fn levels(&self, first: usize) -> Vec<Level> {
+    /// The coordinates on the axes from `first` on, of values as `scaled` makes them.
+    pub(crate) fn levels(&self, first: usize, scaled: &dyn Fn(&Value) -> Value) -> Vec<Level> {
         let axes = self.axes.iter().zip(&self.indices).skip(first);
-        axes.flat_map(|(axis, &index)| levels_of(axis, index)).collect()
+        axes.flat_map(|(axis, &index)| levels_of(axis, index, scaled)).collect()
     }
 
     /// The coordinates on the first `count` axes, in words.
-    pub(crate) fn outer_words(&self, count: usize) -> String {
+    pub(crate) fn outer_words(&self, count: usize, scaled: &dyn Fn(&Value) -> Value) -> String {
         let axes = self.axes.iter().zip(&self.indices).take(count);
-        words(&axes.flat_map(|(axis, &index)| levels_of(axis, index)).collect::<Vec<_>>())
+        words(&axes.flat_map(|(axis, &index)| levels_of(axis, index, scaled)).collect::<Vec<_>>())
     }
 
     /// Numbers that tell this point's position on the first `count` axes.
@@ -239,11 +239,14 @@ pub(crate) fn words(levels: &[Level]) -> String {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "positions in a list")]
-fn levels_of(axis: &Axis<'_>, index: usize) -> Vec<Level> {
-    let level = |name: &str, value: &Value| Level {
-        axis: name.to_owned(),
-        value: value.coordinate().unwrap_or(index as f64),
-        label: label(value),
+fn levels_of(axis: &Axis<'_>, index: usize, scaled: &dyn Fn(&Value) -> Value) -> Vec<Level> {
+    let level = |name: &str, value: &Value| {
+        let value = scaled(value);
+        Level {
+            axis: name.to_owned(),
+            value: value.coordinate().unwrap_or(index as f64),
+            label: label(&value),
+        }
     };
     match axis.along {
         Along::Setting(_, setting) => setting

@@ -158,7 +158,7 @@ impl Making<'_> {
         made: &mut Made,
     ) -> Result<(), SpecError> {
         let Some(first_point) = points.first() else { return Ok(()) };
-        let name = section_name(ladder, first_point);
+        let name = self.section_name(ladder, first_point);
         let first_step = made.steps.len();
         let number = u32::try_from(made.sections.len()).unwrap_or(u32::MAX);
         for repeat in 0..ladder.repeats().unwrap_or(1).max(1) {
@@ -229,7 +229,7 @@ impl Making<'_> {
         section: &str,
         only: Option<usize>,
     ) -> Result<Step, SpecError> {
-        let levels = point.levels(ladder.outer);
+        let levels = point.levels(ladder.outer, &|value| self.scaled_value(value));
         let name = full_name(section, &levels);
         let fail = |reason: String| {
             self.spec.source().error(ladder.block.at, format!("step '{name}': {reason}"))
@@ -356,6 +356,25 @@ impl Making<'_> {
         }
     }
 
+    fn section_name(self, ladder: &Ladder<'_>, point: &Point<'_>) -> String {
+        let name = ladder.block.text("name").unwrap_or_default();
+        match point.outer_words(ladder.outer, &|value| self.scaled_value(value)) {
+            words if words.is_empty() => name.to_owned(),
+            words => format!("{name}, {words}"),
+        }
+    }
+
+    /// A value of an axis as it will be: all times and amounts that make axes are scaled.
+    fn scaled_value(self, value: &Value) -> Value {
+        match value {
+            Value::Time(span) => Value::Time(self.scaled(*span)),
+            Value::Amount(Amount::Bytes(bytes)) => {
+                Value::Amount(Amount::Bytes(scaled_size(*bytes, self.size_scale_per_mille)))
+            }
+            other => other.clone(),
+        }
+    }
+
     fn scaled(self, span: Nanos) -> Nanos {
         let scaled = u128::from(span.get()) * u128::from(self.time_scale_per_mille) / 1000;
         let scaled = Nanos::new(u64::try_from(scaled).unwrap_or(u64::MAX));
@@ -375,14 +394,6 @@ impl Making<'_> {
             Value::Amount(amount) => Some(self.scaled_amount(amount, whole)),
             _ => None,
         }
-    }
-}
-
-fn section_name(ladder: &Ladder<'_>, point: &Point<'_>) -> String {
-    let name = ladder.block.text("name").unwrap_or_default();
-    match point.outer_words(ladder.outer) {
-        words if words.is_empty() => name.to_owned(),
-        words => format!("{name}, {words}"),
     }
 }
 

@@ -288,6 +288,26 @@ fn points_change_several_keys_together_mixes_too() {
 }
 
 #[test]
+fn the_axes_of_a_shortened_campaign_have_the_values_that_are_run() {
+    let text = spec(
+        "[[step]]\nname = \"v\"\nreads = \"0%\"\nvolume = [\"100MiB\", \"50MiB\"]\n\
+         [[step]]\nname = \"p\"\nduration = \"60s\"\npause = [\"50s\", \"5s\"]\n",
+    );
+    let mut request = request(&text, DIRECTORY).unwrap();
+    (request.time_scale_per_mille, request.size_scale_per_mille) = (20, 100);
+    let plan = plan_campaign(&request).unwrap().plan;
+    for step in measured(&plan) {
+        let level = &step.levels[0];
+        let run = match step.limit {
+            durio_plan::Limit::Volume(bytes) => bytes.get(),
+            _ => step.pause_before.get(),
+        };
+        assert_eq!(level.value, run as f64, "{level:?}");
+    }
+    assert_eq!(measured(&plan)[0].levels[0].label, "10 MiB");
+}
+
+#[test]
 fn the_hash_tells_spec_places_and_scale_apart() {
     let text = spec("[[step]]\nname = \"s\"\n");
     let hash = |request: &CampaignRequest| {
