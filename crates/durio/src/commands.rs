@@ -22,6 +22,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     match arguments.command {
         Command::Check(arguments) => check::check(arguments),
         Command::Run(arguments) => match &arguments.spec {
+            Some(spec) if fio::is_job_file(spec) => fio::run_file(spec, &arguments),
             Some(spec) => campaign::run(spec, &arguments),
             None => run::run(&arguments.job),
         },

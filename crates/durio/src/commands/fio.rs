@@ -15,18 +15,22 @@ use durio_fio::job_file::{
 use durio_plan::Plan;
 use durio_spec::{Location, LocationFacts};
 
-use crate::args::{Fio, Measuring};
+use crate::args::{Expanding, Fio, Measuring, Plan as PlanArguments, RunCommand};
 use crate::execute::{Execution, execute};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
-use crate::locate::locate;
+use crate::locate::locate_with;
 use crate::output;
 
 pub(crate) fn fio(arguments: &Fio) -> Result<Exit, Failure> {
     let words = words(arguments)?;
     if arguments.plan {
-        let seed = arguments.common.seed.unwrap_or(0);
-        let plan = import_words(&words, &arguments.common, (seed, ".durio-plan".to_owned()))?;
+        let settings = ImportSettings {
+            seed: arguments.common.seed.unwrap_or(0),
+            clock: arguments.common.clock,
+            file_name: ".durio-plan".to_owned(),
+        };
+        let plan = import_words(&words, Permitted::of(&arguments.common), &settings)?;
         output::answer(&plan_text(&plan)?)?;
         return Ok(Exit::Fine);
     }
@@ -36,16 +40,77 @@ pub(crate) fn fio(arguments: &Fio) -> Result<Exit, Failure> {
 /// Runs the jobs that `words` describe.
 pub(crate) fn run_words(words: &[String], options: &Measuring) -> Result<Exit, Failure> {
     let execution = Execution::begin("fio", options)?;
-    let plan = import_words(words, options, (execution.seed, execution.file_name()))?;
+    let settings = ImportSettings {
+        seed: execution.seed,
+        clock: options.clock,
+        file_name: execution.file_name(),
+    };
+    let plan = import_words(words, Permitted::of(options), &settings)?;
     execute(&execution, &plan, options).map(|(exit, _)| exit)
 }
 
+/// `durio run JOB.fio`.
+pub(crate) fn run_file(path: &Path, arguments: &RunCommand) -> Result<Exit, Failure> {
+    check_alone(&arguments.job.target, &arguments.expanding)?;
+    run_words(&[word(path)?], &arguments.job.common)
+}
+
+/// `durio plan JOB.fio`.
+pub(crate) fn plan_file(path: &Path, arguments: &PlanArguments) -> Result<Plan, Failure> {
+    check_alone(&arguments.target, &arguments.expanding)?;
+    let settings = ImportSettings {
+        seed: 0,
+        clock: durio_plan::ClockChoice::Auto,
+        file_name: ".durio-plan".to_owned(),
+    };
+    let permitted =
+        Permitted { destroy: &arguments.destroy, force_signature: arguments.force_signature };
+    import_words(&[word(path)?], permitted, &settings)
+}
+
+/// A job file says itself where and how long.
+fn check_alone(targets: &[PathBuf], expanding: &Expanding) -> Result<(), Failure> {
+    let scaled = expanding.scale_time != 1000 || expanding.scale_size != 1000;
+    if targets.is_empty() && !scaled && expanding.confirm_steps.is_none() {
+        return Ok(());
+    }
+    Err(Failure::new(
+        Exit::WrongUse,
+        "--target, --scale-time, --scale-size and --confirm-steps are for specs",
+    )
+    .hint("a job file of fio says itself where and how long: see filename and runtime in it"))
+}
+
+fn word(path: &Path) -> Result<String, Failure> {
+    path.to_str().map(str::to_owned).ok_or_else(|| {
+        Failure::new(Exit::WrongUse, format!("the name '{}' is no text", path.display()))
+    })
+}
+
+/// What may be overwritten.
+#[derive(Clone, Copy)]
+pub(crate) struct Permitted<'a> {
+    pub(crate) destroy: &'a [PathBuf],
+    pub(crate) force_signature: bool,
+}
+
+impl<'a> Permitted<'a> {
+    fn of(options: &'a Measuring) -> Self {
+        Self { destroy: &options.destroy, force_signature: options.force_signature }
+    }
+}
+
+/// True for a file that is named as fio's job files are.
+pub(crate) fn is_job_file(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "fio")
+}
+
 /// The plan of the jobs that `words` describe, the names of job files among them; notes go to
-/// stderr. `seed` and `file_name` are those of the run.
+/// stderr.
 pub(crate) fn import_words(
     words: &[String],
-    options: &Measuring,
-    (seed, file_name): (u64, String),
+    permitted: Permitted<'_>,
+    settings: &ImportSettings,
 ) -> Result<Plan, Failure> {
     let environment = |name: &str| std::env::var(name).ok();
     let mut surroundings =
@@ -53,12 +118,11 @@ pub(crate) fn import_words(
     let file = parse_command_line(words, &mut surroundings).map_err(wrong_use)?;
     let jobs = resolve(&file).map_err(wrong_use)?;
     let paths = named_paths(&jobs);
-    let locations = locate(&paths, options)?;
+    let locations = locate_with(&paths, permitted.destroy, permitted.force_signature)?;
     let facts =
         |path: &Path| locations.iter().find(|it| it.path.as_path() == path).map(place_facts);
-    let settings = ImportSettings { seed, clock: options.clock, file_name };
     let ImportedPlan { plan, notes } =
-        import(&jobs, &facts, &settings).map_err(|refusals| refused(&refusals))?;
+        import(&jobs, &facts, settings).map_err(|refusals| refused(&refusals))?;
     for note in file.notes.iter().chain(&notes) {
         output::remark(&format!("note: {}", note_line(note)));
     }

@@ -5,6 +5,7 @@ use durio_report::{Options, write_plan};
 use durio_spec::{CampaignSpec, SpecError, shipped_specs, spec_json_schema};
 
 use super::campaign::{Wanted, campaign_plan};
+use super::fio;
 use crate::args::Plan;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
@@ -15,6 +16,9 @@ pub(crate) fn plan(arguments: &Plan) -> Result<Exit, Failure> {
         let text = if arguments.schema { spec_json_schema() } else { listing()? };
         return output::answer(text.as_bytes()).map(|()| Exit::Fine);
     };
+    if fio::is_job_file(spec) {
+        return show(arguments, &fio::plan_file(spec, arguments)?, &[]);
+    }
     let made = campaign_plan(&Wanted {
         spec,
         targets: &arguments.target,
@@ -28,15 +32,19 @@ pub(crate) fn plan(arguments: &Plan) -> Result<Exit, Failure> {
     })?;
     let (made, ()) = made;
     let obstacles: Vec<String> = made.obstacles.iter().map(obstacle).collect();
+    show(arguments, &made.plan, &obstacles)
+}
+
+fn show(arguments: &Plan, plan: &durio_plan::Plan, obstacles: &[String]) -> Result<Exit, Failure> {
     let mut bytes = Vec::new();
     let options: Options = output::terminal_options();
-    write_plan(arguments.format, &made.plan, &obstacles, &options, &mut bytes).map_err(
-        |error| Failure {
+    write_plan(arguments.format, plan, obstacles, &options, &mut bytes).map_err(|error| {
+        Failure {
             exit: Exit::Fault,
             error: anyhow::Error::new(error).context("cannot show the plan"),
             hints: Vec::new(),
-        },
-    )?;
+        }
+    })?;
     output::answer(&bytes).map(|()| Exit::Fine)
 }
 
