@@ -5,6 +5,7 @@
 use durio_analyse::campaign::{Row, RowBasis, RowLatency, SectionFindings};
 use durio_analyse::ladder::Phase;
 use durio_analyse::ladder::limits::LimitKind;
+use durio_analyse::{SearchFindings, Trial};
 use durio_plan::SectionKind;
 use durio_record::OperationName;
 
@@ -93,7 +94,8 @@ pub(crate) fn section_table(section: &SectionFindings, room: Room) -> SectionTab
     for (row, figures) in section.rows.iter().zip(&figures) {
         let cells = shown.iter().map(|at| figures[*at].clone());
         let cells = std::iter::once(varied.label(row)).chain(cells).collect();
-        rows.push(TableRow { is_part: row.stream > 0, cells });
+        let is_part = row.stream > 0;
+        rows.push(TableRow { is_part, cells });
         if room == Room::Wide {
             rows.extend(part_rows(row, &shown));
         }
@@ -169,6 +171,9 @@ impl Varied {
         }
         if self.location {
             label = format!("{label} at {}", row.location);
+        }
+        if row.stream > 0 {
+            label = format!("beside: {label}");
         }
         match row.complete {
             true => label,
@@ -267,6 +272,29 @@ pub(crate) fn basis_note(section: &SectionFindings) -> Option<String> {
         }
     };
     section.rows.iter().find_map(of)
+}
+
+/// The trials of a search.
+pub(crate) fn trials_table(found: &SearchFindings) -> SectionTable {
+    let row = |trial: &Trial| {
+        let kept = match (trial.kept, trial.keeps_up) {
+            (true, _) => "kept",
+            (false, true) => "missed",
+            (false, false) => "rate not reached",
+        };
+        let cells = vec![
+            (trial.round + 1).to_string(),
+            rate_bare(trial.rate_per_second),
+            rate_bare(trial.achieved_per_second),
+            latency_or_absent(trial.latency_ns),
+            kept.to_owned(),
+        ];
+        TableRow { is_part: false, cells }
+    };
+    SectionTable {
+        header: vec!["trial", "offered", "done", "response", "goal"],
+        rows: found.trials.iter().map(row).collect(),
+    }
 }
 
 /// True if the rows are points of a curve.

@@ -21,7 +21,8 @@ pub(super) fn set_limits(
         let beside: Vec<_> = curve.rows.iter().map(|at| rows.get(*at).and_then(beside)).collect();
         let before = std::iter::once(None).chain(beside.iter().copied());
         for (at, before) in curve.rows.iter().zip(before) {
-            let unloaded = beside.first().copied().flatten();
+            // A level alone has nothing to be compared with but itself.
+            let unloaded = beside.first().copied().flatten().filter(|_| beside.len() > 1);
             if let Some(place) = lower.get_mut(*at) {
                 *place = (before, unloaded);
             }

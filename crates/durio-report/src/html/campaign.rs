@@ -15,7 +15,9 @@ use crate::campaign_facts::{
     Said, baseline, convergence as convergence_words, curve_facts, ladder_rules, limits, long_run,
     row_name, target_facts, target_name,
 };
-use crate::campaign_table::{Room, SectionTable, axis_name, basis_note, section_table};
+use crate::campaign_table::{
+    Room, SectionTable, axis_name, basis_note, section_table, trials_table,
+};
 use crate::figures::ABSENT_NOTE;
 
 /// Long runs are drawn up to as many, each with as many points: the page stays small.
@@ -38,7 +40,7 @@ pub(super) struct CampaignPart {
 struct SectionPart {
     name: String,
     summary: String,
-    table: SectionTable,
+    tables: Vec<SectionTable>,
     note: Option<String>,
     pictures: Vec<Picture>,
     said: Vec<FactGroup>,
@@ -69,7 +71,7 @@ pub(super) fn part(
         sections.push(SectionPart {
             name: section.name.clone(),
             summary: section.summary.clone(),
-            table: section_table(section, Room::Wide),
+            tables: tables(section),
             note: basis_note(section),
             pictures,
             said: said(campaign, section),
@@ -77,7 +79,7 @@ pub(super) fn part(
         });
     }
     let target = |it| FactGroup { title: target_name(it), facts: target_facts(it) };
-    let is_absent = sections.iter().any(|section| section.table.has_absent());
+    let is_absent = sections.iter().flat_map(|it| &it.tables).any(SectionTable::has_absent);
     Ok(CampaignPart {
         name: campaign.name.clone(),
         summary: campaign.summary.clone(),
@@ -85,6 +87,13 @@ pub(super) fn part(
         targets: campaign.targets.iter().map(target).collect(),
         absent_note: is_absent.then_some(ABSENT_NOTE),
     })
+}
+
+/// The figures, and the trials of a search.
+fn tables(section: &SectionFindings) -> Vec<SectionTable> {
+    let figures = section_table(section, Room::Wide);
+    let tables = std::iter::once(figures).chain(section.search.as_ref().map(trials_table));
+    tables.filter(|table| !table.rows.is_empty()).collect()
 }
 
 fn pictures(section: &SectionFindings) -> io::Result<Vec<Picture>> {

@@ -9,7 +9,9 @@ use super::table::{new_table, put};
 use crate::campaign_facts::{
     baseline, convergence, curve_facts, ladder_rules, limits, long_run, target_facts, target_name,
 };
-use crate::campaign_table::{Room, SectionTable, axis_name, basis_note, is_ladder, section_table};
+use crate::campaign_table::{
+    Room, SectionTable, axis_name, basis_note, is_ladder, section_table, trials_table,
+};
 use crate::figures::{ABSENT_NOTE, latency_or_absent, rate_bare};
 
 /// The widest label: steady state.
@@ -71,7 +73,7 @@ fn of_section(campaign: &CampaignFindings, section: &SectionFindings, page: &mut
 fn figures(table: &SectionTable, page: &mut Page) -> bool {
     let mut shown = new_table(page, table.header.clone());
     for row in &table.rows {
-        let indent = if row.is_part { "  beside: " } else { "" };
+        let indent = if row.is_part { "  " } else { "" };
         let mut cells = row.cells.iter().map(|cell| clean(cell));
         let label = Cell::new(format!("{indent}{}", cells.next().unwrap_or_default()));
         let label = if row.is_part { label } else { label.add_attribute(Attribute::Bold) };
@@ -174,21 +176,5 @@ fn map(section: &SectionFindings, map: &MapFindings, page: &mut Page) {
 fn search(found: &SearchFindings, page: &mut Page) {
     let look = if found.settled { Look::Good } else { Look::Heed };
     page.labelled("goal", LABEL_WIDTH, look, &found.sentence);
-    let percentile = format!("p{}", found.goal.percentile);
-    let mut table = new_table(page, vec!["trial", "offered", "done", &percentile, "goal"]);
-    for trial in &found.trials {
-        let kept = match (trial.kept, trial.keeps_up) {
-            (true, _) => "kept",
-            (false, true) => "missed",
-            (false, false) => "rate not reached",
-        };
-        table.add_row(vec![
-            (trial.round + 1).to_string(),
-            rate_bare(trial.rate_per_second),
-            rate_bare(trial.achieved_per_second),
-            latency_or_absent(trial.latency_ns),
-            kept.to_owned(),
-        ]);
-    }
-    put(table, page);
+    figures(&trials_table(found), page);
 }

@@ -12,6 +12,7 @@ use durio_report::Format;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::campaign::CAMPAIGN;
 use crate::{sample, written};
 
 const BROWSERS: [&str; 2] = ["chromium-headless-shell", "chromium"];
@@ -45,7 +46,7 @@ pub(crate) struct Visit {
 
 #[test]
 fn the_page_shows_itself_and_asks_for_nothing() {
-    for findings in [sample::complete(), sample::hostile()] {
+    for findings in [sample::complete(), sample::hostile(), CAMPAIGN.clone()] {
         let html = written(Format::Html, &findings);
         let Some(visit) = visit("the_page_shows_itself_and_asks_for_nothing", &html) else {
             return;

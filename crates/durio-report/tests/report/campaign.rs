@@ -1,13 +1,160 @@
 //! What a reader finds of a campaign.
 
+use std::sync::LazyLock;
+
+use durio_analyse::Findings;
 use durio_report::{Format, Options};
 
 use crate::{campaign_sample, written, written_with};
 
+/// Run once: the null engine is quick, but not free.
+pub(crate) static CAMPAIGN: LazyLock<Findings> = LazyLock::new(campaign_sample::campaign);
+
+fn text() -> String {
+    written(Format::Text, &CAMPAIGN)
+}
+
+/// The lines from a heading to the next empty line.
+fn section<'text>(text: &'text str, heading: &str) -> &'text str {
+    let begin = text.find(&format!("\n{heading}\n")).unwrap_or_else(|| panic!("{heading}"));
+    let rest = &text[begin + 1..];
+    &rest[..rest.find("\n\n").unwrap_or(rest.len())]
+}
+
 #[test]
-fn text_shows_sections_with_phases_knee_and_limits_and_no_block_per_step() {
-    let text = written(Format::Text, &campaign_sample::campaign());
-    std::fs::write("/tmp/g-campaign.txt", &text).unwrap();
-    std::fs::write("/tmp/g-campaign.html", written(Format::Html, &campaign_sample::campaign()))
-        .unwrap();
+fn a_ladder_has_a_line_per_level_with_its_phase_and_what_limited_it() {
+    let text = text();
+    let depths = section(&text, "depths");
+    let line = |label: &str| depths.lines().find(|it| it.contains(label)).unwrap().to_owned();
+    assert!(line("randread, depth 16 ").ends_with("linear  depth offered"), "{depths}");
+    assert!(line("randread, depth 256 ").ends_with("saturated         device"), "{depths}");
+    assert!(depths.contains("linear to depth 16, saturated from 64"), "{depths}");
+    assert!(depths.contains("parallel units inside the storage: 29.8"), "{depths}");
+    assert!(depths.contains("best          depth 64: 370 k/s at a mean of 173 µs"), "{depths}");
+    assert!(depths.contains("the device is busy 99 % of the time"), "{depths}");
+}
+
+#[test]
+fn rates_that_were_not_reached_are_marked_and_give_no_knee() {
+    let text = text();
+    let rates = section(&text, "rates");
+    assert!(rates.contains("not reached") || rates.contains("64 k not"), "{rates}");
+    assert!(rates.contains("from rate 64 k/s on the offered rate was not reached"), "{rates}");
+    assert!(!rates.contains("  knee ") && !rates.contains("  best "), "{rates}");
+    assert!(rates.contains("resp. p99"), "{rates}");
+}
+
+#[test]
+fn every_kind_of_section_says_what_it_is_for() {
+    let text = text();
+    assert!(section(&text, "steady").contains("steady with round 9; rounds 5 to 9"), "{text}");
+    assert!(section(&text, "steady").contains("means of the rounds 5 to 9"));
+    assert!(section(&text, "map").contains("IOPS and p99 by jobs (across) and block size (down)"));
+    assert!(section(&text, "beside").contains("beside: checkpoint"));
+    assert!(section(&text, "beside").contains("medians of 3 repetitions"));
+    assert!(section(&text, "long").contains("from 6 s on the rate is 400 /s in the median, 1 k/s"));
+    assert!(section(&text, "search").contains("p99 of the response at most 2 ms: kept at"));
+    let declared = section(&text, "Declared: md");
+    assert!(declared.contains("any 1 failed of 4, up to 2"), "{declared}");
+    assert!(declared.contains("6 device writes: replicas 3 × RAID10 2"), "{declared}");
+    assert!(declared.contains("50 k/s specified: -61."), "{declared}");
+}
+
+#[test]
+fn no_line_is_wider_than_the_terminal_and_no_step_has_a_block_of_its_own() {
+    for width in [80, 100, 160] {
+        let text = written_with(Format::Text, &CAMPAIGN, &Options { width, colour: false });
+        let wide = text.lines().find(|line| line.chars().count() > width);
+        assert_eq!(wide, None, "{width}");
+        assert!(!text.contains("engine, 1 job × depth"), "{text}");
+    }
+}
+
+#[test]
+fn warnings_of_many_steps_are_one_warning() {
+    let text = text();
+    assert_eq!(text.matches("! left-state (long)").count(), 1);
+    assert!(text.matches("! note").count() <= 1, "{text}");
+    assert!(text.contains("! offered-rate (randread)"));
+    // A search has to go beyond the limit.
+    assert!(!text.contains("round 4: 15"), "{text}");
+}
+
+#[test]
+fn the_page_has_a_picture_for_each_question_and_a_word_beside_each_colour() {
+    let html = written(Format::Html, &CAMPAIGN);
+    let titles = [
+        "randread: latency against IOPS",
+        "randwrite: rate and latency by depth",
+        "randread: p99 by jobs (to the right) and block size (upwards)",
+        "randwrite round by round",
+        "p99 of the response at the rates tried",
+        "randwrite over time",
+    ];
+    for title in titles {
+        assert!(html.contains(&format!("<figcaption>{title}")), "{title}");
+    }
+    for word in ["best point (ring)", "offered rate not reached (cross)", "missed (cross)"] {
+        assert!(html.contains(word), "{word}");
+    }
+    assert!(!html.contains("<h2>Figures</h2>") && !html.contains("No durable workload"));
+    assert!(html.len() < 1 << 20, "{} bytes", html.len());
+}
+
+#[test]
+fn csv_says_where_each_line_is_in_the_campaign() {
+    let text = written(Format::Csv, &CAMPAIGN);
+    let mut reader = ::csv::Reader::from_reader(text.as_bytes());
+    let lines: Vec<std::collections::HashMap<String, String>> =
+        reader.deserialize().map(Result::unwrap).collect();
+    let of = |section: &str| lines.iter().filter(|it| it["section"] == section).collect::<Vec<_>>();
+    assert_eq!(of("depths").len(), 18);
+    assert_eq!(of("depths")[3]["levels"], "depth=8");
+    assert_eq!(of("map")[5]["levels"], "jobs=4;block_size=16384");
+    let beside: Vec<_> = of("beside").iter().map(|it| (&*it["repeat"], &*it["stream"])).collect();
+    assert_eq!(beside, [("0", "0"), ("0", "1"), ("1", "0"), ("1", "1"), ("2", "0"), ("2", "1")]);
+    let rounds: Vec<_> =
+        of("search").iter().map(|it| it["round"].parse::<usize>().unwrap()).collect();
+    assert_eq!(rounds, (0..rounds.len()).collect::<Vec<_>>());
+    assert!(of("search").iter().all(|it| !it["offered_per_s"].is_empty()));
+}
+
+#[test]
+fn the_document_reads_back_as_the_same_findings() {
+    let read: Findings = serde_json::from_str(&written(Format::Json, &CAMPAIGN)).unwrap();
+    assert!(read == *CAMPAIGN);
+}
+
+#[test]
+fn a_campaign_that_was_stopped_at_once_is_still_written() {
+    let mut findings = CAMPAIGN.clone();
+    findings.workloads.clear();
+    let campaign = findings.campaign.as_mut().unwrap();
+    for section in &mut campaign.sections {
+        section.rows.clear();
+    }
+    assert!(written(Format::Text, &findings).contains("nothing was measured"));
+    for format in Format::ALL {
+        assert!(!written(format, &findings).is_empty(), "{format}");
+    }
+}
+
+#[test]
+fn odd_figures_of_a_campaign_stop_no_format() {
+    for odd in [0.0, f64::NAN, f64::INFINITY, -1.0, 1e300] {
+        let mut findings = CAMPAIGN.clone();
+        let sections = &mut findings.campaign.as_mut().unwrap().sections;
+        for row in sections.iter_mut().flat_map(|section| &mut section.rows) {
+            (row.rate, row.iops, row.bandwidth) = (odd, odd, odd);
+            for latency in row.service.iter_mut().chain(&mut row.response) {
+                (latency.mean_ns, latency.p99_ns) = (odd, Some(u64::MAX));
+            }
+        }
+        for found in sections.iter_mut().filter_map(|section| section.convergence.as_mut()) {
+            found.series.fill(odd);
+        }
+        for format in [Format::Text, Format::Html, Format::Csv] {
+            assert!(!written(format, &findings).is_empty(), "{format} with {odd}");
+        }
+    }
 }

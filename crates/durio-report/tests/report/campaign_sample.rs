@@ -241,7 +241,8 @@ fn depths(maker: &mut Maker) {
         for (depth, micros) in DEPTHS {
             let levels = vec![level("depth", depth.into(), &depth.to_string())];
             let load = load(0, workload(name, share, 1, depth), &[micros * factor]);
-            maker.step(load, Limit::Operations(20_000), levels);
+            // As many as every depth divides: the last of them end together.
+            maker.step(load, Limit::Operations(5120), levels);
         }
     }
 }

@@ -42,7 +42,7 @@ pub(crate) fn latency_at_rate(curve: &Curve, rows: &[&Row]) -> io::Result<Option
         ),
         (format!("{which}p99"), Colour::Second),
     ];
-    if curve.ladder.is_some() {
+    if best_of(curve).is_some() {
         legend.push(("best point (ring)".to_owned(), Colour::Third));
     }
     if knee {
@@ -100,7 +100,7 @@ fn draw_points(sheet: &Sheet<'_>, curve: &Curve, points: &[Point]) -> io::Result
     chart.draw_series(LineSeries::new(p99, stroke(Colour::Second))).map_err(failed)?;
     let means = points.iter().map(|it| (it.rate, it.mean));
     chart.draw_series(LineSeries::new(means, stroke(Colour::First))).map_err(failed)?;
-    let best = curve.ladder.as_ref().map(|ladder| ladder.best.level);
+    let best = best_of(curve);
     marks_of(&mut chart, points, best)?;
     let mut labels = Labels::new(frame.across, frame.down);
     let place = |it: &Point| chart.backend_coord(&(it.rate, it.mean));
@@ -113,10 +113,26 @@ fn draw_points(sheet: &Sheet<'_>, curve: &Curve, points: &[Point]) -> io::Result
     for point in weightiest.chain(points.iter().rev()) {
         if !done.contains(&point.level) {
             done.push(point.level);
-            labels.put(sheet, place(point), &point.label)?;
+            labels.put(sheet, place(point), &point.label, is_steep(points, point, &place))?;
         }
     }
     Ok(knee.is_some())
+}
+
+/// The best level; none where what was offered was not reached.
+fn best_of(curve: &Curve) -> Option<f64> {
+    let ladder = curve.ladder.as_ref().filter(|_| curve.not_reached_from.is_none())?;
+    Some(ladder.best.level)
+}
+
+/// Whether the line to the point before, or from the first to the next, rises more than it goes.
+fn is_steep(points: &[Point], point: &Point, place: &impl Fn(&Point) -> (i32, i32)) -> bool {
+    let at = points.iter().position(|it| std::ptr::eq(it, point)).unwrap_or(0);
+    let Some([a, b]) = points.get(at.saturating_sub(1)..).and_then(|it| it.first_chunk()) else {
+        return false;
+    };
+    let ((from_x, from_y), (to_x, to_y)) = (place(a), place(b));
+    to_x.abs_diff(from_x) < to_y.abs_diff(from_y)
 }
 
 fn marks_of(chart: &mut Plot<'_, '_>, points: &[Point], best: Option<f64>) -> io::Result<()> {

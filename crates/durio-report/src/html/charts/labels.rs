@@ -15,7 +15,7 @@ const CHARACTER: i32 = 18;
 const LINE: i32 = FONT_SIZE.cast_signed() + 2;
 
 /// How far a label is from its point.
-const GAP: i32 = 16;
+const GAP: i32 = 20;
 
 /// What is taken on a sheet: left, top, right, bottom.
 type Taken = (i32, i32, i32, i32);
@@ -37,17 +37,27 @@ impl Labels {
         self.taken.push((x - 8, y - 8, x + 8, y + 8));
     }
 
-    /// Draws a label above, left, right or below of the point, wherever there is room.
-    pub(super) fn put(&mut self, sheet: &Sheet<'_>, at: (i32, i32), text: &str) -> io::Result<()> {
+    /// Draws a label above, left, right or below of the point, wherever there is room; beside the
+    /// point first where its line is `steep`.
+    pub(super) fn put(
+        &mut self,
+        sheet: &Sheet<'_>,
+        at: (i32, i32),
+        text: &str,
+        steep: bool,
+    ) -> io::Result<()> {
         let width = i32::try_from(text.chars().count()).unwrap_or(i32::MAX / 100) * CHARACTER;
         let (x, y) = at;
         let half = width / 2;
-        let boxes = [
+        let mut boxes = [
             ((x - half, y - GAP - LINE), (x, y - GAP - LINE / 2), HPos::Center),
             ((x - GAP - width, y - LINE / 2), (x - GAP, y), HPos::Right),
             ((x + GAP, y - LINE / 2), (x + GAP, y), HPos::Left),
             ((x - half, y + GAP), (x, y + GAP + LINE / 2), HPos::Center),
         ];
+        if steep {
+            boxes.rotate_left(1);
+        }
         for ((left, top), anchor, side) in boxes {
             let place = (left, top, left + width, top + LINE);
             if self.is_free(place) {

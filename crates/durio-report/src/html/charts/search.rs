@@ -51,7 +51,7 @@ fn draw_trials(sheet: &Sheet<'_>, found: &SearchFindings) -> io::Result<()> {
     }
     for trial in found.trials.iter().rev() {
         let Some(at) = place(trial) else { continue };
-        labels.put(sheet, chart.backend_coord(&at), &(trial.round + 1).to_string())?;
+        labels.put(sheet, chart.backend_coord(&at), &(trial.round + 1).to_string(), false)?;
     }
     Ok(())
 }
