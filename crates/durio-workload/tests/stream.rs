@@ -1,4 +1,5 @@
 //! Streams against their definition: bounds, shares, order, repeatability.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use durio_units::Bytes;
 use durio_workload::{
