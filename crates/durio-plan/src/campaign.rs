@@ -202,7 +202,7 @@ pub struct DeclaredTarget {
 }
 
 /// A campaign: what joins the steps of a plan.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Campaign {
     /// Short name.
     pub name: String,
@@ -228,6 +228,20 @@ const fn whole() -> u32 {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 const fn is_whole(value: &u32) -> bool {
     *value == 1000
+}
+
+impl Default for Campaign {
+    /// An empty one, not scaled.
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            summary: String::new(),
+            sections: Vec::new(),
+            declared: Vec::new(),
+            time_scale_per_mille: whole(),
+            spec_hash: String::new(),
+        }
+    }
 }
 
 impl Campaign {

@@ -9,7 +9,7 @@ use durio_plan::Plan;
 use durio_record::{
     Environment, Event, Exact, Interval, Latency, LatencyHistogram, Manifest, OperationName,
     OperationRecord, Outcome, Phase, RUN_FOLDER_SCHEMA, RecordError, RecordErrorKind, RecordWriter,
-    RunEnded, RunFolder, SparseHistogram, file_names,
+    RoundDecision, RunEnded, RunFolder, SparseHistogram, file_names,
 };
 use durio_units::{Bytes, Nanos};
 use proptest::prelude::*;
@@ -270,4 +270,33 @@ fn a_resumed_record_cuts_off_what_was_torn_and_goes_on() {
     let opened = RunFolder::open(&folder).unwrap();
     let read: Vec<Event> = opened.events().unwrap().map(|event| event.unwrap().event).collect();
     assert_eq!(latencies(&read), latencies(&[interval(0, &[1, 2, 3]), interval(1, &[4]), again]));
+}
+
+/// A search of eight trials for the highest rate, on the virtual clock.
+#[test]
+fn the_golden_folder_of_version_2_reads_as_it_always_did() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v2");
+    let folder = RunFolder::open(&path).unwrap();
+    assert_eq!(folder.manifest.schema, 2);
+    assert_eq!(folder.plan.campaign.as_ref().unwrap().sections.len(), 2);
+    let events = read(&path).unwrap();
+    let trials: Vec<(u32, RoundDecision)> = events
+        .iter()
+        .filter_map(|event| match event {
+            Event::RoundEnded(ended) => Some((ended.round, ended.decision)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(trials.len(), 8);
+    assert_eq!(trials[0], (0, RoundDecision::AgainAt { rate_per_second: 4_000.999_000_999_001 }));
+    assert_eq!(trials[7], (7, RoundDecision::NotReached));
+    let last = events.iter().rev().find_map(|event| match event {
+        Event::Interval(interval) if interval.round == 7 => Some(interval),
+        _ => None,
+    });
+    let record = &last.unwrap().operations[0];
+    let response = record.response.as_ref().unwrap();
+    assert_eq!(response.exact.count, record.service.exact.count);
+    assert_eq!(response.exact.max_ns, 1_134_912);
+    assert!(response.histogram().is_some());
 }

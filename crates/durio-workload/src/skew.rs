@@ -330,7 +330,7 @@ mod tests {
             let theta = f64::from(theta_per_mille) / 1000.0;
             let counts = sorted(counts(&Skew::Zipf { theta_per_mille }, 1000, 1_000_000));
             let norm: f64 = (1..=1000).map(|rank| f64::from(rank).powf(-theta)).sum();
-            for rank in [1, 2, 5, 20] {
+            for rank in [1_u32, 2, 5, 20] {
                 let expected = 1e6 * f64::from(rank).powf(-theta) / norm;
                 let found = f64::from(counts[rank as usize - 1]);
                 let tolerance = 5.0 * expected.sqrt();
