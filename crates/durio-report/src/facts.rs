@@ -76,7 +76,10 @@ pub(crate) fn self_cost_line(cost: &SelfCost) -> String {
 /// Both sides of Little's law, in one line.
 pub(crate) fn in_flight_line(in_flight: &InFlight) -> String {
     if in_flight.span == Nanos::ZERO {
-        return format!("{} offered; nobody counted what was in flight", decimal(in_flight.offered));
+        return format!(
+            "{} offered; nobody counted what was in flight",
+            decimal(in_flight.offered)
+        );
     }
     format!(
         "{} by latency × rate, {} counted, {} offered: deviation {}",
