@@ -103,6 +103,7 @@ fn add(latency: Option<&Latency>, total: &mut Option<LatencyHistogram>) {
 /// A job's end without its histograms.
 #[derive(Debug)]
 struct Job {
+    measured: Nanos,
     cpu_user: Nanos,
     cpu_system: Nanos,
     accounting: durio_record::Accounting,
@@ -165,6 +166,7 @@ impl StreamState {
             add(record.completion.as_ref(), &mut total.completion);
         }
         self.jobs.push(Job {
+            measured: job.measured,
             cpu_user: job.cpu_user,
             cpu_system: job.cpu_system,
             accounting: job.accounting,
@@ -172,10 +174,12 @@ impl StreamState {
         });
     }
 
-    /// The measured time: the step's own word, or without one the intervals that were recorded.
-    fn measured(&self) -> Nanos {
+    /// The measured time: the step's own word, or without one the intervals that were recorded. One
+    /// of several streams has that of its longest job: it may have ended before the others.
+    fn measured(&self, alone: bool) -> Nanos {
         if let Some(ended) = &self.ended {
-            return ended.measured;
+            let longest = self.jobs.iter().map(|job| job.measured).max().filter(|_| !alone);
+            return longest.unwrap_or(ended.measured);
         }
         let measured = self.points.iter().filter(|point| point.phase == Phase::Measure);
         Nanos::new(saturating_sum(measured.map(|point| point.to.saturating_sub(point.from).get())))
@@ -185,7 +189,7 @@ impl StreamState {
     fn findings(&self, plan: &Plan, step: &Step, load: &Load, alone: bool) -> WorkloadFindings {
         let target = plan.target_of(load);
         let workload = &load.workload;
-        let measured = self.measured();
+        let measured = self.measured(alone);
         let headline = headline(load);
         let accesses = saturating_sum(
             [OperationName::Read, OperationName::Write].map(|name| self.count(name)),
@@ -467,7 +471,8 @@ mod tests {
         state.totals.insert(OperationName::Sync, Total { service, ..Total::default() });
         let accounting = Accounting { engine_span_ns: 1_000_000_000, ..Accounting::default() };
         let (cpu_user, cpu_system) = (Nanos::from_millis(4), Nanos::from_millis(6));
-        state.jobs.push(Job { cpu_user, cpu_system, accounting, pacing: None });
+        let measured = Nanos::from_secs(1);
+        state.jobs.push(Job { measured, cpu_user, cpu_system, accounting, pacing: None });
         state.ended = Some(StepEnded {
             step: 0,
             round: 0,

@@ -109,8 +109,8 @@ fn reads(jobs: u32) -> Workload {
 
 #[test]
 fn an_amount_within_a_time_ends_with_whichever_comes_first() {
-    let bench = Bench::new();
     let accesses = |duration: Nanos| {
+        let bench = Bench::new();
         let volume = Bytes::from_kib(4 * 50);
         // 1 ms each: 50 take 50 ms.
         let mut plan = scripted(reads(1), &[Nanos::from_millis(1)], None);

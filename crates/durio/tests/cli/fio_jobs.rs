@@ -70,7 +70,14 @@ fn by_fio(sandbox: &Sandbox, file: &Path) -> Vec<(String, Done)> {
 }
 
 fn by_durio(sandbox: &Sandbox, file: &Path) -> Vec<(String, Done)> {
-    let line = "fio --quiet --format json --destroy data/file";
+    by_durio_with(sandbox, "fio --quiet --format json --destroy data/file", file)
+}
+
+fn by_durio_reading(sandbox: &Sandbox, file: &Path) -> Vec<(String, Done)> {
+    by_durio_with(sandbox, "fio --quiet --format json", file)
+}
+
+fn by_durio_with(sandbox: &Sandbox, line: &str, file: &Path) -> Vec<(String, Done)> {
     let document = sandbox.durio(line).word(file).run().expect_exit(0).json();
     let load = |load: &Value| {
         let seconds = number(&load["measured_ns"]) as f64 / 1e9;
@@ -222,6 +229,18 @@ fn arrivals_come_as_often() {
             assert!((320.0..480.0).contains(&rate), "{done:?}");
         }
     }
+}
+
+#[test]
+fn a_job_that_ends_before_its_neighbour_has_its_own_time() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.root().join("job.fio");
+    let text = "[global]\nfilename=data/user.db\nrw=randread\ndirect=1\n[short]\nio_size=64k\n\
+                [long]\nio_size=128k\nrate_iops=50\n";
+    fs::write(&file, text).unwrap();
+    let jobs = by_durio_reading(&sandbox, &file);
+    assert_eq!(jobs.iter().map(|(_, done)| done.reads).collect::<Vec<_>>(), [16, 32]);
+    assert!(jobs[0].1.seconds < jobs[1].1.seconds / 2.0, "{jobs:?}");
 }
 
 #[test]
