@@ -188,7 +188,7 @@ impl Analyser {
             run: self.manifest,
             state,
             run_folder,
-            leading: leading(&workloads),
+            leading: self.plan.campaign.is_none().then(|| leading(&workloads)).flatten(),
             provisional,
             workloads,
             preconditioning,

@@ -12,6 +12,7 @@ mod comparison;
 mod differences;
 mod effect;
 mod gate;
+mod mixture;
 mod normal;
 pub mod published;
 mod ranks;

@@ -41,7 +41,7 @@ pub struct Findings {
     /// Where the record is; as text.
     pub run_folder: String,
     /// The two figures to read first: of the first durable workload, at the first location that has
-    /// one. Others are in their workloads' findings.
+    /// one; none for campaigns, whose steps have no such first. Others are in their workloads' findings.
     pub leading: Option<Leading>,
     /// Why the figures are provisional, if they are.
     pub provisional: Option<String>,

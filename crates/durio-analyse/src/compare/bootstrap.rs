@@ -6,13 +6,13 @@
 //! Intervals that follow each other are alike, so they are drawn in blocks (Künsch, The jackknife
 //! and the bootstrap for general stationary observations, Ann. Statist. 17, 1989), around the end
 //! (Politis and Romano, A circular block-resampling procedure, 1992). Percentiles are recomputed
-//! from the merged counts of what was drawn, found in two steps: first among groups of bins, then
-//! within the group.
+//! from all latencies of what was drawn.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::bins::lowest_of;
+use super::bins::Bins;
+use super::mixture::{Mixture, QUANTILES, sum_of};
 use super::series::{Cell, Latencies};
 
 /// Times that each run's intervals are drawn again.
@@ -23,12 +23,6 @@ pub(super) const CELLS_MIN: usize = 8;
 
 /// The figures that intervals hold, by their place in [`Replicates`].
 pub(super) const FIGURES: usize = 10;
-
-/// Bins per group.
-const GROUP: usize = 32;
-
-/// Percentiles, in the order of the figures.
-const QUANTILES: [f64; 3] = [0.5, 0.99, 0.999];
 
 /// Natural logarithms of figures: rate, bandwidth, then mean, p50, p99 and p99.9 of the headline
 /// operation and of the sync calls. NaN where a figure is absent.
@@ -56,13 +50,12 @@ pub(super) fn replicates(cells: &[Cell], seed: u64) -> Option<Replicates> {
     let blocks = (cells.len() / length).max(2);
     let sums = Sums::new(cells, length);
     let whole: Vec<usize> = (0..cells.len()).collect();
-    let centre = Sums::new(cells, 1).figures(&whole, &mut Scratch::default());
+    let centre = Sums::new(cells, 1).figures(&whole);
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
-    let mut scratch = Scratch::default();
     let mut starts = vec![0; blocks];
     let draw = |_| {
         starts.fill_with(|| place(random.next_u64(), cells.len()));
-        sums.figures(&starts, &mut scratch)
+        sums.figures(&starts)
     };
     let draws = (0..RESAMPLES).map(draw).collect();
     Some(Replicates { centre, draws, blocks, stretch })
@@ -135,12 +128,12 @@ impl Sums {
         }
     }
 
-    fn figures(&self, starts: &[usize], scratch: &mut Scratch) -> Logarithms {
-        let span = total(&self.span_ns, starts);
-        let [a, b, c, d] = self.headline.figures(starts, scratch);
-        let [e, f, g, h] = self.sync.figures(starts, scratch);
-        let rate = quotient(total(&self.count, starts), span);
-        let bandwidth = quotient(total(&self.bytes, starts), span);
+    fn figures(&self, starts: &[usize]) -> Logarithms {
+        let span = sum_of(&self.span_ns, starts);
+        let [a, b, c, d] = self.headline.figures(starts);
+        let [e, f, g, h] = self.sync.figures(starts);
+        let rate = quotient(sum_of(&self.count, starts), span);
+        let bandwidth = quotient(sum_of(&self.bytes, starts), span);
         [rate, bandwidth, a, b, c, d, e, f, g, h].map(logarithm)
     }
 }
@@ -150,112 +143,27 @@ pub(super) fn logarithm(value: f64) -> f64 {
     if value > 0.0 { value.ln() } else { f64::NAN }
 }
 
-/// One kind of operation's sums and counts.
+/// One kind of operation's sums and percentiles.
 struct Counts {
     count: Vec<u64>,
     sum_ns: Vec<u64>,
-    /// The first bin that any cell has.
-    first: u16,
-    /// Bins, rounded up to whole groups.
-    width: usize,
-    /// By block and group.
-    groups: Vec<u32>,
-    /// By block and bin.
-    bins: Vec<u32>,
-}
-
-/// Memory that draws share.
-#[derive(Default)]
-struct Scratch {
-    groups: Vec<u32>,
+    mixture: Mixture,
 }
 
 impl Counts {
     fn new(cells: &[Cell], length: usize, of: impl Fn(&Cell) -> &Latencies) -> Self {
-        let ranges = cells.iter().filter_map(|it| of(it).bins.range());
-        let range = ranges.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
-        let first = range.map_or(0, |it| it.0);
-        let bins = range.map_or(0, |it| usize::from(it.1 - it.0) + 1);
-        let width = bins.next_multiple_of(GROUP);
-        let mut counts = Self {
+        let bins: Vec<&Bins> = cells.iter().map(|it| &of(it).bins).collect();
+        Self {
             count: around(cells, length, &|it| of(it).count),
             sum_ns: around(cells, length, &|it| of(it).sum_ns),
-            first,
-            width,
-            groups: Vec::new(),
-            bins: vec![0; width * cells.len()],
-        };
-        for (at, cell) in cells.iter().enumerate() {
-            for back in 0..length {
-                let block = (at + cells.len() - back) % cells.len();
-                counts.add(block, of(cell));
-            }
-        }
-        let sum = |group: &[u32]| group.iter().fold(0, |sum: u32, it| sum.saturating_add(*it));
-        counts.groups = counts.bins.chunks(GROUP).map(sum).collect();
-        counts
-    }
-
-    fn add(&mut self, block: usize, latencies: &Latencies) {
-        let begin = block * self.width;
-        for (bin, count) in latencies.bins.iter() {
-            let place = begin + usize::from(bin.saturating_sub(self.first));
-            if let Some(sum) = self.bins.get_mut(place) {
-                *sum = sum.saturating_add(count);
-            }
+            mixture: Mixture::new(&bins, length),
         }
     }
 
-    /// Mean, then the percentiles; NaN where there are fewer latencies than a percentile needs.
-    fn figures(&self, starts: &[usize], scratch: &mut Scratch) -> [f64; 4] {
-        let count = total(&self.count, starts);
-        if count == 0 || self.width == 0 {
-            return [f64::NAN; 4];
-        }
-        scratch.groups.clear();
-        scratch.groups.resize(self.width / GROUP, 0);
-        add_rows(&mut scratch.groups, &self.groups, starts);
-        let [p50, p99, p99_9] = QUANTILES.map(|q| self.quantile(q, starts, &scratch.groups));
-        [quotient(total(&self.sum_ns, starts), count), p50, p99, p99_9]
-    }
-
-    fn quantile(&self, quantile: f64, starts: &[usize], groups: &[u32]) -> f64 {
-        let all: u64 = groups.iter().map(|&it| u64::from(it)).sum();
-        let rank = quantile * all as f64;
-        let Some((group, below)) = reaching(groups, rank, 0.0) else { return f64::NAN };
-        let mut bins = [0; GROUP];
-        for &start in starts {
-            let begin = start * self.width + group * GROUP;
-            let row = self.bins.get(begin..begin + GROUP).unwrap_or_default();
-            bins.iter_mut().zip(row).for_each(|(sum, it)| *sum = it.saturating_add(*sum));
-        }
-        let Some((bin, below)) = reaching(&bins, rank, below) else { return f64::NAN };
-        let place = u16::try_from(group * GROUP + bin).unwrap_or(u16::MAX);
-        let bin_number = self.first.saturating_add(place);
-        let low = lowest_of(bin_number) as f64;
-        let high = lowest_of(bin_number.saturating_add(1)) as f64;
-        let inside = bins.get(bin).map_or(1.0, |&it| f64::from(it));
-        low + (high - low) * ((rank - below) / inside).clamp(0.0, 1.0)
-    }
-}
-
-/// The place at which the counts reach `rank`, and what is below that place.
-fn reaching(counts: &[u32], rank: f64, mut below: f64) -> Option<(usize, f64)> {
-    for (place, &count) in counts.iter().enumerate() {
-        if count > 0 && below + f64::from(count) >= rank {
-            return Some((place, below));
-        }
-        below += f64::from(count);
-    }
-    let last = counts.iter().rposition(|&count| count > 0)?;
-    counts.get(last).map(|&count| (last, below - f64::from(count)))
-}
-
-fn add_rows(sums: &mut [u32], table: &[u32], rows: &[usize]) {
-    let width = sums.len();
-    for &row in rows {
-        let row = table.get(row * width..(row + 1) * width).unwrap_or_default();
-        sums.iter_mut().zip(row).for_each(|(sum, it)| *sum = it.saturating_add(*sum));
+    /// Mean, then the percentiles; NaN where there is no latency.
+    fn figures(&self, starts: &[usize]) -> [f64; 1 + QUANTILES] {
+        let [p50, p99, p99_9] = self.mixture.quantiles_ns(starts);
+        [quotient(sum_of(&self.sum_ns, starts), sum_of(&self.count, starts)), p50, p99, p99_9]
     }
 }
 
@@ -266,10 +174,6 @@ fn around(cells: &[Cell], length: usize, value: &dyn Fn(&Cell) -> u64) -> Vec<u6
         members.map(value).fold(0, u64::saturating_add)
     };
     (0..cells.len()).map(block).collect()
-}
-
-fn total(sums: &[u64], starts: &[usize]) -> u64 {
-    starts.iter().filter_map(|&start| sums.get(start)).fold(0, |sum, it| sum.saturating_add(*it))
 }
 
 fn quotient(a: u64, b: u64) -> f64 {
@@ -311,7 +215,7 @@ mod tests {
         let headline = Latencies { count: 20_000, sum_ns: latency.exact.sum_ns, bins };
         let cell = Cell { span_ns: 1, count: 20_000, headline, ..Cell::default() };
         let found = replicates(&vec![cell; 10], 1).unwrap();
-        for (at, quantile) in QUANTILES.iter().enumerate() {
+        for (at, quantile) in [0.5_f64, 0.99, 0.999].iter().enumerate() {
             let exact = (quantile * 20_000.0).powi(2);
             assert!((found.centre[3 + at].exp() / exact - 1.0).abs() < 0.001, "{quantile}");
         }

@@ -73,16 +73,16 @@ impl Series {
             return;
         }
         // What was cut short by the end has no rate of its own: it belongs to the one before.
-        self.push(&cell(interval, load), is_cut_short(interval, step));
+        self.push(cell(interval, load), is_cut_short(interval, step));
     }
 
-    fn push(&mut self, cell: &Cell, is_rest: bool) {
+    fn push(&mut self, cell: Cell, is_rest: bool) {
         let joins = is_rest || self.in_last < self.per_cell;
         match self.cells.last_mut() {
-            Some(last) if joins => last.add(cell),
+            Some(last) if joins => last.add(&cell),
             _ => {
                 self.halve_if_full();
-                self.cells.push(cell.clone());
+                self.cells.push(cell);
                 self.in_last = 0;
             }
         }
@@ -150,7 +150,7 @@ mod tests {
     fn taken(intervals: u64) -> Series {
         let mut series = Series::default();
         for count in 0..intervals {
-            series.push(&Cell { span_ns: 10, count, ..Cell::default() }, false);
+            series.push(Cell { span_ns: 10, count, ..Cell::default() }, false);
         }
         series
     }
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn what_the_end_cut_short_belongs_to_the_interval_before() {
         let mut series = taken(3);
-        series.push(&Cell { span_ns: 1, count: 5, ..Cell::default() }, true);
+        series.push(Cell { span_ns: 1, count: 5, ..Cell::default() }, true);
         assert_eq!(series.cells().len(), 3);
         assert_eq!(series.cells().last().unwrap().count, 7);
     }

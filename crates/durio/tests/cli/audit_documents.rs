@@ -133,7 +133,8 @@ fn a_damaged_or_newer_run_folder_is_refused_or_read_as_far_as_it_goes() {
     fs::write(&log, &whole[..whole.len() / 2]).unwrap();
     audit(&sandbox, &run).expect_exit(3).expect_stderr("damaged").expect_stdout("randread");
     let manifest = fs::read_to_string(run.join("run.json")).unwrap();
-    let newer = manifest.replace("\"schema\": 1", "\"schema\": 99");
+    let newer = manifest.replace("\"schema\": 2", "\"schema\": 99");
+    assert_ne!(newer, manifest);
     fs::write(run.join("run.json"), newer).unwrap();
     audit(&sandbox, &run).expect_exit(3).expect_no_stdout().expect_stderr("newer");
     audit(&sandbox, sandbox.root()).expect_exit(3).expect_stderr("run.json");
