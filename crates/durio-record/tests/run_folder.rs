@@ -297,6 +297,6 @@ fn the_golden_folder_of_version_2_reads_as_it_always_did() {
     let record = &last.unwrap().operations[0];
     let response = record.response.as_ref().unwrap();
     assert_eq!(response.exact.count, record.service.exact.count);
-    assert_eq!(response.exact.max_ns, 1_134_912);
+    assert_eq!(response.exact.max_ns, 1_266_136);
     assert!(response.histogram().is_some());
 }

@@ -63,9 +63,12 @@ impl Progress {
         }
         let several = plan.locations().len() > 1;
         let location = plan.target_of(&step.load).location.as_ref();
+        let labels = step.levels.iter().map(|level| level.label.as_str());
+        let name = std::iter::once(step.load.workload.name.as_str()).chain(labels);
+        let name = name.collect::<Vec<_>>().join(", ");
         let name = match location.filter(|_| several) {
-            Some(location) => format!("{} on {location}", step.load.workload.name),
-            None => step.load.workload.name.clone(),
+            Some(location) => format!("{name} on {location}"),
+            None => name,
         };
         let length = match step.limit {
             Limit::Duration(duration) => duration.get() + step.ramp.get(),

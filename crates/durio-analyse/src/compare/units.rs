@@ -43,9 +43,10 @@ impl Unit<'_> {
     /// As readers see it.
     pub(super) fn title(&self) -> String {
         let workload = self.first.workload;
+        let name = named(workload);
         match workload.location.as_str() {
-            "" => format!("{} ({})", workload.name, workload.definition.summary),
-            place => format!("{} at {place} ({})", workload.name, workload.definition.summary),
+            "" => format!("{name} ({})", workload.definition.summary),
+            place => format!("{name} at {place} ({})", workload.definition.summary),
         }
     }
 }
@@ -80,6 +81,12 @@ pub(super) fn units(side: &Side) -> Vec<Unit<'_>> {
     units
 }
 
+/// The name with its levels, as `read, jobs 4`.
+fn named(workload: &WorkloadFindings) -> String {
+    let labels = workload.levels.iter().map(|level| level.label.as_str());
+    std::iter::once(workload.name.as_str()).chain(labels).collect::<Vec<_>>().join(", ")
+}
+
 /// False for rounds before the window by which a steady state is judged: they were on the way.
 fn counts(run: &Run, workload: &WorkloadFindings) -> bool {
     let plan = &run.findings.plan;
@@ -97,7 +104,7 @@ fn keys(member: &Member<'_>) -> [String; 4] {
     let (workload, plan) = (member.workload, &member.run.findings.plan);
     let is_here = |it: &&RawPath| it.to_string() == workload.location;
     let location = plan.locations().iter().position(is_here);
-    let place = format!("{}\0{location:?}\0{}", workload.name, workload.target);
+    let place = format!("{}\0{location:?}\0{}", named(workload), workload.target);
     let bare =
         Workload { name: String::new(), summary: String::new(), ..workload.definition.clone() };
     let load = member.step().and_then(|step| step.stream(workload.stream));
@@ -106,7 +113,7 @@ fn keys(member: &Member<'_>) -> [String; 4] {
     let section = member.step().and_then(|step| plan.section_of(step));
     let section = section.map_or(&workload.name, |section| &section.name);
     let within = format!("{section}\0{}", workload.stream);
-    [format!("{place}\0{bare:?}\0{how:?}"), place, workload.name.clone(), within]
+    [format!("{place}\0{bare:?}\0{how:?}"), place, named(workload), within]
 }
 
 /// Sets units against each other, first by all that they are, at last by their names.

@@ -239,7 +239,9 @@ impl Making<'_> {
         let groups = self.named(ladder.block, ladder.defaults);
         let members = self.members_for(groups, only, values.count("jobs").unwrap_or(1));
         let summary = ladder.block.text("summary").unwrap_or_default();
-        let main = load(values, name.clone(), summary, &members, self.targets).map_err(fail)?;
+        // The levels stand beside the name, wherever it is shown.
+        let main =
+            load(values, section.to_owned(), summary, &members, self.targets).map_err(fail)?;
         let beside = self.beside(ladder, point, &members).map_err(fail)?;
         let whole: u64 = members.iter().map(|&member| self.targets[member].size.get()).sum();
         let role = if ladder.is_precondition { Role::Precondition } else { Role::Measure };

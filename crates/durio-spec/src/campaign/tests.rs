@@ -80,7 +80,7 @@ fn ladders_are_run_in_the_order_of_the_file_with_the_last_list_fastest() {
     assert_eq!(sections(&plan), [("write, no sync", 3), ("write, o_dsync", 3), ("read", 2)]);
     let kind = &plan.campaign.as_ref().unwrap().sections[0].kind;
     assert_eq!(*kind, SectionKind::Ladder { axis: "jobs".to_owned() });
-    assert_eq!(measured(&plan)[3].load.workload.name, "write, o_dsync, jobs 4");
+    assert_eq!(measured(&plan)[3].load.workload.name, "write, o_dsync");
     assert_eq!(measured(&plan)[3].levels.len(), 1);
     assert_eq!(measured(&plan)[3].levels[0].value, 4.0);
 }

@@ -96,13 +96,14 @@ fn a_campaign_runs_shortened_and_leaves_nothing() {
     let sandbox = with_spec(SPEC);
     let line = "run --quiet --format json spec.toml --target data=data/new --scale-time 0.01";
     let document = sandbox.durio(line).run().expect_exit(0).json();
-    let names: Vec<&str> = document["workloads"]
+    let labels: Vec<&str> = document["workloads"]
         .as_array()
         .unwrap()
         .iter()
-        .filter_map(|workload| workload["name"].as_str())
+        .filter(|workload| workload["name"] == "write")
+        .filter_map(|workload| workload["levels"][0]["label"].as_str())
         .collect();
-    assert!(names.contains(&"write, jobs 2") && names.contains(&"write, jobs 1"), "{names:?}");
+    assert!(labels.contains(&"jobs 2") && labels.contains(&"jobs 1"), "{labels:?}");
     assert!(!sandbox.data().join("new").exists());
 }
 
