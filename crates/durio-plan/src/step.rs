@@ -255,6 +255,17 @@ pub struct Level {
     pub label: String,
 }
 
+impl Level {
+    /// The label with its axis, where it is a bare number: `jobs 4`, `o_dsync`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        match self.label.starts_with(|first: char| first.is_ascii_digit()) {
+            true => format!("{} {}", self.axis.replace('_', " "), self.label),
+            false => self.label.clone(),
+        }
+    }
+}
+
 /// Loads that run at the same time, for so long.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Step {

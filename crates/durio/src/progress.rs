@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use durio_analyse::LiveFigures;
-use durio_plan::{Limit, Plan, Role};
+use durio_plan::{Level, Limit, Plan, Role};
 use durio_run::LayoutProgress;
 use durio_units::{Nanos, Rate};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -63,8 +63,8 @@ impl Progress {
         }
         let several = plan.locations().len() > 1;
         let location = plan.target_of(&step.load).location.as_ref();
-        let labels = step.levels.iter().map(|level| level.label.as_str());
-        let name = std::iter::once(step.load.workload.name.as_str()).chain(labels);
+        let levels = step.levels.iter().map(Level::words);
+        let name = std::iter::once(step.load.workload.name.clone()).chain(levels);
         let name = name.collect::<Vec<_>>().join(", ");
         let name = match location.filter(|_| several) {
             Some(location) => format!("{name} on {location}"),

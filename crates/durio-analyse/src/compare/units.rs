@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use durio_plan::{RawPath, Rounds, Step, Until};
+use durio_plan::{Level, RawPath, Rounds, Step, Until};
 use durio_workload::Workload;
 
 use super::series::Series;
@@ -83,8 +83,8 @@ pub(super) fn units(side: &Side) -> Vec<Unit<'_>> {
 
 /// The name with its levels, as `read, jobs 4`.
 fn named(workload: &WorkloadFindings) -> String {
-    let labels = workload.levels.iter().map(|level| level.label.as_str());
-    std::iter::once(workload.name.as_str()).chain(labels).collect::<Vec<_>>().join(", ")
+    let levels = workload.levels.iter().map(Level::words);
+    std::iter::once(workload.name.clone()).chain(levels).collect::<Vec<_>>().join(", ")
 }
 
 /// False for rounds before the window by which a steady state is judged: they were on the way.

@@ -231,11 +231,7 @@ impl<'a> Point<'a> {
 
 /// Levels in words: "jobs 16, o_dsync".
 pub(crate) fn words(levels: &[Level]) -> String {
-    let word = |level: &Level| match level.label.starts_with(|c: char| c.is_ascii_digit()) {
-        true => format!("{} {}", level.axis.replace('_', " "), level.label),
-        false => level.label.clone(),
-    };
-    levels.iter().map(word).collect::<Vec<_>>().join(", ")
+    levels.iter().map(Level::words).collect::<Vec<_>>().join(", ")
 }
 
 #[expect(clippy::cast_precision_loss, reason = "positions in a list")]

@@ -103,7 +103,7 @@ fn a_campaign_runs_shortened_and_leaves_nothing() {
         .filter(|workload| workload["name"] == "write")
         .filter_map(|workload| workload["levels"][0]["label"].as_str())
         .collect();
-    assert!(labels.contains(&"jobs 2") && labels.contains(&"jobs 1"), "{labels:?}");
+    assert!(labels.contains(&"2") && labels.contains(&"1"), "{labels:?}");
     assert!(!sandbox.data().join("new").exists());
 }
 
