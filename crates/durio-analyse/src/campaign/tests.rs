@@ -1,3 +1,5 @@
+//! Plans in, findings out: what a campaign shows of scripted latencies and planted figures.
+
 use durio_plan::{
     Declared, DeclaredTarget, EngineKind, Level, Limit as StepLimit, Load, RaidLevel, Rounds,
     Sheet, Step, Tracking, Until,
