@@ -337,7 +337,9 @@ fn cpus(text: &str) -> Option<Vec<u32>> {
 
 fn goal(text: &str) -> Result<Goal, String> {
     let wrong = || format!("'{text}' is no goal; write it as \"p99 <= 10ms\"");
-    let (percentile, latency) = text.split_once("<=").ok_or_else(wrong)?;
+    // `durio sweep --goal` writes it with an equals sign: both are understood here.
+    let parts = text.split_once("<=").or_else(|| text.split_once('='));
+    let (percentile, latency) = parts.ok_or_else(wrong)?;
     let digits = percentile.trim().strip_prefix('p').ok_or_else(wrong)?;
     let percentile: f64 = digits.parse().map_err(|_| wrong())?;
     match percentile > 0.0 && percentile < 100.0 {
@@ -430,5 +432,11 @@ mod tests {
         for wrong in ["", "k", "0", "-5", "nan", "inf", "1e9"] {
             assert!(text(Kind::Rate, wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_goal_is_understood_as_the_command_line_writes_it_too() {
+        assert_eq!(goal("p99=2ms").unwrap(), goal("p99 <= 2ms").unwrap());
+        assert!(goal("p100=2ms").is_err() && goal("p99").is_err() && goal("99=2ms").is_err());
     }
 }
