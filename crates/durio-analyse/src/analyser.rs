@@ -92,7 +92,10 @@ impl Analyser {
                 self.outcome = Some(ended.outcome);
                 self.memory_max_bytes = Some(ended.memory_max.get());
             }
-            Event::TargetPrepared(_) | Event::Unknown => {}
+            Event::TargetPrepared(_)
+            | Event::CommitsTraced(_)
+            | Event::SyncCallsProbed(_)
+            | Event::Unknown => {}
         }
     }
 
@@ -156,6 +159,8 @@ impl Analyser {
                 Some(Role::SelfCost) => own.extend(findings),
                 Some(Role::Precondition) => preconditioning.extend(findings),
                 Some(Role::Measure) | None => workloads.extend(findings),
+                // What they show is in events of their own.
+                Some(Role::Trace | Role::ProbeSyncCalls) => {}
             }
         }
         let self_cost: Vec<_> = own.iter().map(self_cost).collect();
@@ -180,7 +185,11 @@ impl Analyser {
         };
         let verdicts = match self.plan.purpose {
             Purpose::Check => verdict::verdicts(&basis),
-            Purpose::Run | Purpose::Campaign | Purpose::Sweep => Vec::new(),
+            Purpose::Run
+            | Purpose::Campaign
+            | Purpose::Sweep
+            | Purpose::Durable
+            | Purpose::Profile => Vec::new(),
         };
         let warnings = warning::warnings(&basis);
         Findings {

@@ -5,6 +5,34 @@ use serde::{Deserialize, Serialize};
 
 use crate::RawPath;
 
+/// Which question about durable writes the steps of a section answer, one axis or two at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Slice {
+    /// Which requests a commit sends to the device, per method.
+    Commands,
+    /// Whether sync calls are what they say: the C library's against the kernel's own.
+    SyncCalls,
+    /// Sync methods side by side.
+    Methods,
+    /// A sync after every N writes.
+    SyncEvery,
+    /// The time of one flush against the blocks that were written before it.
+    FlushSlope,
+    /// A log that extends, is preallocated, zero-filled or recycled.
+    FileModes,
+    /// Sizes of one writer's writes, durable and not.
+    Sizes,
+    /// Writers on one file, and on a file each.
+    Writers,
+    /// Sizes and writers, at equal volume.
+    SizesAndWriters,
+    /// Committers that share a log's syncs.
+    GroupCommit,
+    /// Commit delays and batch bounds of a log.
+    CommitDelay,
+}
+
 /// What the steps of a section are to each other.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
@@ -17,6 +45,11 @@ pub enum SectionKind {
     Ladder {
         /// What is varied: the axis of the steps' levels.
         axis: String,
+    },
+    /// They answer one question about durable writes; the levels of a step say where it is.
+    Slice {
+        /// The question.
+        slice: Slice,
     },
     /// They are the cells of a map.
     Map {

@@ -11,7 +11,7 @@ mod target;
 
 pub use campaign::{
     Campaign, Declared, DeclaredTarget, Goal, RaidLevel, Rounds, Section, SectionKind, Sheet,
-    Tracking, Until,
+    Slice, Tracking, Until,
 };
 pub use path::RawPath;
 pub use step::{
@@ -38,6 +38,10 @@ pub enum Purpose {
     Campaign,
     /// `durio sweep`: the highest rate that keeps a goal.
     Sweep,
+    /// `durio durable`: what a durable write costs.
+    Durable,
+    /// `durio run profile:NAME`: what a database does.
+    Profile,
 }
 
 /// Targets, and steps over them in order.

@@ -109,6 +109,11 @@ pub enum Role {
     Precondition,
     /// The target's.
     Measure,
+    /// Nobody's: a few commits are made while the kernel traces what reaches the devices.
+    Trace,
+    /// Nobody's: a few commits are made through the C library and through the kernel's own calls,
+    /// and the flushes that reach the devices are counted.
+    ProbeSyncCalls,
 }
 
 /// What the null engine answers.

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use durio_block::{Clock, MonotonicClock, TscClock, tsc_is_reliable};
-use durio_plan::{ClockChoice, EngineKind, Plan, Step};
+use durio_plan::{ClockChoice, EngineKind, Plan, Role, Step};
 use durio_record::{Event, Journal, Outcome, RunEnded, RunResumed, StoppedBy, Warning};
 use durio_units::Nanos;
 
@@ -204,6 +204,9 @@ impl Session<'_, '_, '_> {
         let ready = ahead.take().filter(|armed| armed.is_for(step.index, place.round));
         // Dropped here, if the course took another turn.
         let conditions = Conditions::before_opening(step, self.plan, self.prepared)?;
+        if matches!(step.role, Role::Trace | Role::ProbeSyncCalls) {
+            return Err(RunError::unsupported("this step is not one of loads"));
+        }
         if fio_step::is_fio(step) {
             return self.run_by_fio(step, place, conditions);
         }

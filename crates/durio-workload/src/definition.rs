@@ -6,7 +6,7 @@ use durio_units::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::blocks::validate_mix;
-use crate::{BlockShare, Skew};
+use crate::{BlockShare, GroupCommit, Skew};
 
 /// The order of offsets within a job's region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -232,6 +232,10 @@ pub struct Workload {
     pub cache: CacheMode,
     /// What a sequential writer does at the end of its region.
     pub at_end: AtEnd,
+    /// Each job is a log to which committers hand records of `block_size` (or of the mix); a write
+    /// of the job is a batch of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group_commit: Option<GroupCommit>,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -270,6 +274,7 @@ impl Default for Workload {
             sync: SyncPolicy::NONE,
             cache: CacheMode::Direct,
             at_end: AtEnd::WrapAround,
+            group_commit: None,
         }
     }
 }
@@ -355,7 +360,24 @@ impl Workload {
             return fail("only a sequential writer reaches the end of its region".to_owned());
         }
         self.validate_sizes()?;
-        self.validate_order()
+        self.validate_order()?;
+        self.validate_log()
+    }
+
+    fn validate_log(&self) -> Result<(), DefinitionError> {
+        let Some(policy) = &self.group_commit else { return Ok(()) };
+        let fail = |text: &str| Err(DefinitionError(text.to_owned()));
+        policy.validate()?;
+        if self.reads() || self.pattern != Pattern::Sequential || self.hole > Bytes::ZERO {
+            return fail("committers write to a log, one batch after the other");
+        }
+        if self.depth != 1 || self.sync.every != 1 {
+            return fail("a log has one batch in flight, and a sync for each");
+        }
+        if self.at_end != AtEnd::WrapAround {
+            return fail("a log of batches starts over at its end");
+        }
+        Ok(())
     }
 
     fn validate_sizes(&self) -> Result<(), DefinitionError> {

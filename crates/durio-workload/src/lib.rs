@@ -9,6 +9,7 @@ mod arrivals;
 mod blocks;
 mod catalogue;
 mod definition;
+mod group_commit;
 mod permutation;
 mod skew;
 mod stream;
@@ -21,5 +22,6 @@ pub use definition::{
     AtEnd, CacheMode, Contents, Coverage, DefinitionError, Pattern, PerMille, Region, RegionRule,
     SyncMethod, SyncPolicy, Workload,
 };
+pub use group_commit::{CommitterThreads, GroupCommit};
 pub use skew::{Skew, Zone};
 pub use stream::{Access, AccessKind, Stream, job_seed};

@@ -30,7 +30,11 @@ pub(super) fn options(workload: &Workload) -> Result<Vec<FioOption>, FioError> {
         sync: _,
         cache: _,
         at_end: _,
+        group_commit,
     } = workload;
+    if group_commit.is_some() {
+        return refuse("committers that share a log's syncs");
+    }
     let mut options = Vec::new();
     let is_mixed = workload.reads() && workload.writes();
     let number = match pattern {

@@ -179,6 +179,7 @@ fn section_head(section: &Section, steps: &[Step], page: &mut Page) {
         SectionKind::Precondition => "preconditioning".to_owned(),
         SectionKind::Single => counted(steps.len() as u64, "step"),
         SectionKind::Ladder { axis } => format!("ladder over {}", axis.replace('_', " ")),
+        SectionKind::Slice { .. } => counted(steps.len() as u64, "step"),
         SectionKind::Map { x, y } => format!("map of {x} and {y}"),
     };
     page.blank();

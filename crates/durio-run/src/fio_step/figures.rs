@@ -159,6 +159,7 @@ pub(super) fn job_ended(place: &StreamPlace<'_>, number: u32, job: &FioJob) -> J
     // Shares of CPU time are of this time, which has the ramp in it.
     let whole = job.job_runtime.map_or(measured, of_millis);
     JobEnded {
+        batches: None,
         step: step.index,
         round,
         stream,

@@ -1,0 +1,157 @@
+//! Group commit: many committers hand records to a log, and share its writes and syncs.
+//!
+//! In: nothing; others fill the policy. Out: [`GroupCommit`], plain data that is saved with every
+//! result. Not here: threads, clocks, I/O (`durio-run` does what this says).
+
+use durio_units::{Bytes, Nanos};
+use serde::{Deserialize, Serialize};
+
+use crate::DefinitionError;
+
+/// Who runs the committers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CommitterThreads {
+    /// They are virtual clients of the thread that writes the log: waking them costs nothing.
+    #[default]
+    Multiplexed,
+    /// A thread each, which sleeps until its record is acknowledged: whoever finds no leader leads,
+    /// writes and syncs for all that wait, and wakes them.
+    OneEach,
+}
+
+/// How committers share a log's writes.
+///
+/// Each committer hands one record to the log and hands over its next when that is acknowledged (or
+/// when it arrives, in an open loop). Records that wait when the log is free are one batch: they are
+/// written together, made durable by one sync, and acknowledged only after that sync returned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupCommit {
+    /// Committers of each log (of each job), 1 to 65 536.
+    pub committers: u32,
+    /// Who runs them.
+    #[serde(default)]
+    pub threads: CommitterThreads,
+    /// How long a leader waits for more records before it writes (PostgreSQL's `commit_delay`);
+    /// zero for not at all.
+    #[serde(rename = "delay_ns", default)]
+    pub delay: Nanos,
+    /// The leader waits only if at least this many other committers are at work, that is neither
+    /// in its batch nor without a record in an open loop (PostgreSQL's `commit_siblings`).
+    #[serde(default)]
+    pub siblings: u32,
+    /// The most bytes of records in a batch; what is left over waits for the next one. At least
+    /// one record is written whatever its size.
+    #[serde(rename = "batch_bytes_max")]
+    pub batch_max: Bytes,
+    /// Batches are filled up to a multiple of this; zero for not at all. O_DIRECT needs the
+    /// logical block size of the device or a multiple of it.
+    #[serde(rename = "pad_to_bytes", default)]
+    pub pad_to: Bytes,
+    /// Records that arrive while a batch is flushed are copied into the next one at once; without
+    /// it they are copied when the flush has returned.
+    #[serde(default)]
+    pub double_buffered: bool,
+}
+
+/// More threads or places than any database has sessions.
+const COMMITTERS_MAX: u32 = 65_536;
+
+/// With a thread each: as for jobs.
+const THREADS_MAX: u32 = 4096;
+
+/// A batch is one write, and that is bounded as a block is.
+const BATCH_MAX: Bytes = Bytes::from_mib(64);
+
+/// A leader that waits longer than a second is a mistaken unit.
+const DELAY_MAX: Nanos = Nanos::from_secs(1);
+
+impl GroupCommit {
+    /// The batch bound that holds when nobody names one: 1 MiB, beyond which larger writes gain
+    /// little on any storage in the project's published tables (data/published-results.csv).
+    pub const BATCH_MAX_DEFAULT: Bytes = Bytes::from_mib(1);
+
+    /// `committers` on one log, multiplexed, with no delay, padded to 4 KiB, double-buffered.
+    #[must_use]
+    pub const fn of(committers: u32) -> Self {
+        Self {
+            committers,
+            threads: CommitterThreads::Multiplexed,
+            delay: Nanos::ZERO,
+            siblings: 0,
+            batch_max: Self::BATCH_MAX_DEFAULT,
+            pad_to: Bytes::from_kib(4),
+            double_buffered: true,
+        }
+    }
+
+    /// The largest write of a batch: its bound, filled up.
+    #[must_use]
+    pub fn write_max(&self, record_max: Bytes) -> Bytes {
+        let bytes = self.batch_max.max(record_max).get();
+        Bytes::new(match self.pad_to.get() {
+            0 => bytes,
+            pad => bytes.div_ceil(pad).saturating_mul(pad),
+        })
+    }
+
+    /// Checks every bound.
+    ///
+    /// # Errors
+    /// The first violated bound, as a sentence.
+    pub fn validate(&self) -> Result<(), DefinitionError> {
+        let fail = |text: String| Err(DefinitionError(text));
+        if self.committers == 0 || self.committers > COMMITTERS_MAX {
+            let committers = self.committers;
+            return fail(format!("committers must be 1 to {COMMITTERS_MAX}, not {committers}"));
+        }
+        if self.threads == CommitterThreads::OneEach && self.committers > THREADS_MAX {
+            return fail(format!(
+                "with a thread each there are at most {THREADS_MAX} committers, not {}",
+                self.committers
+            ));
+        }
+        if self.batch_max == Bytes::ZERO || self.batch_max > BATCH_MAX {
+            return fail(format!("a batch has 1 B to {BATCH_MAX}, not {}", self.batch_max));
+        }
+        if self.pad_to > BATCH_MAX {
+            return fail(format!("batches are filled up to at most {BATCH_MAX}"));
+        }
+        if self.delay > DELAY_MAX {
+            return fail(format!("a commit delay is at most {DELAY_MAX}, not {}", self.delay));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_are_checked() {
+        let good = GroupCommit::of(64);
+        good.validate().unwrap();
+        let bad = [
+            GroupCommit { committers: 0, ..good },
+            GroupCommit { committers: COMMITTERS_MAX + 1, ..good },
+            GroupCommit { threads: CommitterThreads::OneEach, committers: 5000, ..good },
+            GroupCommit { batch_max: Bytes::ZERO, ..good },
+            GroupCommit { batch_max: Bytes::from_gib(1), ..good },
+            GroupCommit { pad_to: Bytes::from_gib(1), ..good },
+            GroupCommit { delay: Nanos::from_secs(2), ..good },
+        ];
+        for policy in bad {
+            policy.validate().unwrap_err();
+        }
+    }
+
+    #[test]
+    fn the_largest_write_is_the_bound_filled_up() {
+        let policy = GroupCommit { batch_max: Bytes::new(5000), ..GroupCommit::of(1) };
+        assert_eq!(policy.write_max(Bytes::new(256)), Bytes::from_kib(8));
+        assert_eq!(policy.write_max(Bytes::new(9000)), Bytes::from_kib(12));
+        let bare = GroupCommit { pad_to: Bytes::ZERO, ..policy };
+        assert_eq!(bare.write_max(Bytes::new(256)), Bytes::new(5000));
+    }
+}
