@@ -10,6 +10,7 @@ mod error;
 mod location;
 mod run;
 mod sweep;
+pub mod written;
 
 pub use campaign::{
     CampaignPlan, CampaignRequest, CampaignSpec, SPEC_SCHEMA, STEPS_UNCONFIRMED_MAX, ShippedSpec,

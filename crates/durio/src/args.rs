@@ -8,8 +8,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use durio_analyse::compare::Settings;
-use durio_plan::ClockChoice;
+use durio_plan::{ClockChoice, Goal};
 use durio_report::{AuditFormat, Format};
+use durio_spec::written;
 use durio_units::{Bytes, Nanos};
 use durio_workload::{PerMille, SyncMethod};
 
@@ -197,7 +198,7 @@ pub(crate) struct Run {
     ///
     /// Latency is then given twice: service, from the real start, and response, from the start as
     /// it should have been. Give enough --depth or --jobs for the backlog that may build up.
-    #[arg(long, value_name = "PER_SECOND", value_parser = values::rate, help_heading = "How")]
+    #[arg(long, value_name = "PER_SECOND", value_parser = written::rate, help_heading = "How")]
     pub(crate) rate: Option<f64>,
 
     /// With --rate: equal distances instead of random ones (a Poisson process)
@@ -263,11 +264,11 @@ pub(crate) struct Run {
 #[command(verbatim_doc_comment, after_help = TABLE)]
 pub(crate) struct Sweep {
     /// What must be kept: a percentile of the response and its limit, such as p99=2ms
-    #[arg(long, value_name = "GOAL", value_parser = values::goal, help_heading = "Search")]
-    pub(crate) goal: (f64, Nanos),
+    #[arg(long, value_name = "GOAL", value_parser = written::goal, help_heading = "Search")]
+    pub(crate) goal: Goal,
 
     /// Accesses per second with which the search begins
-    #[arg(long, value_name = "PER_SECOND", default_value = "100", value_parser = values::rate,
+    #[arg(long, value_name = "PER_SECOND", default_value = "100", value_parser = written::rate,
           help_heading = "Search")]
     pub(crate) from: f64,
 

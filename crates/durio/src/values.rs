@@ -2,6 +2,7 @@
 
 use durio_plan::{ClockChoice, EngineKind};
 use durio_report::{AuditFormat, Format};
+use durio_spec::written::thousandths;
 use durio_units::{Bytes, Nanos};
 use durio_workload::{PerMille, SyncMethod};
 
@@ -20,13 +21,11 @@ pub(crate) fn read_share(text: &str) -> Result<PerMille, String> {
         Some((reads, writes)) => (reads, Some(writes)),
         None => (text.trim_end_matches('%'), None),
     };
+    // Whole thousandths only: nothing is rounded behind the user's back.
     let per_mille = |text: &str| -> Option<u16> {
-        let percent: f64 = text.trim().parse().ok()?;
-        let scaled = percent * 10.0;
-        // Whole thousandths only: nothing is rounded behind the user's back.
-        let whole = (scaled - scaled.round()).abs() < 1e-9 && (0.0..=1000.0).contains(&scaled);
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 1000")]
-        whole.then(|| scaled.round() as u16)
+        let percent = thousandths(text.trim())?;
+        let share = u16::try_from(percent / 100).ok().filter(|share| *share <= 1000)?;
+        (percent % 100 == 0).then_some(share)
     };
     let reads = per_mille(reads).ok_or_else(wrong)?;
     match writes.map(per_mille) {
@@ -34,32 +33,6 @@ pub(crate) fn read_share(text: &str) -> Result<PerMille, String> {
         Some(Some(writes)) if reads + writes == 1000 => Ok(PerMille(reads)),
         Some(_) => Err(wrong()),
     }
-}
-
-/// A rate per second: `1000`, `2.5k`, `1M`; k and M are thousands and millions.
-pub(crate) fn rate(text: &str) -> Result<f64, String> {
-    let wrong =
-        || format!("'{text}' is no rate per second; expected a number such as 500, 20k, 1.5M");
-    let trimmed = text.trim().trim_end_matches("/s");
-    let (digits, factor) = match trimmed.char_indices().last() {
-        Some((at, 'k' | 'K')) => (&trimmed[..at], 1e3),
-        Some((at, 'M' | 'm')) => (&trimmed[..at], 1e6),
-        _ => (trimmed, 1.0),
-    };
-    let rate = digits.trim().parse::<f64>().map_err(|_| wrong())? * factor;
-    let arrivals = durio_workload::Arrivals::Constant { rate_per_second: rate };
-    arrivals.validate().map(|()| rate).map_err(|error| error.to_string())
-}
-
-/// A latency goal: `p99=2ms`, `p99.9=500us`.
-pub(crate) fn goal(text: &str) -> Result<(f64, Nanos), String> {
-    let wrong =
-        || format!("'{text}' is no goal; expected a percentile and its limit, such as p99=2ms");
-    let (percentile, latency) = text.split_once('=').ok_or_else(wrong)?;
-    let percentile: f64 =
-        percentile.trim().trim_start_matches(['p', 'P']).parse().map_err(|_| wrong())?;
-    let latency = latency.trim().parse::<Nanos>().map_err(|error| error.to_string())?;
-    if percentile > 0.0 && percentile < 100.0 { Ok((percentile, latency)) } else { Err(wrong()) }
 }
 
 /// A list of processors: `0,2,4-7`.
@@ -89,16 +62,7 @@ pub(crate) fn percent(text: &str) -> Result<f64, String> {
 pub(crate) fn scale(text: &str) -> Result<u32, String> {
     let wrong =
         || format!("'{text}' is no factor; expected 0.001 to 1000 in thousandths, such as 0.02");
-    let (whole, fraction) = text.trim().split_once('.').unwrap_or((text.trim(), "0"));
-    let is_number = |text: &str, most: usize| {
-        !text.is_empty() && text.len() <= most && text.bytes().all(|byte| byte.is_ascii_digit())
-    };
-    if !is_number(whole, 4) || !is_number(fraction, 3) {
-        return Err(wrong());
-    }
-    let whole: u32 = whole.parse().map_err(|_| wrong())?;
-    let fraction: u32 = format!("{fraction:0<3}").parse().map_err(|_| wrong())?;
-    Some(whole * 1000 + fraction).filter(|scale| (1..=1_000_000).contains(scale)).ok_or_else(wrong)
+    thousandths(text.trim()).filter(|scale| (1..=1_000_000).contains(scale)).ok_or_else(wrong)
 }
 
 /// An engine, and for fio its ioengine: `uring`, `fio`, `fio:libaio`.
@@ -179,16 +143,8 @@ mod tests {
     }
 
     #[test]
-    fn rates_have_thousands_and_millions() {
-        assert_eq!(rate("500"), Ok(500.0));
-        assert_eq!(rate("2.5k"), Ok(2500.0));
-        assert_eq!(rate("1M/s"), Ok(1e6));
-        for wrong in ["", "k", "0", "-5", "1G", "nan", "1e99"] {
-            assert!(rate(wrong).is_err(), "{wrong}");
-        }
+    fn processors_are_read_as_the_kernel_lists_them() {
         assert_eq!(processors("0,4-6").unwrap().0, [0, 4, 5, 6]);
-        assert_eq!(goal("p99.9=2ms"), Ok((99.9, Nanos::from_millis(2))));
-        assert!(goal("p100=1ms").is_err() && goal("p99").is_err() && goal("99=x").is_err());
         assert!(processors("6-4").is_err() && processors("x").is_err());
     }
 

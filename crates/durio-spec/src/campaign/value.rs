@@ -2,11 +2,12 @@
 
 use durio_plan::{Goal, Placement};
 use durio_units::{Bytes, Nanos};
-use durio_workload::{Arrivals, BlockShare, PerMille, Skew, Zone};
+use durio_workload::{BlockShare, PerMille, Skew, Zone};
 
 use super::keys::Kind;
 use super::reader::Block;
 use super::text::nearest;
+use crate::written::{checked_rate, goal, has_unit, rate, thousandths, time};
 
 /// Bytes, or a share of a target.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -173,19 +174,6 @@ pub(crate) fn bytes(text: &str) -> Result<Bytes, String> {
     has_unit(text, "\"4KiB\"", bytes.get() == 0).map(|()| bytes)
 }
 
-fn time(text: &str) -> Result<Nanos, String> {
-    let span = text.parse::<Nanos>().map_err(|error| error.to_string())?;
-    has_unit(text, "\"60s\"", span == Nanos::ZERO).map(|()| span)
-}
-
-/// A reader of the file must not have to guess.
-fn has_unit(text: &str, such_as: &str, is_zero: bool) -> Result<(), String> {
-    match is_zero || text.trim().ends_with(char::is_alphabetic) {
-        true => Ok(()),
-        false => Err(format!("'{text}' has no unit; write it as {such_as}")),
-    }
-}
-
 /// Thousandths of "12.5%"; nothing is rounded.
 fn percent(text: &str) -> Result<u64, String> {
     let wrong = || format!("'{text}' is no share; write it as \"70%\", at most one decimal");
@@ -218,26 +206,6 @@ pub(crate) fn choice(words: &'static [&'static str], text: &str) -> Result<Value
     })
 }
 
-fn rate(text: &str) -> Result<f64, String> {
-    let wrong = || format!("'{text}' is no rate per second; write it as 500, \"20k\" or \"1.5M\"");
-    let trimmed = text.trim();
-    let (digits, factor) = match (trimmed.strip_suffix('k'), trimmed.strip_suffix('M')) {
-        (Some(digits), _) => (digits, 1e3),
-        (_, Some(digits)) => (digits, 1e6),
-        _ => (trimmed, 1.0),
-    };
-    let is_plain = digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    match digits.parse::<f64>() {
-        Ok(number) if is_plain => checked_rate(number * factor),
-        _ => Err(wrong()),
-    }
-}
-
-fn checked_rate(rate_per_second: f64) -> Result<f64, String> {
-    let arrivals = Arrivals::Constant { rate_per_second };
-    arrivals.validate().map(|()| rate_per_second).map_err(|error| error.to_string())
-}
-
 fn skew(text: &str) -> Result<Skew, String> {
     let wrong = || {
         format!(
@@ -246,12 +214,12 @@ fn skew(text: &str) -> Result<Skew, String> {
         )
     };
     let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
-    let thousandths = |text: &str| decimal_thousandths(text).ok_or_else(wrong);
+    let in_thousandths = |text: &str| thousandths(text).ok_or_else(wrong);
     match kind {
         "uniform" if rest.is_empty() => Ok(Skew::Uniform),
-        "zipf" => Ok(Skew::Zipf { theta_per_mille: thousandths(rest)? }),
+        "zipf" => Ok(Skew::Zipf { theta_per_mille: in_thousandths(rest)? }),
         "pareto" => {
-            let h = thousandths(rest)?;
+            let h = in_thousandths(rest)?;
             Ok(Skew::Pareto { h_per_mille: u16::try_from(h).map_err(|_| wrong())? })
         }
         "normal" => {
@@ -271,18 +239,6 @@ fn zones(text: &str) -> Option<Vec<Zone>> {
             Some(Zone { accesses: share(accesses)?, size: share(size)? })
         })
         .collect()
-}
-
-/// "0.99" as 990.
-fn decimal_thousandths(text: &str) -> Option<u32> {
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    if !is_number(whole) || !is_number(fraction) || fraction.len() > 3 || whole.len() > 4 {
-        return None;
-    }
-    let whole: u32 = whole.parse().ok()?;
-    let fraction: u32 = format!("{fraction:0<3}").parse().ok()?;
-    Some(whole * 1000 + fraction)
 }
 
 fn region(text: &str) -> Result<RegionValue, String> {
@@ -333,19 +289,6 @@ fn cpus(text: &str) -> Option<Vec<u32>> {
         numbers.extend(first..=last);
     }
     (numbers.len() <= CPU_MAX as usize).then_some(numbers)
-}
-
-fn goal(text: &str) -> Result<Goal, String> {
-    let wrong = || format!("'{text}' is no goal; write it as \"p99 <= 10ms\"");
-    // `durio sweep --goal` writes it with an equals sign: both are understood here.
-    let parts = text.split_once("<=").or_else(|| text.split_once('='));
-    let (percentile, latency) = parts.ok_or_else(wrong)?;
-    let digits = percentile.trim().strip_prefix('p').ok_or_else(wrong)?;
-    let percentile: f64 = digits.parse().map_err(|_| wrong())?;
-    match percentile > 0.0 && percentile < 100.0 {
-        true => Ok(Goal { percentile, latency: time(latency.trim())? }),
-        false => Err(wrong()),
-    }
 }
 
 /// One size of a mix, from its key and its weight.
@@ -423,20 +366,5 @@ mod tests {
     fn words_that_are_nearly_right_are_suggested() {
         let error = text(Kind::Choice(super::super::keys::SYNCS), "odsync").unwrap_err();
         assert!(error.contains("did you mean 'o_dsync'?"), "{error}");
-    }
-
-    #[test]
-    fn rates_have_thousands_and_millions() {
-        assert_eq!(text(Kind::Rate, "1.5M"), Ok(Value::Rate(1.5e6)));
-        assert_eq!(value(Kind::Rate, Scalar::Integer(20)), Ok(Value::Rate(20.0)));
-        for wrong in ["", "k", "0", "-5", "nan", "inf", "1e9"] {
-            assert!(text(Kind::Rate, wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn a_goal_is_understood_as_the_command_line_writes_it_too() {
-        assert_eq!(goal("p99=2ms").unwrap(), goal("p99 <= 2ms").unwrap());
-        assert!(goal("p100=2ms").is_err() && goal("p99").is_err() && goal("99=2ms").is_err());
     }
 }

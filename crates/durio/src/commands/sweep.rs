@@ -1,6 +1,5 @@
 //! `durio sweep`: the highest rate that keeps a goal.
 
-use durio_plan::Goal;
 use durio_spec::{SweepRequest, plan_sweep};
 use durio_workload::Arrivals;
 
@@ -22,10 +21,9 @@ pub(crate) fn sweep(arguments: &Sweep) -> Result<Exit, Failure> {
         true => Arrivals::Constant { rate_per_second },
         false => Arrivals::Poisson { rate_per_second },
     };
-    let (percentile, latency) = arguments.goal;
     let plan = plan_sweep(&SweepRequest {
         run,
-        goal: Goal { percentile, latency },
+        goal: arguments.goal,
         precision: arguments.precision,
         trials_max: arguments.trials,
     })?;
