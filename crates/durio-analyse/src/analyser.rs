@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use durio_plan::{Plan, Purpose, Role};
-use durio_record::{Environment, Event, Manifest, OperationName, Outcome, RoundEnded, RunResumed};
+use durio_record::{
+    Environment, Event, Manifest, MemoryMeasured, OperationName, Outcome, RoundEnded, RunResumed,
+};
 
 use crate::campaign;
 use crate::step_state::StepState;
@@ -26,6 +28,7 @@ pub struct Analyser {
     outcome: Option<Outcome>,
     damaged: bool,
     memory_max_bytes: Option<u64>,
+    memory_copied: Option<MemoryMeasured>,
     keeps_histograms: bool,
 }
 
@@ -45,6 +48,7 @@ impl Analyser {
             outcome: None,
             damaged: false,
             memory_max_bytes: None,
+            memory_copied: None,
             keeps_histograms: false,
         }
     }
@@ -79,6 +83,7 @@ impl Analyser {
                     self.conclude((ended.step, ended.round), &state);
                 }
             }
+            Event::MemoryMeasured(measured) => self.memory_copied = Some(*measured),
             Event::RoundEnded(ended) => self.rounds.push(ended.clone()),
             Event::RunResumed(resumed) => self.resume(resumed),
             Event::Error(error) => self.errors.push(match error.errno {
@@ -169,6 +174,7 @@ impl Analyser {
             workloads: &workloads,
             preconditioning: &preconditioning,
             self_cost: &self_cost,
+            memory_copied: self.memory_copied,
         });
         let provisional = match &campaign {
             Some(campaign) => campaign.provisional.clone(),

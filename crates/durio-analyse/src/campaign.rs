@@ -18,6 +18,7 @@ mod row;
 mod tests;
 
 use durio_plan::{Campaign, Limit as StepLimit, Plan, Role, Section, SectionKind};
+use durio_record::MemoryMeasured;
 use serde::{Deserialize, Serialize};
 
 use crate::steering::search_findings;
@@ -86,6 +87,8 @@ pub(crate) struct Measured<'a> {
     pub(crate) workloads: &'a [WorkloadFindings],
     pub(crate) preconditioning: &'a [WorkloadFindings],
     pub(crate) self_cost: &'a [SelfCost],
+    /// How fast memory was copied.
+    pub(crate) memory_copied: Option<MemoryMeasured>,
 }
 
 impl<'a> Measured<'a> {

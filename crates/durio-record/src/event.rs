@@ -487,6 +487,16 @@ pub struct SyncCallsProbed {
     pub calls: Vec<ProbedCalls>,
 }
 
+/// How fast memory was copied before the first step, by all processors at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryMeasured {
+    /// Threads that copied.
+    pub threads: u32,
+    /// Bytes copied per second, over all threads: each was read once and written once.
+    #[serde(rename = "copied_bytes_per_second")]
+    pub copied_per_second: Bytes,
+}
+
 /// The run has ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunEnded {
@@ -528,6 +538,8 @@ pub enum Event {
     Warning(Warning),
     /// A round of a section is over.
     RoundEnded(RoundEnded),
+    /// Memory was copied, to know its speed.
+    MemoryMeasured(MemoryMeasured),
     /// Commits were traced.
     CommitsTraced(CommitsTraced),
     /// Sync calls were compared.

@@ -23,6 +23,7 @@ mod job;
 mod layout;
 mod measured_loop;
 mod memory;
+mod memory_bandwidth;
 mod placement;
 mod recorder;
 mod session;

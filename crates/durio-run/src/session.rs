@@ -15,6 +15,7 @@ use crate::fio_step::{self, FioStep};
 use crate::job::RunClock;
 use crate::layout::{HeldDevices, Prepared, prepare};
 use crate::memory;
+use crate::memory_bandwidth;
 use crate::placement::Processors;
 use crate::sink::{EventSink, LayoutProgress, StopFlag};
 use crate::step::{Armed, Arming, Ended};
@@ -145,6 +146,10 @@ fn run_steps(
     let course = Course::new(plan, resume.as_ref());
     if let Some(resume) = resume {
         emitter.emit(Event::RunResumed(resume));
+    } else if measures_machine(plan)
+        && let Some(measured) = memory_bandwidth::measure()
+    {
+        emitter.emit(Event::MemoryMeasured(measured));
     }
     Session {
         plan,
@@ -156,6 +161,12 @@ fn run_steps(
         idle_since: None,
     }
     .run(course)
+}
+
+/// The machine's own speed matters where the limits of steps are looked for, and durio's own cost
+/// is measured too.
+fn measures_machine(plan: &Plan) -> bool {
+    plan.campaign.is_some() && plan.steps.iter().any(|step| step.role == Role::SelfCost)
 }
 
 /// A run on its way.

@@ -1,6 +1,7 @@
 //! What is known of a row that could tell what limited it.
 
 use durio_plan::EngineKind;
+use durio_workload::CacheMode;
 
 use super::Measured;
 use super::curve::Curve;
@@ -31,7 +32,7 @@ pub(super) fn set_limits(
     for ((row, group), (lower, unloaded)) in rows.iter_mut().zip(groups).zip(lower) {
         let step = measured.plan.steps.get(row.step as usize);
         if step.is_none_or(|step| step.beside.is_empty()) {
-            let known = of_workload(group.middle(), measured.self_cost);
+            let known = of_workload(group.middle(), measured);
             let mut known = of_row(row, known, lower, unloaded);
             // Of random arrivals there were a few more or less than offered: what counts is how
             // many of them were started.
@@ -78,7 +79,7 @@ fn of_row(
 }
 
 /// What the machine and the device say; of virtual time they say nothing.
-fn of_workload(workload: &WorkloadFindings, self_cost: &[SelfCost]) -> StepEvidence {
+fn of_workload(workload: &WorkloadFindings, measured: &Measured<'_>) -> StepEvidence {
     if workload.effective.engine == EngineKind::Null {
         return StepEvidence::default();
     }
@@ -86,9 +87,20 @@ fn of_workload(workload: &WorkloadFindings, self_cost: &[SelfCost]) -> StepEvide
         device_busy_share: busy_share(workload),
         job_cpu_shares: workload.cpu.job_shares.clone(),
         machine_system_share: workload.cpu.machine_system_share,
-        generator_ns_per_operation: own_cost(workload, self_cost),
+        generator_ns_per_operation: own_cost(workload, measured.self_cost),
+        memory_bytes_per_second: memory(workload, measured),
         ..StepEvidence::default()
     }
+}
+
+/// Bytes of I/O per second that the memory would take: a buffered byte is copied once, the bytes
+/// past the page cache only cross the memory, which moves twice what it copies.
+fn memory(workload: &WorkloadFindings, measured: &Measured<'_>) -> Option<f64> {
+    let copied = precise(measured.memory_copied?.copied_per_second.get());
+    Some(match workload.effective.cache {
+        CacheMode::Buffered => copied,
+        CacheMode::Direct => 2.0 * copied,
+    })
 }
 
 /// That of the busiest device; its counters cover the whole step.

@@ -5,8 +5,8 @@ use durio_plan::{
     Sheet, Step, Tracking, Until,
 };
 use durio_record::{OperationName, Phase as IntervalPhase};
-use durio_units::Nanos;
-use durio_workload::{Pattern, PerMille, SyncPolicy, Workload};
+use durio_units::{Bytes, Nanos};
+use durio_workload::{CacheMode, Pattern, PerMille, SyncPolicy, Workload};
 
 use super::*;
 use crate::ladder::limits::LimitKind;
@@ -35,6 +35,8 @@ fn random(read_share: PerMille, depth: u32) -> Workload {
 struct Made {
     sample: Sample,
     campaign: Campaign,
+    /// Bytes per second that the memory copies.
+    copied: Option<u64>,
 }
 
 impl Made {
@@ -42,7 +44,7 @@ impl Made {
         let mut sample = sample();
         sample.plan.steps.clear();
         let campaign = Campaign { name: "made".into(), ..Campaign::default() };
-        Self { sample, campaign }
+        Self { sample, campaign, copied: None }
     }
 
     fn section(&mut self, name: &str, kind: SectionKind) -> &mut Section {
@@ -104,6 +106,9 @@ impl Made {
             workloads: &self.sample.workloads,
             preconditioning: &[],
             self_cost: &[],
+            memory_copied: self
+                .copied
+                .map(|copied| MemoryMeasured { threads: 1, copied_per_second: Bytes::new(copied) }),
         })
         .unwrap()
     }
@@ -364,4 +369,25 @@ fn short_steps_and_a_time_scale_are_provisional_and_counted_ones_are_not() {
     made.sample.workloads[1].measured = Nanos::from_secs(15);
     made.sample.plan.steps[0].limit = StepLimit::Operations(100);
     assert_eq!(made.findings().provisional, None);
+}
+
+#[test]
+fn buffered_reads_near_the_speed_of_copying_are_limited_by_the_memory() {
+    let limits = |copied: Option<u64>, cache: CacheMode| {
+        let mut made = Made { copied, ..Made::new() };
+        made.section("one", SectionKind::Single);
+        let step = made.step(&random(PerMille::ALL, 8), Vec::new(), 0);
+        let found = made.measured(step, 1e6, 8.0);
+        (found.effective.cache, found.cpu.job_shares) = (cache, vec![0.5]);
+        let findings = made.findings();
+        let limit = findings.sections[0].rows[0].limit.clone().unwrap();
+        [limit.also, vec![limit.kind]].concat()
+    };
+    // 4.1 GB/s.
+    let memory = LimitKind::MemoryBandwidth;
+    assert!(limits(Some(5_000_000_000), CacheMode::Buffered).contains(&memory));
+    assert!(!limits(Some(8_000_000_000), CacheMode::Buffered).contains(&memory));
+    // Past the page cache a byte is not copied, and the memory moves twice what it copies.
+    assert!(!limits(Some(5_000_000_000), CacheMode::Direct).contains(&memory));
+    assert!(!limits(None, CacheMode::Buffered).contains(&memory));
 }

@@ -72,7 +72,7 @@ pub struct StepEvidence {
     pub machine_system_share: Option<f64>,
     /// Bytes per second that the step read and wrote.
     pub bytes_per_second: Option<f64>,
-    /// Bytes per second that the memory moves, measured.
+    /// Bytes of such I/O per second that the measured memory would take.
     pub memory_bytes_per_second: Option<f64>,
     /// durio's own processor time per operation.
     pub generator_ns_per_operation: Option<f64>,
