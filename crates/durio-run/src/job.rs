@@ -307,7 +307,7 @@ fn drive<E: Engine>(mut engine: E, mut input: JobInput, shared: &Shared) -> Opti
     })
 }
 
-fn write_flags(method: SyncMethod) -> WriteFlags {
+pub(crate) fn write_flags(method: SyncMethod) -> WriteFlags {
     match method {
         SyncMethod::RwfDsync => WriteFlags::Dsync,
         SyncMethod::RwfSync => WriteFlags::Sync,

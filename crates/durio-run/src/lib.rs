@@ -28,6 +28,9 @@ mod recorder;
 mod session;
 mod sink;
 mod step;
+mod sync_probe;
+mod trace_step;
+mod unmeasured;
 
 pub use error::{RunError, RunErrorKind};
 pub use placement::Processors;

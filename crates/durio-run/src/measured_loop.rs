@@ -493,7 +493,7 @@ fn stamp_blocks(data: &mut [u8], stamp: u64) {
 }
 
 #[inline]
-fn kind_of(kind: AccessKind) -> OperationKind {
+pub(crate) fn kind_of(kind: AccessKind) -> OperationKind {
     match kind {
         AccessKind::Read => OperationKind::Read,
         AccessKind::Write => OperationKind::Write,

@@ -2,7 +2,7 @@
 //! begin together.
 
 mod conclusion;
-mod effective;
+pub(crate) mod effective;
 #[cfg(test)]
 mod tests;
 
@@ -25,6 +25,7 @@ use crate::layout::Prepared;
 use crate::placement::Processors;
 use crate::recorder::{ClosedInterval, IntervalBuffer};
 use crate::sink::StopFlag;
+pub(crate) use conclusion::job_error;
 use conclusion::{Conclusion, conclude};
 use effective::{Effective, effective, open_files, region_of};
 

@@ -91,7 +91,7 @@ pub(super) fn conclude(
 }
 
 /// What ended a job, for the record and for the caller.
-fn job_error(
+pub(crate) fn job_error(
     step: u32,
     name: &str,
     failure: Option<Failure>,

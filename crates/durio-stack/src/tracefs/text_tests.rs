@@ -137,7 +137,7 @@ proptest! {
         }
         let trace = parse_trace(&text);
         let lines = text.split(|byte| *byte == b'\n').count();
-        prop_assert!(trace.events.len() + trace.unreadable as usize <= lines);
+        prop_assert!(trace.events.len() as u64 + trace.unreadable <= lines as u64);
     }
 
     #[test]
