@@ -61,9 +61,10 @@ pub(super) fn sequences(traced: &Traced, devices: &[TracedDevice]) -> Sequences 
         groups.entry(commit.keys()).or_default().push(commit);
     }
     let mut groups: Vec<Vec<&Commit>> = groups.into_values().collect();
-    groups.sort_by_key(|group| std::cmp::Reverse(group.len()));
-    let longest = groups.iter().take(SEQUENCES_MAX).filter_map(|group| group.first());
-    let longest = longest.map(|commit| commit.requests.len()).max();
+    // What others do meanwhile only adds requests: of two that are as frequent, the shorter is nearer.
+    let length = |group: &[&Commit]| group.first().map_or(0, |commit| commit.requests.len());
+    groups.sort_by_key(|group| (std::cmp::Reverse(group.len()), length(group)));
+    let longest = groups.iter().take(SEQUENCES_MAX).map(|group| length(group)).max();
     let told = groups.iter().take(SEQUENCES_MAX);
     Sequences {
         sequences: told.map(|group| sequence(group, devices)).collect(),
