@@ -11,7 +11,8 @@
 //! least what the calls sent.
 //!
 //! `Kernel` is the system call itself where rustix has its own (x86, ARM, RISC-V, POWER); on other
-//! processors that, too, is the C library's function.
+//! processors that, too, is the C library's function. In a durio that is linked statically nothing can
+//! be preloaded, and both are the same.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};

@@ -43,7 +43,7 @@ pub(crate) fn run_trace(
     let instance = match single.effective.engine {
         EngineKind::Null => Err("the null engine reaches no device".to_owned()),
         EngineKind::Fio => return Err(RunError::unsupported("commits of fio are not traced")),
-        _ => begin_instance(root, &devices, &single),
+        _ => begin_instance(root, &devices, events_expected(&single)),
     };
     let mut features = Vec::new();
     if let Ok(instance) = &instance {
@@ -86,7 +86,7 @@ fn trace<T>(
 fn begin_instance(
     root: &Path,
     devices: &[TracedDevice],
-    single: &SingleLoad,
+    events: u64,
 ) -> Result<TraceInstance, String> {
     if devices.is_empty() {
         return Err("no block device is known below the target".to_owned());
@@ -94,7 +94,7 @@ fn begin_instance(
     let tracefs = find_tracefs(root).ok_or_else(|| {
         "tracefs is not mounted (as root: mount -t tracefs tracefs /sys/kernel/tracing)".to_owned()
     })?;
-    TraceInstance::begin(&tracefs, root, devices, events_expected(single))
+    TraceInstance::begin(&tracefs, root, devices, events)
 }
 
 /// A request is cut at this size by most devices (max_sectors_kb is 128 or more).

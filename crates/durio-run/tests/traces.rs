@@ -137,6 +137,25 @@ fn probed(events: &[Event]) -> Option<Vec<ProbedCalls>> {
     })
 }
 
+/// A trace in which several commits are alike: the disk is others' too, and what they send is in it.
+/// None, and a skip, if they are never quiet enough.
+fn quiet_trace(test: &str, workload: &Workload, engine: EngineKind) -> Option<CommitsTraced> {
+    for _ in 0..5 {
+        let traced = trace(workload.clone(), engine);
+        assert_eq!((traced.commits, traced.lost, &traced.unavailable), (20, 0, &None));
+        let is_durable = workload.sync.method != SyncMethod::None;
+        for sequence in &traced.sequences {
+            let flushes = sequence.requests.iter().filter(|it| it.flags == "FF").count();
+            assert!(flushes >= usize::from(is_durable), "whatever others do: {sequence:?}");
+        }
+        if traced.sequences[0].commits >= 4 {
+            return Some(traced);
+        }
+    }
+    note_skip(test, &"others keep the disk busy");
+    None
+}
+
 /// True if the test can go on, with a tracefs; else it has been run again where there is one, or is
 /// skipped.
 fn has_tracefs(test: &str) -> bool {
@@ -194,13 +213,12 @@ fn a_commit_is_a_write_and_then_a_flush_and_no_instance_is_left() {
         return;
     }
     for engine in [EngineKind::Sync, EngineKind::Uring] {
-        let traced = trace(commits(SyncMethod::Fdatasync), engine);
-        assert_eq!((traced.commits, traced.lost, &traced.unavailable), (20, 0, &None));
+        let Some(traced) = quiet_trace(NAME, &commits(SyncMethod::Fdatasync), engine) else {
+            break;
+        };
         let first = &traced.sequences[0];
         let (data, last) = (&first.requests[0], first.requests.last().unwrap());
         eprintln!("{engine}: {} of {}: {:?}", first.commits, traced.commits, first.requests);
-        // The disk is others' too; but many commits are alike.
-        assert!(first.commits >= 3, "{traced:?}");
         assert!(data.flags.starts_with('W') && data.bytes == Bytes::from_kib(4), "{data:?}");
         assert_eq!((last.device.as_str(), last.flags.as_str()), (device.as_str(), "FF"));
         let end = last.service.unwrap().get() + last.issued.get();
@@ -211,17 +229,35 @@ fn a_commit_is_a_write_and_then_a_flush_and_no_instance_is_left() {
 }
 
 #[test]
+fn what_a_killed_run_left_is_removed() {
+    const NAME: &str = "what_a_killed_run_left_is_removed";
+    let _alone = alone();
+    if flushed_device(NAME).is_none() || !has_tracefs(NAME) {
+        return;
+    }
+    let instances = find_tracefs(Path::new("/")).unwrap().join("instances");
+    // More than any process's number.
+    let left = instances.join("durio-4194305-0");
+    fs::create_dir(&left).unwrap();
+    fs::write(left.join("events/block/block_rq_issue/enable"), "1").unwrap();
+    let others = instances.join(format!("other-{}", std::process::id()));
+    fs::create_dir(&others).unwrap();
+    let traced = trace(commits(SyncMethod::Fdatasync), EngineKind::Sync);
+    let others_stay = others.exists();
+    fs::remove_dir(&others).unwrap();
+    assert!(traced.unavailable.is_none() && others_stay && !left.exists());
+}
+
+#[test]
 fn an_unsynced_write_sends_nothing_to_the_disk() {
     const NAME: &str = "an_unsynced_write_sends_nothing_to_the_disk";
     let _alone = alone();
     if flushed_device(NAME).is_none() || !has_tracefs(NAME) {
         return;
     }
-    let traced = trace(commits(SyncMethod::None), EngineKind::Sync);
-    assert_eq!(traced.commits, 20);
+    let unsynced = commits(SyncMethod::None);
+    let Some(traced) = quiet_trace(NAME, &unsynced, EngineKind::Sync) else { return };
     assert_eq!(traced.sequences[0].requests, []);
-    // A few writes of others may fall into it.
-    assert!(traced.sequences[0].commits >= 10, "{traced:?}");
 }
 
 #[test]
@@ -233,12 +269,12 @@ fn writes_that_share_a_sync_are_one_commit() {
     }
     let sync = SyncPolicy { method: SyncMethod::Fdatasync, every: 4 };
     let workload = Workload { sync, cache: CacheMode::Direct, ..commits(SyncMethod::Fdatasync) };
-    let traced = trace(workload, EngineKind::Sync);
+    let Some(traced) = quiet_trace(NAME, &workload, EngineKind::Sync) else { return };
     let first = &traced.sequences[0];
     let writes = first.requests.iter().filter(|it| it.flags.starts_with('W'));
     let data: u64 = writes.filter(|it| !it.flags.contains('M')).map(|it| it.bytes.get()).sum();
     let flushes = first.requests.iter().filter(|it| it.flags == "FF").count();
-    assert_eq!((traced.commits, data, flushes), (20, 4 * 4096, 1), "{traced:?}");
+    assert_eq!((data, flushes), (4 * 4096, 1), "{traced:?}");
 }
 
 #[test]
@@ -295,6 +331,18 @@ fn a_full_device_ends_a_trace_with_its_error_and_a_probe_with_its_number() {
     for calls in probed(&events).unwrap() {
         assert_eq!((calls.calls, calls.errno, calls.flushes), (0, Some(FULL), None));
     }
+}
+
+#[test]
+fn a_method_that_the_kernel_does_not_have_is_told_and_the_run_goes_on() {
+    // The full device takes no flags of pwritev2.
+    let full = TargetKind::NullDevice { path: RawPath::from(PathBuf::from("/dev/full")) };
+    let folder = folder();
+    let step = step(Role::Trace, commits(SyncMethod::RwfDsync), EngineKind::Sync);
+    let (result, events) = run_plan(&plan(full, step), folder.path(), Vec::new(), false);
+    assert_eq!(result.unwrap(), Outcome::Complete);
+    let traced = traced(&events).unwrap();
+    assert!(traced.unavailable.unwrap().contains("does not have this sync method"));
 }
 
 #[test]

@@ -1,9 +1,12 @@
 //! Sequences out of traces.
 
+use std::fs;
+
 use durio_record::TracedSequence;
 use durio_stack::parse_trace;
 use durio_units::Nanos;
 
+use super::begin_instance;
 use super::instance::Traced;
 use super::sequences::{REQUESTS_MAX, SEQUENCES_MAX, Sequences, TracedDevice, sequences};
 
@@ -163,6 +166,26 @@ fn a_long_sequence_is_shortened_and_that_is_said() {
     lines.push("301 end 0".to_owned());
     let Sequences { sequences, shortened } = sequences(&traced(&lines), &disks());
     assert_eq!((sequences[0].requests.len(), shortened), (REQUESTS_MAX, Some(300)));
+}
+
+#[test]
+fn a_system_that_cannot_trace_says_why() {
+    let root = tempfile::tempdir().unwrap();
+    let because = || begin_instance(root.path(), &disks(), 100).unwrap_err();
+    let make = |path: &str, text: &str| {
+        let path = root.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    assert!(because().contains("tracefs is not mounted"), "nothing is known of mounts");
+    make("proc/self/mountinfo", "25 23 8:1 / / rw - ext4 /dev/sda1 rw\n");
+    assert!(because().contains("mount -t tracefs"));
+    make("proc/self/mountinfo", "25 23 0:12 / /sys/kernel/tracing rw - tracefs tracefs rw\n");
+    make("sys/kernel/tracing/trace", "");
+    assert!(because().contains("make the trace instance"), "a kernel without instances");
+    make("sys/kernel/tracing/instances/README", "");
+    assert!(because().contains("trace_marker"), "an instance that the kernel does not fill");
+    assert!(begin_instance(root.path(), &[], 100).unwrap_err().contains("no block device"));
 }
 
 #[test]
