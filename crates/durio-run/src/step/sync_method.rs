@@ -32,8 +32,7 @@ pub(super) fn adapt_sync<'a>(
 /// What the engines cannot do, whatever the kernel and the target.
 pub(super) fn adapt_to_engine(effective: &mut Effective) {
     let (engine, method) = (effective.engine, effective.workload.sync.method);
-    let has_links = matches!(engine, EngineKind::Uring | EngineKind::Null);
-    if method.is_linked() && !has_links {
+    if method.is_linked() && !engine.links_syncs() {
         let call = method.unlinked();
         effective.workload.sync.method = call;
         effective.fallbacks.push(format!(
