@@ -3,6 +3,7 @@
 
 mod conclusion;
 pub(crate) mod effective;
+mod sync_method;
 #[cfg(test)]
 mod tests;
 

@@ -346,6 +346,25 @@ fn a_method_that_the_kernel_does_not_have_is_told_and_the_run_goes_on() {
 }
 
 #[test]
+fn linked_syncs_and_syncs_of_a_range_flush_as_others_do() {
+    const NAME: &str = "linked_syncs_and_syncs_of_a_range_flush_as_others_do";
+    let _alone = alone();
+    if flushed_device(NAME).is_none() || !has_tracefs(NAME) {
+        return;
+    }
+    let methods = [
+        (SyncMethod::LinkedFdatasync, EngineKind::Uring),
+        (SyncMethod::FileRange, EngineKind::Sync),
+    ];
+    for (method, engine) in methods {
+        let Some(traced) = quiet_trace(NAME, &commits(method), engine) else { return };
+        let first = &traced.sequences[0];
+        assert!(first.requests[0].flags.starts_with('W'), "{first:?}");
+        assert_eq!(first.requests.last().unwrap().flags, "FF");
+    }
+}
+
+#[test]
 fn a_sync_that_fails_is_called_once_and_ends_a_trace() {
     // The null device takes writes and knows no sync.
     const INVALID: i32 = 22;

@@ -11,6 +11,7 @@ use durio_workload::{AtEnd, CacheMode, Pattern, Region, SyncMethod, Workload};
 use crate::error::RunError;
 use crate::layout::Prepared;
 use crate::memory;
+use crate::step::sync_method::adapt_sync;
 
 /// A load as it is in effect.
 pub(crate) struct Effective {
@@ -110,6 +111,8 @@ pub(crate) fn effective(
         adapt_segment(&mut effective, target);
     }
     adapt_engine(&mut effective, role, load)?;
+    let targets = load.targets().filter_map(|index| targets[index].as_ref());
+    adapt_sync(&mut effective, targets)?;
     Ok(effective)
 }
 

@@ -4,18 +4,19 @@
 //! methods that sync each write by itself, one write.
 
 use durio_block::{
-    AioEngine, BlockError, Buffers, Completion, Engine, MonotonicClock, Operation, Ring,
-    SyncEngine, Ticks, UringEngine,
+    AioEngine, BlockError, Buffers, Completion, Engine, MonotonicClock, Operation, OperationKind,
+    Ring, SyncEngine, Ticks, UringEngine,
 };
 use durio_plan::EngineKind;
 use durio_workload::{Access, AccessKind, Stream, Workload, job_seed};
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
+use rustix::io::Errno;
 
 use super::instance::TraceInstance;
 use crate::error::RunError;
 use crate::job::{fill, write_flags};
-use crate::measured_loop::{Failure, kind_of};
+use crate::measured_loop::{Failure, kind_of, slots_per_operation};
 use crate::sink::StopFlag;
 use crate::step::Arming;
 use crate::unmeasured::SingleLoad;
@@ -42,7 +43,9 @@ pub(super) fn make_commits(
     let Some(file) = single.file.take() else { return Ok(Made::default()) };
     let seed = job_seed(arming.plan.seed, arming.step.index.into(), 0);
     let length = usize::try_from(workload.block_size.get()).unwrap_or(usize::MAX);
-    let mut buffers = Buffers::try_new(1, length)?;
+    // A sync that is linked to its write has a slot of its own.
+    let slots = slots_per_operation(workload.sync.method);
+    let mut buffers = Buffers::try_new(1, length)?.with_bare(slots - 1);
     let mut random = Xoshiro256PlusPlus::seed_from_u64(!seed);
     fill(buffers.slot_mut(0), workload.contents, &mut random);
     let mut committing = Committing {
@@ -56,7 +59,7 @@ pub(super) fn make_commits(
     let clock = MonotonicClock;
     match single.effective.engine {
         EngineKind::Uring => {
-            let mut ring = Ring::new(1)?;
+            let mut ring = Ring::new(if slots > 1 { 2 } else { 1 })?;
             committing.run(&mut UringEngine::new(clock, &mut ring, &file, buffers)?);
         }
         EngineKind::Aio => committing.run(&mut AioEngine::new(clock, file, buffers, 1)?),
@@ -95,10 +98,13 @@ impl Committing<'_> {
         let mut access = self.next_write(engine)?;
         self.mark("begin");
         for left in (0..self.workload.sync.every).rev() {
-            self.perform(engine, access)?;
+            self.write(engine, access)?;
             let mut kind = access.kind;
-            while let Some(sync) = self.stream.follow_up(kind) {
-                self.perform(engine, sync)?;
+            while let Some(mut sync) = self.stream.follow_up(kind) {
+                if sync.kind == AccessKind::SyncFileRange {
+                    (sync.offset, sync.length) = (access.offset, access.length);
+                }
+                self.perform(engine, &[sync])?;
                 kind = sync.kind;
             }
             if left > 0 {
@@ -118,7 +124,19 @@ impl Committing<'_> {
             if access.kind == AccessKind::Write {
                 return Ok(access);
             }
-            self.perform(engine, access)?;
+            self.perform(engine, &[access])?;
+        }
+    }
+
+    /// A write, and in the same submission the sync that is linked to it, if one is.
+    fn write(
+        &mut self,
+        engine: &mut dyn Engine<Clock = MonotonicClock>,
+        write: Access,
+    ) -> Result<(), Ended> {
+        match self.workload.sync.method.linked_sync() {
+            Some(kind) => self.perform(engine, &[write, Access { kind, offset: 0, length: 0 }]),
+            None => self.perform(engine, &[write]),
         }
     }
 
@@ -130,35 +148,57 @@ impl Committing<'_> {
         }
     }
 
+    /// Performs accesses that are submitted together, each but the last linked to the next.
     fn perform(
         &mut self,
         engine: &mut dyn Engine<Clock = MonotonicClock>,
-        access: Access,
+        accesses: &[Access],
     ) -> Result<(), Ended> {
-        let operation = Operation {
+        let flags = write_flags(self.workload.sync.method);
+        let last = accesses.len().saturating_sub(1);
+        let operation = |(slot, access): (u32, &Access)| Operation {
             kind: kind_of(access.kind),
-            flags: write_flags(self.workload.sync.method),
-            link: false,
-            slot: 0,
+            flags,
+            link: (slot as usize) < last,
+            slot,
             length: access.length,
             offset: access.offset,
             intended_start: Ticks::default(),
         };
-        let mut completions = [Completion::default()];
-        if let Err(error) = engine.exchange(&[operation], &mut completions) {
-            self.made.engine_error = Some(error);
-            return Err(Ended);
+        let operations: Vec<Operation> = (0..).zip(accesses).map(operation).collect();
+        let mut submitted = operations.as_slice();
+        let mut left = operations.len();
+        while left > 0 {
+            let mut completions = [Completion::default(); 2];
+            let count = match engine.exchange(submitted, &mut completions) {
+                Ok(count) => count,
+                Err(error) => {
+                    self.made.engine_error = Some(error);
+                    return Err(Ended);
+                }
+            };
+            submitted = &[];
+            left = left.saturating_sub(count.max(1));
+            for completion in completions.iter().take(count) {
+                self.check(&operations, completion);
+            }
         }
-        let [Completion { result, .. }] = completions;
-        let is_done = match access.kind {
-            AccessKind::Write => i64::from(result) == access.length.cast_signed(),
+        if self.made.failure.is_some() { Err(Ended) } else { Ok(()) }
+    }
+
+    /// Keeps what failed; a cancellation gives way to its cause.
+    fn check(&mut self, operations: &[Operation], completion: &Completion) {
+        let Some(operation) = operations.get(completion.slot as usize) else { return };
+        let Operation { kind, offset, length, .. } = *operation;
+        let result = completion.result;
+        let is_done = match kind {
+            OperationKind::Write => i64::from(result) == length.cast_signed(),
             _ => result >= 0,
         };
-        if is_done {
-            return Ok(());
+        let cancelled = -Errno::CANCELED.raw_os_error();
+        let is_first = self.made.failure.as_ref().is_none_or(|it| it.result == cancelled);
+        if !is_done && is_first {
+            self.made.failure = Some(Failure { kind, offset, length, result });
         }
-        let Access { offset, length, .. } = access;
-        self.made.failure = Some(Failure { kind: operation.kind, offset, length, result });
-        Err(Ended)
     }
 }
