@@ -10,12 +10,14 @@ mod compare;
 mod durio;
 mod figures;
 mod fio;
+mod fsync;
 mod goals;
 mod instructions;
 mod limits;
 mod load;
 mod machine;
 mod measured;
+mod pg_test_fsync;
 mod report;
 mod scratch;
 mod session;
@@ -42,6 +44,8 @@ pub(crate) enum Command {
     Agree(agree::Arguments),
     /// The same command line on a real file by fio, imported by durio, and by fio again
     Import(agree::Arguments),
+    /// One block rewritten, each write made durable: by pg_test_fsync, durio, and it again
+    Fsync(fsync::Arguments),
     /// CPU time and memory of report and compare over a campaign of 500 steps
     Report(report::Arguments),
 }
@@ -57,6 +61,7 @@ pub(crate) fn run(command: &Command) -> Result<ExitCode> {
         Command::Instructions(_) => instructions::run(&interrupt),
         Command::Agree(arguments) => agree::run(arguments, Way::Own, &interrupt),
         Command::Import(arguments) => agree::run(arguments, Way::Imported, &interrupt),
+        Command::Fsync(arguments) => fsync::run(arguments, &interrupt),
         Command::Report(arguments) => report::run(arguments, &interrupt),
     };
     if interrupt.came() {
@@ -73,6 +78,7 @@ impl Command {
             Self::Compare(arguments) => arguments.check,
             Self::Instructions(arguments) => arguments.check,
             Self::Agree(arguments) | Self::Import(arguments) => arguments.check,
+            Self::Fsync(arguments) => arguments.check,
             Self::Report(arguments) => arguments.check,
         }
     }

@@ -386,6 +386,17 @@ impl WorkloadFindings {
     pub fn operation(&self, name: OperationName) -> Option<&OperationFindings> {
         self.operations.iter().find(|operation| operation.operation == name)
     }
+
+    /// Syncs that were done: calls, or syncs linked to a write, of which there is one for each
+    /// commit; none if durability is in the writes, or if there is none. What flushes at the device
+    /// are held against.
+    #[must_use]
+    pub fn sync_count(&self) -> Option<u64> {
+        let linked = self.definition.sync.method.is_linked();
+        let calls = self.operation(OperationName::Sync);
+        let commits = self.operation(OperationName::Commit).filter(|_| linked);
+        calls.or(commits).map(|operation| operation.service.count)
+    }
 }
 
 /// durio's own cost on a target that completes at once.

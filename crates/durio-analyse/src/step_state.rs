@@ -79,6 +79,9 @@ struct StreamState {
     points: Vec<IntervalPoint>,
     /// Sum of all recorded latencies of operations that occupy a place in the queue.
     latency_sum_ns: u64,
+    /// Syncs are linked to their writes: a place is taken until the commit is done, and there are
+    /// as many syncs as commits.
+    links_syncs: bool,
     jobs: Vec<Job>,
     ended: Option<StepEnded>,
 }
@@ -131,6 +134,7 @@ impl StreamState {
             totals: BTreeMap::new(),
             points: Vec::new(),
             latency_sum_ns: 0,
+            links_syncs: false,
             jobs: Vec::new(),
             ended: None,
         }
@@ -138,8 +142,12 @@ impl StreamState {
 
     fn take_interval(&mut self, interval: &Interval, step: &Step, load: &Load) {
         self.points.push(point(interval, step, load));
-        // A commit is its write and its sync, which are counted already.
-        let occupying = |record: &&OperationRecord| record.operation != OperationName::Commit;
+        let linked = load.workload.sync.method.is_linked();
+        self.links_syncs = linked && self.started.engine.links_syncs();
+        // A commit is its write and its sync. If these have latencies of their own they are counted
+        // already; a linked sync has none, and then the commit is what is counted.
+        let part = if self.links_syncs { OperationName::Write } else { OperationName::Commit };
+        let occupying = |record: &&OperationRecord| record.operation != part;
         let sums = interval.operations.iter().filter(occupying);
         self.latency_sum_ns = saturating_sum(
             sums.map(|record| record.service.exact.sum_ns).chain([self.latency_sum_ns]),
@@ -304,7 +312,9 @@ impl StreamState {
         let workers = process.map(|process| process.saturating_sub(jobs));
         let all = jobs.saturating_add(workers.unwrap_or(0));
         let names = [OperationName::Read, OperationName::Write, OperationName::Sync];
-        let operations = saturating_sum(names.into_iter().map(|name| self.count(name)));
+        let linked = if self.links_syncs { self.count(OperationName::Commit) } else { 0 };
+        let counts = names.into_iter().map(|name| self.count(name));
+        let operations = saturating_sum(counts.chain([linked]));
         // The ramp is in the CPU times and not in the counts.
         let measured_share = quotient(measured.get(), span).min(1.0);
         let shares = self.jobs.iter().map(|job| {

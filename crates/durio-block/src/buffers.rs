@@ -19,6 +19,8 @@ pub struct Buffers {
     memory: NonNull<u8>,
     layout: Layout,
     count: usize,
+    /// Slots after those, without memory.
+    bare: usize,
     length: usize,
     stride: usize,
 }
@@ -55,12 +57,25 @@ impl Buffers {
         // Justification: std has no safe aligned allocation.
         // SAFETY: the layout's size is not zero, by the assertion above.
         let memory = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(none_left)?;
-        Ok(Self { memory, layout, count, length, stride })
+        Ok(Self { memory, layout, count, bare: 0, length, stride })
     }
 
-    /// Number of slots.
+    /// Adds `bare` slots without memory behind the others, for operations that move no data: they
+    /// have a name in their completion, and cost nothing to pin.
+    #[must_use]
+    pub fn with_bare(mut self, bare: usize) -> Self {
+        self.bare = bare;
+        self
+    }
+
+    /// Number of slots, the bare ones included.
     #[must_use]
     pub fn count(&self) -> usize {
+        self.count + self.bare
+    }
+
+    /// Number of slots that have memory: the first ones.
+    pub(crate) fn count_with_memory(&self) -> usize {
         self.count
     }
 
@@ -73,7 +88,7 @@ impl Buffers {
     /// The address of a slot, for the kernel.
     ///
     /// # Panics
-    /// If there is no such slot.
+    /// If there is no such slot, or if it is bare.
     #[inline]
     pub(crate) fn slot_pointer(&self, slot: usize) -> *mut u8 {
         assert!(slot < self.count, "slot {slot} of {}", self.count);
@@ -84,7 +99,7 @@ impl Buffers {
     /// The contents of a slot.
     ///
     /// # Panics
-    /// If there is no such slot.
+    /// If there is no such slot, or if it is bare.
     #[inline]
     pub fn slot_mut(&mut self, slot: usize) -> &mut [u8] {
         let pointer = self.slot_pointer(slot);
@@ -105,6 +120,15 @@ impl Drop for Buffers {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bare_slots_are_counted_and_have_no_memory() {
+        let mut buffers = Buffers::new(2, 4096).with_bare(3);
+        assert_eq!((buffers.count(), buffers.count_with_memory()), (5, 2));
+        buffers.slot_mut(1).fill(1);
+        let bare = std::panic::catch_unwind(move || buffers.slot_pointer(2));
+        assert!(bare.is_err());
+    }
 
     #[test]
     fn slots_are_aligned_and_do_not_overlap() {

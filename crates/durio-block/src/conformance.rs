@@ -31,6 +31,7 @@ mod chains;
 mod completions;
 mod deadlines;
 mod errors;
+mod range_syncs;
 mod ranges;
 mod slots;
 mod syncs;
@@ -161,6 +162,7 @@ impl<'s, C: Clock> Suite<'s, C> {
             slots::cases(),
             syncs::cases(),
             ranges::cases(),
+            range_syncs::cases(),
             chains::cases(),
             errors::cases(),
             deadlines::cases(),

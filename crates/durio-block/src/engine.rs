@@ -15,6 +15,9 @@ pub enum OperationKind {
     Fdatasync,
     /// Return the range to the preallocated state (fallocate, FALLOC_FL_ZERO_RANGE).
     Reallocate,
+    /// sync_file_range of the range, waited for (WAIT_BEFORE, WRITE and WAIT_AFTER): its pages are
+    /// handed to the device and taken by it. No metadata, no flush.
+    SyncFileRange,
 }
 
 /// Per-write flags of pwritev2(2).
@@ -70,6 +73,8 @@ pub struct Capabilities {
     pub asynchronous: bool,
     /// [`WriteFlags`] other than `None`.
     pub write_flags: bool,
+    /// [`OperationKind::SyncFileRange`].
+    pub range_syncs: bool,
     /// `link`.
     pub links: bool,
 }

@@ -5,7 +5,7 @@
 //! nowhere; the stamps show it, as `submitted_at` is taken after io_submit returned.
 //!
 //! What the kernel does not take becomes a completion at once: its refusal (a negated errno),
-//! -EOPNOTSUPP for a link, the result of a reallocation, which has no opcode and is called for.
+//! -EOPNOTSUPP for a link and for a sync of a range, the result of a reallocation, which has no opcode and is called for.
 
 use std::collections::VecDeque;
 use std::io;
@@ -99,6 +99,8 @@ impl<C: Clock> AioEngine<C> {
                 self.finish(operation.slot, -libc::EOPNOTSUPP);
             } else if follows {
                 self.finish(operation.slot, -libc::ECANCELED);
+            } else if operation.kind == OperationKind::SyncFileRange {
+                self.finish(operation.slot, -libc::EOPNOTSUPP);
             } else if operation.kind == OperationKind::Reallocate {
                 // What came before it must not wait for it.
                 self.flush()?;
@@ -146,7 +148,8 @@ impl<C: Clock> AioEngine<C> {
             OperationKind::Read => PREAD,
             OperationKind::Write => PWRITE,
             OperationKind::Fdatasync => return ControlBlock { opcode: FDSYNC, ..common },
-            OperationKind::Fsync | OperationKind::Reallocate => {
+            // `submit` has answered the last two: the kernel has no opcode for them.
+            OperationKind::Fsync | OperationKind::Reallocate | OperationKind::SyncFileRange => {
                 return ControlBlock { opcode: FSYNC, ..common };
             }
         };
@@ -317,7 +320,7 @@ impl<C: Clock> Engine for AioEngine<C> {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { asynchronous: true, write_flags: true, links: false }
+        Capabilities { asynchronous: true, write_flags: true, range_syncs: false, links: false }
     }
 
     fn facts(&self) -> EngineFacts {

@@ -110,7 +110,10 @@ impl NullEngine {
             OperationKind::Read | OperationKind::Write => {
                 i32::try_from(operation.length).unwrap_or(-libc::EINVAL)
             }
-            OperationKind::Fsync | OperationKind::Fdatasync | OperationKind::Reallocate => 0,
+            OperationKind::Fsync
+            | OperationKind::Fdatasync
+            | OperationKind::Reallocate
+            | OperationKind::SyncFileRange => 0,
         }
     }
 
@@ -129,7 +132,7 @@ impl Engine for NullEngine {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { asynchronous: true, write_flags: true, links: true }
+        Capabilities { asynchronous: true, write_flags: true, range_syncs: true, links: true }
     }
 
     fn facts(&self) -> EngineFacts {

@@ -2,12 +2,13 @@
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::FallocateFlags;
 use rustix::io::{Errno, ReadWriteFlags};
 
 use crate::clock::wait_until;
+use crate::sync_range::sync_file_range;
 use crate::{
     BlockError, Buffers, Capabilities, Clock, Completion, Engine, EngineFacts, Operation,
     OperationKind, Ticks, WriteFlags,
@@ -84,6 +85,9 @@ impl<C: Clock> SyncEngine<C> {
                 operation.length,
             )
             .map(|()| 0),
+            OperationKind::SyncFileRange => {
+                sync_file_range(self.file.as_fd(), offset, operation.length).map(|()| 0)
+            }
         }
     }
 
@@ -125,7 +129,10 @@ fn has_succeeded(operation: &Operation, result: i32) -> bool {
         OperationKind::Read | OperationKind::Write => {
             u64::try_from(result).is_ok_and(|moved| moved == operation.length)
         }
-        OperationKind::Fsync | OperationKind::Fdatasync | OperationKind::Reallocate => result == 0,
+        OperationKind::Fsync
+        | OperationKind::Fdatasync
+        | OperationKind::Reallocate
+        | OperationKind::SyncFileRange => result == 0,
     }
 }
 
@@ -142,7 +149,7 @@ impl<C: Clock> Engine for SyncEngine<C> {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { asynchronous: false, write_flags: true, links: true }
+        Capabilities { asynchronous: false, write_flags: true, range_syncs: true, links: true }
     }
 
     fn facts(&self) -> EngineFacts {

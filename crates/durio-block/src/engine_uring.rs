@@ -15,6 +15,7 @@ use std::time::Duration;
 use io_uring::{CompletionQueue, IoUring, SubmissionQueue, Submitter, opcode, squeue, types};
 
 use crate::clock::{WATCHED, wait_until};
+use crate::sync_range::RANGE_SYNC_FLAGS;
 use crate::{
     BlockError, Buffers, Capabilities, Clock, Completion, Engine, EngineFacts, Operation,
     OperationKind, Ticks, WriteFlags,
@@ -157,6 +158,12 @@ impl<'ring, C: Clock> UringEngine<'ring, C> {
                 .offset(operation.offset)
                 .mode(libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE)
                 .build(),
+            OperationKind::SyncFileRange => {
+                opcode::SyncFileRange::new(FILE, transfer_length(operation))
+                    .offset(operation.offset)
+                    .flags(RANGE_SYNC_FLAGS)
+                    .build()
+            }
         };
         let entry = entry.user_data(u64::from(operation.slot));
         if operation.link { entry.flags(squeue::Flags::IO_LINK) } else { entry }
@@ -197,7 +204,7 @@ impl<'ring, C: Clock> UringEngine<'ring, C> {
     fn check_length(&self, operation: &Operation) {
         assert!(
             operation.length <= self.buffers.slot_length() as u64
-                || operation.kind == OperationKind::Reallocate,
+                || !matches!(operation.kind, OperationKind::Read | OperationKind::Write),
             "{} bytes in a slot of {}",
             operation.length,
             self.buffers.slot_length()
@@ -335,10 +342,10 @@ impl<C: Clock> UringEngine<'_, C> {
 }
 
 fn register_buffers(submitter: &Submitter<'_>, buffers: &Buffers) -> io::Result<()> {
-    if buffers.count() > REGISTERED_BUFFERS_MAX {
+    if buffers.count_with_memory() > REGISTERED_BUFFERS_MAX {
         return Err(io::Error::from_raw_os_error(libc::E2BIG));
     }
-    let slots: Vec<libc::iovec> = (0..buffers.count())
+    let slots: Vec<libc::iovec> = (0..buffers.count_with_memory())
         .map(|slot| libc::iovec {
             iov_base: buffers.slot_pointer(slot).cast(),
             iov_len: buffers.slot_length(),
@@ -380,7 +387,7 @@ impl<C: Clock> Engine for UringEngine<'_, C> {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { asynchronous: true, write_flags: true, links: true }
+        Capabilities { asynchronous: true, write_flags: true, range_syncs: true, links: true }
     }
 
     fn facts(&self) -> EngineFacts {

@@ -28,6 +28,7 @@ mod engine_sync;
 mod engine_uring;
 mod error;
 mod open;
+mod sync_range;
 
 pub use buffers::Buffers;
 pub use clock::{Clock, MonotonicClock, Ticks, TscClock, VirtualClock, tsc_is_reliable};
@@ -43,3 +44,4 @@ pub use open::{
     Alignment, DirectIo, NewFile, OpenMode, OpenTarget, TargetType, create_file, direct_io,
     inspect, open, remove_file, reopen, supports_reallocate,
 };
+pub use sync_range::{probe_range_sync, probe_write_flags};

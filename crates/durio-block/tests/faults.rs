@@ -20,6 +20,8 @@ enum Fault {
     SwapsBlocks,
     DropsWriteFlags,
     SkipsSyncs,
+    SyncsAnotherRange,
+    IgnoresRangeSyncsItRefuses,
     LosesAWrite,
     ReadsNothing,
     RunsOneOperationAtATime,
@@ -69,9 +71,15 @@ impl Faulty {
                 operation.kind = OperationKind::Write;
                 operation.length = operation.length.min(4096);
             }
+            Fault::SyncsAnotherRange if operation.kind == OperationKind::SyncFileRange => {
+                operation.offset = 0;
+            }
             // A read of nothing leaves the file as it is.
             Fault::SkipsSyncs
-                if matches!(operation.kind, OperationKind::Fsync | OperationKind::Fdatasync) =>
+                if matches!(
+                    operation.kind,
+                    OperationKind::Fsync | OperationKind::Fdatasync | OperationKind::SyncFileRange
+                ) =>
             {
                 operation.kind = OperationKind::Read;
                 operation.length = 0;
@@ -123,7 +131,8 @@ impl Engine for Faulty {
 
     fn capabilities(&self) -> Capabilities {
         let links = self.fault != Fault::IgnoresLinksItRefuses;
-        Capabilities { links, ..self.inner.capabilities() }
+        let range_syncs = self.fault != Fault::IgnoresRangeSyncsItRefuses;
+        Capabilities { links, range_syncs, ..self.inner.capabilities() }
     }
 
     fn facts(&self) -> EngineFacts {
@@ -284,6 +293,19 @@ fn a_dropped_write_flag_is_found() {
 #[test]
 fn a_sync_that_does_nothing_is_found() {
     assert_found(Fault::SkipsSyncs, &["syncs_leave_nothing_unwritten"]);
+}
+
+#[test]
+fn a_sync_of_another_range_is_found() {
+    let by = ["a_range_sync_writes_its_range_and_no_other"];
+    assert_found(Fault::SyncsAnotherRange, &by);
+    assert_found(Fault::SkipsSyncs, &by);
+}
+
+#[test]
+fn range_syncs_that_are_done_though_refused_are_found() {
+    let by = ["range_syncs_work_or_are_refused"];
+    assert_found(Fault::IgnoresRangeSyncsItRefuses, &by);
 }
 
 #[test]

@@ -178,6 +178,18 @@ fn sync_options(sync: SyncPolicy) -> Result<Vec<FioOption>, FioError> {
                 sync.method
             ));
         }
+        SyncMethod::FileRange => {
+            return refuse(
+                "sync_file_range with the fdatasync after it that makes it durable; use fdatasync",
+            );
+        }
+        SyncMethod::LinkedFsync | SyncMethod::LinkedFdatasync => {
+            return refuse(format!(
+                "{} (fio links no operations); use {}",
+                sync.method,
+                sync.method.unlinked()
+            ));
+        }
     })
 }
 

@@ -43,6 +43,13 @@ impl EngineKind {
     pub const fn is_asynchronous(self) -> bool {
         !matches!(self, Self::Sync)
     }
+
+    /// True if a sync can be linked to its write and start in the kernel (or in the null engine's
+    /// script); with the others the two are calls one after the other.
+    #[must_use]
+    pub const fn links_syncs(self) -> bool {
+        matches!(self, Self::Uring | Self::Null)
+    }
 }
 
 impl fmt::Display for EngineKind {

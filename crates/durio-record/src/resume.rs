@@ -204,6 +204,20 @@ mod tests {
     }
 
     #[test]
+    fn steps_without_figures_are_finished_as_others_are() {
+        let mut plan = plan();
+        plan.steps[1].role = Role::Trace;
+        plan.steps[2].role = Role::ProbeSyncCalls;
+        let timed = |event| TimedEvent { at: Nanos::from_secs(1), event };
+        let mut events = vec![timed(ended(0, 0, DONE)), timed(ended(1, 0, DONE))];
+        assert_eq!(resume_point(&plan, &events).unwrap().step, 2);
+        events.push(timed(ended(2, 0, Outcome::Interrupted)));
+        assert_eq!(resume_point(&plan, &events).unwrap().step, 2);
+        events.push(timed(ended(2, 0, DONE)));
+        assert_eq!(resume_point(&plan, &events).unwrap().step, 3);
+    }
+
+    #[test]
     fn rounds_begin_anew() {
         let mut events: Vec<Event> = (0..4).map(|step| ended(step, 0, DONE)).collect();
         assert_eq!(point(events.clone()), Some((3, vec![0])));

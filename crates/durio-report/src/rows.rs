@@ -90,7 +90,7 @@ pub(crate) fn headline_rate(workload: &WorkloadFindings) -> f64 {
 /// The name of an operation; a sync call with the call's name.
 pub(crate) fn operation_label(workload: &WorkloadFindings, operation: OperationName) -> String {
     match operation {
-        OperationName::Sync => format!("sync ({})", workload.definition.sync.method),
+        OperationName::Sync => format!("sync ({})", workload.definition.sync.method.call_name()),
         other => other.name().to_owned(),
     }
 }
@@ -108,7 +108,7 @@ fn whole(workload: &WorkloadFindings, only: Option<&OperationFindings>) -> Row {
 
 fn part_row(workload: &WorkloadFindings, part: &OperationFindings) -> Row {
     let label_short = match part.operation {
-        OperationName::Sync => workload.definition.sync.method.name(),
+        OperationName::Sync => workload.definition.sync.method.call_name(),
         other => other.name(),
     };
     Row {

@@ -18,7 +18,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use crate::counters::thread_cpu_time;
 use crate::error::RunError;
 use crate::gate::{Gate, Readiness, Word};
-use crate::measured_loop::{Bounds, LoopInput, LoopResult, MeasuredLoop};
+use crate::measured_loop::{Bounds, LoopInput, LoopResult, MeasuredLoop, slots_per_operation};
 use crate::recorder::{ClosedInterval, IntervalBuffer, Parts, PerOperation, Recorder};
 use crate::sink::StopFlag;
 
@@ -189,7 +189,7 @@ fn run_with_clock<C: Clock>(mut input: JobInput, clock: C, shared: &Shared) -> O
             drive(SyncEngine::new(clock, file, buffers), input, shared)
         }
         (EngineKind::Uring, Some(file)) => {
-            let mut ring = match Ring::new(input.workload.depth) {
+            let mut ring = match Ring::new(ring_entries(&input.workload)) {
                 Ok(ring) => ring,
                 Err(error) => return decline(input, ring_error(error)),
             };
@@ -214,12 +214,21 @@ fn run_with_clock<C: Clock>(mut input: JobInput, clock: C, shared: &Shared) -> O
     }
 }
 
+/// An entry of the ring for each slot.
+fn ring_entries(workload: &Workload) -> u32 {
+    let each = slots_per_operation(workload.sync.method);
+    u32::try_from(workload.depth as usize * each).unwrap_or(u32::MAX)
+}
+
 /// Buffers with the workload's contents, different for each job.
 fn filled_buffers(input: &JobInput) -> Result<Buffers, BlockError> {
     let length = usize::try_from(input.workload.block_size.get()).unwrap_or(usize::MAX);
-    let mut buffers = Buffers::try_new(input.workload.depth as usize, length)?;
+    let depth = input.workload.depth as usize;
+    let buffers = Buffers::try_new(depth, length)?;
+    let linked = depth * (slots_per_operation(input.workload.sync.method) - 1);
+    let mut buffers = buffers.with_bare(linked);
     let mut random = Xoshiro256PlusPlus::seed_from_u64(!input.seed);
-    for slot in 0..buffers.count() {
+    for slot in 0..depth {
         // Touches every page before the measurement, also for reads.
         fill(buffers.slot_mut(slot), input.workload.contents, &mut random);
     }
@@ -272,7 +281,7 @@ fn drive<E: Engine>(mut engine: E, mut input: JobInput, shared: &Shared) -> Opti
         failed: &shared.failed,
         write_flags: write_flags(workload.sync.method),
         commits: workload.commits_each_write(),
-        separate_sync: workload.sync.method.is_separate_call(),
+        sync: workload.sync.method,
         depth: workload.depth,
         batch: input.batch,
         varied: workload.has_mix(),
@@ -307,7 +316,7 @@ fn drive<E: Engine>(mut engine: E, mut input: JobInput, shared: &Shared) -> Opti
     })
 }
 
-fn write_flags(method: SyncMethod) -> WriteFlags {
+pub(crate) fn write_flags(method: SyncMethod) -> WriteFlags {
     match method {
         SyncMethod::RwfDsync => WriteFlags::Dsync,
         SyncMethod::RwfSync => WriteFlags::Sync,

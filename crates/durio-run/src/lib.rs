@@ -29,6 +29,9 @@ mod recorder;
 mod session;
 mod sink;
 mod step;
+mod sync_probe;
+mod trace_step;
+mod unmeasured;
 
 pub use error::{RunError, RunErrorKind};
 pub use placement::Processors;

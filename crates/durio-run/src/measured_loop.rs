@@ -5,6 +5,7 @@
 //! so no time between two operations is lost. Nothing is allocated, nothing is printed.
 
 mod open;
+mod syncs;
 #[cfg(test)]
 mod tests;
 
@@ -14,10 +15,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use durio_block::{Clock, Completion, Engine, Operation, OperationKind, Ticks, WriteFlags};
 use durio_record::{Accounting, Pacing};
 use durio_units::Nanos;
-use durio_workload::{Access, AccessKind, Stream};
+use durio_workload::{Access, AccessKind, Stream, SyncMethod};
+use rustix::io::Errno;
 
 use crate::recorder::{Place, Recorder};
 use crate::sink::StopFlag;
+use syncs::Follows;
 
 /// The boundaries of a job, in ticks since its start.
 #[derive(Debug, Clone, Copy)]
@@ -93,10 +96,13 @@ pub(crate) struct MeasuredLoop<'a, E: Engine> {
     bounds: Bounds,
     /// Each write is made durable before the next.
     commits: bool,
-    /// By a call of its own.
-    separate_sync: bool,
+    /// How, if not by the write itself.
+    follows: Follows,
     /// Blocks have several sizes.
     varied: bool,
+    /// Places of accesses, one per operation of the depth.
+    places: usize,
+    /// As many, and as many again for syncs that are linked.
     slots: Vec<Slot>,
     /// Places that are not in use, and since when; an open loop's.
     free: Vec<(u32, Ticks)>,
@@ -187,8 +193,8 @@ pub(crate) struct LoopInput<'a> {
     pub(crate) write_flags: WriteFlags,
     /// Each write is made durable before the next.
     pub(crate) commits: bool,
-    /// By a call of its own.
-    pub(crate) separate_sync: bool,
+    /// How, and how any write is.
+    pub(crate) sync: SyncMethod,
     pub(crate) depth: u32,
     pub(crate) batch: u32,
     /// Blocks have several sizes.
@@ -200,6 +206,8 @@ pub(crate) struct LoopInput<'a> {
 impl<'a, E: Engine> MeasuredLoop<'a, E> {
     pub(crate) fn new(engine: &'a mut E, bounds: Bounds, input: LoopInput<'a>) -> Self {
         let depth = input.depth as usize;
+        let follows = Follows::of(input.sync);
+        let operations_each = slots_per_operation(input.sync);
         let idle = Slot {
             start: Ticks::default(),
             commit_start: Ticks::default(),
@@ -216,13 +224,15 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
             failed: input.failed.as_ref(),
             bounds,
             commits: input.commits,
-            separate_sync: input.separate_sync,
+            follows,
             varied: input.varied,
-            slots: vec![idle; depth],
+            places: depth,
+            slots: vec![idle; depth * operations_each],
             free: Vec::with_capacity(depth),
-            queue: vec![blank_operation(input.write_flags); depth].into_boxed_slice(),
+            queue: vec![blank_operation(input.write_flags); depth * operations_each]
+                .into_boxed_slice(),
             queued: 0,
-            batch: (input.batch as usize).min(depth),
+            batch: (input.batch as usize).min(depth) * operations_each,
             started: Ticks::default(),
             interval_end: Ticks::default(),
             interval_begin: 0,
@@ -287,7 +297,7 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
     fn fill(&mut self) {
         let now = self.engine.clock().now();
         self.last_completion = now;
-        for slot in 0..self.slots.len() {
+        for slot in 0..self.places {
             if self.may_start(now) && !self.stop.load(Ordering::Relaxed) {
                 self.start_next(slot, now);
                 let nanos = self.engine.clock().reference_nanos();
@@ -337,20 +347,24 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
         // A depth is at most 2¹⁵ (durio-workload).
         #[expect(clippy::cast_possible_truncation, reason = "see above")]
         let index = slot as u32;
-        if access.kind == AccessKind::Write {
-            self.stamp += 1;
-            let data = self.engine.slot_mut(index);
-            let written = usize::try_from(access.length).unwrap_or(usize::MAX).min(data.len());
-            stamp_blocks(&mut data[..written], self.stamp);
-        }
-        // Flags and link are the same for all.
+        // Flags are the same for all.
         let operation = &mut self.queue[self.queued];
         operation.kind = kind_of(access.kind);
+        operation.link = false;
         operation.slot = index;
         operation.length = access.length;
         operation.offset = access.offset;
         operation.intended_start = now;
         self.queued += 1;
+        if access.kind == AccessKind::Write {
+            self.stamp += 1;
+            let data = self.engine.slot_mut(index);
+            let written = usize::try_from(access.length).unwrap_or(usize::MAX).min(data.len());
+            stamp_blocks(&mut data[..written], self.stamp);
+            if let Follows::Linked(sync) = self.follows {
+                self.link_sync(slot, sync);
+            }
+        }
     }
 
     /// Takes a completion and refills its place.
@@ -367,7 +381,7 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
         }
     }
 
-    /// Records a completion. Gives back its place, unless a sync follows there.
+    /// Records a completion. Gives back its place, unless a sync is to follow there or to come.
     #[inline]
     fn conclude(&mut self, slot: usize, completion: &Completion) -> Option<usize> {
         let now = completion.completed_at;
@@ -376,14 +390,11 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
         }
         self.last_completion = now;
         let place = self.slots[slot];
+        if self.follows != Follows::Nothing {
+            return self.conclude_with_sync(slot, &place, completion);
+        }
         if succeeded(&place, completion.result) {
             self.record(&place, completion);
-            if self.separate_sync
-                && let Some(access) = self.stream.follow_up(place.kind)
-            {
-                self.start(slot, access, now, (place.commit_start, place.intended));
-                return None;
-            }
         } else {
             self.fail(slot, completion.result);
         }
@@ -411,9 +422,9 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
 
     #[inline]
     fn record_commit(&mut self, place: &Slot, now: Ticks, nanos: u64) {
-        match (place.kind, self.separate_sync) {
-            (AccessKind::Write, false) => self.recorder.record(Place::Commit, nanos),
-            (AccessKind::Fsync | AccessKind::Fdatasync, true) => {
+        match (place.kind, self.follows) {
+            (AccessKind::Write, Follows::Nothing) => self.recorder.record(Place::Commit, nanos),
+            (AccessKind::Fsync | AccessKind::Fdatasync, _) => {
                 let nanos = self.engine.clock().nanos(now.since(place.commit_start));
                 self.recorder.record(Place::Commit, nanos);
             }
@@ -427,7 +438,9 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
         // No further access; what is in flight is waited for.
         self.remaining = 0;
         self.failed.store(true, Ordering::Relaxed);
-        if self.result.failure.is_none() {
+        // A cancellation gives way to its cause, whichever is seen first.
+        let cancelled = -Errno::CANCELED.raw_os_error();
+        if self.result.failure.as_ref().is_none_or(|known| known.result == cancelled) {
             self.result.failure = Some(Failure {
                 kind: kind_of(place.kind),
                 offset: place.offset,
@@ -475,7 +488,10 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
 fn succeeded(place: &Slot, result: i32) -> bool {
     match place.kind {
         AccessKind::Read | AccessKind::Write => i64::from(result) == place.length.cast_signed(),
-        AccessKind::Fsync | AccessKind::Fdatasync | AccessKind::Reallocate => result >= 0,
+        AccessKind::Fsync
+        | AccessKind::Fdatasync
+        | AccessKind::Reallocate
+        | AccessKind::SyncFileRange => result >= 0,
     }
 }
 
@@ -493,15 +509,22 @@ fn stamp_blocks(data: &mut [u8], stamp: u64) {
 }
 
 #[inline]
-fn kind_of(kind: AccessKind) -> OperationKind {
+pub(crate) fn kind_of(kind: AccessKind) -> OperationKind {
     match kind {
         AccessKind::Read => OperationKind::Read,
         AccessKind::Write => OperationKind::Write,
         AccessKind::Fsync => OperationKind::Fsync,
         AccessKind::Fdatasync => OperationKind::Fdatasync,
         AccessKind::Reallocate => OperationKind::Reallocate,
+        AccessKind::SyncFileRange => OperationKind::SyncFileRange,
     }
 }
 
 /// How each kind of access is recorded, in the order of [`AccessKind`].
-const PLACES: [Place; 5] = [Place::Read, Place::Write, Place::Sync, Place::Sync, Place::Reallocate];
+const PLACES: [Place; 6] =
+    [Place::Read, Place::Write, Place::Sync, Place::Sync, Place::Reallocate, Place::Sync];
+
+/// Slots of the engine for each operation of the depth: one, and another if a sync is linked to it.
+pub(crate) const fn slots_per_operation(method: SyncMethod) -> usize {
+    if method.is_linked() { 2 } else { 1 }
+}

@@ -1,5 +1,6 @@
 //! A run from its first target to its last event.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use durio_block::{Clock, MonotonicClock, TscClock, tsc_is_reliable};
@@ -19,6 +20,8 @@ use crate::memory_bandwidth;
 use crate::placement::Processors;
 use crate::sink::{EventSink, LayoutProgress, StopFlag};
 use crate::step::{Armed, Arming, Ended};
+use crate::sync_probe::run_sync_probe;
+use crate::trace_step::run_trace;
 
 /// What a run needs besides its plan.
 #[derive(Debug)]
@@ -215,8 +218,8 @@ impl Session<'_, '_, '_> {
         let ready = ahead.take().filter(|armed| armed.is_for(step.index, place.round));
         // Dropped here, if the course took another turn.
         let conditions = Conditions::before_opening(step, self.plan, self.prepared)?;
-        if matches!(step.role, Role::Trace | Role::ProbeSyncCalls) {
-            return Err(RunError::unsupported("this step is not one of loads"));
+        if is_unmeasured(step) {
+            return self.run_unmeasured(step, place, conditions);
         }
         if fio_step::is_fio(step) {
             return self.run_by_fio(step, place, conditions);
@@ -258,6 +261,35 @@ impl Session<'_, '_, '_> {
         Ok(outcome)
     }
 
+    /// Runs one step that gives no figures.
+    fn run_unmeasured(
+        &mut self,
+        step: &Step,
+        place: Place,
+        conditions: Conditions,
+    ) -> Result<Outcome, RunError> {
+        let _bounded = conditions.after_opening(step)?;
+        // What comes next did not wait for this.
+        self.idle_since = None;
+        let devices = self.devices_of(step);
+        let arming = Arming {
+            plan: self.plan,
+            step,
+            round: place.round,
+            rate: place.rate,
+            targets: self.prepared,
+            clock: self.clock,
+            processors: &self.context.processors,
+            stop: &self.context.stop,
+        };
+        let emitter = &mut *self.emitter;
+        let mut emit = |event| emitter.emit(event);
+        match step.role {
+            Role::Trace => run_trace(arming, &devices, Path::new("/"), &mut emit),
+            _ => run_sync_probe(arming, &devices, &mut emit),
+        }
+    }
+
     fn arming<'x>(&'x self, step: &'x Step, place: Place) -> Arming<'x> {
         Arming {
             plan: self.plan,
@@ -282,7 +314,7 @@ impl Session<'_, '_, '_> {
         let is_ready = |step: &Step| {
             step.loads().flat_map(|load| load.targets()).all(|it| self.prepared[it].is_some())
         };
-        let is_ours = |step: &Step| !fio_step::is_fio(step);
+        let is_ours = |step: &Step| !fio_step::is_fio(step) && !is_unmeasured(step);
         if !is_plain(step) || !is_plain(current) || !is_ready(step) || !is_ours(step) {
             return None;
         }
@@ -338,6 +370,11 @@ impl Session<'_, '_, '_> {
         self.emitter.emit(Event::TargetPrepared(event));
         Ok(prepared)
     }
+}
+
+/// True if a step gives no figures, and has no jobs of its own.
+fn is_unmeasured(step: &Step) -> bool {
+    matches!(step.role, Role::Trace | Role::ProbeSyncCalls)
 }
 
 /// Waits; false if the user wants to end before it is over.

@@ -2,7 +2,8 @@
 //! begin together.
 
 mod conclusion;
-mod effective;
+pub(crate) mod effective;
+mod sync_method;
 #[cfg(test)]
 mod tests;
 
@@ -25,6 +26,7 @@ use crate::layout::Prepared;
 use crate::placement::Processors;
 use crate::recorder::{ClosedInterval, IntervalBuffer};
 use crate::sink::StopFlag;
+pub(crate) use conclusion::job_error;
 use conclusion::{Conclusion, conclude};
 use effective::{Effective, effective, open_files, region_of};
 

@@ -115,6 +115,12 @@ fn check_request(request: &RunRequest) -> Result<(), SpecError> {
         )
         .hint("use --jobs for more in flight, or --engine uring"));
     }
+    let method = workload.sync.method;
+    if method.is_linked() && !request.engine.links_syncs() {
+        let text = format!("{method} is io_uring's: {} links no operations", request.engine);
+        let hint = format!("use --engine uring, or --sync {}", method.unlinked());
+        return Err(SpecError::wrong_use(text).hint(hint));
+    }
     if request.engine == EngineKind::Null && request.script.is_none() {
         return wrong("the null engine needs --null-latency");
     }

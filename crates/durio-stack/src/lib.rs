@@ -1,5 +1,6 @@
 //! What lies under a path, and what machine this is, as data: [`Stack`], [`Host`], the counters
-//! of a device and of the processors, and whether a device is in use ([`DeviceUse`]).
+//! of a device and of the processors, whether a device is in use ([`DeviceUse`]), and what a trace of
+//! the kernel says ([`TraceText`]).
 //!
 //! In: a path, `/sys`, `/proc`, statx and statvfs. Out: values that can be saved and compared.
 //! Not here: writing anything, opening anything for writing, printing, verdicts on what was found.
@@ -33,6 +34,7 @@ mod signature;
 mod source;
 mod survey;
 mod system_dir;
+mod tracefs;
 
 pub use block_facts::{BlockFacts, WriteCache};
 pub use cgroup::CgroupLimits;
@@ -48,3 +50,7 @@ pub use nodes::read_nodes;
 pub use signature::Signature;
 pub use survey::read_stack;
 pub use system_dir::numbers_in_list;
+pub use tracefs::{
+    BlockRequest, BufferStats, TraceEvent, TraceEventKind, TraceText, block_device_number,
+    find_tracefs, has_request_queue, parse_buffer_stats, parse_trace,
+};

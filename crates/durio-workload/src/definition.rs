@@ -6,7 +6,7 @@ use durio_units::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::blocks::validate_mix;
-use crate::{BlockShare, GroupCommit, Skew};
+use crate::{BlockShare, GroupCommit, Skew, SyncMethod, SyncPolicy};
 
 /// The order of offsets within a job's region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,85 +42,6 @@ pub enum CacheMode {
     Direct,
     /// Through the page cache.
     Buffered,
-}
-
-/// How a write is made durable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SyncMethod {
-    /// Not at all: the writes are not durable.
-    None,
-    /// fsync(2) after the write.
-    Fsync,
-    /// fdatasync(2) after the write.
-    Fdatasync,
-    /// File opened with O_DSYNC.
-    ODsync,
-    /// File opened with O_SYNC.
-    OSync,
-    /// RWF_DSYNC on each write.
-    RwfDsync,
-    /// RWF_SYNC on each write.
-    RwfSync,
-}
-
-impl SyncMethod {
-    /// Every method, in the order in which help texts list them.
-    pub const ALL: [Self; 7] = [
-        Self::None,
-        Self::Fsync,
-        Self::Fdatasync,
-        Self::ODsync,
-        Self::OSync,
-        Self::RwfDsync,
-        Self::RwfSync,
-    ];
-
-    /// The name that users write and read.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Fsync => "fsync",
-            Self::Fdatasync => "fdatasync",
-            Self::ODsync => "o_dsync",
-            Self::OSync => "o_sync",
-            Self::RwfDsync => "rwf_dsync",
-            Self::RwfSync => "rwf_sync",
-        }
-    }
-
-    /// True if the method is a call of its own after the write.
-    #[must_use]
-    pub const fn is_separate_call(self) -> bool {
-        matches!(self, Self::Fsync | Self::Fdatasync)
-    }
-}
-
-impl fmt::Display for SyncMethod {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-/// The sync method and after how many writes of a job it is applied.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SyncPolicy {
-    /// How.
-    pub method: SyncMethod,
-    /// After every this many writes; at least 1. Only separate calls know more than 1.
-    pub every: u32,
-}
-
-impl SyncPolicy {
-    /// No write is made durable.
-    pub const NONE: Self = Self { method: SyncMethod::None, every: 1 };
-
-    /// Every write is made durable by `method`.
-    #[must_use]
-    pub const fn each(method: SyncMethod) -> Self {
-        Self { method, every: 1 }
-    }
 }
 
 /// What a sequential writer does at the end of its region.
@@ -350,12 +271,7 @@ impl Workload {
         if self.read_share > PerMille::ALL {
             return fail(format!("share of reads is {} of 1000", self.read_share.0));
         }
-        if self.sync.every == 0 {
-            return fail("sync every 0 writes has no meaning; use --sync none".to_owned());
-        }
-        if self.sync.every > 1 && !self.sync.method.is_separate_call() {
-            return fail(format!("{} applies to every write, not every N", self.sync.method));
-        }
+        self.sync.validate(self.depth)?;
         if self.at_end == AtEnd::Reallocate && self.pattern == Pattern::Random {
             return fail("only a sequential writer reaches the end of its region".to_owned());
         }
@@ -376,6 +292,9 @@ impl Workload {
         }
         if self.at_end != AtEnd::WrapAround {
             return fail("a log of batches starts over at its end");
+        }
+        if self.sync.method.is_linked() || self.sync.method == SyncMethod::FileRange {
+            return fail("a batch is synced by fsync, by fdatasync or in its write");
         }
         Ok(())
     }

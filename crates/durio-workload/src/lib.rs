@@ -13,6 +13,7 @@ mod group_commit;
 mod permutation;
 mod skew;
 mod stream;
+mod sync;
 mod varied;
 
 pub use arrivals::{Arrivals, Schedule};
@@ -20,8 +21,9 @@ pub use blocks::BlockShare;
 pub use catalogue::{Files, check_workloads, self_cost_workload};
 pub use definition::{
     AtEnd, CacheMode, Contents, Coverage, DefinitionError, Pattern, PerMille, Region, RegionRule,
-    SyncMethod, SyncPolicy, Workload,
+    Workload,
 };
 pub use group_commit::{CommitterThreads, GroupCommit};
 pub use skew::{Skew, Zone};
 pub use stream::{Access, AccessKind, Stream, job_seed};
+pub use sync::{SyncMethod, SyncPolicy};

@@ -20,9 +20,12 @@ pub enum AccessKind {
     Fdatasync,
     /// Return the region to the preallocated state.
     Reallocate,
+    /// sync_file_range of what was written, waited for.
+    SyncFileRange,
 }
 
-/// One access: what, where, how long. Offset and length are zero for syncs.
+/// One access: what, where, how long. Offset and length are zero for syncs; whoever knows the write
+/// that a `SyncFileRange` follows gives it those of the write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Access {
     /// What is done.
@@ -108,6 +111,8 @@ impl Stream {
             sync: match workload.sync.method {
                 SyncMethod::Fsync => Some(AccessKind::Fsync),
                 SyncMethod::Fdatasync => Some(AccessKind::Fdatasync),
+                SyncMethod::FileRange => Some(AccessKind::SyncFileRange),
+                // The others are in the write, or linked to it.
                 _ => None,
             },
             sync_every: workload.sync.every,
@@ -128,19 +133,22 @@ impl Stream {
     /// What the place in the queue that completed `kind` must do before its next access.
     ///
     /// A sync after the N-th completed write: it is issued when that write is complete, so it
-    /// covers it in every engine.
+    /// covers it in every engine. After a `SyncFileRange` comes an fdatasync. A linked sync is not
+    /// a follow-up: it is submitted with its write ([`SyncMethod::linked_sync`]).
     #[inline]
     pub fn follow_up(&mut self, kind: AccessKind) -> Option<Access> {
         let sync = self.sync?;
-        if kind != AccessKind::Write {
-            return None;
+        match kind {
+            AccessKind::Write => {}
+            AccessKind::SyncFileRange => return Some(of_file(AccessKind::Fdatasync)),
+            _ => return None,
         }
         self.writes_since_sync += 1;
         if self.writes_since_sync < self.sync_every {
             return None;
         }
         self.writes_since_sync = 0;
-        Some(Access { kind: sync, offset: 0, length: 0 })
+        Some(of_file(sync))
     }
 
     #[inline]
@@ -201,4 +209,8 @@ impl Stream {
             length: Bytes::new(self.block_count * self.block_size).get(),
         }
     }
+}
+
+const fn of_file(kind: AccessKind) -> Access {
+    Access { kind, offset: 0, length: 0 }
 }

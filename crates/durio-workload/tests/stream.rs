@@ -130,6 +130,36 @@ fn a_sync_follows_every_nth_write_and_no_read() {
 }
 
 #[test]
+fn a_range_is_synced_before_its_file_and_a_linked_sync_follows_nothing() {
+    let kinds = |method, after| {
+        let sync = SyncPolicy::each(method);
+        let workload = Workload { sync, ..definition(Pattern::Sequential, 0) };
+        let mut stream = Stream::new(&workload, region(8), 1);
+        stream.follow_up(after).map(|access| access.kind)
+    };
+    use AccessKind::{Fdatasync, SyncFileRange, Write};
+    assert_eq!(kinds(SyncMethod::FileRange, Write), Some(SyncFileRange));
+    assert_eq!(kinds(SyncMethod::FileRange, SyncFileRange), Some(Fdatasync));
+    assert_eq!(kinds(SyncMethod::FileRange, Fdatasync), None);
+    for method in [SyncMethod::LinkedFsync, SyncMethod::LinkedFdatasync] {
+        assert_eq!(kinds(method, Write), None);
+    }
+}
+
+#[test]
+fn a_log_of_batches_knows_no_method_of_single_writes() {
+    let log = |method| {
+        let good = definition(Pattern::Sequential, 0);
+        let group_commit = Some(durio_workload::GroupCommit::of(8));
+        Workload { sync: SyncPolicy::each(method), group_commit, depth: 1, ..good }.validate()
+    };
+    log(SyncMethod::Fdatasync).unwrap();
+    for method in [SyncMethod::FileRange, SyncMethod::LinkedFsync, SyncMethod::LinkedFdatasync] {
+        log(method).unwrap_err();
+    }
+}
+
+#[test]
 fn impossible_definitions_are_refused() {
     let good = definition(Pattern::Random, 500);
     let bad = [

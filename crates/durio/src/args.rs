@@ -153,7 +153,9 @@ pub(crate) struct Run {
     #[arg(long, value_name = "READS", value_parser = values::read_share, help_heading = "What")]
     pub(crate) mix: Option<PerMille>,
 
-    /// How writes are made durable: none, fsync, fdatasync, o_dsync, o_sync, rwf_dsync, rwf_sync
+    /// How writes are made durable: none, fsync, fdatasync, o_dsync, o_sync, rwf_dsync, rwf_sync,
+    /// sync_file_range (and fdatasync after it), linked_fsync, linked_fdatasync (io_uring: submitted
+    /// with the write)
     #[arg(long, value_name = "METHOD", default_value = "none", value_parser = values::sync_method,
           help_heading = "What")]
     pub(crate) sync: SyncMethod,
@@ -169,6 +171,10 @@ pub(crate) struct Run {
     /// Each job has a share of the target of its own, rather than all sharing it
     #[arg(long, help_heading = "What")]
     pub(crate) share_each: bool,
+
+    /// The first block again and again, as pg_test_fsync does: no block costs more than another
+    #[arg(long, conflicts_with = "share_each", help_heading = "What")]
+    pub(crate) rewrite: bool,
 
     /// Through the page cache, not O_DIRECT
     #[arg(long, help_heading = "What")]

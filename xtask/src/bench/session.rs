@@ -115,12 +115,18 @@ impl Session {
         if self.realtime { "chrt -r 1" } else { "ordinary: chrt is not permitted" }
     }
 
+    /// What commands are run by.
+    pub(super) fn prefix(&self, priority: Priority) -> &'static [&'static str] {
+        match self.realtime && priority == Priority::Realtime {
+            true => &REALTIME,
+            false => &[],
+        }
+    }
+
     /// Runs a command to its end; it must succeed.
     pub(super) fn run(&self, words: &[OsString], priority: Priority) -> Result<Printed> {
         self.interrupt.check()?;
-        let realtime = self.realtime && priority == Priority::Realtime;
-        let prefix = if realtime { REALTIME.as_slice() } else { &[] };
-        let mut all = prefix.iter().map(OsString::from).chain(words.iter().cloned());
+        let mut all = self.prefix(priority).iter().map(OsString::from).chain(words.iter().cloned());
         let program = all.next().context("no command")?;
         let output = Command::new(&program)
             .args(all)

@@ -75,7 +75,11 @@ fn block_size(definition: &Workload) -> Option<Bytes> {
 fn durability(definition: &Workload) -> Durability {
     match definition.sync.method {
         SyncMethod::None => Durability::Denied,
-        SyncMethod::Fsync | SyncMethod::Fdatasync => Durability::SyncCall,
+        SyncMethod::Fsync
+        | SyncMethod::Fdatasync
+        | SyncMethod::FileRange
+        | SyncMethod::LinkedFsync
+        | SyncMethod::LinkedFdatasync => Durability::SyncCall,
         SyncMethod::ODsync | SyncMethod::OSync | SyncMethod::RwfDsync | SyncMethod::RwfSync => {
             Durability::InTheWrite
         }

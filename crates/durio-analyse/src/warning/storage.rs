@@ -66,12 +66,16 @@ pub(super) fn memory_backed(basis: &Basis<'_>) -> Vec<WarningFinding> {
     )]
 }
 
-/// The operation that waits for durability, and whether it is the write itself.
+/// The operation that waits for durability, and whether it is the write itself. A linked sync has
+/// no latency of its own: there is one for each commit, which takes longer.
 fn synced(workload: &WorkloadFindings) -> Option<(&OperationFindings, bool)> {
     let method = workload.definition.sync.method;
-    let by_writes = method != SyncMethod::None && !method.is_separate_call();
-    let name = if by_writes { OperationName::Commit } else { OperationName::Sync };
-    Some((workload.operation(name)?, by_writes))
+    let calls = workload.operation(OperationName::Sync);
+    let waits = match method {
+        SyncMethod::None => None,
+        _ => calls.or_else(|| workload.operation(OperationName::Commit)),
+    };
+    Some((waits?, !method.is_sync_call()))
 }
 
 pub(super) fn flush_never_sent(basis: &Basis<'_>) -> Vec<WarningFinding> {
@@ -338,6 +342,26 @@ mod tests {
         check_warns(flush_never_sent, "flush-never-sent", by_writes(Some(false)));
         check_quiet(flush_never_sent, by_writes(Some(true)));
         check_warns(flush_fast, "flush-fast", by_writes(Some(true)));
+    }
+
+    #[test]
+    fn linked_syncs_are_counted_by_their_commits_and_need_a_flush_each() {
+        let linked = |flushes: u64| {
+            move |sample: &mut super::super::sample::Sample| {
+                let workload = &mut sample.workloads[0];
+                workload.definition.sync.method = SyncMethod::LinkedFdatasync;
+                workload.operations.retain(|it| it.operation != OperationName::Sync);
+                let commits = workload.operation(OperationName::Commit).unwrap().service.count;
+                assert_eq!(workload.sync_count(), Some(commits));
+                let flushes_completed = Some(flushes);
+                workload.devices =
+                    vec![DeviceCounters { flushes_completed, ..DeviceCounters::default() }];
+                // A sync is no write, so a device that knows FUA is no excuse.
+                sample.block().fua = Some(true);
+            }
+        };
+        check_warns(flush_never_sent, "flush-never-sent", linked(3));
+        check_quiet(flush_never_sent, linked(20_000));
     }
 
     #[test]

@@ -56,7 +56,11 @@ impl<'a, C: Clock> Bench<'a, C> {
 
     /// Builds an engine of depth [`DEPTH`] over `file` for `body`.
     pub(super) fn engine(&self, file: OwnedFd, body: &mut Body<'_, C>) {
-        let buffers = Buffers::new(DEPTH as usize, SLOT_BLOCKS * BLOCK);
+        self.engine_with(Buffers::new(DEPTH as usize, SLOT_BLOCKS * BLOCK), file, body);
+    }
+
+    /// As `engine`, with these buffers.
+    pub(super) fn engine_with(&self, buffers: Buffers, file: OwnedFd, body: &mut Body<'_, C>) {
         let called = Cell::new(0);
         (self.suite.lend)(Setup { file, buffers, depth: DEPTH }, &mut |engine| {
             called.set(called.get() + 1);

@@ -67,7 +67,7 @@ fn write_flags_work_or_are_refused<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
 }
 
 /// Why the page cache cannot tell here, if so: a plain write must leave a trace in it.
-fn cannot_tell(path: &Path) -> Option<String> {
+pub(super) fn cannot_tell(path: &Path) -> Option<String> {
     use std::os::unix::fs::FileExt;
     let file = std::fs::File::options().write(true).open(path).expect("opening the file again");
     file.write_all_at(&super::bench::pattern(0), 0).expect("writing it");

@@ -86,6 +86,7 @@ fn a_mixed_load_has_its_mix_sizes_skew_and_rate() {
 #[test]
 fn what_fio_has_not_is_named() {
     let write = Workload { read_share: PerMille::NONE, ..Workload::default() };
+    let synced = |method| Workload { sync: SyncPolicy::each(method), ..write.clone() };
     let random = Workload { pattern: Pattern::Random, ..Workload::default() };
     let odd = vec![
         BlockShare { size: Bytes::from_kib(4), weight: PerMille(333) },
@@ -93,8 +94,11 @@ fn what_fio_has_not_is_named() {
     ];
     let each = Coverage::EachOnce;
     let cases = [
-        (Workload { sync: SyncPolicy::each(SyncMethod::RwfDsync), ..write.clone() }, "rwf_dsync"),
-        (Workload { at_end: AtEnd::Reallocate, ..write }, "preallocated anew"),
+        (synced(SyncMethod::RwfDsync), "rwf_dsync"),
+        (synced(SyncMethod::FileRange), "sync_file_range"),
+        (synced(SyncMethod::LinkedFsync), "linked_fsync"),
+        (synced(SyncMethod::LinkedFdatasync), "use fdatasync"),
+        (Workload { at_end: AtEnd::Reallocate, ..write.clone() }, "preallocated anew"),
         (Workload { read_share: PerMille(705), ..random.clone() }, "705 thousandths"),
         (Workload { read_share: PerMille(700), ..Workload::default() }, "a place for each"),
         (Workload { block_mix: odd, ..random.clone() }, "333 thousandths"),

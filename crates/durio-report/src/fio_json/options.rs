@@ -67,8 +67,11 @@ fn durability(workload: &Workload) -> Option<Named> {
     let every = workload.sync.every.to_string();
     let option = match workload.sync.method {
         SyncMethod::None => return None,
-        SyncMethod::Fsync => ("fsync", every),
-        SyncMethod::Fdatasync => ("fdatasync", every),
+        SyncMethod::Fsync | SyncMethod::LinkedFsync => ("fsync", every),
+        // fio's nearest: it has neither links nor a range's sync that makes anything durable.
+        SyncMethod::Fdatasync | SyncMethod::LinkedFdatasync | SyncMethod::FileRange => {
+            ("fdatasync", every)
+        }
         SyncMethod::ODsync | SyncMethod::RwfDsync => ("sync", "dsync".to_owned()),
         SyncMethod::OSync | SyncMethod::RwfSync => ("sync", "sync".to_owned()),
     };

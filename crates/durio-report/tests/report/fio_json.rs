@@ -60,6 +60,9 @@ fn durability_is_named_as_fio_names_it() {
     let names = [
         (SyncMethod::Fsync, "fsync", "8"),
         (SyncMethod::Fdatasync, "fdatasync", "8"),
+        (SyncMethod::LinkedFsync, "fsync", "8"),
+        (SyncMethod::LinkedFdatasync, "fdatasync", "8"),
+        (SyncMethod::FileRange, "fdatasync", "8"),
         (SyncMethod::ODsync, "sync", "dsync"),
         (SyncMethod::RwfDsync, "sync", "dsync"),
         (SyncMethod::OSync, "sync", "sync"),

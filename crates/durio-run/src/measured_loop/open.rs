@@ -11,7 +11,8 @@ use durio_block::{Clock, Completion, Engine, Ticks};
 use durio_record::Pacing;
 use durio_workload::{AccessKind, Schedule};
 
-use super::{LoopResult, MeasuredLoop};
+use super::syncs::Follows;
+use super::{LoopResult, MeasuredLoop, succeeded};
 use crate::recorder::Place;
 
 /// No wait is longer, so that a wish to stop is heard.
@@ -32,7 +33,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
         let mut completions = vec![Completion::default(); self.batch];
         self.begin(started);
         self.last_completion = self.began.ticks;
-        for slot in (0..self.slots.len()).rev() {
+        for slot in (0..self.places).rev() {
             self.free.push((u32::try_from(slot).unwrap_or(u32::MAX), Ticks::default()));
         }
         let mut due = Due { schedule, next: started };
@@ -107,14 +108,13 @@ impl<E: Engine> MeasuredLoop<'_, E> {
     fn settle_open(&mut self, completion: &Completion) {
         let place = self.slots[completion.slot as usize];
         let now = completion.completed_at;
-        let failed_before = self.result.failure.is_some();
         let freed = self.conclude(completion.slot as usize, completion);
-        if self.result.failure.is_some() == failed_before {
+        if succeeded(&place, completion.result) {
             let response = self.engine.clock().nanos(now.since(place.intended));
             self.record_response(place.kind, response);
         }
-        if freed.is_some() {
-            self.free.push((completion.slot, now));
+        if let Some(slot) = freed {
+            self.free.push((u32::try_from(slot).unwrap_or(u32::MAX), now));
             let nanos = self.engine.clock().reference_nanos();
             self.in_flight.change(-1, nanos);
         }
@@ -125,14 +125,17 @@ impl<E: Engine> MeasuredLoop<'_, E> {
             AccessKind::Read => self.recorder.record_response(Place::Read, nanos),
             AccessKind::Write => {
                 self.recorder.record_response(Place::Write, nanos);
-                if self.commits && !self.separate_sync {
+                if self.commits && self.follows == Follows::Nothing {
                     self.recorder.record_response(Place::Commit, nanos);
                 }
             }
             AccessKind::Fsync | AccessKind::Fdatasync if self.commits => {
                 self.recorder.record_response(Place::Commit, nanos);
             }
-            AccessKind::Fsync | AccessKind::Fdatasync | AccessKind::Reallocate => {}
+            AccessKind::Fsync
+            | AccessKind::Fdatasync
+            | AccessKind::Reallocate
+            | AccessKind::SyncFileRange => {}
         }
     }
 

@@ -1,6 +1,8 @@
 //! The measured loop on virtual time: exact latencies, complete accounting, and accounting faults
 //! that must show.
 
+mod syncs;
+
 use std::sync::mpsc::{Receiver, sync_channel};
 
 use durio_block::{
@@ -20,7 +22,8 @@ use crate::sink::StopFlag;
 
 fn null_engine(latencies: &[u64], depth: u32) -> NullEngine {
     let latencies = latencies.iter().map(|&latency| Nanos::new(latency)).collect();
-    NullEngine::new(Script::new(latencies, None), Buffers::new(depth as usize, 8192))
+    let buffers = Buffers::new(depth as usize, 8192).with_bare(depth as usize);
+    NullEngine::new(Script::new(latencies, None), buffers)
 }
 
 /// Runs `operations` accesses of `workload` and gives the loop's result and the closed intervals.
@@ -58,7 +61,7 @@ fn run_bounded<E: Engine>(
         failed: &StopFlag::default(),
         write_flags: WriteFlags::None,
         commits: workload.commits_each_write(),
-        separate_sync: workload.sync.method.is_separate_call(),
+        sync: workload.sync.method,
         depth: workload.depth,
         batch: 4,
         varied: workload.has_mix(),

@@ -3,10 +3,11 @@
 use durio_block::OperationKind;
 use durio_record::{Event, JobEnded, Outcome, StepEnded, StoppedBy, Warning};
 use durio_units::{Bytes, Nanos};
+use rustix::io::Errno;
 
 use crate::collector::Collector;
 use crate::counters::Watched;
-use crate::error::RunError;
+use crate::error::{RunError, RunErrorKind};
 use crate::job::JobOutcome;
 use crate::measured_loop::Failure;
 use crate::recorder::operation_records;
@@ -91,7 +92,7 @@ pub(super) fn conclude(
 }
 
 /// What ended a job, for the record and for the caller.
-fn job_error(
+pub(crate) fn job_error(
     step: u32,
     name: &str,
     failure: Option<Failure>,
@@ -106,10 +107,7 @@ fn job_error(
             errno: (failure.result < 0).then_some(-failure.result),
             offset: Some(Bytes::new(failure.offset)),
         };
-        let mut error = RunError::target(message, source.map(Into::into));
-        error.hint =
-            Some("the storage failed, not durio; the kernel's log (dmesg) may say more".to_owned());
-        return Some((stopped, error));
+        return Some((stopped, failed(&failure, message, source)));
     }
     let error = RunError::from(engine_error?);
     let stopped = StoppedBy {
@@ -121,6 +119,20 @@ fn job_error(
     Some((stopped, error))
 }
 
+fn failed(failure: &Failure, message: String, source: Option<std::io::Error>) -> RunError {
+    let mut error = RunError::target(message, source.map(Into::into));
+    let unknown = [Errno::OPNOTSUPP, Errno::NOSYS].map(|errno| -errno.raw_os_error());
+    let hint = if unknown.contains(&failure.result) {
+        error.kind = RunErrorKind::Unsupported;
+        "this kernel or filesystem does not know the call, or a flag of it; choose another way to \
+         make writes durable, or another engine"
+    } else {
+        "the storage failed, not durio; the kernel's log (dmesg) may say more"
+    };
+    error.hint = Some(hint.to_owned());
+    error
+}
+
 fn describe(failure: &Failure) -> (String, Option<std::io::Error>) {
     let verb = match failure.kind {
         OperationKind::Read => "read",
@@ -128,6 +140,9 @@ fn describe(failure: &Failure) -> (String, Option<std::io::Error>) {
         OperationKind::Fsync => return ("fsync failed".to_owned(), system_error(failure.result)),
         OperationKind::Fdatasync => {
             return ("fdatasync failed".to_owned(), system_error(failure.result));
+        }
+        OperationKind::SyncFileRange => {
+            return ("sync_file_range failed".to_owned(), system_error(failure.result));
         }
         OperationKind::Reallocate => {
             return ("fallocate failed".to_owned(), system_error(failure.result));
@@ -142,4 +157,35 @@ fn describe(failure: &Failure) -> (String, Option<std::io::Error>) {
 
 fn system_error(result: i32) -> Option<std::io::Error> {
     (result < 0).then(|| std::io::Error::from_raw_os_error(-result))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended_by(kind: OperationKind, errno: Errno) -> (StoppedBy, RunError) {
+        let result = -errno.raw_os_error();
+        let failure = Failure { kind, offset: 4096, length: 512, result };
+        job_error(3, "commit", Some(failure), None).unwrap()
+    }
+
+    #[test]
+    fn a_call_that_the_kernel_does_not_know_is_named_and_is_not_the_storages_fault() {
+        let (stopped, error) = ended_by(OperationKind::SyncFileRange, Errno::NOSYS);
+        assert_eq!(stopped.message, "commit: sync_file_range failed");
+        assert_eq!((stopped.step, stopped.errno), (Some(3), Some(38)));
+        assert_eq!(error.kind, RunErrorKind::Unsupported);
+        assert!(error.hint.unwrap().contains("another way"));
+        let (stopped, error) = ended_by(OperationKind::Write, Errno::OPNOTSUPP);
+        assert_eq!(stopped.message, "commit: cannot write 512 B at offset 4096");
+        assert_eq!(error.kind, RunErrorKind::Unsupported);
+    }
+
+    #[test]
+    fn an_error_of_the_storage_is_the_storages() {
+        let (stopped, error) = ended_by(OperationKind::Fdatasync, Errno::IO);
+        assert_eq!(stopped.message, "commit: fdatasync failed");
+        assert_eq!(error.kind, RunErrorKind::Target);
+        assert!(error.hint.unwrap().contains("the storage failed"));
+    }
 }

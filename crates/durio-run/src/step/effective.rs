@@ -11,14 +11,15 @@ use durio_workload::{AtEnd, CacheMode, Pattern, Region, SyncMethod, Workload};
 use crate::error::RunError;
 use crate::layout::Prepared;
 use crate::memory;
+use crate::step::sync_method::adapt_sync;
 
 /// A load as it is in effect.
-pub(super) struct Effective {
-    pub(super) engine: EngineKind,
-    pub(super) workload: Workload,
+pub(crate) struct Effective {
+    pub(crate) engine: EngineKind,
+    pub(crate) workload: Workload,
     /// How many jobs of depth 1 stand in for each planned one; 1 if none do.
     pub(super) stand_ins: u32,
-    pub(super) fallbacks: Vec<String>,
+    pub(crate) fallbacks: Vec<String>,
 }
 
 impl Effective {
@@ -35,7 +36,7 @@ impl Effective {
 /// The part of the target that a job touches: a stand-in has that of the job it stands in for.
 /// A sequential one is divided, for streams that follow each other would find every block warm;
 /// where it has not a block for each, it is shared.
-pub(super) fn region_of(
+pub(crate) fn region_of(
     load: &Load,
     stand_ins: u32,
     index: u32,
@@ -59,7 +60,7 @@ pub(super) fn region_of(
 }
 
 /// Opens its target for each job; the null engine needs none.
-pub(super) fn open_files(
+pub(crate) fn open_files(
     effective: &mut Effective,
     load: &Load,
     targets: &[Option<Prepared>],
@@ -96,7 +97,7 @@ fn open_mode(workload: &Workload) -> OpenMode {
 }
 
 /// Adapts a load to what its targets and the kernel allow, and says what was changed.
-pub(super) fn effective(
+pub(crate) fn effective(
     role: Role,
     load: &Load,
     targets: &[Option<Prepared>],
@@ -110,6 +111,8 @@ pub(super) fn effective(
         adapt_segment(&mut effective, target);
     }
     adapt_engine(&mut effective, role, load)?;
+    let targets = load.targets().filter_map(|index| targets[index].as_ref());
+    adapt_sync(&mut effective, targets)?;
     Ok(effective)
 }
 

@@ -68,8 +68,18 @@ const fn ladder(name: &'static str, kind: Kind, help: &'static str) -> Key {
 
 pub(crate) const PATTERNS: &[&str] = &["sequential", "random"];
 pub(crate) const CACHES: &[&str] = &["direct", "buffered"];
-pub(crate) const SYNCS: &[&str] =
-    &["none", "fsync", "fdatasync", "o_dsync", "o_sync", "rwf_dsync", "rwf_sync"];
+pub(crate) const SYNCS: &[&str] = &[
+    "none",
+    "fsync",
+    "fdatasync",
+    "o_dsync",
+    "o_sync",
+    "rwf_dsync",
+    "rwf_sync",
+    "sync_file_range",
+    "linked_fsync",
+    "linked_fdatasync",
+];
 pub(crate) const ENGINES: &[&str] = &["sync", "uring", "aio", "fio"];
 pub(crate) const LAYOUTS: &[&str] = &["incompressible", "zeros", "preallocated", "empty"];
 const COVERAGES: &[&str] = &["independent", "each-once"];
@@ -205,7 +215,11 @@ pub(crate) const LOAD: &[Key] = &[
         "Whether jobs counts all workers or those of each path. Default: in-total.",
     ),
     ladder("depth", Kind::Count, "Operations that each job keeps in flight. Default: 1."),
-    ladder("sync", Kind::Choice(SYNCS), "How writes are made durable. Default: none."),
+    ladder(
+        "sync",
+        Kind::Choice(SYNCS),
+        "How writes are made durable. sync_file_range has an fdatasync after it; a linked sync is submitted with its write, by io_uring. Default: none.",
+    ),
     ladder(
         "sync_every",
         Kind::Count,

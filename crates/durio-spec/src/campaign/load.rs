@@ -74,7 +74,7 @@ pub(crate) fn load(
         summary => summary.to_owned(),
     };
     workload.validate().map_err(|error| error.to_string())?;
-    let engine = engine(values, workload.depth)?;
+    let engine = engine(values, &workload)?;
     let load = Load {
         more_targets: members[1..].to_vec(),
         fio_engine: values.word("fio_engine").map(str::to_owned),
@@ -211,7 +211,8 @@ fn cache(values: Values<'_>, target: &Target) -> CacheMode {
     }
 }
 
-fn engine(values: Values<'_>, depth: u32) -> Result<EngineKind, String> {
+fn engine(values: Values<'_>, workload: &Workload) -> Result<EngineKind, String> {
+    let (depth, method) = (workload.depth, workload.sync.method);
     let named = values
         .word("engine")
         .and_then(|word| EngineKind::ALL.into_iter().find(|engine| engine.name() == word));
@@ -220,8 +221,12 @@ fn engine(values: Values<'_>, depth: u32) -> Result<EngineKind, String> {
             "depth = {depth}, but the sync engine waits for each operation; use more jobs or \
              engine = \"uring\""
         )),
+        Some(engine) if method.is_linked() && !engine.links_syncs() => Err(format!(
+            "sync = \"{method}\" is io_uring's; use engine = \"uring\", or sync = \"{}\"",
+            method.unlinked()
+        )),
         Some(engine) => Ok(engine),
-        None if depth == 1 => Ok(EngineKind::Sync),
+        None if depth == 1 && !method.is_linked() => Ok(EngineKind::Sync),
         None => Ok(EngineKind::Uring),
     }
 }

@@ -28,9 +28,9 @@ use crate::values;
 pub(crate) struct RunCommand {
     /// A campaign instead of one job: a TOML file, or the name of a spec that durio brings along
     #[arg(value_name = "SPEC", conflicts_with_all = [
-        "rw", "bs", "mix", "sync", "sync_every", "size", "share_each", "buffered", "engine", "jobs",
-        "depth", "batch", "rate", "constant", "cpus", "node", "null_latency", "null_fails_at",
-        "duration", "ops", "ramp", "interval", "no_self_cost",
+        "rw", "bs", "mix", "sync", "sync_every", "size", "share_each", "rewrite", "buffered",
+        "engine", "jobs", "depth", "batch", "rate", "constant", "cpus", "node", "null_latency",
+        "null_fails_at", "duration", "ops", "ramp", "interval", "no_self_cost",
     ])]
     pub(crate) spec: Option<PathBuf>,
 

@@ -2,8 +2,10 @@
 
 use durio_plan::{BatchPolicy, EngineKind, Limit, NullScript, Placement};
 use durio_spec::{RunRequest, plan_run};
-use durio_units::Nanos;
-use durio_workload::{Arrivals, CacheMode, Pattern, PerMille, RegionRule, SyncPolicy, Workload};
+use durio_units::{Bytes, Nanos};
+use durio_workload::{
+    Arrivals, CacheMode, Pattern, PerMille, Region, RegionRule, SyncPolicy, Workload,
+};
 
 use crate::args::Run;
 use crate::execute::{Execution, execute};
@@ -31,7 +33,7 @@ pub(super) fn request(command: &str, arguments: &Run) -> Result<(Execution, RunR
     let execution = Execution::begin(command, &arguments.common)?;
     let engine = match &arguments.engine {
         Some(engine) => engine.kind,
-        None if arguments.depth == 1 => EngineKind::Sync,
+        None if arguments.depth == 1 && !arguments.sync.is_linked() => EngineKind::Sync,
         None => EngineKind::Uring,
     };
     let request = RunRequest {
@@ -82,6 +84,7 @@ fn workload(arguments: &Run) -> Result<Workload, Failure> {
         read_share,
         block_size: arguments.bs,
         region: if arguments.share_each { RegionRule::ShareEach } else { RegionRule::Shared },
+        within: arguments.rewrite.then_some(Region { offset: Bytes::ZERO, length: arguments.bs }),
         jobs: arguments.jobs,
         depth: arguments.depth,
         sync: SyncPolicy { method: arguments.sync, every: arguments.sync_every },

@@ -23,6 +23,8 @@ const NO_STEADY: &str =
     "durio does not end a job by fio's steady state rule; give runtime and see the intervals";
 const NO_ERRORS: &str = "the first error ends a durio step; a device with errors is not measured";
 const NO_FLOW: &str = "durio does not hold jobs to a ratio of tokens; use rate_iops for each job";
+const NO_RANGE_SYNC: &str = "it makes nothing durable (no metadata, no flush); durio has it only \
+                             with an fdatasync after it: durio run --sync sync_file_range";
 const NO_FSYNC_VARIANT: &str = "durio knows fsync, fdatasync and sync=; use one of these";
 
 /// Options that are refused.
@@ -142,7 +144,7 @@ pub(super) const ROWS: &[OptionRow] = &[
     ),
     // Durability.
     refused("write_barrier", Kind::Integer, &["0"], NO_FSYNC_VARIANT),
-    refused("sync_file_range", Kind::Text, &[], NO_FSYNC_VARIANT),
+    refused("sync_file_range", Kind::Text, &[], NO_RANGE_SYNC),
     refused("end_syncfs", Kind::Bool, &["0"], NO_FSYNC_VARIANT),
     // Queue and rate.
     refused(

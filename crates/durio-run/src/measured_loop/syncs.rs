@@ -1,0 +1,129 @@
+//! Syncs in the measured loop: calls that follow a write, a range's sync and the file's after it,
+//! and syncs that are linked to their write.
+//!
+//! In: completions of jobs whose writes are made durable by syncs. Out: records, what the place
+//! does next, or that it is free. Not here: writes that are durable by themselves, which `mod`
+//! records as it records any write.
+//!
+//! A linked sync has a place of its own, behind those of the writes and as many. It is submitted in
+//! one exchange with its write and starts in the kernel, so its latency is nobody's to see: a write
+//! is recorded from preparation to completion, a commit from there to the completion of its sync,
+//! and as many syncs were done as there are commits. What is in flight is counted in places of
+//! writes, each from preparation to the end of the commit.
+
+use durio_block::{Clock, Completion, Engine};
+use durio_workload::{AccessKind, SyncMethod};
+
+use super::{MeasuredLoop, Slot, kind_of, succeeded};
+use crate::recorder::Place;
+
+/// What is done after a write, or with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Follows {
+    /// Nothing: it is not durable, or it is by itself.
+    Nothing,
+    /// A sync of the file.
+    Call,
+    /// A sync of its range, then of the file: recorded as one sync.
+    RangeThenFile,
+    /// This sync, linked to it.
+    Linked(AccessKind),
+}
+
+impl Follows {
+    pub(super) fn of(method: SyncMethod) -> Self {
+        match method.linked_sync() {
+            Some(kind) => Self::Linked(kind),
+            None if method == SyncMethod::FileRange => Self::RangeThenFile,
+            None if method.is_separate_call() => Self::Call,
+            None => Self::Nothing,
+        }
+    }
+}
+
+impl<E: Engine> MeasuredLoop<'_, E> {
+    /// Records a completion of a job with syncs. Gives back the place that is free now, if one is.
+    #[inline]
+    pub(super) fn conclude_with_sync(
+        &mut self,
+        slot: usize,
+        place: &Slot,
+        completion: &Completion,
+    ) -> Option<usize> {
+        if let Follows::Linked(_) = self.follows {
+            return self.conclude_linked(slot, place, completion);
+        }
+        if !succeeded(place, completion.result) {
+            self.fail(slot, completion.result);
+            return Some(slot);
+        }
+        if self.follows == Follows::RangeThenFile && place.kind != AccessKind::Write {
+            self.record_range_sync(place, completion);
+        } else {
+            self.record(place, completion);
+        }
+        let Some(mut access) = self.stream.follow_up(place.kind) else { return Some(slot) };
+        let now = completion.completed_at;
+        if access.kind == AccessKind::SyncFileRange {
+            (access.offset, access.length) = (place.offset, place.length);
+        }
+        self.start(slot, access, now, (place.commit_start, place.intended));
+        if place.kind == AccessKind::SyncFileRange {
+            // The two calls are one sync.
+            self.slots[slot].start = place.start;
+        }
+        None
+    }
+
+    /// Records what may be the second half of a sync, after its range's, or another access.
+    fn record_range_sync(&mut self, place: &Slot, completion: &Completion) {
+        match place.kind {
+            AccessKind::SyncFileRange => {}
+            AccessKind::Fdatasync => {
+                let now = completion.completed_at;
+                let nanos = self.engine.clock().nanos(now.since(place.start));
+                self.recorder.record(Place::Sync, nanos);
+                if self.commits {
+                    self.record_commit(place, now, nanos);
+                }
+            }
+            _ => self.record(place, completion),
+        }
+    }
+
+    /// A write's place is free when its sync is complete too; the other accesses have none.
+    fn conclude_linked(
+        &mut self,
+        slot: usize,
+        place: &Slot,
+        completion: &Completion,
+    ) -> Option<usize> {
+        if !succeeded(place, completion.result) {
+            self.fail(slot, completion.result);
+        } else if slot < self.places {
+            self.record(place, completion);
+        } else {
+            self.record_commit(place, completion.completed_at, 0);
+        }
+        match slot.checked_sub(self.places) {
+            Some(of_write) => Some(of_write),
+            None => (place.kind != AccessKind::Write).then_some(slot),
+        }
+    }
+
+    /// Puts the sync behind the write that was queued last, and links the two.
+    pub(super) fn link_sync(&mut self, slot: usize, kind: AccessKind) {
+        let behind = slot + self.places;
+        let write = self.slots[slot];
+        self.slots[behind] = Slot { kind, offset: 0, length: 0, ..write };
+        let [write, sync] = &mut self.queue[self.queued - 1..=self.queued] else { return };
+        write.link = true;
+        *sync = *write;
+        sync.kind = kind_of(kind);
+        sync.link = false;
+        // A depth is at most 2¹⁴ with links (durio-workload).
+        sync.slot = u32::try_from(behind).unwrap_or(u32::MAX);
+        (sync.offset, sync.length) = (0, 0);
+        self.queued += 1;
+    }
+}

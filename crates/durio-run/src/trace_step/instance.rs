@@ -1,0 +1,268 @@
+//! A trace of durio's own: an instance in tracefs, which leaves the traces of others alone.
+//!
+//! It is gone when it is dropped, also by a panic. What a killed run left behind is removed by the
+//! next that traces: the name of an instance says whose it is.
+
+use std::ffi::OsStr;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use durio_stack::{BufferStats, TraceText, parse_buffer_stats, parse_trace};
+use durio_units::Nanos;
+
+use super::sequences::TracedDevice;
+
+/// How the name of an instance begins; a process number and a number within it follow.
+const OWN_NAME: &str = "durio-";
+
+/// The largest text that is read: more than the buffers below hold.
+const TEXT_MAX: u64 = 256 << 20;
+
+/// An event in the ring buffer with its header, at most.
+const EVENT_BYTES: u64 = 96;
+
+/// KiB per processor: the smallest that the kernel's pages make sensible, and what a machine with
+/// hundreds of processors can spare.
+const BUFFER_KIB: std::ops::RangeInclusive<u64> = 64..=4096;
+
+/// Settings of the text that differ from system to system, as parse_trace wants them; what a kernel
+/// does not know, it refuses, and does not print either.
+const OPTIONS: [&str; 11] = [
+    "noraw",
+    "nohex",
+    "nobin",
+    "nofields",
+    "noverbose",
+    "nolatency-format",
+    "norecord-tgid",
+    "context-info",
+    "irq-info",
+    "markers",
+    "overwrite",
+];
+
+/// A trace on its way.
+#[derive(Debug)]
+pub(super) struct TraceInstance {
+    // First, for an instance cannot be removed while one of its files is open.
+    marker: File,
+    folder: Folder,
+}
+
+/// The folder of an instance; removed with all that the kernel keeps for it: its events end, too.
+#[derive(Debug)]
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // Nobody is left to tell; a next run tries again.
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+/// What a trace has seen.
+#[derive(Debug)]
+pub(super) struct Traced {
+    pub(super) text: TraceText,
+    /// Events that were not kept, or could not be read.
+    pub(super) lost: u64,
+    /// Before this time events may be missing.
+    pub(super) complete_from: Nanos,
+}
+
+impl TraceInstance {
+    /// Begins to trace what reaches `devices`; the text says why not.
+    pub(super) fn begin(
+        tracefs: &Path,
+        root: &Path,
+        devices: &[TracedDevice],
+        events: u64,
+    ) -> Result<Self, String> {
+        let instances = tracefs.join("instances");
+        remove_stale(&instances, root);
+        let folder = make_folder(&instances)?;
+        let path = folder.0.join("trace_marker");
+        let marker = OpenOptions::new().write(true).open(&path);
+        let marker = marker.map_err(|error| reason("open", &path, &error))?;
+        let instance = Self { marker, folder };
+        instance.set_up(devices, events)?;
+        Ok(instance)
+    }
+
+    fn set_up(&self, devices: &[TracedDevice], events: u64) -> Result<(), String> {
+        self.set("tracing_on", "0")?;
+        // One clock for all processors; the other one for kernels before 3.18.
+        self.set("trace_clock", "mono").or_else(|_| self.set("trace_clock", "global"))?;
+        for option in OPTIONS {
+            let _ = self.set("trace_options", option);
+        }
+        let kib = events.saturating_mul(EVENT_BYTES) / 1024;
+        let kib = kib.clamp(*BUFFER_KIB.start(), *BUFFER_KIB.end());
+        self.set("buffer_size_kb", &kib.to_string())?;
+        let simple: Vec<_> = devices.iter().filter(|device| !device.has_requests).collect();
+        self.switch_on(&["block_rq_issue", "block_rq_complete"], devices.iter())?;
+        if !simple.is_empty() {
+            self.switch_on(&["block_bio_queue", "block_bio_complete"], simple.into_iter())?;
+        }
+        self.set("tracing_on", "1")
+    }
+
+    fn switch_on<'d>(
+        &self,
+        events: &[&str],
+        devices: impl Iterator<Item = &'d TracedDevice>,
+    ) -> Result<(), String> {
+        let numbers = devices.map(|device| format!("dev == {}", device.kernel_number()));
+        let filter = numbers.collect::<Vec<_>>().join(" || ");
+        for event in events {
+            // Without a filter the buffer holds more of others; what is ours is found all the same.
+            let _ = self.set(&format!("events/block/{event}/filter"), &filter);
+            self.set(&format!("events/block/{event}/enable"), "1")?;
+        }
+        Ok(())
+    }
+
+    fn set(&self, file: &str, text: &str) -> Result<(), String> {
+        let path = self.folder.0.join(file);
+        // Never made: what the kernel does not have must be an error.
+        let file = OpenOptions::new().write(true).truncate(true).open(&path);
+        let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
+        written.map_err(|error| reason("write", &path, &error))
+    }
+
+    /// Where it is, in words.
+    pub(super) fn place(&self) -> String {
+        self.folder.0.display().to_string()
+    }
+
+    /// Writes a mark: `durio begin 7`.
+    pub(super) fn mark(&mut self, word: &str, commit: u64) -> Result<(), String> {
+        let text = format!("durio {word} {commit}");
+        self.marker
+            .write_all(text.as_bytes())
+            .map_err(|error| reason("write", &self.folder.0.join("trace_marker"), &error))
+    }
+
+    /// Ends the trace and reads it.
+    pub(super) fn finish(self) -> Result<Traced, String> {
+        self.set("tracing_on", "0")?;
+        let path = self.folder.0.join("trace");
+        let mut text = Vec::new();
+        let read = File::open(&path).and_then(|it| it.take(TEXT_MAX).read_to_end(&mut text));
+        read.map_err(|error| reason("read", &path, &error))?;
+        let text = parse_trace(&text);
+        let stats = self.stats();
+        let lost = stats.iter().map(|stats| stats.lost).fold(text.unreadable, u64::saturating_add);
+        let incomplete = stats.iter().filter(|stats| stats.lost > 0);
+        let complete_from = incomplete.filter_map(|stats| stats.oldest).max();
+        Ok(Traced { text, lost, complete_from: complete_from.unwrap_or(Nanos::ZERO) })
+    }
+
+    fn stats(&self) -> Vec<BufferStats> {
+        let Ok(entries) = fs::read_dir(self.folder.0.join("per_cpu")) else { return Vec::new() };
+        let text = |entry: fs::DirEntry| fs::read_to_string(entry.path().join("stats")).ok();
+        entries.flatten().filter_map(text).map(|text| parse_buffer_stats(&text)).collect()
+    }
+}
+
+/// Makes a folder that no other instance has.
+fn make_folder(instances: &Path) -> Result<Folder, String> {
+    let process = std::process::id();
+    let mut number = 0_u32;
+    loop {
+        let path = instances.join(format!("{OWN_NAME}{process}-{number}"));
+        match fs::create_dir(&path) {
+            Ok(()) => return Ok(Folder(path)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < 1000 => {
+                number += 1;
+            }
+            Err(error) => return Err(reason("make the trace instance", &path, &error)),
+        }
+    }
+}
+
+/// Removes the instances of processes that are no more. One whose files are open somewhere (of a
+/// process that this container cannot see) the kernel keeps.
+fn remove_stale(instances: &Path, root: &Path) {
+    let Ok(entries) = fs::read_dir(instances) else { return };
+    for entry in entries.flatten() {
+        let is_dead = |process: u32| !root.join("proc").join(process.to_string()).exists();
+        if owner(&entry.file_name()).is_some_and(is_dead) {
+            drop(Folder(entry.path()));
+        }
+    }
+}
+
+/// The process that made an instance, if durio did.
+fn owner(name: &OsStr) -> Option<u32> {
+    let (process, number) = name.to_str()?.strip_prefix(OWN_NAME)?.split_once('-')?;
+    number.parse::<u32>().ok()?;
+    process.parse().ok()
+}
+
+/// Why nothing can be traced, in words.
+fn reason(what: &str, path: &Path, error: &io::Error) -> String {
+    let place = path.display();
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => format!(
+            "no permission to {what} '{place}': tracing needs root, and a kernel that is not \
+             locked down"
+        ),
+        io::ErrorKind::NotFound => {
+            format!("cannot {what} '{place}': this kernel does not have it, or does not show it")
+        }
+        _ => format!("cannot {what} '{place}': {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_says_what_is_missing() {
+        let of = |errno| {
+            let error = io::Error::from_raw_os_error(errno);
+            reason("write", Path::new("/t/tracing_on"), &error)
+        };
+        assert!(of(13).starts_with("no permission to write '/t/tracing_on'"));
+        assert!(of(2).contains("this kernel does not have it"));
+        assert!(of(16).contains("busy") && of(30).contains("ead-only"), "{} {}", of(16), of(30));
+    }
+
+    #[test]
+    fn only_durios_own_instances_have_an_owner() {
+        let of = |name: &str| owner(OsStr::new(name));
+        assert_eq!(of("durio-12-0"), Some(12));
+        for other in ["durio-12", "durio-x-0", "durio-12-", "perf-12-0", "durio--1-0", ""] {
+            assert_eq!(of(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn instances_of_the_dead_are_removed_and_those_of_the_living_stay() {
+        let root = tempfile::tempdir().unwrap();
+        let instances = root.path().join("instances");
+        for name in ["instances/durio-7-0", "instances/durio-8-0", "instances/other", "proc/8"] {
+            fs::create_dir_all(root.path().join(name)).unwrap();
+        }
+        remove_stale(&instances, root.path());
+        let mut left: Vec<_> =
+            fs::read_dir(&instances).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["durio-8-0", "other"]);
+    }
+
+    #[test]
+    fn an_instance_that_cannot_be_set_up_is_removed_again() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("instances")).unwrap();
+        // A folder of no tracefs: nothing is in it.
+        let error = TraceInstance::begin(root.path(), root.path(), &[], 1).unwrap_err();
+        assert!(error.contains("trace_marker"), "{error}");
+        assert_eq!(fs::read_dir(root.path().join("instances")).unwrap().count(), 0);
+        let error = TraceInstance::begin(Path::new("/nowhere"), root.path(), &[], 1).unwrap_err();
+        assert!(error.contains("make the trace instance"), "{error}");
+    }
+}

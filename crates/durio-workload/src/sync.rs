@@ -1,0 +1,214 @@
+//! How writes are made durable, and after how many of them.
+//!
+//! In: nothing; others choose. Out: [`SyncMethod`] and [`SyncPolicy`], plain data that is saved with
+//! every result. Not here: the calls (`durio-block`) and their order (`durio-run`).
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{AccessKind, DefinitionError};
+
+/// How a write is made durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SyncMethod {
+    /// Not at all: the writes are not durable.
+    None,
+    /// fsync(2) after the write.
+    Fsync,
+    /// fdatasync(2) after the write.
+    Fdatasync,
+    /// File opened with O_DSYNC.
+    ODsync,
+    /// File opened with O_SYNC.
+    OSync,
+    /// RWF_DSYNC on each write.
+    RwfDsync,
+    /// RWF_SYNC on each write.
+    RwfSync,
+    /// sync_file_range(2) of what was written, waited for, and then fdatasync(2). The first call
+    /// alone writes no metadata and flushes no cache (its manual says so), hence the second.
+    #[serde(rename = "sync_file_range")]
+    FileRange,
+    /// io_uring: the write and an fsync are submitted together; the fsync is linked to the write
+    /// and starts in the kernel when that has succeeded.
+    LinkedFsync,
+    /// As `LinkedFsync`, with fdatasync.
+    LinkedFdatasync,
+}
+
+impl SyncMethod {
+    /// Every method, in the order in which help texts list them.
+    pub const ALL: [Self; 10] = [
+        Self::None,
+        Self::Fsync,
+        Self::Fdatasync,
+        Self::ODsync,
+        Self::OSync,
+        Self::RwfDsync,
+        Self::RwfSync,
+        Self::FileRange,
+        Self::LinkedFsync,
+        Self::LinkedFdatasync,
+    ];
+
+    /// The name that users write and read.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Fsync => "fsync",
+            Self::Fdatasync => "fdatasync",
+            Self::ODsync => "o_dsync",
+            Self::OSync => "o_sync",
+            Self::RwfDsync => "rwf_dsync",
+            Self::RwfSync => "rwf_sync",
+            Self::FileRange => "sync_file_range",
+            Self::LinkedFsync => "linked_fsync",
+            Self::LinkedFdatasync => "linked_fdatasync",
+        }
+    }
+
+    /// True if the method is a call of its own (or two) after the write is complete: then what it
+    /// takes is a latency of its own.
+    #[must_use]
+    pub const fn is_separate_call(self) -> bool {
+        matches!(self, Self::Fsync | Self::Fdatasync | Self::FileRange)
+    }
+
+    /// True if the sync is submitted together with its write, and starts in the kernel: nobody
+    /// outside sees when, so it has no latency of its own, and there is one for each commit.
+    #[must_use]
+    pub const fn is_linked(self) -> bool {
+        self.linked_sync().is_some()
+    }
+
+    /// The sync that is linked to each write, if one is.
+    #[must_use]
+    pub const fn linked_sync(self) -> Option<AccessKind> {
+        match self {
+            Self::LinkedFsync => Some(AccessKind::Fsync),
+            Self::LinkedFdatasync => Some(AccessKind::Fdatasync),
+            _ => None,
+        }
+    }
+
+    /// True if durability comes of a sync, separate or linked, that asks the storage to flush; the
+    /// others ask for it in the write, which can reach the storage as a write past its cache (FUA).
+    #[must_use]
+    pub const fn is_sync_call(self) -> bool {
+        self.is_separate_call() || self.is_linked()
+    }
+
+    /// What is called after the write if nothing is linked: the method itself for all that are not.
+    #[must_use]
+    pub const fn unlinked(self) -> Self {
+        match self {
+            Self::LinkedFsync => Self::Fsync,
+            Self::LinkedFdatasync => Self::Fdatasync,
+            other => other,
+        }
+    }
+
+    /// The name of what a sync's latency is the latency of.
+    #[must_use]
+    pub const fn call_name(self) -> &'static str {
+        match self {
+            Self::FileRange => "sync_file_range + fdatasync",
+            other => other.unlinked().name(),
+        }
+    }
+}
+
+impl fmt::Display for SyncMethod {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// The sync method and after how many writes of a job it is applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SyncPolicy {
+    /// How.
+    pub method: SyncMethod,
+    /// After every this many writes; at least 1. Only fsync and fdatasync know more than 1.
+    pub every: u32,
+}
+
+/// A linked sync has a place in the ring beside that of its write, and a ring has 32 768 of them
+/// (IORING_MAX_ENTRIES in the kernel's io_uring.c).
+const LINKED_DEPTH_MAX: u32 = 16_384;
+
+impl SyncPolicy {
+    /// No write is made durable.
+    pub const NONE: Self = Self { method: SyncMethod::None, every: 1 };
+
+    /// Every write is made durable by `method`.
+    #[must_use]
+    pub const fn each(method: SyncMethod) -> Self {
+        Self { method, every: 1 }
+    }
+
+    /// Checks the bounds, for writes of which `depth` are in flight.
+    ///
+    /// # Errors
+    /// The first violated bound, as a sentence.
+    pub fn validate(&self, depth: u32) -> Result<(), DefinitionError> {
+        let fail = |text: String| Err(DefinitionError(text));
+        if self.every == 0 {
+            return fail("sync every 0 writes has no meaning; use --sync none".to_owned());
+        }
+        let covers_many = matches!(self.method, SyncMethod::Fsync | SyncMethod::Fdatasync);
+        if self.every > 1 && !covers_many {
+            return fail(format!("{} applies to every write, not every N", self.method));
+        }
+        if self.method.is_linked() && depth > LINKED_DEPTH_MAX {
+            return fail(format!(
+                "with {} the depth must be 1 to {LINKED_DEPTH_MAX}, not {depth}",
+                self.method
+            ));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_method_is_written_as_it_is_named() {
+        for method in SyncMethod::ALL {
+            let text = serde_json::to_string(&method).unwrap();
+            assert_eq!(text.trim_matches('"'), method.name());
+            assert_eq!(serde_json::from_str::<SyncMethod>(&text).unwrap(), method);
+        }
+    }
+
+    #[test]
+    fn only_a_call_that_covers_many_writes_comes_after_many() {
+        for method in SyncMethod::ALL {
+            SyncPolicy::each(method).validate(1).unwrap();
+            let covers = matches!(method, SyncMethod::Fsync | SyncMethod::Fdatasync);
+            assert_eq!(SyncPolicy { method, every: 2 }.validate(1).is_ok(), covers, "{method}");
+        }
+    }
+
+    #[test]
+    fn a_linked_sync_takes_a_second_place_of_the_ring() {
+        let linked = SyncPolicy::each(SyncMethod::LinkedFsync);
+        linked.validate(16_384).unwrap();
+        linked.validate(16_385).unwrap_err();
+        SyncPolicy::each(SyncMethod::Fsync).validate(32_768).unwrap();
+    }
+
+    #[test]
+    fn each_way_to_sync_is_one_of_three() {
+        for method in SyncMethod::ALL {
+            let ways = [method.is_separate_call(), method.is_linked(), !method.is_sync_call()];
+            assert_eq!(ways.iter().filter(|&&way| way).count(), 1, "{method}");
+            assert!(!method.unlinked().is_linked());
+        }
+    }
+}
