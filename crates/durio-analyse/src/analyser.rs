@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use durio_plan::{Plan, Purpose, Role};
-use durio_record::{Environment, Event, Manifest, OperationName, Outcome, RoundEnded, RunResumed};
+use durio_plan::{Level, Plan, Purpose, Role};
+use durio_record::{
+    Environment, Event, Manifest, OperationName, Outcome, RoundEnded, RunResumed, StepDeclined,
+};
 
 use crate::campaign;
 use crate::step_state::StepState;
@@ -81,6 +83,7 @@ impl Analyser {
             }
             Event::RoundEnded(ended) => self.rounds.push(ended.clone()),
             Event::RunResumed(resumed) => self.resume(resumed),
+            Event::StepDeclined(declined) => self.decline(declined),
             Event::Error(error) => self.errors.push(match error.errno {
                 Some(errno) => {
                     format!("{}: {}", error.message, std::io::Error::from_raw_os_error(errno))
@@ -103,6 +106,20 @@ impl Analyser {
     pub fn damaged(&mut self, reason: String) {
         self.damaged = true;
         self.errors.push(reason);
+    }
+
+    /// A step that was refused has no figures, only a reason.
+    fn decline(&mut self, declined: &StepDeclined) {
+        self.open.remove(&(declined.step, declined.round));
+        let Some(step) = self.plan.steps.get(declined.step as usize) else { return };
+        let levels = step.levels.iter().map(Level::words);
+        let words: Vec<_> =
+            std::iter::once(step.load.workload.name.clone()).chain(levels).collect();
+        let reason = match declined.errno.map(std::io::Error::from_raw_os_error) {
+            Some(cause) => format!("{}: {cause}", declined.message),
+            None => declined.message.clone(),
+        };
+        self.notes.push(format!("{} is not supported here: {reason}", words.join(", ")));
     }
 
     fn conclude(&mut self, key: (u32, u32), state: &StepState) {

@@ -25,6 +25,7 @@ mod measured_loop;
 mod memory;
 mod placement;
 mod recorder;
+mod refusal;
 mod session;
 mod sink;
 mod step;

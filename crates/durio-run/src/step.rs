@@ -24,9 +24,11 @@ use crate::job::{JobInput, JobLimit, JobOutcome, RunClock, Shared, run_job};
 use crate::layout::Prepared;
 use crate::placement::Processors;
 use crate::recorder::{ClosedInterval, IntervalBuffer};
+use crate::refusal;
 use crate::sink::StopFlag;
 use conclusion::{Conclusion, conclude};
-use effective::{Effective, effective, open_files, region_of};
+pub(crate) use effective::Effective;
+use effective::{effective, open_files, region_of};
 
 /// Buffers per job: one that is filled, one with the collector, and one in reserve.
 pub(crate) const BUFFERS_PER_JOB: usize = 3;
@@ -57,6 +59,8 @@ pub(crate) struct Armed {
     collector: Option<Collector>,
     /// Its time is the machine's, not a script's.
     is_real: bool,
+    /// The run goes on without it if it is refused.
+    declinable: bool,
 }
 
 /// How a step ended.
@@ -103,6 +107,7 @@ impl Armed {
             intervals,
             collector: Some(Collector::new(step, arming.round, streams, empty)),
             is_real,
+            declinable: step.declinable,
         })
     }
 
@@ -149,6 +154,7 @@ impl Armed {
             watched,
             idle_before: idle_before.map(Nanos::new),
             interrupted: self.shared.stop.is_set(),
+            declinable: self.declinable,
         };
         Ok(Ended { outcome: conclude(conclusion, emit)?, at })
     }
@@ -168,6 +174,7 @@ impl Drop for Armed {
 fn part<'a>(arming: Arming<'a>, stream: u32, load: &'a Load) -> Result<Part<'a>, RunError> {
     let mut effective = effective(arming.step.role, load, arming.targets)?;
     let files = open_files(&mut effective, load, arming.targets)?;
+    refusal::check(arming.step, load, &effective, arming.targets)?;
     let arrivals = match arming.rate {
         Some(rate) if stream == 0 => load.arrivals.at_rate(rate),
         _ => load.arrivals,

@@ -13,12 +13,12 @@ use crate::layout::Prepared;
 use crate::memory;
 
 /// A load as it is in effect.
-pub(super) struct Effective {
-    pub(super) engine: EngineKind,
-    pub(super) workload: Workload,
+pub(crate) struct Effective {
+    pub(crate) engine: EngineKind,
+    pub(crate) workload: Workload,
     /// How many jobs of depth 1 stand in for each planned one; 1 if none do.
     pub(super) stand_ins: u32,
-    pub(super) fallbacks: Vec<String>,
+    pub(crate) fallbacks: Vec<String>,
 }
 
 impl Effective {
