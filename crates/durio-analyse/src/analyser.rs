@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use durio_plan::{Level, Plan, Purpose, Role};
+use durio_plan::{Plan, Purpose, Role};
 use durio_record::{
     Environment, Event, Manifest, OperationName, Outcome, RoundEnded, RunResumed, StepDeclined,
 };
 
 use crate::campaign;
+use crate::declined_step::DeclinedStep;
 use crate::step_state::StepState;
 use crate::warning::{self, Basis};
 use crate::{FINDINGS_SCHEMA, Findings, Leading, RunState, SelfCost, WorkloadFindings, verdict};
@@ -25,6 +26,7 @@ pub struct Analyser {
     rounds: Vec<RoundEnded>,
     errors: Vec<String>,
     notes: Vec<String>,
+    declined_steps: Vec<DeclinedStep>,
     outcome: Option<Outcome>,
     damaged: bool,
     memory_max_bytes: Option<u64>,
@@ -44,6 +46,7 @@ impl Analyser {
             rounds: Vec::new(),
             errors: Vec::new(),
             notes: Vec::new(),
+            declined_steps: Vec::new(),
             outcome: None,
             damaged: false,
             memory_max_bytes: None,
@@ -112,14 +115,9 @@ impl Analyser {
     fn decline(&mut self, declined: &StepDeclined) {
         self.open.remove(&(declined.step, declined.round));
         let Some(step) = self.plan.steps.get(declined.step as usize) else { return };
-        let levels = step.levels.iter().map(Level::words);
-        let words: Vec<_> =
-            std::iter::once(step.load.workload.name.clone()).chain(levels).collect();
-        let reason = match declined.errno.map(std::io::Error::from_raw_os_error) {
-            Some(cause) => format!("{}: {cause}", declined.message),
-            None => declined.message.clone(),
-        };
-        self.notes.push(format!("{} is not supported here: {reason}", words.join(", ")));
+        let declined = DeclinedStep::new(step, declined);
+        self.notes.push(declined.words());
+        self.declined_steps.push(declined);
     }
 
     fn conclude(&mut self, key: (u32, u32), state: &StepState) {
@@ -136,6 +134,7 @@ impl Analyser {
         self.errors.clear();
         let again = |step: u32| step >= resumed.step || resumed.repeated.contains(&step);
         self.done.retain(|(step, _), _| !again(*step));
+        self.declined_steps.retain(|declined| !again(declined.step));
         let campaign = self.plan.campaign.as_ref();
         let sections = campaign.map_or(&[][..], |campaign| &campaign.sections);
         self.rounds.retain(|ended| {
@@ -222,6 +221,7 @@ impl Analyser {
             verdicts,
             warnings,
             errors: self.errors,
+            declined_steps: self.declined_steps,
             self_cost,
             stack: self.environment.stacks,
             host: self.environment.host,

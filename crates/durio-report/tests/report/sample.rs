@@ -123,6 +123,7 @@ fn at_locations(locations: &[&str], intervals: u64) -> Findings {
         ],
         stack: locations.iter().map(|it| stack(it)).collect(),
         host: host(),
+        declined_steps: Vec::new(),
         memory_max_bytes: Some(31 << 20),
         plan: plan(locations, &workloads),
     }
