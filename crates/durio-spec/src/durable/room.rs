@@ -167,7 +167,7 @@ impl<'a> Targets<'a> {
             }
             Files::Fresh { layout, size, count } => {
                 let made: Vec<usize> = (0..count)
-                    .map(|_| self.file(format!("log {}", self.all.len()), layout, size))
+                    .map(|_| self.file(format!("fresh log {}", self.all.len()), layout, size))
                     .collect();
                 first_and_others(made.into_iter())
             }
