@@ -25,7 +25,7 @@ pub(super) struct Timing {
 /// commits are traced and jobs are started.
 fn budget(length: DurableLength) -> Nanos {
     match length {
-        DurableLength::Quick => Nanos::from_secs(24),
+        DurableLength::Quick => Nanos::from_secs(22),
         DurableLength::Usual => Nanos::from_secs(160),
         DurableLength::Full => Nanos::from_secs(320),
     }
@@ -35,7 +35,8 @@ fn budget(length: DurableLength) -> Nanos {
 /// each (the write, and the flush), so that a mean is one of several.
 const SHARE_MIN: Nanos = Nanos::from_millis(170);
 
-/// Histograms of many jobs are merged at the end of each interval, on processors that measure.
+/// Histograms of many jobs are merged at the end of each interval, on processors that measure: from
+/// here on a step is one interval.
 const MANY_JOBS: u32 = 16;
 
 impl Times {
@@ -81,5 +82,5 @@ fn within(volume: Bytes, duration: Nanos, jobs: u32) -> Timing {
 
 fn interval(duration: Nanos, ramp: Nanos, jobs: u32) -> Nanos {
     let usual = interval_for(duration, ramp);
-    if jobs >= MANY_JOBS { usual.max(Nanos::new(duration.get() / 2)) } else { usual }
+    if jobs >= MANY_JOBS { usual.max(duration) } else { usual }
 }
