@@ -35,3 +35,28 @@ impl DeclinedStep {
         format!("{} is not supported here: {}", name.join(", "), self.reason)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use durio_plan::{EngineKind, Limit, Load, Role};
+    use durio_units::Nanos;
+    use durio_workload::Workload;
+
+    use super::*;
+
+    #[test]
+    fn the_step_and_the_systems_reason_are_told() {
+        let workload = Workload { name: "methods".into(), ..Workload::default() };
+        let load = Load::new(0, workload, EngineKind::Sync);
+        let step = Step::new(Role::Measure, load, Limit::Operations(1), Nanos::from_secs(1));
+        let level = Level { axis: "method".into(), value: 5.0, label: "rwf_dsync".into() };
+        let step = Step { levels: vec![level], ..step };
+        let message = "cannot write".to_owned();
+        let refused = StepDeclined { step: 0, round: 0, message, errno: Some(95) };
+        let words = DeclinedStep::new(&step, &refused).words();
+        assert!(words.starts_with("methods, rwf_dsync is not supported here: cannot write: "));
+        assert!(words.contains("os error 95"), "{words}");
+        let silent = StepDeclined { errno: None, ..refused };
+        assert_eq!(DeclinedStep::new(&step, &silent).reason, "cannot write");
+    }
+}
