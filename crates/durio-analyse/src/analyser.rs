@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use durio_plan::{Plan, Purpose, Role};
 use durio_record::{
     Environment, Event, Manifest, MemoryMeasured, OperationName, Outcome, RoundEnded, RunResumed,
+    StepDeclined,
 };
 
 use crate::campaign;
+use crate::declined_step::DeclinedStep;
 use crate::step_state::StepState;
 use crate::warning::{self, Basis};
 use crate::{FINDINGS_SCHEMA, Findings, Leading, RunState, SelfCost, WorkloadFindings, verdict};
@@ -25,6 +27,7 @@ pub struct Analyser {
     rounds: Vec<RoundEnded>,
     errors: Vec<String>,
     notes: Vec<String>,
+    declined_steps: Vec<DeclinedStep>,
     outcome: Option<Outcome>,
     damaged: bool,
     memory_max_bytes: Option<u64>,
@@ -45,6 +48,7 @@ impl Analyser {
             rounds: Vec::new(),
             errors: Vec::new(),
             notes: Vec::new(),
+            declined_steps: Vec::new(),
             outcome: None,
             damaged: false,
             memory_max_bytes: None,
@@ -86,6 +90,7 @@ impl Analyser {
             Event::MemoryMeasured(measured) => self.memory_copied = Some(*measured),
             Event::RoundEnded(ended) => self.rounds.push(ended.clone()),
             Event::RunResumed(resumed) => self.resume(resumed),
+            Event::StepDeclined(declined) => self.decline(declined),
             Event::Error(error) => self.errors.push(match error.errno {
                 Some(errno) => {
                     format!("{}: {}", error.message, std::io::Error::from_raw_os_error(errno))
@@ -110,6 +115,15 @@ impl Analyser {
         self.errors.push(reason);
     }
 
+    /// A step that was refused has no figures, only a reason.
+    fn decline(&mut self, declined: &StepDeclined) {
+        self.open.remove(&(declined.step, declined.round));
+        let Some(step) = self.plan.steps.get(declined.step as usize) else { return };
+        let declined = DeclinedStep::new(step, declined);
+        self.notes.push(declined.words());
+        self.declined_steps.push(declined);
+    }
+
     fn conclude(&mut self, key: (u32, u32), state: &StepState) {
         if let Some(step) = self.plan.steps.get(key.0 as usize) {
             let findings = state.findings(&self.plan, step, self.keeps_histograms);
@@ -124,6 +138,7 @@ impl Analyser {
         self.errors.clear();
         let again = |step: u32| step >= resumed.step || resumed.repeated.contains(&step);
         self.done.retain(|(step, _), _| !again(*step));
+        self.declined_steps.retain(|declined| !again(declined.step));
         let campaign = self.plan.campaign.as_ref();
         let sections = campaign.map_or(&[][..], |campaign| &campaign.sections);
         self.rounds.retain(|ended| {
@@ -211,6 +226,7 @@ impl Analyser {
             verdicts,
             warnings,
             errors: self.errors,
+            declined_steps: self.declined_steps,
             self_cost,
             stack: self.environment.stacks,
             host: self.environment.host,
@@ -252,7 +268,7 @@ fn provisional(plan: &Plan, workloads: &[WorkloadFindings]) -> Option<String> {
     let shortest = workloads.iter().map(|workload| workload.measured).min()?;
     (shortest.get() < FULL_SECONDS * 1_000_000_000).then(|| {
         format!(
-            "{shortest} per workload; figures are settled from {FULL_SECONDS} s on (--thorough)"
+            "{shortest} per workload or more; figures are settled from {FULL_SECONDS} s on (--thorough)"
         )
     })
 }

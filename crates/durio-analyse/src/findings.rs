@@ -11,6 +11,7 @@ use durio_workload::{Arrivals, CacheMode, Workload};
 use serde::{Deserialize, Serialize};
 
 use crate::campaign::CampaignFindings;
+use crate::declined_step::DeclinedStep;
 
 /// Name and version of the document.
 pub const FINDINGS_SCHEMA: &str = "durio-findings-1";
@@ -59,6 +60,9 @@ pub struct Findings {
     pub warnings: Vec<WarningFinding>,
     /// What ended steps early.
     pub errors: Vec<String>,
+    /// Steps that were refused, in the order in which that happened.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub declined_steps: Vec<DeclinedStep>,
     /// durio's own cost per I/O.
     pub self_cost: Vec<SelfCost>,
     /// The layers under each location.

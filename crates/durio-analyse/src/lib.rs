@@ -9,6 +9,7 @@ pub mod campaign;
 pub mod compare;
 pub mod cost_model;
 mod declined;
+mod declined_step;
 mod distribution;
 mod findings;
 pub mod ladder;
@@ -26,6 +27,7 @@ mod warning;
 
 pub use analyser::Analyser;
 pub use declined::Declined;
+pub use declined_step::DeclinedStep;
 pub use findings::{
     CpuFindings, CurvePoint, Distribution, Effective, Evenness, FINDINGS_SCHEMA, Findings,
     InFlight, IntervalPoint, KeptLatencies, Leading, OpenLoop, OperationFindings, RunState,

@@ -98,14 +98,18 @@ fn flags_of(mode: OpenMode) -> OFlags {
     flags |= if mode.write { OFlags::RDWR } else { OFlags::RDONLY };
     for (wanted, flag) in [
         (mode.direct, OFlags::DIRECT),
-        (mode.data_sync, OFlags::DSYNC),
+        (mode.data_sync, DATA_SYNC),
         (mode.sync, OFlags::SYNC),
         (mode.exclusive, OFlags::EXCL),
     ] {
-        flags.set(flag, wanted);
+        // Only ever added: the bits of O_DSYNC are among those of O_SYNC.
+        flags |= if wanted { flag } else { OFlags::empty() };
     }
     flags
 }
+
+/// O_DSYNC as the kernel has it; rustix's own constant of that name has the bits of O_SYNC too.
+const DATA_SYNC: OFlags = OFlags::from_bits_retain(libc::O_DSYNC.cast_unsigned());
 
 /// Opens an existing target. Where O_DIRECT is not possible, opens it without and says so.
 ///
@@ -248,6 +252,27 @@ pub fn supports_reallocate(file: BorrowedFd<'_>, length: Bytes) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Asks the kernel, for a flag that is lost makes writes fast and loses them.
+    #[test]
+    fn a_file_is_open_with_the_sync_flags_that_were_asked_for_and_no_other() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        std::fs::write(&path, "x").unwrap();
+        let plain = OpenMode { write: true, ..OpenMode::default() };
+        let made = open(&path, plain).unwrap().file;
+        let (data_sync, sync) = (libc::O_DSYNC, libc::O_SYNC);
+        for (mode, expected) in [
+            (plain, 0),
+            (OpenMode { data_sync: true, ..plain }, data_sync),
+            (OpenMode { sync: true, ..plain }, sync),
+        ] {
+            for opened in [open(&path, mode).unwrap(), reopen(&made, mode).unwrap()] {
+                let flags = rustix::fs::fcntl_getfl(&opened.file).unwrap().bits().cast_signed();
+                assert_eq!(flags & (data_sync | sync), expected, "{mode:?}");
+            }
+        }
+    }
 
     #[test]
     fn an_alignment_of_zero_is_a_refusal_and_not_a_silence() {

@@ -360,6 +360,22 @@ pub struct StoppedBy {
     pub offset: Option<Bytes>,
 }
 
+/// A step that was not carried out because the target or the kernel refused what it does; it has no
+/// figures, and the run went on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StepDeclined {
+    /// Index of the step in the plan.
+    pub step: u32,
+    /// Round of its section, from 0.
+    #[serde(default)]
+    pub round: u32,
+    /// What was refused, as a sentence.
+    pub message: String,
+    /// The system's error number, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub errno: Option<i32>,
+}
+
 /// Something that the reader of the figures must know.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Warning {
@@ -451,6 +467,8 @@ pub enum Event {
     JobEnded(JobEnded),
     /// A step has ended.
     StepEnded(StepEnded),
+    /// A step was refused; the run goes on.
+    StepDeclined(StepDeclined),
     /// An error ended the step.
     Error(StoppedBy),
     /// Something to know.

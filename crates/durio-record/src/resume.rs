@@ -65,6 +65,9 @@ impl Finished {
             Event::StepEnded(ended) if ended.outcome == Outcome::Complete => {
                 self.steps.insert(ended.step);
             }
+            Event::StepDeclined(declined) => {
+                self.steps.insert(declined.step);
+            }
             Event::RoundEnded(ended)
                 if matches!(ended.decision, RoundDecision::Reached | RoundDecision::NotReached) =>
             {

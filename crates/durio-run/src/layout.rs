@@ -36,6 +36,8 @@ pub(crate) struct Prepared {
     pub(crate) alignment: Option<Alignment>,
     /// A range can be returned to the preallocated state.
     pub(crate) reallocates: bool,
+    /// It was to be preallocated, and zeros were written because the filesystem refuses that.
+    pub(crate) zeros_stand_in: bool,
 }
 
 #[derive(Debug)]
@@ -149,7 +151,10 @@ pub(crate) fn prepare(
             let reallocates = filled.is_ok()
                 && *layout == FileLayout::Preallocated
                 && supports_reallocate(made.file.as_fd(), target.size);
-            let mut prepared = Prepared { reallocates, ..nowhere(Place::Made(made)) };
+            let zeros_stand_in = *layout == FileLayout::Preallocated
+                && filled.as_ref().is_ok_and(|written| *written > Bytes::ZERO);
+            let made = nowhere(Place::Made(made));
+            let mut prepared = Prepared { reallocates, zeros_stand_in, ..made };
             match filled.and_then(|written| prepared.find_direct().map(|()| written)) {
                 Ok(written) => (prepared, kind, written),
                 Err(error) => return Err(without_file(prepared, journal, error)),
@@ -186,7 +191,7 @@ fn without_file(prepared: Prepared, journal: &mut Journal, mut error: RunError) 
 }
 
 fn nowhere(place: Place) -> Prepared {
-    Prepared { place, direct: false, alignment: None, reallocates: false }
+    Prepared { place, direct: false, alignment: None, reallocates: false, zeros_stand_in: false }
 }
 
 /// Makes the file; one with a name is in the journal before it exists.

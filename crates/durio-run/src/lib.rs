@@ -26,6 +26,7 @@ mod memory;
 mod memory_bandwidth;
 mod placement;
 mod recorder;
+mod refusal;
 mod session;
 mod sink;
 mod step;

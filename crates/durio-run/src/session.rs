@@ -18,6 +18,7 @@ use crate::layout::{HeldDevices, Prepared, prepare};
 use crate::memory;
 use crate::memory_bandwidth;
 use crate::placement::Processors;
+use crate::refusal;
 use crate::sink::{EventSink, LayoutProgress, StopFlag};
 use crate::step::{Armed, Arming, Ended};
 use crate::sync_probe::run_sync_probe;
@@ -140,8 +141,10 @@ fn run_steps(
     let memory = memory::available();
     for step in &plan.steps {
         let workloads: Vec<_> = step.loads().map(|load| &load.workload).collect();
-        memory::check(step.buffer_bytes(), &workloads, memory)
-            .inspect_err(|error| emitter.record(Some(step.index), error))?;
+        let enough = memory::check(step.buffer_bytes(), &workloads, memory);
+        // A step that may be declined is looked at in its turn.
+        let enough = if step.declinable { Ok(()) } else { enough };
+        enough.inspect_err(|error| emitter.record(Some(step.index), error))?;
     }
     let clock = choose_clock(plan, emitter)?;
     prepared.resize_with(plan.targets.len(), || None);
@@ -162,6 +165,7 @@ fn run_steps(
         clock,
         held: HeldDevices::default(),
         idle_since: None,
+        last_uses: last_uses(plan),
     }
     .run(course)
 }
@@ -182,6 +186,8 @@ struct Session<'a, 'c, 's> {
     held: HeldDevices,
     /// The last completion of the step before, on CLOCK_MONOTONIC.
     idle_since: Option<u64>,
+    /// Per target: the last step that uses it.
+    last_uses: Vec<u32>,
 }
 
 impl Session<'_, '_, '_> {
@@ -189,9 +195,9 @@ impl Session<'_, '_, '_> {
         let mut ahead: Option<Armed> = None;
         while let Some(place) = course.current() {
             let step = &self.plan.steps[place.position];
-            let outcome = self
-                .run_step(step, place, &mut ahead, course.likely_next())
-                .inspect_err(|error| self.emitter.record(Some(step.index), error))?;
+            let result = self.run_step(step, place, &mut ahead, course.likely_next());
+            let outcome = self.declined(step, place, result)?;
+            self.release(step)?;
             if outcome != Outcome::Complete {
                 return Ok(outcome);
             }
@@ -202,6 +208,37 @@ impl Session<'_, '_, '_> {
             }
         }
         Ok(Outcome::Complete)
+    }
+
+    /// A step that was refused and may be is over; any other error is recorded.
+    fn declined(
+        &mut self,
+        step: &Step,
+        place: Place,
+        result: Result<Outcome, RunError>,
+    ) -> Result<Outcome, RunError> {
+        match result {
+            Err(error) if refusal::declines(step, &error) => {
+                self.emitter.emit(refusal::event(step.index, place.round, &error));
+                // Nobody knows what the machine did meanwhile.
+                self.idle_since = None;
+                Ok(Outcome::Complete)
+            }
+            other => other.inspect_err(|error| self.emitter.record(Some(step.index), error)),
+        }
+    }
+
+    /// Removes the files that a declinable step was the last to use: a plan with hundreds of fresh
+    /// files needs the room of a few.
+    fn release(&mut self, step: &Step) -> Result<(), RunError> {
+        let last = |target: &usize| self.last_uses[*target] == step.index;
+        let done: Vec<usize> = step.loads().flat_map(|load| load.targets()).filter(last).collect();
+        for target in done.into_iter().filter(|_| step.declinable) {
+            if let Some(prepared) = self.prepared[target].take() {
+                prepared.remove(self.context.journal)?;
+            }
+        }
+        Ok(())
     }
 
     /// Runs one step; while it runs, the likely next one is made ready.
@@ -226,6 +263,11 @@ impl Session<'_, '_, '_> {
         }
         let armed = match ready {
             Some(armed) => armed,
+            None if step.declinable => {
+                let workloads: Vec<_> = step.loads().map(|load| &load.workload).collect();
+                memory::check(step.buffer_bytes(), &workloads, memory::available())?;
+                Armed::arm(self.arming(step, place))?
+            }
             None => Armed::arm(self.arming(step, place))?,
         };
         let _bounded = conditions.after_opening(step)?;
@@ -375,6 +417,17 @@ impl Session<'_, '_, '_> {
 /// True if a step gives no figures, and has no jobs of its own.
 fn is_unmeasured(step: &Step) -> bool {
     matches!(step.role, Role::Trace | Role::ProbeSyncCalls)
+}
+
+/// Per target: the index of the last step that uses it.
+fn last_uses(plan: &Plan) -> Vec<u32> {
+    let mut last = vec![0; plan.targets.len()];
+    for step in &plan.steps {
+        for target in step.loads().flat_map(|load| load.targets()) {
+            last[target] = step.index;
+        }
+    }
+    last
 }
 
 /// Waits; false if the user wants to end before it is over.

@@ -25,10 +25,12 @@ use crate::job::{JobInput, JobLimit, JobOutcome, RunClock, Shared, run_job};
 use crate::layout::Prepared;
 use crate::placement::Processors;
 use crate::recorder::{ClosedInterval, IntervalBuffer};
+use crate::refusal;
 use crate::sink::StopFlag;
 pub(crate) use conclusion::job_error;
 use conclusion::{Conclusion, conclude};
-use effective::{Effective, effective, open_files, region_of};
+pub(crate) use effective::Effective;
+use effective::{effective, open_files, region_of};
 
 /// Buffers per job: one that is filled, one with the collector, and one in reserve.
 pub(crate) const BUFFERS_PER_JOB: usize = 3;
@@ -59,6 +61,8 @@ pub(crate) struct Armed {
     collector: Option<Collector>,
     /// Its time is the machine's, not a script's.
     is_real: bool,
+    /// The run goes on without it if it is refused.
+    declinable: bool,
 }
 
 /// How a step ended.
@@ -105,6 +109,7 @@ impl Armed {
             intervals,
             collector: Some(Collector::new(step, arming.round, streams, empty)),
             is_real,
+            declinable: step.declinable,
         })
     }
 
@@ -151,6 +156,7 @@ impl Armed {
             watched,
             idle_before: idle_before.map(Nanos::new),
             interrupted: self.shared.stop.is_set(),
+            declinable: self.declinable,
         };
         Ok(Ended { outcome: conclude(conclusion, emit)?, at })
     }
@@ -170,6 +176,7 @@ impl Drop for Armed {
 fn part<'a>(arming: Arming<'a>, stream: u32, load: &'a Load) -> Result<Part<'a>, RunError> {
     let mut effective = effective(arming.step.role, load, arming.targets)?;
     let files = open_files(&mut effective, load, arming.targets)?;
+    refusal::check(arming.step, load, &effective, arming.targets)?;
     let arrivals = match arming.rate {
         Some(rate) if stream == 0 => load.arrivals.at_rate(rate),
         _ => load.arrivals,

@@ -6,6 +6,7 @@
 
 mod campaign;
 mod check;
+mod durable;
 mod error;
 mod location;
 mod run;
@@ -17,6 +18,7 @@ pub use campaign::{
     SpecTarget, plan_campaign, shipped_spec, shipped_specs, spec_json_schema, spec_reference,
 };
 pub use check::{CheckLength, CheckRequest, FULL_DURATION, plan_check};
+pub use durable::{DurableLength, DurableRequest, SLICES, plan_durable, slice_name};
 pub use error::{SpecError, SpecErrorKind};
 pub use location::{Location, LocationFacts};
 pub use run::{RunRequest, plan_run};

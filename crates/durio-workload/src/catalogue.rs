@@ -2,7 +2,9 @@
 
 use durio_units::Bytes;
 
-use crate::{AtEnd, CacheMode, Pattern, PerMille, RegionRule, SyncMethod, SyncPolicy, Workload};
+use crate::{
+    AtEnd, CacheMode, GroupCommit, Pattern, PerMille, RegionRule, SyncMethod, SyncPolicy, Workload,
+};
 
 /// Which of the laid-out files a shipped workload uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,12 +26,15 @@ fn workload(name: &str, summary: &str) -> Workload {
     }
 }
 
-/// The five workloads of `durio check`, in the order in which they run.
+/// The workloads of `durio check`, in the order in which they run.
 #[must_use]
 pub fn check_workloads() -> Vec<(Files, Workload)> {
     vec![
         (Files::Log, commit()),
         (Files::Segment, commit_etcd()),
+        (Files::Log, commit_group("commit-group-1", "1 committer", 1)),
+        (Files::Log, commit_group("commit-group-8", "8 committers", 8)),
+        (Files::Log, commit_group("commit-group-64", "64 committers", 64)),
         (Files::Data, lookup()),
         (Files::Data, scan()),
         (Files::Data, mixed()),
@@ -61,6 +66,22 @@ fn commit_etcd() -> Workload {
             "commit-etcd",
             "etcd's log: 2300 bytes into a preallocated segment, fdatasync each, one writer",
         )
+    }
+}
+
+/// Transactions of several sessions that share the syncs of one log: records of 256 bytes, batches
+/// filled up to 4 KiB.
+fn commit_group(name: &str, who: &str, committers: u32) -> Workload {
+    let summary = format!(
+        "group commit: 256-byte records of {who} into a recycled log, one fdatasync per batch"
+    );
+    Workload {
+        read_share: PerMille::NONE,
+        block_size: Bytes::new(256),
+        sync: SyncPolicy::each(SyncMethod::Fdatasync),
+        cache: CacheMode::Buffered,
+        group_commit: Some(GroupCommit::of(committers)),
+        ..workload(name, &summary)
     }
 }
 
@@ -122,17 +143,24 @@ mod tests {
             workload.validate().unwrap();
             names.push(workload.name);
         }
-        assert_eq!(names, ["commit", "commit-etcd", "lookup", "scan", "mixed"]);
+        let groups = ["commit-group-1", "commit-group-8", "commit-group-64"];
+        assert_eq!(names[..2], ["commit", "commit-etcd"]);
+        assert_eq!(names[2..5], groups);
+        assert_eq!(names[5..], ["lookup", "scan", "mixed"]);
         self_cost_workload(32).validate().unwrap();
     }
 
     #[test]
     fn only_the_commits_are_durable() {
-        let durable: Vec<_> = check_workloads()
-            .into_iter()
-            .filter(|(_, workload)| workload.is_durable())
-            .map(|(_, workload)| workload.name)
-            .collect();
-        assert_eq!(durable, ["commit", "commit-etcd"]);
+        for (_, workload) in check_workloads() {
+            assert_eq!(workload.is_durable(), workload.name.starts_with("commit"));
+        }
+    }
+
+    #[test]
+    fn committers_differ_in_their_number_alone() {
+        let groups = check_workloads().into_iter().filter_map(|(_, it)| it.group_commit);
+        let groups: Vec<_> = groups.collect();
+        assert_eq!(groups, [1, 8, 64].map(GroupCommit::of));
     }
 }

@@ -3,6 +3,7 @@
 //! The doc comments are the help texts; man pages and completions come from the same definitions.
 
 mod campaign;
+mod durable;
 
 use std::path::PathBuf;
 
@@ -17,6 +18,7 @@ use durio_workload::{PerMille, SyncMethod};
 use crate::exit_code::TABLE;
 use crate::values::{self, EngineChoice, ProcessorList};
 pub(crate) use campaign::{Expanding, Plan, RunCommand};
+pub(crate) use durable::Durable;
 
 /// Tells what a storage gives a database: durable commits, reads, their latencies, and what to
 /// doubt.
@@ -32,6 +34,7 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Check(Check),
+    Durable(Box<Durable>),
     Run(Box<RunCommand>),
     Plan(Plan),
     Sweep(Box<Sweep>),
@@ -46,13 +49,17 @@ pub(crate) enum Command {
 /// Check whether a storage is fit for a database
 ///
 /// Lays out files of its own (1 GiB, at most a tenth of the free space) in a directory and measures
-/// five workloads, one after the other, in about a minute:
+/// eight workloads, one after the other, in about a minute:
 ///
-///   commit       8 KiB into a recycled log, O_DIRECT, fdatasync each, one writer
-///   commit-etcd  2300 bytes, buffered, into a preallocated segment, fdatasync each
-///   lookup       random 8 KiB reads, 8 jobs with 4 in flight each, O_DIRECT
-///   scan         sequential 256 KiB reads, 2 jobs with 16 in flight each, O_DIRECT
-///   mixed        random 8 KiB, 70 % reads, 8 jobs with 4 in flight each, not durable
+///   commit           8 KiB into a recycled log, O_DIRECT, fdatasync each, one writer
+///   commit-etcd      2300 bytes, buffered, into a preallocated segment, fdatasync each
+///   commit-group-1   256-byte records of one committer, buffered, into a recycled log, batches
+///                    filled up to 4 KiB, one fdatasync per batch
+///   commit-group-8   the same of 8 committers, who share each sync
+///   commit-group-64  the same of 64 committers
+///   lookup           random 8 KiB reads, 8 jobs with 4 in flight each, O_DIRECT
+///   scan             sequential 256 KiB reads, 2 jobs with 16 in flight each, O_DIRECT
+///   mixed            random 8 KiB, 70 % reads, 8 jobs with 4 in flight each, not durable
 ///
 /// An existing file or a block device is only read (lookup, scan), unless --destroy names it. With
 /// several paths the report sets them side by side, for example a filesystem and its device. Nothing

@@ -5,6 +5,7 @@ mod campaign;
 mod check;
 mod compare;
 mod completions;
+mod durable;
 mod fio;
 mod interleave;
 mod man;
@@ -21,6 +22,7 @@ use crate::failure::Failure;
 pub(crate) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     match arguments.command {
         Command::Check(arguments) => check::check(arguments),
+        Command::Durable(arguments) => durable::durable(*arguments),
         Command::Run(arguments) => match &arguments.spec {
             Some(spec) if fio::is_job_file(spec) => fio::run_file(spec, &arguments),
             Some(spec) => campaign::run(spec, &arguments),

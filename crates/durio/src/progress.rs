@@ -4,7 +4,8 @@ use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use durio_analyse::LiveFigures;
-use durio_plan::{Level, Limit, Plan, Role};
+use durio_plan::{Level, Limit, Plan, Role, Step};
+use durio_record::StepDeclined;
 use durio_run::LayoutProgress;
 use durio_units::{Nanos, Rate};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -42,7 +43,7 @@ impl Progress {
             Kind::Lines | Kind::Nothing => ProgressDrawTarget::hidden(),
         };
         let bar = ProgressBar::with_draw_target(Some(1), target);
-        bar.set_style(style());
+        bar.set_style(style(PLAIN));
         Self { bar, kind, step: None, latest: None, layout_target: None }
     }
 
@@ -61,23 +62,14 @@ impl Progress {
         if step.role == Role::SelfCost {
             return;
         }
-        let several = plan.locations().len() > 1;
-        let location = plan.target_of(&step.load).location.as_ref();
-        let levels = step.levels.iter().map(Level::words);
-        let name = std::iter::once(step.load.workload.name.clone()).chain(levels);
-        let name = name.collect::<Vec<_>>().join(", ");
-        let name = match location.filter(|_| several) {
-            Some(location) => format!("{name} on {location}"),
-            None => name,
-        };
+        let name = name_of(plan, step);
         let length = match step.limit {
             Limit::Duration(duration) => duration.get() + step.ramp.get(),
             Limit::Operations(_) | Limit::Volume(_) | Limit::VolumeWithin { .. } => 0,
         };
-        let name = match plan.campaign {
-            Some(_) => format!("{}/{} {name}", index + 1, plan.steps.len()),
-            None => name,
-        };
+        if plan.campaign.is_some() {
+            self.bar.set_style(style(OF_CAMPAIGN));
+        }
         self.begin(&name, length);
         self.step = Some((index, name));
         self.latest = None;
@@ -100,6 +92,15 @@ impl Progress {
         }
     }
 
+    pub(crate) fn step_declined(&mut self, plan: &Plan, declined: &StepDeclined) {
+        self.step = None;
+        let Some(step) = plan.steps.get(declined.step as usize) else { return };
+        if self.kind == Kind::Lines {
+            let name = name_of(plan, step);
+            output::remark(&format!("{name}: not supported here: {}", declined.message));
+        }
+    }
+
     pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();
     }
@@ -115,6 +116,23 @@ impl Progress {
     }
 }
 
+/// The step with its levels, in a campaign also which one it is.
+fn name_of(plan: &Plan, step: &Step) -> String {
+    let several = plan.locations().len() > 1;
+    let location = plan.target_of(&step.load).location.as_ref();
+    let levels = step.levels.iter().map(Level::words);
+    let name = std::iter::once(step.load.workload.name.clone()).chain(levels);
+    let name = name.collect::<Vec<_>>().join(", ");
+    let name = match location.filter(|_| several) {
+        Some(location) => format!("{name} on {location}"),
+        None => name,
+    };
+    match plan.campaign {
+        Some(_) => format!("{}/{} {name}", step.index + 1, plan.steps.len()),
+        None => name,
+    }
+}
+
 fn words(figures: &LiveFigures) -> String {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "printed only")]
     let rate = Rate::of(figures.rate.round() as u64, Nanos::from_secs(1));
@@ -124,8 +142,12 @@ fn words(figures: &LiveFigures) -> String {
     }
 }
 
-fn style() -> ProgressStyle {
-    let template = "{prefix:24!} {bar:24} {elapsed:>4}  {msg}";
-    ProgressStyle::with_template(template)
+/// Columns for the name of a step and for the bar; the levels of a campaign's step need more.
+const PLAIN: (usize, usize) = (24, 24);
+const OF_CAMPAIGN: (usize, usize) = (52, 12);
+
+fn style((name, bar): (usize, usize)) -> ProgressStyle {
+    let template = format!("{{prefix:{name}!}} {{bar:{bar}}} {{elapsed:>4}}  {{msg}}");
+    ProgressStyle::with_template(&template)
         .map_or_else(|_| ProgressStyle::default_bar(), |style| style.progress_chars("━╸─"))
 }

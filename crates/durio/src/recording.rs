@@ -25,6 +25,7 @@ impl EventSink for Recording<'_> {
         self.analyser.observe(&event);
         match &event {
             Event::StepStarted(started) => self.progress.step_started(self.plan, started.step),
+            Event::StepDeclined(declined) => self.progress.step_declined(self.plan, declined),
             Event::StepEnded(ended) => self.progress.step_ended(ended.step),
             _ => {
                 if let Some(figures) = live_figures(self.plan, &event) {

@@ -11,6 +11,7 @@ use crate::error::{RunError, RunErrorKind};
 use crate::job::JobOutcome;
 use crate::measured_loop::Failure;
 use crate::recorder::operation_records;
+use crate::refusal::is_refusal;
 
 /// What is left of a step when its jobs have ended.
 pub(super) struct Conclusion {
@@ -23,6 +24,8 @@ pub(super) struct Conclusion {
     pub(super) watched: Watched,
     pub(super) idle_before: Option<Nanos>,
     pub(super) interrupted: bool,
+    /// The run goes on without the step if it is refused: then nothing more is told of it here.
+    pub(super) declinable: bool,
 }
 
 /// Emits what is left to tell; an error is that which ended the step.
@@ -30,7 +33,12 @@ pub(super) fn conclude(
     conclusion: Conclusion,
     emit: &mut dyn FnMut(Event),
 ) -> Result<Outcome, RunError> {
-    let Conclusion { step, round, names, mut collector, outcomes, watched, .. } = conclusion;
+    let Conclusion { step, round, names, mut collector, mut outcomes, watched, .. } = conclusion;
+    let error = first_error(step, &names, &collector, &mut outcomes);
+    let error = match error {
+        Some((_, error)) if conclusion.declinable && is_refusal(&error) => return Err(error),
+        other => other,
+    };
     let end = outcomes.iter().map(|outcome| outcome.end).max().unwrap_or(Nanos::ZERO);
     collector.finish(end, &mut *emit);
     let measured = outcomes.iter().map(|outcome| outcome.result.measured).max();
@@ -43,13 +51,10 @@ pub(super) fn conclude(
         }));
     }
     let mut totals = std::mem::take(&mut collector.totals);
-    let mut error = None;
     for outcome in outcomes {
         let counted = std::mem::take(&mut totals[outcome.index as usize]);
         let result = outcome.result;
         let stream = collector.stream_of(outcome.index);
-        let name = names.get(stream as usize).map_or("", String::as_str);
-        error = error.or_else(|| job_error(step, name, result.failure, result.engine_error));
         emit(Event::JobEnded(JobEnded {
             batches: None,
             step,
@@ -89,6 +94,21 @@ pub(super) fn conclude(
         Some((_, error)) => Err(error),
         None => Ok(outcome),
     }
+}
+
+/// What ended the first job that failed.
+fn first_error(
+    step: u32,
+    names: &[String],
+    collector: &Collector,
+    outcomes: &mut [JobOutcome],
+) -> Option<(StoppedBy, RunError)> {
+    outcomes.iter_mut().find_map(|outcome| {
+        let stream = collector.stream_of(outcome.index);
+        let name = names.get(stream as usize).map_or("", String::as_str);
+        let result = &mut outcome.result;
+        job_error(step, name, result.failure.take(), result.engine_error.take())
+    })
 }
 
 /// What ended a job, for the record and for the caller.

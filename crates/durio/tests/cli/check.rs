@@ -16,12 +16,14 @@ fn names(document: &Value, key: &str, name: &str) -> Vec<String> {
 }
 
 #[test]
-fn all_five_workloads_are_measured_and_the_directory_is_as_before() {
+fn all_workloads_are_measured_and_the_directory_is_as_before() {
     let sandbox = Sandbox::new();
     let ended = sandbox.durio(SHORT).words("--format json").run().expect_exit(0);
     let document = ended.json();
     let workloads = names(&document, "workloads", "name");
-    assert_eq!(workloads, ["commit", "commit-etcd", "lookup", "scan", "mixed"]);
+    assert_eq!(workloads[..2], ["commit", "commit-etcd"]);
+    assert_eq!(workloads[2..5], ["commit-group-1", "commit-group-8", "commit-group-64"]);
+    assert_eq!(workloads[5..], ["lookup", "scan", "mixed"]);
     assert_eq!(document["state"], "complete");
     let commits = document["leading"]["durable_commits_per_second"].as_f64().unwrap();
     assert!(commits > 0.0, "{commits}");
@@ -33,6 +35,11 @@ fn all_five_workloads_are_measured_and_the_directory_is_as_before() {
     for workload in document["workloads"].as_array().unwrap() {
         let deviation = workload["in_flight"]["deviation"].as_f64().unwrap();
         assert!(deviation.abs() <= 0.02, "{} {deviation}", workload["name"]);
+    }
+    for (number, committers) in (2..).zip([1, 8, 64]) {
+        let line = &document["workloads"][number];
+        assert_eq!(line["definition"]["group_commit"]["committers"], committers);
+        assert!(line["iops"].as_f64().unwrap() > 0.0, "{line}");
     }
     assert!(sandbox.differences().is_empty());
 }
@@ -168,7 +175,7 @@ fn quick_takes_less_than_fifteen_seconds() {
     let begin = std::time::Instant::now();
     let document = sandbox.durio("check data --quick --format json").run().expect_exit(0).json();
     assert!(begin.elapsed().as_secs() < 15, "{:?}", begin.elapsed());
-    assert_eq!(document["workloads"].as_array().unwrap().len(), 5);
+    assert_eq!(document["workloads"].as_array().unwrap().len(), 8);
 }
 
 #[test]

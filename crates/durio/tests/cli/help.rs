@@ -10,7 +10,7 @@ use crate::sandbox::{Sandbox, entries};
 #[test]
 fn help_texts_are_as_reviewed() {
     let mut all = String::new();
-    let lines = ["check", "run", "sweep", "plan", "report", "audit", "compare", "fio"]
+    let lines = ["check", "durable", "run", "sweep", "plan", "report", "audit", "compare", "fio"]
         .map(|it| format!("{it} --help"));
     for line in ["--help", "-V"].into_iter().chain(lines.iter().map(String::as_str)) {
         let ended = Durio::new().words(line).run().expect_exit(0).expect_no_stderr();
@@ -61,6 +61,7 @@ fn man_pages_are_written_into_an_existing_directory_only() {
     for page in [
         "durio.1",
         "durio-check.1",
+        "durio-durable.1",
         "durio-run.1",
         "durio-plan.1",
         "durio-report.1",

@@ -22,6 +22,7 @@ mod audit_documents;
 mod check;
 mod compare;
 mod destroy;
+mod durable;
 mod durio;
 mod filesystems;
 mod fio_engine;

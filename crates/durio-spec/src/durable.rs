@@ -1,0 +1,278 @@
+//! The plan of `durio durable`: slices through the space of sync method, file mode, size and writers.
+//!
+//! In: a [`DurableRequest`]. Out: a plan with one section per slice, and in it, as sentences, what a
+//! wider run would measure and this one does not. Not here: what the figures mean.
+
+mod axes;
+mod cross;
+mod methods;
+mod parts;
+mod room;
+mod shapes;
+mod sharing;
+#[cfg(test)]
+mod tests;
+mod times;
+
+use durio_plan::{
+    BatchPolicy, Campaign, ClockChoice, EngineKind, Load, PLAN_SCHEMA, Plan, Purpose, RawPath,
+    Section, SectionKind, Slice, Step,
+};
+use durio_units::Bytes;
+use durio_workload::{CacheMode, SyncMethod};
+
+use crate::{Location, SpecError, null_target, number, self_cost_step};
+use parts::{Draft, Point};
+use room::{Room, Targets};
+use times::Times;
+
+/// How much of the space `durio durable` goes through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DurableLength {
+    /// About 30 s in all.
+    Quick,
+    /// About three minutes in all.
+    Usual,
+    /// The slices at twice the time, and the whole cross: some twenty minutes.
+    Full,
+}
+
+/// What the user asks of `durio durable`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DurableRequest {
+    /// Where: a directory, or with permission to destroy it a file or a device.
+    pub location: Location,
+    /// How much.
+    pub length: DurableLength,
+    /// Size of the log, instead of the length's; may be more than its share of the free space.
+    pub size: Option<Bytes>,
+    /// Only these slices, each by its [`slice_name`]; all of the length if empty.
+    pub only: Vec<String>,
+    /// Seed of every random choice.
+    pub seed: u64,
+    /// The clock.
+    pub clock: ClockChoice,
+    /// Begin of the names of files on filesystems without unnamed files: unique to the run.
+    pub file_name: String,
+}
+
+/// The slices in the order in which they run, the short ones first.
+pub const SLICES: [Slice; 12] = [
+    Slice::Commands,
+    Slice::SyncCalls,
+    Slice::Methods,
+    Slice::SyncEvery,
+    Slice::FlushSlope,
+    Slice::FileModes,
+    Slice::Writers,
+    Slice::SizesAndWriters,
+    Slice::GroupCommit,
+    Slice::CommitDelay,
+    Slice::Sizes,
+    Slice::Cross,
+];
+
+/// The name by which users choose a slice; with blanks for hyphens, that of its section.
+#[must_use]
+pub const fn slice_name(slice: Slice) -> &'static str {
+    match slice {
+        Slice::Commands => "commands",
+        Slice::SyncCalls => "sync-calls",
+        Slice::Methods => "methods",
+        Slice::SyncEvery => "sync-every",
+        Slice::FlushSlope => "flush-slope",
+        Slice::FileModes => "file-modes",
+        Slice::Sizes => "sizes",
+        Slice::Writers => "writers",
+        Slice::SizesAndWriters => "sizes-and-writers",
+        Slice::GroupCommit => "group-commit",
+        Slice::CommitDelay => "commit-delay",
+        Slice::Cross => "cross",
+    }
+}
+
+/// Makes the plan.
+///
+/// # Errors
+/// If a slice is unknown or not part of this length, a bound is violated, the location would be
+/// overwritten without permission, or it holds too little.
+pub fn plan_durable(request: &DurableRequest) -> Result<Plan, SpecError> {
+    check_names(request)?;
+    let room = Room::of(request)?;
+    let mut left_out = Vec::new();
+    let mut drafts = Vec::new();
+    for slice in SLICES {
+        drafts.extend(draft(slice, request.length, &room, &mut left_out));
+    }
+    keep_what_fits(&mut drafts, &room, &mut left_out);
+    // Before slices are left out: a step lasts as long alone as among all.
+    let times = Times::of(request.length, &drafts);
+    keep_what_is_wanted(&mut drafts, &request.only, &mut left_out);
+    if drafts.is_empty() {
+        return Err(SpecError::cannot_measure("no slice is left to measure here")
+            .hint("name a directory: files of several kinds can be made there"));
+    }
+    Ok(assembled(request, &room, &times, drafts, left_out))
+}
+
+fn check_names(request: &DurableRequest) -> Result<(), SpecError> {
+    let known: Vec<&str> = SLICES.into_iter().map(slice_name).collect();
+    if let Some(unknown) = request.only.iter().find(|name| !known.contains(&name.as_str())) {
+        return Err(SpecError::wrong_use(format!("'{unknown}' is no slice of durable"))
+            .hint(format!("the slices are {}", known.join(", "))));
+    }
+    let cross = slice_name(Slice::Cross);
+    if request.length != DurableLength::Full && request.only.iter().any(|name| name == cross) {
+        return Err(SpecError::wrong_use("the cross is only part of --full").hint("add --full"));
+    }
+    Ok(())
+}
+
+/// The points of a slice; none if it is no part of this length or place, which is said then.
+fn draft(
+    slice: Slice,
+    length: DurableLength,
+    room: &Room,
+    left_out: &mut Vec<String>,
+) -> Option<Draft> {
+    let name = slice_name(slice).replace('-', " ");
+    let needs_files = matches!(slice, Slice::FileModes | Slice::Cross);
+    if needs_files && !room.makes_files {
+        left_out.push(format!("{name}: only in a directory can files of several kinds be made"));
+        return None;
+    }
+    if slice == Slice::Commands && !room.makes_files {
+        left_out.push(format!("{name}: all file modes but the one there is"));
+    }
+    let axes = axes::Axes::of(length, &name);
+    let (summary, points) = match slice {
+        Slice::Commands => methods::commands(length, room),
+        Slice::SyncCalls => methods::sync_calls(),
+        Slice::Methods => methods::methods(),
+        Slice::SyncEvery => methods::sync_every(&axes, left_out),
+        Slice::FlushSlope => methods::flush_slope(&axes, left_out),
+        Slice::FileModes => shapes::file_modes(&axes, room, left_out),
+        Slice::Sizes => shapes::sizes(&axes, room, left_out),
+        Slice::Writers => sharing::writers(&axes, room, left_out),
+        Slice::SizesAndWriters => sharing::sizes_and_writers(&axes, room, left_out),
+        Slice::GroupCommit => sharing::group_commit(&axes, left_out),
+        Slice::CommitDelay => sharing::commit_delay(&axes, left_out),
+        Slice::Cross if length == DurableLength::Full => cross::cross(room),
+        Slice::Cross => {
+            let steps = cross::cross(room).1.len();
+            left_out.push(format!(
+                "{name}: every method in every file mode at every size and number of writers, \
+                 {steps} steps (--full)"
+            ));
+            return None;
+        }
+    };
+    Some(Draft { slice, name, summary, points })
+}
+
+/// Leaves out the points whose blocks the files do not hold.
+fn keep_what_fits(drafts: &mut Vec<Draft>, room: &Room, left_out: &mut Vec<String>) {
+    for draft in drafts.iter_mut() {
+        let (fitting, others) =
+            std::mem::take(&mut draft.points).into_iter().partition(|point| room.holds(point));
+        draft.points = fitting;
+        let names: Vec<String> = others.iter().map(Point::words).collect();
+        if !names.is_empty() {
+            let names = axes::shortened(&names, "; ");
+            left_out.push(format!("{}: too large for the room there is: {names}", draft.name));
+        }
+    }
+    drafts.retain(|draft| !draft.points.is_empty());
+}
+
+fn keep_what_is_wanted(drafts: &mut Vec<Draft>, only: &[String], left_out: &mut Vec<String>) {
+    if only.is_empty() {
+        return;
+    }
+    let is_wanted = |draft: &Draft| only.iter().any(|name| name == slice_name(draft.slice));
+    let others: Vec<String> =
+        drafts.iter().filter(|draft| !is_wanted(draft)).map(|draft| draft.name.clone()).collect();
+    drafts.retain(is_wanted);
+    let names: Vec<&str> = drafts.iter().map(|draft| draft.name.as_str()).collect();
+    // What is said of a slice that is not wanted at all is of no use.
+    left_out.retain(|said| names.iter().any(|name| said.starts_with(&format!("{name}: "))));
+    if !others.is_empty() {
+        left_out.push(format!("by --only: {}", others.join(", ")));
+    }
+}
+
+fn assembled(
+    request: &DurableRequest,
+    room: &Room,
+    times: &Times,
+    drafts: Vec<Draft>,
+    left_out: Vec<String>,
+) -> Plan {
+    let mut targets = Targets::new(request, room, null_target());
+    let mut steps = vec![self_cost_step(0, EngineKind::Sync, 1, BatchPolicy::DEFAULT)];
+    let mut sections = Vec::new();
+    for (section, draft) in (0..).zip(drafts) {
+        let first_step = u32::try_from(steps.len()).unwrap_or(u32::MAX);
+        for point in draft.points {
+            let step = step(&draft.name, &draft.summary, point, times, &mut targets);
+            let drop_cache = steps.last().is_some_and(|before| leaves_pages(before, &step));
+            steps.push(Step { section: Some(section), drop_cache, ..step });
+        }
+        let count = u32::try_from(steps.len()).unwrap_or(u32::MAX) - first_step;
+        sections.push(Section {
+            name: draft.name,
+            summary: draft.summary,
+            kind: SectionKind::Slice { slice: draft.slice },
+            first_step,
+            steps: count,
+            rounds: None,
+            baseline: None,
+        });
+    }
+    number(&mut steps);
+    let campaign = Campaign {
+        name: "durable".to_owned(),
+        summary: format!("What a durable write costs at {}", request.location.path),
+        sections,
+        left_out,
+        ..Campaign::default()
+    };
+    Plan {
+        schema: PLAN_SCHEMA,
+        purpose: Purpose::Durable,
+        seed: request.seed,
+        clock: request.clock,
+        targets: targets.all,
+        steps,
+        campaign: Some(campaign),
+    }
+}
+
+fn step(name: &str, summary: &str, point: Point, times: &Times, targets: &mut Targets<'_>) -> Step {
+    let Point { mut workload, engine, files, span, levels, role } = point;
+    name.clone_into(&mut workload.name);
+    summary.clone_into(&mut workload.summary);
+    let timing = times.timing(span, workload.jobs);
+    let (target, more_targets) = targets.of(&files);
+    let load = Load { more_targets, ..Load::new(target, workload, engine) };
+    Step {
+        ramp: timing.ramp,
+        declinable: true,
+        levels,
+        ..Step::new(role, load, timing.limit, timing.interval)
+    }
+}
+
+/// True if `next` would pay for pages that `before` left in the page cache of the same file: dirty
+/// ones by its first sync, any by its first writes past the cache.
+fn leaves_pages(before: &Step, next: &Step) -> bool {
+    let (old, new) = (&before.load.workload, &next.load.workload);
+    let is_unsynced = old.sync.method == SyncMethod::None && old.writes();
+    let turns_direct = (old.cache, new.cache) == (CacheMode::Buffered, CacheMode::Direct);
+    before.load.target == next.load.target && (is_unsynced || turns_direct)
+}
+
+/// The place as part of a sentence.
+fn quoted(path: &RawPath) -> String {
+    format!("'{path}'")
+}

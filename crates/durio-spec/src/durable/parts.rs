@@ -1,0 +1,133 @@
+//! What a slice is made of: points, each with what it does, on which files, for how long.
+
+use durio_plan::{EngineKind, FileLayout, Level, Role, Slice};
+use durio_units::{Bytes, Nanos};
+use durio_workload::{CacheMode, PerMille, RegionRule, SyncMethod, SyncPolicy, Workload};
+
+/// A slice before its steps have targets and times.
+#[derive(Debug)]
+pub(super) struct Draft {
+    pub(super) slice: Slice,
+    pub(super) name: String,
+    pub(super) summary: String,
+    pub(super) points: Vec<Point>,
+}
+
+/// A step-to-be.
+#[derive(Debug, Clone)]
+pub(super) struct Point {
+    pub(super) workload: Workload,
+    pub(super) engine: EngineKind,
+    pub(super) files: Files,
+    pub(super) span: Span,
+    pub(super) levels: Vec<Level>,
+    pub(super) role: Role,
+}
+
+/// Which files a point writes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Files {
+    /// The log of all: written once before, so recycled.
+    Log,
+    /// As many recycled logs as writers; each slice uses the same ones.
+    OwnLogs(u32),
+    /// Files that no other step has written to.
+    Fresh {
+        layout: FileLayout,
+        /// Of each.
+        size: Bytes,
+        count: u32,
+    },
+}
+
+/// How long a point lasts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Span {
+    /// So many shares of the run's time.
+    Shares(u32),
+    /// A share of the run's time, or until so much is written.
+    Within(Bytes),
+    /// This time, or until so much is written: not part of the time that is shared.
+    Fixed(Nanos, Bytes),
+    /// So many writes.
+    Operations(u64),
+}
+
+impl Point {
+    /// A point of `workload` on the log.
+    pub(super) fn new(workload: Workload, levels: Vec<Level>) -> Self {
+        Self {
+            workload,
+            engine: EngineKind::Sync,
+            files: Files::Log,
+            span: Span::Shares(1),
+            levels,
+            role: Role::Measure,
+        }
+    }
+
+    /// Where it is, as it is shown.
+    pub(super) fn words(&self) -> String {
+        self.levels.iter().map(Level::words).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Sequential writes of `block_size` by one writer, each made durable by `method`.
+pub(super) fn durable(block_size: Bytes, method: SyncMethod, cache: CacheMode) -> Workload {
+    Workload {
+        read_share: PerMille::NONE,
+        block_size,
+        sync: SyncPolicy::each(method),
+        cache,
+        ..Workload::default()
+    }
+}
+
+/// The same by several writers, each in a share of the file of its own.
+pub(super) fn shared(jobs: u32, workload: Workload) -> Workload {
+    Workload { jobs, region: RegionRule::ShareEach, ..workload }
+}
+
+/// A place on an axis of numbers, labelled `label`.
+pub(super) fn level(axis: &str, value: f64, label: impl Into<String>) -> Level {
+    Level { axis: axis.to_owned(), value, label: label.into() }
+}
+
+pub(super) fn count_level(axis: &str, count: u32) -> Level {
+    level(axis, f64::from(count), count.to_string())
+}
+
+pub(super) fn bytes_level(axis: &str, bytes: Bytes) -> Level {
+    #[expect(clippy::cast_precision_loss, reason = "sizes of blocks are far below 2^53")]
+    level(axis, bytes.get() as f64, bytes.to_string())
+}
+
+pub(super) fn method_level(method: SyncMethod) -> Level {
+    let place = SyncMethod::ALL.iter().position(|known| *known == method).unwrap_or(0);
+    let value = u32::try_from(place).unwrap_or(u32::MAX);
+    level("method", f64::from(value), method.name())
+}
+
+pub(super) fn cache_level(cache: CacheMode) -> Level {
+    match cache {
+        CacheMode::Direct => level("cache", 0.0, "direct"),
+        CacheMode::Buffered => level("cache", 1.0, "buffered"),
+    }
+}
+
+/// The four file modes, from the one with the least work for the filesystem on.
+pub(super) const LAYOUTS: [FileLayout; 4] = [
+    FileLayout::Incompressible,
+    FileLayout::ZeroFilled,
+    FileLayout::Preallocated,
+    FileLayout::Empty,
+];
+
+pub(super) fn layout_level(layout: FileLayout) -> Level {
+    match layout {
+        FileLayout::Incompressible => level("layout", 0.0, "recycled"),
+        FileLayout::ZeroFilled => level("layout", 1.0, "zero-filled"),
+        FileLayout::Preallocated => level("layout", 2.0, "preallocated"),
+        FileLayout::Empty => level("layout", 3.0, "extending"),
+    }
+}

@@ -1,0 +1,74 @@
+//! The arguments of `durio durable`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use durio_units::Bytes;
+
+use super::Measuring;
+use crate::exit_code::TABLE;
+use crate::values;
+
+/// Measure what a durable write costs, by method, file mode, size and number of writers
+///
+/// A database waits for its log, and how long depends on how it writes: which call makes the write
+/// durable, whether the file grows, how large the writes are, and how many sessions share one sync.
+/// This lays out files of its own in a directory (a log of 128 MiB and less than as much for logs of
+/// single writers; at most a tenth of the free space) and goes through that space in slices, one
+/// short step per point, in about three minutes:
+///
+///   commands           the requests that a commit sends to the device, traced by the kernel where
+///                      that is permitted: 20 commits per method and file mode
+///   sync-calls         whether sync calls reach the device, through the C library and without it
+///   methods            4 KiB by one writer into a recycled log, with each way to make it durable,
+///                      O_DIRECT and buffered, and not durable for contrast
+///   sync-every         fdatasync after every 1 to 1024 writes of 4 KiB, buffered
+///   flush-slope        the time of a flush after 1 to 1024 random writes of 4 KiB, O_DIRECT
+///   file-modes         a log that is recycled, zero-filled, preallocated (fallocate) or grows
+///   writers            1 to 128 writers on one file, and on a file each, O_DIRECT, fdatasync each
+///   sizes-and-writers  4 KiB to 1 MiB by 1 to 64 writers, the same volume for all
+///   group-commit       1, 8 and 64 committers that share the syncs of one log, against as many
+///                      independent durable writers, with records of 256 B and 8 KiB
+///   commit-delay       64 committers: how long a leader waits for more records, and how many bytes a
+///                      batch has at most
+///   sizes              512 B to 16 MiB by one writer, durable and not
+///   cross              only with --full: every method in every file mode, at every size and number
+///                      of writers
+///
+/// What the kernel, the filesystem or the device refuses (a flag, O_DIRECT, fallocate) is named with
+/// the reason, and the rest is measured; an error of the storage ends the run. What a shorter run
+/// leaves out is said. Nothing is left behind but the run folder with the record and the report.
+///
+/// An existing file or a block device is only measured if --destroy names it, without the slices that
+/// need files of several kinds.
+///
+///   durio durable --quick /var/lib/postgresql
+///   durio durable --only methods --only sizes /data
+///   durio durable --full --destroy /dev/nvme1n1 /dev/nvme1n1
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = TABLE)]
+pub(crate) struct Durable {
+    /// Directory; or, with --destroy, a file or block device
+    #[arg(value_name = "PATH", default_value = ".")]
+    pub(crate) path: PathBuf,
+
+    /// About 30 s in all, with fewer points
+    #[arg(long, conflicts_with = "full", help_heading = "How long, how large")]
+    pub(crate) quick: bool,
+
+    /// The slices at twice the time, and the whole cross: some twenty minutes
+    #[arg(long, help_heading = "How long, how large")]
+    pub(crate) full: bool,
+
+    /// Only this slice (can be repeated); its steps last as long as among all
+    #[arg(long, value_name = "SLICE", help_heading = "How long, how large")]
+    pub(crate) only: Vec<String>,
+
+    /// Size of the log, such as 1GiB; with the other files it may be more than a tenth of the free
+    /// space
+    #[arg(long, value_name = "SIZE", value_parser = values::bytes, help_heading = "How long, how large")]
+    pub(crate) size: Option<Bytes>,
+
+    #[command(flatten)]
+    pub(crate) common: Measuring,
+}

@@ -1,0 +1,75 @@
+//! `durio durable`: what does a durable write cost?
+
+use durio_analyse::Findings;
+use durio_plan::{Plan, Role};
+use durio_spec::{DurableLength, DurableRequest, plan_durable};
+
+use crate::args::Durable;
+use crate::execute::{Execution, execute};
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+use crate::locate::locate;
+use crate::output;
+
+pub(crate) fn durable(arguments: Durable) -> Result<Exit, Failure> {
+    let length = length(&arguments);
+    let common = arguments.common;
+    let mut locations = locate([&arguments.path], &common)?;
+    let Some(location) = locations.pop() else {
+        return Err(Failure::new(Exit::WrongUse, "there is no path to measure"));
+    };
+    let execution = Execution::begin("durable", &common)?;
+    let plan = plan_durable(&DurableRequest {
+        location,
+        length,
+        size: arguments.size,
+        only: arguments.only,
+        seed: execution.seed,
+        clock: common.clock,
+        file_name: execution.file_name(),
+    })?;
+    if !common.quiet {
+        announce(&plan);
+    }
+    let (exit, findings) = execute(&execution, &plan, &common)?;
+    let asked = plan.measured_steps().count();
+    if exit == Exit::Fine && asked > 0 && findings.workloads.is_empty() {
+        return Err(nothing_measured(&findings));
+    }
+    Ok(exit)
+}
+
+fn length(arguments: &Durable) -> DurableLength {
+    match (arguments.quick, arguments.full) {
+        (true, _) => DurableLength::Quick,
+        (_, true) => DurableLength::Full,
+        _ => DurableLength::Usual,
+    }
+}
+
+/// What is about to be done, and what is not.
+fn announce(plan: &Plan) {
+    let steps = plan.steps.iter().filter(|step| step.role != Role::SelfCost).count();
+    let campaign = plan.campaign.as_ref();
+    let slices = campaign.map_or(0, |campaign| campaign.sections.len());
+    let (steps, slices) = (counted(steps, "step"), counted(slices, "slice"));
+    output::remark(&format!("durio: {steps} in {slices}, at most {}", plan.duration()));
+    for left_out in campaign.iter().flat_map(|campaign| &campaign.left_out) {
+        output::remark(&format!("durio: left out: {left_out}"));
+    }
+}
+
+fn counted(count: usize, what: &str) -> String {
+    match count {
+        1 => format!("1 {what}"),
+        _ => format!("{count} {what}s"),
+    }
+}
+
+fn nothing_measured(findings: &Findings) -> Failure {
+    let failure = Failure::new(Exit::CannotMeasure, "nothing of this can be measured here");
+    match findings.declined_steps.first() {
+        Some(first) => failure.hint(first.reason.clone()),
+        None => failure,
+    }
+}
