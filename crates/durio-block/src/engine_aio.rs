@@ -5,7 +5,8 @@
 //! nowhere; the stamps show it, as `submitted_at` is taken after io_submit returned.
 //!
 //! What the kernel does not take becomes a completion at once: its refusal (a negated errno),
-//! -EOPNOTSUPP for a link and for a sync of a range, the result of a reallocation, which has no opcode and is called for.
+//! -EOPNOTSUPP for a link and for a sync of a range, the result of a reallocation, which has no
+//! opcode and is called for.
 
 use std::collections::VecDeque;
 use std::io;

@@ -19,12 +19,16 @@ pub(crate) const RANGE_SYNC_FLAGS: u32 = libc::SYNC_FILE_RANGE_WAIT_BEFORE
 
 /// Syncs `length` bytes from `offset` on; a length of zero is to the end of the file.
 pub(crate) fn sync_file_range(file: BorrowedFd<'_>, offset: u64, length: u64) -> Result<(), Errno> {
+    call(file, offset, length, RANGE_SYNC_FLAGS)
+}
+
+fn call(file: BorrowedFd<'_>, offset: u64, length: u64, flags: u32) -> Result<(), Errno> {
     // What is beyond the kernel's range becomes negative, which it refuses.
     let (offset, length) = (offset.cast_signed(), length.cast_signed());
     let file = file.as_raw_fd();
     // Justification: no crate in use wraps the call.
     // SAFETY: the call takes four numbers and touches no memory of this process.
-    let result = unsafe { libc::sync_file_range(file, offset, length, RANGE_SYNC_FLAGS) };
+    let result = unsafe { libc::sync_file_range(file, offset, length, flags) };
     if result == 0 {
         return Ok(());
     }
@@ -32,18 +36,20 @@ pub(crate) fn sync_file_range(file: BorrowedFd<'_>, offset: u64, length: u64) ->
     Err(Errno::from_raw_os_error(errno.unwrap_or(libc::EIO)))
 }
 
-/// Says whether sync_file_range works on `file`, by syncing its first byte.
+/// Says whether sync_file_range works on `file`, by a call without a flag, which syncs nothing.
 ///
 /// # Errors
 /// The reason why not: missing in the kernel, forbidden by seccomp, or no file or block device.
 pub fn probe_range_sync(file: impl AsFd) -> Result<(), BlockError> {
-    sync_file_range(file.as_fd(), 0, 1)
-        .map_err(|errno| BlockError::new("sync a range of the file", errno))
+    call(file.as_fd(), 0, 1, 0).map_err(|errno| BlockError::new("sync a range of the file", errno))
 }
 
+/// Beyond the end of every file and device.
+const BEYOND: u64 = 1 << 62;
+
 /// Says whether `flags` work on `file`: the same flags on a read, which does nothing with them but
-/// passes the same check of what the kernel and the filesystem know. `file` is open for reading,
-/// best without O_DIRECT; nothing is written.
+/// passes the same check of what the kernel and the filesystem know. The read begins where no file
+/// reaches, so nothing is read either. `file` is open for reading, without O_DIRECT.
 ///
 /// # Errors
 /// The reason why not: a kernel before 4.7, or a filesystem that takes no flags.
@@ -54,7 +60,7 @@ pub fn probe_write_flags(file: impl AsFd, flags: WriteFlags) -> Result<(), Block
         WriteFlags::Sync => ReadWriteFlags::SYNC,
     };
     let mut byte = [0];
-    match rustix::io::preadv2(file, &mut [IoSliceMut::new(&mut byte)], 0, flags) {
+    match rustix::io::preadv2(file, &mut [IoSliceMut::new(&mut byte)], BEYOND, flags) {
         // A read that fails for another reason says nothing about flags; the write will tell.
         Err(errno @ (Errno::OPNOTSUPP | Errno::NOSYS)) => {
             Err(BlockError::new("write with a flag", errno))

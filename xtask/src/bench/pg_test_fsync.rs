@@ -80,6 +80,8 @@ pub(super) fn run(
         .arg("-f")
         .arg(file)
         .args(["-s", &seconds.to_string()])
+        // What it prints is translated.
+        .env("LC_ALL", "C")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()

@@ -101,3 +101,33 @@ fn a_file_that_is_all_holes_is_not_filled_by_reading() {
     sandbox.durio("run --quiet --ops 100 --target data/holes").run().expect_exit(0);
     assert_eq!(std::os::unix::fs::MetadataExt::blocks(&fs::metadata(holes).unwrap()), 0);
 }
+
+#[test]
+fn a_linked_sync_chooses_its_engine_and_every_write_is_a_commit() {
+    let sandbox = Sandbox::new();
+    let line = format!("{WRITES} --sync linked_fdatasync --size 4MiB --target data --format json");
+    let document = sandbox.durio(&line).run().expect_exit(0).json();
+    let workload = &document["workloads"][0];
+    assert_eq!(workload["headline"], "commit");
+    assert_eq!(workload["operations"][0]["service"]["count"], 50);
+    // Where io_uring is forbidden it is said that the calls were separate ones.
+    let engine = &workload["effective"]["engine"];
+    let fallbacks = workload["effective"]["fallbacks"].to_string();
+    assert_eq!(engine == "uring", !fallbacks.contains("linked_fdatasync needs io_uring"));
+    let other = format!("{WRITES} --sync linked_fsync --engine sync --size 4MiB --target data");
+    let ended = sandbox.durio(&other).run().expect_exit(2).expect_no_stdout();
+    ended.expect_stderr("linked_fsync is io_uring's").expect_stderr("--sync fsync");
+}
+
+#[test]
+fn a_rewrite_touches_the_first_block_alone() {
+    let sandbox = Sandbox::new();
+    let path = sandbox.data().join("log");
+    fs::write(&path, [0; 65536]).unwrap();
+    let line = "run --quiet --rw write --bs 8k --ops 20 --rewrite --sync fdatasync --buffered \
+                --target data/log --destroy data/log";
+    sandbox.durio(line).run().expect_exit(0);
+    let contents = fs::read(&path).unwrap();
+    assert!(contents[..8192].iter().any(|&byte| byte != 0));
+    assert!(contents[8192..].iter().all(|&byte| byte == 0));
+}
