@@ -52,7 +52,11 @@ pub(crate) fn check(
     if effective.workload.cache != load.workload.cache {
         return Err(RunError::unsupported("O_DIRECT is not possible here"));
     }
-    if effective.engine != load.engine || effective.workload.at_end != load.workload.at_end {
+    let is_replaced = effective.workload.sync != load.workload.sync;
+    if is_replaced
+        || effective.engine != load.engine
+        || effective.workload.at_end != load.workload.at_end
+    {
         return Err(RunError::unsupported(effective.fallbacks.join("; ")));
     }
     let zeros = |index: usize| targets[index].as_ref().is_some_and(|it| it.zeros_stand_in);

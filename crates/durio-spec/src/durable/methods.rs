@@ -23,6 +23,9 @@ pub(super) const METHODS: &[(SyncMethod, EngineKind)] = &[
     (SyncMethod::ODsync, EngineKind::Sync),
     (SyncMethod::RwfSync, EngineKind::Sync),
     (SyncMethod::RwfDsync, EngineKind::Sync),
+    (SyncMethod::FileRange, EngineKind::Sync),
+    (SyncMethod::LinkedFsync, EngineKind::Uring),
+    (SyncMethod::LinkedFdatasync, EngineKind::Uring),
 ];
 
 /// The record of the slices that do not vary its size: a page of the page cache, and the smallest
