@@ -18,7 +18,8 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use crate::counters::thread_cpu_time;
 use crate::error::RunError;
 use crate::gate::{Gate, Readiness, Word};
-use crate::measured_loop::{Bounds, LoopInput, LoopResult, MeasuredLoop};
+use crate::log::Log;
+use crate::measured_loop::{Bounds, Idle, LoopInput, LoopResult, MeasuredLoop};
 use crate::recorder::{ClosedInterval, IntervalBuffer, Parts, PerOperation, Recorder};
 use crate::sink::StopFlag;
 
@@ -49,6 +50,8 @@ pub(crate) struct JobInput {
     pub(crate) index: u32,
     pub(crate) engine: EngineKind,
     pub(crate) workload: Workload,
+    /// Buffers for each operation in flight.
+    pub(crate) slots_each: u32,
     pub(crate) batch: u32,
     pub(crate) script: Option<NullScript>,
     pub(crate) region: Region,
@@ -216,14 +219,23 @@ fn run_with_clock<C: Clock>(mut input: JobInput, clock: C, shared: &Shared) -> O
 
 /// Buffers with the workload's contents, different for each job.
 fn filled_buffers(input: &JobInput) -> Result<Buffers, BlockError> {
-    let length = usize::try_from(input.workload.block_size.get()).unwrap_or(usize::MAX);
-    let mut buffers = Buffers::try_new(input.workload.depth as usize, length)?;
+    let length = usize::try_from(input.workload.transfer_max().get()).unwrap_or(usize::MAX);
+    let slots = (input.workload.depth * input.slots_each) as usize;
+    let mut buffers = Buffers::try_new(slots, length)?;
     let mut random = Xoshiro256PlusPlus::seed_from_u64(!input.seed);
     for slot in 0..buffers.count() {
         // Touches every page before the measurement, also for reads.
         fill(buffers.slot_mut(slot), input.workload.contents, &mut random);
     }
     Ok(buffers)
+}
+
+/// What the records of a log are cut from: one of the largest size; empty for other workloads.
+pub(crate) fn record_template(workload: &Workload, seed: u64) -> Box<[u8]> {
+    let length = workload.group_commit.map_or(0, |_| workload.block_size.get());
+    let mut template = vec![0; usize::try_from(length).unwrap_or(0)].into_boxed_slice();
+    fill(&mut template, workload.contents, &mut Xoshiro256PlusPlus::seed_from_u64(!seed));
+    template
 }
 
 /// Fills `data` with random bytes, of which a share of each 4 KiB is zeros.
@@ -279,6 +291,9 @@ fn drive<E: Engine>(mut engine: E, mut input: JobInput, shared: &Shared) -> Opti
         stamp: input.seed,
     };
     let facts = engine.facts();
+    let mut log = Log::of(workload, input.region, record_template(workload, input.seed));
+    let mut idle =
+        Idle::with_capacity(workload.group_commit.map_or(0, |it| it.committers as usize));
     let measured = MeasuredLoop::new(&mut engine, bounds, loop_input);
     input.ready.tell(Ok(facts));
     if shared.gate.pass() == Word::Aborted {
@@ -286,9 +301,10 @@ fn drive<E: Engine>(mut engine: E, mut input: JobInput, shared: &Shared) -> Opti
     }
     let (user_before, system_before) = thread_cpu_time();
     let started = measured.common_start(&shared.started);
-    let result = match input.schedule {
-        Some(schedule) => measured.run_open(started, schedule),
-        None => measured.run(started),
+    let result = match (&mut log, input.schedule) {
+        (Some(log), schedule) => measured.run_log(started, log, &mut idle, schedule),
+        (None, Some(schedule)) => measured.run_open(started, schedule),
+        (None, None) => measured.run(started),
     };
     if shared.first_ends_all {
         shared.failed.set();

@@ -21,6 +21,7 @@ mod fio_step;
 mod gate;
 mod job;
 mod layout;
+mod log;
 mod measured_loop;
 mod memory;
 mod placement;

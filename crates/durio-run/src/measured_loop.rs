@@ -4,6 +4,7 @@
 //! A place in the queue that is refilled as it is reaped starts with the completion's clock value,
 //! so no time between two operations is lost. Nothing is allocated, nothing is printed.
 
+mod group_commit;
 mod open;
 #[cfg(test)]
 mod tests;
@@ -12,12 +13,14 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use durio_block::{Clock, Completion, Engine, Operation, OperationKind, Ticks, WriteFlags};
-use durio_record::{Accounting, Pacing};
+use durio_record::{Accounting, Batches, Pacing};
 use durio_units::Nanos;
 use durio_workload::{Access, AccessKind, Stream};
 
 use crate::recorder::{Place, Recorder};
 use crate::sink::StopFlag;
+
+pub(crate) use group_commit::Idle;
 
 /// The boundaries of a job, in ticks since its start.
 #[derive(Debug, Clone, Copy)]
@@ -71,6 +74,8 @@ pub(crate) struct LoopResult {
     pub(crate) accounting: Accounting,
     /// What became of the schedule of an open loop.
     pub(crate) pacing: Option<Pacing>,
+    /// The batches of a log.
+    pub(crate) batches: Option<Batches>,
     /// Begin and end on the reference clock.
     pub(crate) reference: (u64, u64),
     /// From the end of the ramp to the last completion.
@@ -484,7 +489,7 @@ fn succeeded(place: &Slot, result: i32) -> bool {
 const STAMP_STRIDE: usize = 4096;
 
 #[inline]
-fn stamp_blocks(data: &mut [u8], stamp: u64) {
+pub(crate) fn stamp_blocks(data: &mut [u8], stamp: u64) {
     for block in data.chunks_mut(STAMP_STRIDE) {
         if let Some(head) = block.first_chunk_mut::<8>() {
             *head = stamp.to_le_bytes();

@@ -258,6 +258,7 @@ impl<'a> Crew<'a> {
             index,
             engine: effective.engine,
             workload: workload.clone(),
+            slots_each: load.slots_each(),
             batch: load.batch.submit_max,
             script: load.script.clone(),
             region: region_of(load, effective.stand_ins, place, plan.targets[target].size)?,

@@ -15,12 +15,12 @@ use super::{LoopResult, MeasuredLoop};
 use crate::recorder::Place;
 
 /// No wait is longer, so that a wish to stop is heard.
-const WAIT_MAX_NANOS: u64 = 100_000_000;
+pub(super) const WAIT_MAX_NANOS: u64 = 100_000_000;
 
 /// The schedule with what is due next.
-struct Due {
-    schedule: Schedule,
-    next: Ticks,
+pub(super) struct Due {
+    pub(super) schedule: Schedule,
+    pub(super) next: Ticks,
 }
 
 impl<E: Engine> MeasuredLoop<'_, E> {
@@ -65,7 +65,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
         self.finish()
     }
 
-    fn advance(&self, due: &mut Due) {
+    pub(super) fn advance(&self, due: &mut Due) {
         let clock = self.engine.clock();
         due.next = self.started.plus(clock.ticks(due.schedule.next_start()));
     }
@@ -137,7 +137,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
     }
 
     /// Counts the arrivals that were due before the end and found no place until then.
-    fn count_missed(&mut self, due: &mut Due, pacing: &mut Pacing) {
+    pub(super) fn count_missed(&mut self, due: &mut Due, pacing: &mut Pacing) {
         let end = self.last_completion.min(self.end);
         while self.bounds.end.is_some() && due.next < end && pacing.due < MISSED_MAX {
             pacing.due += 1;

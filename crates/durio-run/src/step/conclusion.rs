@@ -50,7 +50,7 @@ pub(super) fn conclude(
         let name = names.get(stream as usize).map_or("", String::as_str);
         error = error.or_else(|| job_error(step, name, result.failure, result.engine_error));
         emit(Event::JobEnded(JobEnded {
-            batches: None,
+            batches: result.batches,
             step,
             round,
             stream,
