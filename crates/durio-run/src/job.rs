@@ -10,11 +10,12 @@ use durio_block::{
 };
 use durio_plan::{EngineKind, Limit, NullScript};
 use durio_units::{Bytes, Nanos};
-use durio_workload::{Contents, Region, Schedule, Stream, SyncMethod, Workload};
+use durio_workload::{CommitterThreads, Contents, Region, Schedule, Stream, SyncMethod, Workload};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
+use crate::committer_threads;
 use crate::counters::thread_cpu_time;
 use crate::error::RunError;
 use crate::gate::{Gate, Readiness, Word};
@@ -59,6 +60,8 @@ pub(crate) struct JobInput {
     pub(crate) limit: JobLimit,
     /// When operations start, in an open loop.
     pub(crate) schedule: Option<Schedule>,
+    /// The same for each committer with a thread of its own, instead.
+    pub(crate) committer_schedules: Vec<Schedule>,
     /// The processors that it may run on; none for any.
     pub(crate) processors: Vec<u32>,
     pub(crate) file: Option<OwnedFd>,
@@ -108,7 +111,7 @@ impl JobLimit {
         }
     }
 
-    fn bounds(&self, clock: &impl Clock) -> Bounds {
+    pub(crate) fn bounds(&self, clock: &impl Clock) -> Bounds {
         let ramp = clock.ticks(self.ramp.get());
         let end = self.duration.map(|duration| ramp + clock.ticks(duration.get()));
         let interval = clock.ticks(self.interval.get()).max(1);
@@ -173,7 +176,11 @@ impl Drop for FailOnPanic<'_> {
     }
 }
 
-fn run_with_clock<C: Clock>(mut input: JobInput, clock: C, shared: &Shared) -> Option<JobOutcome> {
+fn run_with_clock<C: Clock + Copy + Send + Sync>(
+    mut input: JobInput,
+    clock: C,
+    shared: &Shared,
+) -> Option<JobOutcome> {
     let buffers = match filled_buffers(&input) {
         Ok(buffers) => buffers,
         Err(error) => return decline(input, error.into()),
@@ -187,6 +194,9 @@ fn run_with_clock<C: Clock>(mut input: JobInput, clock: C, shared: &Shared) -> O
                 .unwrap_or(NullScript { latencies: vec![Nanos::from_micros(100)], fails_at: None });
             let script = Script::new(script.latencies, script.fails_at);
             drive(NullEngine::new(script, buffers), input, shared)
+        }
+        (EngineKind::Sync, Some(file)) if has_committer_threads(&input.workload) => {
+            committer_threads::run(SyncEngine::new(clock, file, buffers), clock, input, shared)
         }
         (EngineKind::Sync, Some(file)) => {
             drive(SyncEngine::new(clock, file, buffers), input, shared)
@@ -215,6 +225,11 @@ fn run_with_clock<C: Clock>(mut input: JobInput, clock: C, shared: &Shared) -> O
             decline(input, error)
         }
     }
+}
+
+/// True if each committer of the log has a thread of its own.
+pub(crate) fn has_committer_threads(workload: &Workload) -> bool {
+    workload.group_commit.is_some_and(|policy| policy.threads == CommitterThreads::OneEach)
 }
 
 /// Buffers with the workload's contents, different for each job.
@@ -323,7 +338,7 @@ fn drive<E: Engine>(mut engine: E, mut input: JobInput, shared: &Shared) -> Opti
     })
 }
 
-fn write_flags(method: SyncMethod) -> WriteFlags {
+pub(crate) fn write_flags(method: SyncMethod) -> WriteFlags {
     match method {
         SyncMethod::RwfDsync => WriteFlags::Dsync,
         SyncMethod::RwfSync => WriteFlags::Sync,

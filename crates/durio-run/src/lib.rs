@@ -13,6 +13,7 @@
 //! ```
 
 mod collector;
+mod committer_threads;
 mod conditions;
 mod counters;
 mod course;

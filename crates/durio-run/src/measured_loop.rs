@@ -21,6 +21,7 @@ use crate::recorder::{Place, Recorder};
 use crate::sink::StopFlag;
 
 pub(crate) use group_commit::Idle;
+pub(crate) use open::MISSED_MAX;
 
 /// The boundaries of a job, in ticks since its start.
 #[derive(Debug, Clone, Copy)]
@@ -39,7 +40,7 @@ pub(crate) struct Bounds {
 
 impl Bounds {
     /// The end of the interval that begins at `begin`; the ramp's last one ends with the ramp.
-    fn interval_end(&self, begin: u64) -> u64 {
+    pub(crate) fn interval_end(&self, begin: u64) -> u64 {
         let end = begin.saturating_add(self.interval);
         if begin < self.ramp { end.min(self.ramp) } else { end }
     }
@@ -131,19 +132,19 @@ pub(crate) struct MeasuredLoop<'a, E: Engine> {
 /// no stamp with the latencies. The clock is read only when the number changes, so a closed loop at
 /// full depth costs nothing.
 #[derive(Debug, Default)]
-struct InFlightCount {
+pub(crate) struct InFlightCount {
     now: u64,
     since: u64,
-    integral: u64,
+    pub(crate) integral: u64,
 }
 
 impl InFlightCount {
-    fn begin(&mut self, reference_nanos: u64) {
+    pub(crate) fn begin(&mut self, reference_nanos: u64) {
         self.since = reference_nanos;
     }
 
     #[cold]
-    fn change(&mut self, by: i64, reference_nanos: u64) {
+    pub(crate) fn change(&mut self, by: i64, reference_nanos: u64) {
         self.integral += self.now * reference_nanos.saturating_sub(self.since);
         self.since = reference_nanos;
         self.now = self.now.saturating_add_signed(by);
@@ -164,15 +165,15 @@ fn blank_operation(flags: WriteFlags) -> Operation {
 
 /// The engine's clock and its reference, read at the same moment.
 #[derive(Debug, Clone, Copy, Default)]
-struct ClockPair {
-    ticks: Ticks,
-    reference_nanos: u64,
+pub(crate) struct ClockPair {
+    pub(crate) ticks: Ticks,
+    pub(crate) reference_nanos: u64,
 }
 
 impl ClockPair {
     /// Of several readings the one in which the least time passed between the two clocks: on a
     /// busy machine a thread can lose the processor in between.
-    fn read(clock: &impl Clock) -> Self {
+    pub(crate) fn read(clock: &impl Clock) -> Self {
         let readings = (0..8).map(|_| {
             let before = clock.now();
             let reference_nanos = clock.reference_nanos();
@@ -498,7 +499,7 @@ pub(crate) fn stamp_blocks(data: &mut [u8], stamp: u64) {
 }
 
 #[inline]
-fn kind_of(kind: AccessKind) -> OperationKind {
+pub(crate) fn kind_of(kind: AccessKind) -> OperationKind {
     match kind {
         AccessKind::Read => OperationKind::Read,
         AccessKind::Write => OperationKind::Write,

@@ -104,6 +104,17 @@ impl LogQueue {
         self.records.pop_front()
     }
 
+    /// The next record that is not in flight.
+    pub(crate) fn first_waiting(&self) -> Option<&Record> {
+        self.records.get(self.in_flight)
+    }
+
+    /// Forgets the first record, in flight or not, and says whose it was.
+    pub(crate) fn abandon_next(&mut self) -> Option<Record> {
+        (self.in_flight, self.joined, self.joined_bytes) = (0, 0, 0);
+        self.records.pop_front()
+    }
+
     /// Forgets what is not in flight: nobody will write it.
     pub(crate) fn abandon_waiting(&mut self) {
         self.records.truncate(self.in_flight);

@@ -54,7 +54,9 @@ struct LogLoop<'a, 'b, E: Engine> {
     committers: Committers<'b>,
     stage: Stage,
     batch: Batch,
-    /// The engine's slot for the next batch, and how many there are.
+    /// The engine's slot of the batch in flight.
+    flying: u32,
+    /// The slot of the next batch, and how many there are.
     filling: u32,
     slots: u32,
     /// Commit delay in ticks.
@@ -81,7 +83,10 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
         let slots = if log.policy.double_buffered { 2 } else { 1 };
         let (stage, batch) = (Stage::Free, Batch::default());
         let committers = Committers::new(schedule, idle, started);
-        LogLoop { base: self, log, committers, stage, batch, filling: 0, slots, delay }.run(started)
+        let (flying, filling) = (0, 0);
+        let log_loop =
+            LogLoop { base: self, log, committers, stage, batch, flying, filling, slots, delay };
+        log_loop.run(started)
     }
 }
 
@@ -208,6 +213,8 @@ impl<E: Engine> LogLoop<'_, '_, E> {
         let offset = self.log.position.place(length);
         self.batch = Batch { taken, offset, length, delayed };
         self.fill_up(taken.bytes, length);
+        self.flying = self.filling;
+        self.filling = (self.filling + 1) % self.slots;
         self.start(AccessKind::Write, now);
         let nanos = self.base.engine.clock().reference_nanos();
         self.base.in_flight.change(1, nanos);
@@ -233,7 +240,7 @@ impl<E: Engine> LogLoop<'_, '_, E> {
         let is_write = kind == AccessKind::Write;
         let operation = &mut self.base.queue[0];
         operation.kind = kind_of(kind);
-        operation.slot = self.filling;
+        operation.slot = self.flying;
         operation.length = if is_write { length } else { 0 };
         operation.offset = if is_write { offset } else { 0 };
         operation.intended_start = now;
@@ -297,7 +304,6 @@ impl<E: Engine> LogLoop<'_, '_, E> {
         let nanos = self.base.engine.clock().reference_nanos();
         self.base.in_flight.change(-1, nanos);
         self.stage = Stage::Free;
-        self.filling = (self.filling + 1) % self.slots;
     }
 
     /// The batch is durable: tells every committer whose record is in it.

@@ -147,4 +147,4 @@ impl<E: Engine> MeasuredLoop<'_, E> {
 }
 
 /// More arrivals are not counted one by one: at 20 ns each that takes seconds.
-const MISSED_MAX: u64 = 1 << 28;
+pub(crate) const MISSED_MAX: u64 = 1 << 28;
