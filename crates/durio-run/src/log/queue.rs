@@ -136,6 +136,10 @@ mod tests {
         Record { handed: Ticks(0), intended: Ticks(0), length, committer: 0 }
     }
 
+    fn hand_over(queue: &mut LogQueue, lengths: &[u64]) {
+        lengths.iter().for_each(|&length| queue.push(record(length)));
+    }
+
     fn join_all(queue: &mut LogQueue) -> Vec<u64> {
         std::iter::from_fn(|| queue.join_next()).map(|(_, at)| at).collect()
     }
@@ -143,7 +147,7 @@ mod tests {
     #[test]
     fn a_batch_has_what_fits_and_the_rest_waits() {
         let mut queue = LogQueue::new(4, 1000);
-        [400, 600, 1, 400].map(|length| queue.push(record(length)));
+        hand_over(&mut queue, &[400, 600, 1, 400]);
         assert_eq!(join_all(&mut queue), [0, 400]);
         assert!(queue.is_full());
         assert_eq!(queue.take(), Taken { records: 2, bytes: 1000, left_over: true });
@@ -160,7 +164,7 @@ mod tests {
     #[test]
     fn a_record_larger_than_the_bound_is_a_batch_of_its_own() {
         let mut queue = LogQueue::new(3, 100);
-        [500, 500, 50].map(|length| queue.push(record(length)));
+        hand_over(&mut queue, &[500, 500, 50]);
         assert_eq!(join_all(&mut queue), [0]);
         assert_eq!(queue.take(), Taken { records: 1, bytes: 500, left_over: true });
     }
@@ -168,7 +172,7 @@ mod tests {
     #[test]
     fn what_is_abandoned_is_never_acknowledged() {
         let mut queue = LogQueue::new(3, 100);
-        [60, 60, 60].map(|length| queue.push(record(length)));
+        hand_over(&mut queue, &[60, 60, 60]);
         join_all(&mut queue);
         queue.take();
         join_all(&mut queue);

@@ -413,26 +413,26 @@ fn nothing_is_allocated_in_the_loop() {
 /// A policy, sizes and latencies by chance.
 fn arbitrary(seed: u64) -> Case {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
-    let mut below = |bound: u64| random.next_u64() % bound;
+    let mut below = |bound: u32| random.next_u32() % bound;
     let policy = GroupCommit {
-        committers: 1 + below(90) as u32,
-        delay: Nanos::new(below(3) * below(400) * MICRO),
-        siblings: below(12) as u32,
-        batch_max: Bytes::new(1 + below(40_000)),
-        pad_to: Bytes::new([0, 512, 4096][below(3) as usize]),
+        committers: 1 + below(90),
+        delay: Nanos::from_micros((below(3) * below(400)).into()),
+        siblings: below(12),
+        batch_max: Bytes::new((1 + below(40_000)).into()),
+        pad_to: if below(3) == 0 { Bytes::ZERO } else { Bytes::new((512 << below(4)).into()) },
         double_buffered: below(2) == 0,
         ..GroupCommit::of(1)
     };
-    let mut case = Case::of(policy, records(1 + below(3000)));
-    case.script = (0..5).map(|_| 1 + below(2 * MILLI)).collect();
-    case.region = Bytes::new(200_000 + below(1 << 20));
+    let mut case = Case::of(policy, records((1 + below(3000)).into()));
+    case.script = (0..5).map(|_| u64::from(1 + below(2_000_000))).collect();
+    case.region = Bytes::new((200_000 + below(1 << 20)).into());
     let share = |bytes, weight| BlockShare { size: Bytes::new(bytes), weight: PerMille(weight) };
     if below(2) == 0 {
         case.workload.block_size = Bytes::new(9000);
         case.workload.block_mix = vec![share(24, 300), share(700, 500), share(9000, 200)];
     }
     if below(3) == 0 {
-        case.arrivals = Arrivals::Poisson { rate_per_second: 10.0 + below(100_000) as f64 };
+        case.arrivals = Arrivals::Poisson { rate_per_second: f64::from(10 + below(100_000)) };
     }
     case
 }
@@ -440,7 +440,7 @@ fn arbitrary(seed: u64) -> Case {
 #[test]
 fn every_record_is_acknowledged_once_and_only_after_its_sync() {
     let seed = std::env::var("DURIO_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed = seed.unwrap_or_else(|| rand_seed());
+    let seed = seed.unwrap_or_else(rand_seed);
     println!("DURIO_TEST_SEED={seed}");
     for number in 0..60 {
         let case = arbitrary(seed + number);
