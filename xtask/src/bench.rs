@@ -11,6 +11,7 @@ mod durio;
 mod figures;
 mod fio;
 mod goals;
+mod group_commit;
 mod instructions;
 mod limits;
 mod load;
@@ -44,6 +45,8 @@ pub(crate) enum Command {
     Import(agree::Arguments),
     /// CPU time and memory of report and compare over a campaign of 500 steps
     Report(report::Arguments),
+    /// CPU time per committed record, and group commit against independent writers on a real file
+    GroupCommit(group_commit::Arguments),
 }
 
 /// Exit code of a process that Ctrl-C ended.
@@ -58,6 +61,7 @@ pub(crate) fn run(command: &Command) -> Result<ExitCode> {
         Command::Agree(arguments) => agree::run(arguments, Way::Own, &interrupt),
         Command::Import(arguments) => agree::run(arguments, Way::Imported, &interrupt),
         Command::Report(arguments) => report::run(arguments, &interrupt),
+        Command::GroupCommit(arguments) => group_commit::run(arguments, &interrupt),
     };
     if interrupt.came() {
         eprintln!("interrupted; the temporary files are removed");
@@ -74,6 +78,7 @@ impl Command {
             Self::Instructions(arguments) => arguments.check,
             Self::Agree(arguments) | Self::Import(arguments) => arguments.check,
             Self::Report(arguments) => arguments.check,
+            Self::GroupCommit(arguments) => arguments.check,
         }
     }
 }

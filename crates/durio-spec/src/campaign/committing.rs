@@ -102,7 +102,8 @@ mod tests {
         let delays = policies(&plan).into_iter().map(|it| it.map(|it| it.delay.get()));
         assert_eq!(delays.collect::<Vec<_>>(), [None, None, Some(0), Some(200_000)]);
         let last = plan.measured_steps().last().unwrap();
-        assert_eq!(last.load.workload.name, "log, committers 8, commit delay 200 us");
+        let labels: Vec<_> = last.levels.iter().map(|level| level.label.as_str()).collect();
+        assert_eq!(labels, [Nanos::from_micros(200).to_string()]);
     }
 
     #[test]

@@ -419,7 +419,7 @@ fn arbitrary(seed: u64) -> Case {
         delay: Nanos::from_micros((below(3) * below(400)).into()),
         siblings: below(12),
         batch_max: Bytes::new((1 + below(40_000)).into()),
-        pad_to: if below(3) == 0 { Bytes::ZERO } else { Bytes::new((512 << below(4)).into()) },
+        pad_to: if below(3) == 0 { Bytes::ZERO } else { Bytes::new(512 << below(4)) },
         double_buffered: below(2) == 0,
         ..GroupCommit::of(1)
     };
