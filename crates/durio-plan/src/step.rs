@@ -264,8 +264,11 @@ impl Load {
 }
 
 impl Load {
-    /// Which engines a log knows.
-    fn validate_log(&self) -> Result<(), String> {
+    /// Checks that the engine is one that its log knows.
+    ///
+    /// # Errors
+    /// What the load has that the engine has not, as the end of a sentence.
+    pub fn validate_log(&self) -> Result<(), String> {
         let threads = self.workload.group_commit.map(|policy| policy.threads);
         match (threads, self.engine) {
             (Some(_), EngineKind::Fio) => Err("hands records to a log: fio has none".to_owned()),

@@ -185,6 +185,10 @@ fn run_with_clock<C: Clock + Copy + Send + Sync>(
         Ok(buffers) => buffers,
         Err(error) => return decline(input, error.into()),
     };
+    if has_committer_threads(&input.workload) && input.engine != EngineKind::Sync {
+        let error = RunError::unsupported("committers with a thread each need the sync engine");
+        return decline(input, error);
+    }
     let file = input.file.take();
     match (input.engine, file) {
         (EngineKind::Null, _) => {
