@@ -12,6 +12,7 @@ mod figures;
 mod fio;
 mod fsync;
 mod goals;
+mod group_commit;
 mod instructions;
 mod limits;
 mod load;
@@ -48,6 +49,8 @@ pub(crate) enum Command {
     Fsync(fsync::Arguments),
     /// CPU time and memory of report and compare over a campaign of 500 steps
     Report(report::Arguments),
+    /// CPU time per committed record, and group commit against independent writers on a real file
+    GroupCommit(group_commit::Arguments),
 }
 
 /// Exit code of a process that Ctrl-C ended.
@@ -63,6 +66,7 @@ pub(crate) fn run(command: &Command) -> Result<ExitCode> {
         Command::Import(arguments) => agree::run(arguments, Way::Imported, &interrupt),
         Command::Fsync(arguments) => fsync::run(arguments, &interrupt),
         Command::Report(arguments) => report::run(arguments, &interrupt),
+        Command::GroupCommit(arguments) => group_commit::run(arguments, &interrupt),
     };
     if interrupt.came() {
         eprintln!("interrupted; the temporary files are removed");
@@ -80,6 +84,7 @@ impl Command {
             Self::Agree(arguments) | Self::Import(arguments) => arguments.check,
             Self::Fsync(arguments) => arguments.check,
             Self::Report(arguments) => arguments.check,
+            Self::GroupCommit(arguments) => arguments.check,
         }
     }
 }

@@ -5,6 +5,7 @@
 
 mod analyser;
 pub mod audit;
+mod batches;
 pub mod campaign;
 pub mod compare;
 pub mod cost_model;
@@ -29,9 +30,9 @@ pub use analyser::Analyser;
 pub use declined::Declined;
 pub use declined_step::DeclinedStep;
 pub use findings::{
-    CpuFindings, CurvePoint, Distribution, Effective, Evenness, FINDINGS_SCHEMA, Findings,
-    InFlight, IntervalPoint, KeptLatencies, Leading, OpenLoop, OperationFindings, RunState,
-    SelfCost, Source, Verdict, VerdictWord, WarningFinding, WorkloadFindings,
+    BatchFindings, CpuFindings, CurvePoint, Distribution, Effective, Evenness, FINDINGS_SCHEMA,
+    Findings, InFlight, IntervalPoint, KeptLatencies, Leading, OpenLoop, OperationFindings,
+    RunState, SelfCost, Source, Verdict, VerdictWord, WarningFinding, WorkloadFindings,
 };
 pub use live::{LiveFigures, live_figures};
 pub use search::{SearchFindings, Trial};

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use durio_units::{Bytes, Nanos};
-use durio_workload::{Arrivals, Workload};
+use durio_workload::{Arrivals, CommitterThreads, Workload};
 use serde::{Deserialize, Serialize};
 
 /// How operations are submitted.
@@ -224,8 +224,32 @@ impl Load {
     /// The bytes of all buffers of all jobs.
     #[must_use]
     pub fn buffer_bytes(&self) -> Bytes {
-        let slots = u64::from(self.workload.in_flight_max());
-        Bytes::new(self.workload.block_size.get().saturating_mul(slots))
+        let slots = u64::from(self.workload.in_flight_max()) * u64::from(self.slots_each());
+        Bytes::new(self.workload.transfer_max().get().saturating_mul(slots))
+    }
+
+    /// Buffers for each operation in flight: two for a log whose next batch is filled while the
+    /// last is flushed, else one.
+    #[must_use]
+    pub fn slots_each(&self) -> u32 {
+        let policy = self.workload.group_commit;
+        if policy.is_some_and(|policy| policy.double_buffered) { 2 } else { 1 }
+    }
+
+    /// The most bytes that are written for an access of the largest size: a batch may hold one
+    /// record, filled up.
+    fn written_each_max(&self) -> Bytes {
+        let block = self.workload.block_size;
+        self.workload.group_commit.map_or(block, |policy| policy.padded(block))
+    }
+
+    /// The most bytes that are written for accesses of `bytes`.
+    fn written_max(&self, bytes: Bytes) -> u64 {
+        if self.workload.group_commit.is_none() {
+            return bytes.get();
+        }
+        let records = self.workload.block_sizes().first().map_or(1, |size| size.get().max(1));
+        bytes.get().div_ceil(records).saturating_mul(self.written_each_max().get())
     }
 
     fn validate(&self, targets: usize) -> Result<(), String> {
@@ -234,6 +258,7 @@ impl Load {
         }
         self.workload.validate().map_err(|error| error.to_string())?;
         self.arrivals.validate().map_err(|error| error.to_string())?;
+        self.validate_log()?;
         if self.workload.jobs as usize <= self.more_targets.len() {
             return Err(format!(
                 "has {} jobs for {} targets",
@@ -242,6 +267,30 @@ impl Load {
             ));
         }
         Ok(())
+    }
+}
+
+impl Load {
+    /// Checks that the engine is one that its log knows.
+    ///
+    /// # Errors
+    /// What the load has that the engine has not, as the end of a sentence.
+    pub fn validate_log(&self) -> Result<(), String> {
+        let threads = self.workload.group_commit.map(|policy| policy.threads);
+        match (threads, self.engine) {
+            (Some(_), EngineKind::Fio) => Err("hands records to a log: fio has none".to_owned()),
+            (Some(CommitterThreads::OneEach), EngineKind::Uring | EngineKind::Aio) => Err(
+                "has committers with a thread each: whoever leads waits for the storage, so the \
+                 engine is sync"
+                    .to_owned(),
+            ),
+            (Some(CommitterThreads::OneEach), EngineKind::Null) => Err(
+                "has committers with a thread each, which the virtual clock does not know; they \
+                 need the engine sync, or no threads"
+                    .to_owned(),
+            ),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -400,10 +449,10 @@ impl Step {
             match (load.workload.writes(), limit) {
                 (false, _) => Some(0),
                 (true, Limit::Volume(bytes) | Limit::VolumeWithin { volume: bytes, .. }) => {
-                    Some(bytes.get())
+                    Some(load.written_max(bytes))
                 }
                 (true, Limit::Operations(count)) => {
-                    Some(count.saturating_mul(load.workload.block_size.get()))
+                    Some(count.saturating_mul(load.written_each_max().get()))
                 }
                 (true, Limit::Duration(_)) => None,
             }

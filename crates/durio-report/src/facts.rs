@@ -3,7 +3,7 @@
 //! In: findings. Out: text, the same in the terminal and in the page. Not here: layers of storage
 //! (`layer_facts`), and layout.
 
-use durio_analyse::{Findings, InFlight, RunState, SelfCost, WorkloadFindings};
+use durio_analyse::{BatchFindings, Findings, InFlight, RunState, SelfCost, WorkloadFindings};
 use durio_stack::Host;
 use durio_units::{Bytes, Nanos};
 use durio_workload::CacheMode;
@@ -59,6 +59,31 @@ pub(crate) fn engine_line(workload: &WorkloadFindings) -> String {
         [] => "no fallback".to_owned(),
         fallbacks => format!("fell back: {}", fallbacks.join("; ")),
     });
+    parts.join(", ")
+}
+
+/// What the batches of a log were, in one line.
+pub(crate) fn batches_line(batches: &BatchFindings) -> String {
+    let BatchFindings { records_mean, records_p50, records_p99, records_max, .. } = batches;
+    let mut parts = vec![format!(
+        "{records_mean:.1} records per batch (half at most {records_p50}, 99 % at most \
+         {records_p99}, {records_max} the most)"
+    )];
+    if let Some(per_sync) = batches.commits_per_sync {
+        parts.push(format!("{per_sync:.1} commits per sync"));
+    }
+    if let Some(writes) = batches.device_writes_per_commit {
+        parts.push(format!("{writes:.3} device writes per commit"));
+    }
+    for (share, what) in [
+        (batches.padding_share, "of the bytes fill up"),
+        (batches.delayed_share, "of the batches were delayed"),
+        (batches.full_share, "of the batches were full"),
+    ] {
+        if share > 0.0 {
+            parts.push(format!("{:.1} % {what}", share * 100.0));
+        }
+    }
     parts.join(", ")
 }
 

@@ -71,6 +71,11 @@ impl Readiness {
         Self { job, sender: Some(sender) }
     }
 
+    /// The answer in the hands of another; this one says nothing any more.
+    pub(crate) fn take_over(&mut self) -> Self {
+        Self { job: self.job, sender: self.sender.take() }
+    }
+
     pub(crate) fn tell(&mut self, facts: Result<EngineFacts, RunError>) {
         if let Some(sender) = self.sender.take() {
             // Fails only if the coordinator is gone, and with it the step.

@@ -10,15 +10,19 @@ use durio_block::{
 };
 use durio_plan::{EngineKind, Limit, NullScript};
 use durio_units::{Bytes, Nanos};
-use durio_workload::{Contents, Region, Schedule, Stream, SyncMethod, Workload};
+use durio_workload::{CommitterThreads, Contents, Region, Schedule, Stream, SyncMethod, Workload};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
+use crate::committer_threads;
 use crate::counters::thread_cpu_time;
 use crate::error::RunError;
 use crate::gate::{Gate, Readiness, Word};
-use crate::measured_loop::{Bounds, LoopInput, LoopResult, MeasuredLoop, slots_per_operation};
+use crate::log::Log;
+use crate::measured_loop::{
+    Bounds, Idle, LoopInput, LoopResult, MeasuredLoop, slots_per_operation,
+};
 use crate::recorder::{ClosedInterval, IntervalBuffer, Parts, PerOperation, Recorder};
 use crate::sink::StopFlag;
 
@@ -49,6 +53,8 @@ pub(crate) struct JobInput {
     pub(crate) index: u32,
     pub(crate) engine: EngineKind,
     pub(crate) workload: Workload,
+    /// Buffers for each operation in flight.
+    pub(crate) slots_each: u32,
     pub(crate) batch: u32,
     pub(crate) script: Option<NullScript>,
     pub(crate) region: Region,
@@ -56,6 +62,8 @@ pub(crate) struct JobInput {
     pub(crate) limit: JobLimit,
     /// When operations start, in an open loop.
     pub(crate) schedule: Option<Schedule>,
+    /// The same for each committer with a thread of its own, instead.
+    pub(crate) committer_schedules: Vec<Schedule>,
     /// The processors that it may run on; none for any.
     pub(crate) processors: Vec<u32>,
     pub(crate) file: Option<OwnedFd>,
@@ -105,7 +113,7 @@ impl JobLimit {
         }
     }
 
-    fn bounds(&self, clock: &impl Clock) -> Bounds {
+    pub(crate) fn bounds(&self, clock: &impl Clock) -> Bounds {
         let ramp = clock.ticks(self.ramp.get());
         let end = self.duration.map(|duration| ramp + clock.ticks(duration.get()));
         let interval = clock.ticks(self.interval.get()).max(1);
@@ -170,11 +178,19 @@ impl Drop for FailOnPanic<'_> {
     }
 }
 
-fn run_with_clock<C: Clock>(mut input: JobInput, clock: C, shared: &Shared) -> Option<JobOutcome> {
+fn run_with_clock<C: Clock + Copy + Send + Sync>(
+    mut input: JobInput,
+    clock: C,
+    shared: &Shared,
+) -> Option<JobOutcome> {
     let buffers = match filled_buffers(&input) {
         Ok(buffers) => buffers,
         Err(error) => return decline(input, error.into()),
     };
+    if has_committer_threads(&input.workload) && input.engine != EngineKind::Sync {
+        let error = RunError::unsupported("committers with a thread each need the sync engine");
+        return decline(input, error);
+    }
     let file = input.file.take();
     match (input.engine, file) {
         (EngineKind::Null, _) => {
@@ -184,6 +200,9 @@ fn run_with_clock<C: Clock>(mut input: JobInput, clock: C, shared: &Shared) -> O
                 .unwrap_or(NullScript { latencies: vec![Nanos::from_micros(100)], fails_at: None });
             let script = Script::new(script.latencies, script.fails_at);
             drive(NullEngine::new(script, buffers), input, shared)
+        }
+        (EngineKind::Sync, Some(file)) if has_committer_threads(&input.workload) => {
+            committer_threads::run(SyncEngine::new(clock, file, buffers), clock, input, shared)
         }
         (EngineKind::Sync, Some(file)) => {
             drive(SyncEngine::new(clock, file, buffers), input, shared)
@@ -220,19 +239,32 @@ fn ring_entries(workload: &Workload) -> u32 {
     u32::try_from(workload.depth as usize * each).unwrap_or(u32::MAX)
 }
 
+/// True if each committer of the log has a thread of its own.
+pub(crate) fn has_committer_threads(workload: &Workload) -> bool {
+    workload.group_commit.is_some_and(|policy| policy.threads == CommitterThreads::OneEach)
+}
+
 /// Buffers with the workload's contents, different for each job.
 fn filled_buffers(input: &JobInput) -> Result<Buffers, BlockError> {
-    let length = usize::try_from(input.workload.block_size.get()).unwrap_or(usize::MAX);
-    let depth = input.workload.depth as usize;
-    let buffers = Buffers::try_new(depth, length)?;
-    let linked = depth * (slots_per_operation(input.workload.sync.method) - 1);
+    let length = usize::try_from(input.workload.transfer_max().get()).unwrap_or(usize::MAX);
+    let slots = (input.workload.depth * input.slots_each) as usize;
+    let buffers = Buffers::try_new(slots, length)?;
+    let linked = slots * (slots_per_operation(input.workload.sync.method) - 1);
     let mut buffers = buffers.with_bare(linked);
     let mut random = Xoshiro256PlusPlus::seed_from_u64(!input.seed);
-    for slot in 0..depth {
+    for slot in 0..slots {
         // Touches every page before the measurement, also for reads.
         fill(buffers.slot_mut(slot), input.workload.contents, &mut random);
     }
     Ok(buffers)
+}
+
+/// What the records of a log are cut from: one of the largest size; empty for other workloads.
+pub(crate) fn record_template(workload: &Workload, seed: u64) -> Box<[u8]> {
+    let length = workload.group_commit.map_or(0, |_| workload.block_size.get());
+    let mut template = vec![0; usize::try_from(length).unwrap_or(0)].into_boxed_slice();
+    fill(&mut template, workload.contents, &mut Xoshiro256PlusPlus::seed_from_u64(!seed));
+    template
 }
 
 /// Fills `data` with random bytes, of which a share of each 4 KiB is zeros.
@@ -288,6 +320,9 @@ fn drive<E: Engine>(mut engine: E, mut input: JobInput, shared: &Shared) -> Opti
         stamp: input.seed,
     };
     let facts = engine.facts();
+    let mut log = Log::of(workload, input.region, record_template(workload, input.seed));
+    let mut idle =
+        Idle::with_capacity(workload.group_commit.map_or(0, |it| it.committers as usize));
     let measured = MeasuredLoop::new(&mut engine, bounds, loop_input);
     input.ready.tell(Ok(facts));
     if shared.gate.pass() == Word::Aborted {
@@ -295,9 +330,10 @@ fn drive<E: Engine>(mut engine: E, mut input: JobInput, shared: &Shared) -> Opti
     }
     let (user_before, system_before) = thread_cpu_time();
     let started = measured.common_start(&shared.started);
-    let result = match input.schedule {
-        Some(schedule) => measured.run_open(started, schedule),
-        None => measured.run(started),
+    let result = match (&mut log, input.schedule) {
+        (Some(log), schedule) => measured.run_log(started, log, &mut idle, schedule),
+        (None, Some(schedule)) => measured.run_open(started, schedule),
+        (None, None) => measured.run(started),
     };
     if shared.first_ends_all {
         shared.failed.set();

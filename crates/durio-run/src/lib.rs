@@ -13,6 +13,7 @@
 //! ```
 
 mod collector;
+mod committer_threads;
 mod conditions;
 mod counters;
 mod course;
@@ -21,6 +22,7 @@ mod fio_step;
 mod gate;
 mod job;
 mod layout;
+mod log;
 mod measured_loop;
 mod memory;
 mod memory_bandwidth;

@@ -4,6 +4,7 @@
 //! A place in the queue that is refilled as it is reaped starts with the completion's clock value,
 //! so no time between two operations is lost. Nothing is allocated, nothing is printed.
 
+mod group_commit;
 mod open;
 mod syncs;
 #[cfg(test)]
@@ -13,7 +14,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use durio_block::{Clock, Completion, Engine, Operation, OperationKind, Ticks, WriteFlags};
-use durio_record::{Accounting, Pacing};
+use durio_record::{Accounting, Batches, Pacing};
 use durio_units::Nanos;
 use durio_workload::{Access, AccessKind, Stream, SyncMethod};
 use rustix::io::Errno;
@@ -21,6 +22,9 @@ use rustix::io::Errno;
 use crate::recorder::{Place, Recorder};
 use crate::sink::StopFlag;
 use syncs::Follows;
+
+pub(crate) use group_commit::Idle;
+pub(crate) use open::MISSED_MAX;
 
 /// The boundaries of a job, in ticks since its start.
 #[derive(Debug, Clone, Copy)]
@@ -39,7 +43,7 @@ pub(crate) struct Bounds {
 
 impl Bounds {
     /// The end of the interval that begins at `begin`; the ramp's last one ends with the ramp.
-    fn interval_end(&self, begin: u64) -> u64 {
+    pub(crate) fn interval_end(&self, begin: u64) -> u64 {
         let end = begin.saturating_add(self.interval);
         if begin < self.ramp { end.min(self.ramp) } else { end }
     }
@@ -74,6 +78,8 @@ pub(crate) struct LoopResult {
     pub(crate) accounting: Accounting,
     /// What became of the schedule of an open loop.
     pub(crate) pacing: Option<Pacing>,
+    /// The batches of a log.
+    pub(crate) batches: Option<Batches>,
     /// Begin and end on the reference clock.
     pub(crate) reference: (u64, u64),
     /// From the end of the ramp to the last completion.
@@ -132,19 +138,19 @@ pub(crate) struct MeasuredLoop<'a, E: Engine> {
 /// no stamp with the latencies. The clock is read only when the number changes, so a closed loop at
 /// full depth costs nothing.
 #[derive(Debug, Default)]
-struct InFlightCount {
+pub(crate) struct InFlightCount {
     now: u64,
     since: u64,
-    integral: u64,
+    pub(crate) integral: u64,
 }
 
 impl InFlightCount {
-    fn begin(&mut self, reference_nanos: u64) {
+    pub(crate) fn begin(&mut self, reference_nanos: u64) {
         self.since = reference_nanos;
     }
 
     #[cold]
-    fn change(&mut self, by: i64, reference_nanos: u64) {
+    pub(crate) fn change(&mut self, by: i64, reference_nanos: u64) {
         self.integral += self.now * reference_nanos.saturating_sub(self.since);
         self.since = reference_nanos;
         self.now = self.now.saturating_add_signed(by);
@@ -165,15 +171,15 @@ fn blank_operation(flags: WriteFlags) -> Operation {
 
 /// The engine's clock and its reference, read at the same moment.
 #[derive(Debug, Clone, Copy, Default)]
-struct ClockPair {
-    ticks: Ticks,
-    reference_nanos: u64,
+pub(crate) struct ClockPair {
+    pub(crate) ticks: Ticks,
+    pub(crate) reference_nanos: u64,
 }
 
 impl ClockPair {
     /// Of several readings the one in which the least time passed between the two clocks: on a
     /// busy machine a thread can lose the processor in between.
-    fn read(clock: &impl Clock) -> Self {
+    pub(crate) fn read(clock: &impl Clock) -> Self {
         let readings = (0..8).map(|_| {
             let before = clock.now();
             let reference_nanos = clock.reference_nanos();
@@ -500,7 +506,7 @@ fn succeeded(place: &Slot, result: i32) -> bool {
 const STAMP_STRIDE: usize = 4096;
 
 #[inline]
-fn stamp_blocks(data: &mut [u8], stamp: u64) {
+pub(crate) fn stamp_blocks(data: &mut [u8], stamp: u64) {
     for block in data.chunks_mut(STAMP_STRIDE) {
         if let Some(head) = block.first_chunk_mut::<8>() {
             *head = stamp.to_le_bytes();

@@ -20,7 +20,7 @@ fn does(workload: &Workload, name: OperationName) -> bool {
         OperationName::Read => workload.reads(),
         OperationName::Write => workload.writes(),
         OperationName::Sync => workload.writes() && workload.sync.method.is_separate_call(),
-        OperationName::Commit => workload.commits_each_write(),
+        OperationName::Commit => workload.has_commits(),
         OperationName::Reallocate => workload.at_end == durio_workload::AtEnd::Reallocate,
     }
 }
@@ -93,14 +93,18 @@ pub(crate) struct IntervalBuffer {
 impl IntervalBuffer {
     pub(crate) fn new(workload: &Workload, is_open: bool) -> Self {
         let mut operations: PerOperation<Taken> = per_operation(workload);
+        let is_log = workload.group_commit.is_some();
         for place in [Place::Read, Place::Write] {
             if let Some(taken) = &mut operations[place as usize]
-                && !workload.has_mix()
+                && !(workload.has_mix() || is_log)
             {
                 taken.bytes_each = workload.block_size.get();
             }
         }
-        for place in [Place::Read, Place::Write, Place::Commit] {
+        // What arrives at a log are commits; when it writes is its own affair.
+        let all = [Place::Commit, Place::Read, Place::Write];
+        let arriving = if is_log { &all[..1] } else { &all[..] };
+        for &place in arriving {
             if let Some(taken) = &mut operations[place as usize] {
                 taken.response = is_open.then(BucketCounts::default);
             }

@@ -21,7 +21,9 @@ use crate::collector::{Collector, Stream};
 use crate::counters::Watch;
 use crate::error::RunError;
 use crate::gate::{Answer, Readiness, Word};
-use crate::job::{JobInput, JobLimit, JobOutcome, RunClock, Shared, run_job};
+use crate::job::{
+    JobInput, JobLimit, JobOutcome, RunClock, Shared, has_committer_threads, run_job,
+};
 use crate::layout::Prepared;
 use crate::placement::Processors;
 use crate::recorder::{ClosedInterval, IntervalBuffer};
@@ -267,12 +269,14 @@ impl<'a> Crew<'a> {
             index,
             engine: effective.engine,
             workload: workload.clone(),
+            slots_each: load.slots_each(),
             batch: load.batch.submit_max,
             script: load.script.clone(),
             region: region_of(load, effective.stand_ins, place, plan.targets[target].size)?,
             seed,
             limit: JobLimit::of(limit, (step.ramp, step.interval), workload, place),
             schedule: Schedule::new(arrivals, place, workload.jobs, seed),
+            committer_schedules: committer_schedules(arrivals, place, workload, seed),
             processors: processors.of(load, target, place)?,
             file,
             clock,
@@ -316,6 +320,23 @@ impl<'a> Crew<'a> {
             }
         }
     }
+}
+
+/// The schedules of committers with a thread each: together they offer what was asked for.
+fn committer_schedules(
+    arrivals: &Arrivals,
+    place: u32,
+    workload: &Workload,
+    seed: u64,
+) -> Vec<Schedule> {
+    let policy = workload.group_commit.filter(|_| has_committer_threads(workload));
+    let each = policy.map_or(0, |policy| policy.committers);
+    let all = workload.jobs.saturating_mul(each);
+    let schedule = |committer: u32| {
+        let seed = job_seed(seed, 0, committer.into());
+        Schedule::new(arrivals, place * each + committer, all, seed)
+    };
+    (0..each).filter_map(schedule).collect()
 }
 
 fn spawn_error(started: usize, jobs: usize, error: std::io::Error) -> RunError {

@@ -10,6 +10,7 @@
 //! ```
 
 mod axes;
+mod committing;
 mod keys;
 mod load;
 mod reader;

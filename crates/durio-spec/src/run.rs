@@ -70,7 +70,9 @@ pub fn plan_run(request: &RunRequest) -> Result<Plan, SpecError> {
         let depth = request.workload.depth;
         steps.push(self_cost_step(0, request.engine, depth, request.batch));
     }
-    steps.push(measured_step(request));
+    let step = measured_step(request);
+    step.load.validate_log().map_err(|it| SpecError::wrong_use(format!("the job {it}")))?;
+    steps.push(step);
     number(&mut steps);
     Ok(Plan {
         schema: PLAN_SCHEMA,

@@ -4,6 +4,7 @@
 
 mod campaign;
 mod durable;
+mod group_commit;
 
 use std::path::PathBuf;
 
@@ -19,6 +20,7 @@ use crate::exit_code::TABLE;
 use crate::values::{self, EngineChoice, ProcessorList};
 pub(crate) use campaign::{Expanding, Plan, RunCommand};
 pub(crate) use durable::Durable;
+pub(crate) use group_commit::Committing;
 
 /// Tells what a storage gives a database: durable commits, reads, their latencies, and what to
 /// doubt.
@@ -226,6 +228,9 @@ pub(crate) struct Run {
     /// NUMA node to run on, with its memory [default: that of the target's device]
     #[arg(long, value_name = "N", conflicts_with = "cpus", help_heading = "How")]
     pub(crate) node: Option<u32>,
+
+    #[command(flatten)]
+    pub(crate) committing: Committing,
 
     /// The null engine's latencies, one after the other, again and again: 100us,100us,5ms
     #[arg(long, value_name = "TIMES", value_delimiter = ',', value_parser = values::nanos,

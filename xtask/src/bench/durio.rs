@@ -132,18 +132,18 @@ pub(super) fn parse_check(text: &str) -> Result<Check> {
     Ok(check)
 }
 
-fn findings(text: &str) -> Result<Value> {
+pub(super) fn findings(text: &str) -> Result<Value> {
     let findings: Value = serde_json::from_str(text).context("durio's JSON")?;
     let state = findings.get("state").and_then(Value::as_str);
     ensure!(state == Some("complete"), "durio's run is not complete: {state:?}");
     Ok(findings)
 }
 
-fn array<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
+pub(super) fn array<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
     value.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-fn number(value: &Value, pointer: &str) -> Result<f64> {
+pub(super) fn number(value: &Value, pointer: &str) -> Result<f64> {
     value
         .pointer(pointer)
         .and_then(Value::as_f64)

@@ -3,7 +3,7 @@
 use durio_analyse::Findings;
 
 use super::page::{Look, Page};
-use crate::facts::{engine_line, in_flight_line, largest_deviation, self_cost_line};
+use crate::facts::{batches_line, engine_line, in_flight_line, largest_deviation, self_cost_line};
 use crate::figures::mean_latency;
 use crate::rows::locations;
 
@@ -20,6 +20,9 @@ pub(super) fn write(findings: &Findings, page: &mut Page) {
         let cost = mean_latency(workload.cpu.per_operation_ns);
         let text = format!("{place}{}; {cost} CPU time per operation", engine_line(workload));
         page.labelled(&workload.name, NAME_WIDTH, Look::Plain, &text);
+        if let Some(batches) = &workload.batches {
+            page.labelled("batches", NAME_WIDTH, Look::Plain, &batches_line(batches));
+        }
     }
     for cost in &findings.self_cost {
         page.labelled("durio's cost", NAME_WIDTH, Look::Plain, &self_cost_line(cost));

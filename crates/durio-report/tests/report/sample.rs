@@ -172,6 +172,7 @@ fn workload(
         section: None,
         levels: Vec::new(),
         open_loop: None,
+        batches: None,
         idle_before: None,
         location: location.into(),
         target: ["log", "segment", "data", "data", "data"][index].into(),

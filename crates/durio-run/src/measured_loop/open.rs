@@ -16,12 +16,12 @@ use super::{LoopResult, MeasuredLoop, succeeded};
 use crate::recorder::Place;
 
 /// No wait is longer, so that a wish to stop is heard.
-const WAIT_MAX_NANOS: u64 = 100_000_000;
+pub(super) const WAIT_MAX_NANOS: u64 = 100_000_000;
 
 /// The schedule with what is due next.
-struct Due {
-    schedule: Schedule,
-    next: Ticks,
+pub(super) struct Due {
+    pub(super) schedule: Schedule,
+    pub(super) next: Ticks,
 }
 
 impl<E: Engine> MeasuredLoop<'_, E> {
@@ -66,7 +66,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
         self.finish()
     }
 
-    fn advance(&self, due: &mut Due) {
+    pub(super) fn advance(&self, due: &mut Due) {
         let clock = self.engine.clock();
         due.next = self.started.plus(clock.ticks(due.schedule.next_start()));
     }
@@ -140,7 +140,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
     }
 
     /// Counts the arrivals that were due before the end and found no place until then.
-    fn count_missed(&mut self, due: &mut Due, pacing: &mut Pacing) {
+    pub(super) fn count_missed(&mut self, due: &mut Due, pacing: &mut Pacing) {
         let end = self.last_completion.min(self.end);
         while self.bounds.end.is_some() && due.next < end && pacing.due < MISSED_MAX {
             pacing.due += 1;
@@ -150,4 +150,4 @@ impl<E: Engine> MeasuredLoop<'_, E> {
 }
 
 /// More arrivals are not counted one by one: at 20 ns each that takes seconds.
-const MISSED_MAX: u64 = 1 << 28;
+pub(crate) const MISSED_MAX: u64 = 1 << 28;

@@ -56,7 +56,7 @@ pub(super) fn conclude(
         let result = outcome.result;
         let stream = collector.stream_of(outcome.index);
         emit(Event::JobEnded(JobEnded {
-            batches: None,
+            batches: result.batches,
             step,
             round,
             stream,

@@ -47,7 +47,7 @@ pub(crate) fn region_of(
     let region = planned
         .region_among(place.place, place.sharers, size)
         .map_err(|error| RunError::unsupported(error.to_string()))?;
-    if planned.pattern == Pattern::Random {
+    if planned.pattern == Pattern::Random || planned.group_commit.is_some() {
         return Ok(region);
     }
     let part = Bytes::new(region.length.get() / u64::from(stand_ins));
@@ -127,16 +127,28 @@ fn adapt_cache(effective: &mut Effective, target: &Prepared) -> Result<(), RunEr
     }
     // Without the kernel's word, the smallest sector there is.
     let unit = target.alignment.map_or(Bytes::new(512), |alignment| alignment.offset);
-    let sizes = workload.block_sizes().into_iter();
+    let sizes = transfer_units(workload).into_iter();
     let begins = workload.within.map(|within| within.offset);
     let holes = Some(workload.hole).filter(|hole| *hole > Bytes::ZERO);
     let mut all = sizes.chain(begins).chain(holes);
     let Some(odd) = all.find(|bytes| !bytes.is_multiple_of(unit)) else { return Ok(()) };
+    let is_log = workload.group_commit.is_some();
+    let what = if is_log { "a batch in units of" } else { "a block size of" };
     let mut error = RunError::unsupported(format!(
-        "a block size of {odd} is not a multiple of {unit}, which O_DIRECT needs here"
+        "{what} {odd} is not a multiple of {unit}, which O_DIRECT needs here"
     ));
-    error.hint = Some("give another --bs, or --buffered".to_owned());
+    let option = if is_log { "--pad-to" } else { "--bs" };
+    error.hint = Some(format!("give another {option}, or --buffered"));
     Err(error)
+}
+
+/// What reads and writes are multiples of: the sizes of blocks, or what batches are filled up to.
+fn transfer_units(workload: &Workload) -> Vec<Bytes> {
+    let pad_to = workload.group_commit.map(|policy| policy.pad_to);
+    match pad_to.filter(|pad_to| *pad_to > Bytes::ZERO) {
+        Some(pad_to) => vec![pad_to],
+        None => workload.block_sizes(),
+    }
 }
 
 fn measure_cache(effective: &mut Effective) {

@@ -278,7 +278,7 @@ fn label(value: &Value) -> String {
         Value::Number(number) => number.to_string(),
         Value::Rate(rate) => format!("{rate}/s"),
         Value::Bytes(bytes) | Value::Amount(Amount::Bytes(bytes)) => bytes.to_string(),
-        Value::Time(span) => span.to_string(),
+        Value::Time(span) | Value::Delay(span) => span.to_string(),
         Value::Share(per_mille) => share(per_mille.0.into()),
         Value::Amount(Amount::Share(per_mille)) => share(*per_mille),
         Value::Choice("none") => "no sync".to_owned(),

@@ -22,6 +22,8 @@ pub(crate) enum Kind {
     Bytes,
     /// "60s".
     Time,
+    /// "500us": a time that belongs to what is measured, and is not scaled with how long.
+    Delay,
     /// "70%".
     Share,
     /// "4GiB", or "25%" of the target.
@@ -247,6 +249,41 @@ pub(crate) const LOAD: &[Key] = &[
         "arrivals",
         Kind::Choice(ARRIVALS),
         "With rate: at random or at equal distances. Default: poisson.",
+    ),
+    ladder(
+        "committers",
+        Kind::Count,
+        "Each job is a log to which so many committers hand records of block_size; a write is a batch of them. Default: no log.",
+    ),
+    ladder(
+        "committer_threads",
+        Kind::Flag,
+        "With committers: a thread for each, so that the cost of waking them is in the latency. Default: false.",
+    ),
+    ladder(
+        "commit_delay",
+        Kind::Delay,
+        "With committers: how long a leader waits for more records before it writes. Default: 0s.",
+    ),
+    ladder(
+        "commit_siblings",
+        Kind::Count,
+        "With committers: a leader waits only if so many others are at work. Default: 0.",
+    ),
+    ladder(
+        "batch_max",
+        Kind::Bytes,
+        "With committers: the most bytes of records in a batch. Default: 1MiB.",
+    ),
+    ladder(
+        "pad_to",
+        Kind::Bytes,
+        "With committers: batches are filled up to a multiple of this; 0B for not at all. Default: 4KiB.",
+    ),
+    ladder(
+        "double_buffer",
+        Kind::Flag,
+        "With committers: records that arrive during a flush are copied at once. Default: true.",
     ),
     ladder(
         "placement",

@@ -1,12 +1,13 @@
 //! A point of a ladder to a load: typed, and checked against the targets' sizes.
 
 use durio_plan::{BatchPolicy, EngineKind, Load, Placement, Target, TargetKind};
-use durio_units::Bytes;
+use durio_units::{Bytes, Nanos};
 use durio_workload::{
     Arrivals, AtEnd, BlockShare, CacheMode, Contents, Coverage, Pattern, PerMille, Region,
     RegionRule, Skew, SyncMethod, SyncPolicy, Workload,
 };
 
+use super::committing::group_commit;
 use super::reader::Placed;
 use super::value::{RegionValue, Value};
 
@@ -15,7 +16,7 @@ use super::value::{RegionValue, Value};
 pub(crate) struct Values<'a>(pub(crate) &'a dyn Fn(&str) -> Option<&'a Placed<Value>>);
 
 impl<'a> Values<'a> {
-    fn get(self, name: &str) -> Option<&'a Value> {
+    pub(crate) fn get(self, name: &str) -> Option<&'a Value> {
         (self.0)(name).map(|placed| &placed.value)
     }
 
@@ -26,9 +27,23 @@ impl<'a> Values<'a> {
         }
     }
 
-    fn bytes(self, name: &str) -> Option<Bytes> {
+    pub(crate) fn bytes(self, name: &str) -> Option<Bytes> {
         match self.get(name)? {
             Value::Bytes(bytes) => Some(*bytes),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn flag(self, name: &str) -> Option<bool> {
+        match self.get(name)? {
+            Value::Flag(flag) => Some(*flag),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn delay(self, name: &str) -> Option<Nanos> {
+        match self.get(name)? {
+            Value::Delay(delay) => Some(*delay),
             _ => None,
         }
     }
@@ -123,6 +138,7 @@ fn workload(values: Values<'_>, target: &Target, paths: u32) -> Result<Workload,
             Some("reallocate") => AtEnd::Reallocate,
             _ => AtEnd::WrapAround,
         },
+        group_commit: group_commit(values)?,
         ..Workload::default()
     };
     if !workload.writes() {
@@ -301,5 +317,11 @@ fn described(workload: &Workload) -> String {
         method => format!(", {method}"),
     };
     let (jobs, depth) = (workload.jobs, workload.depth);
+    if let Some(policy) = workload.group_commit {
+        let committers = policy.committers;
+        return format!(
+            "records of {size} by {committers} committers on each of {jobs} logs{sync}"
+        );
+    }
     format!("{order} {what} of {size}, {jobs} jobs with {depth} in flight each{sync}")
 }

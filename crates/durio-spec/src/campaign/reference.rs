@@ -73,7 +73,7 @@ fn single(kind: Kind) -> Value {
         Kind::Count => json!({ "type": "integer", "minimum": 0, "maximum": u32::MAX }),
         Kind::Number => json!({ "type": "number", "minimum": 0 }),
         Kind::Bytes => pattern(BYTES),
-        Kind::Time => pattern("^ *[0-9.]+ *(ns|us|µs|ms|s|m|h|d) *$"),
+        Kind::Time | Kind::Delay => pattern("^ *[0-9.]+ *(ns|us|µs|ms|s|m|h|d) *$"),
         Kind::Share => pattern("^ *[0-9]+([.][0-9])? *%$"),
         Kind::Amount => {
             json!({ "anyOf": [pattern(BYTES), pattern("^ *[0-9]+([.][0-9])? *%$")] })
@@ -127,6 +127,7 @@ fn shown(kind: Kind) -> String {
         Kind::Number => "`1299.50`".to_owned(),
         Kind::Bytes => "`\"4KiB\"`".to_owned(),
         Kind::Time => "`\"60s\"`".to_owned(),
+        Kind::Delay => "`\"500us\"`".to_owned(),
         Kind::Share => "`\"70%\"`".to_owned(),
         Kind::Amount => "`\"4GiB\"`, `\"25%\"`".to_owned(),
         Kind::Rate => "`20000`, `\"20k\"`".to_owned(),

@@ -49,6 +49,7 @@ pub(crate) enum Value {
     Number(f64),
     Bytes(Bytes),
     Time(Nanos),
+    Delay(Nanos),
     Share(PerMille),
     Amount(Amount),
     Rate(f64),
@@ -70,7 +71,7 @@ impl Value {
             Self::Count(count) => Some(f64::from(*count)),
             Self::Number(number) | Self::Rate(number) => Some(*number),
             Self::Bytes(bytes) | Self::Amount(Amount::Bytes(bytes)) => Some(bytes.get() as f64),
-            Self::Time(span) => Some(span.get() as f64),
+            Self::Time(span) | Self::Delay(span) => Some(span.get() as f64),
             Self::Share(share) => Some(f64::from(share.0) / 10.0),
             Self::Amount(Amount::Share(per_mille)) => Some(*per_mille as f64 / 10.0),
             _ => None,
@@ -114,6 +115,7 @@ fn example(kind: Kind) -> &'static str {
     match kind {
         Kind::Bytes => ", such as \"4KiB\"",
         Kind::Time => ", such as \"60s\"",
+        Kind::Delay => ", such as \"500us\"",
         Kind::Share => ", such as \"70%\"",
         Kind::Amount => ", such as \"4GiB\" or \"25%\"",
         _ => "",
@@ -126,6 +128,7 @@ fn of_text(kind: Kind, text: &str) -> Result<Value, String> {
         Kind::Name => name(text),
         Kind::Bytes => bytes(text).map(Value::Bytes),
         Kind::Time => time(text).map(Value::Time),
+        Kind::Delay => time(text).map(Value::Delay),
         Kind::Share => match percent(text)? {
             share if share <= 1000 => Ok(Value::Share(PerMille(per_mille(share)))),
             _ => Err(format!("'{text}' is more than 100%")),

@@ -30,7 +30,7 @@ pub(crate) struct RunCommand {
     #[arg(value_name = "SPEC", conflicts_with_all = [
         "rw", "bs", "mix", "sync", "sync_every", "size", "share_each", "rewrite", "buffered",
         "engine", "jobs", "depth", "batch", "rate", "constant", "cpus", "node", "null_latency",
-        "null_fails_at", "duration", "ops", "ramp", "interval", "no_self_cost",
+        "null_fails_at", "duration", "ops", "ramp", "interval", "no_self_cost", "committers",
     ])]
     pub(crate) spec: Option<PathBuf>,
 

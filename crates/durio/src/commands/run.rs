@@ -79,7 +79,10 @@ fn workload(arguments: &Run) -> Result<Workload, Failure> {
     let read_share = read_share.or(arguments.mix).unwrap_or(PerMille(500));
     Ok(Workload {
         name: arguments.rw.clone(),
-        summary: format!("{} of {}", arguments.rw, arguments.bs),
+        summary: match arguments.committing.committers {
+            Some(count) => format!("records of {} by {count} committers", arguments.bs),
+            None => format!("{} of {}", arguments.rw, arguments.bs),
+        },
         pattern,
         read_share,
         block_size: arguments.bs,
@@ -89,6 +92,7 @@ fn workload(arguments: &Run) -> Result<Workload, Failure> {
         depth: arguments.depth,
         sync: SyncPolicy { method: arguments.sync, every: arguments.sync_every },
         cache: if arguments.buffered { CacheMode::Buffered } else { CacheMode::Direct },
+        group_commit: arguments.committing.policy(),
         ..Workload::default()
     })
 }

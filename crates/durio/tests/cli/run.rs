@@ -131,3 +131,23 @@ fn a_rewrite_touches_the_first_block_alone() {
     assert!(contents[..8192].iter().any(|&byte| byte != 0));
     assert!(contents[8192..].iter().all(|&byte| byte == 0));
 }
+
+#[test]
+fn committers_share_the_writes_and_syncs_of_a_log() {
+    let sandbox = Sandbox::new();
+    let log = "run --quiet --engine null --null-latency 100us,900us --rw write --bs 256B \
+               --sync fdatasync --ops 640 --committers 64";
+    let document = sandbox.durio(&format!("{log} --format json")).run().expect_exit(0).json();
+    let workload = &document["workloads"][0];
+    assert_eq!(workload["headline"], "commit");
+    assert_eq!(workload["operations"][0]["service"]["count"], 640);
+    assert_eq!(workload["batches"]["commits_per_sync"], 64.0);
+    let text = sandbox.durio(log).run().expect_exit(0).text();
+    assert!(text.contains("64.0 records per batch"), "{text}");
+    let threads = format!("{log} --committer-threads");
+    sandbox.durio(&threads).run().expect_exit(2).expect_stderr("engine sync");
+    let reads = log.replace("--rw write", "--rw read").replace("--sync fdatasync", "");
+    sandbox.durio(&reads).run().expect_exit(2).expect_stderr("committers write to a log");
+    let alone = "run --target data --rw write --commit-delay 1ms";
+    sandbox.durio(alone).run().expect_exit(2).expect_stderr("--committers");
+}

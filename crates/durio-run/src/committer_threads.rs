@@ -1,0 +1,245 @@
+//! A log whose committers are a thread each: they hand their records over and sleep until they are
+//! acknowledged. Whoever finds no leader leads: it writes and syncs for all that wait, and wakes
+//! them.
+//!
+//! In: a job with a blocking engine. Out: the same as from the measured loop, but a commit ends when
+//! its committer runs again: waking it is part of what it sees. Write and sync are the leader's.
+//!
+//! Records are copied into the next batch under the log's lock: with double buffering by the
+//! committer itself when it hands over, also while a batch is flushed; without it by the next leader
+//! when the flush has returned. The leader then copies the batch as a whole into the engine's buffer.
+
+mod committer;
+mod leader;
+mod state;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{Builder, Scope, ScopedJoinHandle, Thread};
+
+use durio_block::{Clock, Engine, SyncEngine, Ticks, WriteFlags};
+use durio_record::{Accounting, Pacing};
+use durio_units::Nanos;
+use durio_workload::{GroupCommit, Schedule};
+
+use crate::error::RunError;
+use crate::gate::{Gate, Word};
+use crate::job::{JobInput, JobOutcome, Shared, write_flags};
+use crate::measured_loop::{Bounds, ClockPair, LoopResult};
+use leader::Leader;
+use state::State;
+
+/// A committer needs little: a record is on the heap, and nothing recurses.
+const STACK_BYTES: usize = 128 << 10;
+
+/// What all committers of a log share.
+struct CommitterThreads<'a, C> {
+    state: Mutex<State<C>>,
+    clock: C,
+    policy: GroupCommit,
+    bounds: Bounds,
+    write_flags: WriteFlags,
+    is_open: bool,
+    stop: &'a crate::sink::StopFlag,
+    failed: &'a crate::sink::StopFlag,
+    /// A committer panicked: nobody waits for it.
+    panicked: AtomicBool,
+    /// Where the committers wait for the begin, and when that was.
+    gate: Gate,
+    started: OnceLock<Ticks>,
+    /// The committers, to be woken.
+    threads: OnceLock<Vec<Thread>>,
+}
+
+/// What a committer gives back.
+#[derive(Default)]
+struct Ended {
+    cpu: (Nanos, Nanos),
+    pacing: Option<Pacing>,
+}
+
+type Handle<'scope> = ScopedJoinHandle<'scope, Ended>;
+
+/// Runs a job with a thread for each of its committers; `None` if the step never began.
+pub(crate) fn run<C: Clock + Copy + Send + Sync>(
+    engine: SyncEngine<C>,
+    clock: C,
+    mut input: JobInput,
+    shared: &Shared,
+) -> Option<JobOutcome> {
+    let schedules = std::mem::take(&mut input.committer_schedules);
+    let mut ready = input.ready.take_over();
+    let (index, facts) = (input.index, engine.facts());
+    let log = match CommitterThreads::new(engine, clock, input, shared, !schedules.is_empty()) {
+        Some(log) => log,
+        None => {
+            ready.tell(Err(RunError::unsupported("a workload without committers has no log")));
+            return None;
+        }
+    };
+    let began = std::thread::scope(|scope| {
+        let handles = match log.spawn(scope, schedules) {
+            Ok(handles) => handles,
+            Err(error) => {
+                log.gate.open(Word::Aborted);
+                ready.tell(Err(error));
+                return None;
+            }
+        };
+        ready.tell(Ok(facts));
+        let word = shared.gate.pass();
+        let began = log.begin(word, shared);
+        log.gate.open(word);
+        let ended = handles
+            .into_iter()
+            .map(|handle| handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        let ended: Vec<Ended> = ended.collect();
+        (word == Word::Go).then_some((began, ended))
+    });
+    let (began, ended) = began?;
+    if shared.first_ends_all {
+        shared.failed.set();
+    }
+    Some(log.outcome(index, began, &ended))
+}
+
+impl<'a, C: Clock + Copy + Send + Sync> CommitterThreads<'a, C> {
+    fn new(
+        engine: SyncEngine<C>,
+        clock: C,
+        input: JobInput,
+        shared: &'a Shared,
+        is_open: bool,
+    ) -> Option<Self> {
+        let policy = input.workload.group_commit?;
+        let bounds = input.limit.bounds(&clock);
+        let method = input.workload.sync.method;
+        Some(Self {
+            state: Mutex::new(State::new(engine, bounds, input, is_open)?),
+            clock,
+            policy,
+            bounds,
+            write_flags: write_flags(method),
+            is_open,
+            stop: &shared.stop,
+            failed: &shared.failed,
+            panicked: AtomicBool::new(false),
+            gate: Gate::default(),
+            started: OnceLock::new(),
+            threads: OnceLock::new(),
+        })
+    }
+
+    /// Starts all committers; they wait at the gate.
+    fn spawn<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        schedules: Vec<Schedule>,
+    ) -> Result<Vec<Handle<'scope>>, RunError> {
+        let mut handles: Vec<Handle<'_>> = Vec::with_capacity(self.policy.committers as usize);
+        let mut schedules = schedules.into_iter();
+        for committer in 0..self.policy.committers {
+            let schedule = schedules.next();
+            let thread = Builder::new()
+                .name(format!("committer {committer}"))
+                .stack_size(STACK_BYTES)
+                .spawn_scoped(scope, move || self.commit(committer, schedule));
+            match thread {
+                Ok(handle) => handles.push(handle),
+                Err(error) => return Err(too_many(committer, self.policy.committers, error)),
+            }
+        }
+        let threads = handles.iter().map(|handle| handle.thread().clone()).collect();
+        let _ = self.threads.set(threads);
+        Ok(handles)
+    }
+
+    /// The common begin of all jobs, and both clocks there.
+    fn begin(&self, word: Word, shared: &Shared) -> ClockPair {
+        let began = ClockPair::read(&self.clock);
+        if word == Word::Go {
+            let started = *shared.started.get_or_init(|| self.clock.now());
+            let _ = self.started.set(started);
+            self.lock().begin(started, began);
+        }
+        began
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<C>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_over(&self) -> bool {
+        self.stop.is_set() || self.failed.is_set() || self.panicked.load(Ordering::Relaxed)
+    }
+
+    fn wake(&self, committers: &[u32]) {
+        let Some(threads) = self.threads.get() else { return };
+        for &committer in committers {
+            if let Some(thread) = threads.get(committer as usize) {
+                thread.unpark();
+            }
+        }
+    }
+
+    /// What is told of the job, when all have ended.
+    fn outcome(self, index: u32, began: ClockPair, ended: &[Ended]) -> JobOutcome {
+        let finish = ClockPair::read(&self.clock);
+        let started = self.started.get().copied().unwrap_or_default();
+        let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let span = state.last_completion.since(started);
+        let (in_flight_ns, exchanges) =
+            state.leader.as_ref().map_or((0, 0), |it| (it.in_flight.integral, it.exchanges));
+        let result = LoopResult {
+            accounting: Accounting {
+                in_flight_ns,
+                span_ns: finish.reference_nanos.saturating_sub(began.reference_nanos),
+                engine_span_ns: self.clock.nanos(finish.ticks.since(began.ticks)),
+            },
+            pacing: pacing_of(ended),
+            batches: Some(state.log.counts.batches()),
+            reference: (began.reference_nanos, finish.reference_nanos),
+            measured: Nanos::new(self.clock.nanos(span.saturating_sub(self.bounds.ramp))),
+            end_ns: self.clock.nanos(span),
+            exchanges,
+            failure: state.failure,
+            engine_error: state.engine_error,
+        };
+        let cpu = |of: fn(&Ended) -> Nanos| {
+            Nanos::new(ended.iter().map(|it| of(it).get()).fold(0, u64::saturating_add))
+        };
+        JobOutcome {
+            index,
+            end: Nanos::new(result.end_ns),
+            result,
+            recorder_waits: state.recorder.waits,
+            parts: state.recorder.finish(),
+            cpu_user: cpu(|it| it.cpu.0),
+            cpu_system: cpu(|it| it.cpu.1),
+        }
+    }
+}
+
+fn too_many(started: u32, wanted: u32, error: std::io::Error) -> RunError {
+    let message = format!("cannot start more than {started} of {wanted} committers");
+    let mut error = RunError::target(message, Some(error.into()));
+    error.hint = Some(
+        "give fewer --committers, leave out --committer-threads, or raise the limit on processes \
+         (ulimit -u)"
+            .to_owned(),
+    );
+    error
+}
+
+/// The schedules of all committers together; none in a closed loop.
+fn pacing_of(ended: &[Ended]) -> Option<Pacing> {
+    let all = ended.iter().filter_map(|it| it.pacing);
+    all.reduce(|sum, it| Pacing {
+        due: sum.due + it.due,
+        started: sum.started + it.started,
+        punctual: sum.punctual + it.punctual,
+        lag_ns_sum: sum.lag_ns_sum.saturating_add(it.lag_ns_sum),
+        lag_ns_max: sum.lag_ns_max.max(it.lag_ns_max),
+        behind_ns_max: sum.behind_ns_max.max(it.behind_ns_max),
+    })
+}

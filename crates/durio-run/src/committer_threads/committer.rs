@@ -1,0 +1,165 @@
+//! One committer: it hands a record over, sleeps until that is acknowledged, and hands over the
+//! next.
+
+use std::sync::atomic::Ordering;
+use std::thread::{park_timeout, sleep};
+use std::time::Duration;
+
+use durio_block::{Clock, Ticks};
+use durio_record::Pacing;
+use durio_workload::Schedule;
+
+use super::state::Fate;
+use super::{CommitterThreads, Ended};
+use crate::counters::thread_cpu_time;
+use crate::gate::Word;
+use crate::measured_loop::MISSED_MAX;
+
+/// Nobody sleeps longer without looking whether all is over.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// A committer that panics leaves nobody waiting for it.
+struct TellOfPanic<'a, 'b, C>(&'b CommitterThreads<'a, C>);
+
+impl<C> Drop for TellOfPanic<'_, '_, C> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.panicked.store(true, Ordering::Relaxed);
+            self.0.failed.set();
+        }
+    }
+}
+
+/// When the records of one committer are due.
+struct Arriving {
+    schedule: Schedule,
+    due: Ticks,
+    /// Since when it has no record.
+    free_since: Ticks,
+    pacing: Pacing,
+}
+
+impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
+    /// The body of a committer's thread.
+    pub(super) fn commit(&self, me: u32, schedule: Option<Schedule>) -> Ended {
+        let _guard = TellOfPanic(self);
+        if self.gate.pass() == Word::Aborted {
+            return Ended::default();
+        }
+        let (user, system) = thread_cpu_time();
+        let pacing = match schedule {
+            None => {
+                self.commit_at_once(me);
+                None
+            }
+            Some(schedule) => Some(self.commit_on_arrival(me, schedule)),
+        };
+        self.lock().active -= 1;
+        let (user_after, system_after) = thread_cpu_time();
+        let cpu = (user_after.saturating_sub(user), system_after.saturating_sub(system));
+        Ended { cpu, pacing }
+    }
+
+    fn end(&self) -> Ticks {
+        let started = self.started.get().copied().unwrap_or_default();
+        self.bounds.end.map_or(Ticks(u64::MAX), |end| started.plus(end))
+    }
+
+    fn commit_at_once(&self, me: u32) {
+        let end = self.end();
+        loop {
+            let now = self.clock.now();
+            if now >= end || self.is_over() || !self.commit_one(me, (now, now)) {
+                return;
+            }
+        }
+    }
+
+    fn commit_on_arrival(&self, me: u32, schedule: Schedule) -> Pacing {
+        let pacing = Pacing::default();
+        let mut arriving =
+            Arriving { schedule, due: Ticks::default(), free_since: Ticks::default(), pacing };
+        self.advance(&mut arriving);
+        let end = self.end();
+        while arriving.due < end && self.sleep_until(arriving.due) {
+            let now = self.clock.now();
+            if now >= end || !self.commit_one(me, (now, arriving.due)) {
+                break;
+            }
+            self.pace(&mut arriving, now);
+            arriving.free_since = self.clock.now();
+            self.advance(&mut arriving);
+        }
+        self.count_missed(&mut arriving, end);
+        arriving.pacing
+    }
+
+    fn advance(&self, arriving: &mut Arriving) {
+        let started = self.started.get().copied().unwrap_or_default();
+        arriving.due = started.plus(self.clock.ticks(arriving.schedule.next_start()));
+    }
+
+    /// Counts an arrival that was handed over at `now`.
+    fn pace(&self, arriving: &mut Arriving, now: Ticks) {
+        let late = self.clock.nanos(now.since(arriving.due));
+        let pacing = &mut arriving.pacing;
+        pacing.due += 1;
+        pacing.started += 1;
+        pacing.behind_ns_max = pacing.behind_ns_max.max(late);
+        if arriving.free_since <= arriving.due {
+            pacing.punctual += 1;
+            pacing.lag_ns_sum = pacing.lag_ns_sum.saturating_add(late);
+            pacing.lag_ns_max = pacing.lag_ns_max.max(late);
+        }
+    }
+
+    /// Counts the arrivals that were due before the end and were not handed over.
+    fn count_missed(&self, arriving: &mut Arriving, end: Ticks) {
+        let until = self.clock.now().min(end);
+        let bound = MISSED_MAX / u64::from(self.policy.committers.max(1));
+        while self.bounds.end.is_some() && arriving.due < until && arriving.pacing.due < bound {
+            arriving.pacing.due += 1;
+            self.advance(arriving);
+        }
+    }
+
+    /// Sleeps until `due`; false if all is over.
+    fn sleep_until(&self, due: Ticks) -> bool {
+        while !self.is_over() {
+            let left = self.clock.nanos(due.since(self.clock.now()));
+            if left == 0 {
+                return true;
+            }
+            sleep(Duration::from_nanos(left).min(LOOK));
+        }
+        false
+    }
+
+    /// Hands a record over and waits for its acknowledgement; false if there will be none.
+    fn commit_one(&self, me: u32, (handed, intended): (Ticks, Ticks)) -> bool {
+        if !self.lock().hand_over(me, (handed, intended)) {
+            return false;
+        }
+        loop {
+            let mut state = self.lock();
+            match state.fates[me as usize] {
+                Fate::Acknowledged => {
+                    let now = self.clock.now();
+                    let service = self.clock.nanos(now.since(handed));
+                    let response = self.is_open.then(|| self.clock.nanos(now.since(intended)));
+                    state.record_commit(service, response, now);
+                    return true;
+                }
+                Fate::Failed => return false,
+                Fate::Waiting => {}
+            }
+            let leader = state.leader.take();
+            drop(state);
+            match leader {
+                Some(leader) => self.lead(leader),
+                None if self.panicked.load(Ordering::Relaxed) => return false,
+                None => park_timeout(LOOK),
+            }
+        }
+    }
+}

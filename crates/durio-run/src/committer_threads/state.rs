@@ -1,0 +1,186 @@
+//! What is behind the log's lock: the queue, the next batch's bytes, what became of each committer's
+//! record, the recorder, and the leader's tools while nobody leads.
+
+use durio_block::{BlockError, Clock, SyncEngine, Ticks};
+use durio_workload::{AccessKind, Stream, Workload};
+
+use super::Leader;
+use crate::job::{JobInput, record_template};
+use crate::log::{Log, Record, put_record};
+use crate::measured_loop::{Bounds, ClockPair, Failure};
+use crate::recorder::{Place, Recorder};
+
+/// What became of a committer's record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    Waiting,
+    Acknowledged,
+    /// It will never be acknowledged.
+    Failed,
+}
+
+/// The intervals of a job, as its recorder has them.
+#[derive(Debug)]
+struct Intervals {
+    started: Ticks,
+    begin: u64,
+    end: Ticks,
+    index: u64,
+}
+
+pub(super) struct State<C> {
+    pub(super) log: Log,
+    stream: Stream,
+    varied: bool,
+    pub(super) recorder: Recorder,
+    /// None while somebody leads.
+    pub(super) leader: Option<Leader<C>>,
+    /// The bytes of the next batch.
+    pub(super) next_batch: Vec<u8>,
+    pub(super) fates: Box<[Fate]>,
+    /// Memory for the list of those whom the next leader wakes, while the last one still does.
+    pub(super) spare: Vec<Vec<u32>>,
+    /// Committers that have not ended.
+    pub(super) active: u32,
+    bounds: Bounds,
+    intervals: Intervals,
+    remaining: u64,
+    remaining_bytes: u64,
+    stamp: u64,
+    pub(super) last_completion: Ticks,
+    pub(super) failure: Option<Failure>,
+    pub(super) engine_error: Option<BlockError>,
+}
+
+impl<C: Clock> State<C> {
+    /// None if the workload has no committers.
+    pub(super) fn new(
+        engine: SyncEngine<C>,
+        bounds: Bounds,
+        input: JobInput,
+        is_open: bool,
+    ) -> Option<Self> {
+        let workload: &Workload = &input.workload;
+        let template = record_template(workload, input.seed);
+        let log = Log::of(workload, input.region, template)?;
+        let committers = log.policy.committers;
+        let bytes = usize::try_from(workload.transfer_max().get()).unwrap_or(usize::MAX);
+        let stream = Stream::new(workload, input.region, input.seed);
+        let job = input.index as usize;
+        let recorder = Recorder::new(job, workload, (false, is_open), input.closed, input.empty);
+        Some(Self {
+            log,
+            stream,
+            varied: workload.has_mix(),
+            recorder,
+            leader: Some(Leader::new(engine, bytes, committers)),
+            next_batch: vec![0; bytes],
+            fates: vec![Fate::Waiting; committers as usize].into_boxed_slice(),
+            // A third one is never needed long: waking takes less than a flush.
+            spare: vec![Vec::with_capacity(committers as usize + 1)],
+            active: committers,
+            bounds,
+            intervals: Intervals {
+                started: Ticks::default(),
+                begin: 0,
+                end: Ticks::default(),
+                index: 0,
+            },
+            remaining: bounds.operations,
+            remaining_bytes: bounds.bytes,
+            stamp: input.seed,
+            last_completion: Ticks::default(),
+            failure: None,
+            engine_error: None,
+        })
+    }
+
+    pub(super) fn begin(&mut self, started: Ticks, began: ClockPair) {
+        self.intervals.started = started;
+        self.intervals.end = started.plus(self.bounds.interval_end(0));
+        self.last_completion = began.ticks;
+        if let Some(leader) = &mut self.leader {
+            leader.in_flight.begin(began.reference_nanos);
+        }
+    }
+
+    /// Takes a record of `committer` into the queue; false if no more is wanted.
+    pub(super) fn hand_over(&mut self, committer: u32, (handed, intended): (Ticks, Ticks)) -> bool {
+        if self.remaining == 0 {
+            return false;
+        }
+        self.remaining -= 1;
+        let length = self.stream.next_access().length;
+        if self.varied {
+            self.remaining_bytes = self.remaining_bytes.saturating_sub(length);
+            if self.remaining_bytes == 0 {
+                self.remaining = 0;
+            }
+        }
+        self.fates[committer as usize] = Fate::Waiting;
+        self.log.queue.push(Record { handed, intended, length, committer });
+        if self.log.policy.double_buffered {
+            self.join();
+        }
+        true
+    }
+
+    /// What makes a batch durable after its write, where that is a call of its own.
+    pub(super) fn sync_after_write(&mut self) -> Option<AccessKind> {
+        self.stream.follow_up(AccessKind::Write).map(|access| access.kind)
+    }
+
+    /// Nobody hands over any more.
+    pub(super) fn end(&mut self) {
+        self.remaining = 0;
+    }
+
+    /// Copies what waits into the next batch, as far as there is room.
+    pub(super) fn join(&mut self) {
+        while let Some((record, at)) = self.log.queue.join_next() {
+            self.stamp += 1;
+            let as_index = |bytes| usize::try_from(bytes).unwrap_or(usize::MAX);
+            let length = as_index(record.length).min(self.log.template.len());
+            let record = &self.log.template[..length];
+            put_record(&mut self.next_batch, as_index(at), record, self.stamp);
+        }
+    }
+
+    /// Something completed at `now`: closes the intervals that are over before.
+    pub(super) fn pass_to(&mut self, now: Ticks) {
+        self.last_completion = self.last_completion.max(now);
+        if now <= self.intervals.end {
+            return;
+        }
+        let Intervals { started, begin, end, index } = &mut self.intervals;
+        let was_ramp = *begin < self.bounds.ramp;
+        while now > *end {
+            *begin = end.since(*started);
+            *end = started.plus(self.bounds.interval_end(*begin));
+            *index += 1;
+        }
+        self.recorder.rotate(*index);
+        if was_ramp && *begin >= self.bounds.ramp {
+            self.recorder.forget_parts();
+            self.log.counts.clear();
+        }
+    }
+
+    /// Records what a committer saw, from its record's hand-over to `now`.
+    pub(super) fn record_commit(&mut self, service_ns: u64, response_ns: Option<u64>, now: Ticks) {
+        self.pass_to(now);
+        self.recorder.record(Place::Commit, service_ns);
+        if let Some(nanos) = response_ns {
+            self.recorder.record_response(Place::Commit, nanos);
+        }
+    }
+
+    /// No record that waits or is in flight will be acknowledged; `woken` gets their committers.
+    pub(super) fn fail_all(&mut self, woken: &mut Vec<u32>) {
+        self.end();
+        while let Some(record) = self.log.queue.abandon_next() {
+            self.fates[record.committer as usize] = Fate::Failed;
+            woken.push(record.committer);
+        }
+    }
+}

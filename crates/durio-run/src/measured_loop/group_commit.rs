@@ -1,0 +1,339 @@
+//! The loop of a log: virtual committers hand it their records, which it writes and makes durable in
+//! batches.
+//!
+//! When the log is free, the records that wait are one batch: one write, then one sync; none is
+//! acknowledged before the sync has returned. In a closed loop a committer hands over its next
+//! record at that very moment; in an open loop records arrive by a schedule, and each takes a
+//! committer that has none. Commits are recorded from the hand-over to the acknowledgement, write
+//! and sync are the log's own. Nothing is allocated, nothing is printed.
+//!
+//! Double buffering: a record that arrives while a batch is in flight is copied into the next one at
+//! once, else when the flush has returned. Here one thread is both the log and its committers, so in
+//! a closed loop every record arrives when a flush returns, and a blocking engine lets it see
+//! arrivals only then: the two differ only in an open loop with an asynchronous engine. Committers
+//! with threads of their own (`committer_threads`) show the difference.
+
+mod arrivals;
+#[cfg(test)]
+mod tests;
+
+use std::sync::atomic::Ordering;
+
+use durio_block::{Clock, Completion, Engine, Ticks};
+use durio_workload::{Access, AccessKind, Schedule};
+
+use super::{LoopResult, MeasuredLoop, PLACES, kind_of, succeeded};
+use crate::log::{Log, Record, Taken, put_record};
+use crate::recorder::Place;
+use arrivals::Committers;
+
+/// What the log does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Nothing.
+    Free,
+    /// A leader waits for more records.
+    Delaying { until: Ticks },
+    /// A batch is written or made durable.
+    Busy,
+}
+
+/// The batch in flight.
+#[derive(Debug, Clone, Copy, Default)]
+struct Batch {
+    taken: Taken,
+    offset: u64,
+    length: u64,
+    delayed: bool,
+}
+
+/// A measured loop with a log between its committers and its engine.
+struct LogLoop<'a, 'b, E: Engine> {
+    base: MeasuredLoop<'a, E>,
+    log: &'b mut Log,
+    committers: Committers<'b>,
+    stage: Stage,
+    batch: Batch,
+    /// The engine's slot of the batch in flight.
+    flying: u32,
+    /// The slot of the next batch, and how many there are.
+    filling: u32,
+    slots: u32,
+    /// Commit delay in ticks.
+    delay: u64,
+}
+
+/// The memory of an open loop's committers, allocated before it begins.
+pub(crate) use arrivals::Idle;
+
+impl<'a, E: Engine> MeasuredLoop<'a, E> {
+    /// Runs a log to the limit, to the first error or until it is stopped. Records that were handed
+    /// over before the limit are waited for; after an error or a wish to stop only the batch in
+    /// flight is.
+    ///
+    /// `started` is the common begin of all jobs. With a schedule the loop is open, else closed.
+    pub(crate) fn run_log(
+        self,
+        started: Ticks,
+        log: &mut Log,
+        idle: &mut Idle,
+        schedule: Option<Schedule>,
+    ) -> LoopResult {
+        let delay = self.engine.clock().ticks(log.policy.delay.get());
+        let slots = if log.policy.double_buffered { 2 } else { 1 };
+        let (stage, batch) = (Stage::Free, Batch::default());
+        let committers = Committers::new(schedule, idle, started);
+        let (flying, filling) = (0, 0);
+        let log_loop =
+            LogLoop { base: self, log, committers, stage, batch, flying, filling, slots, delay };
+        log_loop.run(started)
+    }
+}
+
+impl<E: Engine> LogLoop<'_, '_, E> {
+    fn run(mut self, started: Ticks) -> LoopResult {
+        let mut completions = [Completion::default(); 1];
+        self.base.begin(started);
+        self.base.last_completion = self.base.began.ticks;
+        self.greet();
+        loop {
+            self.look_at_the_end();
+            self.hand_over_due();
+            self.lead();
+            if self.is_done() {
+                break;
+            }
+            let count = match self.exchange(&mut completions) {
+                Ok(count) => count,
+                Err(error) => {
+                    self.base.failed.store(true, Ordering::Relaxed);
+                    self.base.result.engine_error = Some(error);
+                    break;
+                }
+            };
+            for completion in &completions[..count] {
+                self.settle(completion);
+            }
+        }
+        self.base.result.pacing = self.count_missed();
+        self.base.result.batches = Some(self.log.counts.batches());
+        self.base.finish()
+    }
+
+    /// Nothing is handed over after the end; after an error or a wish to stop, nothing is written.
+    fn look_at_the_end(&mut self) {
+        if self.base.is_over() {
+            self.base.remaining = 0;
+            self.log.queue.abandon_waiting();
+            if self.stage != Stage::Busy {
+                self.stage = Stage::Free;
+            }
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.stage == Stage::Free && self.log.queue.len() == 0 && !self.expects_arrivals()
+    }
+
+    fn exchange(
+        &mut self,
+        completions: &mut [Completion],
+    ) -> Result<usize, durio_block::BlockError> {
+        self.base.result.exchanges += 1;
+        let queued = std::mem::take(&mut self.base.queued);
+        let deadline = match self.stage {
+            Stage::Busy if self.committers.are_closed() => None,
+            Stage::Busy | Stage::Free => Some(self.next_arrival()),
+            Stage::Delaying { until } => Some(until.min(self.next_arrival())),
+        };
+        let operations = &self.base.queue[..queued];
+        match deadline {
+            None => self.base.engine.exchange(operations, completions),
+            Some(deadline) => self.base.engine.exchange_until(operations, completions, deadline),
+        }
+    }
+
+    /// Hands a record over that should have been at `intended`.
+    #[inline]
+    fn hand_over(&mut self, handed: Ticks, intended: Ticks) {
+        let access = self.base.stream.next_access();
+        self.base.count_down(&access);
+        self.log.queue.push(Record { handed, intended, length: access.length, committer: 0 });
+    }
+
+    /// Copies what waits into the next batch, as far as there is room.
+    #[inline]
+    fn join(&mut self) {
+        while let Some((record, at)) = self.log.queue.join_next() {
+            self.base.stamp += 1;
+            let length = usize::try_from(record.length).unwrap_or(usize::MAX);
+            let length = length.min(self.log.template.len());
+            let at = usize::try_from(at).unwrap_or(usize::MAX);
+            let batch = self.base.engine.slot_mut(self.filling);
+            put_record(batch, at, &self.log.template[..length], self.base.stamp);
+        }
+    }
+
+    /// Leads, if the log is free and a record waits: writes the batch, now or after the delay.
+    fn lead(&mut self) {
+        match self.stage {
+            Stage::Busy if self.slots == 1 => {}
+            Stage::Busy => self.join(),
+            Stage::Free if self.log.queue.len() == 0 => {}
+            Stage::Free => {
+                self.join();
+                let now = self.base.engine.clock().now();
+                match self.waits_for_more() {
+                    true => self.stage = Stage::Delaying { until: now.plus(self.delay) },
+                    false => self.write(now, false),
+                }
+            }
+            Stage::Delaying { until } => {
+                self.join();
+                let now = self.base.engine.clock().now();
+                if now >= until {
+                    self.write(now, true);
+                }
+            }
+        }
+    }
+
+    /// True if the leader waits: enough others have a record that is not acknowledged, and there is
+    /// room for more.
+    fn waits_for_more(&self) -> bool {
+        let others = self.log.queue.len() - 1;
+        self.delay > 0 && others >= self.log.policy.siblings as usize && !self.log.queue.is_full()
+    }
+
+    /// Writes what has joined the batch.
+    #[inline]
+    fn write(&mut self, now: Ticks, delayed: bool) {
+        let taken = self.log.queue.take();
+        let length = self.log.padded(taken.bytes);
+        let offset = self.log.position.place(length);
+        self.batch = Batch { taken, offset, length, delayed };
+        self.fill_up(taken.bytes, length);
+        self.flying = self.filling;
+        self.filling = (self.filling + 1) % self.slots;
+        self.start(AccessKind::Write, now);
+        let nanos = self.base.engine.clock().reference_nanos();
+        self.base.in_flight.change(1, nanos);
+        self.stage = Stage::Busy;
+    }
+
+    /// Zeros what fills the batch up: what was there is of an older one.
+    #[inline]
+    fn fill_up(&mut self, bytes: u64, length: u64) {
+        let as_index = |bytes| usize::try_from(bytes).unwrap_or(usize::MAX);
+        let slot = self.base.engine.slot_mut(self.filling);
+        let end = as_index(length).min(slot.len());
+        slot[as_index(bytes).min(end)..end].fill(0);
+    }
+
+    /// Queues the batch's write, or what makes it durable.
+    #[inline]
+    fn start(&mut self, kind: AccessKind, now: Ticks) {
+        let Batch { offset, length, .. } = self.batch;
+        let place = &mut self.base.slots[0];
+        (place.start, place.kind) = (now, kind);
+        (place.offset, place.length) = (offset, length);
+        let is_write = kind == AccessKind::Write;
+        let operation = &mut self.base.queue[0];
+        operation.kind = kind_of(kind);
+        operation.slot = self.flying;
+        operation.length = if is_write { length } else { 0 };
+        operation.offset = if is_write { offset } else { 0 };
+        operation.intended_start = now;
+        self.base.queued = 1;
+    }
+
+    #[inline]
+    fn settle(&mut self, completion: &Completion) {
+        let now = completion.completed_at;
+        if now > self.base.interval_end {
+            self.rotate(now);
+        }
+        self.base.last_completion = now;
+        let place = self.base.slots[0];
+        if !succeeded(&place, completion.result) {
+            self.fail(completion.result);
+            return;
+        }
+        self.record(completion);
+        match self.base.stream.follow_up(place.kind) {
+            Some(Access { kind, .. }) => self.start(kind, now),
+            None => self.acknowledge(now),
+        }
+    }
+
+    #[cold]
+    fn rotate(&mut self, now: Ticks) {
+        let was_ramp = self.base.interval_begin < self.base.bounds.ramp;
+        self.base.rotate(now);
+        if was_ramp && self.base.interval_begin >= self.base.bounds.ramp {
+            self.log.counts.clear();
+        }
+    }
+
+    /// Nobody's record is acknowledged any more.
+    #[cold]
+    fn fail(&mut self, result: i32) {
+        self.base.fail(0, result);
+        self.log.queue.abandon();
+        self.is_free_again();
+    }
+
+    /// Records the log's own operation.
+    #[inline]
+    fn record(&mut self, completion: &Completion) {
+        let (clock, place) = (self.base.engine.clock(), &self.base.slots[0]);
+        let now = completion.completed_at;
+        let nanos = clock.nanos(now.since(place.start));
+        let recorded_as = PLACES[place.kind as usize];
+        self.base.recorder.record(recorded_as, nanos);
+        if completion.submitted_at != now {
+            let submit = clock.nanos(completion.submitted_at.since(place.start));
+            self.base.recorder.record_parts(recorded_as, submit, nanos.saturating_sub(submit));
+        }
+        if recorded_as == Place::Write {
+            self.base.recorder.record_bytes(recorded_as, place.length);
+        }
+    }
+
+    fn is_free_again(&mut self) {
+        let nanos = self.base.engine.clock().reference_nanos();
+        self.base.in_flight.change(-1, nanos);
+        self.stage = Stage::Free;
+    }
+
+    /// The batch is durable: tells every committer whose record is in it.
+    #[inline]
+    fn acknowledge(&mut self, now: Ticks) {
+        self.is_free_again();
+        let Batch { taken, length, delayed, .. } = self.batch;
+        self.log.counts.add(&taken, length, delayed);
+        while let Some(record) = self.log.queue.acknowledge() {
+            let clock = self.base.engine.clock();
+            self.base.recorder.record(Place::Commit, clock.nanos(now.since(record.handed)));
+            if !self.committers.are_closed() {
+                let response = clock.nanos(now.since(record.intended));
+                self.base.recorder.record_response(Place::Commit, response);
+                self.committers.release(now);
+            }
+        }
+        if self.committers.are_closed() {
+            self.hand_over_next(taken.records, now);
+        }
+    }
+
+    /// The committers of the last batch hand over their next records.
+    #[inline]
+    fn hand_over_next(&mut self, records: usize, now: Ticks) {
+        for _ in 0..records {
+            if !self.base.may_start(now) {
+                return;
+            }
+            self.hand_over(now, now);
+        }
+    }
+}

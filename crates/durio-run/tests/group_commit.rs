@@ -1,0 +1,302 @@
+//! Group commit through a whole run: on files, with committers that are threads and such that are
+//! not, with errors and stops.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::error::Error;
+
+use durio_plan::{
+    ClockChoice, EngineKind, FileLayout, Limit, Load, NullScript, PLAN_SCHEMA, Plan, Purpose,
+    RawPath, Role, Step, Target, TargetKind,
+};
+use durio_record::{Event, JobEnded, Journal, OperationName, Outcome, StoppedBy};
+use durio_run::{Context, EventSink, Processors, RunError, StopFlag, run};
+use durio_units::{Bytes, Nanos};
+use durio_workload::{
+    Arrivals, CacheMode, CommitterThreads, GroupCommit, PerMille, RegionRule, SyncMethod,
+    SyncPolicy, Workload,
+};
+
+struct Sink {
+    events: Vec<Event>,
+    /// Set with the first interval.
+    stop: Option<StopFlag>,
+}
+
+impl EventSink for Sink {
+    fn event(&mut self, _at: Nanos, event: Event) -> Result<(), Box<dyn Error + Send + Sync>> {
+        if let (Event::Interval(_), Some(stop)) = (&event, &self.stop) {
+            stop.set();
+        }
+        self.events.push(event);
+        Ok(())
+    }
+}
+
+/// A result with its events.
+struct Ran {
+    result: Result<Outcome, RunError>,
+    events: Vec<Event>,
+}
+
+impl Ran {
+    fn jobs(&self) -> Vec<&JobEnded> {
+        let jobs = self.events.iter().filter_map(|event| match event {
+            Event::JobEnded(job) => Some(job),
+            _ => None,
+        });
+        jobs.collect()
+    }
+
+    /// (count, sum of latencies) of an operation over all intervals.
+    fn recorded(&self, name: OperationName) -> (u64, u64) {
+        let intervals = self.events.iter().filter_map(|event| match event {
+            Event::Interval(interval) => Some(interval),
+            _ => None,
+        });
+        let records = intervals.flat_map(|it| &it.operations).filter(|it| it.operation == name);
+        records.fold((0, 0), |(count, sum), record| {
+            let exact = record.service.exact;
+            (count + exact.count, sum + exact.sum_ns)
+        })
+    }
+
+    fn commits(&self) -> u64 {
+        self.recorded(OperationName::Commit).0
+    }
+
+    /// Records in all batches.
+    fn batched(&self) -> u64 {
+        let batches = self.jobs().into_iter().filter_map(|job| job.batches.as_ref());
+        let sizes = batches.flat_map(|batches| &batches.sizes);
+        sizes.map(|(records, count)| u64::from(*records) * count).sum()
+    }
+
+    fn error(&self) -> &StoppedBy {
+        let mut errors = self.events.iter().filter_map(|event| match event {
+            Event::Error(error) => Some(error),
+            _ => None,
+        });
+        let error = errors.next().unwrap();
+        assert!(errors.next().is_none(), "one error");
+        error
+    }
+}
+
+fn threads(committers: u32) -> GroupCommit {
+    GroupCommit { threads: CommitterThreads::OneEach, ..GroupCommit::of(committers) }
+}
+
+fn log(policy: GroupCommit) -> Workload {
+    Workload {
+        name: "log".to_owned(),
+        read_share: PerMille::NONE,
+        block_size: Bytes::new(256),
+        cache: CacheMode::Buffered,
+        region: RegionRule::ShareEach,
+        sync: SyncPolicy::each(SyncMethod::Fdatasync),
+        group_commit: Some(policy),
+        ..Workload::default()
+    }
+}
+
+fn step(workload: Workload, limit: Limit) -> Step {
+    let load = Load::new(0, workload, EngineKind::Sync);
+    Step::new(Role::Measure, load, limit, Nanos::from_millis(20))
+}
+
+fn file(folder: &tempfile::TempDir) -> TargetKind {
+    TargetKind::NewFile {
+        directory: RawPath::from(folder.path().to_owned()),
+        file_name: RawPath::from("log"),
+        named: true,
+        layout: FileLayout::ZeroFilled,
+    }
+}
+
+fn execute(kind: Option<TargetKind>, step: Step, stop: bool) -> Ran {
+    // Not in /tmp: that may be a tmpfs.
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let kind = kind.unwrap_or_else(|| file(&folder));
+    let size = Bytes::from_mib(2);
+    let plan = Plan {
+        schema: PLAN_SCHEMA,
+        purpose: Purpose::Run,
+        seed: 1,
+        clock: ClockChoice::Monotonic,
+        targets: vec![Target { name: "log".into(), location: None, kind, size, destroy: false }],
+        steps: vec![step],
+        campaign: None,
+    };
+    plan.validate().unwrap();
+    let mut journal = Journal::begin(folder.path(), None).unwrap();
+    let flag = StopFlag::default();
+    let context = Context {
+        journal: &mut journal,
+        devices: Vec::new(),
+        processors: Processors::default(),
+        stop: flag.clone(),
+        resume: None,
+    };
+    let mut sink = Sink { events: Vec::new(), stop: stop.then_some(flag) };
+    let result = run(&plan, context, &mut sink);
+    Ran { result, events: sink.events }
+}
+
+/// Little's law of the log: its writes and syncs against what was in flight, on another clock.
+fn assert_accounted(ran: &Ran) {
+    let (_, writes) = ran.recorded(OperationName::Write);
+    let (_, syncs) = ran.recorded(OperationName::Sync);
+    let counted: u64 = ran.jobs().iter().map(|job| job.accounting.in_flight_ns).sum();
+    let deviation = (writes + syncs) as f64 / counted as f64 - 1.0;
+    // A busy machine can take the processor away between two readings.
+    assert!(deviation.abs() < 0.05, "{deviation}");
+}
+
+#[test]
+fn committers_with_a_thread_each_share_writes_and_syncs_on_a_file() {
+    for double_buffered in [true, false] {
+        let policy = GroupCommit { double_buffered, ..threads(8) };
+        let ran = execute(None, step(log(policy), Limit::Operations(400)), false);
+        assert_eq!(*ran.result.as_ref().unwrap(), Outcome::Complete);
+        assert_eq!((ran.commits(), ran.batched()), (400, 400));
+        let (writes, write_ns) = ran.recorded(OperationName::Write);
+        let (syncs, sync_ns) = ran.recorded(OperationName::Sync);
+        assert_eq!(writes, syncs);
+        assert!(writes < 400, "some were written together");
+        // Each commit has waited for a write and a sync at least, its own or one that began later.
+        let (_, commit_ns) = ran.recorded(OperationName::Commit);
+        assert!(commit_ns >= write_ns + sync_ns, "{commit_ns} {write_ns} {sync_ns}");
+        assert_accounted(&ran);
+    }
+}
+
+#[test]
+fn committers_that_are_no_threads_do_the_same() {
+    let ran = execute(None, step(log(GroupCommit::of(8)), Limit::Operations(400)), false);
+    assert_eq!(*ran.result.as_ref().unwrap(), Outcome::Complete);
+    assert_eq!((ran.commits(), ran.batched()), (400, 400));
+    assert_eq!(ran.recorded(OperationName::Sync).0, 50);
+    assert_accounted(&ran);
+}
+
+#[test]
+fn several_logs_have_committers_of_their_own() {
+    for policy in [GroupCommit::of(4), threads(4)] {
+        let workload = Workload { jobs: 2, ..log(policy) };
+        let ran = execute(None, step(workload, Limit::Operations(101)), false);
+        assert_eq!(ran.commits(), 101);
+        assert_eq!(ran.jobs().len(), 2);
+    }
+}
+
+#[test]
+fn a_delay_gathers_the_threads_that_are_just_awake() {
+    let delay = Nanos::from_millis(3);
+    let policy = GroupCommit { delay, siblings: 3, ..threads(4) };
+    let ran = execute(None, step(log(policy), Limit::Operations(80)), false);
+    assert_eq!(ran.commits(), 80);
+    let job = ran.jobs()[0];
+    let batches = job.batches.as_ref().unwrap();
+    assert!(batches.delayed > 0, "{batches:?}");
+    let (commits, sum) = ran.recorded(OperationName::Commit);
+    assert!(sum / commits >= 2_000_000, "the delay is in the latency: {}", sum / commits);
+    let alone = GroupCommit { siblings: 4, ..policy };
+    let ran = execute(None, step(log(alone), Limit::Operations(80)), false);
+    assert_eq!(ran.jobs()[0].batches.as_ref().unwrap().delayed, 0);
+}
+
+#[test]
+fn threads_commit_at_the_rate_that_is_offered() {
+    let mut step = step(log(threads(8)), Limit::Duration(Nanos::from_millis(500)));
+    step.load.arrivals = Arrivals::Constant { rate_per_second: 200.0 };
+    let ran = execute(None, step, false);
+    assert_eq!(*ran.result.as_ref().unwrap(), Outcome::Complete);
+    let pacing = ran.jobs()[0].pacing.unwrap();
+    assert!((95..=100).contains(&pacing.due), "{pacing:?}");
+    assert_eq!(ran.commits(), pacing.started);
+}
+
+#[test]
+fn a_time_limit_and_a_wish_to_stop_end_every_thread() {
+    let limited = step(log(threads(16)), Limit::Duration(Nanos::from_millis(100)));
+    let ran = execute(None, limited, false);
+    assert_eq!(*ran.result.as_ref().unwrap(), Outcome::Complete);
+    assert_eq!(ran.commits(), ran.batched());
+    for policy in [threads(16), GroupCommit::of(16)] {
+        let endless = step(log(policy), Limit::Duration(Nanos::from_secs(3600)));
+        let ran = execute(None, endless, true);
+        assert_eq!(*ran.result.as_ref().unwrap(), Outcome::Interrupted);
+        assert_eq!(ran.commits(), ran.batched());
+    }
+}
+
+/// A device that takes no writes, or no syncs.
+fn device(path: &str) -> Option<TargetKind> {
+    Some(TargetKind::NullDevice { path: RawPath::from(path) })
+}
+
+#[test]
+fn a_failed_write_or_sync_fails_every_commit_and_the_step() {
+    for policy in [threads(8), GroupCommit::of(8)] {
+        let endless = || step(log(policy), Limit::Duration(Nanos::from_secs(3600)));
+        let ran = execute(device("/dev/full"), endless(), false);
+        assert!(ran.result.is_err());
+        assert_eq!((ran.error().errno, ran.error().offset), (Some(28), Some(Bytes::ZERO)));
+        assert_eq!((ran.commits(), ran.batched()), (0, 0));
+        // /dev/zero takes writes and knows no sync.
+        let ran = execute(device("/dev/zero"), endless(), false);
+        assert_eq!((ran.error().errno, ran.commits()), (Some(22), 0));
+        assert!(ran.error().message.contains("fdatasync"), "{}", ran.error().message);
+    }
+}
+
+#[test]
+fn a_scripted_error_is_in_the_record_with_its_place() {
+    let script = NullScript { latencies: vec![Nanos::from_micros(50)], fails_at: Some(6) };
+    let mut step = step(log(GroupCommit::of(8)), Limit::Operations(1000));
+    (step.load.engine, step.load.script) = (EngineKind::Null, Some(script));
+    let ran = execute(Some(TargetKind::Scripted), step, false);
+    assert_eq!((ran.error().errno, ran.error().offset), (Some(5), Some(Bytes::new(3 * 4096))));
+    assert_eq!((ran.commits(), ran.batched()), (24, 24));
+}
+
+#[test]
+fn batches_that_direct_io_cannot_take_are_refused() {
+    let policy = GroupCommit { pad_to: Bytes::new(100), ..GroupCommit::of(4) };
+    let workload = Workload { cache: CacheMode::Direct, ..log(policy) };
+    let ran = execute(None, step(workload, Limit::Operations(8)), false);
+    // Where the filesystem knows no direct I/O, it falls back and runs.
+    if let Err(error) = &ran.result {
+        assert!(error.to_string().contains("100 B is not a multiple"), "{error}");
+        assert!(error.hint.as_ref().unwrap().contains("--pad-to"));
+    }
+}
+
+#[test]
+fn what_a_plan_must_not_ask_of_a_log_is_refused() {
+    let refused = |engine, policy| {
+        let load = Load::new(0, log(policy), engine);
+        let step = Step::new(Role::Measure, load, Limit::Operations(1), Nanos::from_secs(1));
+        let plan = Plan {
+            schema: PLAN_SCHEMA,
+            purpose: Purpose::Run,
+            seed: 1,
+            clock: ClockChoice::Auto,
+            targets: vec![Target {
+                name: "log".into(),
+                location: None,
+                kind: TargetKind::Scripted,
+                size: Bytes::from_mib(1),
+                destroy: false,
+            }],
+            steps: vec![step],
+            campaign: None,
+        };
+        plan.validate().is_err()
+    };
+    assert!(refused(EngineKind::Fio, GroupCommit::of(4)));
+    for engine in [EngineKind::Null, EngineKind::Uring, EngineKind::Aio] {
+        assert!(refused(engine, threads(4)), "{engine}");
+        assert!(!refused(engine, GroupCommit::of(4)), "{engine}");
+    }
+}
