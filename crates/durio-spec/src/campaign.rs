@@ -116,6 +116,7 @@ pub fn plan_campaign(request: &CampaignRequest) -> Result<CampaignPlan, SpecErro
         sections: made.sections,
         declared: made_targets.declared,
         time_scale_per_mille: request.time_scale_per_mille,
+        notes: Vec::new(),
         spec_hash: hash(request),
     };
     let plan = assembled(request, made_targets.targets, made.steps, campaign);
@@ -148,6 +149,7 @@ fn assembled(
         targets,
         steps: all,
         campaign: Some(campaign),
+        thresholds: Vec::new(),
     }
 }
 

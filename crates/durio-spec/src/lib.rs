@@ -8,6 +8,7 @@ mod campaign;
 mod check;
 mod error;
 mod location;
+mod profile;
 mod run;
 mod sweep;
 
@@ -18,6 +19,7 @@ pub use campaign::{
 pub use check::{CheckLength, CheckRequest, FULL_DURATION, plan_check};
 pub use error::{SpecError, SpecErrorKind};
 pub use location::{Location, LocationFacts};
+pub use profile::{ProfileRequest, plan_profile};
 pub use run::{RunRequest, plan_run};
 pub use sweep::{SweepRequest, plan_sweep};
 

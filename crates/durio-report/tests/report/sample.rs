@@ -527,5 +527,6 @@ fn plan(locations: &[&str], workloads: &[Workload]) -> Plan {
         steps: steps.collect(),
         targets,
         campaign: None,
+        thresholds: Vec::new(),
     }
 }
