@@ -10,7 +10,7 @@ use super::{
     Bound, CachePath, FileHandling, LogProfile, Profile, ProfileThreshold, Provenance, StreamKind,
     StreamProfile,
 };
-use crate::{BlockShare, SyncMethod, check_workloads};
+use crate::{BlockShare, Files, SyncMethod, check_workloads};
 
 /// The smallest sector there is: O_DIRECT takes nothing that is no multiple of it.
 const SECTOR: Bytes = Bytes::new(512);
@@ -135,8 +135,13 @@ fn threshold(profile: &Profile, it: &ProfileThreshold) -> Result<(), String> {
     if let Some(workload) = &it.check {
         check_workload("check", workload)?;
     }
-    if it.of.is_none() && it.check.is_none() {
-        return Err("neither 'of' nor 'check' says which figures it limits".to_owned());
+    match (&it.of, &it.check) {
+        (Some(_), _) => {}
+        (None, Some(workload)) if is_of_data(workload) => {}
+        (None, Some(_)) => return Err("'of' says which stream of the profile it limits".to_owned()),
+        (None, None) => {
+            return Err("neither 'of' nor 'check' says which figures it limits".to_owned());
+        }
     }
     let source = profile.source(&it.from).ok_or("its source is missing")?;
     let nobody = matches!(source.kind, Provenance::DurioGuess | Provenance::GeneralKnowledge);
@@ -144,6 +149,11 @@ fn threshold(profile: &Profile, it: &ProfileThreshold) -> Result<(), String> {
         return Err(format!("a limit needs a document, and '{}' is none", source.name));
     }
     Ok(())
+}
+
+/// True for a workload of check that a run of the profile does too, on its data file.
+fn is_of_data(name: &str) -> bool {
+    check_workloads().iter().any(|(files, it)| *files == Files::Data && it.name == name)
 }
 
 fn check_workload(key: &str, name: &str) -> Result<(), String> {

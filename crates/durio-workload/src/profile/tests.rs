@@ -249,6 +249,7 @@ fn fields_that_contradict_each_other_are_refused() {
         ("cache = { value = \"buffered\"", "cache = { value = \"mmap\"", "memory map"),
         ("of = \"log\"", "of = \"lok\"", "no stream 'lok'"),
         ("check = \"commit\"\n", "check = \"komit\"\n", "no workload of check"),
+        ("of = \"log\"\n", "", "'of' says which stream"),
         ("below = \"10ms\"", "at_least = 10", "a limit 'below'"),
         (
             "check = \"commit\"\nfrom = \"doc\"",
