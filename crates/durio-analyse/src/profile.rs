@@ -216,9 +216,10 @@ mod tests {
     fn a_growing_file_that_came_to_its_end_is_named_and_a_recycled_one_is_not() {
         let full = |layout, bandwidth| {
             let mut plan = plan();
-            if let TargetKind::NewFile { layout: it, .. } = &mut plan.targets[0].kind {
-                *it = layout;
-            }
+            let place = durio_plan::RawPath::from("/data");
+            let (directory, file_name) = (place.clone(), place);
+            plan.targets[0].kind =
+                TargetKind::NewFile { directory, file_name, named: false, layout };
             let mut log = in_state(0.0, 100);
             log.bandwidth = bandwidth;
             findings(&plan, &[log]).unwrap().notes.len()

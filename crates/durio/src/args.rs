@@ -3,6 +3,7 @@
 //! The doc comments are the help texts; man pages and completions come from the same definitions.
 
 mod campaign;
+mod profile;
 
 use std::path::PathBuf;
 
@@ -16,6 +17,7 @@ use durio_workload::{PerMille, SyncMethod};
 use crate::exit_code::TABLE;
 use crate::values::{self, EngineChoice, ProcessorList};
 pub(crate) use campaign::{Expanding, Plan, RunCommand};
+pub(crate) use profile::{Profile, ProfileCommand};
 
 /// Tells what a storage gives a database: durable commits, reads, their latencies, and what to
 /// doubt.
@@ -34,6 +36,7 @@ pub(crate) enum Command {
     Run(Box<RunCommand>),
     Plan(Plan),
     Sweep(Box<Sweep>),
+    Profile(Profile),
     Report(Report),
     Audit(Audit),
     Compare(Compare),

@@ -6,9 +6,7 @@ use durio_analyse::Findings;
 use super::page::{Look, Page, clean};
 use super::table::{new_table, put};
 use crate::figures::ABSENT_NOTE;
-use crate::profile_facts::{
-    STATES, has_absent, heading, not_durable, state_rows, undocumented,
-};
+use crate::profile_facts::{STATES, has_absent, heading, not_durable, state_rows, undocumented};
 
 pub(super) fn write(findings: &Findings, page: &mut Page) {
     let Some(profile) = &findings.profile else { return };
@@ -18,7 +16,9 @@ pub(super) fn write(findings: &Findings, page: &mut Page) {
     for row in &rows {
         let operation = Cell::new(row.operation).add_attribute(Attribute::Bold);
         let cells = row.cells.iter().map(Cell::new);
-        table.add_row([operation, Cell::new(row.figure)].into_iter().chain(cells).collect::<Vec<_>>());
+        table.add_row(
+            [operation, Cell::new(row.figure)].into_iter().chain(cells).collect::<Vec<_>>(),
+        );
     }
     put(table, page);
     if has_absent(&rows) {
