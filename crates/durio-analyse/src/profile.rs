@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::{OperationFindings, WorkloadFindings};
 
 /// The axis on which idle is 0 and under load is 1.
-const LOAD_AXIS: &str = "load";
+const STATE_AXIS: &str = "state";
 
 /// What a run of a profile shows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -95,7 +95,7 @@ pub(crate) fn findings(plan: &Plan, workloads: &[WorkloadFindings]) -> Option<Pr
 
 fn is_foreground(workload: &WorkloadFindings, value: f64) -> bool {
     let is_it = |level: &durio_plan::Level| {
-        level.axis == LOAD_AXIS && (level.value - value).abs() < f64::EPSILON
+        level.axis == STATE_AXIS && (level.value - value).abs() < f64::EPSILON
     };
     workload.stream == 0 && workload.levels.iter().any(is_it)
 }
@@ -176,7 +176,7 @@ mod tests {
 
     fn in_state(value: f64, p99: u64) -> WorkloadFindings {
         let mut log = sample().workloads.remove(0);
-        log.levels = vec![Level { axis: "load".into(), value, label: String::new() }];
+        log.levels = vec![Level { axis: "state".into(), value, label: String::new() }];
         for operation in &mut log.operations {
             operation.service.p99_ns = Some(p99);
             operation.service.p99_9_ns = None;

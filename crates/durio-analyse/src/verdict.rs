@@ -107,7 +107,8 @@ impl Judge<'_> {
         location: &str,
     ) -> Verdict {
         let Compared { value, limit, unit } = compared(bound, workload, f64::from(self.cpus));
-        let doubt = workload.filter(|_| value.is_some()).and_then(|it| disowned(self.basis, it));
+        let known = workload.filter(|_| value.is_some());
+        let doubt = known.and_then(|it| disowned(self.basis, it).or_else(|| too_short(bound, it)));
         let word = match value {
             Some(value) if doubt.is_none() => match bound {
                 Bound::LatencyBelow { .. } => fit_if(value < limit),
@@ -187,9 +188,20 @@ impl Judge<'_> {
     }
 }
 
+/// A run that is shorter than the longest operation permitted could not have shown one.
+fn too_short(bound: Bound, workload: &WorkloadFindings) -> Option<String> {
+    let Bound::LatencyBelow { operation, figure: LatencyFigure::Max, limit } = bound else {
+        return None;
+    };
+    let kept = latencies_of(workload, operation)?.max_ns < limit.get();
+    let measured = workload.measured;
+    (kept && measured < limit)
+        .then(|| format!("{measured} are shorter than the limit: give a longer --duration"))
+}
+
 /// The workload's name, and in which state of a profile's database it was measured.
 fn name_in_state(workload: &WorkloadFindings) -> String {
-    match workload.levels.iter().find(|level| level.axis == "load") {
+    match workload.levels.iter().find(|level| level.axis == "state") {
         Some(level) => format!("{}, {}", workload.name, level.label),
         None => workload.name.clone(),
     }

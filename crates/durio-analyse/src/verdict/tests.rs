@@ -22,7 +22,7 @@ fn verdicts_on_profile(name: &str, spoil: impl FnOnce(&mut Sample)) -> Vec<Verdi
     let in_state = |value, label: &str| {
         let mut log = sample.workloads[0].clone();
         log.name = "log".to_owned();
-        log.levels = vec![Level { axis: "load".to_owned(), value, label: label.to_owned() }];
+        log.levels = vec![Level { axis: "state".to_owned(), value, label: label.to_owned() }];
         log
     };
     sample.workloads = vec![in_state(0.0, "idle"), in_state(1.0, "under load")];
@@ -127,4 +127,20 @@ fn practice_is_called_practice() {
     let source = found[0].source.as_ref().unwrap();
     assert_eq!(source.kind, Some(Provenance::Practice));
     assert!(found[0].note.as_ref().unwrap().contains("not Microsoft's word"));
+}
+
+#[test]
+fn a_run_that_is_shorter_than_a_stall_cannot_rule_it_out_and_one_stall_is_enough() {
+    let word = |spoil: fn(&mut crate::WorkloadFindings)| {
+        let found = verdicts_on_profile("zookeeper", |sample| spoil(&mut sample.workloads[0]));
+        found[0].verdict
+    };
+    assert_eq!(word(|log| log.measured = Nanos::from_secs(300)), VerdictWord::Fit);
+    assert_eq!(word(|log| log.measured = Nanos::from_millis(900)), VerdictWord::CannotTell);
+    let stall = word(|log| {
+        log.measured = Nanos::from_millis(900);
+        let sync = log.operations.iter_mut().find(|it| it.operation == OperationName::Sync);
+        sync.unwrap().service.max_ns = 1_500_000_000;
+    });
+    assert_eq!(stall, VerdictWord::Unfit);
 }

@@ -83,7 +83,7 @@ impl<'a> Steps<'a> {
             When::Idle => (0.0, "idle"),
             When::Loaded => (1.0, "under load"),
         };
-        let level = Level { axis: LOAD_AXIS.to_owned(), value, label: label.to_owned() };
+        let level = Level { axis: STATE_AXIS.to_owned(), value, label: label.to_owned() };
         Ok(Step {
             beside: beside.collect::<Result<_, _>>()?,
             levels: vec![level],
@@ -129,7 +129,7 @@ impl<'a> Steps<'a> {
 }
 
 /// The axis on which idle is 0 and under load is 1.
-const LOAD_AXIS: &str = "load";
+const STATE_AXIS: &str = "state";
 
 fn names(streams: &[&StreamProfile]) -> String {
     streams.iter().map(|stream| stream.name.as_str()).collect::<Vec<_>>().join(", ")
