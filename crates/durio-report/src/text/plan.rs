@@ -398,6 +398,7 @@ mod tests {
                 time_scale_per_mille: 1000,
                 ..Campaign::default()
             }),
+            thresholds: Vec::new(),
         }
     }
 
