@@ -12,7 +12,9 @@ use crate::campaign;
 use crate::declined_step::DeclinedStep;
 use crate::step_state::StepState;
 use crate::warning::{self, Basis};
-use crate::{FINDINGS_SCHEMA, Findings, Leading, RunState, SelfCost, WorkloadFindings, verdict};
+use crate::{
+    FINDINGS_SCHEMA, Findings, Leading, RunState, SelfCost, WorkloadFindings, profile, verdict,
+};
 
 /// Gathers what one run shows. A step's histograms are merged as they come, and kept until
 /// its figures are drawn from them when it ends.
@@ -204,14 +206,7 @@ impl Analyser {
             notes: &self.notes,
             campaign: campaign.as_ref(),
         };
-        let verdicts = match self.plan.purpose {
-            Purpose::Check => verdict::verdicts(&basis),
-            Purpose::Run
-            | Purpose::Campaign
-            | Purpose::Sweep
-            | Purpose::Durable
-            | Purpose::Profile => Vec::new(),
-        };
+        let verdicts = verdict::verdicts(&basis);
         let warnings = warning::warnings(&basis);
         Findings {
             schema: FINDINGS_SCHEMA.to_owned(),
@@ -220,6 +215,7 @@ impl Analyser {
             run_folder,
             leading: self.plan.campaign.is_none().then(|| leading(&workloads)).flatten(),
             provisional,
+            profile: profile::findings(&self.plan, &workloads),
             workloads,
             preconditioning,
             campaign,

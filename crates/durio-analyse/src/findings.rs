@@ -7,11 +7,13 @@ use durio_plan::{EngineKind, Level, Plan};
 use durio_record::{Latency, Manifest, OperationName, Phase};
 use durio_stack::{DeviceCounters, Host, Stack};
 use durio_units::Nanos;
+use durio_workload::profile::Provenance;
 use durio_workload::{Arrivals, CacheMode, Workload};
 use serde::{Deserialize, Serialize};
 
 use crate::campaign::CampaignFindings;
 use crate::declined_step::DeclinedStep;
+use crate::profile::ProfileFindings;
 
 /// Name and version of the document.
 pub const FINDINGS_SCHEMA: &str = "durio-findings-1";
@@ -54,6 +56,9 @@ pub struct Findings {
     /// What the steps show together, if they are a campaign's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub campaign: Option<CampaignFindings>,
+    /// The log idle beside the log under load, of a database's profile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<ProfileFindings>,
     /// Fit or unfit, for each database that durio knows.
     pub verdicts: Vec<Verdict>,
     /// What the reader of the figures must know.
@@ -486,6 +491,9 @@ pub struct Source {
     pub document: String,
     /// Address.
     pub url: String,
+    /// How it is known: a maker's word, or practice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Provenance>,
 }
 
 /// One criterion of one database against one location.

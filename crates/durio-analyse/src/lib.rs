@@ -18,6 +18,7 @@ pub mod layer_shares;
 mod least_squares;
 mod live;
 pub mod mirror;
+pub mod profile;
 pub mod raid_efficiency;
 mod search;
 pub mod steady_state;
@@ -36,4 +37,3 @@ pub use findings::{
 };
 pub use live::{LiveFigures, live_figures};
 pub use search::{SearchFindings, Trial};
-pub use verdict::known_databases;

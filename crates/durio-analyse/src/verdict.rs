@@ -1,124 +1,39 @@
 //! Fit or unfit: measured figures against documented thresholds.
 //!
-//! A database is here only with what its own documents say. One without a documented threshold gets
-//! the percentiles that its log waits for, and no grade of durio's invention.
+//! In: the thresholds that the plan took along, and the findings. Out: a verdict for each threshold
+//! and place; of a profile, for each state (idle, under load). A database without a documented
+//! threshold gets the percentiles of what it waits for, and no grade of durio's invention.
+//! Not here: the thresholds themselves, which are those of the profiles (`durio-workload`).
 
+use durio_plan::Purpose;
 use durio_record::OperationName;
 use durio_stack::Host;
 use durio_units::{Nanos, Rate};
+use durio_workload::profile::{Bound, LatencyFigure, Threshold, TimedOperation, check_thresholds};
 
 use crate::warning::{Basis, disowned};
-use crate::{Source, Verdict, VerdictWord, WorkloadFindings};
+use crate::{Distribution, Source, Verdict, VerdictWord, WorkloadFindings};
 
-/// A threshold on one figure of one workload.
-struct Criterion {
-    database: &'static str,
-    workload: &'static str,
-    criterion: &'static str,
-    figure: Figure,
-    publisher: &'static str,
-    document: &'static str,
-    url: &'static str,
-    note: Option<&'static str>,
-}
+#[cfg(test)]
+mod tests;
 
-enum Figure {
-    /// p99 of the sync call, in nanoseconds, must be below.
-    SyncP99Below(u64),
-    /// I/Os per second must be at least this many per processor of this machine.
-    IopsPerCpu(f64),
-    /// Bytes per second, likewise.
-    BandwidthPerCpu(f64),
-}
-
-const CRITERIA: [Criterion; 4] = [
-    Criterion {
-        database: "etcd",
-        workload: "commit-etcd",
-        criterion: "fdatasync of the log: p99 below 10 ms",
-        figure: Figure::SyncP99Below(10_000_000),
-        publisher: "etcd",
-        document: "Frequently Asked Questions (v3.6), on wal_fsync_duration_seconds",
-        url: "https://etcd.io/docs/v3.6/faq/",
-        note: None,
-    },
-    Criterion {
-        database: "etcd-openshift",
-        workload: "commit-etcd",
-        criterion: "fdatasync of the log: p99 below 20 ms",
-        figure: Figure::SyncP99Below(20_000_000),
-        publisher: "Red Hat",
-        document: "OpenShift Container Platform 4.21, Effects of disk latency on etcd",
-        url: "https://docs.redhat.com/en/documentation/openshift_container_platform/4.21/html/etcd/etcd-disk-latency_etcd-performance",
-        note: Some("Red Hat's own test writes 8000 bytes per record; measured here with 2300"),
-    },
-    Criterion {
-        database: "cockroachdb",
-        workload: "mixed",
-        criterion: "500 I/Os per second for each vCPU",
-        figure: Figure::IopsPerCpu(500.0),
-        publisher: "Cockroach Labs",
-        document: "Production Checklist, Storage",
-        url: "https://www.cockroachlabs.com/docs/stable/recommended-production-settings",
-        note: Some("the document names no workload; 8 KiB, 70 % reads, not durable, stands in"),
-    },
-    Criterion {
-        database: "cockroachdb",
-        workload: "scan",
-        criterion: "30 MB/s for each vCPU",
-        figure: Figure::BandwidthPerCpu(30e6),
-        publisher: "Cockroach Labs",
-        document: "Production Checklist, Storage",
-        url: "https://www.cockroachlabs.com/docs/stable/recommended-production-settings",
-        note: Some("the document names no workload; sequential reads of 256 KiB stand in"),
-    },
-];
-
-/// Databases whose documents give no threshold that `check` measures, with the workload that stands
-/// for their commit.
-const WITHOUT_THRESHOLD: [(&str, &str); 8] = [
-    ("postgresql", "commit"),
-    ("mysql", "commit"),
-    ("mariadb", "commit"),
-    ("mongodb", "commit"),
-    ("sqlite", "commit"),
-    ("redis", "commit-etcd"),
-    ("rocksdb", "commit-etcd"),
-    ("zookeeper", "commit-etcd"),
-];
-
-/// Every name that a verdict can be asked for.
-#[must_use]
-pub fn known_databases() -> Vec<&'static str> {
-    let mut names: Vec<_> = CRITERIA.iter().map(|criterion| criterion.database).collect();
-    names.extend(WITHOUT_THRESHOLD.iter().map(|(name, _)| *name));
-    names.dedup();
-    names
-}
-
-/// The verdicts for each location.
+/// The verdicts that the plan asks for; none for plans that are not about a database.
 pub(crate) fn verdicts(basis: &Basis<'_>) -> Vec<Verdict> {
-    let mut locations: Vec<&str> = Vec::new();
-    for workload in basis.workloads {
-        if !locations.contains(&workload.location.as_str()) {
-            locations.push(&workload.location);
-        }
+    let judge = Judge { basis, cpus: cpus(&basis.environment.host) };
+    match basis.plan.purpose {
+        Purpose::Check => judge.check(&thresholds_of_check(basis)),
+        Purpose::Profile => judge.profile(&basis.plan.thresholds),
+        Purpose::Run | Purpose::Campaign | Purpose::Sweep | Purpose::Durable => Vec::new(),
     }
-    let cpus = cpus(&basis.environment.host);
-    let mut verdicts = Vec::new();
-    for location in locations {
-        let find = |name: &str| {
-            let mut workloads = basis.workloads.iter();
-            workloads.find(|workload| workload.location == location && workload.name == name)
-        };
-        for criterion in &CRITERIA {
-            verdicts.push(judge(basis, criterion, find(criterion.workload), location, cpus));
-        }
-        for (database, name) in WITHOUT_THRESHOLD {
-            verdicts.push(without_threshold(basis, database, name, find(name), location));
-        }
+}
+
+/// Those that the plan took along; a record of a durio that took none is judged by today's.
+fn thresholds_of_check(basis: &Basis<'_>) -> Vec<Threshold> {
+    match basis.plan.thresholds.is_empty() {
+        // Those that are shipped are right: a test of their crate reads every one.
+        true => check_thresholds().unwrap_or_default(),
+        false => basis.plan.thresholds.clone(),
     }
-    verdicts
 }
 
 /// The processors that a database here would have: a limit on them is its limit too.
@@ -130,55 +45,183 @@ fn cpus(host: &Host) -> u32 {
     cpus.min(quota.unwrap_or(cpus)).max(1)
 }
 
-fn judge(
-    basis: &Basis<'_>,
-    criterion: &Criterion,
-    workload: Option<&WorkloadFindings>,
-    location: &str,
+struct Judge<'a> {
+    basis: &'a Basis<'a>,
     cpus: u32,
-) -> Verdict {
-    let (value, threshold, unit) = figures(&criterion.figure, workload, f64::from(cpus));
-    let doubt = workload.filter(|_| value.is_some()).and_then(|it| disowned(basis, it));
-    let word = match (value, &criterion.figure) {
-        _ if doubt.is_some() => VerdictWord::CannotTell,
-        (None, _) => VerdictWord::CannotTell,
-        (Some(value), Figure::SyncP99Below(_)) => fit_if(value < threshold),
-        (Some(value), _) => fit_if(value >= threshold),
-    };
-    let measured = match (value, doubt) {
-        (Some(value), Some(doubt)) => {
-            format!("{}: {}, but {doubt}", criterion.workload, shown(value, unit))
+}
+
+impl Judge<'_> {
+    /// Every threshold at every location.
+    fn check(&self, thresholds: &[Threshold]) -> Vec<Verdict> {
+        let mut locations: Vec<&str> = Vec::new();
+        for workload in self.basis.workloads {
+            if !locations.contains(&workload.location.as_str()) {
+                locations.push(&workload.location);
+            }
         }
-        (Some(value), None) => format!("{}: {}", criterion.workload, shown(value, unit)),
-        (None, _) => {
-            format!("{} was not measured, or too briefly for this figure", criterion.workload)
+        let at = |location: &str| -> Vec<Verdict> {
+            let one = |threshold: &Threshold| {
+                let is_it = |it: &&WorkloadFindings| {
+                    it.location == location && it.name == threshold.workload
+                };
+                self.verdict(threshold, self.basis.workloads.iter().find(is_it), location)
+            };
+            thresholds.iter().map(one).collect()
+        };
+        locations.into_iter().flat_map(at).collect()
+    }
+
+    /// Every threshold in every state in which its stream was measured.
+    fn profile(&self, thresholds: &[Threshold]) -> Vec<Verdict> {
+        let first =
+            self.basis.plan.locations().first().map_or_else(String::new, |it| it.to_string());
+        let one = |threshold: &Threshold| -> Vec<Verdict> {
+            let measured = self.basis.workloads.iter().filter(|it| it.name == threshold.workload);
+            let found: Vec<Verdict> =
+                measured.map(|it| self.verdict(threshold, Some(it), &it.location)).collect();
+            match found.is_empty() {
+                true => vec![self.verdict(threshold, None, &first)],
+                false => found,
+            }
+        };
+        thresholds.iter().flat_map(one).collect()
+    }
+
+    fn verdict(
+        &self,
+        threshold: &Threshold,
+        workload: Option<&WorkloadFindings>,
+        location: &str,
+    ) -> Verdict {
+        match threshold.bound {
+            Bound::Undocumented => self.without_threshold(threshold, workload, location),
+            bound => self.judged(threshold, bound, workload, location),
         }
-    };
-    Verdict {
-        database: criterion.database.to_owned(),
-        location: location.to_owned(),
-        verdict: word,
-        provisional: basis.provisional.is_some(),
-        criterion: criterion_text(criterion, cpus),
-        measured,
-        value,
-        threshold: Some(threshold),
-        unit: unit.to_owned(),
-        source: Some(Source {
-            publisher: criterion.publisher.to_owned(),
-            document: criterion.document.to_owned(),
-            url: criterion.url.to_owned(),
-        }),
-        note: criterion.note.map(str::to_owned),
+    }
+
+    fn judged(
+        &self,
+        threshold: &Threshold,
+        bound: Bound,
+        workload: Option<&WorkloadFindings>,
+        location: &str,
+    ) -> Verdict {
+        let Compared { value, limit, unit } = compared(bound, workload, f64::from(self.cpus));
+        let known = workload.filter(|_| value.is_some());
+        let doubt = known.and_then(|it| disowned(self.basis, it).or_else(|| too_short(bound, it)));
+        let word = match value {
+            Some(value) if doubt.is_none() => match bound {
+                Bound::LatencyBelow { .. } => fit_if(value < limit),
+                _ => fit_if(value >= limit),
+            },
+            _ => VerdictWord::CannotTell,
+        };
+        let name = workload.map_or_else(|| threshold.workload.clone(), name_in_state);
+        let measured = match (value, doubt) {
+            (Some(value), Some(doubt)) => {
+                format!("{name}: {}, but {doubt}", shown(bound, value))
+            }
+            (Some(value), None) => format!("{name}: {}", shown(bound, value)),
+            (None, _) => format!("{name} was not measured, or too briefly for this figure"),
+        };
+        Verdict {
+            criterion: criterion(threshold, bound, self.cpus),
+            threshold: Some(limit),
+            source: source(threshold),
+            note: threshold.note.clone(),
+            ..self.plain(threshold, location, word, measured, value, unit)
+        }
+    }
+
+    fn plain(
+        &self,
+        threshold: &Threshold,
+        location: &str,
+        verdict: VerdictWord,
+        measured: String,
+        value: Option<f64>,
+        unit: &str,
+    ) -> Verdict {
+        Verdict {
+            database: threshold.database.clone(),
+            location: location.to_owned(),
+            verdict,
+            provisional: self.basis.provisional.is_some(),
+            criterion: threshold.criterion.clone(),
+            measured,
+            value,
+            threshold: None,
+            unit: unit.to_owned(),
+            source: None,
+            note: None,
+        }
+    }
+
+    fn without_threshold(
+        &self,
+        threshold: &Threshold,
+        workload: Option<&WorkloadFindings>,
+        location: &str,
+    ) -> Verdict {
+        let headline = workload.and_then(|it| it.operation(it.headline));
+        let p99 = headline.and_then(|it| it.service.p99_ns);
+        let name = workload.map_or_else(|| threshold.workload.clone(), name_in_state);
+        let measured = match (headline, p99) {
+            (Some(headline), Some(p99)) => {
+                let p50 = headline.service.p50_ns;
+                let p50 = p50.map_or_else(String::new, |p50| format!("p50 {}, ", Nanos::new(p50)));
+                let what = match headline.operation {
+                    OperationName::Commit => "durable commit",
+                    other => other.name(),
+                };
+                format!("{name}: {p50}p99 {} per {what}", Nanos::new(p99))
+            }
+            _ => format!("{name} was not measured, or too briefly"),
+        };
+        let word = VerdictWord::NoDocumentedThreshold;
+        #[expect(clippy::cast_precision_loss, reason = "latencies far below 2⁵³ ns")]
+        let value = p99.map(|nanos| nanos as f64);
+        Verdict {
+            note: workload.and_then(|workload| disowned(self.basis, workload)),
+            ..self.plain(threshold, location, word, measured, value, "ns")
+        }
     }
 }
 
-fn criterion_text(criterion: &Criterion, cpus: u32) -> String {
-    match criterion.figure {
-        Figure::SyncP99Below(_) => criterion.criterion.to_owned(),
-        Figure::IopsPerCpu(_) | Figure::BandwidthPerCpu(_) => {
-            format!("{}, of which {cpus} may be used here", criterion.criterion)
+/// A run that is shorter than the longest operation permitted could not have shown one.
+fn too_short(bound: Bound, workload: &WorkloadFindings) -> Option<String> {
+    let Bound::LatencyBelow { operation, figure: LatencyFigure::Max, limit } = bound else {
+        return None;
+    };
+    let kept = latencies_of(workload, operation)?.max_ns < limit.get();
+    let measured = workload.measured;
+    (kept && measured < limit)
+        .then(|| format!("{measured} are shorter than the limit: give a longer --duration"))
+}
+
+/// The workload's name, and in which state of a profile's database it was measured.
+fn name_in_state(workload: &WorkloadFindings) -> String {
+    match workload.levels.iter().find(|level| level.axis == "state") {
+        Some(level) => format!("{}, {}", workload.name, level.label),
+        None => workload.name.clone(),
+    }
+}
+
+fn source(threshold: &Threshold) -> Option<Source> {
+    Some(Source {
+        publisher: threshold.publisher.clone().unwrap_or_default(),
+        document: threshold.document.clone()?,
+        url: threshold.url.clone().unwrap_or_default(),
+        kind: threshold.kind,
+    })
+}
+
+fn criterion(threshold: &Threshold, bound: Bound, cpus: u32) -> String {
+    match bound {
+        Bound::OperationsPerCpu { .. } | Bound::BandwidthPerCpu { .. } => {
+            format!("{}, of which {cpus} may be used here", threshold.criterion)
         }
+        Bound::LatencyBelow { .. } | Bound::Undocumented => threshold.criterion.clone(),
     }
 }
 
@@ -186,122 +229,70 @@ const fn fit_if(met: bool) -> VerdictWord {
     if met { VerdictWord::Fit } else { VerdictWord::Unfit }
 }
 
-/// Measured value, threshold and unit. A step that did not run to its end gives no value.
-#[expect(clippy::cast_precision_loss, reason = "latencies far below 2⁵³ ns")]
-fn figures(
-    figure: &Figure,
-    workload: Option<&WorkloadFindings>,
-    cpus: f64,
-) -> (Option<f64>, f64, &'static str) {
+/// A measured value beside its limit.
+struct Compared {
+    value: Option<f64>,
+    limit: f64,
+    unit: &'static str,
+}
+
+/// A step that did not run to its end gives no value.
+#[expect(clippy::cast_precision_loss, reason = "latencies and bandwidths far below 2⁵³")]
+fn compared(bound: Bound, workload: Option<&WorkloadFindings>, cpus: f64) -> Compared {
     let workload = workload.filter(|workload| workload.complete);
+    match bound {
+        Bound::LatencyBelow { operation, figure, limit } => {
+            let latencies = workload.and_then(|it| latencies_of(it, operation));
+            let value = latencies.and_then(|it| figure_of(it, figure));
+            Compared { value, limit: limit.get() as f64, unit: "ns" }
+        }
+        Bound::OperationsPerCpu { at_least_per_second } => Compared {
+            value: workload.map(|it| it.iops),
+            limit: at_least_per_second * cpus,
+            unit: "per second",
+        },
+        Bound::BandwidthPerCpu { at_least } => Compared {
+            value: workload.map(|it| it.bandwidth),
+            limit: at_least.get() as f64 * cpus,
+            unit: "bytes per second",
+        },
+        Bound::Undocumented => Compared { value: None, limit: 0.0, unit: "ns" },
+    }
+}
+
+fn latencies_of(workload: &WorkloadFindings, operation: TimedOperation) -> Option<&Distribution> {
+    let name = match operation {
+        TimedOperation::Sync => OperationName::Sync,
+        TimedOperation::Commit => OperationName::Commit,
+        TimedOperation::Read => OperationName::Read,
+        TimedOperation::Write => OperationName::Write,
+    };
+    workload.operation(name).map(|it| &it.service)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "latencies far below 2⁵³ ns")]
+fn figure_of(latencies: &Distribution, figure: LatencyFigure) -> Option<f64> {
+    let exact = |nanos: Option<u64>| nanos.map(|nanos| nanos as f64);
     match figure {
-        Figure::SyncP99Below(limit) => {
-            let sync = workload.and_then(|workload| workload.operation(OperationName::Sync));
-            let p99 = sync.and_then(|sync| sync.service.p99_ns);
-            (p99.map(|nanos| nanos as f64), *limit as f64, "ns")
-        }
-        Figure::IopsPerCpu(each) => {
-            (workload.map(|workload| workload.iops), each * cpus, "per second")
-        }
-        Figure::BandwidthPerCpu(each) => {
-            (workload.map(|workload| workload.bandwidth), each * cpus, "bytes per second")
-        }
+        LatencyFigure::Mean => (latencies.count > 0).then_some(latencies.mean_ns),
+        LatencyFigure::P50 => exact(latencies.p50_ns),
+        LatencyFigure::P99 => exact(latencies.p99_ns),
+        LatencyFigure::P99_9 => exact(latencies.p99_9_ns),
+        LatencyFigure::Max => (latencies.count > 0).then_some(latencies.max_ns as f64),
     }
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "printed only")]
-fn shown(value: f64, unit: &str) -> String {
-    match unit {
-        "ns" => format!("p99 {}", Nanos::new(value as u64)),
-        "per second" => format!("{} I/Os", Rate::of(value as u64, Nanos::from_secs(1))),
-        _ => format!("{:.0} MB/s", value / 1e6),
-    }
-}
-
-fn without_threshold(
-    basis: &Basis<'_>,
-    database: &str,
-    name: &str,
-    workload: Option<&WorkloadFindings>,
-    location: &str,
-) -> Verdict {
-    let commit = workload.and_then(|workload| workload.operation(OperationName::Commit));
-    let p99 = commit.and_then(|commit| commit.service.p99_ns);
-    let measured = match (commit, p99) {
-        (Some(commit), Some(p99)) => {
-            let p50 = commit
-                .service
-                .p50_ns
-                .map_or_else(String::new, |p50| format!("p50 {}, ", Nanos::new(p50)));
-            format!("{name}: {p50}p99 {} per durable commit", Nanos::new(p99))
+fn shown(bound: Bound, value: f64) -> String {
+    match bound {
+        Bound::LatencyBelow { figure, .. } => {
+            format!("{} {}", figure.word(), Nanos::new(value as u64))
         }
-        _ => format!("{name} was not measured, or too briefly"),
-    };
-    Verdict {
-        database: database.to_owned(),
-        location: location.to_owned(),
-        verdict: VerdictWord::NoDocumentedThreshold,
-        provisional: basis.provisional.is_some(),
-        criterion: "its documents give no threshold that this check measures".to_owned(),
-        measured,
-        #[expect(clippy::cast_precision_loss, reason = "latencies far below 2⁵³ ns")]
-        value: p99.map(|nanos| nanos as f64),
-        threshold: None,
-        unit: "ns".to_owned(),
-        source: None,
-        note: workload.and_then(|workload| disowned(basis, workload)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::warning::sample::{Sample, sample};
-    use durio_stack::{CgroupLimits, FilesystemFacts};
-
-    fn verdict_on_etcd(spoil: impl FnOnce(&mut Sample)) -> Verdict {
-        let mut sample = sample();
-        sample.workloads[0].name = "commit-etcd".to_owned();
-        spoil(&mut sample);
-        verdicts(&sample.basis()).remove(0)
-    }
-
-    #[test]
-    fn a_threshold_that_is_met_is_fit_and_one_that_is_missed_is_not() {
-        assert_eq!(verdict_on_etcd(|_| {}).verdict, VerdictWord::Fit);
-        let slow = verdict_on_etcd(|sample| {
-            sample.operation(OperationName::Sync).service.p99_ns = Some(10_000_000);
-        });
-        assert_eq!(slow.verdict, VerdictWord::Unfit);
-    }
-
-    #[test]
-    fn figures_that_the_report_disowns_give_no_verdict_but_their_reason() {
-        let verdict = verdict_on_etcd(|sample| {
-            let facts = FilesystemFacts { memory_backed: true, ..FilesystemFacts::default() };
-            sample.environment.stacks[0].root.filesystem = Some(facts);
-        });
-        assert_eq!(verdict.verdict, VerdictWord::CannotTell);
-        assert!(verdict.measured.contains("memory"), "{}", verdict.measured);
-    }
-
-    #[test]
-    fn processors_that_may_not_be_used_do_not_count() {
-        let mut host = Host { cpus_online: 8, cpus_allowed: 6, ..Host::default() };
-        assert_eq!(cpus(&host), 6);
-        host.cgroup = CgroupLimits { cpu_quota_cores: Some(1.5), ..CgroupLimits::default() };
-        assert_eq!(cpus(&host), 2);
-        host.cpus_allowed = 0;
-        host.cgroup.cpu_quota_cores = Some(99.0);
-        assert_eq!(cpus(&host), 8, "what is not known limits nothing");
-        assert_eq!(cpus(&Host::default()), 1);
-    }
-
-    #[test]
-    fn the_number_of_processors_is_in_the_criterion() {
-        let verdicts = verdicts(&sample().basis());
-        let cockroach = verdicts.iter().find(|it| it.database == "cockroachdb").unwrap();
-        assert!(cockroach.criterion.contains("of which 4"), "{}", cockroach.criterion);
-        assert_eq!(cockroach.threshold, Some(2000.0));
+        Bound::OperationsPerCpu { .. } => {
+            format!("{} I/Os", Rate::of(value as u64, Nanos::from_secs(1)))
+        }
+        Bound::BandwidthPerCpu { .. } | Bound::Undocumented => {
+            format!("{:.0} MB/s", value / 1e6)
+        }
     }
 }

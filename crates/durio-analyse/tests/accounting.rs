@@ -51,6 +51,7 @@ fn plan(latencies: &[u64], jobs: u32, depth: u32, operations: u64) -> Plan {
             Nanos::from_millis(100),
         )],
         campaign: None,
+        thresholds: Vec::new(),
     }
 }
 

@@ -61,6 +61,7 @@ fn plan(steps: Vec<Step>) -> Plan {
         }],
         steps: steps.into_iter().enumerate().map(number).collect(),
         campaign: None,
+        thresholds: Vec::new(),
     }
 }
 

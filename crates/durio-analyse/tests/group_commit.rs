@@ -59,6 +59,7 @@ fn plan(arrivals: Arrivals) -> Plan {
         }],
         steps: vec![step],
         campaign: None,
+        thresholds: Vec::new(),
     }
 }
 

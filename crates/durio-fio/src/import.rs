@@ -90,6 +90,7 @@ pub fn import(
         targets,
         steps,
         campaign: None,
+        thresholds: Vec::new(),
     };
     if said.refusals.is_empty()
         && let Err(reason) = plan.validate()

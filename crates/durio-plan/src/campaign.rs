@@ -254,6 +254,9 @@ pub struct Campaign {
     /// Durations are these thousandths of what the spec says: then figures are provisional.
     #[serde(default = "whole", skip_serializing_if = "is_whole")]
     pub time_scale_per_mille: u32,
+    /// What is done otherwise than by what it stands for, and else is to be known of its figures.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// Hash of the spec, by which an interrupted campaign is known again.
     #[serde(default)]
     pub spec_hash: String,
@@ -278,6 +281,7 @@ impl Default for Campaign {
             declared: Vec::new(),
             left_out: Vec::new(),
             time_scale_per_mille: whole(),
+            notes: Vec::new(),
             spec_hash: String::new(),
         }
     }

@@ -21,6 +21,7 @@ pub use step::{
 pub use target::{FileLayout, Target, TargetKind};
 
 use durio_units::Nanos;
+use durio_workload::profile::Threshold;
 use serde::{Deserialize, Serialize};
 
 /// Version of the plan's saved form.
@@ -62,6 +63,10 @@ pub struct Plan {
     /// What joins the steps, if they are a campaign's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub campaign: Option<Campaign>,
+    /// What the figures are judged by, so that a record keeps it. In records of plans that have
+    /// none, those of `durio check` are judged by what this durio knows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub thresholds: Vec<Threshold>,
 }
 
 impl Plan {

@@ -164,6 +164,7 @@ mod tests {
             targets: Vec::new(),
             steps: steps.collect(),
             campaign: Some(Campaign { sections, ..Campaign::default() }),
+            thresholds: Vec::new(),
         }
     }
 

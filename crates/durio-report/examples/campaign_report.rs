@@ -85,6 +85,7 @@ fn plan(steps: u32) -> Plan {
         }],
         steps: (0..steps).map(step).collect(),
         campaign: Some(campaign),
+        thresholds: Vec::new(),
     }
 }
 

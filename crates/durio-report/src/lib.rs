@@ -18,6 +18,8 @@ mod html;
 mod json;
 mod layer_facts;
 mod plan;
+mod profile;
+mod profile_facts;
 mod rows;
 mod text;
 
@@ -29,6 +31,7 @@ use durio_analyse::Findings;
 
 pub use compare::{write_comparison, write_published};
 pub use plan::{PlanFormat, write_plan};
+pub use profile::{ProfileFormat, write_profile, write_profiles};
 
 /// How findings are written down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -162,6 +162,7 @@ mod tests {
             targets: Vec::new(),
             steps,
             campaign: Some(Campaign { sections: built, ..Campaign::default() }),
+            thresholds: Vec::new(),
         }
     }
 

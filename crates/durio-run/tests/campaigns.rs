@@ -91,6 +91,7 @@ fn plan(targets: Vec<Target>, sections: Vec<(Vec<Step>, Option<Rounds>)>) -> Pla
         targets,
         steps,
         campaign: Some(Campaign { sections: described, ..Campaign::default() }),
+        thresholds: Vec::new(),
     };
     plan.validate().unwrap();
     plan

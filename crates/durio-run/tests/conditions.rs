@@ -65,6 +65,7 @@ fn amplification(step: Step) -> Result<f64, RunError> {
         targets: vec![target],
         steps: vec![step],
         campaign: None,
+        thresholds: Vec::new(),
     };
     let mut journal = Journal::begin(folder.path(), None).unwrap();
     let context = Context {

@@ -71,6 +71,7 @@ fn run_all(
         targets: kinds(folder.path()).into_iter().map(target).collect(),
         steps,
         campaign: None,
+        thresholds: Vec::new(),
     };
     plan.validate().unwrap();
     let mut journal = Journal::begin(folder.path(), None).unwrap();

@@ -126,6 +126,7 @@ fn execute(kind: Option<TargetKind>, step: Step, stop: bool) -> Ran {
         targets: vec![Target { name: "log".into(), location: None, kind, size, destroy: false }],
         steps: vec![step],
         campaign: None,
+        thresholds: Vec::new(),
     };
     plan.validate().unwrap();
     let mut journal = Journal::begin(folder.path(), None).unwrap();
@@ -291,6 +292,7 @@ fn what_a_plan_must_not_ask_of_a_log_is_refused() {
             }],
             steps: vec![step],
             campaign: None,
+            thresholds: Vec::new(),
         };
         plan.validate().is_err()
     };

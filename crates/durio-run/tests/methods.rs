@@ -48,6 +48,7 @@ fn plan(directory: &Path, workload: Workload, engine: EngineKind) -> Plan {
         targets: vec![target],
         steps: vec![Step::new(Role::Measure, load, limit, Nanos::from_millis(100))],
         campaign: None,
+        thresholds: Vec::new(),
     }
 }
 

@@ -83,6 +83,7 @@ fn plan(kind: TargetKind, step: Step) -> Plan {
         targets: vec![target],
         steps: vec![step],
         campaign: None,
+        thresholds: Vec::new(),
     }
 }
 

@@ -70,6 +70,7 @@ fn plan(kind: TargetKind, step: Step) -> Plan {
         targets: vec![target],
         steps: vec![step],
         campaign: None,
+        thresholds: Vec::new(),
     }
 }
 

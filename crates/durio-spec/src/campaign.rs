@@ -118,6 +118,7 @@ pub fn plan_campaign(request: &CampaignRequest) -> Result<CampaignPlan, SpecErro
         declared: made_targets.declared,
         left_out: Vec::new(),
         time_scale_per_mille: request.time_scale_per_mille,
+        notes: Vec::new(),
         spec_hash: hash(request),
     };
     let plan = assembled(request, made_targets.targets, made.steps, campaign);
@@ -150,6 +151,7 @@ fn assembled(
         targets,
         steps: all,
         campaign: Some(campaign),
+        thresholds: Vec::new(),
     }
 }
 

@@ -5,6 +5,7 @@ use durio_plan::{
     RawPath, Role, Step, Target, TargetKind,
 };
 use durio_units::{Bytes, Nanos};
+use durio_workload::profile::check_thresholds;
 use durio_workload::{Files, Workload, check_workloads};
 
 use crate::{
@@ -15,10 +16,10 @@ use crate::{
 pub const FULL_DURATION: Nanos = Nanos::from_secs(300);
 
 /// The shortest duration per workload: ten intervals of 10 ms would not hold one flush of a disk.
-const DURATION_MIN: Nanos = Nanos::from_millis(100);
+pub(crate) const DURATION_MIN: Nanos = Nanos::from_millis(100);
 
 /// The longest: beyond a month, a unit was probably mistaken.
-const DURATION_MAX: Nanos = Nanos::from_secs(31 * 86_400);
+pub(crate) const DURATION_MAX: Nanos = Nanos::from_secs(31 * 86_400);
 
 /// The smallest set of files that `check` lays out by itself.
 const FILES_MIN: Bytes = Bytes::from_mib(16);
@@ -127,6 +128,7 @@ pub fn plan_check(request: &CheckRequest) -> Result<Plan, SpecError> {
         targets,
         steps: all,
         campaign: None,
+        thresholds: check_thresholds()?,
     })
 }
 
@@ -324,7 +326,7 @@ fn step(workload: Workload, target: usize, duration: Nanos) -> Step {
 }
 
 /// A twentieth, within 100 ms and 2 s: thread start and first-touch effects are over by then.
-fn ramp_for(duration: Nanos) -> Nanos {
+pub(crate) fn ramp_for(duration: Nanos) -> Nanos {
     let twentieth = duration.get() / 20;
     Nanos::new(twentieth.clamp(Nanos::from_millis(100).get(), Nanos::from_secs(2).get()))
 }

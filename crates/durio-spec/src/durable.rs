@@ -244,6 +244,7 @@ fn assembled(
         clock: request.clock,
         targets: targets.all,
         steps,
+        thresholds: Vec::new(),
         campaign: Some(campaign),
     }
 }

@@ -1,5 +1,7 @@
 //! Why a request cannot become a plan.
 
+use durio_workload::DefinitionError;
+
 /// What callers can act on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpecErrorKind {
@@ -9,6 +11,12 @@ pub enum SpecErrorKind {
     WouldDestroy,
     /// The location does not offer what the request needs: it cannot be measured here.
     CannotMeasure,
+}
+
+impl From<DefinitionError> for SpecError {
+    fn from(error: DefinitionError) -> Self {
+        Self::wrong_use(error.0)
+    }
 }
 
 /// A refused request, with what to do about it.

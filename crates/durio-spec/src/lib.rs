@@ -9,6 +9,7 @@ mod check;
 mod durable;
 mod error;
 mod location;
+mod profile;
 mod run;
 mod sweep;
 pub mod written;
@@ -21,6 +22,7 @@ pub use check::{CheckLength, CheckRequest, FULL_DURATION, plan_check};
 pub use durable::{DurableLength, DurableRequest, SLICES, plan_durable, slice_name};
 pub use error::{SpecError, SpecErrorKind};
 pub use location::{Location, LocationFacts};
+pub use profile::{ProfileRequest, plan_profile};
 pub use run::{RunRequest, plan_run};
 pub use sweep::{SweepRequest, plan_sweep};
 

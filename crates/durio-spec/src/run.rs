@@ -82,6 +82,7 @@ pub fn plan_run(request: &RunRequest) -> Result<Plan, SpecError> {
         targets,
         steps,
         campaign: None,
+        thresholds: Vec::new(),
     })
 }
 

@@ -3,6 +3,7 @@
 //! In: a [`Workload`] (plain data), a [`Region`] of the target and a seed.
 //! Out: a [`Stream`] of [`Access`]es; the same definition, region and seed give the same accesses
 //! on every machine and version.
+//! Also [`profile`]: what databases do, with their sources, as data.
 //! Not here: I/O, clocks, buffers, threads.
 
 mod arrivals;
@@ -11,10 +12,12 @@ mod catalogue;
 mod definition;
 mod group_commit;
 mod permutation;
+pub mod profile;
 mod skew;
 mod stream;
 mod sync;
 mod varied;
+mod words;
 
 pub use arrivals::{Arrivals, Schedule};
 pub use blocks::BlockShare;
@@ -27,3 +30,4 @@ pub use group_commit::{CommitterThreads, GroupCommit};
 pub use skew::{Skew, Zone};
 pub use stream::{Access, AccessKind, Stream, job_seed};
 pub use sync::{SyncMethod, SyncPolicy};
+pub use words::{line_and_column, nearest_word};

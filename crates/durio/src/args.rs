@@ -5,6 +5,7 @@
 mod campaign;
 mod durable;
 mod group_commit;
+mod profile;
 
 use std::path::PathBuf;
 
@@ -21,6 +22,7 @@ use crate::values::{self, EngineChoice, ProcessorList};
 pub(crate) use campaign::{Expanding, Plan, RunCommand};
 pub(crate) use durable::Durable;
 pub(crate) use group_commit::Committing;
+pub(crate) use profile::{Profile, ProfileCommand};
 
 /// Tells what a storage gives a database: durable commits, reads, their latencies, and what to
 /// doubt.
@@ -40,6 +42,7 @@ pub(crate) enum Command {
     Run(Box<RunCommand>),
     Plan(Plan),
     Sweep(Box<Sweep>),
+    Profile(Profile),
     Report(Report),
     Audit(Audit),
     Compare(Compare),

@@ -113,6 +113,7 @@ pub(crate) fn sample() -> Sample {
             targets: vec![target],
             steps: vec![step],
             campaign: None,
+            thresholds: Vec::new(),
         },
         environment: Environment { host, stacks: vec![stack] },
         workloads: vec![commit_findings(workload)],

@@ -28,6 +28,7 @@ const POINTS_MAX: usize = 400;
 #[derive(Debug, Template)]
 #[template(path = "campaign.html")]
 pub(super) struct CampaignPart {
+    kind: &'static str,
     name: String,
     summary: String,
     sections: Vec<SectionPart>,
@@ -81,6 +82,7 @@ pub(super) fn part(
     let target = |it| FactGroup { title: target_name(it), facts: target_facts(it) };
     let is_absent = sections.iter().flat_map(|it| &it.tables).any(SectionTable::has_absent);
     Ok(CampaignPart {
+        kind: if findings.profile.is_some() { "Profile" } else { "Campaign" },
         name: campaign.name.clone(),
         summary: campaign.summary.clone(),
         sections,

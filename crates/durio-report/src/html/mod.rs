@@ -8,6 +8,7 @@ mod accounting;
 mod campaign;
 pub(crate) mod charts;
 mod layers;
+mod profile;
 mod sections;
 mod verdicts;
 
@@ -26,6 +27,7 @@ use accounting::Account;
 use campaign::CampaignPart;
 use charts::Values;
 use layers::LayerBox;
+use profile::ProfilePart;
 use sections::{Picture, PlaceTable, WorkloadCharts};
 use verdicts::VerdictCard;
 
@@ -56,6 +58,7 @@ struct ReportPage<'a> {
     absent_note: Option<&'static str>,
     workloads: Vec<WorkloadCharts<'a>>,
     campaign: Option<CampaignPart>,
+    profile: Option<ProfilePart>,
     write_and_sync: Vec<Picture>,
     side_by_side: Vec<Picture>,
     stacks: Vec<LayerBox>,
@@ -117,6 +120,7 @@ fn page(findings: &Findings) -> io::Result<ReportPage<'_>> {
         tables,
         workloads: Vec::new(),
         campaign: None,
+        profile: profile::part(findings),
         write_and_sync: if each { sections::write_and_sync(findings)? } else { Vec::new() },
         side_by_side: if each { sections::side_by_side(findings)? } else { Vec::new() },
         stacks: findings.stack.iter().map(|it| LayerBox::of(&it.root)).collect(),

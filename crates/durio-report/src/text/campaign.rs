@@ -20,9 +20,9 @@ const LABEL_WIDTH: usize = 12;
 /// Baselines are shown one by one up to as many.
 const BASELINES_MAX: usize = 12;
 
-/// The campaign's name and what it shows.
-pub(super) fn title(campaign: &CampaignFindings, page: &mut Page) {
-    page.paragraph("  ", Look::Bold, &format!("campaign {}", campaign.name));
+/// The campaign's name, as what `kind` says, and what it shows.
+pub(super) fn title(kind: &str, campaign: &CampaignFindings, page: &mut Page) {
+    page.paragraph("  ", Look::Bold, &format!("{kind} {}", campaign.name));
     page.paragraph("  ", Look::Plain, &campaign.summary);
 }
 

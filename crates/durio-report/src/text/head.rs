@@ -11,7 +11,8 @@ use crate::rows::{locations, place_name};
 pub(super) fn write(findings: &Findings, page: &mut Page) {
     title(findings, page);
     page.blank();
-    findings.campaign.iter().for_each(|it| campaign::title(it, page));
+    let kind = if findings.profile.is_some() { "profile" } else { "campaign" };
+    findings.campaign.iter().for_each(|it| campaign::title(kind, it, page));
     match &findings.leading {
         Some(leading) => figures(leading, page),
         None if findings.campaign.is_some() => {}

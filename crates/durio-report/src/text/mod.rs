@@ -11,6 +11,8 @@ mod head;
 mod machine;
 pub(crate) mod page;
 mod plan;
+mod profile;
+mod profile_fields;
 pub(crate) mod table;
 mod verdicts;
 
@@ -22,6 +24,7 @@ use crate::Options;
 pub(crate) use audit::write as write_audit;
 use page::Page;
 pub(crate) use plan::write as write_plan;
+pub(crate) use profile_fields::{write as write_profile, write_list as write_profiles};
 
 pub(crate) fn write(
     findings: &Findings,
@@ -30,6 +33,7 @@ pub(crate) fn write(
 ) -> io::Result<()> {
     let mut page = Page::new(options);
     head::write(findings, &mut page);
+    profile::write(findings, &mut page);
     match &findings.campaign {
         Some(campaign) => campaign::write(campaign, &mut page),
         None => table::write(findings, &mut page),

@@ -42,6 +42,9 @@ fn head(plan: &Plan, page: &mut Page) {
     if !campaign.summary.is_empty() {
         page.paragraph("  ", Look::Plain, &campaign.summary);
     }
+    for note in &campaign.notes {
+        page.hanging("  note  ", Look::Plain, "        ", Look::Plain, note);
+    }
     if campaign.time_scale_per_mille != 1000 {
         let scale = f64::from(campaign.time_scale_per_mille) / 1000.0;
         let text = format!("times are {scale} of what the spec says: figures will be provisional");
@@ -395,6 +398,7 @@ mod tests {
                 time_scale_per_mille: 1000,
                 ..Campaign::default()
             }),
+            thresholds: Vec::new(),
         }
     }
 

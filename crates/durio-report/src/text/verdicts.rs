@@ -3,17 +3,19 @@
 use durio_analyse::{Findings, Verdict, VerdictWord};
 
 use super::page::{Look, Page};
+use crate::profile_facts::source_label;
 use crate::rows::locations;
 
 /// The widest word: CANNOT TELL.
 const WORD_WIDTH: usize = 11;
 
 pub(super) fn write(findings: &Findings, page: &mut Page) {
-    if findings.verdicts.is_empty() {
+    let is_open = |it: &&Verdict| it.verdict == VerdictWord::NoDocumentedThreshold;
+    let is_said = findings.profile.is_some() && findings.verdicts.iter().all(|it| is_open(&it));
+    if findings.verdicts.is_empty() || is_said {
         return;
     }
     page.heading("Verdicts");
-    let is_open = |it: &&Verdict| it.verdict == VerdictWord::NoDocumentedThreshold;
     let several = locations(findings).len() > 1;
     for verdict in findings.verdicts.iter().filter(|it| !is_open(it)) {
         one(verdict, several, page);
@@ -30,7 +32,8 @@ fn one(verdict: &Verdict, several: bool, page: &mut Page) {
     let word = verdict.verdict.words().to_uppercase();
     page.labelled(&word, WORD_WIDTH, look, &sentence(verdict, several));
     if let Some(source) = &verdict.source {
-        let text = format!("source: {}, {}", source.publisher, source.document);
+        let label = source_label(source);
+        let text = format!("{label}: {}, {}", source.publisher, source.document);
         page.labelled("", WORD_WIDTH, Look::Plain, &text);
     }
     if let Some(note) = &verdict.note {
@@ -49,6 +52,10 @@ fn sentence(verdict: &Verdict, several: bool) -> String {
 
 /// All names in one line: there is nothing to say of each.
 fn without_threshold(findings: &Findings, page: &mut Page) {
+    // A profile's table has said it.
+    if findings.profile.is_some() {
+        return;
+    }
     let mut names: Vec<&str> = Vec::new();
     for verdict in &findings.verdicts {
         let is_open = verdict.verdict == VerdictWord::NoDocumentedThreshold;

@@ -84,6 +84,7 @@ impl Maker {
                 targets: vec![target("drive"), target("md")],
                 steps: Vec::new(),
                 campaign: None,
+                thresholds: Vec::new(),
             },
             campaign: Campaign {
                 name: "made-up".into(),

@@ -15,6 +15,7 @@ mod csv;
 mod fio_json;
 mod html;
 mod json;
+mod profile;
 mod sample;
 mod text;
 

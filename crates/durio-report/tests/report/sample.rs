@@ -105,6 +105,7 @@ fn at_locations(locations: &[&str], intervals: u64) -> Findings {
         workloads: workloads_measured,
         preconditioning: Vec::new(),
         campaign: None,
+        profile: None,
         verdicts: locations.iter().flat_map(|it| verdicts(it)).collect(),
         warnings: warnings(),
         errors: Vec::new(),
@@ -352,6 +353,7 @@ fn verdicts(location: &str) -> Vec<Verdict> {
         publisher: "etcd project".into(),
         document: "Hardware recommendations, Disks".into(),
         url: "https://etcd.io/docs/v3.6/op-guide/hardware/#disks".into(),
+        kind: None,
     };
     let base = Verdict {
         database: "etcd".into(),
@@ -530,5 +532,6 @@ fn plan(locations: &[&str], workloads: &[Workload]) -> Plan {
         steps: steps.collect(),
         targets,
         campaign: None,
+        thresholds: Vec::new(),
     }
 }

@@ -1,4 +1,8 @@
-//! Places in a text, and what a misspelt word may have meant.
+//! The text of a spec, with the places of its errors.
+
+pub(crate) use durio_workload::nearest_word as nearest;
+
+use durio_workload::line_and_column;
 
 use crate::SpecError;
 
@@ -11,79 +15,9 @@ pub(crate) struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// Line and column of a byte, both from 1; the column counts characters.
-    pub(crate) fn position(&self, byte: usize) -> (usize, usize) {
-        let mut end = byte.min(self.text.len());
-        while !self.text.is_char_boundary(end) {
-            end -= 1;
-        }
-        let before = &self.text[..end];
-        let line_begin = before.rfind('\n').map_or(0, |at| at + 1);
-        (before.matches('\n').count() + 1, before[line_begin..].chars().count() + 1)
-    }
-
     /// An error at a byte.
     pub(crate) fn error(&self, byte: usize, message: impl AsRef<str>) -> SpecError {
-        let (line, column) = self.position(byte);
+        let (line, column) = line_and_column(self.text, byte);
         SpecError::wrong_use(format!("{}:{line}:{column}: {}", self.name, message.as_ref()))
-    }
-}
-
-/// The word of `known` that is nearest to `word`, if it is near enough to be meant.
-pub(crate) fn nearest<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
-    let allowed = word.chars().count().clamp(3, 12) / 3;
-    known
-        .map(|candidate| (distance(word, candidate), candidate))
-        .min()
-        .filter(|(distance, _)| *distance <= allowed)
-        .map(|(_, candidate)| candidate)
-}
-
-/// Insertions, removals, replacements and exchanges of neighbours that make `a` of `b` (optimal
-/// string alignment); of long words only the beginning is compared.
-fn distance(a: &str, b: &str) -> usize {
-    const COMPARED: usize = 32;
-    let a: Vec<char> = a.chars().take(COMPARED).collect();
-    let b: Vec<char> = b.chars().take(COMPARED).collect();
-    let mut before: Vec<usize> = Vec::new();
-    let mut last: Vec<usize> = (0..=b.len()).collect();
-    for (row, x) in a.iter().enumerate() {
-        let mut current = vec![row + 1];
-        for (column, y) in b.iter().enumerate() {
-            let replaced = last[column] + usize::from(x != y);
-            let mut best = replaced.min(last[column + 1] + 1).min(current[column] + 1);
-            let swapped = row > 0 && column > 0 && *x == b[column - 1] && a[row - 1] == *y;
-            if swapped {
-                best = best.min(before[column - 1] + 1);
-            }
-            current.push(best);
-        }
-        before = std::mem::replace(&mut last, current);
-    }
-    last[b.len()]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn positions_count_lines_and_characters() {
-        let source = Source { name: "x.toml", text: "a = 1\nü = 2\n" };
-        assert_eq!(source.position(0), (1, 1));
-        assert_eq!(source.position(9), (2, 3));
-        assert_eq!(source.position(7), (2, 1), "within a character");
-        assert_eq!(source.position(999), (3, 1));
-    }
-
-    #[test]
-    fn misspelt_words_are_recognised_and_others_are_not() {
-        let known = ["block_size", "block_mix", "depth", "jobs", "reads"];
-        let nearest = |word| nearest(word, known.into_iter());
-        assert_eq!(nearest("blocksize"), Some("block_size"));
-        assert_eq!(nearest("dpeth"), Some("depth"));
-        assert_eq!(nearest("job"), Some("jobs"));
-        assert_eq!(nearest("temperature"), None);
-        assert_eq!(nearest(""), None);
     }
 }

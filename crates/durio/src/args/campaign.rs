@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use durio_report::PlanFormat;
+use durio_units::{Bytes, Nanos};
 
 use super::Run;
 use crate::exit_code::TABLE;
@@ -23,14 +24,21 @@ use crate::values;
 ///
 ///   durio run db-ladder --target /data --scale-time 0.02
 ///   durio run my-spec.toml --target data=/data --target log=/log
+///
+/// A profile is what a database does: its log is measured idle, and under the database's own
+/// background load (`durio profile list`). --duration is that of a step, --size that of the data
+/// file:
+///
+///   durio run profile:postgresql --target /data
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
 pub(crate) struct RunCommand {
-    /// A campaign instead of one job: a TOML file, or the name of a spec that durio brings along
+    /// A campaign instead of one job: a TOML file, the name of a spec that durio brings along, or
+    /// profile:NAME
     #[arg(value_name = "SPEC", conflicts_with_all = [
-        "rw", "bs", "mix", "sync", "sync_every", "size", "share_each", "rewrite", "buffered",
-        "engine", "jobs", "depth", "batch", "rate", "constant", "cpus", "node", "null_latency",
-        "null_fails_at", "duration", "ops", "ramp", "interval", "no_self_cost", "committers",
+        "rw", "bs", "mix", "sync", "sync_every", "share_each", "rewrite", "buffered", "engine", "jobs",
+        "depth", "batch", "rate", "constant", "cpus", "node", "null_latency", "null_fails_at", "ops",
+        "ramp", "interval", "no_self_cost", "committers",
     ])]
     pub(crate) spec: Option<PathBuf>,
 
@@ -58,9 +66,29 @@ pub(crate) struct Expanding {
           requires = "spec", help_heading = "Campaign")]
     pub(crate) scale_size: u32,
 
+    /// Of a profile: 2 s per step, on small files
+    #[arg(long, requires = "spec", conflicts_with = "duration", help_heading = "Campaign")]
+    pub(crate) quick: bool,
+
     /// Permit ladders that multiply to this many steps; more than 10000 need it
     #[arg(long, value_name = "N", requires = "spec", help_heading = "Campaign")]
     pub(crate) confirm_steps: Option<u64>,
+}
+
+impl Expanding {
+    /// What was given of `duration`, `size` and --quick, which are for profiles and not for specs.
+    pub(crate) fn for_profiles(
+        &self,
+        duration: Option<Nanos>,
+        size: Option<Bytes>,
+    ) -> Option<&'static str> {
+        let given = [
+            ("--duration", duration.is_some()),
+            ("--size", size.is_some()),
+            ("--quick", self.quick),
+        ];
+        given.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
+    }
 }
 
 /// Show what a campaign would do: every step, its time, and every write to come
@@ -74,7 +102,7 @@ pub(crate) struct Expanding {
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
 pub(crate) struct Plan {
-    /// A TOML file, or the name of a spec that durio brings along
+    /// A TOML file, the name of a spec that durio brings along, or profile:NAME
     #[arg(value_name = "SPEC")]
     pub(crate) spec: Option<PathBuf>,
 
@@ -84,6 +112,16 @@ pub(crate) struct Plan {
 
     #[command(flatten)]
     pub(crate) expanding: Expanding,
+
+    /// Of a profile: time per step
+    #[arg(long, value_name = "TIME", value_parser = values::nanos, requires = "spec",
+          help_heading = "Campaign")]
+    pub(crate) duration: Option<Nanos>,
+
+    /// Of a profile: size of the data file
+    #[arg(long, value_name = "SIZE", value_parser = values::bytes, requires = "spec",
+          help_heading = "Campaign")]
+    pub(crate) size: Option<Bytes>,
 
     /// As for `durio run`: permit to overwrite this existing file or block device
     #[arg(long, value_name = "PATH", requires = "spec", help_heading = "Safety")]

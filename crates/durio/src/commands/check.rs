@@ -1,7 +1,8 @@
 //! `durio check`: is this storage fit for a database?
 
-use durio_analyse::{Findings, Verdict, VerdictWord, known_databases};
-use durio_spec::{CheckLength, CheckRequest, plan_check};
+use durio_analyse::{Findings, Verdict, VerdictWord};
+use durio_spec::{CheckLength, CheckRequest, SpecError, plan_check};
+use durio_workload::profile::known_databases;
 
 use crate::args::Check;
 use crate::execute::{Execution, execute};
@@ -36,10 +37,10 @@ fn length(arguments: &Check) -> CheckLength {
     }
 }
 
-fn known(names: &[String]) -> Result<Vec<&'static str>, Failure> {
-    let databases = known_databases();
+fn known(names: &[String]) -> Result<Vec<String>, Failure> {
+    let databases = known_databases().map_err(SpecError::from)?;
     let find = |name: &String| {
-        databases.iter().find(|known| *known == name).copied().ok_or_else(|| {
+        databases.iter().find(|known| *known == name).cloned().ok_or_else(|| {
             Failure::new(Exit::WrongUse, format!("'{name}' is no database that durio knows"))
                 .hint(format!("it knows {}", databases.join(", ")))
         })
@@ -49,9 +50,8 @@ fn known(names: &[String]) -> Result<Vec<&'static str>, Failure> {
 
 /// Unfit decides; a threshold that could not be compared leaves the question open, and stderr says
 /// which.
-fn verdict(findings: &Findings, databases: &[&str]) -> Exit {
-    let asked =
-        findings.verdicts.iter().filter(|verdict| databases.contains(&verdict.database.as_str()));
+fn verdict(findings: &Findings, databases: &[String]) -> Exit {
+    let asked = findings.verdicts.iter().filter(|verdict| databases.contains(&verdict.database));
     let asked: Vec<_> = asked.collect();
     for verdict in asked.iter().filter(|verdict| verdict.verdict == VerdictWord::CannotTell) {
         let Verdict { database, criterion, measured, .. } = verdict;

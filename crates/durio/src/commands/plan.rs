@@ -5,7 +5,7 @@ use durio_report::{Options, write_plan};
 use durio_spec::{CampaignSpec, SpecError, shipped_specs, spec_json_schema};
 
 use super::campaign::{Wanted, campaign_plan};
-use super::fio;
+use super::{fio, profile, refuse_profile_options};
 use crate::args::Plan;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
@@ -16,6 +16,11 @@ pub(crate) fn plan(arguments: &Plan) -> Result<Exit, Failure> {
         let text = if arguments.schema { spec_json_schema() } else { listing()? };
         return output::answer(text.as_bytes()).map(|()| Exit::Fine);
     };
+    if profile::is_profile(spec) {
+        return show(arguments, &profile::plan(spec, arguments)?, &[]);
+    }
+    let (duration, size) = (arguments.duration, arguments.size);
+    refuse_profile_options(spec, arguments.expanding.for_profiles(duration, size))?;
     if fio::is_job_file(spec) {
         return show(arguments, &fio::plan_file(spec, arguments)?, &[]);
     }

@@ -34,6 +34,7 @@ mod loops;
 mod output;
 mod paths;
 mod plan;
+mod profile;
 mod record;
 mod refusals;
 mod report;

@@ -1,0 +1,83 @@
+//! Database profiles: what a database does to its storage, field by field, each with its source.
+//!
+//! In: TOML (docs/formats/profile.md), of the files in `profiles/` or a user's own. Out: a
+//! [`Profile`], plain data, or a sentence that says what is wrong and where.
+//! Not here: targets, sizes of files, steps (`durio-spec` makes a plan of a profile).
+//!
+//! ```text
+//!   text ── reader (keys, sources) ── values ── parse ── contradictions ── Profile
+//! ```
+
+mod contradictions;
+mod facts;
+mod parse;
+mod reader;
+mod shipped;
+mod source;
+mod streams;
+#[cfg(test)]
+mod tests;
+mod threshold;
+mod values;
+mod workloads;
+
+use serde::Serialize;
+
+pub use facts::ShownFact;
+pub use shipped::{check_thresholds, known_databases, profile, profile_names};
+pub use source::{ProfileSource, Provenance, Sourced};
+pub use streams::{Access, CachePath, FileHandling, LogProfile, Pace, StreamKind, StreamProfile};
+pub use threshold::{Bound, LatencyFigure, ProfileThreshold, Threshold, TimedOperation};
+
+/// Version of the format of profiles.
+pub const PROFILE_SCHEMA: u32 = 1;
+
+/// What a database does to its storage.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Profile {
+    /// Short name, as users write it.
+    pub name: String,
+    /// The database with its version, in a few words.
+    pub title: String,
+    /// One sentence: what it waits for, and what runs meanwhile.
+    pub summary: String,
+    /// Where its fields come from; every field names one of them, and each is named by a field.
+    pub sources: Vec<ProfileSource>,
+    /// The log that commits wait for; none for a database that makes nothing durable by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log: Option<LogProfile>,
+    /// What runs at the same time.
+    pub streams: Vec<StreamProfile>,
+    /// Documented limits.
+    pub thresholds: Vec<ProfileThreshold>,
+    /// The workload of `durio check` that stands for what it waits for.
+    pub check: Sourced<String>,
+    /// What readers of its figures should know.
+    pub notes: Vec<String>,
+}
+
+impl Profile {
+    /// Reads a profile; `name` of the file is for messages.
+    ///
+    /// # Errors
+    /// What is wrong, with line and column, and what to do.
+    pub fn parse(name: &str, text: &str) -> Result<Self, crate::DefinitionError> {
+        let profile = parse::profile(name, text)?;
+        contradictions::check(&profile)
+            .map_err(|reason| crate::DefinitionError(format!("{name}: {reason}")))?;
+        Ok(profile)
+    }
+
+    /// The source of this name; every one that a field names is there.
+    #[must_use]
+    pub fn source(&self, name: &str) -> Option<&ProfileSource> {
+        self.sources.iter().find(|source| source.name == name)
+    }
+
+    /// What durio cannot do as the database does it, and does instead, with the stream's name.
+    pub fn fittings(&self) -> impl Iterator<Item = (&str, &str)> {
+        let log = self.log.iter().filter_map(|log| Some(("log", log.fitting.as_deref()?)));
+        let streams = self.streams.iter();
+        log.chain(streams.filter_map(|it| Some((it.name.as_str(), it.fitting.as_deref()?))))
+    }
+}

@@ -1,0 +1,87 @@
+//! The profiles that durio brings along, and what `durio check` takes from them.
+
+use super::{Profile, Threshold};
+use crate::DefinitionError;
+use crate::words::nearest_word;
+
+macro_rules! shipped {
+    ($($name:literal),* $(,)?) => {
+        &[$(($name, include_str!(concat!("../../profiles/", $name, ".toml")))),*]
+    };
+}
+
+/// Name and file of each, in the order in which they are listed.
+const SHIPPED: &[(&str, &str)] = shipped![
+    "postgresql",
+    "mysql",
+    "mariadb",
+    "etcd",
+    "cockroachdb",
+    "rocksdb",
+    "mongodb",
+    "sqlite-wal",
+    "sqlite-rollback",
+    "redis",
+    "kafka",
+    "redpanda",
+    "cassandra",
+    "scylladb",
+    "clickhouse",
+    "elasticsearch",
+    "ceph",
+    "ravendb",
+    "zookeeper",
+    "tigerbeetle",
+    "sqlserver",
+    "oracle",
+];
+
+/// Their names, in the order in which they are listed.
+#[must_use]
+pub fn profile_names() -> Vec<&'static str> {
+    SHIPPED.iter().map(|(name, _)| *name).collect()
+}
+
+/// The profile of this name.
+///
+/// # Errors
+/// If durio brings no such profile along: which one may be meant, or all names.
+pub fn profile(name: &str) -> Result<Profile, DefinitionError> {
+    if let Some((name, text)) = SHIPPED.iter().find(|(known, _)| *known == name) {
+        return Profile::parse(name, text);
+    }
+    let names = profile_names();
+    let meant = match nearest_word(name, names.iter().copied()) {
+        Some(meant) => format!("did you mean '{meant}'?"),
+        None => format!("the profiles are {}", names.join(", ")),
+    };
+    Err(DefinitionError(format!("there is no profile '{}'; {meant}", name.escape_debug())))
+}
+
+/// What `durio check` holds its workloads against: the thresholds of every profile, those that are
+/// documented first.
+///
+/// # Errors
+/// None as the files are; a test reads every one.
+pub fn check_thresholds() -> Result<Vec<Threshold>, DefinitionError> {
+    let mut all = Vec::new();
+    for (name, text) in SHIPPED {
+        all.extend(Profile::parse(name, text)?.thresholds_of_check());
+    }
+    all.sort_by_key(|threshold| threshold.bound == super::Bound::Undocumented);
+    Ok(all)
+}
+
+/// Every name that a verdict can be asked for, each once.
+///
+/// # Errors
+/// As for [`check_thresholds`].
+pub fn known_databases() -> Result<Vec<String>, DefinitionError> {
+    let mut names: Vec<String> = Vec::new();
+    for threshold in check_thresholds()? {
+        if !names.contains(&threshold.database) {
+            names.push(threshold.database);
+        }
+    }
+    Ok(names)
+}

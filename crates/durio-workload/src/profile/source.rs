@@ -1,0 +1,92 @@
+//! Where a field of a profile comes from.
+
+use serde::{Deserialize, Serialize};
+
+/// How a value is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Provenance {
+    /// The database's maker says so.
+    VendorDoc,
+    /// The database's source code does so.
+    SourceCode,
+    /// People who run it say so; it is not the maker's word.
+    Practice,
+    /// Somebody measured it where it runs.
+    Operator,
+    /// Widely known; nothing was read again to confirm it.
+    GeneralKnowledge,
+    /// Nobody says: a starting value of durio's, to be replaced by one's own.
+    DurioGuess,
+}
+
+impl Provenance {
+    /// Every kind, the firmest first.
+    pub const ALL: [Self; 6] = [
+        Self::VendorDoc,
+        Self::SourceCode,
+        Self::Practice,
+        Self::Operator,
+        Self::GeneralKnowledge,
+        Self::DurioGuess,
+    ];
+
+    /// The word in files and reports.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::VendorDoc => "vendor-doc",
+            Self::SourceCode => "source-code",
+            Self::Practice => "practice",
+            Self::Operator => "operator",
+            Self::GeneralKnowledge => "general-knowledge",
+            Self::DurioGuess => "durio-guess",
+        }
+    }
+
+    /// True if a source of this kind must say who published it, and where.
+    #[must_use]
+    pub const fn is_published(self) -> bool {
+        matches!(self, Self::VendorDoc | Self::SourceCode | Self::Practice)
+    }
+}
+
+/// A source that fields name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ProfileSource {
+    /// The name by which fields name it.
+    pub name: String,
+    /// How it knows.
+    pub kind: Provenance,
+    /// By whom; always there for what is published.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub publisher: Option<String>,
+    /// The document and the place in it; or in words on what a value rests.
+    pub document: String,
+    /// Address; always there for what is published.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+}
+
+impl ProfileSource {
+    /// In one line: kind, publisher, document.
+    #[must_use]
+    pub fn line(&self) -> String {
+        match &self.publisher {
+            Some(publisher) => format!("{}: {publisher}, {}", self.kind.word(), self.document),
+            None => format!("{}: {}", self.kind.word(), self.document),
+        }
+    }
+}
+
+/// A value, and the name of the source that it comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Sourced<T> {
+    /// The value.
+    pub value: T,
+    /// Name of one of the profile's sources.
+    pub from: String,
+    /// What is to be known about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}

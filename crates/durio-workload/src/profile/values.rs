@@ -1,0 +1,254 @@
+//! Values of a profile: TOML to sizes, times, words, mixes.
+//!
+//! In: one value. Out: what it means, or a sentence that says how to write it. Not here: places.
+
+use durio_units::{Bytes, Nanos};
+use toml::de::DeValue;
+
+use super::{
+    Access, Bound, CachePath, FileHandling, LatencyFigure, Pace, Provenance, TimedOperation,
+};
+use crate::words::nearest_word;
+use crate::{Arrivals, BlockShare, Pattern, PerMille, Skew, SyncMethod};
+
+/// Text; no empty one.
+pub(super) fn text(value: &DeValue<'_>) -> Result<String, String> {
+    match value {
+        DeValue::String(text) if !text.trim().is_empty() => Ok(text.to_string()),
+        _ => Err("expected a text".to_owned()),
+    }
+}
+
+/// Several texts.
+pub(super) fn texts(value: &DeValue<'_>) -> Result<Vec<String>, String> {
+    match value {
+        DeValue::Array(array) => array.iter().map(|item| text(item.get_ref())).collect(),
+        _ => Err("expected a list of texts".to_owned()),
+    }
+}
+
+/// A number from 1 on.
+pub(super) fn count(value: &DeValue<'_>) -> Result<u32, String> {
+    let wrong = || "expected a whole number from 1 on".to_owned();
+    match integer(value)? {
+        0 => Err(wrong()),
+        count => u32::try_from(count).map_err(|_| wrong()),
+    }
+}
+
+fn integer(value: &DeValue<'_>) -> Result<u64, String> {
+    let wrong = || "expected a whole number".to_owned();
+    let DeValue::Integer(number) = value else { return Err(wrong()) };
+    u64::from_str_radix(number.as_str(), number.radix()).map_err(|_| wrong())
+}
+
+/// Yes or no.
+pub(super) fn flag(value: &DeValue<'_>) -> Result<bool, String> {
+    match value {
+        DeValue::Boolean(flag) => Ok(*flag),
+        _ => Err("expected true or false".to_owned()),
+    }
+}
+
+/// "64KiB", with its unit.
+pub(super) fn bytes(value: &DeValue<'_>) -> Result<Bytes, String> {
+    with_unit(&text(value)?)
+}
+
+fn with_unit(text: &str) -> Result<Bytes, String> {
+    let bytes: Bytes =
+        text.parse().map_err(|error: durio_units::ParseQuantityError| error.to_string())?;
+    match text.trim().ends_with(char::is_alphabetic) && bytes > Bytes::ZERO {
+        true => Ok(bytes),
+        false => Err(format!("'{text}' is no size; write it as \"4KiB\"")),
+    }
+}
+
+/// "4KiB", or "none".
+pub(super) fn padding(value: &DeValue<'_>) -> Result<Bytes, String> {
+    match text(value)?.as_str() {
+        "none" => Ok(Bytes::ZERO),
+        text => with_unit(text),
+    }
+}
+
+/// "10ms", with its unit.
+pub(super) fn time(value: &DeValue<'_>) -> Result<Nanos, String> {
+    let text = text(value)?;
+    let span: Nanos =
+        text.parse().map_err(|error: durio_units::ParseQuantityError| error.to_string())?;
+    match text.trim().ends_with(char::is_alphabetic) {
+        true => Ok(span),
+        false => Err(format!("'{text}' has no unit; write it as \"10ms\"")),
+    }
+}
+
+/// One of some words.
+fn word<T: Copy>(words: &[(&str, T)], value: &DeValue<'_>) -> Result<T, String> {
+    let text = text(value)?;
+    let found = words.iter().find(|(word, _)| *word == text).map(|(_, meaning)| *meaning);
+    found.ok_or_else(|| {
+        let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+        let meant = nearest_word(&text, known.iter().copied());
+        let meant = meant.map_or(String::new(), |word| format!("; did you mean '{word}'?"));
+        format!("'{}' is none of {}{meant}", text.escape_debug(), known.join(", "))
+    })
+}
+
+pub(super) fn file(value: &DeValue<'_>) -> Result<FileHandling, String> {
+    word(&FileHandling::WORDS, value)
+}
+
+pub(super) fn cache(value: &DeValue<'_>) -> Result<CachePath, String> {
+    word(&CachePath::WORDS, value)
+}
+
+pub(super) fn sync(value: &DeValue<'_>) -> Result<SyncMethod, String> {
+    let words: Vec<(&str, SyncMethod)> =
+        SyncMethod::ALL.iter().map(|method| (method.name(), *method)).collect();
+    word(&words, value)
+}
+
+pub(super) fn provenance(value: &DeValue<'_>) -> Result<Provenance, String> {
+    let words = Provenance::ALL.map(|kind| (kind.word(), kind));
+    word(&words, value)
+}
+
+/// "sequential", "random" or "zipf:0.99".
+pub(super) fn access(value: &DeValue<'_>) -> Result<Access, String> {
+    let text = text(value)?;
+    let of = |pattern, skew| Ok(Access { pattern, skew });
+    match text.as_str() {
+        "sequential" => of(Pattern::Sequential, Skew::Uniform),
+        "random" => of(Pattern::Random, Skew::Uniform),
+        _ => {
+            let wrong = || {
+                format!(
+                    "'{}' is no access; write it as sequential, random or zipf:0.99",
+                    text.escape_debug()
+                )
+            };
+            let theta = text.strip_prefix("zipf:").ok_or_else(wrong)?;
+            let theta_per_mille = thousandths(theta).ok_or_else(wrong)?;
+            of(Pattern::Random, Skew::Zipf { theta_per_mille })
+        }
+    }
+}
+
+/// 990 of "0.99"; at most three decimals.
+fn thousandths(text: &str) -> Option<u32> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
+    if !is_number(whole) || !is_number(fraction) || fraction.len() > 3 || whole.len() > 2 {
+        return None;
+    }
+    let whole: u32 = whole.parse().ok()?;
+    let fraction: u32 = format!("{fraction:0<3}").parse().ok()?;
+    Some(whole * 1000 + fraction)
+}
+
+/// "unlimited", "500/s" or "32MB/s".
+pub(super) fn pace(value: &DeValue<'_>) -> Result<Pace, String> {
+    let text = text(value)?;
+    let wrong =
+        || format!("'{}' is no rate; write it as unlimited, 500/s or 32MB/s", text.escape_debug());
+    if text == "unlimited" {
+        return Ok(Pace::Unlimited);
+    }
+    let amount = text.strip_suffix("/s").ok_or_else(wrong)?.trim();
+    if !amount.bytes().all(|it| it.is_ascii_digit() || it == b'.') {
+        return with_unit(amount).map(Pace::BytesPerSecond).map_err(|_| wrong());
+    }
+    let rate_per_second: f64 = amount.parse().map_err(|_| wrong())?;
+    let arrivals = Arrivals::Constant { rate_per_second };
+    arrivals.validate().map(|()| Pace::PerSecond(rate_per_second)).map_err(|error| error.0)
+}
+
+/// `{ "4KiB" = 700, "8KiB" = 300 }`, the larger ones after the smaller.
+pub(super) fn mix(value: &DeValue<'_>) -> Result<Vec<BlockShare>, String> {
+    let DeValue::Table(table) = value else {
+        return Err("expected sizes by weight: { \"4KiB\" = 700, \"8KiB\" = 300 }".to_owned());
+    };
+    let share = |(size, weight): (
+        &toml::Spanned<std::borrow::Cow<'_, str>>,
+        &toml::Spanned<DeValue<'_>>,
+    )| {
+        let weight = integer(weight.get_ref()).ok().and_then(|weight| u16::try_from(weight).ok());
+        let weight = weight.filter(|weight| (1..=1000).contains(weight));
+        let weight = weight.ok_or("weights are thousandths, 1 to 1000")?;
+        Ok(BlockShare { size: with_unit(size.get_ref())?, weight: PerMille(weight) })
+    };
+    let mut shares: Vec<BlockShare> = table.iter().map(share).collect::<Result<_, String>>()?;
+    shares.sort_by_key(|share| share.size);
+    if shares.is_empty() {
+        return Err("a mix needs at least one size".to_owned());
+    }
+    Ok(shares)
+}
+
+/// What a threshold limits: "p99 of sync", "operations per cpu", "bytes per cpu".
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Figure {
+    Latency(LatencyFigure, TimedOperation),
+    OperationsPerCpu,
+    BytesPerCpu,
+}
+
+pub(super) fn figure(value: &DeValue<'_>) -> Result<Figure, String> {
+    let text = text(value)?;
+    match text.as_str() {
+        "operations per cpu" => return Ok(Figure::OperationsPerCpu),
+        "bytes per cpu" => return Ok(Figure::BytesPerCpu),
+        _ => {}
+    }
+    let find = || {
+        let (figure, operation) = text.split_once(" of ")?;
+        let figure = LatencyFigure::WORDS.iter().find(|(word, _)| *word == figure)?.1;
+        let operation = TimedOperation::WORDS.iter().find(|(word, _)| *word == operation)?.1;
+        Some(Figure::Latency(figure, operation))
+    };
+    find().ok_or_else(|| {
+        format!(
+            "'{}' is no figure; write it as \"p99 of sync\" (mean, p50, p99, p99.9, max; of sync, \
+             commit, read, write), \"operations per cpu\" or \"bytes per cpu\"",
+            text.escape_debug()
+        )
+    })
+}
+
+/// The limit of a figure, from `below` or `at_least`.
+pub(super) fn bound(
+    figure: Figure,
+    below: Option<Nanos>,
+    at_least: Option<String>,
+) -> Result<Bound, String> {
+    match (figure, below, at_least) {
+        (Figure::Latency(figure, operation), Some(limit), None) if limit > Nanos::ZERO => {
+            Ok(Bound::LatencyBelow { operation, figure, limit })
+        }
+        (Figure::Latency(..), _, _) => {
+            Err("a latency has a limit 'below' and none 'at_least'".to_owned())
+        }
+        (Figure::OperationsPerCpu, None, Some(least)) => {
+            let least: f64 = least.parse().map_err(|_| "at_least: expected a number")?;
+            let is_good = least.is_finite() && least > 0.0;
+            is_good
+                .then_some(Bound::OperationsPerCpu { at_least_per_second: least })
+                .ok_or_else(|| "at_least: expected a number above 0".to_owned())
+        }
+        (Figure::BytesPerCpu, None, Some(least)) => {
+            with_unit(&least).map(|at_least| Bound::BandwidthPerCpu { at_least })
+        }
+        (Figure::OperationsPerCpu | Figure::BytesPerCpu, _, _) => {
+            Err("a rate has a limit 'at_least' and none 'below'".to_owned())
+        }
+    }
+}
+
+/// A number or a size, as text.
+pub(super) fn amount(value: &DeValue<'_>) -> Result<String, String> {
+    match value {
+        DeValue::Integer(_) => integer(value).map(|number| number.to_string()),
+        _ => text(value),
+    }
+}

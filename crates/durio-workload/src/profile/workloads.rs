@@ -1,0 +1,151 @@
+//! Streams of a profile as workloads and arrivals.
+//!
+//! In: a stream. Out: a [`Workload`] and [`Arrivals`] that do the same, as far as workloads can.
+//! Not here: files and their sizes.
+
+use durio_units::{Bytes, Nanos};
+
+use super::{CachePath, FileHandling, LogProfile, Pace, StreamKind, StreamProfile};
+use crate::{
+    Arrivals, AtEnd, BlockShare, CacheMode, CommitterThreads, GroupCommit, Pattern, PerMille,
+    RegionRule, SyncPolicy, Workload,
+};
+
+impl LogProfile {
+    /// What the log does, by the name `log`. Without group commit a record is a write, filled up to
+    /// the padding; with it, batches are filled up.
+    #[must_use]
+    pub fn workload(&self) -> Workload {
+        let grouped = self.group_commit();
+        let padding = if grouped.is_some() { Bytes::ZERO } else { self.padding.value };
+        let (block_size, block_mix) = sizes(&padded(&self.records.value, padding));
+        // A log of writes of one size returns its segments to the unwritten state, as one that
+        // moves to its next segment does.
+        let is_renewed = self.file.value == FileHandling::Preallocated
+            && grouped.is_none()
+            && block_mix.is_empty();
+        Workload {
+            name: "log".to_owned(),
+            summary: self.summary.clone(),
+            pattern: Pattern::Sequential,
+            read_share: PerMille::NONE,
+            block_size,
+            block_mix,
+            jobs: self.logs.value,
+            sync: SyncPolicy { method: self.sync.value, every: self.sync_every.value },
+            cache: mode(self.cache.value),
+            at_end: if is_renewed { AtEnd::Reallocate } else { AtEnd::WrapAround },
+            group_commit: grouped,
+            ..Workload::default()
+        }
+    }
+
+    fn group_commit(&self) -> Option<GroupCommit> {
+        (self.committers.value > 1).then(|| GroupCommit {
+            committers: self.committers.value,
+            threads: CommitterThreads::Multiplexed,
+            delay: self.commit_delay.as_ref().map_or(Nanos::ZERO, |it| it.value),
+            siblings: self.commit_siblings.as_ref().map_or(0, |it| it.value),
+            batch_max: self
+                .batch_max
+                .as_ref()
+                .map_or(GroupCommit::BATCH_MAX_DEFAULT, |it| it.value),
+            pad_to: self.padding.value,
+            double_buffered: true,
+        })
+    }
+
+    /// When records come.
+    #[must_use]
+    pub fn arrivals(&self) -> Arrivals {
+        arrivals(self.rate.value, &self.records.value)
+    }
+}
+
+impl StreamProfile {
+    /// What the stream does, by its name.
+    #[must_use]
+    pub fn workload(&self) -> Workload {
+        let (block_size, block_mix) = sizes(&self.sizes.value);
+        let writes = self.kind == StreamKind::Write;
+        let access = &self.access.value;
+        let sync = match (&self.sync, &self.sync_every) {
+            (Some(method), Some(every)) if writes => {
+                SyncPolicy { method: method.value, every: every.value }
+            }
+            _ => SyncPolicy::NONE,
+        };
+        // Sequential workers each have a part of their own: one behind the other would find every
+        // block in a cache.
+        let apart = access.pattern == Pattern::Sequential && self.jobs.value > 1;
+        Workload {
+            name: self.name.clone(),
+            summary: self.summary.clone(),
+            pattern: access.pattern,
+            skew: access.skew.clone(),
+            read_share: if writes { PerMille::NONE } else { PerMille::ALL },
+            block_size,
+            block_mix,
+            region: if apart { RegionRule::ShareEach } else { RegionRule::Shared },
+            jobs: self.jobs.value,
+            depth: self.depth.value,
+            sync,
+            cache: mode(self.cache.value),
+            ..Workload::default()
+        }
+    }
+
+    /// When its accesses start.
+    #[must_use]
+    pub fn arrivals(&self) -> Arrivals {
+        arrivals(self.rate.value, &self.sizes.value)
+    }
+}
+
+/// A memory map is read through the page cache.
+fn mode(path: CachePath) -> CacheMode {
+    match path {
+        CachePath::Direct => CacheMode::Direct,
+        CachePath::Buffered | CachePath::Mmap => CacheMode::Buffered,
+    }
+}
+
+fn padded(mix: &[BlockShare], to: Bytes) -> Vec<BlockShare> {
+    let up = |size: Bytes| match to.get() {
+        0 => size,
+        to => Bytes::new(size.get().div_ceil(to).saturating_mul(to)),
+    };
+    let mut all: Vec<BlockShare> = Vec::new();
+    for share in mix {
+        let size = up(share.size);
+        match all.iter_mut().find(|known| known.size == size) {
+            Some(known) => known.weight.0 = known.weight.0.saturating_add(share.weight.0),
+            None => all.push(BlockShare { size, weight: share.weight }),
+        }
+    }
+    all
+}
+
+/// The largest size, and the mix if there are several.
+fn sizes(mix: &[BlockShare]) -> (Bytes, Vec<BlockShare>) {
+    let largest = mix.iter().map(|share| share.size).max().unwrap_or(Bytes::ZERO);
+    match mix {
+        [only] if only.weight == PerMille::ALL => (largest, Vec::new()),
+        several => (largest, several.to_vec()),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "bytes per second far below 2⁵³")]
+fn arrivals(pace: Pace, mix: &[BlockShare]) -> Arrivals {
+    match pace {
+        Pace::Unlimited => Arrivals::Closed,
+        Pace::PerSecond(rate_per_second) => Arrivals::Poisson { rate_per_second },
+        Pace::BytesPerSecond(bytes) => {
+            let mean: f64 = mix
+                .iter()
+                .map(|share| share.size.get() as f64 * f64::from(share.weight.0) / 1000.0)
+                .sum();
+            Arrivals::Constant { rate_per_second: bytes.get() as f64 / mean }
+        }
+    }
+}
