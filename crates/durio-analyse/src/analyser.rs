@@ -3,9 +3,13 @@
 use std::collections::BTreeMap;
 
 use durio_plan::{Plan, Purpose, Role};
-use durio_record::{Environment, Event, Manifest, OperationName, Outcome, RoundEnded, RunResumed};
+use durio_record::{
+    CommitsTraced, Environment, Event, Manifest, OperationName, Outcome, RoundEnded, RunResumed,
+    StoppedBy, SyncCallsProbed,
+};
 
 use crate::campaign;
+use crate::durable;
 use crate::step_state::StepState;
 use crate::warning::{self, Basis};
 use crate::{FINDINGS_SCHEMA, Findings, Leading, RunState, SelfCost, WorkloadFindings, verdict};
@@ -22,6 +26,10 @@ pub struct Analyser {
     done: BTreeMap<(u32, u32), Vec<WorkloadFindings>>,
     rounds: Vec<RoundEnded>,
     errors: Vec<String>,
+    /// The same by the step that they ended.
+    step_errors: Vec<(u32, String)>,
+    traced: Vec<CommitsTraced>,
+    probed: Vec<SyncCallsProbed>,
     notes: Vec<String>,
     outcome: Option<Outcome>,
     damaged: bool,
@@ -41,6 +49,9 @@ impl Analyser {
             done: BTreeMap::new(),
             rounds: Vec::new(),
             errors: Vec::new(),
+            step_errors: Vec::new(),
+            traced: Vec::new(),
+            probed: Vec::new(),
             notes: Vec::new(),
             outcome: None,
             damaged: false,
@@ -81,21 +92,15 @@ impl Analyser {
             }
             Event::RoundEnded(ended) => self.rounds.push(ended.clone()),
             Event::RunResumed(resumed) => self.resume(resumed),
-            Event::Error(error) => self.errors.push(match error.errno {
-                Some(errno) => {
-                    format!("{}: {}", error.message, std::io::Error::from_raw_os_error(errno))
-                }
-                None => error.message.clone(),
-            }),
+            Event::Error(error) => self.fail(error),
             Event::Warning(warning) => self.notes.push(warning.message.clone()),
             Event::RunEnded(ended) => {
                 self.outcome = Some(ended.outcome);
                 self.memory_max_bytes = Some(ended.memory_max.get());
             }
-            Event::TargetPrepared(_)
-            | Event::CommitsTraced(_)
-            | Event::SyncCallsProbed(_)
-            | Event::Unknown => {}
+            Event::CommitsTraced(traced) => self.traced.push(traced.clone()),
+            Event::SyncCallsProbed(probed) => self.probed.push(probed.clone()),
+            Event::TargetPrepared(_) | Event::Unknown => {}
         }
     }
 
@@ -103,6 +108,17 @@ impl Analyser {
     pub fn damaged(&mut self, reason: String) {
         self.damaged = true;
         self.errors.push(reason);
+    }
+
+    fn fail(&mut self, error: &StoppedBy) {
+        let message = match error.errno {
+            Some(errno) => {
+                format!("{}: {}", error.message, std::io::Error::from_raw_os_error(errno))
+            }
+            None => error.message.clone(),
+        };
+        self.step_errors.extend(error.step.map(|step| (step, message.clone())));
+        self.errors.push(message);
     }
 
     fn conclude(&mut self, key: (u32, u32), state: &StepState) {
@@ -117,10 +133,13 @@ impl Analyser {
         self.open.clear();
         self.outcome = None;
         self.errors.clear();
+        self.step_errors.clear();
         let again = |step: u32| step >= resumed.step || resumed.repeated.contains(&step);
         self.done.retain(|(step, _), _| !again(*step));
         let campaign = self.plan.campaign.as_ref();
         let sections = campaign.map_or(&[][..], |campaign| &campaign.sections);
+        self.traced.retain(|it| !again(it.step));
+        self.probed.retain(|it| !again(it.step));
         self.rounds.retain(|ended| {
             let section = sections.get(ended.section as usize);
             section.is_some_and(|section| !again(section.first_step))
@@ -170,6 +189,16 @@ impl Analyser {
             preconditioning: &preconditioning,
             self_cost: &self_cost,
         });
+        let durable = durable::findings(
+            &durable::Measured {
+                plan: &self.plan,
+                workloads: &workloads,
+                errors: &self.step_errors,
+            },
+            &self.environment.stacks,
+            &self.traced,
+            &self.probed,
+        );
         let provisional = match &campaign {
             Some(campaign) => campaign.provisional.clone(),
             None => provisional(&self.plan, &workloads),
@@ -202,6 +231,7 @@ impl Analyser {
             workloads,
             preconditioning,
             campaign,
+            durable,
             verdicts,
             warnings,
             errors: self.errors,

@@ -11,6 +11,7 @@ use durio_workload::{Arrivals, CacheMode, Workload};
 use serde::{Deserialize, Serialize};
 
 use crate::campaign::CampaignFindings;
+use crate::durable::DurableFindings;
 
 /// Name and version of the document.
 pub const FINDINGS_SCHEMA: &str = "durio-findings-1";
@@ -53,6 +54,9 @@ pub struct Findings {
     /// What the steps show together, if they are a campaign's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub campaign: Option<CampaignFindings>,
+    /// What a durable write costs, if that was the question.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub durable: Option<DurableFindings>,
     /// Fit or unfit, for each database that durio knows.
     pub verdicts: Vec<Verdict>,
     /// What the reader of the figures must know.
@@ -210,6 +214,37 @@ impl OpenLoop {
     }
 }
 
+/// The batches of logs with group commit, all logs of a step together, over its measured phase.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BatchFindings {
+    /// Batches.
+    pub count: u64,
+    /// Records per batch: the mean.
+    pub records_mean: f64,
+    /// Their median: half of the batches have at most so many.
+    pub records_p50: u32,
+    /// Their 99th percentile (the maximum below 100 batches).
+    pub records_p99: u32,
+    /// The most.
+    pub records_max: u32,
+    /// Records that were made durable per sync call; none if writes are durable themselves, or
+    /// nothing is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commits_per_sync: Option<f64>,
+    /// Share of the written bytes that only fill batches up, 0 to 1.
+    pub padding_share: f64,
+    /// Share of the batches before which the leader waited for more, 0 to 1.
+    pub delayed_share: f64,
+    /// Share of the batches that were full while records were left over, 0 to 1.
+    pub full_share: f64,
+    /// Writes that the device below with the most completed meanwhile (others' I/O included), per
+    /// record, over all phases. None without counters, or with other streams beside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_writes_per_commit: Option<f64>,
+    /// Records and how many batches had so many, ascending.
+    pub sizes: Vec<(u32, u64)>,
+}
+
 /// What a step really was, where it differs from its definition.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Effective {
@@ -365,6 +400,9 @@ pub struct WorkloadFindings {
     /// What was offered, in an open loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open_loop: Option<OpenLoop>,
+    /// What the batches of its logs were, with group commit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batches: Option<BatchFindings>,
     /// Time in which nothing was in flight before it, where another step came before.
     #[serde(rename = "idle_before_ns", default, skip_serializing_if = "Option::is_none")]
     pub idle_before: Option<Nanos>,

@@ -5,11 +5,13 @@
 
 mod analyser;
 pub mod audit;
+mod batches;
 pub mod campaign;
 pub mod compare;
 pub mod cost_model;
 mod declined;
 mod distribution;
+pub mod durable;
 mod findings;
 pub mod ladder;
 pub mod layer_shares;
@@ -27,9 +29,9 @@ mod warning;
 pub use analyser::Analyser;
 pub use declined::Declined;
 pub use findings::{
-    CpuFindings, CurvePoint, Distribution, Effective, Evenness, FINDINGS_SCHEMA, Findings,
-    InFlight, IntervalPoint, KeptLatencies, Leading, OpenLoop, OperationFindings, RunState,
-    SelfCost, Source, Verdict, VerdictWord, WarningFinding, WorkloadFindings,
+    BatchFindings, CpuFindings, CurvePoint, Distribution, Effective, Evenness, FINDINGS_SCHEMA,
+    Findings, InFlight, IntervalPoint, KeptLatencies, Leading, OpenLoop, OperationFindings,
+    RunState, SelfCost, Source, Verdict, VerdictWord, WarningFinding, WorkloadFindings,
 };
 pub use live::{LiveFigures, live_figures};
 pub use search::{SearchFindings, Trial};

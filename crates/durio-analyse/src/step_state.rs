@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 
 use durio_plan::{EngineKind, Load, Plan, RawPath, Step};
 use durio_record::{
-    Interval, JobEnded, Latency, LatencyHistogram, OperationName, OperationRecord, Outcome, Pacing,
-    Phase, StepEnded, StepStarted, StreamStarted,
+    Batches, Interval, JobEnded, Latency, LatencyHistogram, OperationName, OperationRecord,
+    Outcome, Pacing, Phase, StepEnded, StepStarted, StreamStarted,
 };
 use durio_units::{Nanos, Rate};
 
+use crate::batches::batch_findings;
 use crate::distribution::{curve, distribution, quantile_or_max, with_fio_bins};
 use crate::{
-    CpuFindings, Effective, Evenness, InFlight, IntervalPoint, KeptLatencies, OpenLoop,
-    OperationFindings, WorkloadFindings,
+    BatchFindings, CpuFindings, Effective, Evenness, InFlight, IntervalPoint, KeptLatencies,
+    OpenLoop, OperationFindings, WorkloadFindings,
 };
 
 /// What a step has shown so far, in one round: its streams side by side.
@@ -79,6 +80,8 @@ struct StreamState {
     points: Vec<IntervalPoint>,
     /// Sum of all recorded latencies of operations that occupy a place in the queue.
     latency_sum_ns: u64,
+    /// Commits of all phases, as the devices' counters are.
+    commits_ever: u64,
     jobs: Vec<Job>,
     ended: Option<StepEnded>,
 }
@@ -108,6 +111,7 @@ struct Job {
     cpu_system: Nanos,
     accounting: durio_record::Accounting,
     pacing: Option<Pacing>,
+    batches: Option<Batches>,
 }
 
 /// The operation that a load is about. fio measures a write and the sync call after it apart, and
@@ -115,7 +119,7 @@ struct Job {
 pub(crate) fn headline(load: &Load) -> OperationName {
     let workload = &load.workload;
     let is_known = load.engine != EngineKind::Fio || !workload.sync.method.is_separate_call();
-    if workload.commits_each_write() && is_known {
+    if workload.has_commits() && is_known {
         OperationName::Commit
     } else if workload.read_share.0 >= 500 {
         OperationName::Read
@@ -131,6 +135,7 @@ impl StreamState {
             totals: BTreeMap::new(),
             points: Vec::new(),
             latency_sum_ns: 0,
+            commits_ever: 0,
             jobs: Vec::new(),
             ended: None,
         }
@@ -144,6 +149,9 @@ impl StreamState {
         self.latency_sum_ns = saturating_sum(
             sums.map(|record| record.service.exact.sum_ns).chain([self.latency_sum_ns]),
         );
+        let mut commits = interval.operations.iter().filter(|it| !occupying(it));
+        let count = commits.next().map_or(0, |record| record.service.exact.count);
+        self.commits_ever = self.commits_ever.saturating_add(count);
         if interval.phase == Phase::Ramp {
             return;
         }
@@ -171,6 +179,7 @@ impl StreamState {
             cpu_system: job.cpu_system,
             accounting: job.accounting,
             pacing: job.pacing,
+            batches: job.batches.clone(),
         });
     }
 
@@ -218,6 +227,7 @@ impl StreamState {
             operations: self.operations(headline, measured),
             in_flight: self.in_flight(),
             open_loop: self.open_loop(measured),
+            batches: self.batches(alone),
             idle_before: self.ended.as_ref().and_then(|ended| ended.idle_before),
             cpu: self.cpu(measured, alone),
             evenness: evenness(&self.points, step.interval),
@@ -245,14 +255,11 @@ impl StreamState {
         let paced: Vec<&Pacing> = self.jobs.iter().filter_map(|job| job.pacing.as_ref()).collect();
         let sum = |of: fn(&Pacing) -> u64| saturating_sum(paced.iter().map(|pacing| of(pacing)));
         let max = |of: fn(&Pacing) -> u64| paced.iter().map(|pacing| of(pacing)).max().unwrap_or(0);
-        let accesses = saturating_sum(
-            [OperationName::Read, OperationName::Write].map(|name| self.count(name)),
-        );
         let (due, started) = (sum(|it| it.due), sum(|it| it.started));
         Some(OpenLoop {
             arrivals: self.started.arrivals,
             offered_per_second: offered,
-            achieved_per_second: Rate::of(accesses, measured).per_second(),
+            achieved_per_second: Rate::of(self.arrived(), measured).per_second(),
             due,
             never_started: due.saturating_sub(started),
             started_share: if due == 0 { 1.0 } else { quotient(started, due) },
@@ -260,6 +267,27 @@ impl StreamState {
             lag_ns_max: max(|it| it.lag_ns_max),
             behind_ns_max: max(|it| it.behind_ns_max),
         })
+    }
+
+    /// Completions of what arrives in an open loop: of records at a log, else of accesses.
+    fn arrived(&self) -> u64 {
+        let is_log = self.jobs.iter().any(|job| job.batches.is_some());
+        let accesses = [OperationName::Read, OperationName::Write];
+        let names = if is_log { &[OperationName::Commit][..] } else { &accesses };
+        saturating_sum(names.iter().map(|&name| self.count(name)))
+    }
+
+    /// What the batches of all logs of the stream were; none without group commit.
+    fn batches(&self, alone: bool) -> Option<BatchFindings> {
+        let batches = self.jobs.iter().filter_map(|job| job.batches.as_ref());
+        let devices = self.ended.as_ref().filter(|_| alone).map(|ended| &ended.devices[..]);
+        let written = self.totals.get(&OperationName::Write).map_or(0, |total| total.bytes);
+        let mut found = batch_findings(batches, self.count(OperationName::Sync), written)?;
+        // The devices pass on what is one write: the one with the most has seen them all.
+        let writes = devices.and_then(|all| all.iter().map(|it| it.writes_completed).max());
+        let per_commit = |writes| quotient(writes, self.commits_ever);
+        found.device_writes_per_commit = writes.filter(|_| self.commits_ever > 0).map(per_commit);
+        Some(found)
     }
 
     /// Both sides over all phases and jobs: the latencies as they were recorded, against the count
@@ -472,7 +500,14 @@ mod tests {
         let accounting = Accounting { engine_span_ns: 1_000_000_000, ..Accounting::default() };
         let (cpu_user, cpu_system) = (Nanos::from_millis(4), Nanos::from_millis(6));
         let measured = Nanos::from_secs(1);
-        state.jobs.push(Job { measured, cpu_user, cpu_system, accounting, pacing: None });
+        state.jobs.push(Job {
+            measured,
+            cpu_user,
+            cpu_system,
+            accounting,
+            pacing: None,
+            batches: None,
+        });
         state.ended = Some(StepEnded {
             step: 0,
             round: 0,

@@ -31,6 +31,8 @@ pub enum Slice {
     GroupCommit,
     /// Commit delays and batch bounds of a log.
     CommitDelay,
+    /// Every method in every file mode, at every size and number of writers.
+    Cross,
 }
 
 /// What the steps of a section are to each other.
@@ -246,6 +248,9 @@ pub struct Campaign {
     /// What is said of the targets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub declared: Vec<DeclaredTarget>,
+    /// What a wider campaign of the same kind would measure and this one does not, a sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
     /// Durations are these thousandths of what the spec says: then figures are provisional.
     #[serde(default = "whole", skip_serializing_if = "is_whole")]
     pub time_scale_per_mille: u32,
@@ -271,6 +276,7 @@ impl Default for Campaign {
             summary: String::new(),
             sections: Vec::new(),
             declared: Vec::new(),
+            left_out: Vec::new(),
             time_scale_per_mille: whole(),
             spec_hash: String::new(),
         }

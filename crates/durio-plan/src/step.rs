@@ -309,6 +309,10 @@ pub struct Step {
     /// Idle time that is waited for before it begins.
     #[serde(rename = "pause_before_ns", default, skip_serializing_if = "is_zero")]
     pub pause_before: Nanos,
+    /// What the target or the kernel refuses of it is recorded, and the run goes on with the next
+    /// step; nothing stands in for it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub declinable: bool,
     /// Index of its section in the plan's campaign.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub section: Option<u32>,
@@ -345,6 +349,7 @@ impl Step {
             read_ahead: None,
             drop_cache: false,
             pause_before: Nanos::ZERO,
+            declinable: false,
             section: None,
             levels: Vec::new(),
         }

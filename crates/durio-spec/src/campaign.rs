@@ -115,6 +115,7 @@ pub fn plan_campaign(request: &CampaignRequest) -> Result<CampaignPlan, SpecErro
         summary: spec.summary(),
         sections: made.sections,
         declared: made_targets.declared,
+        left_out: Vec::new(),
         time_scale_per_mille: request.time_scale_per_mille,
         spec_hash: hash(request),
     };

@@ -6,7 +6,7 @@ use durio_units::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::blocks::validate_mix;
-use crate::{BlockShare, GroupCommit, Skew};
+use crate::{BlockShare, CommitterThreads, GroupCommit, Skew};
 
 /// The order of offsets within a job's region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -323,6 +323,25 @@ impl Workload {
         self.is_durable() && self.sync.every == 1
     }
 
+    /// True if the latency of a commit is taken: of each durable write, or of each record that is
+    /// handed to a log.
+    #[must_use]
+    pub fn has_commits(&self) -> bool {
+        self.commits_each_write() || (self.writes() && self.group_commit.is_some())
+    }
+
+    /// The largest read or write, in bytes: a block, or a batch of records.
+    #[must_use]
+    pub fn transfer_max(&self) -> Bytes {
+        self.group_commit.map_or(self.block_size, |policy| policy.write_max(self.block_size))
+    }
+
+    /// What the parts of a target that jobs touch are multiples of, in bytes.
+    fn region_unit(&self) -> Bytes {
+        let pad_to = self.group_commit.map(|policy| policy.pad_to);
+        pad_to.filter(|pad_to| *pad_to > Bytes::ZERO).unwrap_or(self.block_size)
+    }
+
     /// Operations in flight over all jobs.
     #[must_use]
     pub fn in_flight_max(&self) -> u32 {
@@ -376,6 +395,12 @@ impl Workload {
         }
         if self.at_end != AtEnd::WrapAround {
             return fail("a log of batches starts over at its end");
+        }
+        let threads = u64::from(self.jobs) * u64::from(policy.committers);
+        if policy.threads == CommitterThreads::OneEach && threads > u64::from(JOBS_MAX) {
+            return Err(DefinitionError(format!(
+                "{threads} committers with a thread each are more than {JOBS_MAX}"
+            )));
         }
         Ok(())
     }
@@ -473,25 +498,26 @@ impl Workload {
     ) -> Result<Region, DefinitionError> {
         assert!(place < sharers, "job {place} of {sharers}");
         let all = self.confined(size)?;
-        let place = u64::from(place);
+        let (place, unit) = (u64::from(place), self.region_unit());
         let (offset, length) = match self.region {
             RegionRule::Shared => (0, all.length.get()),
             RegionRule::ShareEach => {
                 let share = Bytes::new(all.length.get() / u64::from(sharers));
-                let share = share.rounded_down_to(self.block_size).get();
+                let share = share.rounded_down_to(unit).get();
                 (share * place, share)
             }
             RegionRule::OffsetEach { by } => {
-                let offset = by.rounded_down_to(self.block_size).get().saturating_mul(place);
+                let offset = by.rounded_down_to(unit).get().saturating_mul(place);
                 (offset, all.length.get().saturating_sub(offset))
             }
         };
-        let length = Bytes::new(length).rounded_down_to(self.block_size);
-        if length == Bytes::ZERO {
+        let length = Bytes::new(length).rounded_down_to(unit);
+        if length < self.transfer_max() {
             let shares = if self.region == RegionRule::Shared { 1 } else { sharers };
+            let what = if self.group_commit.is_some() { "batch" } else { "block" };
             return Err(DefinitionError(format!(
-                "a target of {size} does not hold a block of {} for each of {shares} jobs",
-                self.block_size
+                "a target of {size} does not hold a {what} of {} for each of {shares} jobs",
+                self.transfer_max()
             )));
         }
         Ok(Region { offset: Bytes::new(all.offset.get() + offset), length })

@@ -36,8 +36,10 @@ pub struct GroupCommit {
     /// zero for not at all.
     #[serde(rename = "delay_ns", default)]
     pub delay: Nanos,
-    /// The leader waits only if at least this many other committers are at work, that is neither
-    /// in its batch nor without a record in an open loop (PostgreSQL's `commit_siblings`).
+    /// The leader waits only if at least this many other committers are at work (PostgreSQL's
+    /// `commit_siblings`): in a closed loop all of them always are, in an open one those whose
+    /// record is not acknowledged yet. As PostgreSQL counts its active transactions, those that
+    /// wait for the log already are among them. A batch that is full is not waited with.
     #[serde(default)]
     pub siblings: u32,
     /// The most bytes of records in a batch; what is left over waits for the next one. At least
@@ -85,13 +87,21 @@ impl GroupCommit {
         }
     }
 
-    /// The largest write of a batch: its bound, filled up.
+    /// The largest write of a batch, in bytes: its bound, or a record of every committer if that is
+    /// less, filled up.
     #[must_use]
     pub fn write_max(&self, record_max: Bytes) -> Bytes {
-        let bytes = self.batch_max.max(record_max).get();
+        let of_all = record_max.get().saturating_mul(self.committers.into());
+        self.padded(Bytes::new(self.batch_max.max(record_max).get().min(of_all)))
+    }
+
+    /// The bytes that a batch of `bytes` writes: filled up to a multiple of `pad_to`.
+    #[inline]
+    #[must_use]
+    pub fn padded(&self, bytes: Bytes) -> Bytes {
         Bytes::new(match self.pad_to.get() {
-            0 => bytes,
-            pad => bytes.div_ceil(pad).saturating_mul(pad),
+            0 => bytes.get(),
+            pad => bytes.get().div_ceil(pad).saturating_mul(pad),
         })
     }
 
@@ -148,8 +158,10 @@ mod tests {
 
     #[test]
     fn the_largest_write_is_the_bound_filled_up() {
-        let policy = GroupCommit { batch_max: Bytes::new(5000), ..GroupCommit::of(1) };
+        let policy = GroupCommit { batch_max: Bytes::new(5000), ..GroupCommit::of(64) };
         assert_eq!(policy.write_max(Bytes::new(256)), Bytes::from_kib(8));
+        let few = GroupCommit { committers: 3, ..policy };
+        assert_eq!(few.write_max(Bytes::new(256)), Bytes::from_kib(4), "one record of each");
         assert_eq!(policy.write_max(Bytes::new(9000)), Bytes::from_kib(12));
         let bare = GroupCommit { pad_to: Bytes::ZERO, ..policy };
         assert_eq!(bare.write_max(Bytes::new(256)), Bytes::new(5000));

@@ -134,6 +134,7 @@ fn commit_findings(definition: durio_workload::Workload) -> WorkloadFindings {
         section: None,
         levels: Vec::new(),
         open_loop: None,
+        batches: None,
         idle_before: None,
         location: "/data".to_owned(),
         target: "log".to_owned(),
