@@ -32,9 +32,9 @@ fn rows(config: &str, durable: bool) -> Vec<Row> {
             && row["durable"].contains("O_SYNC") == durable
     });
     own.map(|row| Row {
-        size: size(&row["block"]),
+        size: size(&row["block_size"]),
         jobs: row["jobs"].parse().unwrap(),
-        bandwidth: row["mb_per_s"].parse::<f64>().unwrap() * 1e6,
+        bandwidth: row["bandwidth_mb_s"].parse::<f64>().unwrap() * 1e6,
     })
     .collect()
 }

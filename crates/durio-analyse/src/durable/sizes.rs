@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::arm::{Arm, Measured, Setting, arms, grouped};
 use super::batching::{BatchAdvice, batch_advice};
-use super::boundaries::{Boundary, Misfit, boundaries, misfits};
+use super::boundaries::{Boundary, Misfit, PAGE_BYTES, boundaries, misfits};
 use crate::Declined;
 use crate::cost_model::{self, CostModel, InverseEstimate, SizeCost};
 
@@ -21,7 +21,8 @@ pub struct SizeCurve {
     pub setting: Setting,
     /// Rising sizes.
     pub arms: Vec<Arm>,
-    /// Fixed cost and cost per byte, from every repetition.
+    /// Fixed cost and cost per byte, from every repetition of the sizes from 4 KiB on, where those
+    /// are enough.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<CostModel>,
     /// The bandwidth that the cost per byte allows, in bytes per second: beyond the bend, where
@@ -109,7 +110,7 @@ fn curve(mut arms: Vec<Arm>, boundaries: &[Boundary]) -> Option<SizeCurve> {
     arms.sort_by_key(|arm| arm.setting.block_size);
     let setting = arms.first()?.setting.clone();
     let costs = costs(&arms);
-    let (model, declined) = match cost_model::fit(&costs) {
+    let (model, declined) = match cost_model::fit(&whole_pages(&costs)) {
         Ok(model) => (Some(model), None),
         Err(reason) => (None, Some(reason)),
     };
@@ -119,13 +120,25 @@ fn curve(mut arms: Vec<Arm>, boundaries: &[Boundary]) -> Option<SizeCurve> {
         .and_then(|model| batch_advice(model, largest(&costs), smallest(&costs)));
     Some(SizeCurve {
         misfits: found.map(|model| misfits(model, &costs, boundaries)).unwrap_or_default(),
-        bandwidth_bytes_per_second: found.map(|model| bandwidth(model)),
+        bandwidth_bytes_per_second: found.map(bandwidth),
         batching,
         model,
         declined,
         setting,
         arms,
     })
+}
+
+/// The sizes of a page or more, if those are enough for a line: what a smaller write costs is the
+/// kernel's or the device's reading before it, and would bend the line. How far they lie off is told
+/// by the misfits.
+fn whole_pages(costs: &[SizeCost]) -> Vec<SizeCost> {
+    let whole: Vec<SizeCost> =
+        costs.iter().filter(|it| it.size_bytes >= PAGE_BYTES).copied().collect();
+    let mut sizes: Vec<f64> = whole.iter().map(|it| it.size_bytes).collect();
+    sizes.sort_by(f64::total_cmp);
+    sizes.dedup();
+    if sizes.len() >= cost_model::SIZES_MIN { whole } else { costs.to_vec() }
 }
 
 fn largest(costs: &[SizeCost]) -> f64 {
