@@ -3,6 +3,7 @@
 
 use std::error::Error;
 
+use durio_analyse::cost_model::{SizeCost, fit};
 use durio_analyse::durable::{DurableFindings, LimitedBy, SlopeShape};
 use durio_analyse::{Analyser, Declined};
 use durio_plan::{
@@ -176,29 +177,65 @@ impl Noise {
 const FIXED_NS: f64 = 150_000.0;
 const NS_PER_BYTE: f64 = 0.8;
 
+/// The script of each size, of one run.
+fn scripts(noise: &mut Noise) -> Vec<(u32, Vec<Nanos>)> {
+    let script = |power: u32| {
+        let size = 4096_u32 << power;
+        let planted = FIXED_NS + NS_PER_BYTE * f64::from(size);
+        let script = (0..OPERATIONS).map(|_| nanos(planted * (1.0 + 0.1 * noise.normal())));
+        (size, script.collect())
+    };
+    (0..9).map(script).collect()
+}
+
+fn mean(script: &[Nanos]) -> f64 {
+    let sum: f64 = script.iter().map(|it| it.as_secs_f64() * 1e9).sum();
+    sum / f64::from(u32::try_from(script.len()).unwrap())
+}
+
 #[test]
 fn the_planted_cost_is_inside_its_interval_in_at_least_93_of_100_runs() {
+    // What the null engine gives are the means of its scripts (the test below), so that 200 runs
+    // need no threads.
     let (mut fixed, mut bandwidth) = (0, 0);
     let mut noise = Noise(11);
     for _ in 0..200 {
-        let mut maker = Maker::default();
-        maker.slice(Slice::Sizes);
-        for power in 0..9 {
-            let size = 4096 << power;
-            let planted = FIXED_NS + NS_PER_BYTE * f64::from(4096 << power);
-            let script = (0..OPERATIONS).map(|_| nanos(planted * (1.0 + 0.1 * noise.normal())));
-            maker.step(write(SyncMethod::ODsync, size, 1), script.collect());
-        }
-        let found = maker.findings().sizes.unwrap();
-        let curve = &found.curves[0];
-        let (low, high) = curve.model.as_ref().unwrap().fixed_ns.interval().unwrap();
+        let costs: Vec<SizeCost> = scripts(&mut noise)
+            .iter()
+            .map(|(size, script)| SizeCost {
+                size_bytes: f64::from(*size),
+                latency_ns: mean(script),
+            })
+            .collect();
+        let model = fit(&costs).unwrap();
+        let (low, high) = model.fixed_ns.interval().unwrap();
         fixed += u32::from((low..=high).contains(&FIXED_NS));
-        let planted = 1e9 / NS_PER_BYTE;
-        let interval = curve.bandwidth_bytes_per_second.unwrap();
+        let interval = model.bend.map_or(model.ns_per_byte, |it| it.ns_per_byte_above).inverse();
+        let planted = 1.0 / NS_PER_BYTE;
         let above = interval.high.is_none_or(|high| planted <= high);
         bandwidth += u32::from(above && interval.low.unwrap() <= planted);
     }
     assert!(fixed >= 186 && bandwidth >= 186, "{fixed} and {bandwidth} of 200");
+}
+
+#[test]
+fn a_run_of_the_null_engine_gives_the_model_of_the_means_of_its_scripts() {
+    let scripts = scripts(&mut Noise(11));
+    let mut maker = Maker::default();
+    maker.slice(Slice::Sizes);
+    let mut costs = Vec::new();
+    for (size, script) in scripts {
+        let (size_bytes, latency_ns) = (f64::from(size), mean(&script));
+        costs.push(SizeCost { size_bytes, latency_ns });
+        maker.step(write(SyncMethod::ODsync, size.into(), 1), script);
+    }
+    let curve = maker.findings().sizes.unwrap().curves.remove(0);
+    let (found, direct) = (curve.model.unwrap(), fit(&costs).unwrap());
+    assert!((found.fixed_ns.value / direct.fixed_ns.value - 1.0).abs() < 1e-6, "{found:?}");
+    assert!((found.ns_per_byte.value / direct.ns_per_byte.value - 1.0).abs() < 1e-6);
+    let interval = curve.bandwidth_bytes_per_second.unwrap();
+    assert!((interval.value.unwrap() * NS_PER_BYTE / 1e9 - 1.0).abs() < 0.1, "{interval:?}");
+    assert!(interval.low.unwrap() < interval.value.unwrap());
 }
 
 #[test]
