@@ -126,7 +126,7 @@ fn residuals(model: &CostModel, costs: &[SizeCost], known: &[Boundary]) -> Vec<M
     sizes.dedup();
     let bound = (3.0 * model.residual_share).max(MISFIT_MIN);
     let misfit = |(at, size): (usize, &f64)| {
-        let same = costs.iter().filter(|it| it.size_bytes <= *size && it.size_bytes >= *size);
+        let same = costs.iter().filter(|it| (it.size_bytes - size).abs() < 0.5);
         let latencies: Vec<f64> = same.map(|it| it.latency_ns).collect();
         let share = median(&latencies)? / model.latency_ns(*size) - 1.0;
         let below = at.checked_sub(1).and_then(|at| sizes.get(at)).copied().unwrap_or(0.0);
