@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use durio_plan::{Plan, Purpose, Role};
 use durio_record::{
-    Environment, Event, Manifest, MemoryMeasured, OperationName, Outcome, RoundEnded, RunResumed,
-    StepDeclined,
+    CommitsTraced, Environment, Event, Manifest, MemoryMeasured, OperationName, Outcome,
+    RoundEnded, RunResumed, StepDeclined, StoppedBy, SyncCallsProbed,
 };
 
 use crate::campaign;
 use crate::declined_step::DeclinedStep;
+use crate::durable;
 use crate::step_state::StepState;
 use crate::warning::{self, Basis};
 use crate::{
@@ -28,6 +29,10 @@ pub struct Analyser {
     done: BTreeMap<(u32, u32), Vec<WorkloadFindings>>,
     rounds: Vec<RoundEnded>,
     errors: Vec<String>,
+    /// The same by the step that they ended.
+    step_errors: Vec<(u32, String)>,
+    traced: Vec<CommitsTraced>,
+    probed: Vec<SyncCallsProbed>,
     notes: Vec<String>,
     declined_steps: Vec<DeclinedStep>,
     outcome: Option<Outcome>,
@@ -49,6 +54,9 @@ impl Analyser {
             done: BTreeMap::new(),
             rounds: Vec::new(),
             errors: Vec::new(),
+            step_errors: Vec::new(),
+            traced: Vec::new(),
+            probed: Vec::new(),
             notes: Vec::new(),
             declined_steps: Vec::new(),
             outcome: None,
@@ -93,21 +101,15 @@ impl Analyser {
             Event::RoundEnded(ended) => self.rounds.push(ended.clone()),
             Event::RunResumed(resumed) => self.resume(resumed),
             Event::StepDeclined(declined) => self.decline(declined),
-            Event::Error(error) => self.errors.push(match error.errno {
-                Some(errno) => {
-                    format!("{}: {}", error.message, std::io::Error::from_raw_os_error(errno))
-                }
-                None => error.message.clone(),
-            }),
+            Event::Error(error) => self.fail(error),
             Event::Warning(warning) => self.notes.push(warning.message.clone()),
             Event::RunEnded(ended) => {
                 self.outcome = Some(ended.outcome);
                 self.memory_max_bytes = Some(ended.memory_max.get());
             }
-            Event::TargetPrepared(_)
-            | Event::CommitsTraced(_)
-            | Event::SyncCallsProbed(_)
-            | Event::Unknown => {}
+            Event::CommitsTraced(traced) => self.traced.push(traced.clone()),
+            Event::SyncCallsProbed(probed) => self.probed.push(probed.clone()),
+            Event::TargetPrepared(_) | Event::Unknown => {}
         }
     }
 
@@ -126,6 +128,17 @@ impl Analyser {
         self.declined_steps.push(declined);
     }
 
+    fn fail(&mut self, error: &StoppedBy) {
+        let message = match error.errno {
+            Some(errno) => {
+                format!("{}: {}", error.message, std::io::Error::from_raw_os_error(errno))
+            }
+            None => error.message.clone(),
+        };
+        self.step_errors.extend(error.step.map(|step| (step, message.clone())));
+        self.errors.push(message);
+    }
+
     fn conclude(&mut self, key: (u32, u32), state: &StepState) {
         if let Some(step) = self.plan.steps.get(key.0 as usize) {
             let findings = state.findings(&self.plan, step, self.keeps_histograms);
@@ -138,11 +151,14 @@ impl Analyser {
         self.open.clear();
         self.outcome = None;
         self.errors.clear();
+        self.step_errors.clear();
         let again = |step: u32| step >= resumed.step || resumed.repeated.contains(&step);
         self.done.retain(|(step, _), _| !again(*step));
         self.declined_steps.retain(|declined| !again(declined.step));
         let campaign = self.plan.campaign.as_ref();
         let sections = campaign.map_or(&[][..], |campaign| &campaign.sections);
+        self.traced.retain(|it| !again(it.step));
+        self.probed.retain(|it| !again(it.step));
         self.rounds.retain(|ended| {
             let section = sections.get(ended.section as usize);
             section.is_some_and(|section| !again(section.first_step))
@@ -193,6 +209,18 @@ impl Analyser {
             self_cost: &self_cost,
             memory_copied: self.memory_copied,
         });
+        let refused = self.declined_steps.iter().map(|it| (it.step, it.reason.clone()));
+        self.step_errors.extend(refused);
+        let durable = durable::findings(
+            &durable::Measured {
+                plan: &self.plan,
+                workloads: &workloads,
+                errors: &self.step_errors,
+            },
+            &self.environment.stacks,
+            &self.traced,
+            &self.probed,
+        );
         let provisional = match &campaign {
             Some(campaign) => campaign.provisional.clone(),
             None => provisional(&self.plan, &workloads),
@@ -219,6 +247,7 @@ impl Analyser {
             workloads,
             preconditioning,
             campaign,
+            durable,
             verdicts,
             warnings,
             errors: self.errors,

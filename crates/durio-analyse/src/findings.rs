@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::campaign::CampaignFindings;
 use crate::declined_step::DeclinedStep;
+use crate::durable::DurableFindings;
 use crate::profile::ProfileFindings;
 
 /// Name and version of the document.
@@ -59,6 +60,9 @@ pub struct Findings {
     /// The log idle beside the log under load, of a database's profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<ProfileFindings>,
+    /// What a durable write costs, if that was the question.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub durable: Option<DurableFindings>,
     /// Fit or unfit, for each database that durio knows.
     pub verdicts: Vec<Verdict>,
     /// What the reader of the figures must know.

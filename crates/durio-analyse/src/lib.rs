@@ -12,6 +12,7 @@ pub mod cost_model;
 mod declined;
 mod declined_step;
 mod distribution;
+pub mod durable;
 mod findings;
 pub mod ladder;
 pub mod layer_shares;

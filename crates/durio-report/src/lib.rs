@@ -11,6 +11,8 @@ mod campaign_facts;
 mod campaign_table;
 mod comma_separated;
 mod compare;
+mod durable_facts;
+mod durable_tables;
 mod facts;
 mod figures;
 mod fio_json;

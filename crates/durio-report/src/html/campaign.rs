@@ -28,31 +28,31 @@ const POINTS_MAX: usize = 400;
 #[derive(Debug, Template)]
 #[template(path = "campaign.html")]
 pub(super) struct CampaignPart {
-    kind: &'static str,
-    name: String,
-    summary: String,
-    sections: Vec<SectionPart>,
-    targets: Vec<FactGroup>,
-    absent_note: Option<&'static str>,
+    pub(super) kind: &'static str,
+    pub(super) name: String,
+    pub(super) summary: String,
+    pub(super) sections: Vec<SectionPart>,
+    pub(super) targets: Vec<FactGroup>,
+    pub(super) absent_note: Option<&'static str>,
 }
 
 /// A section.
 #[derive(Debug)]
-struct SectionPart {
-    name: String,
-    summary: String,
-    tables: Vec<SectionTable>,
-    note: Option<String>,
-    pictures: Vec<Picture>,
-    said: Vec<FactGroup>,
-    rules: Option<String>,
+pub(super) struct SectionPart {
+    pub(super) name: String,
+    pub(super) summary: String,
+    pub(super) tables: Vec<SectionTable>,
+    pub(super) note: Option<String>,
+    pub(super) pictures: Vec<Picture>,
+    pub(super) said: Vec<FactGroup>,
+    pub(super) rules: Option<String>,
 }
 
 /// Named facts under a title, which may be empty.
 #[derive(Debug)]
-struct FactGroup {
-    title: String,
-    facts: Vec<Said>,
+pub(super) struct FactGroup {
+    pub(super) title: String,
+    pub(super) facts: Vec<Said>,
 }
 
 /// The part of the page; values of charts that can be hovered over go into `values`.

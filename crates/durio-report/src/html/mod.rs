@@ -7,6 +7,7 @@
 mod accounting;
 mod campaign;
 pub(crate) mod charts;
+mod durable;
 mod layers;
 mod profile;
 mod sections;
@@ -75,9 +76,12 @@ struct ReportPage<'a> {
 pub(crate) fn write(findings: &Findings, out: &mut dyn io::Write) -> io::Result<()> {
     let mut values = BTreeMap::new();
     let mut page = page(findings)?;
-    match &findings.campaign {
-        Some(campaign) => page.campaign = Some(campaign::part(findings, campaign, &mut values)?),
-        None => page.workloads = sections::workload_charts(findings, &mut values)?,
+    match (&findings.durable, &findings.campaign) {
+        (Some(found), _) => page.campaign = Some(durable::part(findings, found)?),
+        (None, Some(campaign)) => {
+            page.campaign = Some(campaign::part(findings, campaign, &mut values)?);
+        }
+        (None, None) => page.workloads = sections::workload_charts(findings, &mut values)?,
     }
     page.values = script_safe(&serde_json::to_string(&values)?);
     // Rendered first, so that what the writer says is not wrapped in an error of the template's.

@@ -70,7 +70,7 @@ fn of_section(campaign: &CampaignFindings, section: &SectionFindings, page: &mut
     is_absent
 }
 
-fn figures(table: &SectionTable, page: &mut Page) -> bool {
+pub(super) fn figures(table: &SectionTable, page: &mut Page) -> bool {
     let mut shown = new_table(page, table.header.clone());
     for row in &table.rows {
         let indent = if row.is_part { "  " } else { "" };

@@ -7,6 +7,7 @@ mod accounting;
 mod audit;
 mod campaign;
 mod closing;
+mod durable;
 mod head;
 mod machine;
 pub(crate) mod page;
@@ -34,9 +35,10 @@ pub(crate) fn write(
     let mut page = Page::new(options);
     head::write(findings, &mut page);
     profile::write(findings, &mut page);
-    match &findings.campaign {
-        Some(campaign) => campaign::write(campaign, &mut page),
-        None => table::write(findings, &mut page),
+    match (&findings.durable, &findings.campaign) {
+        (Some(durable), _) => durable::write(durable, &mut page),
+        (None, Some(campaign)) => campaign::write(campaign, &mut page),
+        (None, None) => table::write(findings, &mut page),
     }
     verdicts::write(findings, &mut page);
     machine::write(findings, &mut page);

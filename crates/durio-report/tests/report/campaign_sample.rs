@@ -95,6 +95,16 @@ impl Maker {
         }
     }
 
+    /// A plan that asks what durable writes cost.
+    pub(crate) fn durable() -> Self {
+        let mut maker = Self::new();
+        maker.plan.purpose = Purpose::Durable;
+        maker.campaign.name = "durable".into();
+        maker.campaign.summary = "What a durable write costs here.".into();
+        maker.campaign.left_out = vec!["writers on devices: no device was named".into()];
+        maker
+    }
+
     pub(crate) fn section(&mut self, name: &str, summary: &str, kind: SectionKind) -> &mut Section {
         self.campaign.sections.push(Section {
             name: name.into(),
@@ -173,7 +183,7 @@ pub(crate) fn load(target: usize, workload: Workload, micros: &[f64]) -> Load {
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "made up")]
-fn seconds(seconds: f64) -> Nanos {
+pub(crate) fn seconds(seconds: f64) -> Nanos {
     Nanos::new((seconds * 1e9).round() as u64)
 }
 

@@ -12,6 +12,8 @@ mod campaign;
 mod campaign_sample;
 mod compare;
 mod csv;
+mod durable;
+mod durable_sample;
 mod fio_json;
 mod html;
 mod json;

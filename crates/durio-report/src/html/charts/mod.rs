@@ -15,8 +15,10 @@ mod levels;
 mod over_time;
 mod overlay;
 mod search;
+mod sequence;
+mod xy;
 
-pub(super) use bars::{Bar, BarGroup, bars};
+pub(super) use bars::{Bar, BarGroup, bars, bars_to_one_scale};
 pub(super) use canvas::Colour;
 use canvas::Frame;
 pub(super) use convergence::convergence;
@@ -27,6 +29,8 @@ pub(super) use levels::levels;
 pub(super) use over_time::over_time;
 pub(crate) use overlay::overlay;
 pub(super) use search::search;
+pub(super) use sequence::sequences;
+pub(super) use xy::{Scale, Series, xy};
 
 use serde::Serialize;
 

@@ -1,0 +1,206 @@
+//! The time of one flush against the data that was written before it.
+//!
+//! In: for each amount of dirty data the median time of a flush. Out: [`FlushSlope`]: a line, and
+//! whether it rises. Not here: what that implies for the device's cache; the signals judge it.
+
+use durio_plan::Slice;
+use serde::{Deserialize, Serialize};
+
+use super::arm::{Arm, Measured, Setting, arms, bytes, grouped};
+use crate::Declined;
+use crate::cost_model::{Estimate, relative_fit};
+
+/// Dirty data, and the flush after it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct FlushPoint {
+    /// Blocks written since the flush before.
+    pub blocks: u32,
+    /// Their bytes.
+    pub dirty_bytes: f64,
+    /// Median time of the flush.
+    pub flush_ns_p50: f64,
+}
+
+/// What the line does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SlopeShape {
+    /// A flush takes longer the more was written before it.
+    Rises,
+    /// It does not.
+    Flat,
+    /// The figures scatter too much.
+    CannotTell,
+}
+
+impl SlopeShape {
+    /// As users read it.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Rises => "rises",
+            Self::Flat => "flat",
+            Self::CannotTell => "cannot tell",
+        }
+    }
+}
+
+/// The line through the points.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FlushSlope {
+    /// Time of a flush after next to nothing.
+    pub intercept_ns: Estimate,
+    /// What each MiB (2²⁰ bytes) of dirty data adds.
+    pub ns_per_mib: Estimate,
+    /// Whether it rises, by [`RISE_SHARE`].
+    pub shape: SlopeShape,
+    /// What the line gains over the measured range, as a share of its value at the least amount.
+    pub rise_share: f64,
+    /// Dirty bytes per second that a flush writes back, by the slope; `None` unless it rises.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flush_bytes_per_second: Option<f64>,
+}
+
+/// The test of one setting.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FlushSlopeFindings {
+    /// How it was set; `every` is that of the first point.
+    pub setting: Setting,
+    /// Rising amounts.
+    pub points: Vec<FlushPoint>,
+    /// The line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slope: Option<FlushSlope>,
+    /// Why there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub declined: Option<Declined>,
+}
+
+/// Fewest different amounts: two parameters, and two to spare.
+pub const AMOUNTS_MIN: usize = 4;
+
+/// A flush that takes half as long again after the most dirty data as after the least rises, if the
+/// slope's interval excludes none; one whose rise is below that at the upper end of the interval is
+/// flat. durio's own rule: scatter of medians on idle storage stays well below a half.
+pub const RISE_SHARE: f64 = 0.5;
+
+const MIB: f64 = 1_048_576.0;
+
+/// Fits the line, by least squares of the relative error.
+///
+/// # Errors
+/// [`Declined`] for fewer than [`AMOUNTS_MIN`] different amounts, or figures that are not above zero.
+pub fn flush_slope(points: &[FlushPoint]) -> Result<FlushSlope, Declined> {
+    Declined::unless_positive("flush time", points.iter().map(|point| point.flush_ns_p50))?;
+    Declined::unless_positive("amount of dirty data", points.iter().map(|it| it.dirty_bytes))?;
+    let mut amounts: Vec<f64> = points.iter().map(|point| point.dirty_bytes).collect();
+    amounts.sort_by(f64::total_cmp);
+    amounts.dedup();
+    Declined::unless_enough("amounts of dirty data", amounts.len(), AMOUNTS_MIN)?;
+    let columns: Vec<[f64; 2]> =
+        points.iter().map(|point| [1.0, point.dirty_bytes / MIB]).collect();
+    let times: Vec<f64> = points.iter().map(|point| point.flush_ns_p50).collect();
+    let fit = relative_fit(&columns, &times).ok_or_else(|| Declined::TooFew {
+        what: "amounts of dirty data that differ enough".to_owned(),
+        given: 1,
+        needed: AMOUNTS_MIN,
+    })?;
+    let range = amounts.first().copied().zip(amounts.last().copied()).unwrap_or_default();
+    Ok(of_line(fit.estimates, range))
+}
+
+fn of_line([intercept_ns, ns_per_mib]: [Estimate; 2], (least, most): (f64, f64)) -> FlushSlope {
+    let start = (intercept_ns.value + ns_per_mib.value * least / MIB).max(1.0);
+    let rise = |slope: f64| slope * (most - least) / MIB / start;
+    let (low, high) = ns_per_mib.interval().unwrap_or((f64::NEG_INFINITY, f64::INFINITY));
+    let rise_share = rise(ns_per_mib.value);
+    let shape = if low > 0.0 && rise_share >= RISE_SHARE {
+        SlopeShape::Rises
+    } else if rise(high) < RISE_SHARE {
+        SlopeShape::Flat
+    } else {
+        SlopeShape::CannotTell
+    };
+    let rises = shape == SlopeShape::Rises;
+    FlushSlope {
+        intercept_ns,
+        ns_per_mib,
+        shape,
+        rise_share,
+        flush_bytes_per_second: rises.then(|| MIB / ns_per_mib.value * 1e9),
+    }
+}
+
+pub(super) fn flush_slopes(measured: &Measured<'_>) -> Vec<FlushSlopeFindings> {
+    let key = |it: &Setting| (it.method, it.cache, it.layout, it.block_size, it.location.clone());
+    let groups = grouped(arms(measured, Slice::FlushSlope), key);
+    groups.into_iter().filter_map(|arms| of_group(&arms)).collect()
+}
+
+fn of_group(arms: &[Arm]) -> Option<FlushSlopeFindings> {
+    let mut points: Vec<FlushPoint> = arms.iter().filter_map(point).collect();
+    points.sort_by_key(|point| point.blocks);
+    let (slope, declined) = match flush_slope(&points) {
+        Ok(slope) => (Some(slope), None),
+        Err(reason) => (None, Some(reason)),
+    };
+    Some(FlushSlopeFindings { setting: arms.first()?.setting.clone(), points, slope, declined })
+}
+
+fn point(arm: &Arm) -> Option<FlushPoint> {
+    let sync = arm.figures.as_ref()?.sync?;
+    #[expect(clippy::cast_precision_loss, reason = "a latency")]
+    let p50 = sync.p50_ns.map_or(sync.mean_ns, |nanos| nanos as f64);
+    let every = arm.setting.every;
+    let dirty_bytes = bytes(arm.setting.block_size) * f64::from(every);
+    Some(FlushPoint { blocks: every, dirty_bytes, flush_ns_p50: p50 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn points(latency_ns: impl Fn(f64) -> f64) -> Vec<FlushPoint> {
+        let scatter = [0.02, -0.03, 0.01, 0.03, -0.02, -0.01, 0.02];
+        let point = |(power, scatter): (u32, f64)| {
+            let blocks = 1 << (2 * power);
+            let dirty_bytes = f64::from(blocks) * 4096.0;
+            let flush_ns_p50 = latency_ns(dirty_bytes / MIB) * (1.0 + scatter);
+            FlushPoint { blocks, dirty_bytes, flush_ns_p50 }
+        };
+        (0..7).zip(scatter).map(point).collect()
+    }
+
+    #[test]
+    fn a_cache_that_is_written_back_rises_at_its_bandwidth() {
+        let found = flush_slope(&points(|mib| 400_000.0 + 2e6 * mib)).unwrap();
+        assert_eq!(found.shape, SlopeShape::Rises);
+        assert!((found.ns_per_mib.value / 2e6 - 1.0).abs() < 0.1, "{found:?}");
+        assert!((found.intercept_ns.value / 4e5 - 1.0).abs() < 0.05, "{found:?}");
+        let bandwidth = found.flush_bytes_per_second.unwrap();
+        assert!((bandwidth / (MIB * 500.0) - 1.0).abs() < 0.1, "{bandwidth}");
+    }
+
+    #[test]
+    fn a_flush_that_does_nothing_is_flat() {
+        let found = flush_slope(&points(|_| 25_000.0)).unwrap();
+        assert_eq!((found.shape, found.flush_bytes_per_second), (SlopeShape::Flat, None));
+    }
+
+    #[test]
+    fn scatter_is_neither() {
+        let mut found = points(|_| 25_000.0);
+        for (at, point) in found.iter_mut().enumerate() {
+            point.flush_ns_p50 *= [1.0, 4.0, 0.6, 2.5, 0.5, 3.0, 1.2][at];
+        }
+        assert_eq!(flush_slope(&found).unwrap().shape, SlopeShape::CannotTell);
+    }
+
+    #[test]
+    fn too_few_amounts_are_declined() {
+        let few = &points(|_| 1e5)[..3];
+        assert!(matches!(flush_slope(few), Err(Declined::TooFew { given: 3, .. })));
+        let bad = vec![FlushPoint { blocks: 1, dirty_bytes: 4096.0, flush_ns_p50: 0.0 }; 9];
+        assert!(matches!(flush_slope(&bad), Err(Declined::NotAFigure { .. })));
+    }
+}

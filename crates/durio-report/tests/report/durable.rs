@@ -1,0 +1,98 @@
+//! What a reader finds of a run of `durio durable`.
+
+use std::sync::LazyLock;
+
+use durio_analyse::Findings;
+use durio_report::{Format, Options};
+
+use crate::{durable_sample, written, written_with};
+
+static DURABLE: LazyLock<Findings> = LazyLock::new(durable_sample::durable);
+
+/// The lines from a heading to the next empty line.
+fn section<'text>(text: &'text str, heading: &str) -> &'text str {
+    let begin = text.find(&format!("\n{heading}\n")).unwrap_or_else(|| panic!("{heading}\n{text}"));
+    let rest = &text[begin + 1..];
+    &rest[..rest.find("\n\n").unwrap_or(rest.len())]
+}
+
+/// Without the breaks of lines.
+fn flat(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn every_question_has_its_answer_in_the_text() {
+    let text = written_with(Format::Text, &DURABLE, &Options { width: 160, colour: false });
+    let mut missing = Vec::new();
+    let mut said = |heading: &str, words: &str| {
+        let found = flat(section(&text, heading));
+        if !found.contains(words) {
+            missing.push(format!("{heading}: {words}"));
+        }
+    };
+    said("Sync methods", "fastest o_dsync direct");
+    said("Sync methods", "heed rwf_dsync direct: RWF_DSYNC is not supported here");
+    said("What a commit sends to the device", "W 4 KiB, WSM 16 KiB, FF 0 B");
+    said(
+        "What a commit sends to the device",
+        "in words o_dsync direct, recycled: write of 4 KiB past the cache (FUA)",
+    );
+    said("Sync calls", "library fdatasync: 20 calls, 0 flushes at the devices, 100 µs each");
+    said("Sizes and the cost of a durable write", "cost o_dsync direct: 16");
+    said("Sizes and the cost of a durable write", "for 80 %");
+    said("Writers", "σ 5.");
+    said("Writers", "one log that writes 32 records at once beats 32 independent writers");
+    said("Sizes by writers", "limited by");
+    said("A sync every N writes", "÷ N");
+    said("Flush slope", "flat fdatasync direct");
+    said("Group commit", "gain 8 committers with records of 8 KiB: 5.2 × the commits");
+    said(
+        "Commit delay and batch bound",
+        "advised 64 committers: a delay of 50 µs: 30.0 % more commits",
+    );
+    said("What was left out", "left out writers on devices: no device was named");
+    assert!(missing.is_empty(), "{missing:#?} in {text}");
+    assert!(!text.contains("\nMethods\n"), "the steps are not shown again");
+}
+
+#[test]
+fn no_line_is_wider_than_the_terminal() {
+    for width in [80, 100, 160] {
+        let text = written_with(Format::Text, &DURABLE, &Options { width, colour: false });
+        let wide = text.lines().find(|line| line.chars().count() > width);
+        assert_eq!(wide, None, "{width}");
+    }
+}
+
+#[test]
+fn the_page_draws_cost_throughput_and_the_sequence_of_a_commit() {
+    let html = written(Format::Html, &DURABLE);
+    for title in [
+        "Mean time of a write against its size; dots measured, lines fitted",
+        "o_dsync direct, 8 KiB, one file: throughput against writers; dots measured, lines the law",
+        "One commit at the device, median times, one scale",
+        "p50 and p99: shorter is better",
+        "Records per batch, by committers",
+        "Time of a flush against the data written before it",
+    ] {
+        assert!(html.contains(&format!("<figcaption>{title}")), "{title}");
+    }
+    assert!(html.contains("WSM") && html.len() < 1 << 20, "{} bytes", html.len());
+    if let Some(path) = std::env::var_os("DURIO_TEST_KEEP_PAGE") {
+        std::fs::write(path, html).unwrap();
+    }
+}
+
+#[test]
+fn the_document_has_what_follows_and_survives_its_saved_form() {
+    let text = written(Format::Json, &DURABLE);
+    let again: Findings = serde_json::from_str(&text).unwrap();
+    assert_eq!(again.durable, DURABLE.durable);
+    let durable = again.durable.unwrap();
+    let law = durable.writers[0].contention.as_ref().unwrap().law;
+    assert!((law.contention.value - 0.05).abs() < 0.005, "{law:?}");
+    let model = durable.sizes.unwrap().curves[0].model.clone().unwrap();
+    // The script's mean is 1.065 × what is planted: its tail.
+    assert!((model.fixed_ns.value / 1.065 / 150e3 - 1.0).abs() < 0.02, "{model:?}");
+}
