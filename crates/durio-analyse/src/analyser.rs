@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 
 use durio_plan::{Plan, Purpose, Role};
-use durio_record::{Environment, Event, Manifest, OperationName, Outcome, RoundEnded, RunResumed};
+use durio_record::{
+    Environment, Event, Manifest, OperationName, Outcome, RoundEnded, RunResumed, SyncCallsProbed,
+};
 
 use crate::campaign;
+use crate::signals::{self, Evidence};
 use crate::step_state::StepState;
 use crate::warning::{self, Basis};
 use crate::{FINDINGS_SCHEMA, Findings, Leading, RunState, SelfCost, WorkloadFindings, verdict};
@@ -21,6 +24,7 @@ pub struct Analyser {
     open: BTreeMap<(u32, u32), StepState>,
     done: BTreeMap<(u32, u32), Vec<WorkloadFindings>>,
     rounds: Vec<RoundEnded>,
+    probed: Vec<SyncCallsProbed>,
     errors: Vec<String>,
     notes: Vec<String>,
     outcome: Option<Outcome>,
@@ -40,6 +44,7 @@ impl Analyser {
             open: BTreeMap::new(),
             done: BTreeMap::new(),
             rounds: Vec::new(),
+            probed: Vec::new(),
             errors: Vec::new(),
             notes: Vec::new(),
             outcome: None,
@@ -92,10 +97,8 @@ impl Analyser {
                 self.outcome = Some(ended.outcome);
                 self.memory_max_bytes = Some(ended.memory_max.get());
             }
-            Event::TargetPrepared(_)
-            | Event::CommitsTraced(_)
-            | Event::SyncCallsProbed(_)
-            | Event::Unknown => {}
+            Event::SyncCallsProbed(probed) => self.probed.push(probed.clone()),
+            Event::TargetPrepared(_) | Event::CommitsTraced(_) | Event::Unknown => {}
         }
     }
 
@@ -119,6 +122,7 @@ impl Analyser {
         self.errors.clear();
         let again = |step: u32| step >= resumed.step || resumed.repeated.contains(&step);
         self.done.retain(|(step, _), _| !again(*step));
+        self.probed.retain(|probed| !again(probed.step));
         let campaign = self.plan.campaign.as_ref();
         let sections = campaign.map_or(&[][..], |campaign| &campaign.sections);
         self.rounds.retain(|ended| {
@@ -192,6 +196,7 @@ impl Analyser {
             | Purpose::Profile => Vec::new(),
         };
         let warnings = warning::warnings(&basis);
+        let signals = signals::signals(&Evidence { basis: &basis, probed: &self.probed });
         Findings {
             schema: FINDINGS_SCHEMA.to_owned(),
             run: self.manifest,
@@ -203,6 +208,7 @@ impl Analyser {
             preconditioning,
             campaign,
             verdicts,
+            signals,
             warnings,
             errors: self.errors,
             self_cost,

@@ -11,6 +11,7 @@ use durio_workload::{Arrivals, CacheMode, Workload};
 use serde::{Deserialize, Serialize};
 
 use crate::campaign::CampaignFindings;
+use crate::signals::Signal;
 
 /// Name and version of the document.
 pub const FINDINGS_SCHEMA: &str = "durio-findings-1";
@@ -55,6 +56,9 @@ pub struct Findings {
     pub campaign: Option<CampaignFindings>,
     /// Fit or unfit, for each database that durio knows.
     pub verdicts: Vec<Verdict>,
+    /// Whether its flush can be trusted: what was seen of that, the weightiest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub signals: Vec<Signal>,
     /// What the reader of the figures must know.
     pub warnings: Vec<WarningFinding>,
     /// What ended steps early.

@@ -18,6 +18,7 @@ mod live;
 pub mod mirror;
 pub mod raid_efficiency;
 mod search;
+mod signals;
 pub mod steady_state;
 mod steering;
 mod step_state;
@@ -33,4 +34,7 @@ pub use findings::{
 };
 pub use live::{LiveFigures, live_figures};
 pub use search::{SearchFindings, Trial};
+pub use signals::{
+    FlushPoint, FlushSlope, Reading, Signal, SignalWord, SlopeWord, flush_slope, standing_signals,
+};
 pub use verdict::known_databases;
