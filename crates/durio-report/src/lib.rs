@@ -19,6 +19,7 @@ mod json;
 mod layer_facts;
 mod plan;
 mod rows;
+mod signal_words;
 mod text;
 
 use std::fmt;

@@ -11,6 +11,7 @@ mod head;
 mod machine;
 pub(crate) mod page;
 mod plan;
+mod signals;
 pub(crate) mod table;
 mod verdicts;
 
@@ -35,6 +36,7 @@ pub(crate) fn write(
         None => table::write(findings, &mut page),
     }
     verdicts::write(findings, &mut page);
+    signals::write(findings, &mut page);
     machine::write(findings, &mut page);
     accounting::write(findings, &mut page);
     closing::write(findings, &mut page);
