@@ -124,7 +124,7 @@ fn nanos(value: Nanos) -> f64 {
 fn slopes(xy: &[(f64, f64)]) -> Vec<f64> {
     let mut slopes = Vec::new();
     for (index, a) in xy.iter().enumerate() {
-        let later = xy.iter().skip(index + 1).filter(|b| b.0 > a.0 || b.0 < a.0);
+        let later = xy.iter().skip(index + 1).filter(|b| (b.0 - a.0).abs() > 0.0);
         slopes.extend(later.map(|b| (b.1 - a.1) / (b.0 - a.0)));
     }
     slopes
