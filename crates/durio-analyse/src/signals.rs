@@ -168,10 +168,12 @@ pub fn standing_signals(stacks: &[Stack], host: &Host) -> Vec<Signal> {
 /// All signals of a run that makes writes durable; none of another one.
 pub(crate) fn signals(evidence: &Evidence<'_>) -> Vec<Signal> {
     let basis = evidence.basis;
-    if !basis.writes_durably() && evidence.probed.is_empty() {
+    let environment = basis.environment;
+    let is_asked = basis.writes_durably() || !evidence.probed.is_empty();
+    // Without a location there is nothing whose flush could be asked about.
+    if !is_asked || environment.stacks.is_empty() {
         return Vec::new();
     }
-    let environment = basis.environment;
     let mut found = standing_signals(&environment.stacks, &environment.host);
     found.extend(RUN_RULES.iter().flat_map(|rule| rule(evidence)));
     by_weight(found)
@@ -249,6 +251,20 @@ mod tests {
         let ids: Vec<_> = signals.iter().map(|signal| signal.id.as_str()).collect();
         assert_eq!(ids, ["qemu-nvme-fua", "flush-sent", "fua"]);
         assert!(signals.iter().all(|signal| !signal.read.is_empty()));
+    }
+
+    #[test]
+    fn only_runs_that_make_writes_durable_somewhere_have_signals() {
+        use durio_workload::SyncPolicy;
+
+        let asked = |spoil: fn(&mut crate::warning::sample::Sample)| {
+            let mut sample = crate::warning::sample::sample();
+            spoil(&mut sample);
+            signals(&Evidence { basis: &sample.basis(), probed: &[] }).len()
+        };
+        assert!(asked(|_| {}) > 0);
+        assert_eq!(asked(|it| it.environment.stacks.clear()), 0);
+        assert_eq!(asked(|it| it.plan.steps[0].load.workload.sync = SyncPolicy::NONE), 0);
     }
 
     #[test]
