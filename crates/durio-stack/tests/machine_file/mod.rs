@@ -24,7 +24,7 @@ pub(crate) enum Entry {
 }
 
 impl Entry {
-    fn path(&self) -> &str {
+    pub(crate) fn path(&self) -> &str {
         match self {
             Self::File { path, .. } | Self::Link { path, .. } => path,
         }
