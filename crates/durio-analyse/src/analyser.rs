@@ -11,6 +11,7 @@ use durio_record::{
 use crate::campaign;
 use crate::declined_step::DeclinedStep;
 use crate::durable;
+use crate::signals::{self, Evidence};
 use crate::step_state::StepState;
 use crate::warning::{self, Basis};
 use crate::{
@@ -236,6 +237,7 @@ impl Analyser {
         };
         let verdicts = verdict::verdicts(&basis);
         let warnings = warning::warnings(&basis);
+        let signals = signals::signals(&Evidence { basis: &basis, probed: &self.probed });
         Findings {
             schema: FINDINGS_SCHEMA.to_owned(),
             run: self.manifest,
@@ -249,6 +251,7 @@ impl Analyser {
             campaign,
             durable,
             verdicts,
+            signals,
             warnings,
             errors: self.errors,
             declined_steps: self.declined_steps,

@@ -15,6 +15,7 @@ use crate::campaign::CampaignFindings;
 use crate::declined_step::DeclinedStep;
 use crate::durable::DurableFindings;
 use crate::profile::ProfileFindings;
+use crate::signals::Signal;
 
 /// Name and version of the document.
 pub const FINDINGS_SCHEMA: &str = "durio-findings-1";
@@ -65,6 +66,9 @@ pub struct Findings {
     pub durable: Option<DurableFindings>,
     /// Fit or unfit, for each database that durio knows.
     pub verdicts: Vec<Verdict>,
+    /// Whether its flush can be trusted: what was seen of that, the weightiest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub signals: Vec<Signal>,
     /// What the reader of the figures must know.
     pub warnings: Vec<WarningFinding>,
     /// What ended steps early.

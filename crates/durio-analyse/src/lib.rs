@@ -22,6 +22,7 @@ pub mod mirror;
 pub mod profile;
 pub mod raid_efficiency;
 mod search;
+mod signals;
 pub mod steady_state;
 mod steering;
 mod step_state;
@@ -38,3 +39,6 @@ pub use findings::{
 };
 pub use live::{LiveFigures, live_figures};
 pub use search::{SearchFindings, Trial};
+pub use signals::{
+    FlushPoint, FlushSlope, Reading, Signal, SignalWord, SlopeWord, flush_slope, standing_signals,
+};

@@ -16,6 +16,7 @@ pub(crate) use disowned::disowned;
 
 use durio_plan::Plan;
 use durio_record::Environment;
+use durio_stack::Stack;
 
 use crate::campaign::CampaignFindings;
 use crate::{SelfCost, WarningFinding, WorkloadFindings};
@@ -33,10 +34,24 @@ pub(crate) struct Basis<'a> {
     pub(crate) campaign: Option<&'a CampaignFindings>,
 }
 
+impl Basis<'_> {
+    /// The layers under a location of the plan.
+    pub(crate) fn stack_at(&self, location: &str) -> Option<&Stack> {
+        let locations = self.plan.locations();
+        let index = locations.iter().position(|path| path.to_string() == location)?;
+        self.environment.stacks.get(index)
+    }
+
+    /// True if any measured step makes writes durable.
+    pub(crate) fn writes_durably(&self) -> bool {
+        self.plan.measured_steps().any(|step| step.loads().any(|load| load.workload.is_durable()))
+    }
+}
+
 type Rule = fn(&Basis<'_>) -> Vec<WarningFinding>;
 
 /// Every rule, the weightiest first.
-const RULES: [Rule; 30] = [
+const RULES: [Rule; 25] = [
     figures::inconsistent,
     figures::clock,
     campaign::time_scale,
@@ -45,11 +60,6 @@ const RULES: [Rule; 30] = [
     campaign::offered_rate,
     campaign::idle_gap,
     storage::memory_backed,
-    storage::flush_never_sent,
-    storage::flush_disabled,
-    storage::flush_not_offered,
-    storage::cache_view_overridden,
-    storage::flush_fast,
     figures::page_cache,
     figures::fallback,
     figures::too_short,

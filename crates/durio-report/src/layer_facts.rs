@@ -14,7 +14,7 @@ pub(crate) type Named = (String, String);
 const NOT_SHOWN: &str = "not shown";
 
 /// The facts of a disk's own that say which disk it is.
-const OF_DISKS: [&str; 3] = ["firmware", "transport", "state"];
+const OF_DISKS: [&str; 5] = ["firmware", "transport", "state", "bus", "scsi_driver"];
 
 /// The kind and the name of a layer.
 pub(crate) fn title(layer: &Layer) -> String {
@@ -64,7 +64,11 @@ pub(crate) fn relevant(layer: &Layer) -> Vec<Named> {
 
 /// Facts that only this kind of layer has. Of a disk's, most are settings of its queue.
 fn own(layer: &Layer, is_relevant: bool) -> impl Iterator<Item = Named> {
-    let relevance = |name: &str| layer.kind != LayerKind::Disk || OF_DISKS.contains(&name);
+    let relevance = |name: &str| match name {
+        // Dozens of words, of which those that matter are told as signals.
+        "effective_options" => false,
+        _ => layer.kind != LayerKind::Disk || OF_DISKS.contains(&name),
+    };
     let chosen = layer.facts.iter().filter(move |it| relevance(&it.name) == is_relevant);
     chosen.map(|fact| named(&fact.name, &fact.value))
 }

@@ -23,6 +23,7 @@ mod plan;
 mod profile;
 mod profile_facts;
 mod rows;
+mod signal_words;
 mod text;
 
 use std::fmt;

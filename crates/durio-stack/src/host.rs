@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cgroup::{CgroupLimits, read_cgroup_limits};
 use crate::kernel_parameters::kernel_parameters;
+use crate::process_facts::{ProcessFacts, process_facts};
 use crate::system_dir::SystemDir;
 use crate::{Fact, host_cpu};
 
@@ -55,6 +56,9 @@ pub struct Host {
     pub cgroup: CgroupLimits,
     /// Settings of the kernel that explain a figure.
     pub kernel_parameters: Vec<Fact>,
+    /// What stands between this process and the kernel; none in records that have it not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub process: Option<ProcessFacts>,
 }
 
 /// Reads what the machine shows; never fails, for every part may be absent.
@@ -63,7 +67,7 @@ pub fn read_host() -> Host {
     host_in(&SystemDir::live_root())
 }
 
-fn host_in(root: &SystemDir) -> Host {
+pub(crate) fn host_in(root: &SystemDir) -> Host {
     let memory = root.text("proc/meminfo").unwrap_or_default();
     Host {
         kernel: root.text("proc/sys/kernel/osrelease").unwrap_or_default(),
@@ -84,6 +88,7 @@ fn host_in(root: &SystemDir) -> Host {
         tsc_reliable: host_cpu::tsc_reliable(root),
         cgroup: read_cgroup_limits(root),
         kernel_parameters: kernel_parameters(root),
+        process: Some(process_facts(root)),
     }
 }
 
@@ -109,6 +114,7 @@ mod tests {
         let mut host = host_in(&Fixture::new().root());
         assert!(!host.architecture.is_empty());
         host.architecture.clear();
+        assert_eq!(host.process.take(), Some(ProcessFacts::default()));
         assert_eq!(host, Host::default());
     }
 

@@ -68,6 +68,7 @@ const DISK: &[Row] = &[
     ("firmware", "device/rev", Form::Text),
     ("transport", "device/transport", Form::Text),
     ("state", "device/state", Form::Text),
+    ("pci_vendor", "device/device/vendor", Form::Text),
 ];
 
 const PARTITION: &[Row] =
@@ -105,6 +106,10 @@ pub(crate) fn layer_facts(kind: LayerKind, dir: &SystemDir) -> Vec<Fact> {
     let mut facts: Vec<Fact> =
         rows.iter().chain(QUEUE).filter_map(|row| read_row(dir, *row)).collect();
     facts.extend(scsi_fua(dir));
+    if kind == LayerKind::Disk {
+        facts.extend(bus_of(dir).map(|bus| Fact::new("bus", bus)));
+        facts.extend(scsi_driver(dir).map(|driver| Fact::new("scsi_driver", driver)));
+    }
     facts.extend(md_members(dir));
     facts.extend(dm_type(dir));
     facts.extend(partition_start(dir));
@@ -142,6 +147,43 @@ fn scsi_fua(dir: &SystemDir) -> Option<Fact> {
     Some(Fact::new("scsi_fua", fua))
 }
 
+/// Beginnings of the names of those above a disk, and the bus that they stand for; the first that is
+/// found counts, for a USB bridge has a SCSI host below it.
+const BUSES: &[(&str, &str)] = &[
+    ("usb", "usb"),
+    ("session", "iscsi"),
+    ("rport-", "fibre-channel"),
+    ("ata", "ata"),
+    ("end_device-", "sas"),
+    ("virtio", "virtio"),
+    ("nvme", "nvme"),
+    ("mmc", "mmc"),
+];
+
+/// How the disk is attached, from its place among the kernel's devices.
+fn bus_of(dir: &SystemDir) -> Option<&'static str> {
+    let path = dir.path().to_string_lossy();
+    let (_, place) = path.rsplit_once("/devices/")?;
+    let above: Vec<&str> = place.split('/').collect();
+    let stands_below = |start: &str| {
+        above
+            .iter()
+            .filter_map(|part| part.strip_prefix(start))
+            .any(|rest| rest.is_empty() || rest.starts_with(|first: char| first.is_ascii_digit()))
+    };
+    BUSES.iter().find(|(start, _)| stands_below(start)).map(|(_, bus)| *bus)
+}
+
+/// The driver of the SCSI host that the disk is behind, by its own name.
+fn scsi_driver(dir: &SystemDir) -> Option<String> {
+    dir.ancestors().find_map(|above| {
+        let name = above.name();
+        let host = name.strip_prefix("host")?;
+        let is_host = !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_digit());
+        is_host.then(|| above.text(format!("scsi_host/{name}/proc_name")))?
+    })
+}
+
 fn partition_start(dir: &SystemDir) -> Option<Fact> {
     let start: u64 = dir.contains("partition").then(|| dir.number("start"))??;
     Some(Fact::new("start_bytes", from_sectors(start).get().to_string()))
@@ -172,6 +214,25 @@ mod tests {
         fixture.file("sys/block/dm-0/dm/uuid", "CRYPT-LUKS2-0123456789-data\n");
         let facts = layer_facts(LayerKind::Dm, &fixture.root().join("sys/block/dm-0"));
         assert_eq!(values(&facts), [("dm_name", "vg-data"), ("dm_type", "CRYPT")]);
+    }
+
+    #[test]
+    fn a_disk_tells_its_bus_and_the_driver_of_its_host() {
+        let fixture = Fixture::new();
+        let bus_at = |path: &str| bus_of(&fixture.root().join(path));
+        let usb = "sys/devices/pci0000:00/0000:00:14.0/usb2/2-1/2-1:1.0/host6/target6:0:0/6:0:0:0";
+        let sas = "sys/devices/pci0000:00/host0/port-0:0/end_device-0:0/target0:0:0/0:0:0:0";
+        assert_eq!(bus_at(&format!("{usb}/block/sdb")), Some("usb"));
+        assert_eq!(bus_at(&format!("{sas}/block/sda")), Some("sas"));
+        assert_eq!(bus_at("sys/devices/pci0000:00/ata1/host0/block/sda"), Some("ata"));
+        assert_eq!(bus_at("sys/devices/pci0000:00/nvme/nvme0/nvme0n1"), Some("nvme"));
+        assert_eq!(bus_at("sys/devices/platform/host3/session1/block/sdc"), Some("iscsi"));
+        assert_eq!(bus_at("sys/devices/virtual/block/loop0"), None);
+        assert_eq!(bus_at("sys/block/vda"), None);
+        fixture.file("sys/devices/pci0/host10/scsi_host/host10/proc_name", "megaraid_sas\n");
+        let disk = fixture.root().join("sys/devices/pci0/host10/target10:2:0/block/sda");
+        assert_eq!(scsi_driver(&disk).as_deref(), Some("megaraid_sas"));
+        assert_eq!(scsi_driver(&fixture.root().join("sys/devices/hosts/sda")), None);
     }
 
     #[test]

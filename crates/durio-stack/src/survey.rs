@@ -14,6 +14,7 @@ use crate::block_facts::read_block_facts;
 use crate::block_node;
 use crate::device_number::DeviceNumber;
 use crate::filesystem::{filesystem_facts, layer_kind};
+use crate::filesystem_state::filesystem_state;
 use crate::identity::{FileKind, Identify, Identity, identify};
 use crate::layer::{Layer, LayerKind, Stack};
 use crate::layer_facts::layer_facts;
@@ -102,6 +103,9 @@ impl<'a> Survey<'a> {
             Layer::new(layer_kind(&mount.fs_type), mount.mount_point.display().to_string());
         layer.device = Some(mount.device.to_string());
         layer.below = self.below_mount(mount, depth + 1);
+        if let Some(device) = layer.below.first().filter(|below| below.block.is_some()) {
+            layer.facts = filesystem_state(self.root, &mount.fs_type, &device.name);
+        }
         facts.memory_backed = layer.ends_in_memory();
         layer.filesystem = Some(facts);
         layer

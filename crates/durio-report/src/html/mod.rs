@@ -11,6 +11,7 @@ mod durable;
 mod layers;
 mod profile;
 mod sections;
+mod signals;
 mod verdicts;
 
 use std::collections::BTreeMap;
@@ -24,12 +25,14 @@ use crate::facts::{host_facts, host_facts_other, host_short, state_meaning, stat
 use crate::figures::{ABSENT_NOTE, latency, rate_bare};
 use crate::layer_facts::Named;
 use crate::rows::{COLUMNS, locations, place_name};
+use crate::signal_words::{NO_PROOF, QUESTION};
 use accounting::Account;
 use campaign::CampaignPart;
 use charts::Values;
 use layers::LayerBox;
 use profile::ProfilePart;
 use sections::{Picture, PlaceTable, WorkloadCharts};
+use signals::SignalCard;
 use verdicts::VerdictCard;
 
 pub(crate) const STYLE: &str = include_str!("../../templates/report.css");
@@ -54,6 +57,9 @@ struct ReportPage<'a> {
     p99: Option<String>,
     verdicts: Vec<VerdictCard<'a>>,
     open_databases: Vec<&'a str>,
+    signals: Vec<SignalCard<'a>>,
+    signals_question: &'static str,
+    signals_lead: &'static str,
     columns: [&'static str; 8],
     tables: Vec<PlaceTable>,
     absent_note: Option<&'static str>,
@@ -119,6 +125,9 @@ fn page(findings: &Findings) -> io::Result<ReportPage<'_>> {
         p99: leading.and_then(|it| it.commit_latency_ns_p99).map(latency),
         verdicts: verdicts::cards(findings),
         open_databases: verdicts::without_threshold(findings),
+        signals: signals::cards(findings),
+        signals_question: QUESTION,
+        signals_lead: NO_PROOF,
         columns: COLUMNS,
         absent_note: tables.iter().any(PlaceTable::has_absent).then_some(ABSENT_NOTE),
         tables,

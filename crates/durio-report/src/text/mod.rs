@@ -14,6 +14,7 @@ pub(crate) mod page;
 mod plan;
 mod profile;
 mod profile_fields;
+mod signals;
 pub(crate) mod table;
 mod verdicts;
 
@@ -41,6 +42,7 @@ pub(crate) fn write(
         (None, None) => table::write(findings, &mut page),
     }
     verdicts::write(findings, &mut page);
+    signals::write(findings, &mut page);
     machine::write(findings, &mut page);
     accounting::write(findings, &mut page);
     closing::write(findings, &mut page);

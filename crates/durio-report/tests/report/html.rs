@@ -14,6 +14,19 @@ fn attributes<'text>(html: &'text str, name: &str) -> Vec<&'text str> {
 }
 
 #[test]
+fn signals_are_cards_with_their_evidence() {
+    let html = written(Format::Html, &sample::complete());
+    for part in [
+        "<article class=\"card verdict bad\">",
+        "unsafe-config</p>\n<h3>cache-view-overridden</h3>",
+        "<td>write back <code>/sys/class/block/vdb/cache_type</code></td>",
+        "<span class=\"term\">do</span> echo ",
+    ] {
+        assert!(html.contains(part), "{part}");
+    }
+}
+
+#[test]
 fn the_sections_are_in_order() {
     let html = written(Format::Html, &sample::two_locations());
     let order = [
@@ -26,6 +39,7 @@ fn the_sections_are_in_order() {
         "Rate and latency over time",
         "<h2>Write against sync</h2>",
         "<h2>Side by side</h2>",
+        "<h2>Can its flush be trusted?</h2>",
         "<h2>Measured on</h2>",
         "<h2>Warnings</h2>",
         "<h2>How it was measured</h2>",

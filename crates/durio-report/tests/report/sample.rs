@@ -77,6 +77,8 @@ pub(crate) fn hostile() -> Findings {
     }
     findings.run.command.push(HOSTILE.into());
     findings.warnings[0].seen = HOSTILE.into();
+    findings.signals[0].read[0].value = HOSTILE.into();
+    findings.signals[0].layer = HOSTILE.into();
     findings.provisional = Some(HOSTILE.into());
     findings.errors.push(HOSTILE.into());
     findings
@@ -108,6 +110,7 @@ fn at_locations(locations: &[&str], intervals: u64) -> Findings {
         profile: None,
         durable: None,
         verdicts: locations.iter().flat_map(|it| verdicts(it)).collect(),
+        signals: signals(),
         warnings: warnings(),
         errors: Vec::new(),
         self_cost: vec![
@@ -396,6 +399,36 @@ fn verdicts(location: &str) -> Vec<Verdict> {
         ..base.clone()
     };
     vec![base.clone(), unfit, cannot, open("postgresql"), open("mysql"), open("mongodb")]
+}
+
+fn signals() -> Vec<Signal> {
+    let reading = |what: &str, place: &str, value: &str| Reading {
+        what: what.into(),
+        place: place.into(),
+        value: value.into(),
+    };
+    let view = |value| reading("kernel's view", "/sys/class/block/vdb/queue/write_cache", value);
+    vec![
+        Signal {
+            id: "cache-view-overridden".into(),
+            word: SignalWord::UnsafeConfig,
+            layer: "disk vdb".into(),
+            read: vec![
+                view("write through"),
+                reading("device's own", "/sys/class/block/vdb/cache_type", "write back"),
+            ],
+            implies: "somebody told the kernel that the cache is not volatile".into(),
+            advice: "echo 'write back' into queue/write_cache of the device".into(),
+        },
+        Signal {
+            id: "flush-sent".into(),
+            word: SignalWord::Fact,
+            layer: "disk vdc".into(),
+            read: vec![view("write back")],
+            implies: "the kernel sends a flush for each sync".into(),
+            advice: String::new(),
+        },
+    ]
 }
 
 fn warnings() -> Vec<WarningFinding> {

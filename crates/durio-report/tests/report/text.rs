@@ -24,6 +24,7 @@ fn the_two_leading_figures_come_first() {
         "COMPLETE",
         "Figures",
         "Verdicts",
+        "Can its flush be trusted?",
         "Measured on",
         "How it was measured",
         "Warnings",
@@ -141,6 +142,29 @@ fn the_accounts_name_engine_fallbacks_own_cost_and_the_check() {
     );
     assert!(text.contains("durio's cost   uring engine at depth 4: 338 ns CPU time per I/O"));
     assert!(text.contains("Little's law   largest deviation at mixed: 31.52 by latency × rate"));
+}
+
+/// The section as a whole, so that a change of its form is seen.
+const SIGNALS: &str = "Can its flush be trusted?
+  What was read and counted, the weightiest first; nothing here is a proof, only power cuts are.
+  UNSAFE-CONFIG  cache-view-overridden (disk vdb): somebody told the kernel that the cache is not
+                 volatile
+                 read: kernel's view = write through [/sys/class/block/vdb/queue/write_cache];
+                 device's own = write back [/sys/class/block/vdb/cache_type]
+                 do: echo 'write back' into queue/write_cache of the device
+  FACT           flush-sent (disk vdc): the kernel sends a flush for each sync
+                 read: kernel's view = write back [/sys/class/block/vdb/queue/write_cache]
+
+Measured on
+";
+
+#[test]
+fn signals_are_told_with_their_word_their_evidence_and_what_to_do() {
+    let text = written(Format::Text, &sample::complete());
+    assert!(text.contains(SIGNALS), "{text}");
+    let mut without = sample::complete();
+    without.signals.clear();
+    assert!(!written(Format::Text, &without).contains("Can its flush be trusted?"));
 }
 
 #[test]

@@ -44,16 +44,19 @@ fn btrfs_is_checked_and_left_as_it_was() {
 }
 
 #[test]
-fn memory_is_checked_with_a_warning_that_it_is_no_storage() {
+fn memory_is_checked_and_told_to_be_no_storage_once() {
     if !has(&["root"]) {
         return;
     }
     let sandbox = Sandbox::new();
     let place = Mount::tmpfs(64, &sandbox.root().join("place"));
     let document = check_in(&sandbox, &place, "tmpfs");
-    let warnings = document["warnings"].as_array().unwrap();
-    let memory = warnings.iter().find(|warning| warning["code"] == "memory");
-    assert!(memory.is_some(), "{warnings:?}");
+    let told = |list: &str, key: &str, name: &str| {
+        let list = document[list].as_array().unwrap();
+        list.iter().filter(|entry| entry[key] == name).count()
+    };
+    assert_eq!(told("signals", "id", "memory-backed"), 1, "{}", document["signals"]);
+    assert_eq!(told("warnings", "code", "memory"), 0, "{}", document["warnings"]);
 }
 
 #[test]

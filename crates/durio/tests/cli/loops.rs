@@ -84,6 +84,17 @@ impl Mount {
     /// A new filesystem of this kind on a loop device over the file, at least as large as its kind
     /// demands.
     pub(crate) fn filesystem(kind: &str, backing: &Path, mib: u64, point: &Path) -> Self {
+        Self::filesystem_with("", kind, backing, mib, point)
+    }
+
+    /// As [`Self::filesystem`], mounted with further options of `mount`.
+    pub(crate) fn filesystem_with(
+        options: &str,
+        kind: &str,
+        backing: &Path,
+        mib: u64,
+        point: &Path,
+    ) -> Self {
         sparse_file(backing, mib);
         let quietly = match kind {
             "ext4" => "-q -F -E lazy_itable_init=0,lazy_journal_init=0",
@@ -91,7 +102,7 @@ impl Mount {
         };
         sh(&format!("mkfs.{kind} {quietly} '{}'", backing.display()));
         let device = LoopDevice::over(backing);
-        let mut mount = Self::new(&format!("-t {kind} {}", device.display()), point);
+        let mut mount = Self::new(&format!("-t {kind} {options} {}", device.display()), point);
         mount._device = Some(device);
         mount
     }

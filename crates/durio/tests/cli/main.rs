@@ -27,6 +27,7 @@ mod durio;
 mod filesystems;
 mod fio_engine;
 mod fio_jobs;
+mod flush_signals;
 mod hdr_peer;
 mod help;
 mod leftovers;

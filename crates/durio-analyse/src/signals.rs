@@ -1,0 +1,282 @@
+//! Signals: what can be said of a storage's flush without cutting its power.
+//!
+//! In: the record (layers, machine, process) and what was measured. Out: [`Signal`]s, each with what
+//! was read where, what that implies, and one of four words. Not here: proof; only power cuts give
+//! that, so no signal ever acquits.
+//!
+//! A rule is a function, with its smallest positive and negative case as tests beside it, and a
+//! line in [`LAYER_RULES`], [`HOST_RULES`] or [`RUN_RULES`].
+
+mod device;
+mod filesystem;
+mod layers;
+mod measured;
+mod process;
+mod remote;
+mod slope;
+mod sync_calls;
+
+#[cfg(test)]
+mod sample;
+
+pub(crate) use filesystem::dropping_options;
+pub use slope::{FlushPoint, FlushSlope, SlopeWord, flush_slope};
+
+use durio_record::SyncCallsProbed;
+use durio_stack::{Host, Layer, LayerKind, Stack};
+use serde::{Deserialize, Serialize};
+
+use crate::warning::Basis;
+
+/// How much a signal weighs, the weightiest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SignalWord {
+    /// Documented to drop syncs.
+    UnsafeConfig,
+    /// Not plausible, or known to be claimed falsely.
+    Suspect,
+    /// What a device, a server or a program says of itself.
+    Declared,
+    /// Read from the kernel, or counted.
+    Fact,
+}
+
+impl SignalWord {
+    /// As users read it.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::UnsafeConfig => "unsafe-config",
+            Self::Suspect => "suspect",
+            Self::Declared => "declared",
+            Self::Fact => "fact",
+        }
+    }
+}
+
+/// One piece of evidence.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reading {
+    /// What was read or counted.
+    pub what: String,
+    /// Where: a file, or a workload at a location.
+    #[serde(rename = "where")]
+    pub place: String,
+    /// The value, with its unit.
+    pub value: String,
+}
+
+/// What was seen, and what it says of the flush.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Signal {
+    /// Stable short name.
+    pub id: String,
+    /// How much it weighs.
+    pub word: SignalWord,
+    /// The layer that it is about, such as `disk vda`; `process` or `machine` where it is none.
+    pub layer: String,
+    /// The evidence; at least one.
+    pub read: Vec<Reading>,
+    /// What it implies.
+    pub implies: String,
+    /// What to do; empty where there is nothing to do.
+    pub advice: String,
+}
+
+/// A rule about one layer, with all that lies below it.
+type LayerRule = fn(&Layer, &Host) -> Option<Signal>;
+
+const LAYER_RULES: [LayerRule; 29] = [
+    filesystem::memory_backed,
+    filesystem::barriers_off,
+    filesystem::overlay_volatile,
+    filesystem::checkpoint_disabled,
+    filesystem::zfs_no_flush,
+    filesystem::zfs_sync_property,
+    filesystem::no_journal,
+    filesystem::journal_options,
+    filesystem::no_tree_log,
+    filesystem::nothing_known_below,
+    remote::not_strict,
+    remote::server,
+    remote::fuse,
+    remote::block,
+    layers::strips_flushes,
+    layers::md_write_hole,
+    layers::md_journal_write_back,
+    layers::md_degraded,
+    layers::md_resyncing,
+    layers::md_without_policy,
+    layers::cached_volume,
+    layers::bcache_write_back,
+    layers::loop_backing,
+    device::cache_view,
+    device::fua,
+    device::qemu_nvme,
+    device::ephemeral,
+    device::cloud_volume,
+    device::raid_controller,
+];
+
+/// A rule about the machine and the process, given the layers of every location.
+type HostRule = fn(&Host, &[Stack]) -> Option<Signal>;
+
+const HOST_RULES: [HostRule; 6] = [
+    process::sync_swallower,
+    process::preloaded,
+    process::imitated_kernel,
+    process::traced,
+    process::filtered,
+    process::virtual_machine,
+];
+
+/// What rules about a run look at.
+pub(crate) struct Evidence<'a> {
+    pub(crate) basis: &'a Basis<'a>,
+    pub(crate) probed: &'a [SyncCallsProbed],
+}
+
+type RunRule = fn(&Evidence<'_>) -> Vec<Signal>;
+
+const RUN_RULES: [RunRule; 6] = [
+    sync_calls::swallowed,
+    measured::flushes_per_sync,
+    measured::latency_floor,
+    measured::flush_delta,
+    measured::fua_against_flush,
+    slope::measured,
+];
+
+/// The signals of layers, machine and process alone, the weightiest first: no run is needed.
+#[must_use]
+pub fn standing_signals(stacks: &[Stack], host: &Host) -> Vec<Signal> {
+    let mut found: Vec<Signal> = Vec::new();
+    let mut seen: Vec<&Layer> = Vec::new();
+    for layer in stacks.iter().flat_map(|stack| stack.walk().map(|(_, layer)| layer)) {
+        // Two locations may share what is below them.
+        if seen.contains(&layer) {
+            continue;
+        }
+        seen.push(layer);
+        found.extend(LAYER_RULES.iter().filter_map(|rule| rule(layer, host)));
+    }
+    found.extend(HOST_RULES.iter().filter_map(|rule| rule(host, stacks)));
+    by_weight(found)
+}
+
+/// All signals of a run that makes writes durable; none of another one.
+pub(crate) fn signals(evidence: &Evidence<'_>) -> Vec<Signal> {
+    let basis = evidence.basis;
+    let environment = basis.environment;
+    let is_asked = basis.writes_durably() || !evidence.probed.is_empty();
+    // Without a location there is nothing whose flush could be asked about.
+    if !is_asked || environment.stacks.is_empty() {
+        return Vec::new();
+    }
+    let mut found = standing_signals(&environment.stacks, &environment.host);
+    found.extend(RUN_RULES.iter().flat_map(|rule| rule(evidence)));
+    by_weight(found)
+}
+
+fn by_weight(mut signals: Vec<Signal>) -> Vec<Signal> {
+    signals.sort_by_key(|signal| signal.word);
+    let mut kept: Vec<Signal> = Vec::new();
+    for signal in signals {
+        if !kept.contains(&signal) {
+            kept.push(signal);
+        }
+    }
+    kept
+}
+
+/// A signal that is not built up step by step.
+fn signal(
+    (id, word): (&str, SignalWord),
+    layer: String,
+    read: Vec<Reading>,
+    implies: impl Into<String>,
+    advice: impl Into<String>,
+) -> Option<Signal> {
+    let (implies, advice) = (implies.into(), advice.into());
+    Some(Signal { id: id.to_owned(), word, layer, read, implies, advice })
+}
+
+fn reading(what: &str, place: impl Into<String>, value: impl Into<String>) -> Reading {
+    Reading { what: what.to_owned(), place: place.into(), value: value.into() }
+}
+
+/// The file of a block device in sysfs.
+fn sysfs(layer: &Layer, file: &str) -> String {
+    format!("/sys/class/block/{}/{file}", layer.name.replace('/', "!"))
+}
+
+/// The layer as signals name it.
+fn layer_name(layer: &Layer) -> String {
+    if let Some(filesystem) = &layer.filesystem {
+        return format!("{} at {}", filesystem.fs_type, filesystem.mount_point);
+    }
+    let kind = match layer.kind {
+        LayerKind::Md => "array",
+        LayerKind::Dm => "volume",
+        LayerKind::Disk => "disk",
+        LayerKind::Loop => "loop device",
+        LayerKind::Partition => "partition",
+        _ => "device",
+    };
+    format!("{kind} {}", layer.name)
+}
+
+/// True for a device that the kernel shows nothing below of: what is beyond it, only it can tell.
+fn is_end(layer: &Layer) -> bool {
+    matches!(layer.kind, LayerKind::Disk | LayerKind::Nbd) && layer.block.is_some()
+}
+
+/// The devices at the bottom of a stack, which the kernel's flushes end at.
+fn ends(stack: &Stack) -> impl Iterator<Item = &Layer> {
+    stack.walk().map(|(_, layer)| layer).filter(|layer| is_end(layer))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sample::{disk, stack_of};
+    use super::*;
+
+    #[test]
+    fn what_two_locations_share_is_told_once_and_the_weightiest_first() {
+        let mut shared = disk("nvme0n1");
+        shared.block.as_mut().unwrap().model = Some("QEMU NVMe Ctrl".into());
+        let stacks = [stack_of(shared.clone()), stack_of(shared)];
+        let signals = standing_signals(&stacks, &Host::default());
+        let ids: Vec<_> = signals.iter().map(|signal| signal.id.as_str()).collect();
+        assert_eq!(ids, ["qemu-nvme-fua", "flush-sent", "fua"]);
+        assert!(signals.iter().all(|signal| !signal.read.is_empty()));
+    }
+
+    #[test]
+    fn only_runs_that_make_writes_durable_somewhere_have_signals() {
+        use durio_workload::SyncPolicy;
+
+        let asked = |spoil: fn(&mut crate::warning::sample::Sample)| {
+            let mut sample = crate::warning::sample::sample();
+            spoil(&mut sample);
+            signals(&Evidence { basis: &sample.basis(), probed: &[] }).len()
+        };
+        assert!(asked(|_| {}) > 0);
+        assert_eq!(asked(|it| it.environment.stacks.clear()), 0);
+        assert_eq!(asked(|it| it.plan.steps[0].load.workload.sync = SyncPolicy::NONE), 0);
+    }
+
+    #[test]
+    fn words_and_readings_are_saved_as_users_read_them() {
+        let read = vec![reading("a", "/b", "c")];
+        let one = signal(("x", SignalWord::UnsafeConfig), "l".into(), read, "i", "").unwrap();
+        let text = serde_json::to_string(&one).unwrap();
+        assert!(text.contains("\"unsafe-config\"") && text.contains("\"where\":\"/b\""), "{text}");
+        assert_eq!(serde_json::from_str::<Signal>(&text).unwrap(), one);
+        for word in [SignalWord::Fact, SignalWord::Declared, SignalWord::Suspect] {
+            let saved = serde_json::to_string(&word).unwrap();
+            assert_eq!(saved, format!("\"{}\"", word.words()));
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! Rules about the device at the bottom: its cache as the kernel and as the device itself see it,
+//! FUA, and what its name gives away.
+
+use durio_stack::{BlockFacts, Host, Layer, LayerKind, WriteCache};
+
+use super::{Reading, Signal, SignalWord, is_end, layer_name, reading, signal, sysfs};
+
+/// The number by which the PCI bus knows QEMU's own devices (QEMU, docs/specs/pci-ids).
+const QEMU_PCI_VENDOR: &str = "0x1b36";
+
+/// Beginnings of models that are a virtual machine's local disks: their content survives a reboot
+/// and not a stop (Amazon EC2, Google Compute Engine and Azure documentation of local disks).
+const EPHEMERAL_MODELS: [&str; 3] =
+    ["Amazon EC2 NVMe Instance Storage", "nvme_card", "Microsoft NVMe Direct Disk"];
+
+/// Beginnings of models that are volumes of a cloud's replicated storage (the same documents).
+const VOLUME_MODELS: [&str; 5] = [
+    "Amazon Elastic Block Store",
+    "nvme_card-pd",
+    "PersistentDisk",
+    "MSFT NVMe Accelerator",
+    "Msft Virtual Disk",
+];
+
+/// Drivers of RAID controllers with a cache of their own, by the kernel's names of their hosts.
+const RAID_DRIVERS: [&str; 8] =
+    ["megaraid_sas", "smartpqi", "hpsa", "aacraid", "arcmsr", "3w-9xxx", "3w-sas", "megaraid"];
+
+/// What the kernel, the driver and the hypervisor say of the cache of a device at the bottom: one
+/// signal per device, whatever it says.
+pub(super) fn cache_view(layer: &Layer, _: &Host) -> Option<Signal> {
+    let block = layer.block.as_ref().filter(|_| is_end(layer))?;
+    match block.write_cache? {
+        WriteCache::WriteBack => flush_sent(layer, block),
+        WriteCache::WriteThrough => flush_stripped(layer, block),
+    }
+}
+
+/// The kernel's view, and the device's own where it is known.
+fn cache_readings(layer: &Layer, block: &BlockFacts) -> Vec<Reading> {
+    let view = match block.write_cache {
+        Some(WriteCache::WriteThrough) => "write through",
+        _ => "write back",
+    };
+    let mut read = vec![reading("kernel's view", sysfs(layer, "queue/write_cache"), view)];
+    if let Some(own) = &block.device_write_cache {
+        let file = match layer.name.starts_with("vd") {
+            true => "cache_type",
+            false => "device/scsi_disk/*/cache_type",
+        };
+        read.push(reading("device's own", sysfs(layer, file), own.clone()));
+    }
+    if let Some(flush) = block.virtio_flush {
+        let value = if flush { "1" } else { "0" };
+        read.push(reading("flush offered, bit 9", sysfs(layer, "device/features"), value));
+    }
+    read
+}
+
+fn flush_sent(layer: &Layer, block: &BlockFacts) -> Option<Signal> {
+    signal(
+        ("flush-sent", SignalWord::Fact),
+        layer_name(layer),
+        cache_readings(layer, block),
+        "the kernel takes the cache for volatile and sends a flush for each sync; whether the device \
+         does it is not told",
+        "",
+    )
+}
+
+/// The block layer strips flushes for a device whose cache it takes for write through, and ends a
+/// sync at once.
+fn flush_stripped(layer: &Layer, block: &BlockFacts) -> Option<Signal> {
+    let bus = layer.fact("bus").unwrap_or_default();
+    let own = block.device_write_cache.as_deref();
+    let (id, word, implies, advice) = match () {
+        () if own == Some("write back") => (
+            "cache-view-overridden",
+            SignalWord::UnsafeConfig,
+            "somebody told the kernel that the cache is not volatile; the device says that it is, \
+             and no flush is sent: acknowledged commits can be lost at a power cut",
+            "echo 'write back' into queue/write_cache of the device",
+        ),
+        () if block.virtio_flush == Some(false) => (
+            "virtio-no-flush",
+            SignalWord::Suspect,
+            "the hypervisor offers no flush, so that a sync ends in this machine; unless the host \
+             commits each write before it completes it, it loses them with the host's page cache",
+            "offer the flush: Firecracker cache_type=Writeback, QEMU cache=none or writeback",
+        ),
+        () if layer.kind == LayerKind::Nbd => (
+            "nbd-no-flush",
+            SignalWord::Suspect,
+            "the server did not say that it takes flushes, so that a sync ends in this machine",
+            "serve the device with flush and FUA",
+        ),
+        () if bus == "usb" => (
+            "usb-cache-guessed",
+            SignalWord::Suspect,
+            "a bridge that does not show the drive's cache is taken for write through: no flush is \
+             sent to a drive that most likely has a volatile cache",
+            "look for 'Assuming drive cache' in the kernel's log; attach the drive without the bridge",
+        ),
+        () if bus == "nvme" => (
+            "no-volatile-cache",
+            SignalWord::Declared,
+            "the controller declares that it has no volatile write cache (VWC), so that a sync sends \
+             no flush: right for a drive with power-loss protection, fatal if the claim is false",
+            "look up power-loss protection for the model, and the health of its capacitors in the \
+             SMART log",
+        ),
+        () => (
+            "no-volatile-cache",
+            SignalWord::Declared,
+            "the device is taken for one without a volatile cache, so that a sync sends no flush: \
+             right if it keeps without power what it has taken, fatal if it does not",
+            "find out whether the device or its controller has power-loss protection, or what the \
+             host does with writes",
+        ),
+    };
+    signal((id, word), layer_name(layer), cache_readings(layer, block), implies, advice)
+}
+
+/// Whether durable writes can be sent as one command.
+pub(super) fn fua(layer: &Layer, _: &Host) -> Option<Signal> {
+    let block = layer.block.as_ref().filter(|_| is_end(layer))?;
+    // Where no flush is sent, none is spared.
+    let fua = block.fua.filter(|_| block.write_cache == Some(WriteCache::WriteBack))?;
+    let implies = match fua {
+        true => {
+            "writes of O_DSYNC may be sent with FUA instead of a flush; the kernel's counter of \
+             flushes does not see them"
+        }
+        false => "the device takes no FUA: O_DSYNC is a write and a flush",
+    };
+    let read = vec![reading("FUA", sysfs(layer, "queue/fua"), if fua { "1" } else { "0" })];
+    signal(("fua", SignalWord::Fact), layer_name(layer), read, implies, "")
+}
+
+/// QEMU's NVMe controller announces FUA and writes without looking at the bit.
+pub(super) fn qemu_nvme(layer: &Layer, _: &Host) -> Option<Signal> {
+    let block = layer.block.as_ref().filter(|_| is_end(layer))?;
+    let model = block.model.as_deref().unwrap_or_default();
+    let vendor = layer.fact("pci_vendor").unwrap_or_default();
+    let by_vendor = vendor == QEMU_PCI_VENDOR && layer.fact("bus") == Some("nvme");
+    let is_qemu = model.starts_with("QEMU NVMe Ctrl") || by_vendor;
+    let announces = block.fua == Some(true) && block.write_cache == Some(WriteCache::WriteBack);
+    if !is_qemu || !announces {
+        return None;
+    }
+    let mut read = vec![reading("model", sysfs(layer, "device/model"), model)];
+    read.push(reading("FUA", sysfs(layer, "queue/fua"), "1"));
+    signal(
+        ("qemu-nvme-fua", SignalWord::Suspect),
+        layer_name(layer),
+        read,
+        "QEMU's NVMe controller announces FUA and does not act on it (hw/nvme/ctrl.c, nvme_do_write): \
+         writes of O_DSYNC may be acknowledged from the host's cache",
+        "start QEMU with write-cache=off for the device, or sync with fdatasync",
+    )
+}
+
+fn model_among<'a>(layer: &'a Layer, models: &[&str]) -> Option<&'a str> {
+    let model = layer.block.as_ref()?.model.as_deref()?;
+    models.iter().any(|known| model.starts_with(known)).then_some(model)
+}
+
+fn vendor_and_model(layer: &Layer) -> String {
+    let block = layer.block.as_ref();
+    let part = |value: Option<&String>| value.cloned().unwrap_or_default();
+    let vendor = part(block.and_then(|block| block.vendor.as_ref()));
+    format!("{vendor} {}", part(block.and_then(|block| block.model.as_ref())))
+}
+
+pub(super) fn ephemeral(layer: &Layer, _: &Host) -> Option<Signal> {
+    let model = model_among(layer, &EPHEMERAL_MODELS)
+        .filter(|_| model_among(layer, &VOLUME_MODELS).is_none())?;
+    signal(
+        ("ephemeral", SignalWord::Declared),
+        layer_name(layer),
+        vec![reading("model", sysfs(layer, "device/model"), model)],
+        "by its name a local disk of a virtual machine: what is on it survives a reboot, and is gone \
+         when the machine is stopped, moved or lost, however often it was synced",
+        "keep replicas elsewhere, or put the log on a volume",
+    )
+}
+
+/// True for a volume of a cloud's replicated storage, by its name.
+pub(super) fn is_cloud_volume(layer: &Layer) -> bool {
+    let scsi = vendor_and_model(layer).split_whitespace().collect::<Vec<_>>().join(" ");
+    model_among(layer, &VOLUME_MODELS).is_some() || scsi == "Msft Virtual Disk"
+}
+
+pub(super) fn cloud_volume(layer: &Layer, _: &Host) -> Option<Signal> {
+    if !is_end(layer) || !is_cloud_volume(layer) {
+        return None;
+    }
+    let model = vendor_and_model(layer).trim().to_owned();
+    signal(
+        ("cloud-volume", SignalWord::Declared),
+        layer_name(layer),
+        vec![reading("vendor and model", sysfs(layer, "device/model"), model)],
+        "by its name a volume of a cloud's storage: what is acknowledged is kept as its provider \
+         promises, which nothing here can check",
+        "",
+    )
+}
+
+/// A controller that answers flushes from its own memory.
+pub(super) fn raid_controller(layer: &Layer, _: &Host) -> Option<Signal> {
+    let driver = layer.fact("scsi_driver").filter(|driver| RAID_DRIVERS.contains(driver))?;
+    let mut read = vec![reading("driver", "/sys/class/scsi_host/*/proc_name", driver)];
+    let own = layer.block.as_ref().and_then(|block| block.device_write_cache.clone());
+    read.extend(
+        own.map(|own| reading("device's own", sysfs(layer, "device/scsi_disk/*/cache_type"), own)),
+    );
+    signal(
+        ("raid-controller", SignalWord::Declared),
+        layer_name(layer),
+        read,
+        "a RAID controller stands before the drives and answers flushes for them; whether its cache \
+         has a battery that works, and whether the drives' own caches are off, cannot be told from \
+         here",
+        "ask the controller's tool (storcli, ssacli): battery or flash backup in order, write policy \
+         not 'always write back', physical drives' cache disabled",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample::{assert_signal, disk, layer, with_facts};
+    use super::*;
+
+    fn spoiled(spoil: impl FnOnce(&mut BlockFacts)) -> Layer {
+        let mut layer = disk("nvme0n1");
+        spoil(layer.block.as_mut().unwrap());
+        layer
+    }
+
+    fn write_through(spoil: impl FnOnce(&mut BlockFacts)) -> Layer {
+        spoiled(|block| {
+            block.write_cache = Some(WriteCache::WriteThrough);
+            spoil(block);
+        })
+    }
+
+    fn view(layer: &Layer) -> Option<Signal> {
+        cache_view(layer, &Host::default())
+    }
+
+    #[test]
+    fn a_flush_that_is_sent_is_a_fact_and_one_that_is_not_a_declaration() {
+        assert_signal(view(&disk("nvme0n1")), "flush-sent", SignalWord::Fact);
+        let declared = view(&write_through(|_| {}));
+        let found = assert_signal(declared, "no-volatile-cache", SignalWord::Declared);
+        assert!(found.implies.contains("VWC"));
+        assert_eq!(view(&spoiled(|block| block.write_cache = None)), None);
+        assert_eq!(view(&layer(LayerKind::Partition, "sda1")), None);
+    }
+
+    #[test]
+    fn a_view_that_the_device_contradicts_is_an_unsafe_configuration() {
+        let overridden =
+            write_through(|block| block.device_write_cache = Some("write back".into()));
+        let found =
+            assert_signal(view(&overridden), "cache-view-overridden", SignalWord::UnsafeConfig);
+        assert_eq!(found.read[0].place, "/sys/class/block/nvme0n1/queue/write_cache");
+        let agreeing = write_through(|it| it.device_write_cache = Some("write through".into()));
+        assert_signal(view(&agreeing), "no-volatile-cache", SignalWord::Declared);
+    }
+
+    #[test]
+    fn hypervisors_servers_and_bridges_without_a_flush_are_suspect() {
+        let virtio = write_through(|block| block.virtio_flush = Some(false));
+        assert_signal(view(&virtio), "virtio-no-flush", SignalWord::Suspect);
+        let offered = write_through(|block| block.virtio_flush = Some(true));
+        assert_signal(view(&offered), "no-volatile-cache", SignalWord::Declared);
+        let nbd = Layer { kind: LayerKind::Nbd, name: "nbd0".into(), ..write_through(|_| {}) };
+        assert_signal(view(&nbd), "nbd-no-flush", SignalWord::Suspect);
+        let mut usb = write_through(|_| {});
+        usb.facts = with_facts(layer(LayerKind::Disk, ""), &[("bus", "usb")]).facts;
+        assert_signal(view(&usb), "usb-cache-guessed", SignalWord::Suspect);
+    }
+
+    #[test]
+    fn fua_is_told_where_flushes_are_sent() {
+        let found = fua(&disk("nvme0n1"), &Host::default());
+        let with = assert_signal(found, "fua", SignalWord::Fact);
+        let without = fua(&spoiled(|block| block.fua = Some(false)), &Host::default());
+        assert_ne!(with.implies, assert_signal(without, "fua", SignalWord::Fact).implies);
+        assert_eq!(fua(&write_through(|_| {}), &Host::default()), None);
+        assert_eq!(fua(&spoiled(|block| block.fua = None), &Host::default()), None);
+    }
+
+    #[test]
+    fn qemus_nvme_is_suspect_unless_its_cache_is_off() {
+        let named = spoiled(|block| block.model = Some("QEMU NVMe Ctrl".into()));
+        let found = qemu_nvme(&named, &Host::default());
+        assert_signal(found, "qemu-nvme-fua", SignalWord::Suspect);
+        let numbered = with_facts(disk("nvme0n1"), &[("pci_vendor", "0x1b36")]);
+        assert!(qemu_nvme(&numbered, &Host::default()).is_some());
+        let off = write_through(|block| block.model = Some("QEMU NVMe Ctrl".into()));
+        assert_eq!(qemu_nvme(&off, &Host::default()), None);
+        assert_eq!(qemu_nvme(&disk("nvme0n1"), &Host::default()), None);
+    }
+
+    #[test]
+    fn local_disks_of_clouds_are_told_from_their_volumes() {
+        let named = |model: &str| spoiled(|block| block.model = Some(model.into()));
+        let host = Host::default();
+        for model in ["Amazon EC2 NVMe Instance Storage", "nvme_card3", "nvme_card"] {
+            assert_signal(ephemeral(&named(model), &host), "ephemeral", SignalWord::Declared);
+            assert_eq!(cloud_volume(&named(model), &host), None, "{model}");
+        }
+        for model in ["Amazon Elastic Block Store", "nvme_card-pd", "MSFT NVMe Accelerator v1.0"] {
+            let found = cloud_volume(&named(model), &host);
+            assert_signal(found, "cloud-volume", SignalWord::Declared);
+            assert_eq!(ephemeral(&named(model), &host), None, "{model}");
+        }
+        let mut azure = named("Virtual Disk");
+        assert_eq!(cloud_volume(&azure, &host), None);
+        azure.block.as_mut().unwrap().vendor = Some("Msft    ".into());
+        assert!(cloud_volume(&azure, &host).is_some());
+    }
+
+    #[test]
+    fn a_raid_controller_is_told_from_a_plain_host() {
+        let behind = |driver: &str| with_facts(disk("sda"), &[("scsi_driver", driver)]);
+        let found = raid_controller(&behind("megaraid_sas"), &Host::default());
+        assert_signal(found, "raid-controller", SignalWord::Declared);
+        assert_eq!(raid_controller(&behind("ahci"), &Host::default()), None);
+    }
+}

@@ -1,0 +1,347 @@
+//! Rules about filesystems on this machine: options that drop flushes, journals, memory.
+
+use durio_stack::{Host, Layer, LayerKind};
+
+use super::{Reading, Signal, SignalWord, layer_name, reading, signal};
+
+const MOUNTS: &str = "/proc/self/mountinfo";
+
+/// Options by which a filesystem sends no flush (ext4, btrfs, reiserfs; f2fs, of its own kind).
+const NO_BARRIERS: [&str; 4] = ["nobarrier", "barrier=0", "barrier=none", "fsync_mode=nobarrier"];
+
+/// Options by which an overlay leaves out every sync (kernel, filesystems/overlayfs.rst).
+const VOLATILE: [&str; 2] = ["volatile", "fsync=volatile"];
+
+/// Types without a journal at all.
+const JOURNALLESS: [&str; 6] = ["ext2", "vfat", "msdos", "exfat", "minix", "ufs"];
+
+/// The first of the filesystem's options that is one of `wanted`, with the place where it stands.
+fn option_among(layer: &Layer, wanted: &[&str]) -> Option<Reading> {
+    let filesystem = layer.filesystem.as_ref()?;
+    let given = filesystem.options.iter().find(|option| wanted.contains(&option.as_str()));
+    if let Some(option) = given {
+        return Some(reading("mount option", MOUNTS, option.clone()));
+    }
+    let effective = layer.fact("effective_options")?;
+    let option = effective.split(',').find(|option| wanted.contains(option))?;
+    Some(reading("option in effect", ext4_file(layer, "/proc/fs/ext4", "options"), option))
+}
+
+/// A file that ext4 has for each filesystem, by the name of its device.
+fn ext4_file(layer: &Layer, folder: &str, file: &str) -> String {
+    let device = layer.below.first().map_or("*", |below| below.name.as_str());
+    format!("{folder}/{}/{file}", device.replace('/', "!"))
+}
+
+/// The option by which a filesystem drops flushes, if it does; with its value.
+pub(crate) fn dropping_options(layer: &Layer) -> Option<Reading> {
+    let dropping: Vec<&str> = NO_BARRIERS.iter().chain(&VOLATILE).copied().collect();
+    option_among(layer, &dropping)
+}
+
+/// tmpfs and its like, RAM disks and compressed ones; what stands on them is told by them.
+pub(super) fn memory_backed(layer: &Layer, _: &Host) -> Option<Signal> {
+    let read = match (&layer.filesystem, &layer.block) {
+        (Some(filesystem), _) if layer.kind == LayerKind::Memory => {
+            reading("type of filesystem", MOUNTS, filesystem.fs_type.clone())
+        }
+        (None, Some(_)) if matches!(layer.kind, LayerKind::Memory | LayerKind::Zram) => {
+            reading("device", "/sys/class/block", layer.name.clone())
+        }
+        _ => return None,
+    };
+    signal(
+        ("memory-backed", SignalWord::UnsafeConfig),
+        layer_name(layer),
+        vec![read],
+        "it lies in memory: a sync stores nothing, and nothing survives a power cut",
+        "name a directory on the storage that the database will use",
+    )
+}
+
+pub(super) fn barriers_off(layer: &Layer, _: &Host) -> Option<Signal> {
+    let option = option_among(layer, &NO_BARRIERS)?;
+    signal(
+        ("barriers-off", SignalWord::UnsafeConfig),
+        layer_name(layer),
+        vec![option],
+        "with this option a sync writes and sends no flush, nor FUA: acknowledged commits can be lost \
+         at a power cut, and the order of the journal's writes with them",
+        "mount without it, unless every device below is proved to keep its cache",
+    )
+}
+
+pub(super) fn overlay_volatile(layer: &Layer, _: &Host) -> Option<Signal> {
+    let option = option_among(layer, &VOLATILE).filter(|_| layer.kind == LayerKind::Overlay)?;
+    signal(
+        ("overlay-volatile", SignalWord::UnsafeConfig),
+        layer_name(layer),
+        vec![option],
+        "the overlay leaves out every sync, whatever the filesystem of its upper directory does",
+        "mount without it, or keep the database's files on a volume beside the overlay",
+    )
+}
+
+/// f2fs without checkpoints goes back to where they were switched off.
+pub(super) fn checkpoint_disabled(layer: &Layer, _: &Host) -> Option<Signal> {
+    let filesystem = layer.filesystem.as_ref().filter(|it| it.fs_type == "f2fs")?;
+    let is_disabled = |option: &&String| option.starts_with("checkpoint=disable");
+    let option = filesystem.options.iter().find(is_disabled)?;
+    signal(
+        ("checkpoint-disabled", SignalWord::UnsafeConfig),
+        layer_name(layer),
+        vec![reading("mount option", MOUNTS, option.clone())],
+        "without checkpoints the filesystem goes back, after a power cut, to the state in which they \
+         were switched off: synced data is lost (kernel, filesystems/f2fs.rst)",
+        "mount with checkpoint=enable",
+    )
+}
+
+const ZFS_SWITCHES: [&str; 2] =
+    ["module/zfs/parameters/zfs_nocacheflush", "module/zfs/parameters/zil_nocacheflush"];
+
+fn is_zfs(layer: &Layer) -> bool {
+    layer.filesystem.as_ref().is_some_and(|filesystem| filesystem.fs_type == "zfs")
+}
+
+fn zfs_switches(host: &Host) -> Vec<Reading> {
+    let parameters = host.kernel_parameters.iter();
+    let switches = parameters.filter(|it| ZFS_SWITCHES.contains(&it.name.as_str()));
+    let reading_of = |it: &durio_stack::Fact| {
+        reading("module parameter", format!("/sys/{}", it.name), it.value.clone())
+    };
+    switches.map(reading_of).collect()
+}
+
+pub(super) fn zfs_no_flush(layer: &Layer, host: &Host) -> Option<Signal> {
+    let is_on = |it: &Reading| !matches!(it.value.as_str(), "0" | "N");
+    let on: Vec<Reading> = zfs_switches(host).into_iter().filter(is_on).collect();
+    if !is_zfs(layer) || on.is_empty() {
+        return None;
+    }
+    signal(
+        ("zfs-no-flush", SignalWord::UnsafeConfig),
+        layer_name(layer),
+        on,
+        "ZFS is told to send no flush to its devices: right only if every device of the pool keeps \
+         its cache without power",
+        "set the parameter to 0",
+    )
+}
+
+/// The property that decides is in no file of the kernel.
+pub(super) fn zfs_sync_property(layer: &Layer, host: &Host) -> Option<Signal> {
+    let filesystem = layer.filesystem.as_ref().filter(|_| is_zfs(layer))?;
+    let mut read = vec![reading("dataset", MOUNTS, filesystem.source.clone())];
+    read.extend(zfs_switches(host));
+    signal(
+        ("zfs-sync-unknown", SignalWord::Fact),
+        layer_name(layer),
+        read,
+        "with sync=disabled ZFS acknowledges before anything is stored; the kernel shows that \
+         property nowhere, so it cannot be told from here",
+        format!("zfs get sync,logbias {}", filesystem.source),
+    )
+}
+
+pub(super) fn no_journal(layer: &Layer, _: &Host) -> Option<Signal> {
+    let filesystem = layer.filesystem.as_ref()?;
+    let read = match layer.fact("journal") {
+        Some("none") => {
+            let place = ext4_file(layer, "/sys/fs/ext4", "journal_task");
+            reading("task of the journal", place, "<none>")
+        }
+        Some(_) => return None,
+        None if JOURNALLESS.contains(&filesystem.fs_type.as_str()) => {
+            reading("type of filesystem", MOUNTS, filesystem.fs_type.clone())
+        }
+        None => return None,
+    };
+    signal(
+        ("no-journal", SignalWord::Fact),
+        layer_name(layer),
+        vec![read],
+        "there is no journal: a sync stores the file's data and its inode, but after a power cut the \
+         filesystem's structure is what its check can put together",
+        "make the filesystem with a journal",
+    )
+}
+
+/// What options of ext4's journal mean; none of them drops a sync.
+const JOURNAL_OPTIONS: [(&str, &str); 3] = [
+    (
+        "data=writeback",
+        "what was synced is kept; after a power cut, files that were not synced may show old blocks",
+    ),
+    ("data=journal", "all data is written twice: into the journal, then in place"),
+    (
+        "journal_async_commit",
+        "the journal's commit block is not ordered after its content: recovery relies on checksums",
+    ),
+];
+
+pub(super) fn journal_options(layer: &Layer, _: &Host) -> Option<Signal> {
+    let names = JOURNAL_OPTIONS.map(|(name, _)| name);
+    let option = option_among(layer, &names)?;
+    let meaning = JOURNAL_OPTIONS.iter().find(|(name, _)| *name == option.value)?.1;
+    signal(("journal-options", SignalWord::Fact), layer_name(layer), vec![option], meaning, "")
+}
+
+pub(super) fn no_tree_log(layer: &Layer, _: &Host) -> Option<Signal> {
+    let option = option_among(layer, &["notreelog"])?;
+    signal(
+        ("no-tree-log", SignalWord::Fact),
+        layer_name(layer),
+        vec![option],
+        "each fsync commits the whole filesystem: it keeps what it acknowledges, and is slow",
+        "mount with treelog for a database",
+    )
+}
+
+/// A filesystem of this machine whose devices the kernel does not show.
+pub(super) fn nothing_known_below(layer: &Layer, _: &Host) -> Option<Signal> {
+    let filesystem = layer.filesystem.as_ref()?;
+    let is_local = matches!(layer.kind, LayerKind::Filesystem | LayerKind::Unknown);
+    let is_hidden = layer.below.iter().all(|below| below.kind == LayerKind::Unknown);
+    if !is_local || !is_hidden {
+        return None;
+    }
+    signal(
+        ("hidden-below", SignalWord::Fact),
+        layer_name(layer),
+        vec![reading("mounted from", MOUNTS, filesystem.source.clone())],
+        "the kernel does not show which devices are below, so nothing can be said of their caches",
+        "",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample::{assert_signal, disk, fact, filesystem, layer, over, with_facts};
+    use super::*;
+
+    fn ext4(options: &[&str]) -> Layer {
+        let mut layer = filesystem("ext4", LayerKind::Filesystem, options);
+        layer.below = vec![disk("nvme0n1")];
+        layer
+    }
+
+    fn host() -> Host {
+        Host::default()
+    }
+
+    #[test]
+    fn a_clean_filesystem_gives_no_signal_of_this_file() {
+        let clean = with_facts(ext4(&["rw"]), &[("journal", "yes"), ("effective_options", "rw")]);
+        let rules = [
+            memory_backed,
+            barriers_off,
+            overlay_volatile,
+            checkpoint_disabled,
+            zfs_no_flush,
+            zfs_sync_property,
+            no_journal,
+            journal_options,
+            no_tree_log,
+            nothing_known_below,
+        ];
+        for rule in rules {
+            assert_eq!(rule(&clean, &host()), None);
+            assert_eq!(rule(&disk("nvme0n1"), &host()), None);
+        }
+    }
+
+    #[test]
+    fn memory_is_told_of_the_layer_that_is_memory() {
+        let tmpfs = filesystem("tmpfs", LayerKind::Memory, &[]);
+        assert_signal(memory_backed(&tmpfs, &host()), "memory-backed", SignalWord::UnsafeConfig);
+        let mut layer = ext4(&[]);
+        layer.below = vec![over(LayerKind::Zram, "zram0", Vec::new())];
+        assert_eq!(memory_backed(&layer, &host()), None);
+        let found = memory_backed(&layer.below[0], &host());
+        let found = assert_signal(found, "memory-backed", SignalWord::UnsafeConfig);
+        assert_eq!(found.read[0].value, "zram0");
+    }
+
+    #[test]
+    fn dropped_barriers_are_found_in_the_mount_and_in_the_superblock() {
+        for option in ["nobarrier", "barrier=0", "fsync_mode=nobarrier"] {
+            let found = barriers_off(&ext4(&["rw", option]), &host());
+            let found = assert_signal(found, "barriers-off", SignalWord::UnsafeConfig);
+            assert_eq!(found.read[0].place, MOUNTS);
+        }
+        let by_default = with_facts(ext4(&["rw"]), &[("effective_options", "rw,nobarrier,acl")]);
+        let found = barriers_off(&by_default, &host()).unwrap();
+        assert_eq!(found.read[0].place, "/proc/fs/ext4/nvme0n1/options");
+        assert!(dropping_options(&by_default).is_some());
+        for option in ["barrier", "barrier=1", "nobarriers"] {
+            assert_eq!(barriers_off(&ext4(&[option]), &host()), None, "{option}");
+        }
+    }
+
+    #[test]
+    fn volatile_is_an_overlays_option() {
+        let overlay = |option| filesystem("overlay", LayerKind::Overlay, &["rw", option]);
+        for option in VOLATILE {
+            let found = overlay_volatile(&overlay(option), &host());
+            assert_signal(found, "overlay-volatile", SignalWord::UnsafeConfig);
+        }
+        assert_eq!(overlay_volatile(&overlay("xino=off"), &host()), None);
+        assert_eq!(overlay_volatile(&ext4(&["volatile"]), &host()), None);
+    }
+
+    #[test]
+    fn f2fs_without_checkpoints_is_an_unsafe_configuration() {
+        let f2fs = |option| filesystem("f2fs", LayerKind::Filesystem, &[option]);
+        let found = checkpoint_disabled(&f2fs("checkpoint=disable:5%"), &host());
+        assert_signal(found, "checkpoint-disabled", SignalWord::UnsafeConfig);
+        assert_eq!(checkpoint_disabled(&f2fs("checkpoint=enable"), &host()), None);
+    }
+
+    #[test]
+    fn zfs_tells_its_switches_and_not_its_property() {
+        let zfs = filesystem("zfs", LayerKind::Filesystem, &["rw", "xattr"]);
+        let with = |name: &str, value: &str| Host {
+            kernel_parameters: vec![fact(name, value)],
+            ..Host::default()
+        };
+        let on = with(ZFS_SWITCHES[1], "1");
+        assert_signal(zfs_no_flush(&zfs, &on), "zfs-no-flush", SignalWord::UnsafeConfig);
+        assert_eq!(zfs_no_flush(&zfs, &with(ZFS_SWITCHES[1], "0")), None);
+        assert_eq!(zfs_no_flush(&ext4(&[]), &on), None);
+        let unknown = zfs_sync_property(&zfs, &with(ZFS_SWITCHES[0], "0"));
+        let unknown = assert_signal(unknown, "zfs-sync-unknown", SignalWord::Fact);
+        assert_eq!(unknown.read.len(), 2);
+    }
+
+    #[test]
+    fn a_missing_journal_is_a_fact() {
+        let without = with_facts(ext4(&[]), &[("journal", "none")]);
+        let found = assert_signal(no_journal(&without, &host()), "no-journal", SignalWord::Fact);
+        assert_eq!(found.read[0].place, "/sys/fs/ext4/nvme0n1/journal_task");
+        let vfat = filesystem("vfat", LayerKind::Filesystem, &[]);
+        assert_signal(no_journal(&vfat, &host()), "no-journal", SignalWord::Fact);
+        assert_eq!(no_journal(&ext4(&[]), &host()), None, "what is not shown is not known");
+    }
+
+    #[test]
+    fn options_of_the_journal_are_explained() {
+        for (option, _) in JOURNAL_OPTIONS {
+            let found = journal_options(&ext4(&[option]), &host());
+            assert_signal(found, "journal-options", SignalWord::Fact);
+        }
+        assert_eq!(journal_options(&ext4(&["data=ordered"]), &host()), None);
+        let btrfs = filesystem("btrfs", LayerKind::Filesystem, &["notreelog"]);
+        assert_signal(no_tree_log(&btrfs, &host()), "no-tree-log", SignalWord::Fact);
+    }
+
+    #[test]
+    fn what_is_hidden_below_is_told() {
+        let mut zfs = filesystem("zfs", LayerKind::Filesystem, &[]);
+        assert_signal(nothing_known_below(&zfs, &host()), "hidden-below", SignalWord::Fact);
+        zfs.below = vec![layer(LayerKind::Unknown, "pool")];
+        assert!(nothing_known_below(&zfs, &host()).is_some());
+        let nfs = filesystem("nfs4", LayerKind::Network, &[]);
+        assert_eq!(nothing_known_below(&nfs, &host()), None);
+    }
+}

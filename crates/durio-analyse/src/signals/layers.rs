@@ -1,0 +1,331 @@
+//! Rules about layers between filesystem and disk: arrays, caches, loop devices.
+
+use durio_stack::{Host, Layer, LayerKind, WriteCache};
+
+use super::{Reading, Signal, SignalWord, is_end, layer_name, reading, signal, sysfs};
+
+/// Ends of the names that LVM gives the parts of a cached volume (lvmcache(7)).
+const CACHE_PARTS: [&str; 7] =
+    ["_cdata", "_cmeta", "_cpool", "_corig", "_cvol", "_wcorig", "_vcorig"];
+
+fn fact_reading(layer: &Layer, name: &str, file: &str) -> Option<Reading> {
+    let value = layer.fact(name)?;
+    Some(reading(&name.replace('_', " "), sysfs(layer, file), value))
+}
+
+/// A layer that keeps flushes from devices that would get them.
+pub(super) fn strips_flushes(layer: &Layer, _: &Host) -> Option<Signal> {
+    let view = layer.block.as_ref().filter(|_| !is_end(layer))?.write_cache?;
+    let takes = |below: &Layer| {
+        below.block.as_ref().is_some_and(|it| it.write_cache == Some(WriteCache::WriteBack))
+    };
+    let mut below = layer.walk().skip(1).map(|(_, below)| below);
+    let taking = below.find(|below| is_end(below) && takes(below))?;
+    if view != WriteCache::WriteThrough {
+        return None;
+    }
+    let read = vec![
+        reading("kernel's view", sysfs(layer, "queue/write_cache"), "write through"),
+        reading("view of the device below", sysfs(taking, "queue/write_cache"), "write back"),
+    ];
+    signal(
+        ("layer-strips-flushes", SignalWord::UnsafeConfig),
+        layer_name(layer),
+        read,
+        "this layer is taken for write through and ends every sync, while the device below has a \
+         volatile cache: acknowledged commits can be lost at a power cut",
+        "echo 'write back' into queue/write_cache of the layer",
+    )
+}
+
+fn is_parity(layer: &Layer) -> bool {
+    matches!(layer.fact("level"), Some("raid4" | "raid5" | "raid6"))
+}
+
+fn degraded(layer: &Layer) -> Option<&str> {
+    layer.fact("degraded").filter(|count| *count != "0")
+}
+
+/// Parity and data of a stripe are written at different moments.
+pub(super) fn md_write_hole(layer: &Layer, _: &Host) -> Option<Signal> {
+    let policy = layer.fact("consistency_policy").filter(|_| is_parity(layer))?;
+    if !["resync", "bitmap", "none"].contains(&policy) {
+        return None;
+    }
+    let files = [
+        ("level", "md/level"),
+        ("consistency_policy", "md/consistency_policy"),
+        ("degraded", "md/degraded"),
+    ];
+    let read = files.iter().filter_map(|(name, file)| fact_reading(layer, name, file)).collect();
+    let implies = match degraded(layer) {
+        None => {
+            "the write hole is open: a power cut in the middle of a stripe, and then the loss of a \
+             member before the resync has ended, spoils data that was not even written to (a bitmap \
+             shortens the resync and closes nothing)"
+        }
+        Some(_) => {
+            "the write hole is open and a member is missing: a power cut in the middle of a stripe \
+             spoils data that was not even written to"
+        }
+    };
+    signal(
+        ("md-write-hole", SignalWord::Fact),
+        layer_name(layer),
+        read,
+        implies,
+        "mdadm --grow --consistency-policy=ppl (raid5), or a journal device",
+    )
+}
+
+/// The journal of an array holds what the array does not have yet.
+pub(super) fn md_journal_write_back(layer: &Layer, _: &Host) -> Option<Signal> {
+    let mode = fact_reading(layer, "journal_mode", "md/journal_mode")?;
+    if mode.value != "write-back" {
+        return None;
+    }
+    signal(
+        ("md-journal-write-back", SignalWord::Fact),
+        layer_name(layer),
+        vec![mode],
+        "what is acknowledged may be on the journal device only: if that fails, it is lost, and the \
+         journal device's own cache decides over a power cut",
+        "echo write-through into md/journal_mode, or use a journal of two mirrored devices with \
+         power-loss protection",
+    )
+}
+
+pub(super) fn md_degraded(layer: &Layer, _: &Host) -> Option<Signal> {
+    degraded(layer)?;
+    let mut read = vec![fact_reading(layer, "degraded", "md/degraded")?];
+    let members = layer.facts.iter().filter(|fact| fact.name.starts_with("member_"));
+    read.extend(members.map(|fact| {
+        let member = fact.name.trim_start_matches("member_");
+        let place = sysfs(layer, &format!("md/dev-{member}/state"));
+        reading("state of a member", place, fact.value.clone())
+    }));
+    signal(
+        ("md-degraded", SignalWord::Fact),
+        layer_name(layer),
+        read,
+        "members are missing: fewer copies than the level promises, and figures are not those of the \
+         whole array",
+        "replace the members and wait for the rebuild",
+    )
+}
+
+pub(super) fn md_resyncing(layer: &Layer, _: &Host) -> Option<Signal> {
+    let action = fact_reading(layer, "sync_action", "md/sync_action")?;
+    if !["resync", "recover", "reshape", "repair"].contains(&action.value.as_str()) {
+        return None;
+    }
+    let mut read = vec![action];
+    read.extend(fact_reading(layer, "array_state", "md/array_state"));
+    signal(
+        ("md-resyncing", SignalWord::Fact),
+        layer_name(layer),
+        read,
+        "the array is being made consistent: until that has ended copies or parity differ, and the \
+         rebuild's I/O is part of every figure",
+        "wait until sync_action is idle",
+    )
+}
+
+/// A mirror without any policy is never made equal after a power cut.
+pub(super) fn md_without_policy(layer: &Layer, _: &Host) -> Option<Signal> {
+    let is_mirror = matches!(layer.fact("level"), Some("raid1" | "raid10"));
+    let policy = fact_reading(layer, "consistency_policy", "md/consistency_policy")?;
+    if !is_mirror || policy.value != "none" {
+        return None;
+    }
+    signal(
+        ("md-no-policy", SignalWord::Fact),
+        layer_name(layer),
+        vec![policy],
+        "after a power cut the copies are not made equal: what was written at that moment may read \
+         differently each time",
+        "mdadm --grow --consistency-policy=bitmap, or --bitmap=internal",
+    )
+}
+
+/// LVM's cached volumes are told by the names of their parts; their mode is behind an ioctl.
+pub(super) fn cached_volume(layer: &Layer, _: &Host) -> Option<Signal> {
+    if layer.kind != LayerKind::Dm {
+        return None;
+    }
+    let named = |part: &Layer| {
+        let name = part.fact("dm_name")?;
+        CACHE_PARTS.iter().any(|end| name.contains(end)).then(|| name.to_owned())
+    };
+    let part = |part: &Layer| Some(reading("part", sysfs(part, "dm/name"), named(part)?));
+    let parts: Vec<Reading> = layer.below.iter().filter_map(part).collect();
+    // The parts of parts have such names too; the volume itself has not.
+    if parts.is_empty() || named(layer).is_some() {
+        return None;
+    }
+    signal(
+        ("cached-volume", SignalWord::Suspect),
+        layer_name(layer),
+        parts,
+        "a cache stands before the volume; device-mapper's default is write-back, and then what is \
+         acknowledged may be on the cache device only; the mode cannot be told from here",
+        "lvs -o+cache_mode, dmsetup status; mirror the cache device or use writethrough",
+    )
+}
+
+pub(super) fn bcache_write_back(layer: &Layer, _: &Host) -> Option<Signal> {
+    let mode = fact_reading(layer, "cache_mode", "bcache/cache_mode")?;
+    if layer.kind != LayerKind::Bcache || mode.value != "writeback" {
+        return None;
+    }
+    let mut read = vec![mode];
+    read.extend(fact_reading(layer, "state", "bcache/state"));
+    read.extend(fact_reading(layer, "dirty_data", "bcache/dirty_data"));
+    signal(
+        ("bcache-write-back", SignalWord::Fact),
+        layer_name(layer),
+        read,
+        "what is acknowledged may be on the caching device only: that device's power-loss protection \
+         decides, and if it fails, what is dirty is lost",
+        "echo writethrough into bcache/cache_mode, or mirror the caching device",
+    )
+}
+
+pub(super) fn loop_backing(layer: &Layer, _: &Host) -> Option<Signal> {
+    let file = fact_reading(layer, "backing_file", "loop/backing_file")?;
+    let below = layer.below.first().filter(|_| layer.kind == LayerKind::Loop);
+    let is_known = below.is_some_and(|below| below.kind != LayerKind::Unknown);
+    let implies = match is_known {
+        true => {
+            "a flush becomes an fsync of the file, so that all that holds for its filesystem holds"
+        }
+        false => "a flush becomes an fsync of a file that cannot be seen from here",
+    };
+    let mut read = vec![file];
+    read.extend(fact_reading(layer, "dio", "loop/dio"));
+    let (layer, advice) =
+        (layer_name(layer), "measure on the disk itself, or read as a loop device's");
+    signal(("loop-backing", SignalWord::Fact), layer, read, implies, advice)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample::{assert_signal, disk, layer, over, with_facts};
+    use super::*;
+
+    fn host() -> Host {
+        Host::default()
+    }
+
+    fn array(facts: &[(&str, &str)]) -> Layer {
+        let array = over(LayerKind::Md, "md0", vec![disk("nvme0n1"), disk("nvme1n1")]);
+        with_facts(array, facts)
+    }
+
+    #[test]
+    fn a_healthy_mirror_gives_no_signal_of_this_file() {
+        let facts = [
+            ("level", "raid1"),
+            ("consistency_policy", "bitmap"),
+            ("degraded", "0"),
+            ("sync_action", "idle"),
+        ];
+        let rules = [
+            strips_flushes,
+            md_write_hole,
+            md_journal_write_back,
+            md_degraded,
+            md_resyncing,
+            md_without_policy,
+            cached_volume,
+            bcache_write_back,
+            loop_backing,
+        ];
+        for rule in rules {
+            assert_eq!(rule(&array(&facts), &host()), None);
+            assert_eq!(rule(&disk("nvme0n1"), &host()), None);
+        }
+    }
+
+    #[test]
+    fn a_layer_that_strips_what_a_device_below_would_take_is_named() {
+        let mut volume = over(LayerKind::Dm, "dm-0", vec![disk("nvme0n1")]);
+        assert_eq!(strips_flushes(&volume, &host()), None);
+        volume.block.as_mut().unwrap().write_cache = Some(WriteCache::WriteThrough);
+        let found = strips_flushes(&volume, &host());
+        assert_signal(found, "layer-strips-flushes", SignalWord::UnsafeConfig);
+        let below = volume.below[0].block.as_mut().unwrap();
+        below.write_cache = Some(WriteCache::WriteThrough);
+        assert_eq!(strips_flushes(&volume, &host()), None, "nothing below would take one");
+    }
+
+    #[test]
+    fn the_write_hole_is_open_without_journal_or_ppl() {
+        for (policy, is_open) in
+            [("resync", true), ("bitmap", true), ("ppl", false), ("journal", false)]
+        {
+            let array = array(&[("level", "raid5"), ("consistency_policy", policy)]);
+            assert_eq!(md_write_hole(&array, &host()).is_some(), is_open, "{policy}");
+        }
+        let facts = [("level", "raid6"), ("consistency_policy", "resync"), ("degraded", "1")];
+        let found = md_write_hole(&array(&facts), &host());
+        let found = assert_signal(found, "md-write-hole", SignalWord::Fact);
+        assert!(found.implies.contains("missing"));
+        let mirror = array(&[("level", "raid1"), ("consistency_policy", "resync")]);
+        assert_eq!(md_write_hole(&mirror, &host()), None);
+    }
+
+    #[test]
+    fn journals_missing_members_and_rebuilds_are_facts() {
+        let journal = |mode| md_journal_write_back(&array(&[("journal_mode", mode)]), &host());
+        assert_signal(journal("write-back"), "md-journal-write-back", SignalWord::Fact);
+        assert_eq!(journal("write-through"), None);
+        let missing = array(&[("degraded", "1"), ("member_sda1", "in_sync")]);
+        let found = assert_signal(md_degraded(&missing, &host()), "md-degraded", SignalWord::Fact);
+        assert_eq!(found.read[1].place, "/sys/class/block/md0/md/dev-sda1/state");
+        let action = |action| md_resyncing(&array(&[("sync_action", action)]), &host());
+        assert_signal(action("recover"), "md-resyncing", SignalWord::Fact);
+        assert_eq!(action("idle"), None);
+        let policy = |level, policy| {
+            let facts = [("level", level), ("consistency_policy", policy)];
+            md_without_policy(&array(&facts), &host())
+        };
+        assert_signal(policy("raid10", "none"), "md-no-policy", SignalWord::Fact);
+        assert_eq!(policy("raid10", "resync"), None);
+        assert_eq!(policy("raid0", "none"), None);
+    }
+
+    #[test]
+    fn a_cached_volume_is_told_by_its_parts_and_only_once() {
+        let volume =
+            |name: &str, below| with_facts(over(LayerKind::Dm, name, below), &[("dm_name", name)]);
+        let cache = volume("vg-lv_cache_cpool_cdata", vec![disk("nvme0n1")]);
+        let origin = volume("vg-lv_corig", vec![disk("sda")]);
+        let found = cached_volume(&volume("vg-lv", vec![cache, origin]), &host());
+        assert_signal(found, "cached-volume", SignalWord::Suspect);
+        let inner = volume("vg-lv_cvol-cdata", vec![volume("vg-lv_cvol", vec![disk("sda")])]);
+        assert_eq!(cached_volume(&inner, &host()), None);
+        assert_eq!(cached_volume(&volume("vg-lv", vec![disk("sda")]), &host()), None);
+    }
+
+    #[test]
+    fn bcache_in_write_back_and_loop_devices_are_facts() {
+        let bcache = |mode| {
+            let layer = over(LayerKind::Bcache, "bcache0", vec![disk("sda")]);
+            bcache_write_back(&with_facts(layer, &[("cache_mode", mode)]), &host())
+        };
+        assert_signal(bcache("writeback"), "bcache-write-back", SignalWord::Fact);
+        assert_eq!(bcache("writethrough"), None);
+        let backed = |below| {
+            let layer = over(LayerKind::Loop, "loop0", vec![below]);
+            loop_backing(&with_facts(layer, &[("backing_file", "/srv/image")]), &host())
+        };
+        let seen = assert_signal(
+            backed(layer(LayerKind::File, "/srv/image")),
+            "loop-backing",
+            SignalWord::Fact,
+        );
+        let hidden = backed(layer(LayerKind::Unknown, "/srv/image (deleted)")).unwrap();
+        assert_ne!(seen.implies, hidden.implies);
+    }
+}

@@ -1,0 +1,352 @@
+//! Rules about what was measured: flushes counted per sync, and times that no medium has.
+//!
+//! In: findings of workloads with one operation at a time, for concurrent flushes are merged and
+//! share their time. Out: signals. Not here: the slope over dirty blocks.
+
+use std::collections::BTreeMap;
+
+use durio_plan::EngineKind;
+use durio_record::OperationName;
+use durio_stack::{Layer, Stack, WriteCache};
+use durio_units::Nanos;
+use durio_workload::{CacheMode, SyncMethod};
+
+use super::device::is_cloud_volume;
+use super::{Evidence, Reading, Signal, SignalWord, ends, layer_name, reading, signal};
+use crate::{OperationFindings, WorkloadFindings};
+
+/// Programming a page of planar NAND took 200 to 1350 µs (HP, "Solid state drive technology",
+/// technical white paper), which a flush without power-loss protection waits for; that 3D NAND takes
+/// some 400 to 700 µs, and its fast areas 150 to 250, is general knowledge.
+pub(super) const FLASH_FLUSH_MIN: Nanos = Nanos::from_micros(150);
+
+/// A disk that turns 7200 times a minute comes back to the same sector after 8.3 ms; even the way to
+/// another one is not under a millisecond.
+const DISK_FLUSH_MIN: Nanos = Nanos::from_millis(1);
+
+/// A round trip in a data centre to the replicas, and their own commit: general knowledge.
+const VOLUME_FLUSH_MIN: Nanos = Nanos::from_micros(100);
+
+/// Syncs below which their flushes are not counted against them.
+const SYNCS_MIN: u64 = 20;
+
+/// A share of flushes per sync that others' I/O explains.
+const FLUSHES_PER_SYNC_MIN: f64 = 0.5;
+
+/// A flush that adds less than this share to a write costs nothing.
+const DELTA_SHARE_MIN: f64 = 0.1;
+
+/// A FUA write that takes at most so many times a plain write is no more than one.
+const FUA_LIKE_PLAIN: f64 = 1.15;
+
+/// A flush after the write that takes at least so many times the plain write does something.
+const FLUSH_AT_WORK: f64 = 2.0;
+
+/// The operation that waits for durability, and whether it is the write itself.
+fn synced(workload: &WorkloadFindings) -> Option<(&OperationFindings, bool)> {
+    let method = workload.definition.sync.method;
+    // A linked sync has no latency of its own: there is one for each commit, which takes longer.
+    let calls = workload.operation(OperationName::Sync);
+    let waits = match method {
+        SyncMethod::None => None,
+        _ => calls.or_else(|| workload.operation(OperationName::Commit)),
+    };
+    Some((waits?, !method.is_sync_call()))
+}
+
+/// Workloads with one operation at a time on a real engine, with what lies below them.
+fn alone<'a>(
+    evidence: &'a Evidence<'_>,
+) -> impl Iterator<Item = (&'a WorkloadFindings, &'a Stack)> {
+    let basis = evidence.basis;
+    let is_alone = |workload: &&WorkloadFindings| {
+        let effective = &workload.effective;
+        effective.engine != EngineKind::Null
+            && effective.jobs.saturating_mul(effective.depth) == 1
+            && workload.definition.group_commit.is_none()
+    };
+    let workloads = basis.workloads.iter().filter(is_alone);
+    workloads.filter_map(|workload| Some((workload, basis.stack_at(&workload.location)?)))
+}
+
+/// The devices at the bottom that the kernel sends flushes to.
+pub(super) fn flushed_ends(stack: &Stack) -> impl Iterator<Item = &Layer> {
+    ends(stack).filter(|layer| {
+        layer.block.as_ref().is_some_and(|it| it.write_cache == Some(WriteCache::WriteBack))
+    })
+}
+
+fn takes_fua(stack: &Stack) -> bool {
+    flushed_ends(stack).any(|layer| layer.block.as_ref().is_some_and(|it| it.fua == Some(true)))
+}
+
+pub(super) fn names(stack: &Stack) -> String {
+    flushed_ends(stack).map(layer_name).collect::<Vec<_>>().join(", ")
+}
+
+/// Syncs and flushes of one method at one location.
+#[derive(Default)]
+struct Counted<'a> {
+    syncs: u64,
+    flushes: u64,
+    workloads: Vec<&'a str>,
+    devices: Vec<&'a str>,
+}
+
+impl Counted<'_> {
+    fn is_few(&self) -> bool {
+        #[expect(clippy::cast_precision_loss, reason = "a ratio of counts")]
+        let share = self.flushes as f64 / self.syncs.max(1) as f64;
+        share < FLUSHES_PER_SYNC_MIN
+    }
+
+    fn readings(&self, method: &str, location: &str) -> [Reading; 2] {
+        let place = format!("{} at {location}", self.workloads.join(", "));
+        let counters = format!("/sys/class/block/{}/stat", self.devices.join(", "));
+        [
+            reading(&format!("syncs by {method}"), place, self.syncs.to_string()),
+            reading("flushes meanwhile", counters, self.flushes.to_string()),
+        ]
+    }
+}
+
+/// Per location and method.
+type Counts<'a> = BTreeMap<&'a str, (&'a Stack, BTreeMap<&'static str, Counted<'a>>)>;
+
+fn counts<'a>(evidence: &'a Evidence<'_>) -> Counts<'a> {
+    let mut counts = Counts::new();
+    for (workload, stack) in alone(evidence) {
+        let Some((sync, by_writes)) = synced(workload) else { continue };
+        let flushes = workload.devices.iter().filter_map(|device| device.flushes_completed).max();
+        let Some(flushes) = flushes else { continue };
+        // A write that bypasses the cache needs no flush, and is not counted as one.
+        let is_invisible = by_writes && takes_fua(stack);
+        if sync.service.count < SYNCS_MIN || is_invisible || flushed_ends(stack).next().is_none() {
+            continue;
+        }
+        let (_, methods) = counts.entry(&workload.location).or_insert((stack, BTreeMap::new()));
+        let counted = methods.entry(workload.definition.sync.method.name()).or_default();
+        counted.syncs = counted.syncs.saturating_add(sync.service.count);
+        counted.flushes = counted.flushes.saturating_add(flushes);
+        add_once(&mut counted.workloads, &workload.name);
+        flushed_ends(stack).for_each(|layer| add_once(&mut counted.devices, &layer.name));
+    }
+    counts
+}
+
+fn add_once<'a>(names: &mut Vec<&'a str>, name: &'a str) {
+    if !names.contains(&name) {
+        names.push(name);
+    }
+}
+
+/// Flushes that the devices completed, against the syncs that were acknowledged.
+pub(super) fn flushes_per_sync(evidence: &Evidence<'_>) -> Vec<Signal> {
+    let mut found = Vec::new();
+    for (location, (stack, methods)) in counts(evidence) {
+        let readings_of = |are_few: bool| -> Vec<Reading> {
+            let of = methods.iter().filter(|(_, counted)| counted.is_few() == are_few);
+            of.flat_map(|(method, counted)| counted.readings(method, location)).collect()
+        };
+        let (missing, sent) = (readings_of(true), readings_of(false));
+        if !missing.is_empty() {
+            found.extend(signal(
+                ("flushes-missing", SignalWord::Suspect),
+                names(stack),
+                missing,
+                "the kernel takes the cache for volatile, and something above the device swallowed \
+                 the flushes: acknowledged commits can be lost",
+                "look at mount options and at layers between filesystem and device; prove it with a \
+                 power cut",
+            ));
+        }
+        if !sent.is_empty() {
+            found.extend(signal(
+                ("flushes-counted", SignalWord::Fact),
+                names(stack),
+                sent,
+                "each sync reached the device as a flush; whether the device does it is not told",
+                "",
+            ));
+        }
+    }
+    found
+}
+
+/// The time below which a flush of the medium is not plausible, and its name.
+fn floor(layer: &Layer, is_virtual: bool) -> Option<(Nanos, &'static str)> {
+    let block = layer.block.as_ref()?;
+    match () {
+        () if is_cloud_volume(layer) => {
+            Some((VOLUME_FLUSH_MIN, "a volume with replicas (general knowledge)"))
+        }
+        () if block.rotational == Some(true) && !is_virtual => {
+            Some((DISK_FLUSH_MIN, "a spinning disk of 7200 turns a minute"))
+        }
+        () => Some((FLASH_FLUSH_MIN, "flash without power-loss protection")),
+    }
+}
+
+/// The fastest median sync of a location, and its workload.
+fn fastest_sync<'a>(
+    evidence: &'a Evidence<'_>,
+) -> BTreeMap<&'a str, (u64, &'a WorkloadFindings, &'a Stack)> {
+    let mut fastest: BTreeMap<&str, (u64, &WorkloadFindings, &Stack)> = BTreeMap::new();
+    for (workload, stack) in alone(evidence) {
+        let sync = synced(workload).filter(|(sync, _)| sync.service.count >= SYNCS_MIN);
+        let Some(p50) = sync.and_then(|(sync, _)| sync.service.p50_ns) else { continue };
+        let known = fastest.entry(&workload.location).or_insert((p50, workload, stack));
+        if p50 < known.0 {
+            *known = (p50, workload, stack);
+        }
+    }
+    fastest
+}
+
+/// Syncs that are faster than the medium allows.
+pub(super) fn latency_floor(evidence: &Evidence<'_>) -> Vec<Signal> {
+    let is_virtual = evidence.basis.environment.host.hypervisor.is_some();
+    let one = |(location, (p50, workload, stack)): (&str, (u64, &WorkloadFindings, &Stack))| {
+        let layer = flushed_ends(stack).next()?;
+        let (limit, medium) = floor(layer, is_virtual)?;
+        if p50 >= limit.get() {
+            return None;
+        }
+        let what = format!("time of a sync by {}, p50", workload.definition.sync.method);
+        let place = format!("{} at {location}", workload.name);
+        let host = if is_virtual { ", or the host answers it from memory" } else { "" };
+        signal(
+            ("flush-fast", SignalWord::Suspect),
+            layer_name(layer),
+            vec![reading(&what, place, Nanos::new(p50).to_string())],
+            format!(
+                "{medium} needs more than {limit}: either the cache is protected against power loss, \
+                 or the flush is acknowledged before it is done{host}; speed alone cannot tell which"
+            ),
+            "look up power-loss protection for the model, or what the hypervisor does with flushes; \
+             only a power cut proves it",
+        )
+    };
+    fastest_sync(evidence).into_iter().filter_map(one).collect()
+}
+
+/// The median of a kind of operation, with samples enough.
+fn median(workload: &WorkloadFindings, name: OperationName) -> Option<f64> {
+    let service = &workload.operation(name)?.service;
+    #[expect(clippy::cast_precision_loss, reason = "a latency")]
+    let p50 = service.p50_ns? as f64;
+    (service.count >= SYNCS_MIN && p50 > 0.0).then_some(p50)
+}
+
+/// A separate sync after each direct write: how much longer the commit takes than its write.
+pub(super) fn flush_delta(evidence: &Evidence<'_>) -> Vec<Signal> {
+    let mut found: BTreeMap<&str, Signal> = BTreeMap::new();
+    for (workload, stack) in alone(evidence) {
+        let definition = &workload.definition;
+        let is_plain = definition.sync.method.is_separate_call()
+            && definition.commits_each_write()
+            && workload.effective.cache == CacheMode::Direct;
+        let Some(layer) = flushed_ends(stack).next().filter(|_| is_plain) else { continue };
+        let medians =
+            (median(workload, OperationName::Write), median(workload, OperationName::Commit));
+        let (Some(write), Some(commit)) = medians else { continue };
+        if commit - write >= write * DELTA_SHARE_MIN
+            || found.contains_key(workload.location.as_str())
+        {
+            continue;
+        }
+        let place = format!("{} at {}", workload.name, workload.location);
+        let read = vec![
+            reading("direct write, p50", place.clone(), told(write)),
+            reading("write and sync, p50", place, told(commit)),
+        ];
+        let signal = signal(
+            ("flush-costs-nothing", SignalWord::Suspect),
+            layer_name(layer),
+            read,
+            "the kernel sends a flush with each sync, and it adds next to nothing to the write: \
+             protected against power loss, or not done",
+            "look up power-loss protection for the model; only a power cut proves it",
+        );
+        found.extend(signal.map(|signal| (workload.location.as_str(), signal)));
+    }
+    found.into_values().collect()
+}
+
+fn told(nanos: f64) -> String {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a latency that was an integer"
+    )]
+    let nanos = nanos.max(0.0) as u64;
+    Nanos::new(nanos).to_string()
+}
+
+/// Medians of direct writes of one size at one location.
+#[derive(Default)]
+struct Medians {
+    plain: Option<f64>,
+    by_fua: Option<f64>,
+    with_flush: Option<f64>,
+}
+
+fn lowest(known: &mut Option<f64>, new: Option<f64>) {
+    *known = match (*known, new) {
+        (Some(known), Some(new)) => Some(known.min(new)),
+        (known, new) => known.or(new),
+    };
+}
+
+/// FUA writes that cost no more than plain ones, where a flush costs much: a hint, no more.
+pub(super) fn fua_against_flush(evidence: &Evidence<'_>) -> Vec<Signal> {
+    let mut groups: BTreeMap<(&str, u64), (&Stack, Medians)> = BTreeMap::new();
+    for (workload, stack) in alone(evidence) {
+        let definition = &workload.definition;
+        if workload.effective.cache != CacheMode::Direct || !takes_fua(stack) {
+            continue;
+        }
+        let key = (workload.location.as_str(), definition.block_size.get());
+        let (_, medians) = groups.entry(key).or_insert_with(|| (stack, Medians::default()));
+        let commit = median(workload, OperationName::Commit);
+        match definition.sync.method {
+            SyncMethod::ODsync | SyncMethod::RwfDsync => lowest(&mut medians.by_fua, commit),
+            method if method.is_separate_call() && definition.commits_each_write() => {
+                lowest(&mut medians.with_flush, commit);
+                lowest(&mut medians.plain, median(workload, OperationName::Write));
+            }
+            SyncMethod::None => lowest(&mut medians.plain, median(workload, OperationName::Write)),
+            _ => {}
+        }
+    }
+    groups
+        .into_iter()
+        .filter_map(|(key, (stack, medians))| fua_hint(key, stack, &medians))
+        .collect()
+}
+
+fn fua_hint((location, size): (&str, u64), stack: &Stack, medians: &Medians) -> Option<Signal> {
+    let (plain, by_fua, with_flush) = (medians.plain?, medians.by_fua?, medians.with_flush?);
+    if by_fua > plain * FUA_LIKE_PLAIN || with_flush < plain * FLUSH_AT_WORK {
+        return None;
+    }
+    let place = format!("writes of {size} bytes at {location}");
+    let read = [
+        ("direct write, p50", plain),
+        ("O_DSYNC or RWF_DSYNC, p50", by_fua),
+        ("write and flush, p50", with_flush),
+    ];
+    let read = read.map(|(what, nanos)| reading(what, place.clone(), told(nanos))).to_vec();
+    signal(
+        ("fua-like-plain-write", SignalWord::Suspect),
+        names(stack),
+        read,
+        "a write with FUA takes as long as a plain one while a flush takes much longer: FUA may be \
+         ignored; a hint, for a device can also be good at it",
+        "sync with fdatasync until a power cut has proved FUA",
+    )
+}
+
+#[cfg(test)]
+#[path = "measured_tests.rs"]
+mod tests;

@@ -1,0 +1,212 @@
+//! Each rule about measured times and counts, with its smallest positive and negative case.
+
+use durio_plan::{Campaign, Section};
+use durio_stack::DeviceCounters;
+
+use durio_plan::{SectionKind, Slice};
+
+use super::*;
+use crate::signals::Signal;
+use crate::warning::sample::{Sample, sample};
+
+type Rule = fn(&Evidence<'_>) -> Vec<Signal>;
+
+fn found(rule: Rule, spoil: impl FnOnce(&mut Sample)) -> Vec<Signal> {
+    let mut sample = sample();
+    spoil(&mut sample);
+    rule(&Evidence { basis: &sample.basis(), probed: &[] })
+}
+
+#[track_caller]
+fn assert_one(rule: Rule, id: &str, word: SignalWord, spoil: impl FnOnce(&mut Sample)) -> Signal {
+    let signals = found(rule, spoil);
+    assert_eq!(signals.len(), 1, "{signals:?}");
+    assert_eq!((signals[0].id.as_str(), signals[0].word), (id, word));
+    assert!(!signals[0].read.is_empty());
+    signals[0].clone()
+}
+
+fn flushes(count: u64) -> impl FnOnce(&mut Sample) {
+    move |sample| {
+        let flushes_completed = Some(count);
+        sample.workloads[0].devices =
+            vec![DeviceCounters { flushes_completed, ..DeviceCounters::default() }];
+    }
+}
+
+fn p50(sample: &mut Sample, name: OperationName, micros: u64) {
+    sample.operation(name).service.p50_ns = Some(micros * 1000);
+}
+
+/// Makes the first workload one that is durable by its writes.
+fn by_writes(sample: &mut Sample) {
+    let workload = &mut sample.workloads[0];
+    workload.definition.sync.method = SyncMethod::ODsync;
+    workload.operations.retain(|it| it.operation != OperationName::Sync);
+}
+
+#[test]
+fn swallowed_flushes_are_suspect_and_counted_ones_a_fact() {
+    let missing = assert_one(flushes_per_sync, "flushes-missing", SignalWord::Suspect, flushes(3));
+    assert_eq!(missing.read[1].value, "3");
+    assert!(missing.read[0].place.contains("commit at /data"), "{missing:?}");
+    assert_one(flushes_per_sync, "flushes-counted", SignalWord::Fact, flushes(20_000));
+    assert_eq!(found(flushes_per_sync, |_| {}), [], "a kernel that counts no flushes");
+}
+
+#[test]
+fn flushes_are_not_held_against_many_writers_nor_against_a_cache_that_gets_none() {
+    let crowded = |sample: &mut Sample| {
+        flushes(3)(sample);
+        sample.workloads[0].effective.jobs = 8;
+    };
+    assert_eq!(found(flushes_per_sync, crowded), []);
+    let write_through = |sample: &mut Sample| {
+        flushes(0)(sample);
+        sample.block().write_cache = Some(WriteCache::WriteThrough);
+    };
+    assert_eq!(found(flushes_per_sync, write_through), []);
+    let invented = |sample: &mut Sample| {
+        flushes(0)(sample);
+        sample.workloads[0].effective.engine = EngineKind::Null;
+    };
+    assert_eq!(found(flushes_per_sync, invented), []);
+}
+
+#[test]
+fn writes_that_are_durable_by_themselves_are_held_against_flushes_unless_they_are_fua() {
+    let by_fua = |fua: bool| {
+        move |sample: &mut Sample| {
+            by_writes(sample);
+            flushes(3)(sample);
+            sample.block().fua = Some(fua);
+        }
+    };
+    assert_one(flushes_per_sync, "flushes-missing", SignalWord::Suspect, by_fua(false));
+    assert_eq!(found(flushes_per_sync, by_fua(true)), []);
+}
+
+#[test]
+fn a_sync_is_not_faster_than_its_medium() {
+    let fast = |micros| move |sample: &mut Sample| p50(sample, OperationName::Sync, micros);
+    let flash = assert_one(latency_floor, "flush-fast", SignalWord::Suspect, fast(50));
+    assert!(flash.implies.contains("150"), "{}", flash.implies);
+    assert_eq!(found(latency_floor, fast(151)), []);
+    let disk = |sample: &mut Sample| {
+        fast(900)(sample);
+        sample.block().rotational = Some(true);
+    };
+    assert_one(latency_floor, "flush-fast", SignalWord::Suspect, disk);
+    let virtual_disk = |sample: &mut Sample| {
+        disk(sample);
+        sample.environment.host.hypervisor = Some("kvm".into());
+    };
+    assert_eq!(found(latency_floor, virtual_disk), [], "hypervisors call anything rotational");
+    let volume = |micros| {
+        move |sample: &mut Sample| {
+            fast(micros)(sample);
+            sample.block().model = Some("Amazon Elastic Block Store".into());
+        }
+    };
+    let replicated = assert_one(latency_floor, "flush-fast", SignalWord::Suspect, volume(90));
+    assert!(replicated.implies.contains("general knowledge"));
+    assert_eq!(found(latency_floor, volume(120)), []);
+}
+
+#[test]
+fn a_device_that_gets_no_flush_is_not_too_fast() {
+    let write_through = |sample: &mut Sample| {
+        p50(sample, OperationName::Sync, 5);
+        sample.block().write_cache = Some(WriteCache::WriteThrough);
+    };
+    assert_eq!(found(latency_floor, write_through), []);
+    assert_eq!(found(flush_delta, write_through), []);
+}
+
+#[test]
+fn a_flush_that_adds_nothing_to_a_direct_write_is_suspect() {
+    let medians = |write, commit| {
+        move |sample: &mut Sample| {
+            p50(sample, OperationName::Write, write);
+            p50(sample, OperationName::Commit, commit);
+        }
+    };
+    assert_one(flush_delta, "flush-costs-nothing", SignalWord::Suspect, medians(100, 105));
+    assert_eq!(found(flush_delta, medians(100, 120)), []);
+    let buffered = |sample: &mut Sample| {
+        medians(100, 105)(sample);
+        sample.workloads[0].effective.cache = CacheMode::Buffered;
+    };
+    assert_eq!(found(flush_delta, buffered), [], "a buffered write is a copy in memory");
+}
+
+/// A workload with separate syncs, and one with FUA writes beside it.
+fn both_ways(fua: u64) -> impl FnOnce(&mut Sample) {
+    move |sample| {
+        sample.block().fua = Some(true);
+        p50(sample, OperationName::Write, 100);
+        p50(sample, OperationName::Commit, 900);
+        let with_flush = sample.workloads[0].clone();
+        by_writes(sample);
+        p50(sample, OperationName::Commit, fua);
+        sample.workloads.push(with_flush);
+    }
+}
+
+#[test]
+fn fua_at_the_price_of_a_plain_write_is_a_hint_where_flushes_cost() {
+    let found_hint =
+        assert_one(fua_against_flush, "fua-like-plain-write", SignalWord::Suspect, both_ways(105));
+    assert_eq!(found_hint.read.len(), 3);
+    assert_eq!(found(fua_against_flush, both_ways(300)), []);
+    let without_fua = |sample: &mut Sample| {
+        both_ways(105)(sample);
+        sample.block().fua = Some(false);
+    };
+    assert_eq!(found(fua_against_flush, without_fua), []);
+}
+
+/// Steps of a slice that asks for the slope, one per number of blocks, each flush taking so long.
+fn slice(flush_micros: fn(u32) -> u64) -> impl FnOnce(&mut Sample) {
+    move |sample| {
+        let numbers = [1, 8, 64, 512, 1024];
+        sample.plan.campaign = Some(Campaign {
+            sections: vec![Section {
+                name: "slope".into(),
+                summary: "time of a flush".into(),
+                kind: SectionKind::Slice { slice: Slice::FlushSlope },
+                first_step: 0,
+                steps: 5,
+                rounds: None,
+                baseline: None,
+            }],
+            ..Campaign::default()
+        });
+        let (step, first) = (sample.plan.steps[0].clone(), sample.workloads[0].clone());
+        sample.plan.steps = vec![step; 5];
+        sample.workloads.clear();
+        for (index, every) in (0..).zip(numbers) {
+            let mut workload = WorkloadFindings { step: index, ..first.clone() };
+            workload.definition.sync.every = every;
+            let sync = workload.operations.iter_mut();
+            let sync = sync.filter(|it| it.operation == OperationName::Sync);
+            sync.for_each(|it| it.service.p50_ns = Some(flush_micros(every) * 1000));
+            sample.workloads.push(workload);
+        }
+    }
+}
+
+#[test]
+fn the_slice_of_flushes_tells_a_cache_that_is_emptied_from_one_that_is_not() {
+    let slope = crate::signals::slope::measured;
+    let emptied = slice(|blocks| 400 + 8 * u64::from(blocks));
+    let found_slope = assert_one(slope, "flush-slope", SignalWord::Fact, emptied);
+    assert_eq!(found_slope.read.len(), 6, "five numbers of blocks and the slope");
+    assert_one(slope, "flush-slope", SignalWord::Suspect, slice(|_| 30));
+    let write_through = |sample: &mut Sample| {
+        slice(|_| 2)(sample);
+        sample.block().write_cache = Some(WriteCache::WriteThrough);
+    };
+    assert_one(slope, "flush-slope", SignalWord::Declared, write_through);
+    assert_eq!(found(slope, |_| {}), [], "no such slice");
+}

@@ -1,0 +1,199 @@
+//! Rules about the process and the machine: libraries that replace sync calls, kernels that are not
+//! Linux, hypervisors.
+
+use durio_stack::{Host, ProcessFacts, Stack};
+
+use super::{Reading, Signal, SignalWord, ends, reading, signal};
+
+/// The date that gVisor gives for its kernel, in every version (gVisor, pkg/sentry/syscalls).
+const GVISOR_VERSION: &str = "#1 SMP Sun Jan 10 15:06:54 PST 2016";
+
+/// What stands at the end of the release of the Windows subsystem that has no Linux kernel.
+const WSL1_RELEASE: &str = "-Microsoft";
+
+fn process_of(host: &Host) -> Option<&ProcessFacts> {
+    host.process.as_ref()
+}
+
+fn preload_readings(process: &ProcessFacts) -> Vec<Reading> {
+    let environment = process.preload_environment.clone();
+    let file = process.preload_file.clone();
+    let mut read = Vec::new();
+    read.extend(environment.map(|it| reading("LD_PRELOAD", "/proc/self/environ", it)));
+    read.extend(file.map(|it| reading("preloaded", "/etc/ld.so.preload", it)));
+    read
+}
+
+/// A library whose purpose is that syncs do nothing.
+pub(super) fn sync_swallower(host: &Host, _: &[Stack]) -> Option<Signal> {
+    let process = process_of(host).filter(|process| !process.sync_swallowers.is_empty())?;
+    let mapped = process.sync_swallowers.iter();
+    let mut read: Vec<Reading> =
+        mapped.map(|path| reading("mapped library", "/proc/self/maps", path.clone())).collect();
+    read.extend(preload_readings(process));
+    signal(
+        ("sync-swallower", SignalWord::UnsafeConfig),
+        "process".to_owned(),
+        read,
+        "by its name the library makes fsync and its like do nothing: a database that is started in \
+         the same way loses what it has acknowledged",
+        "start the database without LD_PRELOAD and without the line in /etc/ld.so.preload",
+    )
+}
+
+/// Any other library that is loaded before the C library.
+pub(super) fn preloaded(host: &Host, _: &[Stack]) -> Option<Signal> {
+    let process = process_of(host).filter(|process| process.sync_swallowers.is_empty())?;
+    let read = preload_readings(process);
+    if read.is_empty() {
+        return None;
+    }
+    signal(
+        ("preloaded", SignalWord::Suspect),
+        "process".to_owned(),
+        read,
+        "a library stands before the C library and can replace any call, fsync among them; the \
+         comparison of sync calls tells whether it does",
+        "look up what the library is for, and measure without it",
+    )
+}
+
+pub(super) fn imitated_kernel(host: &Host, _: &[Stack]) -> Option<Signal> {
+    let process = process_of(host)?;
+    let version = process.kernel_version.clone().unwrap_or_default();
+    let is_gvisor = version.contains(GVISOR_VERSION) || host.kernel.ends_with("-gvisor");
+    let is_wsl1 = host.kernel.ends_with(WSL1_RELEASE);
+    let name = match (is_gvisor, is_wsl1) {
+        (true, _) => "gVisor",
+        (_, true) => "the Windows Subsystem for Linux, version 1",
+        _ => return None,
+    };
+    let mut read = vec![reading("release", "/proc/sys/kernel/osrelease", host.kernel.clone())];
+    read.push(reading("version", "/proc/version", version));
+    signal(
+        ("imitated-kernel", SignalWord::Suspect),
+        "machine".to_owned(),
+        read,
+        format!(
+            "this is no Linux kernel but {name}, which answers system calls itself: what a sync \
+             becomes below it cannot be seen"
+        ),
+        "measure on the host",
+    )
+}
+
+pub(super) fn traced(host: &Host, _: &[Stack]) -> Option<Signal> {
+    let tracer = process_of(host)?.tracer.filter(|tracer| *tracer != 0)?;
+    signal(
+        ("traced", SignalWord::Suspect),
+        "process".to_owned(),
+        vec![reading("TracerPid", "/proc/self/status", tracer.to_string())],
+        "another process traces this one: it can answer any system call itself, and slows each down",
+        "measure without it",
+    )
+}
+
+pub(super) fn filtered(host: &Host, _: &[Stack]) -> Option<Signal> {
+    let mode = process_of(host)?.seccomp.filter(|mode| *mode != 0)?;
+    signal(
+        ("seccomp", SignalWord::Fact),
+        "process".to_owned(),
+        vec![reading("Seccomp", "/proc/self/status", mode.to_string())],
+        "a filter stands before every system call, as in most containers; it could answer syncs \
+         without making them (systemd-nspawn --suppress-sync does): the flushes counted at the device \
+         tell",
+        "",
+    )
+}
+
+pub(super) fn virtual_machine(host: &Host, stacks: &[Stack]) -> Option<Signal> {
+    let hypervisor = host.hypervisor.clone()?;
+    let is_hardware = |block: &durio_stack::BlockFacts| block.virtual_device != Some(true);
+    let mut devices = stacks.iter().flat_map(ends).filter_map(|layer| layer.block.as_ref());
+    if !devices.any(is_hardware) {
+        return None;
+    }
+    let place = "/sys/hypervisor/type, clock sources, /sys/class/dmi/id, /proc/cpuinfo";
+    let mut read = vec![reading("hypervisor", place, hypervisor)];
+    let dmi = [("sys_vendor", &host.dmi_vendor), ("product_name", &host.dmi_product)];
+    read.extend(dmi.into_iter().filter_map(|(file, value)| {
+        Some(reading("firmware's name", format!("/sys/class/dmi/id/{file}"), value.clone()?))
+    }));
+    signal(
+        ("virtual-machine", SignalWord::Fact),
+        "machine".to_owned(),
+        read,
+        "flushes end at the hypervisor, and nothing here shows what it does with them: QEMU's \
+         cache=unsafe looks like any other disk",
+        "look at the host's configuration of the disk",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample::{assert_signal, disk, host_with, stack_of};
+    use super::*;
+
+    #[test]
+    fn an_ordinary_process_gives_no_signal() {
+        let process = ProcessFacts {
+            seccomp: Some(0),
+            tracer: Some(0),
+            kernel_version: Some("Linux version 6.12.3 (gcc) #1 SMP".into()),
+            ..ProcessFacts::default()
+        };
+        let stacks = [stack_of(disk("nvme0n1"))];
+        for host in [host_with(process), Host::default()] {
+            let rules =
+                [sync_swallower, preloaded, imitated_kernel, traced, filtered, virtual_machine];
+            for rule in rules {
+                assert_eq!(rule(&host, &stacks), None);
+            }
+        }
+    }
+
+    #[test]
+    fn a_library_that_swallows_syncs_is_told_from_any_other() {
+        let mut process = ProcessFacts {
+            preload_environment: Some("libx.so".into()),
+            preload_file: Some("/usr/lib/y.so".into()),
+            ..ProcessFacts::default()
+        };
+        let host = host_with(process.clone());
+        let found = assert_signal(preloaded(&host, &[]), "preloaded", SignalWord::Suspect);
+        assert_eq!(found.read.len(), 2);
+        assert_eq!(sync_swallower(&host, &[]), None);
+        process.sync_swallowers = vec!["/usr/lib/libeatmydata.so".into()];
+        let host = host_with(process);
+        let found = sync_swallower(&host, &[]);
+        assert_signal(found, "sync-swallower", SignalWord::UnsafeConfig);
+        assert_eq!(preloaded(&host, &[]), None, "told once");
+    }
+
+    #[test]
+    fn kernels_that_are_imitated_are_named() {
+        let version = Some(format!("Linux version 4.4.0 {GVISOR_VERSION}"));
+        let process = ProcessFacts { kernel_version: version, ..ProcessFacts::default() };
+        let found = imitated_kernel(&host_with(process), &[]);
+        assert_signal(found, "imitated-kernel", SignalWord::Suspect);
+        let release = |release: &str| {
+            let kernel = release.to_owned();
+            imitated_kernel(&Host { kernel, ..host_with(ProcessFacts::default()) }, &[])
+        };
+        assert!(release("4.4.0-19041-Microsoft").is_some());
+        assert!(release("5.15.90.1-microsoft-standard-WSL2").is_none());
+    }
+
+    #[test]
+    fn tracers_filters_and_hypervisors_are_told() {
+        let process = ProcessFacts { tracer: Some(7), seccomp: Some(2), ..ProcessFacts::default() };
+        let mut host = host_with(process);
+        assert_signal(traced(&host, &[]), "traced", SignalWord::Suspect);
+        assert_signal(filtered(&host, &[]), "seccomp", SignalWord::Fact);
+        host.hypervisor = Some("kvm".into());
+        let stacks = [stack_of(disk("vda"))];
+        let found = virtual_machine(&host, &stacks);
+        assert_signal(found, "virtual-machine", SignalWord::Fact);
+        assert_eq!(virtual_machine(&host, &[]), None, "no device of the hypervisor's");
+    }
+}

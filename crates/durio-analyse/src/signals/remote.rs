@@ -1,0 +1,186 @@
+//! Rules about storage that another machine or another process serves: what is acknowledged is as
+//! good as the server's word.
+
+use durio_stack::{Host, Layer, LayerKind};
+
+use super::{Reading, Signal, SignalWord, is_end, layer_name, reading, signal, sysfs};
+
+const MOUNTS: &str = "/proc/self/mountinfo";
+
+/// FUSE filesystems on object stores, which can acknowledge from a local cache.
+const OBJECT_STORES: [&str; 7] =
+    ["juicefs", "s3fs", "goofys", "rclone", "gcsfuse", "blobfuse", "mount-s3"];
+
+/// Options of CIFS and 9p by which a sync does less than it says.
+fn mount_readings(layer: &Layer, wanted: impl Fn(&str) -> bool) -> Vec<Reading> {
+    let options = layer.filesystem.iter().flat_map(|filesystem| &filesystem.options);
+    let found = options.filter(|option| wanted(option));
+    found.map(|option| reading("mount option", MOUNTS, option.clone())).collect()
+}
+
+/// CIFS leaves the server's flush out of fsync with this option (mount.cifs(8)).
+pub(super) fn not_strict(layer: &Layer, _: &Host) -> Option<Signal> {
+    let read = mount_readings(layer, |option| option == "nostrictsync");
+    if layer.kind != LayerKind::Network || read.is_empty() {
+        return None;
+    }
+    signal(
+        ("nostrictsync", SignalWord::UnsafeConfig),
+        layer_name(layer),
+        read,
+        "an fsync sends the data and does not ask the server to store it: acknowledged commits lie \
+         in the server's memory",
+        "mount with strictsync",
+    )
+}
+
+/// What is not known of each kind of server.
+fn beyond(fs_type: &str) -> &'static str {
+    match fs_type {
+        "nfs" | "nfs4" => {
+            "a sync ends with the server's answer; an export with 'async' answers from memory, and \
+             the client cannot see that ('sync' and 'async' of the mount are the client's own cache)"
+        }
+        "virtiofs" | "9p" | "vboxsf" => {
+            "a sync becomes a sync on the host; the host's filesystem and devices cannot be seen from \
+             here"
+        }
+        "cifs" | "smb3" => "a sync asks the server to flush; what the server does cannot be seen",
+        _ => "a sync ends with the servers' answer; what they do with it cannot be seen from here",
+    }
+}
+
+pub(super) fn server(layer: &Layer, _: &Host) -> Option<Signal> {
+    let filesystem = layer.filesystem.as_ref().filter(|_| layer.kind == LayerKind::Network)?;
+    let mut read = vec![reading("mounted from", MOUNTS, filesystem.source.clone())];
+    let telling =
+        ["sync", "async", "soft", "hard", "cache=", "vers=", "strictsync", "access=", "proto="];
+    read.extend(mount_readings(layer, |option| {
+        telling
+            .iter()
+            .any(|name| option == *name || name.ends_with('=') && option.starts_with(name))
+    }));
+    let advice = match filesystem.fs_type.as_str() {
+        "nfs" | "nfs4" => "on the server: exportfs -v, /proc/fs/nfsd/exports",
+        _ => "run durio on the server as well",
+    };
+    signal(
+        ("remote-server", SignalWord::Declared),
+        layer_name(layer),
+        read,
+        beyond(&filesystem.fs_type),
+        advice,
+    )
+}
+
+pub(super) fn fuse(layer: &Layer, _: &Host) -> Option<Signal> {
+    let filesystem = layer.filesystem.as_ref().filter(|_| layer.kind == LayerKind::Fuse)?;
+    let name = format!("{} {}", filesystem.fs_type, filesystem.source).to_lowercase();
+    let read = vec![
+        reading("type of filesystem", MOUNTS, filesystem.fs_type.clone()),
+        reading("mounted from", MOUNTS, filesystem.source.clone()),
+    ];
+    let (word, implies) = match OBJECT_STORES.iter().any(|store| name.contains(store)) {
+        true => (
+            SignalWord::Suspect,
+            "the program behind the filesystem stores in an object store; with a local write cache \
+             it may acknowledge a sync before the upload",
+        ),
+        false => (
+            SignalWord::Declared,
+            "a sync does what the program behind the filesystem makes of it, which cannot be seen",
+        ),
+    };
+    let advice = "look up what the program does with fsync, and its write-back options";
+    signal(("fuse-daemon", word), layer_name(layer), read, implies, advice)
+}
+
+/// Over which network a disk is reached; none for one of this machine.
+fn network_of(layer: &Layer) -> Option<Reading> {
+    let transport = layer.fact("transport").unwrap_or_default();
+    let bus = layer.fact("bus").unwrap_or_default();
+    if ["tcp", "rdma", "fc", "loop"].contains(&transport) {
+        return Some(reading("transport", sysfs(layer, "device/transport"), transport));
+    }
+    if ["iscsi", "fibre-channel"].contains(&bus) {
+        return Some(reading("attached by", sysfs(layer, "device"), bus));
+    }
+    let named = ["rbd", "drbd", "nbd", "ublkb"].into_iter().find(|start| {
+        let number = layer.name.strip_prefix(start).unwrap_or_default();
+        number.starts_with(|first: char| first.is_ascii_digit())
+    });
+    named.map(|driver| reading("driver, by the name", "/sys/class/block", driver))
+}
+
+pub(super) fn block(layer: &Layer, _: &Host) -> Option<Signal> {
+    let network = network_of(layer).filter(|_| is_end(layer))?;
+    let implies = match network.value.as_str() {
+        "drbd" => {
+            "with protocol A or B a write is acknowledged before the peer has stored it, and \
+             'disk-flushes no' or 'md-flushes no' drop flushes; neither can be seen here"
+        }
+        "rbd" => "the cluster's answer counts; a client's cache (rbd_cache) must honour flushes",
+        _ => {
+            "a flush is answered by a server, whose own cache and settings cannot be seen from here"
+        }
+    };
+    signal(
+        ("remote-block", SignalWord::Declared),
+        layer_name(layer),
+        vec![network],
+        implies,
+        "look up the write cache of the target, and run durio on the server as well",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample::{assert_signal, disk, filesystem, over, with_facts};
+    use super::*;
+
+    fn host() -> Host {
+        Host::default()
+    }
+
+    #[test]
+    fn a_cifs_mount_that_is_not_strict_is_an_unsafe_configuration() {
+        let cifs = |option| filesystem("cifs", LayerKind::Network, &["rw", option]);
+        let found = not_strict(&cifs("nostrictsync"), &host());
+        assert_signal(found, "nostrictsync", SignalWord::UnsafeConfig);
+        assert_eq!(not_strict(&cifs("strictsync"), &host()), None);
+    }
+
+    #[test]
+    fn a_servers_word_is_a_declaration() {
+        let nfs = filesystem("nfs4", LayerKind::Network, &["rw", "vers=4.2", "hard", "rsize=1"]);
+        let found = assert_signal(server(&nfs, &host()), "remote-server", SignalWord::Declared);
+        assert_eq!(found.read.len(), 3, "source, version, hard");
+        assert!(found.implies.contains("async"));
+        for fs_type in ["9p", "virtiofs", "cifs", "ceph"] {
+            assert!(server(&filesystem(fs_type, LayerKind::Network, &[]), &host()).is_some());
+        }
+        assert_eq!(server(&filesystem("ext4", LayerKind::Filesystem, &[]), &host()), None);
+    }
+
+    #[test]
+    fn object_stores_behind_fuse_are_suspect_and_others_declare() {
+        let store = filesystem("fuse.juicefs", LayerKind::Fuse, &[]);
+        assert_signal(fuse(&store, &host()), "fuse-daemon", SignalWord::Suspect);
+        let other = filesystem("fuse.sshfs", LayerKind::Fuse, &[]);
+        assert_signal(fuse(&other, &host()), "fuse-daemon", SignalWord::Declared);
+        assert_eq!(fuse(&filesystem("ext4", LayerKind::Filesystem, &[]), &host()), None);
+    }
+
+    #[test]
+    fn disks_behind_a_network_are_told_from_those_of_this_machine() {
+        let tcp = with_facts(disk("nvme2n1"), &[("transport", "tcp")]);
+        assert_signal(block(&tcp, &host()), "remote-block", SignalWord::Declared);
+        for name in ["rbd0", "drbd1", "nbd0", "ublkb3"] {
+            assert!(block(&disk(name), &host()).is_some(), "{name}");
+        }
+        let local = with_facts(disk("nvme0n1"), &[("transport", "pcie")]);
+        assert_eq!(block(&local, &host()), None);
+        assert_eq!(block(&disk("rbdfs"), &host()), None);
+        assert_eq!(block(&over(LayerKind::Dm, "dm-0", vec![disk("sda")]), &host()), None);
+    }
+}

@@ -1,0 +1,81 @@
+//! Layers for the tests of rules, each the smallest that a rule takes for what it is.
+
+use durio_stack::{
+    BlockFacts, Fact, FilesystemFacts, Host, Layer, LayerKind, ProcessFacts, Stack, WriteCache,
+};
+
+use super::{Signal, SignalWord};
+
+pub(crate) fn layer(kind: LayerKind, name: &str) -> Layer {
+    Layer {
+        kind,
+        name: name.to_owned(),
+        device: None,
+        filesystem: None,
+        block: None,
+        facts: Vec::new(),
+        below: Vec::new(),
+    }
+}
+
+/// An NVMe disk with a volatile cache and FUA.
+pub(crate) fn disk(name: &str) -> Layer {
+    let block = BlockFacts {
+        write_cache: Some(WriteCache::WriteBack),
+        fua: Some(true),
+        rotational: Some(false),
+        virtual_device: Some(false),
+        ..BlockFacts::default()
+    };
+    let facts = vec![fact("bus", "nvme")];
+    Layer { block: Some(block), facts, ..layer(LayerKind::Disk, name) }
+}
+
+/// A made device on top of others.
+pub(crate) fn over(kind: LayerKind, name: &str, below: Vec<Layer>) -> Layer {
+    let write_cache = Some(WriteCache::WriteBack);
+    let block = BlockFacts { write_cache, virtual_device: Some(true), ..BlockFacts::default() };
+    Layer { block: Some(block), below, ..layer(kind, name) }
+}
+
+/// A filesystem mounted at `/srv` with these options.
+pub(crate) fn filesystem(fs_type: &str, kind: LayerKind, options: &[&str]) -> Layer {
+    let facts = FilesystemFacts {
+        fs_type: fs_type.to_owned(),
+        mount_point: "/srv".to_owned(),
+        source: "/dev/nvme0n1".to_owned(),
+        options: options.iter().map(|option| (*option).to_owned()).collect(),
+        ..FilesystemFacts::default()
+    };
+    Layer { filesystem: Some(facts), ..layer(kind, "/srv") }
+}
+
+pub(crate) fn fact(name: &str, value: &str) -> Fact {
+    Fact { name: name.to_owned(), value: value.to_owned() }
+}
+
+pub(crate) fn with_facts(mut layer: Layer, facts: &[(&str, &str)]) -> Layer {
+    layer.facts.extend(facts.iter().map(|(name, value)| fact(name, value)));
+    layer
+}
+
+pub(crate) fn stack_of(root: Layer) -> Stack {
+    Stack { target: "/srv".to_owned(), root }
+}
+
+pub(crate) fn host_with(process: ProcessFacts) -> Host {
+    Host { process: Some(process), ..Host::default() }
+}
+
+/// Asserts the id and the word of a signal, and that it has evidence and never acquits.
+#[track_caller]
+pub(crate) fn assert_signal(found: Option<Signal>, id: &str, word: SignalWord) -> Signal {
+    let found = found.unwrap_or_else(|| panic!("no signal {id}"));
+    assert_eq!((found.id.as_str(), found.word), (id, word), "{found:?}");
+    assert!(!found.read.is_empty() && !found.implies.is_empty(), "{found:?}");
+    assert!(found.read.iter().all(|it| !it.place.is_empty()), "{found:?}");
+    let words = format!("{} {}", found.implies, found.advice);
+    let acquits = words.split(|c: char| !c.is_alphabetic()).any(|word| word == "safe");
+    assert!(!acquits, "{words}");
+    found
+}

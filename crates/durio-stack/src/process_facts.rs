@@ -1,0 +1,138 @@
+//! What stands between this process and the kernel: preloaded libraries, filters, tracers.
+//!
+//! In: the root of `/proc` and `/etc`. Out: [`ProcessFacts`]. Not here: whether a sync call does
+//! what it says; that is measured.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::system_dir::SystemDir;
+
+/// Parts of the names of libraries that are made to do nothing in fsync and its like: libeatmydata
+/// (<https://www.flamingspork.com/projects/libeatmydata/>) and those that people write for tests.
+const SYNC_SWALLOWERS: &[&str] = &["eatmydata", "nosync", "nofsync", "no-fsync", "fakefsync"];
+
+/// What stands between this process, as the run used it, and the kernel; absent is what is not shown.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ProcessFacts {
+    /// `LD_PRELOAD`, as the process was started with.
+    pub preload_environment: Option<String>,
+    /// The libraries in `/etc/ld.so.preload`, in one line.
+    pub preload_file: Option<String>,
+    /// Files mapped into the process whose name is one of those that do nothing in sync calls.
+    pub sync_swallowers: Vec<String>,
+    /// The mode of seccomp: 0 none, 1 strict, 2 a filter.
+    pub seccomp: Option<u32>,
+    /// The process that traces this one; 0 for none.
+    pub tracer: Option<u32>,
+    /// The kernel's own line of release, builder and date.
+    pub kernel_version: Option<String>,
+}
+
+/// Reads what is shown; never fails, for every part may be absent.
+pub(crate) fn process_facts(root: &SystemDir) -> ProcessFacts {
+    let status = root.text("proc/self/status").unwrap_or_default();
+    ProcessFacts {
+        preload_environment: preload_environment(root),
+        preload_file: preload_file(root),
+        sync_swallowers: sync_swallowers(root),
+        seccomp: status_field(&status, "Seccomp"),
+        tracer: status_field(&status, "TracerPid"),
+        kernel_version: root.text("proc/version"),
+    }
+}
+
+fn preload_environment(root: &SystemDir) -> Option<String> {
+    let environment = root.bytes("proc/self/environ")?;
+    let mut variables = environment.split(|byte| *byte == 0);
+    let value = variables.find_map(|variable| variable.strip_prefix(b"LD_PRELOAD="))?;
+    let value = String::from_utf8_lossy(value).trim().to_owned();
+    (!value.is_empty()).then_some(value)
+}
+
+/// The dynamic linker takes names apart at blanks and colons, and a `#` begins a comment.
+fn preload_file(root: &SystemDir) -> Option<String> {
+    let text = root.text("etc/ld.so.preload")?;
+    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
+    let names: Vec<&str> = lines.flat_map(str::split_whitespace).collect();
+    (!names.is_empty()).then(|| names.join(" "))
+}
+
+fn sync_swallowers(root: &SystemDir) -> Vec<String> {
+    let maps = root.text("proc/self/maps").unwrap_or_default();
+    let mut found: Vec<String> = Vec::new();
+    for path in maps.lines().filter_map(mapped_path) {
+        if swallows_by_name(path) && !found.iter().any(|known| known == path) {
+            found.push(path.to_owned());
+        }
+    }
+    found
+}
+
+/// The path is the rest of the line after five fields (proc_pid_maps(5)).
+fn mapped_path(line: &str) -> Option<&str> {
+    let start = line.find('/')?;
+    line.get(start..)
+}
+
+/// True if the name of the library is one of those that do nothing in sync calls.
+fn swallows_by_name(path: &str) -> bool {
+    let name = Path::new(path).file_name().map(OsStr::to_string_lossy).unwrap_or_default();
+    let name = name.to_lowercase();
+    name.contains(".so") && SYNC_SWALLOWERS.iter().any(|known| name.contains(known))
+}
+
+fn status_field(status: &str, name: &str) -> Option<u32> {
+    let value = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    value.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::Fixture;
+
+    #[test]
+    fn a_machine_that_shows_nothing_has_no_facts() {
+        assert_eq!(process_facts(&Fixture::new().root()), ProcessFacts::default());
+    }
+
+    #[test]
+    fn preloaded_libraries_are_read_from_the_environment_the_file_and_the_mappings() {
+        let fixture = Fixture::new();
+        fixture.file("proc/self/environ", b"HOME=/x\0LD_PRELOAD=libeatmydata.so\0XLD_PRELOAD=y\0");
+        fixture.file("etc/ld.so.preload", "# none\n/usr/lib/a.so /usr/lib/b.so # c\n");
+        fixture.file(
+            "proc/self/maps",
+            "55d0-55d1 r-xp 00000000 fe:00 12 /usr/bin/eatmydata-test\n\
+             7f00-7f01 r-xp 00000000 fe:00 13   /usr/lib/libeatmydata.so.1.3.0\n\
+             7f01-7f02 rw-p 00000000 fe:00 13   /usr/lib/libeatmydata.so.1.3.0\n\
+             7f02-7f03 rw-p 00000000 00:00 0    [heap]\n\
+             7f03-7f04 r-xp 00000000 fe:00 14   /usr/lib/libc.so.6\n",
+        );
+        let facts = process_facts(&fixture.root());
+        assert_eq!(facts.preload_environment.as_deref(), Some("libeatmydata.so"));
+        assert_eq!(facts.preload_file.as_deref(), Some("/usr/lib/a.so /usr/lib/b.so"));
+        assert_eq!(facts.sync_swallowers, ["/usr/lib/libeatmydata.so.1.3.0"]);
+    }
+
+    #[test]
+    fn filters_and_tracers_are_told_from_fields_with_longer_names() {
+        let fixture = Fixture::new();
+        let status = "Name:\tx\nTracerPid:\t7\nSeccomp_filters:\t3\nSeccomp:\t2\n";
+        fixture.file("proc/self/status", status);
+        let facts = process_facts(&fixture.root());
+        assert_eq!((facts.seccomp, facts.tracer), (Some(2), Some(7)));
+    }
+
+    #[test]
+    fn this_process_has_no_tracer_unless_the_kernel_says_so_and_survives_being_saved() {
+        let facts = process_facts(&SystemDir::live_root());
+        assert!(facts.kernel_version.is_some() && facts.tracer.is_some());
+        let text = serde_json::to_string(&facts).unwrap();
+        assert_eq!(serde_json::from_str::<ProcessFacts>(&text).unwrap(), facts);
+    }
+}
