@@ -33,6 +33,7 @@ mod signature;
 mod source;
 mod survey;
 mod system_dir;
+mod tuning;
 
 pub use block_facts::{BlockFacts, WriteCache};
 pub use cgroup::CgroupLimits;
@@ -48,3 +49,4 @@ pub use nodes::read_nodes;
 pub use signature::Signature;
 pub use survey::read_stack;
 pub use system_dir::numbers_in_list;
+pub use tuning::{LayerReadings, Reading, Readings, read_readings, read_readings_in};
