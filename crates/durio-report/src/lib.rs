@@ -6,6 +6,7 @@
 //!
 //! A new format is a module, a variant of [`Format`] and an arm in [`write()`].
 
+mod advice;
 mod audit;
 mod campaign_facts;
 mod campaign_table;
@@ -24,6 +25,7 @@ mod text;
 use std::fmt;
 use std::io;
 
+pub use advice::write_advice;
 pub use audit::{AuditFormat, write_audit};
 use durio_analyse::Findings;
 
