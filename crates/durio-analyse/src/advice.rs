@@ -18,6 +18,7 @@ mod error;
 mod facts;
 mod from_run;
 mod from_system;
+mod proof;
 mod rule;
 mod settings;
 mod templates;
@@ -29,6 +30,7 @@ pub use document::{
     ADVICE_SCHEMA, Advice, AdviceReport, Apply, Conflict, Counts, MissingFact, ReadFact, Statement,
 };
 pub use error::AdviceError;
+pub use proof::{PROOF_SCHEMA, Proof, SwitchedSetting};
 pub use rule::{
     AdviceRole, AdviceSource, AdviceState, Prove, ProveLoad, Risk, Rule, SourceKind, Subject,
     Switch, known_advice_databases, rule_named, rules,

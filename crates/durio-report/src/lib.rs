@@ -19,6 +19,7 @@ mod html;
 mod json;
 mod layer_facts;
 mod plan;
+mod proof;
 mod rows;
 mod text;
 
@@ -31,6 +32,7 @@ use durio_analyse::Findings;
 
 pub use compare::{write_comparison, write_published};
 pub use plan::{PlanFormat, write_plan};
+pub use proof::write_proof;
 
 /// How findings are written down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 //!
 //! The doc comments are the help texts; man pages and completions come from the same definitions.
 
+mod advise;
 mod campaign;
 
 use std::path::PathBuf;
@@ -15,6 +16,7 @@ use durio_workload::{PerMille, SyncMethod};
 
 use crate::exit_code::TABLE;
 use crate::values::{self, EngineChoice, ProcessorList};
+pub(crate) use advise::Advise;
 pub(crate) use campaign::{Expanding, Plan, RunCommand};
 
 /// Tells what a storage gives a database: durable commits, reads, their latencies, and what to
@@ -36,6 +38,7 @@ pub(crate) enum Command {
     Sweep(Box<Sweep>),
     Report(Report),
     Audit(Audit),
+    Advise(Box<Advise>),
     Compare(Compare),
     Fio(Fio),
     Completions(Completions),

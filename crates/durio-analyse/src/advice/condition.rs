@@ -126,16 +126,6 @@ impl Condition {
             }
         }
     }
-
-    /// Every fact that it names.
-    pub(super) fn facts(&self) -> Vec<&str> {
-        match self {
-            Self::All(parts) | Self::Any(parts) => parts.iter().flat_map(Self::facts).collect(),
-            Self::Not(part) => part.facts(),
-            Self::OneOf(name, _) | Self::Has(name, _) | Self::IsOn(name) => vec![name],
-            Self::Compare(_, left, right) => left.fact().into_iter().chain(right.fact()).collect(),
-        }
-    }
 }
 
 /// Of parts that are joined: one that is `deciding` decides, else one that is unknown.
@@ -199,13 +189,6 @@ impl Term {
                 kind @ (Kind::Number | Kind::Bytes(_) | Kind::Time(_)) => Ok(kind),
                 other => Err(format!("'{name}' cannot be multiplied: {other:?}")),
             },
-        }
-    }
-
-    fn fact(&self) -> Option<&str> {
-        match self {
-            Self::Fact(name) | Self::Times(_, name) => Some(name),
-            Self::Literal(_) => None,
         }
     }
 }
