@@ -60,8 +60,8 @@ impl SettingJournal {
         let bytes = serde_json::to_vec(changed)
             .map_err(|error| RecordError::malformed("write", &entry, error))?;
         // Locked and whole before anybody can see it by its name.
-        let file = written(&hidden, &bytes)
-            .map_err(|error| RecordError::io("write", &hidden, error))?;
+        let file =
+            written(&hidden, &bytes).map_err(|error| RecordError::io("write", &hidden, error))?;
         fs::rename(&hidden, &entry)
             .and_then(|()| File::open(&folder)?.sync_all())
             .map_err(|error| RecordError::io("write", &entry, error))?;

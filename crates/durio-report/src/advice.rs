@@ -163,11 +163,8 @@ mod tests {
 
     fn report(rule: &str, value: &str) -> AdviceReport {
         let stack = read_stack(std::path::Path::new("/proc")).unwrap();
-        let given = vec![Setting {
-            name: "fsync".into(),
-            value: value.into(),
-            place: "--setting".into(),
-        }];
+        let given =
+            vec![Setting { name: "fsync".into(), value: value.into(), place: "--setting".into() }];
         advise(&AdviceRequest {
             target: "/srv/\u{1b}[31mdb".into(),
             system: System { stack: &stack, readings: &Readings::default() },
@@ -190,9 +187,15 @@ mod tests {
     #[test]
     fn what_is_not_met_comes_with_reason_setting_risk_and_source() {
         let text = text(&report("P08", "off"), false);
-        for part in
-            ["Not met", "P08", "fsync is off (--setting)", "fsync = on", "safe", "source", "1 not met"]
-        {
+        for part in [
+            "Not met",
+            "P08",
+            "fsync is off (--setting)",
+            "fsync = on",
+            "safe",
+            "source",
+            "1 not met",
+        ] {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(!text.contains('\u{1b}'), "{text}");

@@ -38,8 +38,11 @@ impl Switched {
             )
             .hint("set HOME or XDG_STATE_HOME")
         })?;
-        let changed =
-            ChangedSetting { path: RawPath::from(path), before: before.into(), after: after.into() };
+        let changed = ChangedSetting {
+            path: RawPath::from(path),
+            before: before.into(),
+            after: after.into(),
+        };
         let name = FolderName::new("setting", SystemTime::now(), std::process::id());
         let journal = SettingJournal::begin(&state, name.as_str(), &changed)?;
         Ok(Self { path: path.to_owned(), before: before.to_owned(), journal: Some(journal) })
@@ -202,11 +205,8 @@ mod tests {
     }
 
     fn journal(file: &Path) -> SettingJournal {
-        let changed = ChangedSetting {
-            path: RawPath::from(file),
-            before: "128".into(),
-            after: "16".into(),
-        };
+        let changed =
+            ChangedSetting { path: RawPath::from(file), before: "128".into(), after: "16".into() };
         SettingJournal::begin(file.parent().unwrap(), "test", &changed).unwrap()
     }
 

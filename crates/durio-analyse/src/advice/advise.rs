@@ -7,9 +7,7 @@ use durio_stack::{Readings, Stack};
 use super::catalogue::Catalogue;
 use super::condition::Seen;
 use super::conflict::conflicts;
-use super::document::{
-    ADVICE_SCHEMA, Advice, AdviceReport, Apply, Counts, MissingFact, ReadFact,
-};
+use super::document::{ADVICE_SCHEMA, Advice, AdviceReport, Apply, Counts, MissingFact, ReadFact};
 use super::error::AdviceError;
 use super::facts::Facts;
 use super::from_run;

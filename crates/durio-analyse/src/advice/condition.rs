@@ -129,12 +129,7 @@ impl Condition {
 }
 
 /// Of parts that are joined: one that is `deciding` decides, else one that is unknown.
-fn decided(
-    parts: &[Condition],
-    deciding: bool,
-    facts: &Facts,
-    seen: &mut Seen,
-) -> Option<bool> {
+fn decided(parts: &[Condition], deciding: bool, facts: &Facts, seen: &mut Seen) -> Option<bool> {
     // All parts are looked at, so that everything missing is named at once; what was seen of parts
     // that decide alone is what counts.
     let mut unknown = false;

@@ -66,10 +66,4 @@ impl Facts {
     pub(super) fn extend(&mut self, other: &Self) {
         self.0.extend(other.0.iter().map(|(name, fact)| (name.clone(), fact.clone())));
     }
-
-    /// The names of what is known.
-    #[cfg(test)]
-    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(String::as_str)
-    }
 }

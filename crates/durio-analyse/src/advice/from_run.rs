@@ -120,9 +120,9 @@ fn commits(findings: &Findings) -> Commits {
 
 /// Of two methods in the same setup, the ratios of their times; setups in a fixed order.
 fn ratio(commits: &Commits, above: &str, below: &str) -> Option<f64> {
-    setups(commits).into_iter().find_map(|setup| {
-        Some(mean(commits, above, setup)? / mean(commits, below, setup)?)
-    })
+    setups(commits)
+        .into_iter()
+        .find_map(|setup| Some(mean(commits, above, setup)? / mean(commits, below, setup)?))
 }
 
 fn mean(commits: &Commits, method: &str, setup: Setup) -> Option<f64> {
@@ -302,9 +302,10 @@ fn validity(gathered: &mut Gathered<'_>, findings: &Findings) {
 /// Of buffered reads, the smallest file ÷ the machine's memory, or the bound that was set.
 fn smallest_file(findings: &Findings) -> Option<f64> {
     let memory = findings.host.memory.get();
-    let buffered = findings.workloads.iter().filter(|it| {
-        it.effective.cache == CacheMode::Buffered && it.definition.read_share.0 > 0
-    });
+    let buffered = findings
+        .workloads
+        .iter()
+        .filter(|it| it.effective.cache == CacheMode::Buffered && it.definition.read_share.0 > 0);
     let sizes = buffered.filter_map(|it| {
         let step = findings.plan.steps.get(usize::try_from(it.step).ok()?)?;
         let bound = step.memory_bound.map_or(memory, |bound| bound.get().min(memory));

@@ -54,7 +54,10 @@ fn the_facts_that_decided_are_named_and_so_are_the_missing() {
         Condition::read("device.nr_requests > 4 and not device.fua", catalogue()).unwrap();
     let mut seen = Seen::default();
     assert_eq!(condition.holds(&facts(), &mut seen), None);
-    assert_eq!((seen.used, seen.missing), (vec!["device.fua".into()], vec!["device.nr_requests".into()]));
+    assert_eq!(
+        (seen.used, seen.missing),
+        (vec!["device.fua".into()], vec!["device.nr_requests".into()])
+    );
 }
 
 #[test]

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
-use durio_analyse::advice::{PROOF_SCHEMA, Proof, Prove, Rule, Subject, SwitchedSetting, rule_named};
+use durio_analyse::advice::{
+    PROOF_SCHEMA, Proof, Prove, Rule, Subject, SwitchedSetting, rule_named,
+};
 use durio_analyse::compare::Settings;
 use durio_record::FolderName;
 use durio_stack::{LayerKind, Stack, read_stack};
@@ -78,12 +80,7 @@ fn not_provable(rule: &Rule) -> Failure {
     Failure::new(Exit::WrongUse, message).hint(format!("it can prove {list}"))
 }
 
-fn sides(
-    arguments: &Advise,
-    rule: &Rule,
-    prove: &Prove,
-    stack: &Stack,
-) -> Result<Sides, Failure> {
+fn sides(arguments: &Advise, rule: &Rule, prove: &Prove, stack: &Stack) -> Result<Sides, Failure> {
     let after = arguments.value.clone().unwrap_or_else(|| prove.to.clone());
     let sides = match prove.switch.file() {
         Some(name) => of_setting(&device(rule, stack)?, name, after)?,
