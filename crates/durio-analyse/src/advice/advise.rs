@@ -178,7 +178,9 @@ impl Judge<'_> {
                 None => return self.cannot_tell(seen, facts),
             }
         }
-        let mut deciding = Seen::default();
+        // What was measured is told also where it only made the rule apply.
+        seen.used.retain(|name| name.starts_with("run."));
+        let mut deciding = Seen { used: seen.used, missing: Vec::new() };
         match rule.met.holds(facts, &mut deciding) {
             None => self.cannot_tell(deciding, facts),
             Some(holds) => {

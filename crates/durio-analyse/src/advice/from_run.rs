@@ -226,15 +226,24 @@ fn reads(gathered: &mut Gathered<'_>, findings: &Findings) {
 /// The knee of random reads over the depth, rounded to whole operations.
 fn knee(findings: &Findings) -> Option<f64> {
     let campaign = findings.campaign.as_ref()?;
-    let sections = campaign.sections.iter();
-    let units = sections.flat_map(|section| &section.curves).filter_map(|curve| {
-        let first = curve.rows.first().is_some() && curve.axis == "depth";
-        match &curve.ladder.as_ref()?.knee {
-            Knee::Measured { units, .. } if first => Some(*units),
-            _ => None,
-        }
+    let curves = campaign.sections.iter().flat_map(|section| {
+        section.curves.iter().filter(|curve| {
+            let first = curve.rows.first().and_then(|at| section.rows.get(*at));
+            curve.axis == "depth" && first.is_some_and(|row| is_random_read(findings, row.step))
+        })
+    });
+    let units = curves.filter_map(|curve| match &curve.ladder.as_ref()?.knee {
+        Knee::Measured { units, .. } => Some(*units),
+        _ => None,
     });
     units.max_by(f64::total_cmp).map(|units| units.round().max(1.0))
+}
+
+fn is_random_read(findings: &Findings, step: u32) -> bool {
+    let of_step = findings.workloads.iter().find(|it| it.step == step);
+    of_step.is_some_and(|it| {
+        it.definition.pattern == Pattern::Random && it.definition.read_share.0 == 1000
+    })
 }
 
 fn load(gathered: &mut Gathered<'_>, findings: &Findings) {
