@@ -60,10 +60,10 @@ pub(super) fn turns(turns: &Turns<'_>) -> Result<Exit, Failure> {
 /// One run, in a process group of its own: a signal reaches this durio first, which restores and
 /// hands it on.
 fn run(turns: &Turns<'_>, (spec, runs): &(PathBuf, PathBuf)) -> Result<Exit, Failure> {
-    let mut child = start(spec, runs, turns.place).map_err(cannot)?;
+    let mut child = start(spec, runs, turns.place).map_err(|error| cannot(&error))?;
     let mut told = false;
     loop {
-        if let Some(status) = child.try_wait().map_err(cannot)? {
+        if let Some(status) = child.try_wait().map_err(|error| cannot(&error))? {
             return Ok(exit_of(status.code()));
         }
         if turns.stop.load(Ordering::Relaxed) && !told {
@@ -93,7 +93,7 @@ fn start(spec: &Path, runs: &Path, place: &Path) -> std::io::Result<Child> {
         .spawn()
 }
 
-fn cannot(error: std::io::Error) -> Failure {
+fn cannot(error: &std::io::Error) -> Failure {
     Failure::new(Exit::CannotMeasure, format!("cannot run durio itself: {error}"))
 }
 
