@@ -3,6 +3,7 @@
 //! In: events, live or read back, with plan and environment. Out: [`Findings`], plain data.
 //! Not here: devices, files, clocks, output.
 
+pub mod advice;
 mod analyser;
 pub mod audit;
 mod batches;

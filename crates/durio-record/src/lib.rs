@@ -16,6 +16,7 @@ mod manifest;
 mod payload;
 mod reader;
 mod resume;
+mod setting_journal;
 mod sparse;
 mod writer;
 
@@ -34,5 +35,6 @@ pub use latency::{Exact, LATENCY_NS_MAX, Latency, LatencyHistogram, SIGNIFICANT_
 pub use manifest::Manifest;
 pub use reader::{EventReader, RunFolder, TimedEvent};
 pub use resume::{ResumePoint, resume_point};
+pub use setting_journal::{ChangedSetting, SettingJournal, restore_left_settings};
 pub use sparse::SparseHistogram;
 pub use writer::RecordWriter;

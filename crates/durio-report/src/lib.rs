@@ -6,6 +6,7 @@
 //!
 //! A new format is a module, a variant of [`Format`] and an arm in [`write()`].
 
+mod advice;
 mod audit;
 mod campaign_facts;
 mod campaign_table;
@@ -22,6 +23,7 @@ mod layer_facts;
 mod plan;
 mod profile;
 mod profile_facts;
+mod proof;
 mod rows;
 mod signal_words;
 mod text;
@@ -29,12 +31,14 @@ mod text;
 use std::fmt;
 use std::io;
 
+pub use advice::write_advice;
 pub use audit::{AuditFormat, write_audit};
 use durio_analyse::Findings;
 
 pub use compare::{write_comparison, write_published};
 pub use plan::{PlanFormat, write_plan};
 pub use profile::{ProfileFormat, write_profile, write_profiles};
+pub use proof::write_proof;
 
 /// How findings are written down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -38,6 +38,7 @@ mod source;
 mod survey;
 mod system_dir;
 mod tracefs;
+mod tuning;
 
 pub use block_facts::{BlockFacts, WriteCache};
 pub use cgroup::CgroupLimits;
@@ -59,3 +60,4 @@ pub use tracefs::{
     BlockRequest, BufferStats, TraceEvent, TraceEventKind, TraceText, block_device_number,
     find_tracefs, has_request_queue, parse_buffer_stats, parse_trace,
 };
+pub use tuning::{LayerReadings, Reading, Readings, read_readings, read_readings_in};

@@ -2,6 +2,7 @@
 //!
 //! The doc comments are the help texts; man pages and completions come from the same definitions.
 
+mod advise;
 mod campaign;
 mod durable;
 mod group_commit;
@@ -19,6 +20,7 @@ use durio_workload::{PerMille, SyncMethod};
 
 use crate::exit_code::TABLE;
 use crate::values::{self, EngineChoice, ProcessorList};
+pub(crate) use advise::Advise;
 pub(crate) use campaign::{Expanding, Plan, RunCommand};
 pub(crate) use durable::Durable;
 pub(crate) use group_commit::Committing;
@@ -45,6 +47,7 @@ pub(crate) enum Command {
     Profile(Profile),
     Report(Report),
     Audit(Audit),
+    Advise(Box<Advise>),
     Compare(Compare),
     Fio(Fio),
     Completions(Completions),

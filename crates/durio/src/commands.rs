@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+mod advise;
 mod audit;
 mod campaign;
 mod check;
@@ -39,6 +40,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Command::Sweep(arguments) => sweep::sweep(&arguments),
         Command::Profile(arguments) => profile::show(&arguments),
         Command::Report(arguments) => report::report(&arguments),
+        Command::Advise(arguments) => advise::advise(&arguments),
         Command::Audit(arguments) => audit::audit(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Fio(arguments) => fio::fio(&arguments),

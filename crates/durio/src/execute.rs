@@ -43,6 +43,7 @@ impl Execution {
         let started = SystemTime::now();
         let name = FolderName::new(command, started, std::process::id());
         let folder = runs_folder(options.out.as_deref())?.join(name.as_str());
+        crate::switched::restore_left();
         let leftovers = state_folder().as_deref().map(Leftovers::below);
         if let Some(leftovers) = &leftovers {
             for path in remove_leftovers(leftovers, remove_left) {

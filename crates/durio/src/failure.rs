@@ -2,6 +2,7 @@
 
 use std::panic::{self, AssertUnwindSafe};
 
+use durio_analyse::advice::AdviceError;
 use durio_analyse::audit::AuditError;
 use durio_block::BlockError;
 use durio_record::RecordError;
@@ -62,6 +63,16 @@ impl From<RecordError> for Failure {
         let full = error.is_disk_full();
         let failure = Self::of(Exit::CannotMeasure, error);
         if full { failure.hint("make room, or name another place with --out") } else { failure }
+    }
+}
+
+impl From<AdviceError> for Failure {
+    fn from(error: AdviceError) -> Self {
+        let exit = match error {
+            AdviceError::BadRule { .. } => Exit::Fault,
+            _ => Exit::WrongUse,
+        };
+        Self::of(exit, error)
     }
 }
 

@@ -15,6 +15,7 @@ mod progress;
 mod recording;
 mod resume;
 mod state_folder;
+mod switched;
 mod values;
 
 use std::process::ExitCode;

@@ -1,5 +1,6 @@
 //! Reads the values of options: units, names, shares.
 
+use durio_analyse::advice::{AdviceRole, Setting};
 use durio_plan::{ClockChoice, EngineKind};
 use durio_report::{AuditFormat, Format};
 use durio_spec::written::thousandths;
@@ -125,6 +126,26 @@ fn named<T: Copy>(
         let names: Vec<_> = all.iter().map(|&value| name(value)).collect();
         format!("'{text}' is no {what}; expected {}", names.join(", "))
     })
+}
+
+/// A use of the storage: `log`, `data`, `scan`.
+pub(crate) fn advice_role(text: &str) -> Result<AdviceRole, String> {
+    let roles = [AdviceRole::Log, AdviceRole::Data, AdviceRole::Scan];
+    roles
+        .into_iter()
+        .find(|role| role.name() == text)
+        .ok_or_else(|| format!("'{text}' is no use of a storage; expected log, data or scan"))
+}
+
+/// A database's setting: `commit_delay=100`.
+pub(crate) fn setting(text: &str) -> Result<Setting, String> {
+    let wrong = || format!("'{text}' is no setting; expected NAME=VALUE, such as commit_delay=100");
+    let (name, value) = text.split_once('=').ok_or_else(wrong)?;
+    let (name, value) = (name.trim().to_owned(), value.trim().to_owned());
+    if name.is_empty() {
+        return Err(wrong());
+    }
+    Ok(Setting { name, value, place: "--setting".to_owned() })
 }
 
 #[cfg(test)]

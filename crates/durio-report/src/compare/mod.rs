@@ -14,6 +14,7 @@ use std::io;
 use durio_analyse::compare::Comparison;
 
 pub use published::write_published;
+pub(crate) use text::write_figures;
 
 use crate::{Format, Options};
 

@@ -40,6 +40,20 @@ pub(super) fn write(
     out.write_all(page.text().as_bytes())
 }
 
+/// The figures of every step alone, and how they were found.
+pub(crate) fn write_figures(comparison: &Comparison, page: &mut Page) {
+    for it in &comparison.pairs {
+        for remark in &it.remarks {
+            page.labelled("NOTE", 7, Look::Heed, remark);
+        }
+        it.steps.iter().for_each(|step| in_full(step, page));
+    }
+    page.paragraph("  ", Look::Dim, &words::rule(comparison));
+    if let Some(note) = words::blocks_note(comparison) {
+        page.paragraph("  ", Look::Dim, &note);
+    }
+}
+
 fn pair(pair: &Pair, page: &mut Page) {
     page.heading(&format!("{} against {}", pair.other, pair.baseline));
     page.paragraph("  ", Look::Bold, &words::summary(pair));

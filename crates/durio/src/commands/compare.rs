@@ -40,17 +40,25 @@ fn compared(arguments: &Compare, sides: &[PathBuf]) -> Result<Exit, Failure> {
         return Err(Failure::new(Exit::WrongUse, "one side cannot be compared with anything")
             .hint("name two run folders, or one and --against published:NAME"));
     }
-    let folders = sides.iter().map(|it| folders(it)).collect::<Result<Vec<_>, _>>()?;
-    let read = read_all(&folders)?;
-    let is_damaged = read.iter().flatten().any(|(_, damaged)| *damaged);
-    let sides: Vec<Side> = sides.iter().zip(read).map(side).collect();
-    let comparison = compare(&sides, &settings(arguments));
+    let (comparison, is_damaged) = comparison(sides, &settings(arguments))?;
     let options = output::terminal_options();
     let mut bytes = Vec::new();
     durio_report::write_comparison(arguments.format, &comparison, &options, &mut bytes)
         .map_err(cannot_write)?;
     output::answer(&bytes)?;
     Ok(conclusion(&comparison, is_damaged))
+}
+
+/// The comparison, and true if a record cannot be read to its end.
+pub(super) fn comparison(
+    sides: &[PathBuf],
+    settings: &Settings,
+) -> Result<(Comparison, bool), Failure> {
+    let folders = sides.iter().map(|it| folders(it)).collect::<Result<Vec<_>, _>>()?;
+    let read = read_all(&folders)?;
+    let is_damaged = read.iter().flatten().any(|(_, damaged)| *damaged);
+    let sides: Vec<Side> = sides.iter().zip(read).map(side).collect();
+    Ok((compare(&sides, settings), is_damaged))
 }
 
 fn settings(arguments: &Compare) -> Settings {

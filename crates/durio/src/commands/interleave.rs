@@ -48,7 +48,7 @@ pub(super) fn interleaved(
 }
 
 /// A B B A A B B A: neither side is always first.
-fn side_of(turn: u32) -> usize {
+pub(super) fn side_of(turn: u32) -> usize {
     usize::from(matches!(turn % 4, 1 | 2))
 }
 

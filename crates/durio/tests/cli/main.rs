@@ -17,6 +17,7 @@
 )]
 
 mod accounting;
+mod advise;
 mod audit;
 mod audit_documents;
 mod check;

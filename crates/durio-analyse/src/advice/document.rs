@@ -1,0 +1,145 @@
+//! What the rules found: plain data, and the JSON document of `durio advise --format json`.
+//!
+//! In: nothing; filled by the other modules. Out: [`AdviceReport`].
+
+use serde::{Deserialize, Serialize};
+
+use super::rule::{AdviceRole, AdviceSource, AdviceState, Risk, Subject};
+
+/// Name and version of the document.
+pub const ADVICE_SCHEMA: &str = "durio-advice-1";
+
+/// All advice for one target.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AdviceReport {
+    /// [`ADVICE_SCHEMA`].
+    pub schema: String,
+    /// The path that the user named.
+    pub target: String,
+    /// The database that was asked for.
+    pub database: Option<String>,
+    /// The use that was asked for.
+    pub role: Option<AdviceRole>,
+    /// The run folder that figures were taken from.
+    pub run: Option<String>,
+    /// How many rules stand how.
+    pub counts: Counts,
+    /// One for each rule and subject, in the rules' order.
+    pub advice: Vec<Advice>,
+    /// Where documents contradict each other about what is not met here.
+    pub conflicts: Vec<Conflict>,
+    /// What the reader must know of what was given, such as settings that no rule reads.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// How many rules stand how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Counts {
+    /// As the rule wants it.
+    pub met: u64,
+    /// Otherwise.
+    pub not_met: u64,
+    /// Something is not known.
+    pub cannot_tell: u64,
+    /// Nothing here is what the rule is about.
+    pub not_applicable: u64,
+}
+
+/// One rule for one subject.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Advice {
+    /// The rule's identifier.
+    pub rule: String,
+    /// Its name.
+    pub name: String,
+    /// What it wants, in a sentence.
+    pub title: String,
+    /// The layer.
+    pub layer: String,
+    /// What it is about.
+    pub subject: Subject,
+    /// Which one: a device, a mount point, a database; empty if there is none here.
+    pub about: String,
+    /// For which uses.
+    pub roles: Vec<AdviceRole>,
+    /// For which databases; all, if none is named.
+    pub databases: Vec<String>,
+    /// How it stands.
+    pub state: AdviceState,
+    /// Why, in a sentence.
+    pub reason: String,
+    /// The facts that decided.
+    pub read: Vec<ReadFact>,
+    /// The facts that were missing.
+    pub missing: Vec<MissingFact>,
+    /// What to do.
+    pub advice: String,
+    /// How to apply and undo it.
+    pub apply: Apply,
+    /// What may come of it.
+    pub risk: Risk,
+    /// What durio measured itself, or that it measured nothing.
+    pub evidence: String,
+    /// True if `--prove` can measure it.
+    pub provable: bool,
+    /// Who says so.
+    pub sources: Vec<AdviceSource>,
+}
+
+/// How to apply and undo a piece of advice.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Apply {
+    /// A command, gone at the next boot.
+    pub command: Option<String>,
+    /// A udev rule, which stays.
+    pub udev: Option<String>,
+    /// A setting of the database or of the boot, which stays.
+    pub setting: Option<String>,
+    /// What undoes the command.
+    pub undo: Option<String>,
+}
+
+/// A fact that decided.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReadFact {
+    /// Its name.
+    pub fact: String,
+    /// Its value, with its unit.
+    pub value: String,
+    /// Where it was read.
+    pub place: String,
+}
+
+/// A fact that was missing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MissingFact {
+    /// Its name.
+    pub fact: String,
+    /// What stood there instead, if anything.
+    pub why: Option<String>,
+    /// How to get it.
+    pub obtain: String,
+}
+
+/// Documents that contradict each other.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Conflict {
+    /// What it is about.
+    pub about: String,
+    /// What each says.
+    pub statements: Vec<Statement>,
+}
+
+/// One side of a conflict.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Statement {
+    /// The rule that has it; none for a document that no rule follows.
+    pub rule: Option<String>,
+    /// For whom: uses and databases.
+    pub for_whom: String,
+    /// What it says.
+    pub says: String,
+    /// Who says so.
+    pub sources: Vec<AdviceSource>,
+}

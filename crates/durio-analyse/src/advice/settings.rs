@@ -1,0 +1,190 @@
+//! A database's settings, as the user gives them: one by one, or by its configuration file.
+//!
+//! In: names and values, or a file's text. Out: [`DatabaseSettings`]. Not here: reading files, asking
+//! the database.
+//!
+//! Files are read simply: `name = value`, `name value` or `name: value`, `#` and `;` begin comments,
+//! the last of several counts, files that are included are not followed. In files with sections only
+//! those of the server count. What a file does not set is not known: defaults differ by version.
+
+use super::catalogue::Catalogue;
+use super::error::AdviceError;
+use super::facts::Facts;
+use super::words::nearest;
+
+/// Sections of my.cnf that a server reads.
+const SERVER_SECTIONS: [&str; 4] = ["mysqld", "server", "mariadb", "mariadbd"];
+
+/// A larger file is no configuration.
+const LINES_MAX: usize = 100_000;
+
+/// One setting.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    /// As the database calls it.
+    pub name: String,
+    /// As it was written.
+    pub value: String,
+    /// The option or the file and line that gave it.
+    pub place: String,
+}
+
+/// All settings that are known.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DatabaseSettings {
+    /// Named by the user: each must be one that a rule reads.
+    pub given: Vec<Setting>,
+    /// From a file: those that no rule reads are passed over.
+    pub from_file: Vec<Setting>,
+}
+
+impl DatabaseSettings {
+    /// Takes the settings of a configuration file whose name is `file`.
+    pub fn read_file(&mut self, file: &str, text: &str) {
+        let mut counts = true;
+        for (number, line) in text.lines().take(LINES_MAX).enumerate() {
+            let line = line.trim();
+            if let Some(section) = line.strip_prefix('[') {
+                let section = section.trim_end_matches(']').trim();
+                counts = SERVER_SECTIONS.iter().any(|known| section.starts_with(known));
+            } else if let (true, Some((name, value))) = (counts, setting(line)) {
+                let place = format!("{file}:{}", number + 1);
+                self.from_file.push(Setting { name, value, place });
+            }
+        }
+    }
+
+    /// The settings as facts of `database`.
+    pub(super) fn facts(
+        &self,
+        catalogue: &Catalogue,
+        database: Option<&str>,
+    ) -> Result<Facts, AdviceError> {
+        let group = database.and_then(|name| catalogue.settings_of(name));
+        let mut facts = Facts::default();
+        for setting in &self.from_file {
+            if let Some(name) = fact_name(catalogue, group, &setting.name) {
+                facts.read(catalogue, &name, &setting.value, &setting.place);
+            }
+        }
+        for setting in &self.given {
+            let name = fact_name(catalogue, group, &setting.name)
+                .ok_or_else(|| unknown(catalogue, group, &setting.name))?;
+            facts.read(catalogue, &name, &setting.value, &setting.place);
+            if let Some(Err(reason)) = facts.get(&name).map(|fact| &fact.value) {
+                let (name, reason) = (setting.name.clone(), reason.clone());
+                return Err(AdviceError::BadSetting { name, reason });
+            }
+        }
+        Ok(facts)
+    }
+}
+
+/// The fact that a setting is; `zfs.recordsize` is one by itself. my.cnf writes names with dashes
+/// too.
+fn fact_name(catalogue: &Catalogue, group: Option<&str>, name: &str) -> Option<String> {
+    let of_group = |name: &str| group.map(|group| format!("{group}.{name}"));
+    let known = |name: &String| catalogue.kind(name).is_some();
+    let zfs = name.starts_with("zfs.").then(|| name.to_owned());
+    let spellings = [of_group(name), of_group(&name.replace('-', "_")), zfs];
+    spellings.into_iter().flatten().find(known)
+}
+
+fn unknown(catalogue: &Catalogue, group: Option<&str>, name: &str) -> AdviceError {
+    let prefix = group.map(|group| format!("{group}.")).unwrap_or_default();
+    let known = catalogue.names().filter_map(|fact| {
+        fact.strip_prefix(&prefix).filter(|_| !prefix.is_empty()).or(Some(fact))
+    });
+    AdviceError::UnknownSetting { name: name.to_owned(), nearest: nearest(name, known) }
+}
+
+/// The setting of a line; none for a comment.
+fn setting(line: &str) -> Option<(String, String)> {
+    let line = without_comment(line);
+    let end = line.find(['=', ':', ' ', '\t']).unwrap_or(line.len());
+    let (name, value) = line.split_at(end);
+    let value = value.trim_start().trim_start_matches(['=', ':']).trim();
+    let value = value.trim_matches(['\'', '"']);
+    // A name alone switches something on.
+    let value = if value.is_empty() { "on" } else { value };
+    (!name.is_empty()).then(|| (name.to_owned(), value.to_owned()))
+}
+
+/// The line up to a comment sign that is not in quotes.
+fn without_comment(line: &str) -> &str {
+    let mut quoted = None;
+    for (at, c) in line.char_indices() {
+        match (quoted, c) {
+            (None, '\'' | '"') => quoted = Some(c),
+            (Some(open), c) if open == c => quoted = None,
+            (None, '#' | ';') => return line[..at].trim_end(),
+            _ => {}
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(database: &str, file: &str) -> Facts {
+        let mut settings = DatabaseSettings::default();
+        settings.read_file("x.conf", file);
+        settings.facts(Catalogue::shipped().unwrap(), Some(database)).unwrap()
+    }
+
+    fn given(database: &str, name: &str, value: &str) -> Result<Facts, AdviceError> {
+        let place = "--setting".to_owned();
+        let given = vec![Setting { name: name.into(), value: value.into(), place }];
+        let settings = DatabaseSettings { given, from_file: Vec::new() };
+        settings.facts(Catalogue::shipped().unwrap(), Some(database))
+    }
+
+    #[test]
+    fn postgresql_conf_is_read_with_comments_quotes_and_units() {
+        let text = "# commit_delay = 9\ncommit_delay = 10ms   # a comment\n\
+                    wal_sync_method 'open_datasync'\nfsync = off\nfsync = on\nfuture = '#x'\n";
+        let facts = facts("postgresql", text);
+        assert_eq!(facts.number("postgresql.commit_delay"), Some(10e6));
+        assert_eq!(facts.text("postgresql.wal_sync_method"), Some("open_datasync"));
+        let fsync = facts.get("postgresql.fsync").unwrap();
+        assert_eq!((fsync.text.as_str(), fsync.place.as_str()), ("on", "x.conf:5"));
+    }
+
+    #[test]
+    fn my_cnf_counts_in_the_sections_of_the_server_alone() {
+        let text = "[client]\nsync_binlog = 7\n[mysqld]\ninnodb-io-capacity=2K\nsync-binlog=1\n";
+        let facts = facts("mariadb", text);
+        assert_eq!(facts.number("mysql.sync_binlog"), Some(1.0));
+        let capacity = facts.get("mysql.innodb_io_capacity").unwrap();
+        assert!(capacity.value.is_err(), "a count takes no unit: {capacity:?}");
+    }
+
+    #[test]
+    fn redis_and_yaml_are_read_too() {
+        assert_eq!(
+            facts("redis", "appendfsync everysec\n").text("redis.appendfsync"),
+            Some("everysec")
+        );
+        let scylla = facts("scylladb", "commitlog_use_o_dsync: false\n");
+        assert!(scylla.value("scylladb.commitlog_use_o_dsync").is_some());
+    }
+
+    #[test]
+    fn a_setting_that_no_rule_reads_is_an_error_with_the_one_that_was_meant() {
+        let error = given("postgresql", "comit_delay", "5").unwrap_err().to_string();
+        assert!(error.contains("comit_delay") && error.contains("'commit_delay'"), "{error}");
+        let error = given("postgresql", "commit_delay", "soon").unwrap_err().to_string();
+        assert!(error.contains("'soon' is no time"), "{error}");
+        assert!(given("postgresql", "device.scheduler", "none").is_err());
+        assert!(given("postgresql", "zfs.recordsize", "8K").is_ok());
+    }
+
+    #[test]
+    fn garbage_gives_no_settings_and_no_panic() {
+        for text in ["", "====", "[", "[mysqld", "'", "\u{0}\u{1}=\u{2}", "é", "a='b"] {
+            facts("mysql", text);
+        }
+    }
+}

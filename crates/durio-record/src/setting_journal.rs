@@ -1,0 +1,170 @@
+//! The journal of a setting of the kernel that durio changes for a while.
+//!
+//! In: a setting's file, its old value and the one to come. Out: a file that outlives durio, from
+//! which the next durio learns what a killed one left changed. Not here: changing or restoring it.
+//!
+//! The journal is on disk before the setting is changed, and locked as long as its durio lives: who
+//! finds it without a lock has found a dead one's.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use durio_plan::RawPath;
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+
+use crate::RecordError;
+
+/// An entry is a path and two values; a larger file is none of ours.
+const ENTRY_BYTES_MAX: u64 = 64 * 1024;
+
+/// A setting of the kernel that is changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangedSetting {
+    /// Its file.
+    pub path: RawPath,
+    /// The value that must come back.
+    pub before: String,
+    /// The value meanwhile.
+    pub after: String,
+}
+
+/// The entry of a setting that this durio changes.
+#[derive(Debug)]
+pub struct SettingJournal {
+    entry: PathBuf,
+    /// Holds the lock.
+    _file: File,
+}
+
+fn folder(state_folder: &Path) -> PathBuf {
+    state_folder.join("settings")
+}
+
+impl SettingJournal {
+    /// Remembers a setting under `name`, before it is changed.
+    ///
+    /// # Errors
+    /// If that cannot be written to disk: then the setting must not be changed.
+    pub fn begin(
+        state_folder: &Path,
+        name: &str,
+        changed: &ChangedSetting,
+    ) -> Result<Self, RecordError> {
+        let folder = folder(state_folder);
+        fs::create_dir_all(&folder)
+            .map_err(|error| RecordError::io("make the folder", &folder, error))?;
+        let (hidden, entry) = (folder.join(format!(".{name}")), folder.join(name));
+        let bytes = serde_json::to_vec(changed)
+            .map_err(|error| RecordError::malformed("write", &entry, error))?;
+        // Locked and whole before anybody can see it by its name.
+        let file =
+            written(&hidden, &bytes).map_err(|error| RecordError::io("write", &hidden, error))?;
+        fs::rename(&hidden, &entry)
+            .and_then(|()| File::open(&folder)?.sync_all())
+            .map_err(|error| RecordError::io("write", &entry, error))?;
+        Ok(Self { entry, _file: file })
+    }
+
+    /// Forgets the setting, which has its old value again.
+    pub fn end(self) {
+        let _ = fs::remove_file(&self.entry);
+    }
+}
+
+fn written(path: &Path, bytes: &[u8]) -> std::io::Result<File> {
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    Ok(file)
+}
+
+/// Hands every setting that a dead durio left changed to `restore`, and forgets those for which it
+/// says true: that the setting needs nothing more.
+pub fn restore_left_settings(
+    state_folder: &Path,
+    mut restore: impl FnMut(&ChangedSetting) -> bool,
+) {
+    let Ok(entries) = fs::read_dir(folder(state_folder)) else { return };
+    for entry in entries.filter_map(Result::ok) {
+        if entry.file_name().as_bytes().starts_with(b".") {
+            continue;
+        }
+        let path = entry.path();
+        let Some((changed, _lock)) = left_by_dead(&path) else { continue };
+        if restore(&changed) {
+            let _ = fs::remove_file(&path);
+        }
+    }
+}
+
+/// The entry and its lock; none while its durio lives, or if it cannot be read.
+fn left_by_dead(path: &Path) -> Option<(ChangedSetting, File)> {
+    let file = File::open(path).ok()?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
+    let mut bytes = Vec::new();
+    (&file).take(ENTRY_BYTES_MAX).read_to_end(&mut bytes).ok()?;
+    Some((serde_json::from_slice(&bytes).ok()?, file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn changed() -> ChangedSetting {
+        let path = RawPath::from(Path::new("/sys/block/x/queue/read_ahead_kb"));
+        ChangedSetting { path, before: "128".into(), after: "4096".into() }
+    }
+
+    fn left(state: &Path, forget: bool) -> Vec<ChangedSetting> {
+        let mut left = Vec::new();
+        restore_left_settings(state, |it| {
+            left.push(it.clone());
+            forget
+        });
+        left
+    }
+
+    #[test]
+    fn a_living_durios_setting_is_its_own() {
+        let state = tempfile::tempdir().unwrap();
+        let journal = SettingJournal::begin(state.path(), "a", &changed()).unwrap();
+        assert!(left(state.path(), true).is_empty());
+        journal.end();
+        assert!(left(state.path(), true).is_empty());
+    }
+
+    #[test]
+    fn a_dead_durios_setting_is_left_until_it_is_restored() {
+        let state = tempfile::tempdir().unwrap();
+        // The lock goes with the file, as it does when the process is killed.
+        drop(SettingJournal::begin(state.path(), "a", &changed()).unwrap());
+        assert_eq!(left(state.path(), false), [changed()]);
+        assert_eq!(left(state.path(), true), [changed()]);
+        assert!(left(state.path(), true).is_empty());
+    }
+
+    #[test]
+    fn garbage_and_unfinished_entries_are_passed_over() {
+        let state = tempfile::tempdir().unwrap();
+        assert!(left(state.path(), true).is_empty(), "there is no folder");
+        let folder = folder(state.path());
+        fs::create_dir_all(&folder).unwrap();
+        for (name, bytes) in [("a", &b"{\"path\":"[..]), ("b", b"\xff\xfe"), ("c", b"")] {
+            fs::write(folder.join(name), bytes).unwrap();
+        }
+        fs::write(folder.join(".d"), serde_json::to_vec(&changed()).unwrap()).unwrap();
+        assert!(left(state.path(), true).is_empty());
+    }
+
+    #[test]
+    fn a_state_folder_that_cannot_be_written_to_is_an_error() {
+        let state = tempfile::tempdir().unwrap();
+        let file = state.path().join("file");
+        fs::write(&file, "").unwrap();
+        assert!(SettingJournal::begin(&file, "a", &changed()).is_err());
+    }
+}

@@ -1,0 +1,225 @@
+//! Advice, as text and as JSON.
+//!
+//! In: [`AdviceReport`]. Out: bytes, into a writer. Not here: which rule stands how, and why.
+
+use std::io;
+
+use durio_analyse::advice::{Advice, AdviceReport, AdviceSource, AdviceState, Conflict, Statement};
+
+use crate::text::page::{Look, Page};
+use crate::{AuditFormat, Options};
+
+/// Columns of the labels.
+const LABEL: usize = 8;
+
+/// Writes the advice; in text, what is not applicable only if `all` is set. JSON has everything.
+///
+/// # Errors
+/// What the writer says, such as a closed pipe or a full disk.
+pub fn write_advice(
+    format: AuditFormat,
+    report: &AdviceReport,
+    all: bool,
+    options: &Options,
+    out: &mut dyn io::Write,
+) -> io::Result<()> {
+    match format {
+        AuditFormat::Json => {
+            serde_json::to_writer_pretty(&mut *out, report)?;
+            out.write_all(b"\n")
+        }
+        AuditFormat::Text => {
+            let mut page = Page::new(options);
+            write_text(report, all, &mut page);
+            out.write_all(page.text().as_bytes())
+        }
+    }
+}
+
+fn write_text(report: &AdviceReport, all: bool, page: &mut Page) {
+    page.paragraph("", Look::Bold, &title(report));
+    for note in &report.notes {
+        page.labelled("NOTE", LABEL, Look::Heed, note);
+    }
+    let sections = [
+        (AdviceState::NotMet, "Not met"),
+        (AdviceState::CannotTell, "Cannot tell"),
+        (AdviceState::Met, "Met"),
+        (AdviceState::NotApplicable, "Not applicable"),
+    ];
+    for (state, heading) in sections {
+        let of_state: Vec<&Advice> =
+            report.advice.iter().filter(|advice| advice.state == state).collect();
+        if of_state.is_empty() || (state == AdviceState::NotApplicable && !all) {
+            continue;
+        }
+        page.heading(heading);
+        for advice in of_state {
+            one(advice, page);
+        }
+    }
+    if !report.conflicts.is_empty() {
+        page.heading("Conflicts: documents that contradict each other; durio does not choose");
+        for it in &report.conflicts {
+            conflict(it, page);
+        }
+    }
+    summary(report, page);
+}
+
+fn title(report: &AdviceReport) -> String {
+    let mut title = format!("Advice for {}", report.target);
+    if let Some(database) = &report.database {
+        title = format!("{title}, {database}");
+    }
+    if let Some(role) = report.role {
+        title = format!("{title}, role {}", role.name());
+    }
+    title
+}
+
+const fn look(state: AdviceState) -> Look {
+    match state {
+        AdviceState::Met => Look::Good,
+        AdviceState::NotMet => Look::Bad,
+        AdviceState::CannotTell => Look::Heed,
+        AdviceState::NotApplicable => Look::Dim,
+    }
+}
+
+fn one(advice: &Advice, page: &mut Page) {
+    let about = match advice.about.is_empty() {
+        true => String::new(),
+        false => format!(" [{}]", advice.about),
+    };
+    let head = format!("{}  {}{about}: {}", advice.rule, advice.name, advice.title);
+    page.paragraph("  ", look(advice.state), &head);
+    page.labelled("", 0, Look::Plain, &format!("{}: {}", advice.state.words(), advice.reason));
+    if matches!(advice.state, AdviceState::NotMet) {
+        what_to_do(advice, page);
+    }
+}
+
+fn what_to_do(advice: &Advice, page: &mut Page) {
+    page.labelled("  advice", LABEL, Look::Plain, &advice.advice);
+    let apply = &advice.apply;
+    let lines = [
+        ("  now", &apply.command),
+        ("  udev", &apply.udev),
+        ("  set", &apply.setting),
+        ("  undo", &apply.undo),
+    ];
+    for (label, text) in lines {
+        if let Some(text) = text {
+            page.labelled(label, LABEL, Look::Plain, text);
+        }
+    }
+    let prove = match advice.provable {
+        true => format!("; durio advise --prove {} measures it", advice.rule),
+        false => String::new(),
+    };
+    page.labelled("  risk", LABEL, Look::Plain, &format!("{}{prove}", advice.risk.name()));
+    page.labelled("  proof", LABEL, Look::Plain, &advice.evidence);
+    for source in &advice.sources {
+        page.labelled("  source", LABEL, Look::Dim, &source_line(source));
+    }
+}
+
+fn source_line(source: &AdviceSource) -> String {
+    let mut line = format!("{}: {}", source.kind.name(), source.document);
+    if !source.url.is_empty() {
+        line = format!("{line}, {}", source.url);
+    }
+    line
+}
+
+fn conflict(it: &Conflict, page: &mut Page) {
+    page.paragraph("  ", Look::Heed, &it.about);
+    for Statement { rule, for_whom, says, sources } in &it.statements {
+        let rule = rule.as_deref().map(|rule| format!("{rule} ")).unwrap_or_default();
+        let whom = if for_whom.is_empty() { String::new() } else { format!(" ({for_whom})") };
+        let by: Vec<String> = sources.iter().map(source_line).collect();
+        let text = format!("{rule}\"{says}\"{whom} — {}", by.join("; "));
+        page.labelled("  says", LABEL, Look::Plain, &text);
+    }
+}
+
+fn summary(report: &AdviceReport, page: &mut Page) {
+    page.blank();
+    let counts = report.counts;
+    let text = format!(
+        "{} met, {} not met, {} cannot tell, {} not applicable (--all shows them)",
+        counts.met, counts.not_met, counts.cannot_tell, counts.not_applicable
+    );
+    page.paragraph("", Look::Bold, &text);
+}
+
+#[cfg(test)]
+mod tests {
+    use durio_analyse::advice::{AdviceRequest, DatabaseSettings, Setting, System, advise};
+    use durio_stack::{Readings, read_stack};
+
+    use super::*;
+
+    fn report(rule: &str, value: &str) -> AdviceReport {
+        let stack = read_stack(std::path::Path::new("/proc")).unwrap();
+        let given =
+            vec![Setting { name: "fsync".into(), value: value.into(), place: "--setting".into() }];
+        advise(&AdviceRequest {
+            target: "/srv/\u{1b}[31mdb".into(),
+            system: System { stack: &stack, readings: &Readings::default() },
+            role: None,
+            database: Some("postgresql".into()),
+            settings: DatabaseSettings { given, from_file: Vec::new() },
+            run: None,
+            rule: Some(rule.into()),
+        })
+        .unwrap()
+    }
+
+    fn text(report: &AdviceReport, all: bool) -> String {
+        let mut bytes = Vec::new();
+        let options = Options::default();
+        write_advice(AuditFormat::Text, report, all, &options, &mut bytes).unwrap();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn what_is_not_met_comes_with_reason_setting_risk_and_source() {
+        let text = text(&report("P08", "off"), false);
+        for part in [
+            "Not met",
+            "P08",
+            "fsync is off (--setting)",
+            "fsync = on",
+            "safe",
+            "source",
+            "1 not met",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(!text.contains('\u{1b}'), "{text}");
+    }
+
+    #[test]
+    fn what_is_met_is_short() {
+        let text = text(&report("P08", "on"), false);
+        assert!(text.contains("Met") && !text.contains("fsync = on"), "{text}");
+    }
+
+    #[test]
+    fn what_is_not_applicable_is_shown_only_when_asked_for() {
+        let report = report("B01", "on");
+        assert!(!text(&report, false).contains("scheduler-nvme"));
+        assert!(text(&report, true).contains("scheduler-nvme"));
+    }
+
+    #[test]
+    fn the_document_can_be_read_back() {
+        let report = report("P09", "on");
+        let mut bytes = Vec::new();
+        let options = Options::default();
+        write_advice(AuditFormat::Json, &report, false, &options, &mut bytes).unwrap();
+        assert_eq!(serde_json::from_slice::<AdviceReport>(&bytes).unwrap(), report);
+    }
+}

@@ -1,0 +1,228 @@
+//! Settings of the kernel that durio changes for a while, and what brings them back.
+//!
+//! In: a setting's file in sysfs and its values. Out: the old value, always: at the end, on an error,
+//! on a signal, and after a kill by the next durio. Not here: which setting, and why.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use durio_plan::RawPath;
+use durio_record::{ChangedSetting, FolderName, SettingJournal, restore_left_settings};
+
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+use crate::output;
+use crate::state_folder::state_folder;
+
+/// The only settings that durio ever writes; a journal that names another is not durio's.
+const FILES: [&str; 3] = ["read_ahead_kb", "scheduler", "nr_requests"];
+
+/// A setting whose old value is remembered on disk.
+#[derive(Debug)]
+pub(crate) struct Switched {
+    path: PathBuf,
+    before: String,
+    journal: Option<SettingJournal>,
+}
+
+impl Switched {
+    /// Remembers the value `before`; nothing is changed yet.
+    pub(crate) fn begin(path: &Path, before: &str, after: &str) -> Result<Self, Failure> {
+        check_writable(path)?;
+        let state = state_folder().ok_or_else(|| {
+            Failure::new(
+                Exit::CannotMeasure,
+                "there is no state folder to remember the old value in",
+            )
+            .hint("set HOME or XDG_STATE_HOME")
+        })?;
+        let changed = ChangedSetting {
+            path: RawPath::from(path),
+            before: before.into(),
+            after: after.into(),
+        };
+        let name = FolderName::new("setting", SystemTime::now(), std::process::id());
+        let journal = SettingJournal::begin(&state, name.as_str(), &changed)?;
+        Ok(Self { path: path.to_owned(), before: before.to_owned(), journal: Some(journal) })
+    }
+
+    /// Sets a value, and reads it back.
+    pub(crate) fn set(&self, value: &str) -> Result<(), Failure> {
+        fs::write(&self.path, value).map_err(|error| refused(&self.path, value, &error))?;
+        let now = current(&self.path).map_err(|error| refused(&self.path, value, &error))?;
+        if now == value {
+            return Ok(());
+        }
+        let message = format!("'{}' took {value} and shows {now}", self.path.display());
+        Err(Failure::new(Exit::CannotMeasure, message).hint("name a value that it takes as it is"))
+    }
+
+    /// Sets the old value back; gives what is read then.
+    pub(crate) fn restore(mut self) -> Result<String, Failure> {
+        self.put_back()?;
+        current(&self.path).map_err(|error| refused(&self.path, &self.before, &error))
+    }
+
+    fn put_back(&mut self) -> Result<(), Failure> {
+        let Some(journal) = self.journal.take() else { return Ok(()) };
+        match self.set(&self.before) {
+            Ok(()) => {
+                journal.end();
+                Ok(())
+            }
+            // Its entry stays, for the next durio.
+            Err(failure) => Err(failure.hint(format!(
+                "set it back yourself: echo {} > {}",
+                self.before,
+                self.path.display()
+            ))),
+        }
+    }
+}
+
+impl Drop for Switched {
+    fn drop(&mut self) {
+        if let Err(failure) = self.put_back() {
+            output::remark(&format!("durio: {:#}", failure.error));
+            for hint in failure.hints {
+                output::remark(&format!("hint: {hint}"));
+            }
+        }
+    }
+}
+
+/// The value of a setting; of a list, the chosen one.
+pub(crate) fn current(path: &Path) -> io::Result<String> {
+    let text = fs::read_to_string(path)?;
+    let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+    Ok(chosen.map_or(text.as_str(), |(word, _)| word).trim().to_owned())
+}
+
+/// The values that a setting takes, where it has a list of them.
+pub(crate) fn choices(path: &Path) -> io::Result<Option<Vec<String>>> {
+    let text = fs::read_to_string(path)?;
+    let words = || text.split_whitespace().map(|word| word.trim_matches(['[', ']']).to_owned());
+    Ok(text.contains('[').then(|| words().collect()))
+}
+
+fn check_writable(path: &Path) -> Result<(), Failure> {
+    // Opening changes nothing; a setting is changed by what is written.
+    match fs::OpenOptions::new().write(true).open(path) {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            let message = format!("cannot change '{}': {error}", path.display());
+            Err(Failure::new(Exit::CannotMeasure, message)
+                .hint("run as root, and not in a container whose /sys is read-only"))
+        }
+    }
+}
+
+fn refused(path: &Path, value: &str, error: &io::Error) -> Failure {
+    let message = format!("cannot set '{}' to {value}: {error}", path.display());
+    Failure::new(Exit::CannotMeasure, message)
+}
+
+/// Brings back what durios that were killed left changed.
+pub(crate) fn restore_left() {
+    if let Some(state) = state_folder() {
+        restore_left_settings(&state, restore_one);
+    }
+}
+
+/// True if the setting needs nothing more.
+fn restore_one(left: &ChangedSetting) -> bool {
+    let path = left.path.as_path();
+    if !is_ours(path) {
+        return false;
+    }
+    let shown = path.display();
+    match current(path) {
+        // The device is gone, and its settings with it.
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+        Ok(now) if now == left.before => true,
+        Ok(now) if now == left.after => match fs::write(path, &left.before) {
+            Ok(()) => {
+                let text = format!("durio: set '{shown}' back to {}", left.before);
+                output::remark(&format!("{text}, which a killed run had left at {now}"));
+                true
+            }
+            Err(error) => {
+                let text = format!("durio: '{shown}' was {} before a killed run", left.before);
+                output::remark(&format!("{text}, and cannot be set back: {error}"));
+                false
+            }
+        },
+        Ok(now) => {
+            let text = format!("durio: a killed run changed '{shown}' from {}", left.before);
+            output::remark(&format!("{text}; it is {now} now, which is left as it is"));
+            true
+        }
+    }
+}
+
+/// True for a setting of a block device's queue, as sysfs has them.
+fn is_ours(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let parent = path.parent().and_then(Path::file_name);
+    let plain = path.components().all(|it| !matches!(it, std::path::Component::ParentDir));
+    let is_queue = parent.is_some_and(|parent| parent == "queue");
+    path.starts_with("/sys/") && plain && is_queue && FILES.contains(&name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_list_the_chosen_value_and_all_choices_are_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("scheduler");
+        fs::write(&file, "none [mq-deadline] kyber\n").unwrap();
+        assert_eq!(current(&file).unwrap(), "mq-deadline");
+        assert_eq!(choices(&file).unwrap().unwrap(), ["none", "mq-deadline", "kyber"]);
+        fs::write(&file, "128\n").unwrap();
+        assert_eq!((current(&file).unwrap().as_str(), choices(&file).unwrap()), ("128", None));
+    }
+
+    #[test]
+    fn a_journal_that_names_another_file_is_not_obeyed() {
+        for path in [
+            "/etc/passwd",
+            "/sys/block/sda/queue/../../../../etc/read_ahead_kb",
+            "/sys/kernel/scheduler",
+            "/sys/block/sda/queue/write_cache",
+            "sys/block/sda/queue/scheduler",
+        ] {
+            assert!(!is_ours(Path::new(path)), "{path}");
+        }
+        assert!(is_ours(Path::new("/sys/class/block/nvme0n1/queue/read_ahead_kb")));
+    }
+
+    fn switched(file: &Path) -> Switched {
+        Switched { path: file.to_owned(), before: "128".into(), journal: Some(journal(file)) }
+    }
+
+    fn journal(file: &Path) -> SettingJournal {
+        let changed =
+            ChangedSetting { path: RawPath::from(file), before: "128".into(), after: "16".into() };
+        SettingJournal::begin(file.parent().unwrap(), "test", &changed).unwrap()
+    }
+
+    #[test]
+    fn the_old_value_comes_back_at_the_end_and_when_it_is_dropped_early() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("read_ahead_kb");
+        fs::write(&file, "128").unwrap();
+        let setting = switched(&file);
+        setting.set("16").unwrap();
+        assert_eq!(current(&file).unwrap(), "16");
+        assert_eq!(setting.restore().unwrap(), "128");
+        let setting = switched(&file);
+        setting.set("16").unwrap();
+        drop(setting);
+        assert_eq!(current(&file).unwrap(), "128");
+        assert!(fs::read_dir(dir.path().join("settings")).unwrap().next().is_none());
+    }
+}
