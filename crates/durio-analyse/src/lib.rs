@@ -40,6 +40,4 @@ pub use findings::{
 };
 pub use live::{LiveFigures, live_figures};
 pub use search::{SearchFindings, Trial};
-pub use signals::{
-    FlushPoint, FlushSlope, Reading, Signal, SignalWord, SlopeWord, flush_slope, standing_signals,
-};
+pub use signals::{Reading, Signal, SignalWord, standing_signals};

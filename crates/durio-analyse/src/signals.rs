@@ -20,7 +20,6 @@ mod sync_calls;
 mod sample;
 
 pub(crate) use filesystem::dropping_options;
-pub use slope::{FlushPoint, FlushSlope, SlopeWord, flush_slope};
 
 use durio_record::SyncCallsProbed;
 use durio_stack::{Host, Layer, LayerKind, Stack};

@@ -26,7 +26,7 @@ fn block(kind: &str, name: &str, number: &str, below: &[Value]) -> Value {
 }
 
 impl Machine {
-    fn new(options: &[&str], kind: &str, below: Vec<Value>) -> Self {
+    fn new(options: &[&str], kind: &str, below: &[Value]) -> Self {
         let filesystem = json!({
             "kind": "filesystem", "name": "/data",
             "filesystem": {
@@ -42,7 +42,7 @@ impl Machine {
 
     fn nvme() -> Self {
         let machine =
-            Self::new(&["rw", "relatime"], "ext4", vec![block("disk", "nvme0n1", "259:0", &[])]);
+            Self::new(&["rw", "relatime"], "ext4", &[block("disk", "nvme0n1", "259:0", &[])]);
         machine
             .device("nvme0n1", "queue/scheduler", "none [mq-deadline] kyber")
             .device("nvme0n1", "queue/read_ahead_kb", "128")
@@ -188,7 +188,7 @@ fn interrupts_huge_pages_discards_and_barriers_are_conflicts_where_they_are_not_
     let machine = Machine::new(
         &["rw", "nobarrier", "discard"],
         "xfs",
-        vec![block("disk", "nvme0n1", "259:0", &[])],
+        &[block("disk", "nvme0n1", "259:0", &[])],
     )
     .device("nvme0n1", "queue/discard_max_bytes", "2147450880")
     .file("sys/kernel/mm/transparent_hugepage/enabled", "[always] madvise never")
@@ -235,7 +235,7 @@ fn a_rule_that_needs_a_setting_says_where_to_look_and_takes_it() {
 
 fn array(scheduler_of_second: &str) -> Machine {
     let disks = [block("disk", "sda", "8:0", &[]), block("disk", "sdb", "8:16", &[])];
-    Machine::new(&["rw", "relatime"], "ext4", vec![block("md", "md0", "9:0", &disks)])
+    Machine::new(&["rw", "relatime"], "ext4", &[block("md", "md0", "9:0", &disks)])
         .device("md0", "md/level", "raid5")
         .device("md0", "md/raid_disks", "3")
         .device("md0", "md/chunk_size", "524288")
@@ -292,7 +292,7 @@ fn roles_and_databases_choose_among_the_rules() {
 
 #[test]
 fn a_machine_that_shows_nothing_is_advised_without_a_panic() {
-    let machine = Machine::new(&[], "tmpfs", Vec::new());
+    let machine = Machine::new(&[], "tmpfs", &[]);
     let report = machine.report(Some("postgresql"), None);
     assert_eq!(one(&report, "B01").state, AdviceState::NotApplicable);
     assert!(Path::new(&report.target).is_absolute());

@@ -67,8 +67,12 @@ pub(crate) const fn cache_word(cache: CacheMode) -> &'static str {
 
 /// The method with its cache mode: o_dsync direct, unsynced buffered.
 pub(crate) fn method_words(setting: &Setting) -> String {
-    let method = if setting.is_durable() { setting.method.name() } else { "unsynced" };
-    format!("{method} {}", cache_word(setting.cache))
+    format!("{} {}", method_word(setting), cache_word(setting.cache))
+}
+
+/// How its writes are made durable.
+pub(crate) fn method_word(setting: &Setting) -> &'static str {
+    if setting.is_durable() { setting.method.name() } else { "unsynced" }
 }
 
 /// A size that is a figure.
@@ -117,11 +121,17 @@ fn commands(found: &DurableFindings) -> DurablePart {
     if found.commands.is_empty() {
         return part;
     }
-    part.tables = vec![tables::commands(&found.commands)];
+    if found.commands.iter().any(|it| !it.traced.sequences.is_empty()) {
+        part.tables = vec![tables::commands(&found.commands)];
+    }
+    let mut untraced: Vec<(String, Vec<String>)> = Vec::new();
     for it in &found.commands {
         let name = format!("{} {}, {}", it.method, cache_word(it.cache), layout_word(it.layout));
         if let Some(reason) = &it.traced.unavailable {
-            part.said.push(("not traced", format!("{name}: {reason}")));
+            match untraced.iter_mut().find(|(known, _)| known == reason) {
+                Some((_, names)) => names.push(name.clone()),
+                None => untraced.push((reason.clone(), vec![name.clone()])),
+            }
         }
         if it.traced.lost > 0 {
             let lost = counted(it.traced.lost, "event");
@@ -136,6 +146,11 @@ fn commands(found: &DurableFindings) -> DurablePart {
             let words: Vec<String> = first.requests.iter().map(request_words).collect();
             part.said.push(("in words", format!("{name}: {}", words.join("; "))));
         }
+    }
+    for (reason, names) in untraced {
+        let all = names.len() == found.commands.len();
+        let names = if all { "any commit".to_owned() } else { names.join("; ") };
+        part.said.push(("not traced", format!("{names}: {reason}")));
     }
     part
 }
@@ -457,6 +472,10 @@ fn group_commit(found: &DurableFindings) -> DurablePart {
     let mut part = part(Slice::GroupCommit, "Group commit", summary);
     let Some(commits) = &found.group_commit else { return part };
     part.tables = vec![tables::group_commit(commits)];
+    let mut methods: Vec<String> =
+        commits.rows.iter().map(|row| method_words(&row.arm.setting)).collect();
+    methods.dedup();
+    part.said.push(("method", methods.join(", ")));
     for row in commits.rows.iter().filter(|row| row.gain.is_some()) {
         let (gain, setting) = (row.gain.unwrap_or_default(), &row.arm.setting);
         part.said.push((

@@ -8,8 +8,10 @@ use durio_analyse::durable::{
     WritersFindings,
 };
 
+use durio_workload::CommitterThreads;
+
 use crate::campaign_table::{SectionTable, TableRow};
-use crate::durable_facts::{cache_word, layout_word, method_words, size};
+use crate::durable_facts::{cache_word, layout_word, method_word, method_words, size};
 use crate::figures::{
     ABSENT, bandwidth, decimal, latency, latency_or_absent, mean_latency, percent, rate_bare,
 };
@@ -63,22 +65,23 @@ fn per_commit(arm: &Arm) -> [String; 3] {
 pub(crate) fn methods(found: &MethodsFindings) -> SectionTable {
     let header = [
         "method",
+        "cache",
         "per second",
-        "mean",
         "p50",
         "p99",
         "p99.9",
-        "max",
         "flushes",
-        "writes",
         "of unsynced",
         "of best",
     ];
     let row = |it: &durio_analyse::durable::MethodRow| {
-        let [flushes, writes, _] = per_commit(&it.arm);
-        let mut cells = vec![method_words(&it.arm.setting), rate_of(&it.arm)];
-        cells.extend(latencies(it.arm.figures.as_ref()));
-        cells.extend([flushes, writes]);
+        let setting = &it.arm.setting;
+        let [flushes, ..] = per_commit(&it.arm);
+        let [_, p50, p99, p99_9, _] = latencies(it.arm.figures.as_ref());
+        let cache = cache_word(setting.cache).to_owned();
+        let mut cells =
+            vec![method_word(setting).to_owned(), cache, rate_of(&it.arm), p50, p99, p99_9];
+        cells.push(flushes);
         cells.extend([cell(it.share_of_unsynced, percent), cell(it.share_of_best, percent)]);
         cells
     };
@@ -246,13 +249,27 @@ pub(crate) fn group_commit(found: &GroupCommitFindings) -> SectionTable {
 
 fn commits(arm: &Arm, gain: String, predicted: String) -> Vec<String> {
     let setting = &arm.setting;
-    let is_log = setting.group_commit.is_some();
-    let name = if is_log { "group commit" } else { "independent" };
+    let each = setting.group_commit.map(|policy| policy.threads);
+    let name = match each {
+        Some(CommitterThreads::Multiplexed) => "one log",
+        Some(CommitterThreads::OneEach) => "one log, a thread each",
+        None => "independent",
+    };
     let [mean, _, p99, ..] = latencies(arm.figures.as_ref());
     let [_, writes, _] = per_commit(arm);
     let (committers, record) = (setting.committers().to_string(), setting.block_size.to_string());
-    let name = format!("{name}, {}", method_words(setting));
-    vec![committers, name, record, rate_of(arm), mean, p99, batch(arm), writes, gain, predicted]
+    vec![
+        committers,
+        name.to_owned(),
+        record,
+        rate_of(arm),
+        mean,
+        p99,
+        batch(arm),
+        writes,
+        gain,
+        predicted,
+    ]
 }
 
 /// Mean records per batch and the most.

@@ -312,19 +312,19 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn may_start(&self, now: Ticks) -> bool {
         now < self.end && self.remaining > 0
     }
 
-    #[inline]
+    #[inline(always)]
     fn start_next(&mut self, slot: usize, now: Ticks) {
         let access = self.stream.next_access();
         self.count_down(&access);
         self.start(slot, access, now, (now, now));
     }
 
-    #[inline]
+    #[inline(always)]
     fn count_down(&mut self, access: &Access) {
         self.remaining -= 1;
         if self.varied {
@@ -335,7 +335,7 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn start(
         &mut self,
         slot: usize,
@@ -374,7 +374,7 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
     }
 
     /// Takes a completion and refills its place.
-    #[inline]
+    #[inline(always)]
     fn settle(&mut self, completion: &Completion) {
         let slot = completion.slot as usize;
         let now = completion.completed_at;
@@ -388,7 +388,7 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
     }
 
     /// Records a completion. Gives back its place, unless a sync is to follow there or to come.
-    #[inline]
+    #[inline(always)]
     fn conclude(&mut self, slot: usize, completion: &Completion) -> Option<usize> {
         let now = completion.completed_at;
         if now > self.interval_end {
@@ -407,7 +407,7 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
         Some(slot)
     }
 
-    #[inline]
+    #[inline(always)]
     fn record(&mut self, place: &Slot, completion: &Completion) {
         let clock = self.engine.clock();
         let now = completion.completed_at;

@@ -6,7 +6,9 @@ use durio_plan::{
 };
 use durio_units::{Bytes, Nanos};
 use durio_workload::profile::check_thresholds;
-use durio_workload::{Files, Workload, check_workloads};
+use durio_workload::{
+    CacheMode, Files, PerMille, SyncMethod, SyncPolicy, Workload, check_workloads,
+};
 
 use crate::{
     Location, LocationFacts, SpecError, interval_for, null_target, number, self_cost_step,
@@ -23,6 +25,9 @@ pub(crate) const DURATION_MAX: Nanos = Nanos::from_secs(31 * 86_400);
 
 /// The smallest set of files that `check` lays out by itself.
 const FILES_MIN: Bytes = Bytes::from_mib(16);
+
+/// Calls of each kind: enough to tell flushes from those of others, over in a moment on any disk.
+const SYNC_CALLS: u64 = 20;
 
 /// The smallest data file: two halves for `scan` with several blocks of 256 KiB in flight.
 const DATA_MIN: Bytes = Bytes::from_mib(4);
@@ -173,21 +178,51 @@ fn add_location(
     steps: &mut Vec<Step>,
 ) -> Result<(), SpecError> {
     let sizes = sizes_for(request, location)?;
-    for (files, workload) in check_workloads() {
-        let wanted = request.only.is_empty() || request.only.contains(&workload.name);
-        if !wanted || !fits(&workload, files, location) {
-            continue;
-        }
+    let mut place = |files| {
         let target = target_for(request, location, files, sizes);
-        let index = targets.iter().position(|known| *known == target).unwrap_or_else(|| {
+        targets.iter().position(|known| *known == target).unwrap_or_else(|| {
             targets.push(target);
             targets.len() - 1
-        });
+        })
+    };
+    let wanted = |workload: &Workload, files| {
+        let is_asked_for = request.only.is_empty() || request.only.contains(&workload.name);
+        is_asked_for && fits(workload, files, location)
+    };
+    let mut is_durable = false;
+    for (files, workload) in check_workloads() {
+        if !wanted(&workload, files) {
+            continue;
+        }
+        if workload.is_durable() && !is_durable {
+            // Before the first figure: whether syncs arrive at all.
+            steps.push(sync_calls(place(Files::Log)));
+            is_durable = true;
+        }
+        let index = place(files);
         let is_group = request.duration.is_none() && workload.group_commit.is_some();
         let groups = request.length.duration_of_groups();
         steps.push(step(workload, index, if is_group { groups } else { duration }));
     }
     Ok(())
+}
+
+/// Whether sync calls reach the devices, through the C library as a database calls them, and
+/// without it.
+fn sync_calls(target: usize) -> Step {
+    let workload = Workload {
+        name: "sync-calls".to_owned(),
+        summary: "whether sync calls reach the device, through the C library and without it"
+            .to_owned(),
+        read_share: PerMille::NONE,
+        sync: SyncPolicy::each(SyncMethod::Fsync),
+        cache: CacheMode::Buffered,
+        ..Workload::default()
+    };
+    let load = Load::new(target, workload, EngineKind::Sync);
+    let limit = Limit::Operations(SYNC_CALLS);
+    let step = Step::new(Role::ProbeSyncCalls, load, limit, Nanos::from_secs(1));
+    Step { declinable: true, ..step }
 }
 
 /// Only directories take files; of what exists, only what the user permitted is written.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use durio_plan::EngineKind;
 use durio_record::OperationName;
 use durio_stack::{Layer, Stack, WriteCache};
-use durio_units::Nanos;
+use durio_units::{Bytes, Nanos};
 use durio_workload::{CacheMode, SyncMethod};
 
 use super::device::is_cloud_volume;
@@ -35,6 +35,9 @@ const FLUSHES_PER_SYNC_MIN: f64 = 0.5;
 
 /// A flush that adds less than this share to a write costs nothing.
 const DELTA_SHARE_MIN: f64 = 0.1;
+
+/// The transfer of larger writes takes so long that a flush which works hides in it.
+const DELTA_BLOCK_MAX: Bytes = Bytes::from_kib(16);
 
 /// A FUA write that takes at most so many times a plain write is no more than one.
 const FUA_LIKE_PLAIN: f64 = 1.15;
@@ -245,6 +248,7 @@ pub(super) fn flush_delta(evidence: &Evidence<'_>) -> Vec<Signal> {
         let definition = &workload.definition;
         let is_plain = definition.sync.method.is_separate_call()
             && definition.commits_each_write()
+            && definition.block_size <= DELTA_BLOCK_MAX
             && workload.effective.cache == CacheMode::Direct;
         let Some(layer) = flushed_ends(stack).next().filter(|_| is_plain) else { continue };
         let medians =
@@ -273,7 +277,7 @@ pub(super) fn flush_delta(evidence: &Evidence<'_>) -> Vec<Signal> {
     found.into_values().collect()
 }
 
-fn told(nanos: f64) -> String {
+pub(super) fn told(nanos: f64) -> String {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

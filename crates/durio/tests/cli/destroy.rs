@@ -68,7 +68,9 @@ fn destroy_permits_the_writing_workloads_on_the_device_that_it_names() {
     ended.expect_stderr("'/dev/loop-control' names nothing of what").expect_no_stdout();
     assert!(watch.differences().is_empty());
     let ended = check(&sandbox, &disk, &format!("--destroy {}", disk.device.display()));
-    assert_eq!(workloads(&ended.expect_exit(0)), ["commit", "lookup", "scan", "mixed"]);
+    let written = ["commit", "commit-group-1", "commit-group-8", "commit-group-64"];
+    let names = [&written[..], &["lookup", "scan", "mixed"]].concat();
+    assert_eq!(workloads(&ended.expect_exit(0)), names);
     assert_eq!(watch.differences().len(), 1, "it was written");
     watch.accept();
     assert_eq!(fs::metadata(disk.images.join("image")).unwrap().len(), MIB << 20);

@@ -12,7 +12,7 @@ const CHECK: &str = "check place --quiet --duration 150ms --size 16MiB --format 
 fn check_in(sandbox: &Sandbox, place: &Mount, kind: &str) -> Value {
     let _watch = Watch::new(place.point());
     let document = sandbox.durio(CHECK).run().expect_exit(0).json();
-    assert_eq!(document["workloads"].as_array().unwrap().len(), 5);
+    assert_eq!(document["workloads"].as_array().unwrap().len(), 8);
     assert!(document["stack"].to_string().contains(kind), "{}", document["stack"]);
     document
 }

@@ -181,6 +181,12 @@ fn a_preloaded_library_is_told_and_one_that_is_known_to_swallow_syncs_weighs_mor
     let known = compiled(&sandbox, "libnosync.so");
     let found = signals(sandbox.durio(&line).env("LD_PRELOAD", &known));
     assert_has(&found, "unsafe-config", "sync-swallower");
+    // Flushes of others on the same device can hide it in one run, not in several.
+    let is_seen = |_: &u32| {
+        let found = signals(sandbox.durio(&line).env("LD_PRELOAD", &known));
+        found.iter().any(|(_, id, _)| id == "syncs-swallowed")
+    };
+    assert!((0..5).any(|attempt| is_seen(&attempt)), "{found:?}");
 }
 
 #[test]
