@@ -108,6 +108,17 @@ impl<C: Clock> SyncEngine<C> {
         Completion { slot: operation.slot, result, submitted_at: completed_at, completed_at }
     }
 
+    /// Several operations, or some that wait: the first of them is done.
+    #[inline(never)]
+    fn exchange_in_turn(&mut self, operations: &[Operation], completion: &mut Completion) -> usize {
+        self.claim(operations);
+        let Some(operation) = self.waiting.pop_front() else { return 0 };
+        let result = self.perform(&operation);
+        *completion = self.completion(&operation, result);
+        self.busy[operation.slot as usize] = false;
+        1
+    }
+
     fn claim(&mut self, operations: &[Operation]) {
         for operation in operations {
             let slot = operation.slot as usize;
@@ -161,7 +172,9 @@ impl<C: Clock> Engine for SyncEngine<C> {
         self.buffers.slot_mut(slot as usize)
     }
 
-    #[inline]
+    // The measured loops have it inside of them: a call of its own costs as much as half of what
+    // durio does per I/O (docs/benchmarks.md).
+    #[inline(always)]
     fn exchange(
         &mut self,
         operations: &[Operation],
@@ -177,12 +190,7 @@ impl<C: Clock> Engine for SyncEngine<C> {
             completions[0] = self.completion(operation, result);
             return Ok(1);
         }
-        self.claim(operations);
-        let Some(operation) = self.waiting.pop_front() else { return Ok(0) };
-        let result = self.perform(&operation);
-        completions[0] = self.completion(&operation, result);
-        self.busy[operation.slot as usize] = false;
-        Ok(1)
+        Ok(self.exchange_in_turn(operations, &mut completions[0]))
     }
 
     fn exchange_until(

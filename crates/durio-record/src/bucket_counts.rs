@@ -61,7 +61,7 @@ pub(crate) fn highest_of(bucket: usize) -> u64 {
 impl BucketCounts {
     /// Takes one latency. What is beyond the last bucket (73 minutes) is counted as 1 h, as the crate
     /// does; sum and maximum stay exact.
-    #[inline]
+    #[inline(always)]
     pub fn record(&mut self, nanos: u64) {
         match self.counts.get_mut(bucket_of(nanos)) {
             Some(count) => *count += 1,

@@ -162,7 +162,7 @@ impl Recorder {
     }
 
     /// Takes a service latency.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn record(&mut self, place: Place, nanos: u64) {
         if let Some(taken) = &mut self.current.operations[place as usize] {
             taken.service.record(nanos);
@@ -170,7 +170,7 @@ impl Recorder {
     }
 
     /// Takes the bytes of an operation, where blocks have several sizes.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn record_bytes(&mut self, place: Place, bytes: u64) {
         if let Some(taken) = &mut self.current.operations[place as usize] {
             taken.bytes_varied += bytes;
@@ -178,7 +178,7 @@ impl Recorder {
     }
 
     /// Takes a response latency.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn record_response(&mut self, place: Place, nanos: u64) {
         if let Some(taken) = &mut self.current.operations[place as usize]
             && let Some(response) = &mut taken.response
@@ -188,7 +188,7 @@ impl Recorder {
     }
 
     /// Takes the parts of a service latency.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn record_parts(&mut self, place: Place, submit: u64, completion: u64) {
         if let Some(parts) = &mut self.parts[place as usize] {
             parts.submit.record(submit);

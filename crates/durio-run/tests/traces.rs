@@ -143,7 +143,11 @@ fn probed(events: &[Event]) -> Option<Vec<ProbedCalls>> {
 fn quiet_trace(test: &str, workload: &Workload, engine: EngineKind) -> Option<CommitsTraced> {
     for _ in 0..5 {
         let traced = trace(workload.clone(), engine);
-        assert_eq!((traced.commits, traced.lost, &traced.unavailable), (20, 0, &None));
+        assert_eq!((traced.commits, &traced.unavailable), (20, &None));
+        if traced.lost > 0 {
+            // So much happened elsewhere that the kernel's buffer was too small.
+            continue;
+        }
         let is_durable = workload.sync.method != SyncMethod::None;
         for sequence in &traced.sequences {
             let flushes = sequence.requests.iter().filter(|it| it.flags == "FF").count();

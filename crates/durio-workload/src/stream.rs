@@ -121,7 +121,7 @@ impl Stream {
     }
 
     /// The next access; never a sync.
-    #[inline]
+    #[inline(always)]
     pub fn next_access(&mut self) -> Access {
         match &mut self.order {
             Order::Sequential => self.next_sequential(),
@@ -151,7 +151,7 @@ impl Stream {
         Some(of_file(sync))
     }
 
-    #[inline]
+    #[inline(always)]
     fn next_sequential(&mut self) -> Access {
         if self.next_block == self.block_count {
             self.next_block = 0;
@@ -165,7 +165,7 @@ impl Stream {
         self.block_access(kind, block)
     }
 
-    #[inline]
+    #[inline(always)]
     fn next_random(&mut self) -> Access {
         let draw = self.random.next_u64();
         // The high half of the product is uniform below block_count (Lemire 2019); the bias is
@@ -188,7 +188,7 @@ impl Stream {
         self.kind_of(draw)
     }
 
-    #[inline]
+    #[inline(always)]
     fn kind_of(&self, draw: u64) -> AccessKind {
         match draw & 0xFFFF_FFFF < self.read_threshold {
             true => AccessKind::Read,
@@ -196,7 +196,7 @@ impl Stream {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn block_access(&self, kind: AccessKind, block: u64) -> Access {
         let offset = self.region.offset.get() + block * self.block_size;
         Access { kind, offset, length: self.block_size }
