@@ -12,6 +12,8 @@ use durio_plan::Slice;
 use super::campaign::{CampaignPart, FactGroup, SectionPart};
 use super::charts::{Bar, BarGroup, Colour, Scale, Series, bars, bars_to_one_scale, sequences, xy};
 use super::sections::{Picture, printed};
+use durio_workload::CacheMode;
+
 use crate::durable_facts::{DurablePart, files_words, method_words, parts};
 use crate::durable_tables::has_absent;
 use crate::figures::{ABSENT_NOTE, latency, rate};
@@ -82,8 +84,13 @@ fn pictures(found: &DurableFindings, slice: Slice) -> io::Result<Vec<Picture>> {
 /// Rates, and below them p50 and p99, of each method.
 fn methods(found: &DurableFindings) -> io::Result<Vec<Picture>> {
     let Some(methods) = &found.methods else { return Ok(Vec::new()) };
-    let shown: Vec<&MethodRow> =
-        methods.rows.iter().filter(|it| it.arm.figures.is_some()).take(BARS_MAX).collect();
+    // A copy into the page cache would make every other bar a hair.
+    let is_shown = |it: &&MethodRow| {
+        let setting = &it.arm.setting;
+        let is_copy = !setting.is_durable() && setting.cache == CacheMode::Buffered;
+        it.arm.figures.is_some() && !is_copy
+    };
+    let shown: Vec<&MethodRow> = methods.rows.iter().filter(is_shown).take(BARS_MAX).collect();
     let group = |bars: &dyn Fn(&MethodRow) -> Vec<Bar>| -> Vec<BarGroup> {
         let of =
             |row: &&MethodRow| BarGroup { name: method_words(&row.arm.setting), bars: bars(row) };
