@@ -268,8 +268,8 @@ pub(super) fn flush_delta(evidence: &Evidence<'_>) -> Vec<Signal> {
             ("flush-costs-nothing", SignalWord::Suspect),
             layer_name(layer),
             read,
-            "the kernel sends a flush with each sync, and it adds next to nothing to the write: \
-             protected against power loss, or not done",
+            "a sync adds next to nothing to its write: the cache is protected against power loss, or \
+             the flush is not sent, or not done",
             "look up power-loss protection for the model; only a power cut proves it",
         );
         found.extend(signal.map(|signal| (workload.location.as_str(), signal)));
