@@ -13,6 +13,7 @@ mod block_node;
 mod cgroup;
 mod copied_tree;
 mod cpu_counters;
+mod declared;
 mod device_counters;
 mod device_number;
 mod device_use;
@@ -44,6 +45,10 @@ pub use block_facts::{BlockFacts, WriteCache};
 pub use cgroup::CgroupLimits;
 pub use copied_tree::{read_host_in, read_stack_in};
 pub use cpu_counters::{CpuCounters, read_cpu_counters};
+pub use declared::{
+    BtrfsProfile, DeclaredKind, DeclaredLayer, DeclaredMd, DeclaredStack, DmTarget, LvmLayout,
+    Made, MadeFilesystem, MdBitmap, ZfsLayout,
+};
 pub use device_counters::{DeviceCounters, read_device_counters};
 pub use device_use::{DeviceUse, Holder, MountUse, device_use};
 pub use error::{StackError, StackErrorKind};
