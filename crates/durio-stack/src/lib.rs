@@ -3,13 +3,15 @@
 //! the kernel says ([`TraceText`]).
 //!
 //! In: a path, `/sys`, `/proc`, statx and statvfs. Out: values that can be saved and compared.
-//! Not here: writing anything, opening anything for writing, printing, verdicts on what was found.
+//! Not here: printing, verdicts on what was found. Nothing is written or opened for writing but in
+//! [`build`], a module apart, which makes declared stacks and takes them down.
 //!
 //! A file of the kernel that is absent is a value (`None`), not an error: kernels, drivers and
 //! containers differ in what they show.
 
 mod block_facts;
 mod block_node;
+pub mod build;
 mod cgroup;
 mod copied_tree;
 mod cpu_counters;

@@ -1,0 +1,93 @@
+//! Why a stack could not be built, or not be undone.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::missing::Missing;
+
+/// What went wrong while a stack was checked, built or torn down.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// The declaration cannot be built on any machine.
+    #[error("stack '{stack}', layer {layer} ({kind}): {what}", layer = .layer + 1)]
+    Declared {
+        /// The stack's name.
+        stack: String,
+        /// Which layer, from zero at the bottom.
+        layer: usize,
+        /// What the layer is: `md`, `xfs`.
+        kind: &'static str,
+        /// What is wrong, and what to do.
+        what: String,
+    },
+    /// The declaration as a whole is wrong.
+    #[error("stack '{stack}': {what}")]
+    Stack {
+        /// The stack's name.
+        stack: String,
+        /// What is wrong, and what to do.
+        what: String,
+    },
+    /// Programs, drivers or the right to build are missing.
+    #[error("cannot build stack '{stack}' here: {}", list(.missing))]
+    Missing {
+        /// The stack's name.
+        stack: String,
+        /// What is missing.
+        missing: Vec<Missing>,
+    },
+    /// This machine's kernel or tools do not know what is declared.
+    #[error("{0}")]
+    Unsupported(String),
+    /// A device that is in use, or that holds something, is not overwritten.
+    #[error("'{}' is not overwritten: {what}", .device.display())]
+    Refused {
+        /// The device.
+        device: PathBuf,
+        /// Why, and what to do.
+        what: String,
+    },
+    /// A command ended with an error.
+    #[error("`{command}` failed ({how}){}", said(.stderr))]
+    Command {
+        /// The command.
+        command: String,
+        /// Its exit code, signal, or why it did not start.
+        how: String,
+        /// What it wrote to its standard error, the last lines.
+        stderr: String,
+    },
+    /// A layer came up, but not as declared.
+    #[error("{0}")]
+    CameUpWrong(String),
+    /// The stop flag was set.
+    #[error("stopped before stack '{0}' was built; what was built is torn down")]
+    Stopped(String),
+    /// The journal of what is built could not be written; nothing is built without it.
+    #[error("cannot write the journal of what is built, '{}'", .path.display())]
+    Journal {
+        /// Where.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// What could not be undone; it stays in the journal.
+    #[error("not everything could be torn down; `durio stack clean` tries again: {}", .0.join("; "))]
+    NotTornDown(Vec<String>),
+}
+
+impl BuildError {
+    pub(super) fn journal(path: &Path, source: io::Error) -> Self {
+        Self::Journal { path: path.to_owned(), source }
+    }
+}
+
+fn list(missing: &[Missing]) -> String {
+    let words: Vec<String> = missing.iter().map(Missing::to_string).collect();
+    words.join("; ")
+}
+
+fn said(stderr: &str) -> String {
+    let text = stderr.trim();
+    if text.is_empty() { String::new() } else { format!(": {text}") }
+}

@@ -1,0 +1,91 @@
+//! Where a stack is built, and under which names.
+
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Names and places of one build. Every name that is made begins with [`Place::tag`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// Seven letters and digits, unlike those of any other build.
+    pub id: String,
+    /// Where the files of loop devices are made, if the layer does not say.
+    pub files: PathBuf,
+    /// Below this the filesystems are mounted.
+    pub mounts: PathBuf,
+    /// The existing devices that may be overwritten.
+    pub destroy: Vec<PathBuf>,
+    /// They may be overwritten even if a filesystem or an array is on them; never if in use.
+    pub force: bool,
+}
+
+/// Digits of an id: no upper case, for XFS labels and LVM names alike.
+const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
+
+/// So that the tag fits a label of XFS, twelve bytes.
+pub(super) const ID_LENGTH: usize = 7;
+
+impl Place {
+    /// A place with an id of its own, mounts below /run/durio, files in `files`.
+    #[must_use]
+    pub fn new(files: &Path) -> Self {
+        Self::with_id(&fresh_id(), files)
+    }
+
+    /// As [`Place::new`] with a given id, of small letters and digits; for a plan that is only shown.
+    #[must_use]
+    pub fn with_id(id: &str, files: &Path) -> Self {
+        Self {
+            id: id.to_owned(),
+            files: files.to_owned(),
+            mounts: PathBuf::from("/run/durio"),
+            destroy: Vec::new(),
+            force: false,
+        }
+    }
+
+    /// `durio` and the id: the beginning of every name.
+    #[must_use]
+    pub fn tag(&self) -> String {
+        format!("durio{}", self.id)
+    }
+}
+
+/// From the time in nanoseconds and the process, well mixed.
+fn fresh_id() -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let mut state = u64::try_from(now.as_nanos() & u128::from(u64::MAX)).unwrap_or_default();
+    state ^= u64::from(std::process::id()) << 40;
+    let mut id = String::new();
+    for _ in 0..ID_LENGTH {
+        state = mixed(state);
+        let digit = usize::try_from(state % 36).unwrap_or_default();
+        id.push(char::from(DIGITS.get(digit).copied().unwrap_or(b'0')));
+    }
+    id
+}
+
+/// The mixing function of splitmix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number
+/// generators", OOPSLA 2014).
+pub(super) const fn mixed(state: u64) -> u64 {
+    let mut z = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_differ_and_fit_into_a_label_of_xfs() {
+        let mut ids: Vec<String> = (0..200).map(|_| fresh_id()).collect();
+        ids.sort();
+        ids.dedup();
+        assert_eq!(ids.len(), 200);
+        for id in ids {
+            assert!(id.bytes().all(|byte| DIGITS.contains(&byte)));
+            assert_eq!(Place::with_id(&id, Path::new("/tmp")).tag().len(), 12);
+        }
+    }
+}
