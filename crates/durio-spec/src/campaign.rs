@@ -11,19 +11,19 @@
 
 mod axes;
 mod committing;
-mod keys;
+pub(crate) mod keys;
 mod load;
-mod reader;
-mod reference;
+pub(crate) mod reader;
+pub(crate) mod reference;
 mod rounds;
 mod shipped;
-mod spec;
+pub(crate) mod spec;
 mod steps;
-mod targets;
+pub(crate) mod targets;
 #[cfg(test)]
 mod tests;
-mod text;
-mod value;
+pub(crate) mod text;
+pub(crate) mod value;
 
 use std::collections::BTreeSet;
 

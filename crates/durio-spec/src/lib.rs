@@ -11,6 +11,7 @@ mod error;
 mod location;
 mod profile;
 mod run;
+mod stack;
 mod sweep;
 pub mod written;
 
@@ -24,6 +25,11 @@ pub use error::{SpecError, SpecErrorKind};
 pub use location::{Location, LocationFacts};
 pub use profile::{ProfileRequest, plan_profile};
 pub use run::{RunRequest, plan_run};
+pub use stack::{
+    PublishedShare, RawDevices, STACK_SPEC_SCHEMA, StackBench, devices_after, layer_label,
+    layer_word, shipped_stack_spec, shipped_stack_specs, stack_spec_json_schema,
+    stack_spec_reference,
+};
 pub use sweep::{SweepRequest, plan_sweep};
 
 use durio_plan::{BatchPolicy, EngineKind, Limit, Load, RawPath, Role, Step, Target, TargetKind};

@@ -44,6 +44,8 @@ pub(crate) enum Kind {
     Mix,
     /// "p99 <= 10ms".
     Goal,
+    /// A table whose keys are names of axes, with lists of values.
+    Axes,
     /// A table with these keys.
     Table(&'static [&'static [Key]]),
     /// A list of tables with these keys.
@@ -60,7 +62,7 @@ pub(crate) struct Key {
     pub(crate) help: &'static str,
 }
 
-const fn key(name: &'static str, kind: Kind, help: &'static str) -> Key {
+pub(crate) const fn key(name: &'static str, kind: Kind, help: &'static str) -> Key {
     Key { name, kind, ladder: false, help }
 }
 
@@ -90,6 +92,7 @@ const JOB_COUNTS: &[&str] = &["in-total", "per-target"];
 const ARRIVALS: &[&str] = &["poisson", "constant"];
 const OVERS: &[&str] = &["together", "one-by-one"];
 const FILES: &[&str] = &["shared", "per-job"];
+const FEW_JOBS: &[&str] = &["refused", "first-paths"];
 const TRACKED: &[&str] = &["iops", "bandwidth", "latency"];
 const RAIDS: &[&str] = &["raid0", "raid1", "raid10", "raid5", "raid6"];
 
@@ -132,8 +135,8 @@ pub(crate) const TARGET: &[Key] = &[
     ),
     key(
         "size",
-        Kind::Bytes,
-        "Bytes to touch, per path. Default: all of what exists, 1 GiB of what is made.",
+        Kind::Amount,
+        "Bytes of a file that durio makes, per path, or a share of the free space. Default: 1 GiB, at most a tenth of the free space; what exists is used whole.",
     ),
     key(
         "layout",
@@ -144,6 +147,11 @@ pub(crate) const TARGET: &[Key] = &[
         "files",
         Kind::Choice(FILES),
         "In a directory: one file that all jobs share, or one of this size for each job. Default: shared.",
+    ),
+    key(
+        "few_jobs",
+        Kind::Choice(FEW_JOBS),
+        "Of several paths: whether fewer jobs than paths are an error, or use only the first paths. Default: refused.",
     ),
     key(
         "declared",

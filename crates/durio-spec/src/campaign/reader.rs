@@ -86,6 +86,11 @@ impl Block {
 
 /// Reads a whole file.
 pub(crate) fn read(source: Source<'_>) -> Result<Block, SpecError> {
+    block(source, &parse(source)?, 0, &[keys::TOP])
+}
+
+/// A file as TOML, each value with its place.
+pub(crate) fn parse(source: Source<'_>) -> Result<DeTable<'_>, SpecError> {
     if source.text.len() > LENGTH_MAX {
         return Err(SpecError::wrong_use(format!(
             "{}: a spec of {} bytes is longer than {LENGTH_MAX}",
@@ -97,10 +102,11 @@ pub(crate) fn read(source: Source<'_>) -> Result<Block, SpecError> {
         let at = error.span().map_or(0, |span| span.start);
         source.error(at, error.message())
     })?;
-    block(source, table.get_ref(), 0, &[keys::TOP])
+    Ok(table.into_inner())
 }
 
-fn block(
+/// Reads a table whose keys are those of `tables`.
+pub(crate) fn block(
     source: Source<'_>,
     table: &DeTable<'_>,
     at: usize,

@@ -22,7 +22,7 @@ pub fn spec_json_schema() -> String {
 }
 
 /// Keys that stand in several tables.
-fn shared() -> impl Iterator<Item = &'static Key> {
+pub(crate) fn shared() -> impl Iterator<Item = &'static Key> {
     LOAD.iter().chain(STEP_COMMON)
 }
 
@@ -34,7 +34,7 @@ fn reference(key: &Key) -> Value {
     }
 }
 
-fn object(tables: &[&[Key]]) -> Value {
+pub(crate) fn object(tables: &[&[Key]]) -> Value {
     let keys = || tables.iter().flat_map(|table| table.iter());
     let properties: Map<String, Value> =
         keys().map(|key| (key.name.to_owned(), reference(key))).collect();
@@ -51,7 +51,7 @@ fn object(tables: &[&[Key]]) -> Value {
     object
 }
 
-fn property(key: &Key) -> Value {
+pub(crate) fn property(key: &Key) -> Value {
     let one = single(key.kind);
     let mut schema = match key.kind {
         Kind::Texts => json!({ "anyOf": [one, { "type": "array", "items": one, "minItems": 1 }] }),
@@ -90,6 +90,10 @@ fn single(kind: Kind) -> Value {
             "type": "object",
             "additionalProperties": { "type": "integer", "minimum": 0, "maximum": 1000 },
         }),
+        Kind::Axes => json!({
+            "type": "object",
+            "additionalProperties": { "type": "array", "minItems": 1 },
+        }),
         Kind::Goal => pattern("^p[0-9.]+ *<= *.+$"),
         Kind::Table(tables) => object(tables),
         Kind::Tables(tables) => json!({ "type": "array", "items": object(tables) }),
@@ -101,8 +105,13 @@ const BYTES: &str = "^ *[0-9.]+ *([kKmMgGtT]i?)?[bB]? *$";
 /// Tables of all keys, as Markdown.
 #[must_use]
 pub fn spec_reference() -> String {
+    tables(SECTIONS)
+}
+
+/// A table of keys under each heading.
+pub(crate) fn tables(sections: &[(&str, &[Key])]) -> String {
     let mut text = String::new();
-    for (heading, keys) in SECTIONS {
+    for (heading, keys) in sections {
         // Writing to a string cannot fail.
         let _ = write!(
             text,
@@ -143,29 +152,29 @@ fn shown(kind: Kind) -> String {
             "`\"device-node\"`, `\"anywhere\"`, `\"node:0\"`, `\"cpus:0-3,8\"`".to_owned()
         }
         Kind::Mix => "`{ \"4KiB\" = 550, \"8KiB\" = 450 }`".to_owned(),
+        Kind::Axes => "`chunk = [\"4KiB\", \"64KiB\"]`".to_owned(),
         Kind::Goal => "`\"p99 <= 10ms\"`".to_owned(),
         Kind::Table(_) => "table".to_owned(),
         Kind::Tables(_) => "tables".to_owned(),
     }
 }
 
+/// Compares a file of docs/formats with what the code says; `DURIO_TEST_REWRITE=1` writes it.
+#[cfg(test)]
+pub(crate) fn compare(file: &str, expected: impl Fn(&str) -> String) {
+    let path = format!("{}/../../docs/formats/{file}", env!("CARGO_MANIFEST_DIR"));
+    let now = std::fs::read_to_string(&path).unwrap_or_default();
+    let expected = expected(&now);
+    if std::env::var_os("DURIO_TEST_REWRITE").is_some() {
+        std::fs::write(&path, &expected).unwrap();
+    } else {
+        assert!(now == expected, "{path} is behind the code; DURIO_TEST_REWRITE=1 writes it");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/formats");
-
-    /// `DURIO_TEST_REWRITE=1` writes what the code says.
-    fn compare(file: &str, expected: impl Fn(&str) -> String) {
-        let path = format!("{DOCS}/{file}");
-        let now = std::fs::read_to_string(&path).unwrap_or_default();
-        let expected = expected(&now);
-        if std::env::var_os("DURIO_TEST_REWRITE").is_some() {
-            std::fs::write(&path, &expected).unwrap();
-        } else {
-            assert!(now == expected, "{path} is behind the code; DURIO_TEST_REWRITE=1 writes it");
-        }
-    }
 
     #[test]
     fn the_schema_file_is_what_the_code_says() {

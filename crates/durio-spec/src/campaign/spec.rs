@@ -37,7 +37,11 @@ impl CampaignSpec {
     /// If it is not TOML, has an unknown key or a wrong value, lacks something, or names what it
     /// does not have. The message begins with `NAME:LINE:COLUMN`.
     pub fn parse(source_name: &str, text: &str) -> Result<Self, SpecError> {
-        let root = read(Source { name: source_name, text })?;
+        Self::of(source_name, text, read(Source { name: source_name, text })?)
+    }
+
+    /// The spec whose blocks are in `root`, checked.
+    pub(crate) fn of(source_name: &str, text: &str, root: Block) -> Result<Self, SpecError> {
         let spec = Self { source_name: source_name.to_owned(), text: text.to_owned(), root };
         spec.check_head()?;
         spec.check_targets()?;

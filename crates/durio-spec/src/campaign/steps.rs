@@ -208,13 +208,22 @@ impl Making<'_> {
         groups.flat_map(|group| group.members.iter().copied()).collect()
     }
 
-    /// The members that a load of `jobs` jobs works on.
-    fn members_for(self, groups: Vec<usize>, only: Option<usize>, jobs: u32) -> Vec<usize> {
-        let is_per_job =
-            groups.iter().filter_map(|&group| self.groups.get(group)).any(|group| group.is_per_job);
+    /// The members that a load with these values works on.
+    fn members_for(
+        self,
+        groups: Vec<usize>,
+        only: Option<usize>,
+        values: Values<'_>,
+    ) -> Vec<usize> {
+        let jobs = values.count("jobs").unwrap_or(1);
+        let in_total = values.word("jobs_are") != Some("per-target");
+        let is_limited = groups
+            .iter()
+            .filter_map(|&group| self.groups.get(group))
+            .any(|group| group.is_per_job || (group.may_be_few && in_total));
         match only {
             Some(only) => vec![only],
-            None if is_per_job => {
+            None if is_limited => {
                 let members = self.members(groups);
                 members.into_iter().take(jobs.max(1) as usize).collect()
             }
@@ -237,7 +246,7 @@ impl Making<'_> {
         let find = |key: &str| point.value(key);
         let values = Values(&find);
         let groups = self.named(ladder.block, ladder.defaults);
-        let members = self.members_for(groups, only, values.count("jobs").unwrap_or(1));
+        let members = self.members_for(groups, only, values);
         let summary = ladder.block.text("summary").unwrap_or_default();
         // The levels stand beside the name, wherever it is shown.
         let main =
@@ -267,10 +276,7 @@ impl Making<'_> {
         let of = |(index, block): (usize, &Block)| {
             let find = |key: &str| point.beside(index, block, key);
             let own = match block.setting("target") {
-                Some(_) => {
-                    let jobs = Values(&find).count("jobs").unwrap_or(1);
-                    self.members_for(self.named(block, None), None, jobs)
-                }
+                Some(_) => self.members_for(self.named(block, None), None, Values(&find)),
                 None => members.to_vec(),
             };
             let name = block.text("name").unwrap_or_default();

@@ -9,9 +9,9 @@ use durio_plan::{
 };
 use durio_units::Bytes;
 
-use super::reader::{Block, Placed};
+use super::reader::Block;
 use super::spec::CampaignSpec;
-use super::value::Value;
+use super::value::{Amount, Value};
 use crate::{Location, LocationFacts, SpecError};
 
 /// The size of a file that is made without `size`.
@@ -27,6 +27,8 @@ pub(crate) struct Group {
     pub(crate) members: Vec<usize>,
     /// One file per job.
     pub(crate) is_per_job: bool,
+    /// Fewer jobs than members use only the first members.
+    pub(crate) may_be_few: bool,
 }
 
 /// All targets.
@@ -96,7 +98,8 @@ fn group(
         members.push(targets.len());
         targets.push(target(places, block, location, full_name));
     }
-    Ok(Group { name: name.to_owned(), members, is_per_job })
+    let may_be_few = block.text("few_jobs") == Some("first-paths");
+    Ok(Group { name: name.to_owned(), members, is_per_job, may_be_few })
 }
 
 fn target(places: Places<'_>, block: &Block, location: &Location, name: String) -> Target {
@@ -130,13 +133,13 @@ fn target(places: Places<'_>, block: &Block, location: &Location, name: String) 
     Target { name, location: Some(location.path.clone()), kind, size, destroy: location.destroy }
 }
 
-/// The size of a file that is made.
+/// The size of a file that is made; a share is one of the free space, whatever the scale.
 fn size(places: Places<'_>, block: &Block, free: Bytes) -> Bytes {
-    let Some(Placed { value: Value::Bytes(size), .. }) = block.value("size") else {
-        let most = Bytes::new(free.get() / 10).rounded_down_to(GRAIN);
-        return SIZE_DEFAULT.min(most);
-    };
-    scaled_size(*size, places.size_scale_per_mille)
+    match block.value("size").map(|placed| &placed.value) {
+        Some(Value::Amount(Amount::Bytes(size))) => scaled_size(*size, places.size_scale_per_mille),
+        Some(Value::Amount(share)) => share.of(free).rounded_down_to(GRAIN),
+        _ => SIZE_DEFAULT.min(Bytes::new(free.get() / 10).rounded_down_to(GRAIN)),
+    }
 }
 
 /// `size` in so many thousandths, in whole MiB where it is not as the spec says.

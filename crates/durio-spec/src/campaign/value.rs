@@ -140,7 +140,9 @@ fn of_text(kind: Kind, text: &str) -> Result<Value, String> {
         Kind::Within => within(text),
         Kind::Placement => placement(text).map(Value::Placement),
         Kind::Goal => goal(text).map(Value::Goal),
-        Kind::Mix | Kind::Table(_) | Kind::Tables(_) => Err("expected a table".to_owned()),
+        Kind::Mix | Kind::Axes | Kind::Table(_) | Kind::Tables(_) => {
+            Err("expected a table".to_owned())
+        }
         Kind::Flag | Kind::Count | Kind::Number | Kind::Rate => {
             Err("expected a number without quotes".to_owned())
         }

@@ -1,0 +1,292 @@
+//! Stack specs: stacks of layers, and the workloads that run on each of their points.
+//!
+//! In: the text of a spec ([`StackBench::parse`]). Out: [`StackBench`]: declared stacks, a campaign
+//! for every point, what was published. Not here: building a stack, and planning the campaign on it
+//! ([`crate::plan_campaign`]).
+//!
+//! ```text
+//!   text ── matrix ── layers ── stacks ─┐
+//!     └── campaign's reader ── campaign ─┴── bench
+//! ```
+
+mod keys;
+mod label;
+mod layers;
+mod matrix;
+mod published;
+mod reference;
+mod shipped;
+mod sizes;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+use durio_stack::DeclaredStack;
+use durio_stack::build::check_declared;
+use durio_units::Bytes;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::campaign::keys::{TARGET, TOP, find};
+use crate::campaign::reader::{self, Block, Placed, Setting};
+use crate::campaign::targets::scaled_size;
+use crate::campaign::text::Source;
+use crate::campaign::value::{Amount, Value};
+use crate::{CampaignSpec, SpecError};
+use layers::{Read, degraded};
+use matrix::{Axis, Expanded, STACKS_MAX, axes, expanded};
+
+pub use label::{layer_label, layer_word};
+pub use published::PublishedShare;
+pub use reference::{stack_spec_json_schema, stack_spec_reference};
+pub use shipped::{shipped_stack_spec, shipped_stack_specs};
+pub use sizes::devices_after;
+
+/// Version of the format of stack specs.
+pub const STACK_SPEC_SCHEMA: u32 = 1;
+
+/// Sizes of devices and regions are whole multiples of this where they are scaled.
+const GRAIN: Bytes = Bytes::from_mib(1);
+
+/// The name of the one target of the campaign.
+pub(crate) const TARGET_NAME: &str = "data";
+
+/// What is measured of a layer that has several devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RawDevices {
+    /// The first alone.
+    One,
+    /// All of them side by side: job k works on device k, around at the end; fewer jobs than devices
+    /// use only the first ones.
+    All,
+}
+
+impl RawDevices {
+    /// Its word in a spec.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::One => "one",
+            Self::All => "all",
+        }
+    }
+}
+
+/// A stack spec that was read: every stack can be built, every step is one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StackBench {
+    /// Its name.
+    pub name: String,
+    /// What it shows, and after whom; may be empty.
+    pub summary: String,
+    /// After whom.
+    pub source: Option<String>,
+    /// The stacks in order, one per combination of the axes that each names, the degraded ones
+    /// after their whole ones. Names differ.
+    pub stacks: Vec<DeclaredStack>,
+    /// What is measured where a layer has several devices.
+    pub raw: RawDevices,
+    /// What others found on points of it.
+    pub published: Vec<PublishedShare>,
+    /// The file as it is.
+    pub text: String,
+    region: Option<Amount>,
+    on_filesystem: CampaignSpec,
+    on_devices: CampaignSpec,
+}
+
+impl StackBench {
+    /// Reads a spec; `source_name` is its path or name, for messages.
+    ///
+    /// # Errors
+    /// If it is not TOML, has an unknown key or a wrong value, lacks something, names what it does
+    /// not have, has too many stacks, or one that cannot be built on any machine. The message begins
+    /// with `NAME:LINE:COLUMN`.
+    pub fn parse(source_name: &str, text: &str) -> Result<Self, SpecError> {
+        let source = Source { name: source_name, text };
+        let mut table = reader::parse(source)?;
+        let (matrix, stack) = (table.remove("matrix"), table.remove("stack"));
+        let root = reader::block(source, &table, 0, &[keys::REST, keys::FIRST])?;
+        let (on_filesystem, on_devices) = campaigns(source, &root)?;
+        let axes = matrix.map_or(Ok(Vec::new()), |matrix| axes(source, &matrix))?;
+        let stacks = stacks(source, stack.as_ref(), &axes)?;
+        let published = published::published(source, &root, &stacks)?;
+        let target = root.blocks("target").next();
+        let raw = match target.and_then(|block| block.text("raw")) {
+            Some("all") => RawDevices::All,
+            _ => RawDevices::One,
+        };
+        Ok(Self {
+            name: on_devices.name().to_owned(),
+            summary: on_devices.summary(),
+            source: root.text("source").map(str::to_owned),
+            stacks,
+            raw,
+            published,
+            text: text.to_owned(),
+            region: target.and_then(region),
+            on_filesystem,
+            on_devices,
+        })
+    }
+
+    /// The campaign for a mounted filesystem (true) or for devices; its one target is `data`.
+    #[must_use]
+    pub const fn campaign(&self, is_filesystem: bool) -> &CampaignSpec {
+        if is_filesystem { &self.on_filesystem } else { &self.on_devices }
+    }
+
+    /// How much of a device of `size` is touched, from its begin, if bytes are in so many
+    /// thousandths of what the spec says.
+    #[must_use]
+    pub fn region_of(&self, size: Bytes, size_scale_per_mille: u32) -> Bytes {
+        match self.region {
+            None => size,
+            Some(Amount::Bytes(region)) => scaled_size(region, size_scale_per_mille).min(size),
+            Some(share) if share.of(size) >= size => size,
+            Some(share) => share.of(size).rounded_down_to(GRAIN),
+        }
+    }
+
+    /// The stacks with the devices that durio makes in so many thousandths of their size.
+    ///
+    /// # Errors
+    /// If a stack cannot be built at that size.
+    pub fn scaled(&self, size_scale_per_mille: u32) -> Result<Vec<DeclaredStack>, SpecError> {
+        let scaled = self.stacks.iter().map(|stack| sizes::scaled(stack, size_scale_per_mille));
+        let stacks: Vec<DeclaredStack> = scaled.collect();
+        for stack in stacks.iter().filter(|_| size_scale_per_mille != 1000) {
+            check_declared(stack).map_err(|error| {
+                let text =
+                    format!("scaled to {:.3}: {error}", f64::from(size_scale_per_mille) / 1e3);
+                SpecError::wrong_use(text).hint("give a larger --scale-size")
+            })?;
+        }
+        Ok(stacks)
+    }
+}
+
+/// What of a device is touched: as it says, else as much as of a file.
+fn region(target: &Block) -> Option<Amount> {
+    let amount = |key: &str| match target.value(key)?.value {
+        Value::Amount(amount) => Some(amount),
+        _ => None,
+    };
+    amount("region").or_else(|| amount("size").filter(|size| matches!(size, Amount::Bytes(_))))
+}
+
+/// The campaign on a filesystem and on devices: they differ in what is said of files.
+fn campaigns(source: Source<'_>, root: &Block) -> Result<(CampaignSpec, CampaignSpec), SpecError> {
+    if root.value("name").is_none() {
+        return Err(source.error(0, "'name' is missing").hint("add name = \"my-stacks\""));
+    }
+    let target = root.blocks("target").next();
+    let of_files = target.map_or_else(Vec::new, |target| {
+        let is_of_files =
+            |setting: &&Setting| ["size", "layout", "files"].contains(&setting.key.name);
+        target.settings.iter().filter(is_of_files).cloned().collect()
+    });
+    let with = |settings: Vec<Setting>| {
+        let root = campaign_root(root, settings);
+        CampaignSpec::of(source.name, source.text, root)
+    };
+    Ok((with(of_files)?, with(Vec::new())?))
+}
+
+/// What a campaign knows of the file, and its one target.
+fn campaign_root(root: &Block, of_target: Vec<Setting>) -> Block {
+    let own = ["target", "published"];
+    let kept = root.settings.iter().filter(|setting| !own.contains(&setting.key.name));
+    let mut settings: Vec<Setting> = kept.cloned().collect();
+    let at = root.blocks("target").next().map_or(0, |block| block.at);
+    let said = |name: &str, value: Value| {
+        let key = find(&[TARGET], name)?;
+        Some(Setting { key, at, is_list: false, values: vec![Placed { value, at }] })
+    };
+    let name = said("name", Value::Text(TARGET_NAME.to_owned()));
+    // A ladder that begins with one job has a point on eight devices too.
+    let few_jobs = said("few_jobs", Value::Choice("first-paths"));
+    let own = name.into_iter().chain(few_jobs);
+    let block = Block { at, settings: own.chain(of_target).collect() };
+    settings.extend(find(&[TOP], "target").map(|key| Setting {
+        key,
+        at,
+        is_list: true,
+        values: vec![Placed { value: Value::Block(block), at }],
+    }));
+    Block { at: root.at, settings }
+}
+
+/// Every stack that the tables stand for.
+fn stacks<'a>(
+    source: Source<'_>,
+    tables: Option<&Spanned<DeValue<'a>>>,
+    axes: &[Axis<'a>],
+) -> Result<Vec<DeclaredStack>, SpecError> {
+    let mut used = BTreeSet::new();
+    let mut all: Vec<DeclaredStack> = Vec::new();
+    for (at, table) in stack_tables(source, tables)? {
+        for Expanded { table, suffix } in expanded(source, table, axes, &mut used)? {
+            let block = reader::block(source, &table, at, &[keys::STACK])?;
+            let read = layers::stack(source, &block, &suffix)?;
+            let further = degraded(&read);
+            add(source, &read, read.stack.clone(), &mut all)?;
+            further.map_or(Ok(()), |stack| add(source, &read, stack, &mut all))?;
+        }
+    }
+    match axes.iter().enumerate().find(|(index, _)| !used.contains(index)) {
+        None => Ok(all),
+        Some((_, axis)) => Err(source
+            .error(axis.at, format!("no stack names the axis '{}'", axis.name))
+            .hint(format!("write \"{{{}}}\" where its values belong, or leave it out", axis.name))),
+    }
+}
+
+/// The tables of `[[stack]]` with their places.
+fn stack_tables<'t, 'a>(
+    source: Source<'_>,
+    tables: Option<&'t Spanned<DeValue<'a>>>,
+) -> Result<Vec<(usize, &'t DeTable<'a>)>, SpecError> {
+    let hint = "add [[stack]] with name = \"…\" and layers = [{ ram = { size = \"1GiB\" } }]";
+    let Some(tables) = tables else {
+        return Err(source.error(0, "there is no stack").hint(hint));
+    };
+    let list = match tables.get_ref() {
+        DeValue::Array(list) if !list.is_empty() => list,
+        _ => {
+            let text = "'stack' is a list of tables; write [[stack]]";
+            return Err(source.error(tables.span().start, text).hint(hint));
+        }
+    };
+    let of = |item: &'t Spanned<DeValue<'a>>| match item.get_ref() {
+        DeValue::Table(table) => Ok((item.span().start, table)),
+        _ => Err(source.error(item.span().start, "expected a table of 'stack'")),
+    };
+    list.iter().map(of).collect()
+}
+
+/// Adds a stack that can be built and whose name is its own.
+fn add(
+    source: Source<'_>,
+    read: &Read,
+    stack: DeclaredStack,
+    all: &mut Vec<DeclaredStack>,
+) -> Result<(), SpecError> {
+    let fail = |text: String| source.error(read.at, text);
+    if all.iter().any(|known| known.name == stack.name) {
+        return Err(fail(format!("a second stack is named '{}'", stack.name))
+            .hint("give it another name, or one with {AXIS} in it"));
+    }
+    if all.len() >= STACKS_MAX {
+        return Err(fail(format!("there are more than {STACKS_MAX} stacks"))
+            .hint("split the spec, or vary fewer things together"));
+    }
+    check_declared(&stack).map_err(|error| fail(error.to_string()))?;
+    if !stack.layers.iter().any(|layer| layer.measured) {
+        return Err(fail(format!("no layer of stack '{}' is measured", stack.name))
+            .hint("leave measured = false out of one of them"));
+    }
+    all.push(stack);
+    Ok(())
+}

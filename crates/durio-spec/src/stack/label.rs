@@ -1,0 +1,132 @@
+//! What a layer is called: a word for names, a line for tables.
+
+use durio_stack::{
+    BtrfsProfile, DeclaredKind, DeclaredLayer, DeclaredMd, DmTarget, LvmLayout, Made,
+    MadeFilesystem, MdBitmap, ZfsLayout,
+};
+
+/// The word of a layer, as a spec names it: `ram`, `md`, `xfs`.
+#[must_use]
+pub const fn layer_word(kind: &DeclaredKind) -> &'static str {
+    match kind {
+        DeclaredKind::Ram(_) => "ram",
+        DeclaredKind::Zram(_) => "zram",
+        DeclaredKind::Null { .. } => "null",
+        DeclaredKind::Loop { .. } => "loop",
+        DeclaredKind::Device { .. } => "device",
+        DeclaredKind::Md(_) => "md",
+        DeclaredKind::Lvm { .. } => "lvm",
+        DeclaredKind::Dm { .. } => "dm",
+        DeclaredKind::Ext4(_) => "ext4",
+        DeclaredKind::Xfs(_) => "xfs",
+        DeclaredKind::Btrfs { .. } => "btrfs",
+        DeclaredKind::Zfs { .. } => "zfs",
+    }
+}
+
+/// A layer in a line: `md RAID10 n2 chunk 16 KiB bitmap none`.
+#[must_use]
+pub fn layer_label(layer: &DeclaredLayer) -> String {
+    let words = words(&layer.kind).into_iter().filter(|word| !word.is_empty());
+    let label = words.collect::<Vec<_>>().join(" ");
+    if layer.groups > 1 { format!("{} × {label}", layer.groups) } else { label }
+}
+
+fn words(kind: &DeclaredKind) -> Vec<String> {
+    let word = layer_word(kind);
+    match kind {
+        DeclaredKind::Ram(it) | DeclaredKind::Zram(it) => made(word, *it),
+        DeclaredKind::Loop { made: it, .. } => made(word, *it),
+        DeclaredKind::Null { made: it, completion } => {
+            let completion = completion.map(|span| format!("completion {span}"));
+            made(word, *it).into_iter().chain(completion).collect()
+        }
+        DeclaredKind::Device { paths } => vec![paths.join(" ")],
+        DeclaredKind::Md(it) => md(it),
+        DeclaredKind::Lvm { layout, chunk } => {
+            let chunk = chunk.map(|chunk| format!("chunk {chunk}"));
+            [word.to_owned(), lvm(*layout).to_owned()].into_iter().chain(chunk).collect()
+        }
+        DeclaredKind::Dm { target } => vec![word.to_owned(), dm(*target)],
+        DeclaredKind::Ext4(it) | DeclaredKind::Xfs(it) => filesystem(word, "", it),
+        DeclaredKind::Btrfs { profile, options } => filesystem(word, btrfs(*profile), options),
+        DeclaredKind::Zfs { layout, properties, pool_properties } => {
+            let first = [word.to_owned(), zfs(*layout).to_owned()];
+            first.into_iter().chain(properties.clone()).chain(pool_properties.clone()).collect()
+        }
+    }
+}
+
+fn made(word: &str, made: Made) -> Vec<String> {
+    let one = format!("{word} {}", made.size);
+    vec![if made.count == 1 { one } else { format!("{} × {one}", made.count) }]
+}
+
+fn md(md: &DeclaredMd) -> Vec<String> {
+    let mut words = vec![format!("md RAID{}", md.level)];
+    words.extend(md.layout.clone());
+    words.extend(md.chunk.map(|chunk| format!("chunk {chunk}")));
+    if md.level != 0 {
+        words.push(bitmap(&md.bitmap));
+        words.extend(md.bitmap_chunk.map(|chunk| format!("bitmap chunk {chunk}")));
+    }
+    words.extend(md.ppl.then(|| "PPL".to_owned()));
+    words.extend(md.journal.then(|| "journal".to_owned()));
+    words.extend((md.removed > 0).then(|| format!("degraded by {}", md.removed)));
+    words
+}
+
+fn bitmap(bitmap: &MdBitmap) -> String {
+    match bitmap {
+        MdBitmap::None => "bitmap none".to_owned(),
+        MdBitmap::Internal => "bitmap internal".to_owned(),
+        MdBitmap::Lockless => "bitmap lockless".to_owned(),
+        MdBitmap::External(file) => format!("bitmap in {file}"),
+    }
+}
+
+const fn lvm(layout: LvmLayout) -> &'static str {
+    match layout {
+        LvmLayout::Linear => "linear",
+        LvmLayout::Striped => "striped",
+        LvmLayout::Raid1 => "raid1",
+        LvmLayout::Raid10 => "raid10",
+    }
+}
+
+fn dm(target: DmTarget) -> String {
+    match target {
+        DmTarget::Linear => "linear".to_owned(),
+        DmTarget::Crypt => "crypt".to_owned(),
+        DmTarget::Delay { delay } => format!("delay {delay}"),
+        DmTarget::Flakey { up_seconds, down_seconds } => {
+            format!("flakey {up_seconds} s up {down_seconds} s down")
+        }
+    }
+}
+
+const fn btrfs(profile: BtrfsProfile) -> &'static str {
+    match profile {
+        BtrfsProfile::Single => "",
+        BtrfsProfile::Raid1 => "raid1",
+        BtrfsProfile::Raid10 => "raid10",
+    }
+}
+
+const fn zfs(layout: ZfsLayout) -> &'static str {
+    match layout {
+        ZfsLayout::Single => "",
+        ZfsLayout::Mirror => "mirror",
+        ZfsLayout::Raidz1 => "raidz1",
+        ZfsLayout::Raidz2 => "raidz2",
+    }
+}
+
+fn filesystem(word: &str, profile: &str, made: &MadeFilesystem) -> Vec<String> {
+    let mut words = vec![word.to_owned(), profile.to_owned()];
+    words.extend(made.mkfs.iter().cloned());
+    if !made.mount.is_empty() {
+        words.push(format!("mounted {}", made.mount.join(",")));
+    }
+    words
+}
