@@ -4,6 +4,7 @@
 //! The format is described in docs/formats/run-folder.md; this crate is the only one that knows it.
 //! Not here: figures derived from the events (durio-analyse), and any device.
 
+pub mod bench;
 mod bucket_counts;
 mod environment;
 mod error;
