@@ -8,13 +8,18 @@
 //! disk; undoing looks first whether the thing is there and is ours, so it can be done twice.
 
 mod builder;
+mod carry_out;
 mod check;
 mod clean;
 mod command;
 mod error;
+mod journal;
 mod missing;
+mod names;
 mod place;
 mod plan;
+mod step;
+mod system;
 mod undo;
 
 pub use builder::{BuildOptions, Builder, BuiltLayer, Progress};

@@ -90,7 +90,7 @@ pub enum DeclaredKind {
         #[serde(rename = "chunk_bytes", default, skip_serializing_if = "Option::is_none")]
         chunk: Option<Bytes>,
     },
-    /// A target of the device mapper over one device.
+    /// A target of the device mapper over each device by itself.
     Dm {
         /// Which.
         #[serde(flatten)]
@@ -256,6 +256,25 @@ pub enum ZfsLayout {
 }
 
 impl DeclaredKind {
+    /// Its word in a spec: `md`, `ext4`.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Ram(_) => "ram",
+            Self::Zram(_) => "zram",
+            Self::Null { .. } => "null",
+            Self::Loop { .. } => "loop",
+            Self::Device { .. } => "device",
+            Self::Md(_) => "md",
+            Self::Lvm { .. } => "lvm",
+            Self::Dm { .. } => "dm",
+            Self::Ext4(_) => "ext4",
+            Self::Xfs(_) => "xfs",
+            Self::Btrfs { .. } => "btrfs",
+            Self::Zfs { .. } => "zfs",
+        }
+    }
+
     /// True if it is a mounted filesystem and no device: nothing can lie above it.
     #[must_use]
     pub const fn is_filesystem(&self) -> bool {

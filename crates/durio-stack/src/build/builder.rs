@@ -1,12 +1,24 @@
 //! Builds a stack layer by layer and takes it down again.
+//!
+//! In: a declared stack, a place, a folder for the journal. Out: built layers, and in the end a
+//! machine as it was. Not here: what a step does ([`super::step`]) and how it is undone
+//! ([`super::carry_out`]).
 
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use durio_units::Nanos;
 
-use super::command::BuildCommand;
+use super::carry_out::{Known, Undoer, identity_path};
+use super::command::{Action, BuildCommand};
 use super::error::BuildError;
+use super::journal::{Begin, BuildJournal, Done, Line, Step, output_of};
+use super::missing::missing;
+use super::names::Values;
 use super::place::Place;
+use super::plan::{Drawn, draw};
+use super::step::Stepper;
+use super::system::{Machine, System};
 use crate::DeclaredStack;
 
 /// What happens while a layer is built.
@@ -66,10 +78,25 @@ pub struct BuiltLayer {
 /// Builds one stack. Whatever happens, dropping it tears down what was built.
 #[derive(Debug)]
 pub struct Builder<'a> {
-    #[expect(dead_code, reason = "the signature is published before the body")]
+    stack: String,
+    drawn: Drawn,
     options: BuildOptions<'a>,
-    #[expect(dead_code, reason = "the signature is published before the body")]
-    commands: Vec<BuildCommand>,
+    system: Box<dyn System>,
+    /// Gone once everything is undone.
+    journal: Option<BuildJournal>,
+    values: Values,
+    /// What is to be undone, in the order of building.
+    begun: Vec<Begun>,
+    next_command: usize,
+    next_layer: usize,
+}
+
+/// A step that has begun, with what is known of it.
+#[derive(Debug)]
+struct Begun {
+    step: Step,
+    identity: Option<String>,
+    done: bool,
 }
 
 impl<'a> Builder<'a> {
@@ -81,26 +108,208 @@ impl<'a> Builder<'a> {
     pub fn new(
         stack: &DeclaredStack,
         place: &Place,
-        _journals: &Path,
+        journals: &Path,
         options: BuildOptions<'a>,
     ) -> Result<Self, BuildError> {
-        Ok(Self { options, commands: super::commands(stack, place)? })
+        let drawn = draw(stack, place)?;
+        let missing = missing(stack);
+        if !missing.is_empty() {
+            return Err(BuildError::Missing { stack: stack.name.clone(), missing });
+        }
+        let begin = Begin::of_this_process(&place.id, &stack.name);
+        let journal = BuildJournal::create(journals, begin)?;
+        let lock = journal.lock().map_err(|source| BuildError::journal(journals, source))?;
+        Ok(Self::on(Box::new(Machine::new(lock)), &stack.name, drawn, journal, options))
+    }
+
+    /// On any machine, be it a scripted one.
+    pub(super) fn on(
+        system: Box<dyn System>,
+        stack: &str,
+        drawn: Drawn,
+        journal: BuildJournal,
+        options: BuildOptions<'a>,
+    ) -> Self {
+        Self {
+            stack: stack.to_owned(),
+            drawn,
+            options,
+            system,
+            journal: Some(journal),
+            values: Values::new(),
+            begun: Vec::new(),
+            next_command: 0,
+            next_layer: 0,
+        }
     }
 
     /// Builds the next layer; nothing if all are built.
     ///
     /// # Errors
     /// If a command fails, something came up wrong or the stop flag is set; everything that was
-    /// built is torn down by then.
+    /// built is torn down by then. What could not be torn down is in the error too, and stays in
+    /// the journal.
     pub fn build_next(&mut self) -> Result<Option<BuiltLayer>, BuildError> {
-        Ok(None)
+        let index = self.next_layer;
+        if index >= self.drawn.layers.len() {
+            return Ok(None);
+        }
+        let started = Instant::now();
+        match self.run_layer(index) {
+            Ok(commands) => {
+                self.next_layer += 1;
+                Ok(Some(self.built(index, commands, started)))
+            }
+            Err(error) => {
+                self.next_layer = usize::MAX;
+                match self.undo_all() {
+                    Ok(()) => Err(error),
+                    Err(left) => Err(error.and_not_torn_down(left)),
+                }
+            }
+        }
     }
 
     /// Takes everything down, the last first.
     ///
     /// # Errors
     /// What could not be undone; it stays in the journal.
-    pub fn tear_down(self) -> Result<(), BuildError> {
+    pub fn tear_down(mut self) -> Result<(), BuildError> {
+        self.next_layer = usize::MAX;
+        self.undo_all().map_err(BuildError::NotTornDown)
+    }
+
+    fn built(&self, index: usize, commands: Vec<String>, started: Instant) -> BuiltLayer {
+        let drawn = self.drawn.layers.get(index).cloned().unwrap_or_default();
+        let filled = |name: &String| PathBuf::from(super::names::filled(name, &self.values));
+        BuiltLayer {
+            index,
+            devices: drawn.devices.iter().map(filled).collect(),
+            mount: drawn.mount.map(PathBuf::from),
+            commands,
+            taken: Nanos::new(u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX)),
+        }
+    }
+
+    fn run_layer(&mut self, index: usize) -> Result<Vec<String>, BuildError> {
+        let mut ran = Vec::new();
+        while let Some(command) = self.drawn.commands.get(self.next_command).cloned() {
+            if command.layer != index {
+                break;
+            }
+            if (self.options.stop)() {
+                return Err(BuildError::Stopped(self.stack.clone()));
+            }
+            ran.push(self.run_command(self.next_command, &command)?);
+            self.next_command += 1;
+        }
+        // The flag may have been set while the last command ran.
+        if (self.options.stop)() {
+            return Err(BuildError::Stopped(self.stack.clone()));
+        }
+        Ok(ran)
+    }
+
+    /// Undo to disk, step, outcome to disk.
+    fn run_command(&mut self, number: usize, command: &BuildCommand) -> Result<String, BuildError> {
+        let action = command.action.filled(&self.values);
+        let text = action.to_string();
+        (self.options.progress)(Progress::Command(&text));
+        self.begin(number, command)?;
+        let output = self.output(number);
+        let mut stepper = Stepper {
+            system: self.system.as_mut(),
+            output,
+            options: self.options,
+            stack: &self.stack,
+        };
+        let answer = stepper.carry_out(&action)?;
+        if let (Some(name), Some(answer)) = (output_of(&action), answer) {
+            self.values.insert(name, answer);
+        }
+        self.finish(number, &action)?;
+        Ok(text)
+    }
+
+    fn begin(&mut self, number: usize, command: &BuildCommand) -> Result<(), BuildError> {
+        let Some(undo) = &command.undo else { return Ok(()) };
+        let undo = undo.filled(&self.values);
+        let step = Step { number, undo, output: output_of(&command.action) };
+        self.append(&Line::Step(step.clone()))?;
+        self.begun.push(Begun { step, identity: None, done: false });
         Ok(())
+    }
+
+    fn finish(&mut self, number: usize, action: &Action) -> Result<(), BuildError> {
+        let Some(begun) = self.begun.last_mut().filter(|begun| begun.step.number == number) else {
+            self.forget_output(number);
+            return Ok(());
+        };
+        let identity = identity_path(&begun.step.undo, &self.values);
+        begun.identity = identity.and_then(|path| self.system.read(&path));
+        begun.done = true;
+        let identity = begun.identity.clone();
+        let name = output_of(action);
+        let value = |name: String| self.values.get(&name).cloned().map(|value| (name, value));
+        let values = name.and_then(value).into_iter().collect();
+        self.append(&Line::Done(Done { number, values, identity }))?;
+        self.forget_output(number);
+        Ok(())
+    }
+
+    fn append(&mut self, line: &Line) -> Result<(), BuildError> {
+        self.journal.as_mut().map_or(Ok(()), |journal| journal.append(line))
+    }
+
+    fn output(&self, number: usize) -> PathBuf {
+        self.journal.as_ref().map(|journal| journal.output(number)).unwrap_or_default()
+    }
+
+    fn forget_output(&self, number: usize) {
+        if let Some(journal) = &self.journal {
+            journal.forget_output(number);
+        }
+    }
+
+    /// Undoes all that has begun, the last first; what fails stays and the rest goes on.
+    fn undo_all(&mut self) -> Result<(), Vec<String>> {
+        let mut failures = Vec::new();
+        let output = self.output(usize::MAX);
+        while let Some(begun) = self.begun.pop() {
+            if let Err(why) = self.undo_one(&begun, &output) {
+                failures.push(format!("{}: {why}", begun.step.undo));
+            }
+        }
+        if !failures.is_empty() {
+            return Err(failures);
+        }
+        let removed = self.journal.take().map_or(Ok(()), BuildJournal::remove);
+        removed.map_err(|error| vec![format!("the journal cannot be removed: {error}")])
+    }
+
+    fn undo_one(&mut self, begun: &Begun, output: &Path) -> Result<(), String> {
+        let number = begun.step.number;
+        let mut values = self.values.clone();
+        if let Some(name) = &begun.step.output {
+            // The program may have answered before it failed.
+            values.entry(name.clone()).or_insert_with(|| answer_in(&self.output(number)));
+        }
+        (self.options.progress)(Progress::Undo(&begun.step.undo.to_string()));
+        let identity = begun.identity.as_deref();
+        let known = Known { values: &values, identity, done: begun.done, same_boot: true };
+        let mut undoer = Undoer { system: self.system.as_mut(), output: output.to_owned() };
+        undoer.carry_out(&begun.step.undo, known)?;
+        self.append(&Line::Undone { number }).map_err(|error| error.to_string())
+    }
+}
+
+fn answer_in(output: &Path) -> String {
+    super::system::beginning(&output.with_extension("out")).trim().to_owned()
+}
+
+impl Drop for Builder<'_> {
+    fn drop(&mut self) {
+        // What could not be undone is in the journal, and there is nobody to tell.
+        drop(self.undo_all());
     }
 }

@@ -1,6 +1,15 @@
 //! Undoes what builders that were killed left behind.
+//!
+//! In: the folder of the journals. Out: a [`CleanOutcome`] for each. Not here: undoing one step
+//! ([`super::carry_out`]).
 
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::carry_out::{Known, Undoer};
+use super::journal::{BuildJournal, Line, Told, journals_in, read_journal};
+use super::system::{Machine, System};
 
 /// What became of one journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +49,104 @@ pub enum CleanState {
 /// Undoes the steps of dead builders whose journals are in the folder; a folder that is not there
 /// has none.
 #[must_use]
-pub fn clean(_journals: &Path) -> Vec<CleanOutcome> {
-    Vec::new()
+pub fn clean(journals: &Path) -> Vec<CleanOutcome> {
+    let ids = match journals_in(journals) {
+        Ok(ids) => ids,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        Err(error) => {
+            let state = CleanState::Unreadable(error.to_string());
+            return vec![CleanOutcome { id: String::new(), stack: String::new(), state }];
+        }
+    };
+    ids.iter().filter_map(|id| clean_one(journals, id)).collect()
+}
+
+/// Nothing for a build that ended before it had begun.
+fn clean_one(folder: &Path, id: &str) -> Option<CleanOutcome> {
+    let told = read_journal(folder, id);
+    let begin = told.as_ref().ok().and_then(|told| told.as_ref()).map(|told| told.begin.clone());
+    let stack = begin.as_ref().map(|begin| begin.stack.clone()).unwrap_or_default();
+    let outcome = |state| Some(CleanOutcome { id: id.to_owned(), stack, state });
+    let alive = begin.filter(|begin| begin.is_alive()).map(|begin| begin.pid);
+    let journal = match take_over(folder, id, alive.is_some()) {
+        Ok(Some(journal)) => journal,
+        Ok(None) => return outcome(still_held(alive)),
+        Err(error) => return outcome(CleanState::Unreadable(error.to_string())),
+    };
+    // Read again: until now the journal could grow, or be cleaned by somebody else.
+    match read_journal(folder, id) {
+        Ok(Some(told)) => {
+            let machine = journal.lock().map(Machine::new);
+            outcome(match machine {
+                Ok(mut machine) => undo(folder, journal, &told, &mut machine),
+                Err(error) => CleanState::Unreadable(error.to_string()),
+            })
+        }
+        Ok(None) => journal
+            .remove()
+            .err()
+            .and_then(|error| outcome(CleanState::Unreadable(error.to_string()))),
+        Err(why) => outcome(CleanState::Unreadable(why)),
+    }
+}
+
+fn still_held(alive: Option<u32>) -> CleanState {
+    alive.map_or_else(
+        || {
+            let what = "a program that the dead builder started still runs; try again later";
+            CleanState::Kept { undone: Vec::new(), failures: vec![what.to_owned()] }
+        },
+        |pid| CleanState::Alive { pid },
+    )
+}
+
+/// A program of a dead builder is given so long to end.
+const TRIES: u32 = 300;
+const PAUSE: Duration = Duration::from_millis(100);
+
+fn take_over(folder: &Path, id: &str, is_alive: bool) -> io::Result<Option<BuildJournal>> {
+    for _ in 0..TRIES {
+        let journal = BuildJournal::take_over(folder, id)?;
+        if journal.is_some() || is_alive {
+            return Ok(journal);
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Ok(None)
+}
+
+/// Undoes all steps, the last first; those that fail stay in the journal.
+fn undo(
+    folder: &Path,
+    mut journal: BuildJournal,
+    told: &Told,
+    system: &mut dyn System,
+) -> CleanState {
+    let values = told.values(folder);
+    let (mut undone, mut failures) = (Vec::new(), Vec::new());
+    let output: PathBuf = journal.output(usize::MAX);
+    let mut undoer = Undoer { system, output };
+    for step in told.steps.iter().rev() {
+        let known = Known {
+            values: &values,
+            identity: told.identity(step.number),
+            done: told.is_done(step.number),
+            same_boot: told.begin.is_of_this_boot(),
+        };
+        let carried = undoer.carry_out(&step.undo, known).and_then(|()| {
+            let line = Line::Undone { number: step.number };
+            journal.append(&line).map_err(|error| error.to_string())
+        });
+        match carried {
+            Ok(()) => undone.push(step.undo.to_string()),
+            Err(why) => failures.push(format!("{}: {why}", step.undo)),
+        }
+    }
+    if failures.is_empty() {
+        failures.extend(journal.remove().err().map(|error| format!("the journal: {error}")));
+    }
+    if failures.is_empty() {
+        return CleanState::Cleaned { undone };
+    }
+    CleanState::Kept { undone, failures }
 }

@@ -35,6 +35,15 @@ pub enum Action {
         /// The placeholder that its standard output, without blanks at the ends, is kept under.
         output: Option<String>,
     },
+    /// A driver is loaded, unless it is there.
+    Load {
+        /// The module's name.
+        module: String,
+        /// Its parameters.
+        arguments: Vec<String>,
+    },
+    /// The kernel's configfs is mounted, unless it is; it stays so.
+    MountConfigfs,
     /// A text is written to a file of the kernel.
     Write {
         /// The file.
@@ -73,6 +82,11 @@ pub enum Check {
     },
     /// No RAM disks are there yet.
     NoRamDisks,
+    /// Nothing has this name.
+    Absent {
+        /// The path.
+        path: String,
+    },
     /// The device node is there, waited for a little while, and has so many bytes.
     Present {
         /// The device.
@@ -126,6 +140,13 @@ impl fmt::Display for Action {
                 f.write_str(&in_shell(program, arguments))?;
                 output.as_ref().map_or(Ok(()), |name| write!(f, "  → {{{name}}}"))
             }
+            Self::Load { module, arguments } => {
+                let words: Vec<&String> = std::iter::once(module).chain(arguments).collect();
+                write!(f, "{}  (unless the driver is there)", in_shell("modprobe", &words))
+            }
+            Self::MountConfigfs => {
+                f.write_str("mount -t configfs configfs /sys/kernel/config  (unless it is mounted)")
+            }
             Self::Write { path, text } => write!(f, "write {text} to {path}"),
             Self::MakeDirectory { path } => write!(f, "make directory {path}"),
             Self::MakeFile { path, size } => write!(f, "make file {path} of {size}"),
@@ -142,6 +163,7 @@ impl fmt::Display for Check {
                 write!(f, "check that {device} is not in use{rest}")
             }
             Self::NoRamDisks => f.write_str("check that no RAM disks of brd are there"),
+            Self::Absent { path } => write!(f, "check that nothing is at {path}"),
             Self::Present { device, .. } => write!(f, "wait until {device} is there"),
             Self::Synced { device } => write!(f, "wait until {device} is in sync"),
             Self::Array { device, level, missing: 0 } => {

@@ -71,12 +71,24 @@ pub enum BuildError {
         /// The system's answer.
         source: io::Error,
     },
+    /// Building failed, and so did tearing down.
+    #[error("{first}; {}", Self::NotTornDown(.left.clone()))]
+    AndNotTornDown {
+        /// Why building failed.
+        first: Box<BuildError>,
+        /// What could not be undone; it stays in the journal.
+        left: Vec<String>,
+    },
     /// What could not be undone; it stays in the journal.
     #[error("not everything could be torn down; `durio stack clean` tries again: {}", .0.join("; "))]
     NotTornDown(Vec<String>),
 }
 
 impl BuildError {
+    pub(super) fn and_not_torn_down(self, left: Vec<String>) -> Self {
+        Self::AndNotTornDown { first: Box::new(self), left }
+    }
+
     pub(super) fn journal(path: &Path, source: io::Error) -> Self {
         Self::Journal { path: path.to_owned(), source }
     }

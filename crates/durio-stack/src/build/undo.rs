@@ -46,6 +46,11 @@ pub enum Undo {
     StopArray {
         /// mdadm's form of its identifier.
         uuid: String,
+        /// The link to its device.
+        link: String,
+        /// The file that mdadm makes for its bitmap.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bitmap: Option<String>,
     },
     /// A group of logical volumes, with its volumes.
     RemoveVolumeGroup {

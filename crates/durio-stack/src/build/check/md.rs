@@ -1,0 +1,188 @@
+//! Whether an array of md can be made. Source of the rules, unless said otherwise: mdadm(8) and
+//! the checks of mdadm's Create.c, md(4) for what each level survives.
+
+use durio_units::Bytes;
+
+use super::{Below, Fault, Group, power_of_two, size};
+use crate::{DeclaredMd, MdBitmap};
+
+/// mdadm keeps the number of chunk sectors in 32 bits; nobody uses chunks of this size.
+const MOST_CHUNK: Bytes = Bytes::from_gib(1);
+
+/// The words of mdadm(8), `--layout`: first those of RAID 5, then those of RAID 6 alone.
+const PARITY_LAYOUTS: &[&str] = &[
+    "left-asymmetric",
+    "right-asymmetric",
+    "left-symmetric",
+    "right-symmetric",
+    "la",
+    "ra",
+    "ls",
+    "rs",
+    "parity-first",
+    "parity-last",
+    "ddf-zero-restart",
+    "ddf-N-restart",
+    "ddf-N-continue",
+    "left-asymmetric-6",
+    "right-asymmetric-6",
+    "left-symmetric-6",
+    "right-symmetric-6",
+    "parity-first-6",
+];
+
+/// How many of them RAID 5 has.
+const RAID5_LAYOUTS: usize = 10;
+
+pub(super) fn check(md: &DeclaredMd, group: Group) -> Result<Below, Fault> {
+    let members = members(md, group)?;
+    let copies = layout(md, members)?;
+    chunk(md)?;
+    policy(md)?;
+    removed(md, members, copies)?;
+    size::check_md(md, group.size)?;
+    Ok(group.joined(data_members(md.level, members, copies)))
+}
+
+/// The devices that hold data: all but the journal.
+fn members(md: &DeclaredMd, group: Group) -> Result<u32, Fault> {
+    let level = md.level;
+    let least = match level {
+        0 | 1 | 4 | 5 | 10 => 2,
+        6 => 4,
+        _ => return Err(format!("md has no level {level}; say 0, 1, 4, 5, 6 or 10")),
+    };
+    if md.journal && !matches!(level, 4..=6) {
+        return Err(format!("level {level} has no journal device; only 4, 5 and 6 have"));
+    }
+    let members = group.devices.saturating_sub(u32::from(md.journal));
+    if members < least {
+        let beside = if md.journal { " beside the journal" } else { "" };
+        return Err(format!(
+            "level {level} needs {least} devices or more{beside}, and has {members}"
+        ));
+    }
+    Ok(members)
+}
+
+/// The copies of each block: of level 10 as its layout says, all of level 1.
+fn layout(md: &DeclaredMd, members: u32) -> Result<u32, Fault> {
+    let level = md.level;
+    let Some(layout) = &md.layout else {
+        return Ok(default_copies(level, members));
+    };
+    let parity = |count: usize| PARITY_LAYOUTS.iter().take(count).any(|word| word == layout);
+    let known = match level {
+        10 => return copies(layout, members),
+        0 => ["original", "alternate"].contains(&layout.as_str()),
+        5 => parity(RAID5_LAYOUTS),
+        6 => parity(PARITY_LAYOUTS.len()),
+        _ => false,
+    };
+    if !known {
+        return Err(match level {
+            0 => format!("level 0 has no layout '{layout}'; leave it out"),
+            5 | 6 => format!(
+                "level {level} has no layout '{layout}'; say left-symmetric, or leave it out"
+            ),
+            _ => format!("level {level} has no layouts; leave it out"),
+        });
+    }
+    Ok(default_copies(level, members))
+}
+
+const fn default_copies(level: u8, members: u32) -> u32 {
+    match level {
+        1 => members,
+        10 => 2,
+        _ => 1,
+    }
+}
+
+fn copies(layout: &str, members: u32) -> Result<u32, Fault> {
+    let mut letters = layout.chars();
+    let form = letters.next().filter(|letter| "nfo".contains(*letter));
+    let copies = letters.as_str().parse::<u32>().ok().filter(|_| form.is_some());
+    match copies {
+        Some(copies) if (2..=members).contains(&copies) => Ok(copies),
+        Some(copies) => Err(format!(
+            "layout '{layout}' asks for {copies} copies; 2 to {members} fit {members} devices"
+        )),
+        None => Err(format!("level 10 has no layout '{layout}'; say n2, f2, o2 or the like")),
+    }
+}
+
+fn chunk(md: &DeclaredMd) -> Result<(), Fault> {
+    match (md.level, md.chunk) {
+        (_, None) => Ok(()),
+        (1, Some(_)) => Err("level 1 has no chunks; leave the chunk out".into()),
+        (0, Some(chunk)) => raid0_chunk(chunk),
+        (_, Some(chunk)) => power_of_two(chunk, "the chunk", MOST_CHUNK),
+    }
+}
+
+/// Level 0 alone takes any multiple of 4 KiB.
+fn raid0_chunk(chunk: Bytes) -> Result<(), Fault> {
+    let page = Bytes::from_kib(4);
+    if chunk.get() > 0 && chunk.is_multiple_of(page) && chunk <= MOST_CHUNK {
+        return Ok(());
+    }
+    Err(format!("the chunk, {chunk}, is no multiple of {page} up to {MOST_CHUNK}"))
+}
+
+/// Bitmap, partial parity log and journal exclude each other: each is an array's one consistency
+/// policy.
+fn policy(md: &DeclaredMd) -> Result<(), Fault> {
+    let bitmap = md.bitmap != MdBitmap::None;
+    if bitmap && md.level == 0 {
+        return Err("level 0 has no redundancy and so no bitmap; say bitmap none".into());
+    }
+    if md.ppl && md.level != 5 {
+        return Err(format!("the partial parity log is of level 5 alone, not {}", md.level));
+    }
+    if [bitmap, md.ppl, md.journal].iter().filter(|policy| **policy).count() > 1 {
+        return Err("bitmap, ppl and journal exclude each other; choose one".into());
+    }
+    match (&md.bitmap, md.bitmap_chunk) {
+        (MdBitmap::None, Some(_)) => {
+            return Err("a chunk of the bitmap is declared, but no bitmap".into());
+        }
+        (_, Some(chunk)) => power_of_two(chunk, "the chunk of the bitmap", MOST_CHUNK)?,
+        _ => (),
+    }
+    match &md.bitmap {
+        MdBitmap::External(file) if !file.starts_with('/') => {
+            Err(format!("the bitmap's file, '{file}', is not an absolute path"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Copies of one block lie on neighbours, so of those at the end one must be left.
+fn removed(md: &DeclaredMd, members: u32, copies: u32) -> Result<(), Fault> {
+    let survives = match md.level {
+        1 => members.saturating_sub(1),
+        4 | 5 => 1,
+        6 => 2,
+        10 => copies.saturating_sub(1),
+        _ => 0,
+    };
+    if md.removed > survives {
+        let (level, removed) = (md.level, md.removed);
+        return Err(format!(
+            "level {level} survives {survives} removed members here, not {removed}"
+        ));
+    }
+    Ok(())
+}
+
+/// An upper limit of the array's size in sizes of a member.
+fn data_members(level: u8, members: u32, copies: u32) -> u32 {
+    match level {
+        1 => 1,
+        4 | 5 => members.saturating_sub(1),
+        6 => members.saturating_sub(2),
+        10 => members.div_ceil(copies.max(1)),
+        _ => members,
+    }
+}

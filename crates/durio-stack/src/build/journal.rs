@@ -1,0 +1,294 @@
+//! The journal of a build: what undoes each step is on disk before the step is done.
+//!
+//! In: a folder, an id, steps. Out: `<folder>/<id>.jsonl`, and the steps read back. Not here: doing
+//! and undoing.
+//!
+//! Beside it lies `<id>.lock`, locked (flock) as long as the builder or a program that it started
+//! lives, and the output of the running program: what a program of a dead builder answered is
+//! found there.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::FlockOperation;
+use serde::{Deserialize, Serialize};
+
+use super::command::Action;
+use super::error::BuildError;
+use super::names::Values;
+use super::system::beginning;
+use super::undo::Undo;
+
+/// A line of the journal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Line {
+    Begin(Begin),
+    /// About to be done.
+    Step(Step),
+    /// Done, and what came of it.
+    Done(Done),
+    Undone {
+        number: usize,
+    },
+}
+
+/// Who builds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Begin {
+    pub(super) id: String,
+    pub(super) stack: String,
+    pub(super) pid: u32,
+    /// In ticks since the machine started; a later process of the same number has another.
+    pub(super) start_ticks: Option<u64>,
+    /// The kernel's name of this run of the machine.
+    pub(super) boot: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Step {
+    pub(super) number: usize,
+    pub(super) undo: Undo,
+    /// The placeholder that its output fills in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) output: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Done {
+    pub(super) number: usize,
+    #[serde(default, skip_serializing_if = "Values::is_empty")]
+    pub(super) values: Values,
+    /// By which the thing that was made is told from a later one of the same name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) identity: Option<String>,
+}
+
+impl Begin {
+    pub(super) fn of_this_process(id: &str, stack: &str) -> Self {
+        let pid = std::process::id();
+        let (id, stack) = (id.to_owned(), stack.to_owned());
+        Self { id, stack, pid, start_ticks: start_ticks(pid), boot: boot() }
+    }
+
+    /// True if the process that wrote it lives.
+    pub(super) fn is_alive(&self) -> bool {
+        self.boot == boot()
+            && self.start_ticks.is_some()
+            && start_ticks(self.pid) == self.start_ticks
+    }
+
+    pub(super) fn is_of_this_boot(&self) -> bool {
+        self.boot.is_some() && self.boot == boot()
+    }
+}
+
+/// The 22nd field of `/proc/<pid>/stat` (proc_pid_stat(5)); the second may hold blanks.
+fn start_ticks(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()
+}
+
+fn boot() -> Option<String> {
+    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(text.trim().to_owned())
+}
+
+/// A journal that is open for writing, with its lock.
+#[derive(Debug)]
+pub(super) struct BuildJournal {
+    folder: PathBuf,
+    id: String,
+    file: File,
+    lock: File,
+}
+
+impl BuildJournal {
+    /// A new one; its lock is held before the journal is there.
+    pub(super) fn create(folder: &Path, begin: Begin) -> Result<Self, BuildError> {
+        let id = begin.id.clone();
+        let path = journal_path(folder, &id);
+        let failed = |source| BuildError::journal(&path, source);
+        fs::create_dir_all(folder).map_err(failed)?;
+        let lock = open_lock(folder, &id).map_err(failed)?;
+        lock_now(&lock).map_err(failed)?;
+        let file = OpenOptions::new().append(true).create_new(true).open(&path).map_err(failed)?;
+        let mut journal = Self { folder: folder.to_owned(), id, file, lock };
+        journal.append(&Line::Begin(begin))?;
+        // The name of a new file is on disk only with its directory.
+        File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)?;
+        Ok(journal)
+    }
+
+    /// Of a dead builder; nothing if its lock is held, or it is gone meanwhile.
+    pub(super) fn take_over(folder: &Path, id: &str) -> io::Result<Option<Self>> {
+        let lock = open_lock(folder, id)?;
+        if lock_now(&lock).is_err() {
+            return Ok(None);
+        }
+        let path = journal_path(folder, id);
+        let file = OpenOptions::new().append(true).create(true).open(path)?;
+        Ok(Some(Self { folder: folder.to_owned(), id: id.to_owned(), file, lock }))
+    }
+
+    pub(super) fn append(&mut self, line: &Line) -> Result<(), BuildError> {
+        let write = |file: &mut File| -> io::Result<()> {
+            let mut text = serde_json::to_string(line)?;
+            text.push('\n');
+            file.write_all(text.as_bytes())?;
+            file.sync_data()
+        };
+        write(&mut self.file)
+            .map_err(|source| BuildError::journal(&journal_path(&self.folder, &self.id), source))
+    }
+
+    pub(super) fn lock(&self) -> io::Result<File> {
+        self.lock.try_clone()
+    }
+
+    /// Where the output of a step goes, without an ending.
+    pub(super) fn output(&self, step: usize) -> PathBuf {
+        self.folder.join(format!("{}-{step}", self.id))
+    }
+
+    /// Takes away the output of a step.
+    pub(super) fn forget_output(&self, step: usize) {
+        remove_output(&self.output(step));
+    }
+
+    /// Everything is undone: nothing is left of the journal.
+    pub(super) fn remove(self) -> io::Result<()> {
+        let prefix = format!("{}-", self.id);
+        for entry in fs::read_dir(&self.folder)?.flatten() {
+            if entry.file_name().to_string_lossy().starts_with(&prefix) {
+                fs::remove_file(entry.path())?;
+            }
+        }
+        absent_or(fs::remove_file(journal_path(&self.folder, &self.id)))?;
+        absent_or(fs::remove_file(lock_path(&self.folder, &self.id)))
+    }
+}
+
+/// That a program's output stays is not worth an error.
+fn remove_output(output: &Path) {
+    for ending in ["out", "err"] {
+        drop(fs::remove_file(output.with_extension(ending)));
+    }
+}
+
+/// What is gone need not be removed.
+pub(super) fn absent_or(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+fn journal_path(folder: &Path, id: &str) -> PathBuf {
+    folder.join(format!("{id}.jsonl"))
+}
+
+fn lock_path(folder: &Path, id: &str) -> PathBuf {
+    folder.join(format!("{id}.lock"))
+}
+
+fn open_lock(folder: &Path, id: &str) -> io::Result<File> {
+    let path = lock_path(folder, id);
+    OpenOptions::new().read(true).append(true).create(true).open(path)
+}
+
+fn lock_now(lock: &File) -> io::Result<()> {
+    Ok(rustix::fs::flock(lock, FlockOperation::NonBlockingLockExclusive)?)
+}
+
+/// The ids of all journals in a folder, sorted; also of builds that ended before they had one.
+pub(super) fn journals_in(folder: &Path) -> io::Result<Vec<String>> {
+    let mut ids = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let is_ours = path.extension().is_some_and(|ending| ending == "jsonl" || ending == "lock");
+        let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        ids.extend(stem.filter(|_| is_ours));
+    }
+    ids.sort();
+    ids.dedup();
+    Ok(ids)
+}
+
+/// A journal that was read: the steps that are not undone, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Told {
+    pub(super) begin: Begin,
+    pub(super) steps: Vec<Step>,
+    pub(super) done: Vec<Done>,
+}
+
+/// Larger than any journal of a build.
+const LARGEST: u64 = 64 << 20;
+
+/// Reads a journal; nothing if its builder died before the first line was written. A last line
+/// without its end is passed over: what it was written for had not begun.
+pub(super) fn read_journal(folder: &Path, id: &str) -> Result<Option<Told>, String> {
+    let path = journal_path(folder, id);
+    let mut bytes = Vec::new();
+    let file = File::open(&path).map_err(|error| error.to_string())?;
+    file.take(LARGEST).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+    if bytes.len() - whole >= usize::try_from(LARGEST).unwrap_or(usize::MAX) {
+        return Err("it is too large for a journal of a build".into());
+    }
+    let mut told: Option<Told> = None;
+    let lines = bytes.get(..whole).unwrap_or_default().split(|byte| *byte == b'\n');
+    for (number, text) in (1..).zip(lines).filter(|(_, text)| !text.is_empty()) {
+        let line: Line = serde_json::from_slice(text)
+            .map_err(|error| format!("line {number} is not of a journal: {error}"))?;
+        add(&mut told, line).ok_or_else(|| format!("line {number} is out of order"))?;
+    }
+    Ok(told)
+}
+
+fn add(told: &mut Option<Told>, line: Line) -> Option<()> {
+    match (line, told.as_mut()) {
+        (Line::Begin(begin), None) => {
+            *told = Some(Told { begin, steps: Vec::new(), done: Vec::new() });
+        }
+        (Line::Step(step), Some(told)) => told.steps.push(step),
+        (Line::Done(done), Some(told)) => told.done.push(done),
+        (Line::Undone { number }, Some(told)) => told.steps.retain(|step| step.number != number),
+        _ => return None,
+    }
+    Some(())
+}
+
+impl Told {
+    /// The values of all placeholders, also of the step whose program ended after its builder.
+    pub(super) fn values(&self, folder: &Path) -> Values {
+        let mut values = Values::new();
+        for step in &self.steps {
+            let output = folder.join(format!("{}-{}", self.begin.id, step.number));
+            let text = beginning(&output.with_extension("out"));
+            if let (Some(name), false) = (&step.output, text.trim().is_empty()) {
+                values.insert(name.clone(), text.trim().to_owned());
+            }
+        }
+        values.extend(self.done.iter().flat_map(|done| done.values.clone()));
+        values
+    }
+
+    pub(super) fn identity(&self, number: usize) -> Option<&str> {
+        self.done.iter().find(|done| done.number == number)?.identity.as_deref()
+    }
+
+    pub(super) fn is_done(&self, number: usize) -> bool {
+        self.done.iter().any(|done| done.number == number)
+    }
+}
+
+/// The placeholder that a step fills in.
+pub(super) fn output_of(action: &Action) -> Option<String> {
+    match action {
+        Action::Run { output, .. } => output.clone(),
+        _ => None,
+    }
+}
