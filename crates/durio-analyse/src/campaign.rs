@@ -4,7 +4,7 @@
 //! report has to compute anything from them. Not here: the analyses themselves (ladders, steady
 //! state, RAID, search), which take figures and know of no campaign.
 
-mod baseline;
+pub(crate) mod baseline;
 mod convergence;
 mod curve;
 mod declared;

@@ -11,7 +11,7 @@ mod commands;
 mod commit_delay;
 mod contention;
 mod cross;
-mod device;
+pub(crate) mod device;
 mod file_modes;
 mod flush_slope;
 mod group_commit;

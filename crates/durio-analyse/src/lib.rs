@@ -5,6 +5,7 @@
 
 pub mod advice;
 mod analyser;
+pub mod attribution;
 pub mod audit;
 mod batches;
 pub mod campaign;

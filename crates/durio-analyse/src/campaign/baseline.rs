@@ -55,9 +55,6 @@ pub struct BaselineFindings {
 
 /// The array that was declared.
 ///
-/// A small write is taken to update parity in the way that reads less, and by reconstruction where
-/// both read as much: so does Linux md (drivers/md/raid5.c, `handle_stripe_dirtying`).
-///
 /// # Errors
 /// [`Declined::NoSuchLayout`] if members are not declared. None at all without a RAID.
 pub(super) fn array(declared: &Declared) -> Option<Result<Array, Declined>> {
@@ -66,6 +63,14 @@ pub(super) fn array(declared: &Declared) -> Option<Result<Array, Declined>> {
         let why = "how many members it has is not declared".to_owned();
         return Some(Err(Declined::NoSuchLayout { why }));
     };
+    Some(Ok(Array { layout: layout_of(level, members, declared.copies), members }))
+}
+
+/// The layout of a level over so many members; a RAID10 has two copies unless told otherwise.
+///
+/// A small write is taken to update parity in the way that reads less, and by reconstruction where
+/// both read as much: so does Linux md (drivers/md/raid5.c, `handle_stripe_dirtying`).
+pub(crate) fn layout_of(level: RaidLevel, members: u32, copies: Option<u32>) -> Layout {
     let parity = |reads_to_modify: u32, parities: u32| {
         let reads_to_reconstruct = members.saturating_sub(1 + parities);
         match reads_to_reconstruct <= reads_to_modify {
@@ -73,14 +78,13 @@ pub(super) fn array(declared: &Declared) -> Option<Result<Array, Declined>> {
             false => ParityWrite::ReadModifyWrite,
         }
     };
-    let layout = match level {
+    match level {
         RaidLevel::Raid0 => Layout::Raid0,
-        RaidLevel::Raid1 => Layout::Raid1 { copies: declared.copies.unwrap_or(members) },
-        RaidLevel::Raid10 => Layout::Raid10 { copies: declared.copies.unwrap_or(2) },
+        RaidLevel::Raid1 => Layout::Raid1 { copies: copies.unwrap_or(members) },
+        RaidLevel::Raid10 => Layout::Raid10 { copies: copies.unwrap_or(2) },
         RaidLevel::Raid5 => Layout::Raid5 { parity_write: parity(2, 1) },
         RaidLevel::Raid6 => Layout::Raid6 { parity_write: parity(3, 2) },
-    };
-    Some(Ok(Array { layout, members }))
+    }
 }
 
 /// What was said of a row's target.
@@ -261,7 +265,7 @@ fn note(row: &Row, base: Candidate<'_>, drives: u32) -> Option<String> {
 }
 
 /// The headline's latencies with their numbers, from the curve over the quantiles.
-fn counts(workload: &WorkloadFindings) -> Vec<LatencyCount> {
+pub(crate) fn counts(workload: &WorkloadFindings) -> Vec<LatencyCount> {
     let Some(operation) = workload.operation(workload.headline) else { return Vec::new() };
     let total = precise(operation.service.count);
     let mut before = 0_u64;

@@ -29,7 +29,7 @@ pub struct DeviceWork {
 }
 
 /// `None` without counters or without operations.
-pub(super) fn device_work(
+pub(crate) fn device_work(
     found: &WorkloadFindings,
     operation: &OperationFindings,
 ) -> Option<DeviceWork> {

@@ -1,0 +1,77 @@
+//! What each layer of a stack costs: the points of a stack bench set beside each other.
+//!
+//! In: [`Bench`], the findings of the same workloads on raw storage, RAID, volumes and filesystems.
+//! Out: [`StackFindings`], plain data; a point without figures is a row that says why.
+//! Not here: building stacks, running anything, output; the models of RAID and mirrors
+//! ([`raid_efficiency`](crate::raid_efficiency), [`mirror`](crate::mirror)), which it applies.
+//!
+//! Shares are rate ÷ rate. A layer's share of raw is the product of the shares of below along its
+//! stack, as long as every point of it was measured.
+
+mod between;
+mod costs;
+mod declared;
+mod findings;
+mod interval;
+mod mirrored;
+mod path;
+mod point;
+mod published;
+mod raid;
+mod rows;
+mod steps;
+mod warnings;
+mod waterfall;
+
+#[cfg(test)]
+mod made;
+#[cfg(test)]
+mod tests;
+
+pub use between::{
+    CostChange, LAB_COMPARE_SCHEMA, LabComparison, LayerChange, Noise, SideName, WorkloadChanges,
+    compare_labs,
+};
+pub use declared::{base_of, kind_of, raid_of};
+pub use findings::{
+    Added, COUNTED_LABEL, DeviceCost, IntervalBasis, LayerRow, PointFacts, RaidFacts, RateInterval,
+    RowFigures, STACK_FINDINGS_SCHEMA, StackFindings, WorkloadRows,
+};
+pub use mirrored::MirrorRow;
+pub use path::{PathFacts, PathPart, TimeSlice, TimeSlices};
+pub use point::{
+    Base, BaseKind, Bench, POINTS_MAX, Point, PointKind, PublishedShare, RaidPoint, Timing,
+};
+pub use published::{PublishedOrder, PublishedRow};
+pub use raid::RaidRow;
+pub use steps::StepKey;
+pub use waterfall::{Waterfall, WaterfallBasis, WaterfallStep};
+
+use crate::Declined;
+use rows::Table;
+
+/// Sets the points of a bench beside each other, workload by workload.
+///
+/// # Errors
+///
+/// [`Declined`] without a point, with more than [`POINTS_MAX`], with a point that lies on none of
+/// the points of its stack before it, or with a published share that is no figure. What is wrong
+/// with single figures is told in their rows.
+pub fn attribution(bench: &Bench<'_>) -> Result<StackFindings, Declined> {
+    point::check(bench)?;
+    let keys = steps::keys(&bench.points);
+    let tables: Vec<Table<'_>> = keys.into_iter().map(|key| Table::new(bench, key)).collect();
+    let mut warnings = warnings::of_bench(bench);
+    warnings.extend(warnings::drift(bench, &tables));
+    Ok(StackFindings {
+        schema: STACK_FINDINGS_SCHEMA.to_owned(),
+        name: bench.name.clone(),
+        summary: bench.summary.clone(),
+        timing: bench.timing,
+        label: (bench.timing == Some(Timing::Counted)).then(|| COUNTED_LABEL.to_owned()),
+        kernels: point::kernels(bench),
+        points: (0..bench.points.len()).filter_map(|at| findings::facts(bench, at)).collect(),
+        workloads: tables.iter().map(Table::workload_rows).collect(),
+        warnings,
+    })
+}

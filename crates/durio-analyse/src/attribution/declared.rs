@@ -1,0 +1,225 @@
+//! From a declared stack to what its points are.
+//!
+//! In: a [`DeclaredStack`] and the position of its topmost built layer. Out: base, kind and array of
+//! the point. Not here: labels, and whether the stack can be built.
+
+use durio_plan::RaidLevel;
+use durio_stack::{DeclaredKind, DeclaredLayer, DeclaredMd, DeclaredStack, LvmLayout};
+
+use super::point::{Base, BaseKind, PointKind, RaidPoint};
+use crate::campaign::baseline::layout_of;
+use crate::raid_efficiency::{Array, Layout};
+
+/// The devices at the bottom of a stack; `None` if the first layer makes none.
+#[must_use]
+pub fn base_of(stack: &DeclaredStack) -> Option<Base> {
+    let (kind, label) = match &stack.layers.first()?.kind {
+        DeclaredKind::Ram(made) => (BaseKind::Ram, format!("RAM disks of {}", made.size)),
+        DeclaredKind::Zram(made) => (BaseKind::Zram, format!("zram of {}", made.size)),
+        DeclaredKind::Null { made, completion } => {
+            let time = completion.map_or_else(|| "at once".to_owned(), |it| format!("after {it}"));
+            (BaseKind::Null, format!("null_blk of {}, done {time}", made.size))
+        }
+        DeclaredKind::Loop { made, .. } => {
+            (BaseKind::Loop, format!("loop devices of {}", made.size))
+        }
+        DeclaredKind::Device { paths } => (BaseKind::Device, paths.join(" ")),
+        _ => return None,
+    };
+    Some(Base { kind, label })
+}
+
+/// What a layer is as the topmost of a point.
+#[must_use]
+pub const fn kind_of(kind: &DeclaredKind) -> PointKind {
+    match kind {
+        DeclaredKind::Md(_)
+        | DeclaredKind::Lvm { layout: LvmLayout::Raid1 | LvmLayout::Raid10, .. } => PointKind::Raid,
+        DeclaredKind::Lvm { .. } | DeclaredKind::Dm { .. } => PointKind::Volume,
+        kind if kind.is_filesystem() => PointKind::Filesystem,
+        _ => PointKind::Raw,
+    }
+}
+
+/// The array that a layer makes, if there is a model of it: md 0, 1, 5, 6 and 10, a mirror of
+/// stripes or stripes over mirrors, LVM striped, raid1 and raid10.
+///
+/// None of level 4, whose one parity member limits it, of journals and partial parity logs, which
+/// write more than the model knows, nor of the filesystems' own arrays, which do not write in place.
+#[must_use]
+pub fn raid_of(stack: &DeclaredStack, at: usize) -> Option<RaidPoint> {
+    let layer = stack.layers.get(at)?;
+    let members = members(stack, at)?;
+    let (array, degraded_members) = match &layer.kind {
+        DeclaredKind::Md(md) => match at.checked_sub(1).and_then(|below| under(stack, below)) {
+            Some((lower, lower_members)) => (nested(md, members, lower, lower_members)?, 0),
+            None => (of_md(md, members)?, md.removed),
+        },
+        DeclaredKind::Lvm { layout, .. } => (of_lvm(*layout, members)?, 0),
+        _ => return None,
+    };
+    Some(RaidPoint { array, degraded_members, healthy: None })
+}
+
+/// Devices that each group of the layer at `at` is made of.
+fn members(stack: &DeclaredStack, at: usize) -> Option<u32> {
+    let below = at.checked_sub(1)?;
+    let groups = stack.layers.get(at)?.groups;
+    let devices = devices(stack, below)?;
+    (groups > 0 && devices.is_multiple_of(groups)).then(|| devices / groups)
+}
+
+/// Devices that the layer at `at` makes; each group becomes one.
+fn devices(stack: &DeclaredStack, at: usize) -> Option<u32> {
+    let layer: &DeclaredLayer = stack.layers.get(at)?;
+    match &layer.kind {
+        DeclaredKind::Ram(made) | DeclaredKind::Zram(made) => Some(made.count),
+        DeclaredKind::Null { made, .. } | DeclaredKind::Loop { made, .. } => Some(made.count),
+        DeclaredKind::Device { paths } => u32::try_from(paths.len()).ok(),
+        _ => Some(layer.groups),
+    }
+}
+
+/// The arrays that an array lies on.
+fn under(stack: &DeclaredStack, at: usize) -> Option<(&DeclaredMd, u32)> {
+    let DeclaredKind::Md(md) = &stack.layers.get(at)?.kind else { return None };
+    Some((md, members(stack, at)?))
+}
+
+fn of_md(md: &DeclaredMd, members: u32) -> Option<Array> {
+    if md.journal || md.ppl {
+        return None;
+    }
+    let level = match md.level {
+        0 => RaidLevel::Raid0,
+        1 => RaidLevel::Raid1,
+        5 => RaidLevel::Raid5,
+        6 => RaidLevel::Raid6,
+        10 => RaidLevel::Raid10,
+        _ => return None,
+    };
+    // n2, f3, o2: the digit is the number of copies.
+    let copies = md.layout.as_ref().and_then(|it| it.get(1..)?.parse().ok());
+    let copies = copies.filter(|_| md.level == 10);
+    Some(Array { layout: layout_of(level, members, copies), members })
+}
+
+/// Two copies of stripes, or stripes over copies: either way each block is on as many members as
+/// the mirror has, and the failures that it survives are those of RAID10.
+fn nested(upper: &DeclaredMd, above: u32, lower: &DeclaredMd, below: u32) -> Option<Array> {
+    let copies = match (upper.level, lower.level, lower.removed) {
+        (1, 0, 0) => above,
+        (0, 1, 0) => below,
+        _ => return None,
+    };
+    let members = above.checked_mul(below).filter(|_| upper.removed == 0)?;
+    Some(Array { layout: Layout::Raid10 { copies }, members })
+}
+
+fn of_lvm(layout: LvmLayout, members: u32) -> Option<Array> {
+    let layout = match layout {
+        LvmLayout::Linear => return None,
+        LvmLayout::Striped => Layout::Raid0,
+        LvmLayout::Raid1 => Layout::Raid1 { copies: members },
+        LvmLayout::Raid10 => Layout::Raid10 { copies: 2 },
+    };
+    Some(Array { layout, members })
+}
+
+#[cfg(test)]
+mod tests {
+    use durio_stack::{Made, MdBitmap};
+    use durio_units::Bytes;
+
+    use super::*;
+    use crate::raid_efficiency::{ParityWrite, model};
+
+    fn md(level: u8, layout: Option<&str>) -> DeclaredMd {
+        DeclaredMd {
+            level,
+            layout: layout.map(str::to_owned),
+            chunk: None,
+            bitmap: MdBitmap::None,
+            bitmap_chunk: None,
+            ppl: false,
+            journal: false,
+            initial_sync: false,
+            removed: 0,
+        }
+    }
+
+    fn layer(kind: DeclaredKind, groups: u32) -> DeclaredLayer {
+        DeclaredLayer { kind, groups, measured: true }
+    }
+
+    fn over(count: u32, upper: Vec<DeclaredLayer>) -> DeclaredStack {
+        let ram = DeclaredKind::Ram(Made { count, size: Bytes::from_mib(64) });
+        let layers = std::iter::once(layer(ram, 1)).chain(upper).collect();
+        DeclaredStack { name: "s".into(), layers }
+    }
+
+    fn array(count: u32, level: u8, layout: Option<&str>) -> Option<Array> {
+        let stack = over(count, vec![layer(DeclaredKind::Md(md(level, layout)), 1)]);
+        raid_of(&stack, 1).map(|it| it.array)
+    }
+
+    #[test]
+    fn levels_become_layouts_with_their_copies() {
+        let layout = |count, level, words| array(count, level, words).map(|it| it.layout);
+        assert_eq!(layout(2, 1, None), Some(Layout::Raid1 { copies: 2 }));
+        assert_eq!(layout(4, 10, None), Some(Layout::Raid10 { copies: 2 }));
+        assert_eq!(layout(6, 10, Some("f3")), Some(Layout::Raid10 { copies: 3 }));
+        let modify = ParityWrite::ReadModifyWrite;
+        assert_eq!(layout(5, 5, None), Some(Layout::Raid5 { parity_write: modify }));
+        let reconstruct = ParityWrite::ReconstructWrite;
+        assert_eq!(
+            layout(3, 5, Some("left-symmetric")),
+            Some(Layout::Raid5 { parity_write: reconstruct })
+        );
+        assert_eq!(layout(3, 4, None), None);
+    }
+
+    #[test]
+    fn stripes_of_mirrors_and_mirrors_of_stripes_write_as_raid10_does() {
+        for (lower, upper) in [(1, 0), (0, 1)] {
+            let layers = vec![
+                layer(DeclaredKind::Md(md(lower, None)), 4),
+                layer(DeclaredKind::Md(md(upper, None)), 1),
+            ];
+            let stack = over(8, layers);
+            let found = raid_of(&stack, 2).unwrap().array;
+            let copies = if upper == 1 { 4 } else { 2 };
+            assert_eq!(found, Array { layout: Layout::Raid10 { copies }, members: 8 });
+            assert_eq!(model(found).unwrap().writes_per_write, f64::from(copies));
+        }
+    }
+
+    #[test]
+    fn what_the_model_does_not_know_has_none() {
+        let with = |change: fn(&mut DeclaredMd)| {
+            let mut changed = md(5, None);
+            change(&mut changed);
+            raid_of(&over(4, vec![layer(DeclaredKind::Md(changed), 1)]), 1)
+        };
+        assert_eq!(with(|it| it.ppl = true), None);
+        assert_eq!(with(|it| it.journal = true), None);
+        assert_eq!(with(|it| it.removed = 1).unwrap().degraded_members, 1);
+        let stack = over(4, vec![layer(DeclaredKind::Md(md(0, None)), 3)]);
+        assert_eq!(
+            (raid_of(&stack, 1), raid_of(&stack, 0), raid_of(&stack, 9)),
+            (None, None, None)
+        );
+    }
+
+    #[test]
+    fn every_layer_has_a_kind_and_the_first_a_base() {
+        let ext4 = DeclaredKind::Ext4(durio_stack::MadeFilesystem::default());
+        let linear = DeclaredKind::Lvm { layout: LvmLayout::Linear, chunk: None };
+        let stack = over(2, vec![layer(ext4.clone(), 1)]);
+        assert_eq!(kind_of(&ext4), PointKind::Filesystem);
+        assert_eq!(kind_of(&linear), PointKind::Volume);
+        assert_eq!(kind_of(&stack.layers[0].kind), PointKind::Raw);
+        assert_eq!(base_of(&stack).unwrap().kind, BaseKind::Ram);
+        assert_eq!(base_of(&DeclaredStack { name: "none".into(), layers: Vec::new() }), None);
+    }
+}

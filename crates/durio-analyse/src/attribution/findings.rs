@@ -1,0 +1,271 @@
+//! What a bench of stacks shows: the document.
+//!
+//! In: nothing; plain data. Out: [`StackFindings`]. Latencies are nanoseconds, rates are per
+//! second, shares 0 to 1 (above 1 where a layer is faster than what it lies on).
+//! Not here: how they are found.
+
+use serde::{Deserialize, Serialize};
+
+use super::mirrored::MirrorRow;
+use super::path::TimeSlices;
+use super::point::{Base, Bench, PointKind, Timing, full_name};
+use super::published::PublishedOrder;
+use super::raid::RaidRow;
+use super::steps::StepKey;
+use super::waterfall::Waterfall;
+use crate::WarningFinding;
+use crate::campaign::RowLatency;
+use crate::raid_efficiency::{RaidModel, model};
+
+/// Name and version of the document.
+pub const STACK_FINDINGS_SCHEMA: &str = "durio-stack-findings-1";
+
+/// What instruction-counted figures are, said wherever they are shown.
+pub const COUNTED_LABEL: &str =
+    "software cost per I/O without contention, by counted instructions: no speed";
+
+/// All findings of a bench.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StackFindings {
+    /// [`STACK_FINDINGS_SCHEMA`].
+    pub schema: String,
+    /// Short name of the bench.
+    pub name: String,
+    /// What it shows, in a sentence.
+    pub summary: String,
+    /// How time passed, if it was measured in the lab.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timing: Option<Timing>,
+    /// What the figures are, if they are not speeds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// Kernels that the runs were made on, each once.
+    pub kernels: Vec<String>,
+    /// The points, in the order given.
+    pub points: Vec<PointFacts>,
+    /// Workload by workload.
+    pub workloads: Vec<WorkloadRows>,
+    /// What the reader of the figures must know.
+    pub warnings: Vec<WarningFinding>,
+}
+
+/// What a point is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PointFacts {
+    /// Name of the stack.
+    pub stack: String,
+    /// Label of the topmost layer.
+    pub layer: String,
+    /// The layers from the top down, without the raw storage: `ext4 on RAID5`.
+    pub name: String,
+    /// What the topmost layer is.
+    pub kind: PointKind,
+    /// What lies at the bottom.
+    pub base: Base,
+    /// Position of the point just below.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub below: Option<usize>,
+    /// The array, if the topmost layer is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raid: Option<RaidFacts>,
+    /// Why there are no figures, or what went wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+}
+
+/// What the layout of an array alone says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RaidFacts {
+    /// The model of the whole array; `None` if the layout cannot exist.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<RaidModel>,
+    /// Why there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub declined: Option<String>,
+    /// Members that are failed and removed.
+    pub degraded_members: u32,
+    /// Further failures that it survives whichever members they hit.
+    pub failures_left_min: u32,
+    /// Further failures that it survives if they hit the right members.
+    pub failures_left_max: u32,
+}
+
+/// One workload on all points.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WorkloadRows {
+    /// Which.
+    pub key: StepKey,
+    /// The same in words.
+    pub label: String,
+    /// A row for each point, in their order.
+    pub rows: Vec<LayerRow>,
+    /// The time that each layer adds, a waterfall for each stack with two points or more.
+    pub waterfalls: Vec<Waterfall>,
+    /// What was published, beside what was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub published: Option<PublishedOrder>,
+}
+
+/// One workload on one point.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LayerRow {
+    /// Position of the point in [`StackFindings::points`].
+    pub point: usize,
+    /// Why there are no figures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub absent: Option<String>,
+    /// The figures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub figures: Option<RowFigures>,
+}
+
+/// The figures of a row. Where it was repeated, all but the interval are of the repeat with the
+/// median rate, so that they belong together.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RowFigures {
+    /// Commits per second where there are any, else accesses per second.
+    pub rate_per_second: f64,
+    /// How sure that is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_interval: Option<RateInterval>,
+    /// How often it was measured.
+    pub repeats: usize,
+    /// 1 ÷ rate: of counted figures, the software's time for an operation.
+    pub time_per_operation_ns: f64,
+    /// Service latency of the headline operation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<RowLatency>,
+    /// User and system CPU time per operation; `None` if it was not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_ns_per_operation: Option<f64>,
+    /// Voluntary context switches of the jobs per operation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_switches_per_operation: Option<f64>,
+    /// The raw storage that it is a share of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raw_point: Option<usize>,
+    /// Rate ÷ that of the raw storage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share_of_raw: Option<f64>,
+    /// Rate ÷ that of the point just below.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share_of_below: Option<f64>,
+    /// What it adds to the raw storage; `None` of that itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub against_raw: Option<Added>,
+    /// What it adds to the point just below.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub against_below: Option<Added>,
+    /// What reached the devices; `None` if nothing was written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub devices: Option<DeviceCost>,
+    /// Where the time went.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_slices: Option<TimeSlices>,
+    /// The array beside its model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raid: Option<RaidRow>,
+    /// The mirror beside the slowest of as many single devices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mirror: Option<MirrorRow>,
+    /// What was published for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub published_share_of_raw: Option<f64>,
+    /// What the reader should know about the row.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<String>,
+}
+
+/// A range around a rate.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct RateInterval {
+    /// Lower end.
+    pub low_per_second: f64,
+    /// Upper end.
+    pub high_per_second: f64,
+    /// What it is.
+    pub basis: IntervalBasis,
+}
+
+/// What an interval is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IntervalBasis {
+    /// The lowest and the highest of the repeats.
+    Repeats,
+    /// 95 %, from the means of ten batches of one run: what differs between runs is not in it.
+    Batches,
+}
+
+/// What a layer adds to another: differences, below zero where it takes less.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Added {
+    /// Position of the other point.
+    pub point: usize,
+    /// 1 ÷ rate.
+    pub time_per_operation_ns: f64,
+    /// Mean service latency.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_ns_mean: Option<f64>,
+    /// Median service latency.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_ns_p50: Option<f64>,
+    /// 99th percentile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_ns_p99: Option<f64>,
+    /// CPU time per operation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_ns_per_operation: Option<f64>,
+    /// Voluntary context switches per operation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_switches_per_operation: Option<f64>,
+}
+
+/// What reached the devices at the bottom, others' I/O included.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "word")]
+pub enum DeviceCost {
+    /// They count.
+    Counted {
+        /// Device writes per write of the application.
+        writes_per_write: f64,
+        /// Bytes written at the devices per byte that the application wrote.
+        bytes_per_byte: f64,
+        /// Flushes per sync call; `None` without such calls, or if flushes are not counted.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        flushes_per_sync_call: Option<f64>,
+    },
+    /// They do not, or nobody asked them.
+    CannotTell {
+        /// Why.
+        why: String,
+    },
+}
+
+/// The facts of the point at a position.
+pub(super) fn facts(bench: &Bench<'_>, at: usize) -> Option<PointFacts> {
+    let point = bench.points.get(at)?;
+    Some(PointFacts {
+        stack: point.stack.clone(),
+        layer: point.layer.clone(),
+        name: full_name(&bench.points, at),
+        kind: point.kind,
+        base: point.base.clone(),
+        below: point.below,
+        raid: point.raid.map(raid_facts),
+        failure: point.failure.clone(),
+    })
+}
+
+fn raid_facts(raid: super::point::RaidPoint) -> RaidFacts {
+    let model = model(raid.array);
+    let left = |survived: u32| survived.saturating_sub(raid.degraded_members);
+    let of = |failures: fn(&RaidModel) -> u32| model.as_ref().map_or(0, |it| left(failures(it)));
+    RaidFacts {
+        failures_left_min: of(|it| it.failures_survived_min),
+        failures_left_max: of(|it| it.failures_survived_max),
+        degraded_members: raid.degraded_members,
+        declined: model.as_ref().err().map(ToString::to_string),
+        model: model.ok(),
+    }
+}

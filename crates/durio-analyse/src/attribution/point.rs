@@ -1,0 +1,184 @@
+//! What a stack bench measured: one point for each stack and number of layers that are built.
+//!
+//! In: nothing; plain data, and findings of ordinary runs. Out: [`Bench`], checked.
+//! Not here: how a spec or a bench folder becomes points.
+
+use serde::{Deserialize, Serialize};
+
+use super::path::PathFacts;
+use crate::raid_efficiency::Array;
+use crate::{Declined, Findings};
+
+/// Most points that a bench has.
+pub const POINTS_MAX: usize = 1_000;
+
+/// The points of a bench, in the order in which they were measured.
+#[derive(Debug, Clone)]
+pub struct Bench<'a> {
+    /// Its short name.
+    pub name: String,
+    /// What it shows, in a sentence.
+    pub summary: String,
+    /// How time passed, if it was measured in the lab; `None` for the machine itself.
+    pub timing: Option<Timing>,
+    /// The points; each lies on one before it.
+    pub points: Vec<Point<'a>>,
+}
+
+/// How time passes in the lab.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Timing {
+    /// By instructions executed: repeatable, software only, on one processor.
+    Counted,
+    /// As on the wall.
+    Wall,
+}
+
+/// What the topmost layer of a point is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PointKind {
+    /// The devices at the bottom.
+    Raw,
+    /// A RAID array.
+    Raid,
+    /// A logical volume, or a target of the device mapper.
+    Volume,
+    /// A filesystem.
+    Filesystem,
+}
+
+/// What makes the devices at the bottom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BaseKind {
+    /// RAM disks of brd.
+    Ram,
+    /// Compressed RAM disks.
+    Zram,
+    /// null_blk.
+    Null,
+    /// Files as block devices.
+    Loop,
+    /// Real devices.
+    Device,
+}
+
+/// The devices at the bottom of a stack.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Base {
+    /// What makes them.
+    pub kind: BaseKind,
+    /// For the reader; raw points of equal kind and label are measurements of the same thing.
+    pub label: String,
+}
+
+/// A RAID array as built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RaidPoint {
+    /// Its layout when whole.
+    pub array: Array,
+    /// Members that are failed and removed.
+    pub degraded_members: u32,
+    /// The same array whole: its position in [`Bench::points`]. Without it a degraded array is set
+    /// beside the whole one of its stack, or the only one of the bench with this layout.
+    pub healthy: Option<usize>,
+}
+
+/// A share of raw that somebody published for this point.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PublishedShare {
+    /// Name of the workload, as the campaign has it.
+    pub workload: String,
+    /// Rate ÷ rate of the raw storage.
+    pub share_of_raw: f64,
+    /// The publication.
+    pub source: String,
+}
+
+/// A stack with the layers that are built so far.
+#[derive(Debug, Clone)]
+pub struct Point<'a> {
+    /// Name of the stack.
+    pub stack: String,
+    /// Label of the topmost layer, for the reader.
+    pub layer: String,
+    /// What that layer is.
+    pub kind: PointKind,
+    /// What lies at the bottom.
+    pub base: Base,
+    /// The point just below: its position in [`Bench::points`], of the same stack and before this
+    /// one; `None` if this is the lowest that was to be measured.
+    pub below: Option<usize>,
+    /// The array, if the topmost layer is one.
+    pub raid: Option<RaidPoint>,
+    /// What was published for it.
+    pub published: Vec<PublishedShare>,
+    /// The findings of its runs: none if it failed, several if it was repeated.
+    pub runs: Vec<&'a Findings>,
+    /// Why there are none, or what went wrong.
+    pub failure: Option<String>,
+    /// Context switches and where the time went, where they were counted apart from the findings.
+    pub path: Vec<PathFacts>,
+}
+
+impl Point<'_> {
+    /// Stack and layer, as they are named to the reader.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("{} in stack {}", self.layer, self.stack)
+    }
+}
+
+/// An error unless every point lies on an earlier one of its stack and published shares are figures.
+pub(super) fn check(bench: &Bench<'_>) -> Result<(), Declined> {
+    let points = &bench.points;
+    Declined::unless_enough("points", points.len(), 1)?;
+    Declined::if_too_many("points", points.len(), POINTS_MAX)?;
+    let shares = points.iter().flat_map(|point| &point.published).map(|it| it.share_of_raw);
+    Declined::unless_positive("published share", shares)?;
+    for (at, point) in points.iter().enumerate() {
+        let Some(below) = point.below else { continue };
+        let under = points.get(below).filter(|under| below < at && under.stack == point.stack);
+        if under.is_none() {
+            let why = format!("{} lies on none of the points of its stack before it", point.name());
+            return Err(Declined::NoSuchLayout { why });
+        }
+    }
+    Ok(())
+}
+
+/// The kernels that the runs were made on, each once, in the order of the points.
+pub(super) fn kernels(bench: &Bench<'_>) -> Vec<String> {
+    let mut kernels: Vec<String> = Vec::new();
+    for run in bench.points.iter().flat_map(|point| &point.runs) {
+        if !kernels.contains(&run.host.kernel) {
+            kernels.push(run.host.kernel.clone());
+        }
+    }
+    kernels
+}
+
+/// The lowest point of the stack of point `at`: `at` itself if nothing lies below it.
+pub(super) fn bottom(points: &[Point<'_>], at: usize) -> usize {
+    let mut at = at;
+    // `check` has made sure that each lies on one before it, so that this ends.
+    while let Some(below) = points.get(at).and_then(|point| point.below).filter(|it| *it < at) {
+        at = below;
+    }
+    at
+}
+
+/// The layers of point `at` from the top down, without the raw storage.
+pub(super) fn full_name(points: &[Point<'_>], at: usize) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    let mut next = Some(at);
+    while let Some(point) = next.and_then(|at| points.get(at)) {
+        if point.kind != PointKind::Raw || names.is_empty() {
+            names.push(&point.layer);
+        }
+        next = point.below.filter(|below| Some(*below) < next);
+    }
+    names.join(" on ")
+}

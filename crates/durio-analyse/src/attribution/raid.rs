@@ -1,0 +1,197 @@
+//! An array beside what its layout could deliver, and a degraded one beside the whole one.
+//!
+//! In: measurements of the array and of the raw storage. Out: [`RaidRow`]. Not here: the model.
+//!
+//! The model speaks of as many drives as the array has. Where fewer were measured, their rate is
+//! taken times the members, unless the processor is what limits it: then more drives give no more.
+
+use durio_workload::Pattern;
+use serde::{Deserialize, Serialize};
+
+use super::point::{Point, RaidPoint};
+use super::rows::{Raw, Table};
+use super::steps::Measured;
+use crate::raid_efficiency::{Measured as Rates, efficiency};
+
+/// What an array delivers of what it could. Figures of the model are absent where it does not
+/// apply; `declined` says why.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct RaidRow {
+    /// Rate of all drives together, without the array.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raw_rate_per_second: Option<f64>,
+    /// How that was had.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub basis: Option<String>,
+    /// True if the processor, not the drives, limits the raw rate.
+    #[serde(default)]
+    pub processor_bound: bool,
+    /// Share of the raw rate that the model gives to this mix, device writes only counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub theoretical_share: Option<f64>,
+    /// Measured rate ÷ (raw rate × theoretical share).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub efficiency: Option<f64>,
+    /// The share with device reads counted like writes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub theoretical_share_reads_counted: Option<f64>,
+    /// The efficiency with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub efficiency_reads_counted: Option<f64>,
+    /// Of a degraded array: the point that is the same array whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub healthy: Option<usize>,
+    /// Of a degraded array: its rate ÷ that of the whole one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share_of_healthy: Option<f64>,
+    /// Why the model was not applied, or the whole array not found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub declined: Option<String>,
+}
+
+/// The row of the array at a point; `None` if it was not measured.
+pub(super) fn row(
+    table: &Table<'_>,
+    at: usize,
+    raid: RaidPoint,
+    raw: Option<Raw<'_>>,
+) -> Option<RaidRow> {
+    let measured = table.at(at)?;
+    Some(match raid.degraded_members {
+        0 => whole(measured, raid, raw)
+            .unwrap_or_else(|declined| RaidRow { declined: Some(declined), ..RaidRow::default() }),
+        _ => degraded(table, at, measured, raid),
+    })
+}
+
+fn whole(
+    measured: &Measured<'_>,
+    raid: RaidPoint,
+    raw: Option<Raw<'_>>,
+) -> Result<RaidRow, String> {
+    let definition = &measured.found.definition;
+    if definition.pattern != Pattern::Random {
+        return Err("the model is of small random operations".to_owned());
+    }
+    let raw = raw.ok_or("no raw storage was measured with this workload")?.measured;
+    let base = Baseline::of(raw, raid.array.members);
+    let rates = Rates {
+        array_rate_per_second: measured.rate(),
+        raw_rate_per_second: base.rate_per_second,
+        read_share: f64::from(definition.read_share.0) / 1000.0,
+    };
+    let found = efficiency(raid.array, rates).map_err(|declined| declined.to_string())?;
+    let share = |expected: f64| Some(expected / base.rate_per_second);
+    Ok(RaidRow {
+        raw_rate_per_second: Some(base.rate_per_second),
+        processor_bound: base.processor_bound,
+        basis: Some(base.words(measured, raid.array.members)),
+        theoretical_share: share(found.expected_rate_per_second),
+        efficiency: Some(found.efficiency),
+        theoretical_share_reads_counted: share(found.expected_rate_per_second_reads_counted),
+        efficiency_reads_counted: Some(found.efficiency_reads_counted),
+        ..RaidRow::default()
+    })
+}
+
+/// The raw rate of as many drives as the array has.
+struct Baseline {
+    rate_per_second: f64,
+    drives_measured: u32,
+    processor_bound: bool,
+    offered_per_drive: f64,
+}
+
+impl Baseline {
+    fn of(raw: &Measured<'_>, members: u32) -> Self {
+        let drives_measured = raw.drives().max(1);
+        let processor_bound = drives_measured < members && is_processor_bound(raw);
+        let factor = f64::from(members) / f64::from(drives_measured);
+        Self {
+            rate_per_second: raw.rate() * if processor_bound { 1.0 } else { factor },
+            drives_measured,
+            processor_bound,
+            offered_per_drive: raw.offered() / f64::from(drives_measured),
+        }
+    }
+
+    fn words(&self, array: &Measured<'_>, members: u32) -> String {
+        let measured = match self.drives_measured {
+            1 => "one drive".to_owned(),
+            drives => format!("{drives} drives"),
+        };
+        if self.processor_bound {
+            return format!(
+                "raw rate of {measured}, not taken times {members}: the processor limits it, and \
+                 more drives give no more"
+            );
+        }
+        let mut words = format!("raw rate of {measured}");
+        if self.drives_measured != members {
+            words = format!("{words}, taken times {members} ÷ {}", self.drives_measured);
+        }
+        let per_drive = array.offered() / f64::from(members);
+        if (per_drive - self.offered_per_drive).abs() > 1e-9 {
+            words = format!(
+                "{words}, with {:.2} operations in flight per drive; the array had {per_drive:.2}",
+                self.offered_per_drive
+            );
+        }
+        words
+    }
+}
+
+/// From this share of the processors that it could use, a load is taken to be limited by them.
+const BUSY_SHARE: f64 = 0.9;
+
+/// True if the jobs kept as many processors busy as they could have.
+fn is_processor_bound(raw: &Measured<'_>) -> bool {
+    let cpu = &raw.found.cpu;
+    let busy = cpu.user_cores + cpu.system_cores + cpu.workers_cores.unwrap_or_default();
+    let host = &raw.run.host;
+    let cores = [host.cpus_allowed, host.cpus_online].into_iter().filter(|it| *it > 0).min();
+    let usable = cores.map_or(raw.found.effective.jobs, |it| it.min(raw.found.effective.jobs));
+    busy >= BUSY_SHARE * f64::from(usable.max(1))
+}
+
+fn degraded(table: &Table<'_>, at: usize, measured: &Measured<'_>, raid: RaidPoint) -> RaidRow {
+    let healthy = healthy_of(table.points, at, raid);
+    let whole = healthy.as_ref().ok().and_then(|at| table.at(*at));
+    let removed = raid.degraded_members;
+    let members = raid.array.members;
+    let without = |why: &str| {
+        format!(
+            "the model is of whole arrays, and {removed} of {members} members are removed; {why}"
+        )
+    };
+    RaidRow {
+        share_of_healthy: whole.map(|whole| measured.rate() / whole.rate()),
+        declined: Some(match (&healthy, whole) {
+            (Err(why), _) => without(why),
+            (Ok(_), None) => without("the whole array has no figures"),
+            (Ok(_), Some(_)) => without("it is set beside the whole one"),
+        }),
+        healthy: healthy.ok(),
+        ..RaidRow::default()
+    }
+}
+
+/// The same array whole: as told, or of the stack, or the only one of the bench.
+fn healthy_of(points: &[Point<'_>], at: usize, raid: RaidPoint) -> Result<usize, &'static str> {
+    if let Some(told) = raid.healthy.filter(|told| *told < points.len()) {
+        return Ok(told);
+    }
+    let own = points.get(at).ok_or("there is no such point")?;
+    let is_whole = |point: &Point<'_>| {
+        point.base == own.base
+            && point.raid.is_some_and(|it| it.array == raid.array && it.degraded_members == 0)
+    };
+    let whole: Vec<(usize, &Point<'_>)> =
+        points.iter().enumerate().filter(|(_, point)| is_whole(point)).collect();
+    let of_stack = whole.iter().find(|(_, point)| point.stack == own.stack);
+    match (of_stack, whole.as_slice()) {
+        (Some((at, _)), _) | (None, [(at, _)]) => Ok(*at),
+        (None, []) => Err("the whole array was not measured"),
+        (None, [..]) => Err("several whole arrays have this layout"),
+    }
+}

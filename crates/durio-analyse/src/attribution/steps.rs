@@ -1,0 +1,173 @@
+//! The same workload on different points.
+//!
+//! In: the points' findings. Out: the workloads that any of them has, and what each point has of
+//! one: its measurement with the median rate, or the reason why there is none.
+//! Not here: what is made of them.
+
+use durio_record::OperationName;
+use serde::{Deserialize, Serialize};
+
+use super::point::Point;
+use crate::{Findings, OperationFindings, WorkloadFindings};
+
+/// What makes two steps the same workload, whatever they ran on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepKey {
+    /// Name of the workload.
+    pub workload: String,
+    /// The section of the campaign, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub section: Option<String>,
+    /// Where it is on the axes of its section, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub levels: Vec<String>,
+    /// Place of the load among those of the step; above 0 it ran beside the first.
+    #[serde(default)]
+    pub stream: u32,
+}
+
+impl StepKey {
+    fn of(run: &Findings, found: &WorkloadFindings) -> Self {
+        let sections = run.plan.campaign.as_ref().map(|campaign| &campaign.sections);
+        let at = found.section.and_then(|section| usize::try_from(section).ok());
+        Self {
+            workload: found.name.clone(),
+            section: at.and_then(|at| Some(sections?.get(at)?.name.clone())),
+            levels: found.levels.iter().map(durio_plan::Level::words).collect(),
+            stream: found.stream,
+        }
+    }
+
+    /// For the reader: section, workload and levels; the section only if it says more.
+    #[must_use]
+    pub fn label(&self) -> String {
+        let mut label = self.workload.clone();
+        if let Some(section) = self.section.as_ref().filter(|it| **it != self.workload) {
+            label = format!("{section}: {label}");
+        }
+        let beside = (self.stream > 0).then(|| format!("stream {}", self.stream));
+        for words in self.levels.iter().chain(&beside) {
+            label = format!("{label}, {words}");
+        }
+        label
+    }
+}
+
+/// Every workload of the points, in the order in which it first comes.
+pub(super) fn keys(points: &[Point<'_>]) -> Vec<StepKey> {
+    let mut keys: Vec<StepKey> = Vec::new();
+    for run in points.iter().flat_map(|point| &point.runs) {
+        for found in &run.workloads {
+            let key = StepKey::of(run, found);
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+    }
+    keys
+}
+
+/// A workload as measured on a point.
+#[derive(Debug, Clone)]
+pub(super) struct Measured<'a> {
+    /// The repeat with the median rate (the lower of the middle two).
+    pub(super) found: &'a WorkloadFindings,
+    /// The run that it is of.
+    pub(super) run: &'a Findings,
+    /// Operations per second of each repeat, rising.
+    pub(super) rates: Vec<f64>,
+    /// Repeats without figures, in words.
+    pub(super) left_out: Option<String>,
+}
+
+impl Measured<'_> {
+    /// Commits per second where there are any, else accesses per second.
+    pub(super) fn rate(&self) -> f64 {
+        rate(self.found)
+    }
+
+    /// The operation that the workload is about.
+    pub(super) fn headline(&self) -> Option<&OperationFindings> {
+        self.found.operation(self.found.headline)
+    }
+
+    /// Targets that the load ran on at the same time.
+    pub(super) fn drives(&self) -> u32 {
+        let step = self.run.plan.steps.get(self.found.step as usize);
+        let load = step.and_then(|step| step.stream(self.found.stream));
+        load.map_or(1, |load| u32::try_from(load.targets().count()).unwrap_or(u32::MAX))
+    }
+
+    /// Operations offered at once: jobs × depth.
+    pub(super) fn offered(&self) -> f64 {
+        f64::from(self.found.effective.jobs) * f64::from(self.found.effective.depth)
+    }
+}
+
+fn rate(found: &WorkloadFindings) -> f64 {
+    found.operation(OperationName::Commit).map_or(found.iops, |commit| commit.rate)
+}
+
+/// What a point has of a workload, or why it has nothing.
+pub(super) fn measured<'a>(point: &Point<'a>, key: &StepKey) -> Result<Measured<'a>, String> {
+    let mut repeats = repeats(point, key);
+    let all = repeats.len();
+    let fault = repeats.iter().find_map(|(_, found)| fault(found));
+    repeats.retain(|(_, found)| self::fault(found).is_none());
+    repeats.sort_by(|(_, a), (_, b)| rate(a).total_cmp(&rate(b)));
+    let middle = repeats.len().saturating_sub(1) / 2;
+    let Some(&(run, found)) = repeats.get(middle) else {
+        return Err(absence(point, fault));
+    };
+    let lost = all - repeats.len();
+    let left_out = fault
+        .filter(|_| lost > 0)
+        .map(|fault| format!("{lost} of {all} repeats are left out: {fault}"));
+    let rates = repeats.iter().map(|(_, found)| rate(found)).collect();
+    Ok(Measured { found, run, rates, left_out })
+}
+
+/// The repeats of a workload, of all runs; of steps in rounds the last round.
+fn repeats<'a>(point: &Point<'a>, key: &StepKey) -> Vec<(&'a Findings, &'a WorkloadFindings)> {
+    let mut all = Vec::new();
+    for run in &point.runs {
+        let here = run.workloads.iter().filter(|found| StepKey::of(run, found) == *key);
+        let mut last: Vec<&WorkloadFindings> = Vec::new();
+        for found in here {
+            let same =
+                |it: &&mut &WorkloadFindings| (it.step, it.repeat) == (found.step, found.repeat);
+            match last.iter_mut().find(same) {
+                Some(other) if other.round > found.round => {}
+                Some(earlier) => *earlier = found,
+                None => last.push(found),
+            }
+        }
+        all.extend(last.into_iter().map(|found| (*run, found)));
+    }
+    all
+}
+
+fn absence(point: &Point<'_>, fault: Option<&'static str>) -> String {
+    let failure = point.failure.clone();
+    let reason = failure.or_else(|| fault.map(str::to_owned));
+    reason.unwrap_or_else(|| match point.runs.is_empty() {
+        true => "not measured".to_owned(),
+        false => "this workload was not run here".to_owned(),
+    })
+}
+
+/// Rates beyond it are none, and would overflow when multiplied.
+const RATE_MAX: f64 = 1e15;
+
+fn fault(found: &WorkloadFindings) -> Option<&'static str> {
+    let rate = rate(found);
+    if !found.complete {
+        Some("it ended before its limit")
+    } else if rate == 0.0 {
+        Some("nothing was completed")
+    } else if !(1e-9..=RATE_MAX).contains(&rate) {
+        Some("its rate is no figure")
+    } else {
+        None
+    }
+}
