@@ -2,12 +2,14 @@
 //! of a device and of the processors, whether a device is in use ([`DeviceUse`]), and what a trace of
 //! the kernel says ([`TraceText`]).
 //!
-//! In: a path, `/sys`, `/proc`, statx and statvfs. Out: values that can be saved and compared.
+//! In: a path, `/sys`, `/proc`, statx and statvfs; of devices that may be read, the superblock and
+//! their own word. Out: values that can be saved and compared.
 //! Not here: writing anything, opening anything for writing, printing, verdicts on what was found.
 //!
 //! A file of the kernel that is absent is a value (`None`), not an error: kernels, drivers and
 //! containers differ in what they show.
 
+mod asked;
 mod block_facts;
 mod block_node;
 mod cgroup;
@@ -17,6 +19,7 @@ mod declared;
 mod device_counters;
 mod device_number;
 mod device_use;
+mod dm_facts;
 mod error;
 mod fact;
 mod family;
@@ -24,18 +27,22 @@ mod filesystem;
 mod filesystem_state;
 #[cfg(test)]
 mod fixture;
+mod geometry;
 mod host;
 mod host_cpu;
 mod identity;
 mod kernel_parameters;
 mod layer;
 mod layer_facts;
+mod md_facts;
 mod mountinfo;
 mod nodes;
+mod placement;
 mod probe;
 mod process_facts;
 mod signature;
 mod source;
+mod superblock;
 mod survey;
 mod system_dir;
 mod tracefs;
