@@ -13,7 +13,8 @@
 //! Not here: which operations (durio-workload), figures (durio-analyse), printing.
 //!
 //! All `unsafe` of durio is in this crate, each with its reason: buffers that the kernel writes
-//! while no Rust reference exists, ring submission, the time-stamp counter, and libaio's calls.
+//! while no Rust reference exists, ring submission, the time-stamp counter, libaio's calls, and what
+//! a device says of itself when it is asked.
 #![expect(unsafe_code, reason = "the crate that owns the kernel's asynchronous interfaces")]
 
 mod aio_calls;
@@ -21,6 +22,7 @@ mod buffers;
 mod clock;
 #[cfg(any(test, feature = "testkit"))]
 pub mod conformance;
+mod device_word;
 mod engine;
 mod engine_aio;
 mod engine_null;
@@ -32,6 +34,9 @@ mod sync_range;
 
 pub use buffers::Buffers;
 pub use clock::{Clock, MonotonicClock, Ticks, TscClock, VirtualClock, tsc_is_reliable};
+pub use device_word::{
+    DmSegment, DmTable, NvmeWord, ScsiWord, dm_table, nvme_word, parse_dm_table, scsi_word,
+};
 pub use engine::{
     Capabilities, Completion, Engine, EngineFacts, Operation, OperationKind, WriteFlags,
 };

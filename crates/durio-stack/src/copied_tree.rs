@@ -10,6 +10,7 @@ use std::path::Path;
 
 use durio_units::Bytes;
 
+use crate::asked::CopiedDevices;
 use crate::block_node;
 use crate::host::host_in;
 use crate::identity::{FileKind, Identity};
@@ -22,7 +23,9 @@ use crate::{Host, Stack, StackError};
 /// The tree of layers under a path of the machine whose `/sys` and `/proc` are copied below `root`.
 ///
 /// A path is a device if it is below `/dev` and sysfs knows it, a file if the copy holds one there,
-/// and else a directory of the mount that it is below. Sizes of filesystems are zero.
+/// and else a directory of the mount that it is below. Sizes of filesystems are zero. No device of
+/// this machine is asked: tables of volumes are those of a file `dmsetup_table` at the root, as
+/// `dmsetup table` prints them, superblocks those of a file `dev/NAME` with a device's first 4 KiB.
 ///
 /// # Errors
 /// If the path is below no mount of the copy.
@@ -30,7 +33,7 @@ pub fn read_stack_in(root: &Path, path: &Path) -> Result<Stack, StackError> {
     let root = SystemDir::at(root);
     let mounts = parse_mountinfo(&root.bytes("proc/self/mountinfo").unwrap_or_default());
     let identify = |path: &Path| identify_copied(&root, &mounts, path);
-    Survey::new(&root, &identify).stack(path)
+    Survey::new(&root, &identify, &CopiedDevices(&root)).stack(path)
 }
 
 /// The machine whose `/sys` and `/proc` are copied below `root`; its architecture is this one's.

@@ -27,11 +27,15 @@ const MD: &[Row] = &[
     ("array_state", "md/array_state", Form::Text),
     ("consistency_policy", "md/consistency_policy", Form::Text),
     ("bitmap", "md/bitmap/location", Form::Text),
+    ("bitmap_type", "md/bitmap_type", Form::Choice),
+    ("bitmap_metadata", "md/bitmap/metadata", Form::Text),
     ("bitmap_chunk_size", "md/bitmap/chunksize", Form::Text),
     ("chunk_size", "md/chunk_size", Form::Text),
     ("layout", "md/layout", Form::Text),
     ("metadata_version", "md/metadata_version", Form::Text),
     ("sync_action", "md/sync_action", Form::Text),
+    ("sync_completed", "md/sync_completed", Form::Text),
+    ("reshape_position", "md/reshape_position", Form::Text),
     ("mismatch_cnt", "md/mismatch_cnt", Form::Text),
     ("journal_mode", "md/journal_mode", Form::Choice),
     ("safe_mode_delay", "md/safe_mode_delay", Form::Text),
@@ -46,6 +50,7 @@ const LOOP: &[Row] = &[
     ("dio", "loop/dio", Form::Text),
     ("offset", "loop/offset", Form::Text),
     ("sizelimit", "loop/sizelimit", Form::Text),
+    ("autoclear", "loop/autoclear", Form::Text),
 ];
 
 const NBD: &[Row] = &[("pid", "pid", Form::Text), ("backend", "backend", Form::Text)];
@@ -86,7 +91,10 @@ const QUEUE: &[Row] = &[
     ("max_hw_sectors_kib", "queue/max_hw_sectors_kb", Form::Text),
     ("discard_granularity", "queue/discard_granularity", Form::Text),
     ("discard_max_bytes", "queue/discard_max_bytes", Form::Text),
+    ("atomic_write_unit_min_bytes", "queue/atomic_write_unit_min_bytes", Form::Text),
     ("atomic_write_unit_max_bytes", "queue/atomic_write_unit_max_bytes", Form::Text),
+    ("atomic_write_boundary_bytes", "queue/atomic_write_boundary_bytes", Form::Text),
+    ("atomic_write_max_bytes", "queue/atomic_write_max_bytes", Form::Text),
     ("stable_writes", "queue/stable_writes", Form::Text),
 ];
 
@@ -161,7 +169,7 @@ const BUSES: &[(&str, &str)] = &[
 ];
 
 /// How the disk is attached, from its place among the kernel's devices.
-fn bus_of(dir: &SystemDir) -> Option<&'static str> {
+pub(crate) fn bus_of(dir: &SystemDir) -> Option<&'static str> {
     let path = dir.path().to_string_lossy();
     let (_, place) = path.rsplit_once("/devices/")?;
     let above: Vec<&str> = place.split('/').collect();

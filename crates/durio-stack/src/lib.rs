@@ -2,13 +2,15 @@
 //! of a device and of the processors, whether a device is in use ([`DeviceUse`]), and what a trace of
 //! the kernel says ([`TraceText`]).
 //!
-//! In: a path, `/sys`, `/proc`, statx and statvfs. Out: values that can be saved and compared.
+//! In: a path, `/sys`, `/proc`, statx and statvfs; of devices that may be read, the superblock and
+//! their own word. Out: values that can be saved and compared.
 //! Not here: printing, verdicts on what was found. Nothing is written or opened for writing but in
 //! [`build`], a module apart, which makes declared stacks and takes them down.
 //!
 //! A file of the kernel that is absent is a value (`None`), not an error: kernels, drivers and
 //! containers differ in what they show.
 
+mod asked;
 mod block_facts;
 mod block_node;
 pub mod build;
@@ -19,6 +21,7 @@ mod declared;
 mod device_counters;
 mod device_number;
 mod device_use;
+mod dm_facts;
 mod error;
 mod fact;
 mod family;
@@ -26,18 +29,22 @@ mod filesystem;
 mod filesystem_state;
 #[cfg(test)]
 mod fixture;
+mod geometry;
 mod host;
 mod host_cpu;
 mod identity;
 mod kernel_parameters;
 mod layer;
 mod layer_facts;
+mod md_facts;
 mod mountinfo;
 mod nodes;
+mod placement;
 mod probe;
 mod process_facts;
 mod signature;
 mod source;
+mod superblock;
 mod survey;
 mod system_dir;
 mod tracefs;

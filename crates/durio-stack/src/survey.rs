@@ -6,25 +6,34 @@
 //! Whatever vanishes or is hidden half-way becomes a layer of kind `Unknown`; only the target
 //! itself must exist.
 
+use std::cell::Cell;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use crate::asked::{Asked, LiveDevices};
 use crate::block_facts::read_block_facts;
 use crate::block_node;
 use crate::device_number::DeviceNumber;
+use crate::dm_facts::dm_facts;
 use crate::filesystem::{filesystem_facts, layer_kind};
 use crate::filesystem_state::filesystem_state;
+use crate::geometry::geometry;
 use crate::identity::{FileKind, Identify, Identity, identify};
 use crate::layer::{Layer, LayerKind, Stack};
-use crate::layer_facts::layer_facts;
+use crate::layer_facts::{bus_of, layer_facts};
+use crate::md_facts::md_facts;
 use crate::mountinfo::{MountEntry, mount_of, parse_mountinfo};
+use crate::placement::placement;
 use crate::source::{btrfs_devices, device_of_source, devices_of_source};
 use crate::system_dir::SystemDir;
 use crate::{Fact, StackError};
 
 /// A guard against rings of layers, which the kernel does not allow.
 const DEPTH_MAX: usize = 32;
+
+/// A guard against layers that fan out again and again, as only a made-up tree has them.
+const LAYERS_MAX: usize = 4096;
 
 /// What the kernel appends to the name of a file that has been removed.
 const DELETED: &[u8] = b" (deleted)";
@@ -38,20 +47,23 @@ const DELETED: &[u8] = b" (deleted)";
 /// of kind `Unknown`.
 pub fn read_stack(path: &Path) -> Result<Stack, StackError> {
     let root = SystemDir::live_root();
-    Survey::new(&root, &identify).stack(path)
+    Survey::new(&root, &identify, &LiveDevices).stack(path)
 }
 
 /// Everything the walk asks.
 pub(crate) struct Survey<'a> {
     root: &'a SystemDir,
     identify: Identify<'a>,
+    asked: &'a dyn Asked,
     mounts: Vec<MountEntry>,
+    /// How many more block layers may be added.
+    left: Cell<usize>,
 }
 
 impl<'a> Survey<'a> {
-    pub(crate) fn new(root: &'a SystemDir, identify: Identify<'a>) -> Self {
+    pub(crate) fn new(root: &'a SystemDir, identify: Identify<'a>, asked: &'a dyn Asked) -> Self {
         let mounts = parse_mountinfo(&root.bytes("proc/self/mountinfo").unwrap_or_default());
-        Self { root, identify, mounts }
+        Self { root, identify, asked, mounts, left: Cell::new(LAYERS_MAX) }
     }
 
     pub(crate) fn stack(&self, path: &Path) -> Result<Stack, StackError> {
@@ -105,6 +117,9 @@ impl<'a> Survey<'a> {
         layer.below = self.below_mount(mount, depth + 1);
         if let Some(device) = layer.below.first().filter(|below| below.block.is_some()) {
             layer.facts = filesystem_state(self.root, &mount.fs_type, &device.name);
+            if let Some(dir) = block_node::by_name(self.root, &device.name) {
+                layer.facts.extend(geometry(self.root, self.asked, mount, &dir));
+            }
         }
         facts.memory_backed = layer.ends_in_memory();
         layer.filesystem = Some(facts);
@@ -191,17 +206,31 @@ impl<'a> Survey<'a> {
     }
 
     fn block_layer(&self, dir: &SystemDir, depth: usize) -> Layer {
-        if depth > DEPTH_MAX {
+        let left = self.left.get();
+        if depth > DEPTH_MAX || left == 0 {
             return unknown(dir.name());
         }
+        self.left.set(left - 1);
         let kind = block_node::kind_of(dir);
         Layer {
             device: dir.text("dev"),
             block: Some(read_block_facts(dir)),
-            facts: layer_facts(kind, dir),
+            facts: self.block_layer_facts(kind, dir),
             below: self.below_block(kind, dir, depth + 1),
             ..Layer::new(kind, dir.name())
         }
+    }
+
+    fn block_layer_facts(&self, kind: LayerKind, dir: &SystemDir) -> Vec<Fact> {
+        let mut facts = layer_facts(kind, dir);
+        facts.extend(placement(self.root, kind, dir));
+        facts.extend(match kind {
+            LayerKind::Md => md_facts(dir),
+            LayerKind::Dm => dm_facts(&self.asked.volume_table(dir)),
+            LayerKind::Disk => self.asked.own_word(dir, bus_of(dir)),
+            _ => Vec::new(),
+        });
+        facts
     }
 
     fn below_block(&self, kind: LayerKind, dir: &SystemDir, depth: usize) -> Vec<Layer> {

@@ -5,14 +5,15 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
 use super::*;
+use crate::asked::CopiedDevices;
 use crate::fixture::Fixture;
 use crate::{StackErrorKind, WriteCache, leaf_devices};
 
 const ROOT_ON_VDA1: &str = "27 1 254:1 / / rw,relatime - ext4 /dev/vda1 rw,discard\n";
 
 fn survey(fixture: &Fixture, path: impl AsRef<Path>) -> Stack {
-    let identify = fixture.identify();
-    Survey::new(&fixture.root(), &identify).stack(path.as_ref()).unwrap()
+    let (root, identify) = (fixture.root(), fixture.identify());
+    Survey::new(&root, &identify, &CopiedDevices(&root)).stack(path.as_ref()).unwrap()
 }
 
 fn outline(stack: &Stack) -> Vec<String> {
@@ -287,8 +288,9 @@ fn a_character_device_has_no_layers_below() {
 #[test]
 fn a_target_that_does_not_exist_is_an_error() {
     let fixture = virtio_machine();
-    let identify = fixture.identify();
-    let error = Survey::new(&fixture.root(), &identify).stack(Path::new("/gone")).unwrap_err();
+    let (root, identify) = (fixture.root(), fixture.identify());
+    let error =
+        Survey::new(&root, &identify, &CopiedDevices(&root)).stack(Path::new("/gone")).unwrap_err();
     assert_eq!(error.kind, StackErrorKind::NotFound);
 }
 

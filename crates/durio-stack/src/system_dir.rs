@@ -4,10 +4,17 @@
 //! for whatever is absent, empty or refused. Not here: what any file means.
 
 use std::ffi::{OsStr, OsString};
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::Read;
 use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+
+use rustix::fs::OFlags;
+
+/// The longest file that is read; a list of 100,000 mounts has as much.
+const FILE_LEN_MAX: u64 = 16 << 20;
 
 /// A directory whose files are read by relative path.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,8 +62,15 @@ impl SystemDir {
         self.path.join(relative).exists()
     }
 
+    /// The content, at most [`FILE_LEN_MAX`] of it.
     pub(crate) fn bytes(&self, relative: impl AsRef<Path>) -> Option<Vec<u8>> {
-        fs::read(self.path.join(relative)).ok()
+        // A pipe in a copied tree would make the reader wait for a writer.
+        let flags = (OFlags::NONBLOCK | OFlags::CLOEXEC).bits().cast_signed();
+        let path = self.path.join(relative);
+        let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
+        let mut bytes = Vec::new();
+        file.take(FILE_LEN_MAX).read_to_end(&mut bytes).ok()?;
+        Some(bytes)
     }
 
     /// The content without surrounding blanks; `None` if nothing is left.
@@ -91,6 +105,12 @@ impl SystemDir {
             bytes.pop();
         }
         (!bytes.is_empty()).then(|| PathBuf::from(OsString::from_vec(bytes)))
+    }
+
+    /// The last component of what the symbolic link at `relative` points to, there or not.
+    pub(crate) fn link_name(&self, relative: impl AsRef<Path>) -> Option<String> {
+        let target = fs::read_link(self.path.join(relative)).ok()?;
+        Some(target.file_name()?.to_string_lossy().into_owned())
     }
 
     /// The names in the directory at `relative`, sorted; none if it is absent.

@@ -6,8 +6,10 @@ use crate::identity::FileKind;
 use crate::survey::Survey;
 
 fn stack_of(fixture: &Fixture, path: &str) -> Stack {
-    let identify = fixture.identify();
-    Survey::new(&fixture.root(), &identify).stack(Path::new(path)).unwrap()
+    let (root, identify) = (fixture.root(), fixture.identify());
+    Survey::new(&root, &identify, &crate::asked::CopiedDevices(&root))
+        .stack(Path::new(path))
+        .unwrap()
 }
 
 fn readings(fixture: &Fixture, path: &str) -> Readings {
