@@ -12,6 +12,7 @@ mod between;
 mod costs;
 mod declared;
 mod findings;
+mod from_bench;
 mod interval;
 mod mirrored;
 mod path;
@@ -37,6 +38,7 @@ pub use findings::{
     Added, COUNTED_LABEL, DeviceCost, IntervalBasis, LayerRow, PointFacts, RaidFacts, RateInterval,
     RowFigures, STACK_FINDINGS_SCHEMA, StackFindings, WorkloadRows,
 };
+pub use from_bench::bench_of;
 pub use mirrored::MirrorRow;
 pub use path::{PathFacts, PathPart, TimeSlice, TimeSlices};
 pub use point::{
