@@ -4,7 +4,10 @@
 
 use std::io;
 
-use durio_analyse::advice::{Advice, AdviceReport, AdviceSource, AdviceState, Conflict, Statement};
+use durio_analyse::advice::{
+    Advice, AdviceReport, AdviceSource, AdviceState, Conflict, EvidenceOutcome, SourceKind,
+    Statement,
+};
 
 use crate::text::page::{Look, Page};
 use crate::{AuditFormat, Options};
@@ -119,9 +122,21 @@ fn what_to_do(advice: &Advice, page: &mut Page) {
         false => String::new(),
     };
     page.labelled("  risk", LABEL, Look::Plain, &format!("{}{prove}", advice.risk.name()));
-    page.labelled("  proof", LABEL, Look::Plain, &advice.evidence);
     for source in &advice.sources {
         page.labelled("  source", LABEL, Look::Dim, &source_line(source));
+    }
+    proof(advice, page);
+}
+
+/// What the project measured itself, beside the sources that say so; what speaks against them first.
+fn proof(advice: &Advice, page: &mut Page) {
+    for evidence in &advice.evidence {
+        let (label, look) = match evidence.outcome {
+            EvidenceOutcome::Disagrees => ("  but", Look::Heed),
+            EvidenceOutcome::NoDifference | EvidenceOutcome::Agrees => ("  proof", Look::Plain),
+            EvidenceOutcome::NotMeasurable => ("  proof", Look::Dim),
+        };
+        page.labelled(label, LABEL, look, &evidence.line());
     }
 }
 
@@ -129,6 +144,9 @@ fn source_line(source: &AdviceSource) -> String {
     let mut line = format!("{}: {}", source.kind.name(), source.document);
     if !source.url.is_empty() {
         line = format!("{line}, {}", source.url);
+    }
+    if !source.looked_up && source.kind != SourceKind::GeneralKnowledge {
+        line = format!("{line} (not looked up again)");
     }
     line
 }
