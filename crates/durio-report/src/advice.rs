@@ -174,7 +174,9 @@ fn summary(report: &AdviceReport, page: &mut Page) {
 
 #[cfg(test)]
 mod tests {
-    use durio_analyse::advice::{AdviceRequest, DatabaseSettings, Setting, System, advise};
+    use durio_analyse::advice::{
+        AdviceRequest, Conditions, DatabaseSettings, Evidence, Setting, System, advise,
+    };
     use durio_stack::{Readings, read_stack};
 
     use super::*;
@@ -217,6 +219,52 @@ mod tests {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(!text.contains('\u{1b}'), "{text}");
+    }
+
+    #[test]
+    fn what_was_measured_stands_beside_the_sources_and_what_speaks_against_them_is_said() {
+        let mut report = report("P08", "off");
+        let unmeasured = text(&report, false);
+        assert!(unmeasured.contains("not checked: needs a power cut"), "{unmeasured}");
+        let conditions = Conditions {
+            command: "durio advise --prove X1".into(),
+            date: "2026-11-21".into(),
+            kernel: "6.18".into(),
+            storage: "virtio".into(),
+            cores: 2,
+            load: "idle".into(),
+            doubt: None,
+        };
+        let evidence = |outcome, says: &str| Evidence {
+            outcome,
+            says: says.into(),
+            measured: Some(conditions.clone()),
+        };
+        report.advice[0].evidence = vec![
+            evidence(EvidenceOutcome::Disagrees, "p99 +42 %"),
+            evidence(EvidenceOutcome::Agrees, "rate +31 %"),
+        ];
+        let text = text(&report, false);
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        let source = lines.iter().position(|line| line.starts_with("source")).unwrap();
+        let but = lines.iter().position(|line| line.starts_with("but")).unwrap();
+        assert!(source < but && lines[but].contains("checked, disagrees: p99 +42 %"), "{text}");
+        assert!(text.contains("checked, agrees: rate +31 %"), "{text}");
+    }
+
+    #[test]
+    fn a_source_that_was_not_found_again_says_so() {
+        let mut source = AdviceSource {
+            kind: SourceKind::VendorDoc,
+            document: "Manual".into(),
+            url: "https://example.org/".into(),
+            looked_up: false,
+            looked_up_date: "2026-11-21".into(),
+            read: "not found".into(),
+        };
+        assert!(source_line(&source).ends_with("(not looked up again)"));
+        source.looked_up = true;
+        assert!(source_line(&source).ends_with("https://example.org/"));
     }
 
     #[test]
