@@ -7,7 +7,8 @@
 //!
 //! A rule is data: conditions in a small language over named facts (`condition.rs`), whose kinds are
 //! in `rules/facts.toml`. Documents that contradict each other are shown as a conflict, never
-//! resolved in silence. Nothing that lowers durability is ever advised; a test scans for it.
+//! resolved in silence. Each rule says what the project measured of it itself, or why it could not
+//! (`evidence.rs`). Nothing that lowers durability is ever advised; a test scans for it.
 
 mod advise;
 mod catalogue;
@@ -15,6 +16,7 @@ mod condition;
 mod conflict;
 mod document;
 mod error;
+mod evidence;
 mod facts;
 mod from_run;
 mod from_system;
@@ -30,6 +32,7 @@ pub use document::{
     ADVICE_SCHEMA, Advice, AdviceReport, Apply, Conflict, Counts, MissingFact, ReadFact, Statement,
 };
 pub use error::AdviceError;
+pub use evidence::{Conditions, Evidence, EvidenceOutcome};
 pub use proof::{PROOF_SCHEMA, Proof, SwitchedSetting};
 pub use rule::{
     AdviceRole, AdviceSource, AdviceState, Prove, ProveLoad, Risk, Rule, SourceKind, Subject,

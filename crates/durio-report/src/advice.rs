@@ -4,7 +4,10 @@
 
 use std::io;
 
-use durio_analyse::advice::{Advice, AdviceReport, AdviceSource, AdviceState, Conflict, Statement};
+use durio_analyse::advice::{
+    Advice, AdviceReport, AdviceSource, AdviceState, Conflict, EvidenceOutcome, SourceKind,
+    Statement,
+};
 
 use crate::text::page::{Look, Page};
 use crate::{AuditFormat, Options};
@@ -119,9 +122,21 @@ fn what_to_do(advice: &Advice, page: &mut Page) {
         false => String::new(),
     };
     page.labelled("  risk", LABEL, Look::Plain, &format!("{}{prove}", advice.risk.name()));
-    page.labelled("  proof", LABEL, Look::Plain, &advice.evidence);
     for source in &advice.sources {
         page.labelled("  source", LABEL, Look::Dim, &source_line(source));
+    }
+    proof(advice, page);
+}
+
+/// What the project measured itself, beside the sources that say so; what speaks against them first.
+fn proof(advice: &Advice, page: &mut Page) {
+    for evidence in &advice.evidence {
+        let (label, look) = match evidence.outcome {
+            EvidenceOutcome::Disagrees => ("  but", Look::Heed),
+            EvidenceOutcome::NoDifference | EvidenceOutcome::Agrees => ("  proof", Look::Plain),
+            EvidenceOutcome::NotMeasurable => ("  proof", Look::Dim),
+        };
+        page.labelled(label, LABEL, look, &evidence.line());
     }
 }
 
@@ -129,6 +144,9 @@ fn source_line(source: &AdviceSource) -> String {
     let mut line = format!("{}: {}", source.kind.name(), source.document);
     if !source.url.is_empty() {
         line = format!("{line}, {}", source.url);
+    }
+    if !source.looked_up && source.kind != SourceKind::GeneralKnowledge {
+        line = format!("{line} (not looked up again)");
     }
     line
 }
@@ -156,7 +174,9 @@ fn summary(report: &AdviceReport, page: &mut Page) {
 
 #[cfg(test)]
 mod tests {
-    use durio_analyse::advice::{AdviceRequest, DatabaseSettings, Setting, System, advise};
+    use durio_analyse::advice::{
+        AdviceRequest, Conditions, DatabaseSettings, Evidence, Setting, System, advise,
+    };
     use durio_stack::{Readings, read_stack};
 
     use super::*;
@@ -199,6 +219,52 @@ mod tests {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(!text.contains('\u{1b}'), "{text}");
+    }
+
+    #[test]
+    fn what_was_measured_stands_beside_the_sources_and_what_speaks_against_them_is_said() {
+        let mut report = report("P08", "off");
+        let unmeasured = text(&report, false);
+        assert!(unmeasured.contains("not checked: needs a power cut"), "{unmeasured}");
+        let conditions = Conditions {
+            command: "durio advise --prove X1".into(),
+            date: "2026-11-21".into(),
+            kernel: "6.18".into(),
+            storage: "virtio".into(),
+            cores: 2,
+            load: "idle".into(),
+            doubt: None,
+        };
+        let evidence = |outcome, says: &str| Evidence {
+            outcome,
+            says: says.into(),
+            measured: Some(conditions.clone()),
+        };
+        report.advice[0].evidence = vec![
+            evidence(EvidenceOutcome::Disagrees, "p99 +42 %"),
+            evidence(EvidenceOutcome::Agrees, "rate +31 %"),
+        ];
+        let text = text(&report, false);
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        let source = lines.iter().position(|line| line.starts_with("source")).unwrap();
+        let but = lines.iter().position(|line| line.starts_with("but")).unwrap();
+        assert!(source < but && lines[but].contains("checked, disagrees: p99 +42 %"), "{text}");
+        assert!(text.contains("checked, agrees: rate +31 %"), "{text}");
+    }
+
+    #[test]
+    fn a_source_that_was_not_found_again_says_so() {
+        let mut source = AdviceSource {
+            kind: SourceKind::VendorDoc,
+            document: "Manual".into(),
+            url: "https://example.org/".into(),
+            looked_up: false,
+            looked_up_date: "2026-11-21".into(),
+            read: "not found".into(),
+        };
+        assert!(source_line(&source).ends_with("(not looked up again)"));
+        source.looked_up = true;
+        assert!(source_line(&source).ends_with("https://example.org/"));
     }
 
     #[test]

@@ -18,9 +18,6 @@ use super::templates::filled;
 use super::words::nearest;
 use crate::Findings;
 
-/// What is said where durio has measured nothing itself.
-const NOT_MEASURED: &str = "not measured by durio here";
-
 /// Where a fact is searched for first.
 #[derive(Debug, Clone, Copy)]
 pub struct System<'a> {
@@ -230,7 +227,7 @@ impl Judge<'_> {
                 undo: fill(&rule.undo),
             },
             risk: rule.risk,
-            evidence: rule.evidence.clone().unwrap_or_else(|| NOT_MEASURED.to_owned()),
+            evidence: rule.evidence.clone(),
             provable: rule.prove.is_some(),
             sources: rule.sources.clone(),
         }

@@ -4,6 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::evidence::Evidence;
 use super::rule::{AdviceRole, AdviceSource, AdviceState, Risk, Subject};
 
 /// Name and version of the document.
@@ -79,8 +80,9 @@ pub struct Advice {
     pub apply: Apply,
     /// What may come of it.
     pub risk: Risk,
-    /// What durio measured itself, or that it measured nothing.
-    pub evidence: String,
+    /// What the project measured of it on storage of its own, or why it could not; what speaks against
+    /// the rule first.
+    pub evidence: Vec<Evidence>,
     /// True if `--prove` can measure it.
     pub provable: bool,
     /// Who says so.

@@ -18,15 +18,30 @@ use super::value::Value;
 use crate::ladder::Knee;
 use crate::{Findings, WorkloadFindings};
 
+mod durable;
+#[cfg(test)]
+mod tests;
+
 /// Records of these sizes stand for a commit of one page.
 const RECORD: [u64; 2] = [8192, 4096];
 
-/// PostgreSQL's names of the methods that it has.
+/// PostgreSQL's names of the methods that it has on Linux. It knows no others (`RWF_DSYNC`,
+/// `sync_file_range`, a sync linked to its write), so what is told of its setting leaves them out; the
+/// fastest of all is told apart, for databases that choose freely.
 const METHODS: [(SyncMethod, &str); 4] = [
     (SyncMethod::Fsync, "fsync"),
     (SyncMethod::Fdatasync, "fdatasync"),
     (SyncMethod::ODsync, "open_datasync"),
     (SyncMethod::OSync, "open_sync"),
+];
+
+/// Methods that differ only in whether the inode's times are stored too; those that databases use
+/// most stand first.
+const PAIRS: [(SyncMethod, SyncMethod); 4] = [
+    (SyncMethod::Fsync, SyncMethod::Fdatasync),
+    (SyncMethod::LinkedFsync, SyncMethod::LinkedFdatasync),
+    (SyncMethod::OSync, SyncMethod::ODsync),
+    (SyncMethod::RwfSync, SyncMethod::RwfDsync),
 ];
 
 /// What must be alike for two commits to be compared.
@@ -45,6 +60,10 @@ pub(super) fn facts(findings: &Findings) -> Facts {
     reads(&mut gathered, findings);
     load(&mut gathered, findings);
     validity(&mut gathered, findings);
+    // Last: what compares like with like takes the place of what happens to be alike.
+    if let Some(found) = &findings.durable {
+        durable::facts(&mut gathered, found);
+    }
     gathered.facts
 }
 
@@ -63,6 +82,28 @@ impl Gathered<'_> {
     fn number(&mut self, name: &str, number: Option<f64>) {
         let number = number.filter(|number| number.is_finite());
         self.put(name, number.map(Value::Number));
+    }
+
+    /// A single 8 kB write and its flush; half of it as the delay of commits, as PostgreSQL's
+    /// documents advise, until delays are measured.
+    fn flush(&mut self, nanos: f64) {
+        self.put("flush_8k", Some(Value::Time(nanos)));
+        self.number("half_flush_us", Some((nanos / 2000.0).round()));
+        self.commit_delay(nanos / 2.0);
+    }
+
+    fn commit_delay(&mut self, nanos: f64) {
+        self.put("advised_commit_delay", Some(Value::Time(nanos)));
+        self.number("advised_commit_delay_us", Some((nanos / 1000.0).round()));
+    }
+
+    /// Which of several methods takes least, and how much more the others take.
+    fn best_of(&mut self, times: &[(&str, f64)]) {
+        let Some((best, least)) = times.iter().min_by(|a, b| a.1.total_cmp(&b.1)) else { return };
+        self.put("best_sync_method", Some(Value::Text((*best).to_owned())));
+        for (name, time) in times {
+            self.number(&format!("time_of_{name}_over_best"), Some(time / least));
+        }
     }
 }
 
@@ -142,8 +183,9 @@ fn setups(commits: &Commits) -> Vec<Setup> {
 fn flushes(gathered: &mut Gathered<'_>, findings: &Findings, commits: &Commits) {
     let of_8k = setups(commits).into_iter().filter(|(size, _, grows)| *size == 8192 && !grows);
     let flush = of_8k.filter_map(|setup| mean(commits, "fdatasync", setup)).next();
-    gathered.put("flush_8k", flush.map(Value::Time));
-    gathered.number("half_flush_us", flush.map(|nanos| (nanos / 2000.0).round()));
+    if let Some(nanos) = flush {
+        gathered.flush(nanos);
+    }
     let sync = alone(findings).filter(|it| is_one_writer(&it.definition));
     let p50 = sync.filter_map(|it| it.operation(OperationName::Sync)?.service.p50_ns).min();
     #[expect(clippy::cast_precision_loss, reason = "a latency")]
@@ -161,12 +203,7 @@ fn methods(gathered: &mut Gathered<'_>, commits: &Commits) {
         return;
     };
     let times = METHODS.iter().filter_map(|(_, name)| Some((*name, mean(commits, name, setup)?)));
-    let times: Vec<(&str, f64)> = times.collect();
-    let Some((best, least)) = times.iter().min_by(|a, b| a.1.total_cmp(&b.1)) else { return };
-    gathered.put("best_sync_method", Some(Value::Text((*best).to_owned())));
-    for (name, time) in &times {
-        gathered.number(&format!("time_of_{name}_over_best"), Some(time / least));
-    }
+    gathered.best_of(&times.collect::<Vec<_>>());
 }
 
 /// How much slower the method in use is than the best; it takes a setting and a run to know.

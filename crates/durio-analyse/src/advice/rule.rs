@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::catalogue::Catalogue;
 use super::condition::Condition;
 use super::error::AdviceError;
+use super::evidence::Evidence;
 use super::words::nearest;
 
 mod load;
@@ -167,6 +168,15 @@ pub struct AdviceSource {
     /// Address; empty for general knowledge, and for publications whose address is not known.
     #[serde(default)]
     pub url: String,
+    /// True if it was found, and says what the rules take from it.
+    #[serde(default)]
+    pub looked_up: bool,
+    /// The day on which it was last looked for, as 2026-11-21.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub looked_up_date: String,
+    /// What was read: which edition, which file as of which day; or why it was not found.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub read: String,
 }
 
 /// What durio can switch itself.
@@ -269,8 +279,9 @@ pub struct Rule {
     pub risk: Risk,
     /// Who says so.
     pub sources: Vec<AdviceSource>,
-    /// What durio has measured itself; none if nothing.
-    pub evidence: Option<String>,
+    /// What the project measured of it, or why it could not; at least one, what speaks
+    /// against the rule first.
+    pub evidence: Vec<Evidence>,
     /// How durio can prove it.
     pub prove: Option<Prove>,
     pub(super) applies: Option<Condition>,

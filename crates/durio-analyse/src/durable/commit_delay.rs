@@ -130,3 +130,6 @@ fn smallest_bound(arms: &[Arm], chosen: Nanos) -> Option<(usize, &Arm)> {
     let close = of().filter(|(_, arm, own)| own / rate >= 1.0 - noise(arm, best));
     close.min_by_key(|(_, arm, _)| bound(arm)).map(|(at, arm, _)| (at, arm))
 }
+
+#[cfg(test)]
+mod tests;

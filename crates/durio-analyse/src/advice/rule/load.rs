@@ -9,6 +9,7 @@ use serde::Deserialize;
 use super::{AdviceRole, AdviceSource, Contradiction, Prove, Risk, Rule, SourceKind, Subject};
 use crate::advice::catalogue::Catalogue;
 use crate::advice::condition::Condition;
+use crate::advice::evidence::{self, ByRule};
 use crate::advice::templates;
 
 const SOURCES: &str = include_str!("../rules/sources.toml");
@@ -61,7 +62,6 @@ struct Data {
     setting: Option<String>,
     risk: Risk,
     sources: Vec<String>,
-    evidence: Option<String>,
     #[serde(default)]
     conflicts: Vec<String>,
     #[serde(default)]
@@ -72,7 +72,7 @@ struct Data {
 type Sources = BTreeMap<String, AdviceSource>;
 
 /// Which rule or file is wrong, and why.
-type Wrong = (String, String);
+pub(super) type Wrong = (String, String);
 
 pub(super) fn shipped(catalogue: &Catalogue) -> Result<Vec<Rule>, Wrong> {
     let sources: Sources =
@@ -82,7 +82,21 @@ pub(super) fn shipped(catalogue: &Catalogue) -> Result<Vec<Rule>, Wrong> {
         rules.extend(read(file, text, &sources, catalogue)?);
     }
     check_together(&rules)?;
-    Ok(rules)
+    checked(rules, evidence::shipped()?)
+}
+
+/// The rules with what was measured of them. None is shipped without.
+pub(super) fn checked(mut rules: Vec<Rule>, mut found: ByRule) -> Result<Vec<Rule>, Wrong> {
+    for rule in &mut rules {
+        rule.evidence = found.remove(&rule.id).ok_or_else(|| {
+            let reason = "no measurement of it, and no reason why there is none";
+            (rule.id.clone(), reason.to_owned())
+        })?;
+    }
+    match found.into_keys().next() {
+        Some(id) => Err((id, "there is evidence for it, but no such rule".to_owned())),
+        None => Ok(rules),
+    }
 }
 
 pub(super) fn read(
@@ -124,7 +138,7 @@ fn rule(data: Data, sources: &Sources, catalogue: &Catalogue) -> Result<Rule, St
         databases: data.databases,
         advice: data.advice,
         risk: data.risk,
-        evidence: data.evidence,
+        evidence: Vec::new(),
         prove: data.prove,
         command: data.command,
         undo: data.undo,
@@ -142,7 +156,9 @@ fn check(rule: &Rule, catalogue: &Catalogue) -> Result<(), String> {
     let all = rule.sources.iter().chain(rule.contradicted.iter().map(|it| &it.source));
     for source in all {
         let needs_url = matches!(source.kind, SourceKind::VendorDoc | SourceKind::SourceCode);
-        if source.document.is_empty() || (needs_url && source.url.is_empty()) {
+        let is_read = source.kind == SourceKind::GeneralKnowledge
+            || (evidence::is_date(&source.looked_up_date) && !source.read.is_empty());
+        if source.document.is_empty() || (needs_url && source.url.is_empty()) || !is_read {
             return Err(format!("the source '{}' is incomplete", source.document));
         }
     }

@@ -68,6 +68,46 @@ fn every_rule_says_who_says_so_and_what_was_not_read_has_no_address() {
     }
 }
 
+#[test]
+fn every_rule_ships_with_what_was_measured_of_it_or_why_nothing_was() {
+    use crate::advice::evidence::EvidenceOutcome::{Disagrees, NotMeasurable};
+    let mut measured = 0;
+    for rule in rules().unwrap() {
+        let first = rule.evidence.first().unwrap_or_else(|| panic!("{}", rule.id));
+        let is_measured = first.outcome != NotMeasurable;
+        measured += u32::from(is_measured);
+        assert_eq!(first.measured.is_some(), is_measured, "{}", rule.id);
+        let rest = rule.evidence.iter().skip(1);
+        assert!(rest.clone().all(|it| it.measured.is_some()), "{}: {first:?}", rule.id);
+        let against = rest.filter(|it| it.outcome == Disagrees).count();
+        assert!(against == 0 || first.outcome == Disagrees, "{}", rule.id);
+    }
+    assert!(measured >= 50, "{measured}");
+}
+
+#[test]
+fn a_rule_without_evidence_and_evidence_without_a_rule_are_refused() {
+    let all = || crate::advice::evidence::shipped().unwrap();
+    let rules = rules().unwrap();
+    let mut without = all();
+    without.remove("W06");
+    let (rule, reason) = load::checked(rules.to_vec(), without).unwrap_err();
+    assert_eq!((rule.as_str(), reason.contains("no measurement")), ("W06", true), "{reason}");
+    let mut further = all();
+    further.insert("W99".into(), Vec::new());
+    let (rule, reason) = load::checked(rules.to_vec(), further).unwrap_err();
+    assert_eq!((rule.as_str(), reason.contains("no such rule")), ("W99", true), "{reason}");
+}
+
+#[test]
+fn a_rule_whose_sources_were_not_found_is_general_knowledge() {
+    for rule in rules().unwrap() {
+        let known =
+            |source: &AdviceSource| source.looked_up || source.kind == SourceKind::GeneralKnowledge;
+        assert!(rule.sources.iter().any(known), "{}: {:?}", rule.id, rule.sources);
+    }
+}
+
 /// Settings that give up acknowledged commits, in the spellings of those who have them.
 const LOSES_DATA: &[&str] = &[
     "nobarrier",
@@ -151,7 +191,8 @@ fn rules_are_named_by_id_or_name_and_a_wrong_one_is_corrected() {
 
 fn read(text: &str) -> Result<Vec<Rule>, (String, String)> {
     let sources = toml::from_str(
-        "[s]\nkind = 'general-knowledge'\ndocument = 'd'\n[v]\nkind = 'vendor-doc'\ndocument = 'd'\n",
+        "[s]\nkind = 'general-knowledge'\ndocument = 'd'\n[v]\nkind = 'vendor-doc'\ndocument = 'd'\n\
+         [unread]\nkind = 'vendor-doc'\ndocument = 'd'\nurl = 'https://d'\n",
     );
     load::read("x.toml", text, &sources.unwrap(), Catalogue::shipped().unwrap())
 }
@@ -168,6 +209,7 @@ fn a_rule_with_a_mistake_is_refused_and_named() {
     let mistakes = [
         ("['s']", "['nobody']", "no source"),
         ("['s']", "['v']", "incomplete"),
+        ("['s']", "['unread']", "incomplete"),
         ("['s']", "[]", "no source"),
         ("device.fua", "device.fura", "no fact"),
         ("device.fua", "device.fua >", "device.fua"),

@@ -1,0 +1,216 @@
+//! What the project measured itself of what a rule says: plain data, and its words.
+//!
+//! In: `rules/measured.toml` (what was measured, and where) and `rules/unmeasured.toml` (what cannot
+//! be measured on the storage at hand, and why). Out: [`Evidence`] by rule. Not here: the rules;
+//! what is measured on the user's storage, which is `--prove`.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// What came of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EvidenceOutcome {
+    /// The measurement shows something else than the rule says.
+    Disagrees,
+    /// With and without it, nothing differs by more than chance.
+    NoDifference,
+    /// The measurement shows what the rule says.
+    Agrees,
+    /// Nothing was measured: it needs something that was not at hand.
+    NotMeasurable,
+}
+
+impl EvidenceOutcome {
+    /// As users read it.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Disagrees => "disagrees",
+            Self::NoDifference => "no difference seen",
+            Self::Agrees => "agrees",
+            Self::NotMeasurable => "not checked",
+        }
+    }
+}
+
+/// A measurement of what a rule says, or why there is none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// What came of it.
+    pub outcome: EvidenceOutcome,
+    /// What was measured, with its figures, in a sentence; or what it needs, if nothing was.
+    pub says: String,
+    /// On what it was measured; `None` if nothing was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured: Option<Conditions>,
+}
+
+/// On what it was measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Conditions {
+    /// What was run.
+    pub command: String,
+    /// The day, as 2026-11-21.
+    pub date: String,
+    /// The kernel's release.
+    pub kernel: String,
+    /// Disk, cache and filesystem.
+    pub storage: String,
+    /// Processors.
+    pub cores: u32,
+    /// What else ran, and what that makes of the figures.
+    pub load: String,
+    /// Why it may be wrong all the same; `None` for counts, which are exact.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub doubt: Option<String>,
+}
+
+impl Evidence {
+    /// One line: the word, the figures, and where they come from.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let word = self.outcome.words();
+        let Some(Conditions { command, date, kernel, storage, cores, load, doubt }) =
+            &self.measured
+        else {
+            return format!("{word}: needs {}", self.says);
+        };
+        let doubt = doubt.as_ref().map(|doubt| format!("; {doubt}")).unwrap_or_default();
+        format!(
+            "checked, {word}: {} [{command}; {storage}, kernel {kernel}, {cores} cores, {load}, \
+             {date}{doubt}]",
+            self.says
+        )
+    }
+}
+
+const MEASURED: &str = include_str!("rules/measured.toml");
+const UNMEASURED: &str = include_str!("rules/unmeasured.toml");
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Measured {
+    place: BTreeMap<String, Place>,
+    measured: Vec<Measurement>,
+}
+
+/// A machine and its storage, for several measurements.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Place {
+    kernel: String,
+    storage: String,
+    cores: u32,
+    load: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Measurement {
+    rule: String,
+    outcome: EvidenceOutcome,
+    says: String,
+    command: String,
+    place: String,
+    date: String,
+    doubt: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Unmeasured {
+    unmeasured: Vec<Need>,
+}
+
+/// What several rules need.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Need {
+    needs: String,
+    rules: Vec<String>,
+}
+
+/// By the rule's identifier; what speaks against a rule stands first.
+pub(super) type ByRule = BTreeMap<String, Vec<Evidence>>;
+
+/// Which rule or file is wrong, and why.
+type Wrong = (String, String);
+
+pub(super) fn shipped() -> Result<ByRule, Wrong> {
+    let mut found = measured(MEASURED)?;
+    for (rule, evidence) in unmeasured(UNMEASURED)? {
+        if found.contains_key(&rule) {
+            return Err((rule, "it is both measured and not measurable".to_owned()));
+        }
+        found.insert(rule, evidence);
+    }
+    Ok(found)
+}
+
+fn measured(text: &str) -> Result<ByRule, Wrong> {
+    let wrong = |error: toml::de::Error| ("measured.toml".to_owned(), error.to_string());
+    let Measured { place: places, measured } = toml::from_str(text).map_err(wrong)?;
+    let mut found = ByRule::new();
+    for it in measured {
+        let rule = it.rule.clone();
+        let evidence = evidence(it, &places).map_err(|reason| (rule.clone(), reason))?;
+        found.entry(rule).or_default().push(evidence);
+    }
+    found.values_mut().for_each(|all| all.sort_by_key(|it| it.outcome));
+    Ok(found)
+}
+
+fn evidence(it: Measurement, places: &BTreeMap<String, Place>) -> Result<Evidence, String> {
+    let place = places.get(&it.place).ok_or_else(|| format!("no place '{}'", it.place))?;
+    if it.outcome == EvidenceOutcome::NotMeasurable {
+        return Err("what is not measurable belongs into unmeasured.toml".to_owned());
+    }
+    if !it.says.contains(|c: char| c.is_ascii_digit()) || it.command.is_empty() {
+        return Err("a measurement has a figure and a command".to_owned());
+    }
+    if !is_date(&it.date) {
+        return Err(format!("'{}' is no date such as 2026-11-21", it.date));
+    }
+    let measured = Conditions {
+        command: it.command,
+        date: it.date,
+        kernel: place.kernel.clone(),
+        storage: place.storage.clone(),
+        cores: place.cores,
+        load: place.load.clone(),
+        doubt: it.doubt,
+    };
+    Ok(Evidence { outcome: it.outcome, says: it.says, measured: Some(measured) })
+}
+
+/// Year, month and day, with as many digits as they have.
+pub(super) fn is_date(text: &str) -> bool {
+    let digits = |part: &str, count: usize| {
+        part.len() == count && part.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    let mut parts = text.split('-');
+    let found = [parts.next(), parts.next(), parts.next(), parts.next()];
+    matches!(found, [Some(year), Some(month), Some(day), None]
+        if digits(year, 4) && digits(month, 2) && digits(day, 2))
+}
+
+fn unmeasured(text: &str) -> Result<ByRule, Wrong> {
+    let wrong = |error: toml::de::Error| ("unmeasured.toml".to_owned(), error.to_string());
+    let Unmeasured { unmeasured } = toml::from_str(text).map_err(wrong)?;
+    let mut found = ByRule::new();
+    for Need { needs, rules } in unmeasured {
+        for rule in rules {
+            let outcome = EvidenceOutcome::NotMeasurable;
+            let evidence = Evidence { outcome, says: needs.clone(), measured: None };
+            if needs.is_empty() || found.insert(rule.clone(), vec![evidence]).is_some() {
+                return Err((rule, "it needs one reason".to_owned()));
+            }
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests;
