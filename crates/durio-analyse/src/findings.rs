@@ -423,6 +423,17 @@ pub struct WorkloadFindings {
     pub in_flight: InFlight,
     /// Processor time.
     pub cpu: CpuFindings,
+    /// Context switches of the jobs per operation, where their threads waited: of the same
+    /// operations as CPU time (reads, writes and syncs). None in records that have them not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_switches_per_operation: Option<f64>,
+    /// The same where the processor was taken from them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub involuntary_switches_per_operation: Option<f64>,
+    /// Context switches of the whole machine (others' included) per operation; none with other
+    /// streams beside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine_switches_per_operation: Option<f64>,
     /// Evenness of the rate.
     pub evenness: Option<Evenness>,
     /// The time series, the ramp included.

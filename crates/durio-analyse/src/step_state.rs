@@ -1,19 +1,21 @@
 //! Gathers the events of one step and makes its findings.
 
+mod cost;
+
 use std::collections::BTreeMap;
 
 use durio_plan::{EngineKind, Load, Plan, RawPath, Step};
 use durio_record::{
-    Batches, Interval, JobEnded, Latency, LatencyHistogram, OperationName, OperationRecord,
-    Outcome, Pacing, Phase, StepEnded, StepStarted, StreamStarted,
+    Batches, ContextSwitches, Interval, JobEnded, Latency, LatencyHistogram, OperationName,
+    OperationRecord, Outcome, Pacing, Phase, StepEnded, StepStarted, StreamStarted,
 };
 use durio_units::{Nanos, Rate};
 
 use crate::batches::batch_findings;
 use crate::distribution::{curve, distribution, quantile_or_max, with_fio_bins};
 use crate::{
-    BatchFindings, CpuFindings, Effective, Evenness, InFlight, IntervalPoint, KeptLatencies,
-    OpenLoop, OperationFindings, WorkloadFindings,
+    BatchFindings, Effective, Evenness, InFlight, IntervalPoint, KeptLatencies, OpenLoop,
+    OperationFindings, WorkloadFindings,
 };
 
 /// What a step has shown so far, in one round: its streams side by side.
@@ -112,6 +114,7 @@ struct Job {
     measured: Nanos,
     cpu_user: Nanos,
     cpu_system: Nanos,
+    switches: Option<ContextSwitches>,
     accounting: durio_record::Accounting,
     pacing: Option<Pacing>,
     batches: Option<Batches>,
@@ -185,6 +188,7 @@ impl StreamState {
             measured: job.measured,
             cpu_user: job.cpu_user,
             cpu_system: job.cpu_system,
+            switches: job.context_switches,
             accounting: job.accounting,
             pacing: job.pacing,
             batches: job.batches.clone(),
@@ -208,6 +212,7 @@ impl StreamState {
         let workload = &load.workload;
         let measured = self.measured(alone);
         let headline = headline(load);
+        let switches = self.switches(measured, alone);
         let accesses = saturating_sum(
             [OperationName::Read, OperationName::Write].map(|name| self.count(name)),
         );
@@ -238,6 +243,9 @@ impl StreamState {
             batches: self.batches(alone),
             idle_before: self.ended.as_ref().and_then(|ended| ended.idle_before),
             cpu: self.cpu(measured, alone),
+            context_switches_per_operation: switches.map(|it| it.voluntary),
+            involuntary_switches_per_operation: switches.map(|it| it.involuntary),
+            machine_switches_per_operation: switches.and_then(|it| it.machine),
             evenness: evenness(&self.points, step.interval),
             intervals: self.points.clone(),
             devices: self.ended.as_ref().map_or_else(Vec::new, |ended| ended.devices.clone()),
@@ -323,48 +331,6 @@ impl StreamState {
             return 0.0;
         }
         quotient(accounting.engine_span_ns, accounting.span_ns) - 1.0
-    }
-
-    /// CPU time of the process during the step, its recording thread left out.
-    fn process_cpu(&self) -> Option<u64> {
-        let ended = self.ended.as_ref()?;
-        Some(ended.cpu_process_user?.get().saturating_add(ended.cpu_process_system?.get()))
-    }
-
-    fn cpu(&self, measured: Nanos, alone: bool) -> CpuFindings {
-        let span = self.jobs.iter().map(|job| job.accounting.engine_span_ns).max().unwrap_or(0);
-        let sum = |of: fn(&Job) -> Nanos| saturating_sum(self.jobs.iter().map(|job| of(job).get()));
-        let (user, system) = (sum(|job| job.cpu_user), sum(|job| job.cpu_system));
-        let jobs = user.saturating_add(system);
-        let process = self.process_cpu().filter(|_| alone);
-        let workers = process.map(|process| process.saturating_sub(jobs));
-        let all = jobs.saturating_add(workers.unwrap_or(0));
-        let names = [OperationName::Read, OperationName::Write, OperationName::Sync];
-        let linked = if self.links_syncs { self.count(OperationName::Commit) } else { 0 };
-        let counts = names.into_iter().map(|name| self.count(name));
-        let operations = saturating_sum(counts.chain([linked]));
-        // The ramp is in the CPU times and not in the counts.
-        let measured_share = quotient(measured.get(), span).min(1.0);
-        let shares = self.jobs.iter().map(|job| {
-            let cpu = job.cpu_user.get().saturating_add(job.cpu_system.get());
-            quotient(cpu, job.accounting.engine_span_ns)
-        });
-        let job_shares: Vec<f64> = shares.collect();
-        let machine = self.ended.as_ref().and_then(|ended| ended.cpu.as_ref());
-        let share = |ticks: u64, total: u64| (total > 0).then(|| quotient(ticks, total));
-        CpuFindings {
-            per_operation_ns: quotient(all, operations) * measured_share,
-            user_cores: quotient(user, span),
-            system_cores: quotient(system, span),
-            workers_cores: workers.map(|workers| quotient(workers, span)),
-            busiest_job_share: job_shares.iter().copied().fold(0.0, f64::max),
-            job_shares,
-            machine_system_share: machine.and_then(|cpu| {
-                share(saturating_sum([cpu.system, cpu.irq, cpu.softirq]), cpu.total())
-            }),
-            machine_steal_share: machine.and_then(|cpu| share(cpu.steal, cpu.total())),
-            throttled: machine.and_then(|cpu| cpu.cgroup_throttled_usec).map(Nanos::from_micros),
-        }
     }
 }
 
@@ -476,73 +442,4 @@ fn evenness(points: &[IntervalPoint], interval: Nanos) -> Option<Evenness> {
         intervals_empty: matching(&|rate| rate <= 0.0),
         intervals_under_half: matching(&|rate| rate > 0.0 && rate < mean / 2.0),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use durio_plan::EngineKind;
-    use durio_record::{Accounting, Exact};
-    use durio_workload::{Arrivals, CacheMode, RegionRule};
-
-    use super::*;
-
-    fn started() -> StreamStarted {
-        StreamStarted {
-            engine: EngineKind::Uring,
-            jobs: 1,
-            depth: 1,
-            batch: 1,
-            cache: CacheMode::Buffered,
-            region: RegionRule::Shared,
-            clock: "tsc".to_owned(),
-            features: Vec::new(),
-            fallbacks: Vec::new(),
-            arrivals: Arrivals::Closed,
-        }
-    }
-
-    /// One job of 1 s with 1000 syncs and 10 ms of CPU time, in a process that used `process`.
-    fn with_process_cpu(process: Option<Nanos>) -> CpuFindings {
-        let mut state = StreamState::new(started());
-        let mut service = LatencyHistogram::new();
-        service.exact = Exact { count: 1000, ..Exact::default() };
-        state.totals.insert(OperationName::Sync, Total { service, ..Total::default() });
-        let accounting = Accounting { engine_span_ns: 1_000_000_000, ..Accounting::default() };
-        let (cpu_user, cpu_system) = (Nanos::from_millis(4), Nanos::from_millis(6));
-        let measured = Nanos::from_secs(1);
-        state.jobs.push(Job {
-            measured,
-            cpu_user,
-            cpu_system,
-            accounting,
-            pacing: None,
-            batches: None,
-        });
-        state.ended = Some(StepEnded {
-            step: 0,
-            round: 0,
-            outcome: Outcome::Complete,
-            measured: Nanos::from_secs(1),
-            cpu: None,
-            devices: Vec::new(),
-            cpu_process_user: process.map(|_| Nanos::ZERO),
-            cpu_process_system: process,
-            idle_before: None,
-        });
-        state.cpu(Nanos::from_secs(1), true)
-    }
-
-    #[test]
-    fn the_kernels_workers_are_in_the_cost_of_an_operation() {
-        let cpu = with_process_cpu(Some(Nanos::from_millis(30)));
-        assert!((cpu.per_operation_ns - 30_000.0).abs() < 1e-6, "{}", cpu.per_operation_ns);
-        assert!((cpu.workers_cores.unwrap() - 0.02).abs() < 1e-9);
-    }
-
-    #[test]
-    fn a_record_without_the_process_has_the_jobs_alone() {
-        let cpu = with_process_cpu(None);
-        assert!((cpu.per_operation_ns - 10_000.0).abs() < 1e-6, "{}", cpu.per_operation_ns);
-        assert_eq!(cpu.workers_cores, None);
-    }
 }

@@ -4,10 +4,12 @@
 //! never one per I/O. Times are nanoseconds since the run began, on one monotonic clock.
 
 mod commands;
+mod context_switches;
 
 pub use commands::{
     CommitsTraced, ProbedCalls, SyncCaller, SyncCallsProbed, TracedRequest, TracedSequence,
 };
+pub use context_switches::ContextSwitches;
 
 use durio_plan::EngineKind;
 use durio_stack::{CpuCounters, DeviceCounters};
@@ -290,6 +292,9 @@ pub struct JobEnded {
     /// System CPU time of its thread.
     #[serde(rename = "cpu_system_ns")]
     pub cpu_system: Nanos,
+    /// Context switches of its thread; none in records that have them not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_switches: Option<ContextSwitches>,
     /// Calls of the engine's exchange.
     pub exchanges: u64,
     /// What Little's law holds the latencies against.
@@ -344,6 +349,9 @@ pub struct StepEnded {
     /// System CPU time of the same.
     #[serde(rename = "cpu_process_system_ns", default, skip_serializing_if = "Option::is_none")]
     pub cpu_process_system: Option<Nanos>,
+    /// Context switches of the process, in the same way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_switches: Option<ContextSwitches>,
 }
 
 /// What stopped a step.

@@ -179,6 +179,7 @@ mod tests {
             cpu_process_user: None,
             cpu_process_system: None,
             idle_before: None,
+            context_switches: None,
         })
     }
 

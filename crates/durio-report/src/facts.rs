@@ -201,3 +201,11 @@ fn named(name: &str, value: String) -> Named {
 fn or_none(value: Option<&String>) -> String {
     value.filter(|value| !value.is_empty()).cloned().unwrap_or_else(|| NONE_SHOWN.to_owned())
 }
+
+/// Context switches of the jobs per operation, if they were counted.
+pub(crate) fn switches_line(workload: &WorkloadFindings) -> Option<String> {
+    let waited = decimal(workload.context_switches_per_operation?);
+    let taken = workload.involuntary_switches_per_operation.map(decimal);
+    let taken = taken.map_or_else(String::new, |taken| format!(" and {taken} involuntary"));
+    Some(format!("{waited} voluntary{taken} context switches per operation"))
+}

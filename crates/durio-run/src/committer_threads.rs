@@ -22,6 +22,7 @@ use durio_record::{Accounting, Pacing};
 use durio_units::Nanos;
 use durio_workload::{GroupCommit, Schedule};
 
+use crate::counters::Usage;
 use crate::error::RunError;
 use crate::gate::{Gate, Word};
 use crate::job::{JobInput, JobOutcome, Shared, write_flags};
@@ -54,7 +55,7 @@ struct CommitterThreads<'a, C> {
 /// What a committer gives back.
 #[derive(Default)]
 struct Ended {
-    cpu: (Nanos, Nanos),
+    usage: Usage,
     pacing: Option<Pacing>,
 }
 
@@ -205,17 +206,14 @@ impl<'a, C: Clock + Copy + Send + Sync> CommitterThreads<'a, C> {
             failure: state.failure,
             engine_error: state.engine_error,
         };
-        let cpu = |of: fn(&Ended) -> Nanos| {
-            Nanos::new(ended.iter().map(|it| of(it).get()).fold(0, u64::saturating_add))
-        };
+        let usage = ended.iter().map(|it| it.usage).reduce(Usage::plus).unwrap_or_default();
         JobOutcome {
             index,
             end: Nanos::new(result.end_ns),
             result,
             recorder_waits: state.recorder.waits,
             parts: state.recorder.finish(),
-            cpu_user: cpu(|it| it.cpu.0),
-            cpu_system: cpu(|it| it.cpu.1),
+            usage,
         }
     }
 }

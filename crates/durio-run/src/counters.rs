@@ -1,5 +1,6 @@
 //! Counters of the system around a step.
 
+use durio_record::ContextSwitches;
 use durio_stack::{CpuCounters, DeviceCounters, read_cpu_counters, read_device_counters};
 use durio_units::{Bytes, Nanos};
 use nix::sys::resource::{UsageWho, getrusage};
@@ -9,7 +10,7 @@ use nix::sys::time::TimeVal;
 pub(crate) struct Watch {
     cpu: Option<CpuCounters>,
     devices: Vec<DeviceCounters>,
-    process: (Nanos, Nanos),
+    process: Usage,
 }
 
 /// What happened between two readings.
@@ -17,9 +18,9 @@ pub(crate) struct Watch {
 pub(crate) struct Watched {
     pub(crate) cpu: Option<CpuCounters>,
     pub(crate) devices: Vec<DeviceCounters>,
-    /// User and system CPU time of this process, the kernel's workers for it included, without
-    /// the coordinator's own.
-    pub(crate) process: (Nanos, Nanos),
+    /// What this process used, the kernel's workers for it included, without the coordinator's
+    /// own.
+    pub(crate) process: Usage,
 }
 
 impl Watch {
@@ -27,7 +28,7 @@ impl Watch {
         Self {
             cpu: read_cpu_counters().ok(),
             devices: devices.iter().filter_map(|name| read_device_counters(name).ok()).collect(),
-            process: process_cpu_time(),
+            process: Usage::of_process().since(Usage::of_thread()),
         }
     }
 
@@ -41,30 +42,65 @@ impl Watch {
         Watched {
             cpu: cpu.map(|(now, before)| now.saturating_since(before)),
             devices: devices.collect(),
-            process: (
-                self.process.0.saturating_sub(earlier.process.0),
-                self.process.1.saturating_sub(earlier.process.1),
-            ),
+            process: self.process.since(earlier.process),
         }
     }
 }
 
-/// CPU time of this process so far, without that of the calling thread: user, system.
-fn process_cpu_time() -> (Nanos, Nanos) {
-    let (user, system) = cpu_time(UsageWho::RUSAGE_SELF);
-    let (own_user, own_system) = thread_cpu_time();
-    (user.saturating_sub(own_user), system.saturating_sub(own_system))
+/// What threads have used of the processors.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Usage {
+    /// CPU time in programs.
+    pub(crate) user: Nanos,
+    /// CPU time in the kernel.
+    pub(crate) system: Nanos,
+    /// None if the kernel does not tell.
+    pub(crate) switches: Option<ContextSwitches>,
 }
 
-/// CPU time of the calling thread so far: user, system.
-pub(crate) fn thread_cpu_time() -> (Nanos, Nanos) {
-    cpu_time(UsageWho::RUSAGE_THREAD)
-}
+impl Usage {
+    /// Of the calling thread so far: one system call.
+    pub(crate) fn of_thread() -> Self {
+        Self::of(UsageWho::RUSAGE_THREAD)
+    }
 
-fn cpu_time(who: UsageWho) -> (Nanos, Nanos) {
-    match getrusage(who) {
-        Ok(usage) => (nanos(usage.user_time()), nanos(usage.system_time())),
-        Err(_) => (Nanos::ZERO, Nanos::ZERO),
+    /// Of all threads of this process so far, those that have ended included.
+    fn of_process() -> Self {
+        Self::of(UsageWho::RUSAGE_SELF)
+    }
+
+    fn of(who: UsageWho) -> Self {
+        let Ok(usage) = getrusage(who) else { return Self::default() };
+        let count = |number| u64::try_from(number).unwrap_or(0);
+        Self {
+            user: nanos(usage.user_time()),
+            system: nanos(usage.system_time()),
+            switches: Some(ContextSwitches {
+                voluntary: count(usage.voluntary_context_switches()),
+                involuntary: count(usage.involuntary_context_switches()),
+            }),
+        }
+    }
+
+    /// What was used after `earlier`, or beside it.
+    pub(crate) fn since(self, earlier: Self) -> Self {
+        let switches = self.switches.zip(earlier.switches);
+        Self {
+            user: self.user.saturating_sub(earlier.user),
+            system: self.system.saturating_sub(earlier.system),
+            switches: switches.map(|(now, before)| now.saturating_since(before)),
+        }
+    }
+
+    /// What both used.
+    pub(crate) fn plus(self, other: Self) -> Self {
+        let sum = |a: Nanos, b: Nanos| Nanos::new(a.get().saturating_add(b.get()));
+        let switches = self.switches.zip(other.switches);
+        Self {
+            user: sum(self.user, other.user),
+            system: sum(self.system, other.system),
+            switches: switches.map(|(a, b)| a.saturating_add(b)),
+        }
     }
 }
 

@@ -98,6 +98,7 @@ impl FioStep {
                 cpu_process_user: None,
                 cpu_process_system: None,
                 idle_before: None,
+                context_switches: None,
             })
         };
         let run = match run {

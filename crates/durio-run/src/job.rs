@@ -16,7 +16,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::committer_threads;
-use crate::counters::thread_cpu_time;
+use crate::counters::Usage;
 use crate::error::RunError;
 use crate::gate::{Gate, Readiness, Word};
 use crate::log::Log;
@@ -127,8 +127,8 @@ pub(crate) struct JobOutcome {
     pub(crate) index: u32,
     pub(crate) result: LoopResult,
     pub(crate) parts: PerOperation<Parts>,
-    pub(crate) cpu_user: Nanos,
-    pub(crate) cpu_system: Nanos,
+    /// What its thread used, from the common start to its end.
+    pub(crate) usage: Usage,
     pub(crate) recorder_waits: u64,
     /// The end of the job, since the step's begin.
     pub(crate) end: Nanos,
@@ -328,7 +328,7 @@ fn drive<E: Engine>(mut engine: E, mut input: JobInput, shared: &Shared) -> Opti
     if shared.gate.pass() == Word::Aborted {
         return None;
     }
-    let (user_before, system_before) = thread_cpu_time();
+    let before = Usage::of_thread();
     let started = measured.common_start(&shared.started);
     let result = match (&mut log, input.schedule) {
         (Some(log), schedule) => measured.run_log(started, log, &mut idle, schedule),
@@ -338,15 +338,14 @@ fn drive<E: Engine>(mut engine: E, mut input: JobInput, shared: &Shared) -> Opti
     if shared.first_ends_all {
         shared.failed.set();
     }
-    let (user_after, system_after) = thread_cpu_time();
+    let usage = Usage::of_thread().since(before);
     let end = Nanos::new(result.end_ns);
     let recorder_waits = recorder.waits;
     Some(JobOutcome {
         index: input.index,
         result,
         parts: recorder.finish(),
-        cpu_user: user_after.saturating_sub(user_before),
-        cpu_system: system_after.saturating_sub(system_before),
+        usage,
         recorder_waits,
         end,
     })

@@ -107,6 +107,7 @@ impl Watching {
             cpu_process_user: None,
             cpu_process_system: None,
             idle_before: None,
+            context_switches: None,
         })
     }
 }

@@ -34,6 +34,10 @@ pub struct CpuCounters {
     /// Microseconds for which this process's control groups were held back; absent where no group
     /// has a limit on processors to show.
     pub cgroup_throttled_usec: Option<u64>,
+    /// Context switches of all processors; absent in records that have it not. Unlike the rest these
+    /// are no ticks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context_switches: Option<u64>,
 }
 
 impl CpuCounters {
@@ -41,7 +45,7 @@ impl CpuCounters {
     #[must_use]
     pub fn saturating_since(&self, earlier: &Self) -> Self {
         let since = u64::saturating_sub;
-        let throttled = self.cgroup_throttled_usec.zip(earlier.cgroup_throttled_usec);
+        let both = |now: Option<u64>, before: Option<u64>| Some(since(now?, before?));
         Self {
             user: since(self.user, earlier.user),
             nice: since(self.nice, earlier.nice),
@@ -51,7 +55,8 @@ impl CpuCounters {
             irq: since(self.irq, earlier.irq),
             softirq: since(self.softirq, earlier.softirq),
             steal: since(self.steal, earlier.steal),
-            cgroup_throttled_usec: throttled.map(|(now, before)| since(now, before)),
+            cgroup_throttled_usec: both(self.cgroup_throttled_usec, earlier.cgroup_throttled_usec),
+            context_switches: both(self.context_switches, earlier.context_switches),
         }
     }
 
@@ -84,7 +89,8 @@ fn cpu_counters_in(root: &SystemDir) -> Result<CpuCounters, StackError> {
     let error = |kind| StackError::new(kind, Path::new("/proc/stat"));
     let text = root.text("proc/stat").ok_or_else(|| error(StackErrorKind::Unreadable))?;
     let counters = parse_cpu_line(&text).ok_or_else(|| error(StackErrorKind::Malformed))?;
-    Ok(CpuCounters { cgroup_throttled_usec: throttled_usec(root), ..counters })
+    let context_switches = parse_context_switches(&text);
+    Ok(CpuCounters { cgroup_throttled_usec: throttled_usec(root), context_switches, ..counters })
 }
 
 fn parse_cpu_line(stat: &str) -> Option<CpuCounters> {
@@ -92,7 +98,6 @@ fn parse_cpu_line(stat: &str) -> Option<CpuCounters> {
     let fields: Result<Vec<u64>, _> = line.split_whitespace().map(str::parse).collect();
     let fields = fields.ok()?;
     let [user, nice, system, idle, iowait, irq, softirq, steal] = *fields.first_chunk()?;
-    let cgroup_throttled_usec = None;
     Some(CpuCounters {
         user,
         nice,
@@ -102,8 +107,14 @@ fn parse_cpu_line(stat: &str) -> Option<CpuCounters> {
         irq,
         softirq,
         steal,
-        cgroup_throttled_usec,
+        ..CpuCounters::default()
     })
+}
+
+/// The line `ctxt`, which every kernel shows.
+fn parse_context_switches(stat: &str) -> Option<u64> {
+    let line = stat.lines().find_map(|line| line.strip_prefix("ctxt "))?;
+    line.trim().parse().ok()
 }
 
 #[cfg(test)]
@@ -122,6 +133,26 @@ mod tests {
         assert_eq!(since, expected);
         assert_eq!((since.idle, since.total()), (0, 11));
         assert_eq!(since.cgroup_throttled_usec, None);
+    }
+
+    #[test]
+    fn switches_of_all_processors_are_counted_where_the_kernel_shows_them() {
+        let fixture = Fixture::new();
+        let read = |text: &str| {
+            fixture.file("proc/stat", text);
+            cpu_counters_in(&fixture.root()).unwrap()
+        };
+        let times = "cpu  1 1 1 1 1 1 1 1 0 0\n";
+        let earlier = read(&format!("{times}intr 5 0 1\nctxt 1000\nbtime 17\nprocesses 9\n"));
+        let later = read(&format!("{times}intr 9 0 1\nctxt 1250\nbtime 17\nprocesses 9\n"));
+        assert_eq!(later.saturating_since(&earlier).context_switches, Some(250));
+        for absent in [times.to_owned(), format!("{times}ctxt x\n"), format!("{times}ctxt\n")] {
+            let odd = read(&absent);
+            assert_eq!(
+                (odd.context_switches, odd.saturating_since(&earlier).context_switches),
+                (None, None)
+            );
+        }
     }
 
     #[test]

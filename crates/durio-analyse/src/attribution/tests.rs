@@ -1,1 +1,19 @@
+//! Points in, findings out: published studies, models by hand, planted faults.
 
+mod arrays;
+mod compared;
+mod faults;
+mod properties;
+mod study;
+
+use super::made::*;
+use super::*;
+
+/// The figures of the workload's row at a point.
+fn figures(found: &StackFindings, at: usize) -> &RowFigures {
+    found.workloads[0].rows[at].figures.as_ref().unwrap()
+}
+
+fn codes(found: &StackFindings) -> Vec<&str> {
+    found.warnings.iter().map(|it| it.code.as_str()).collect()
+}

@@ -176,6 +176,9 @@ fn commit_findings(definition: durio_workload::Workload) -> WorkloadFindings {
             machine_steal_share: Some(0.0),
             throttled: None,
         },
+        context_switches_per_operation: Some(1.0),
+        involuntary_switches_per_operation: Some(0.0),
+        machine_switches_per_operation: None,
         evenness: Some(Evenness {
             coefficient_of_variation: 0.02,
             intervals: 300,

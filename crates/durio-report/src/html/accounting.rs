@@ -4,7 +4,7 @@ use durio_analyse::{Distribution, Findings, OperationFindings, WorkloadFindings}
 use durio_stack::DeviceCounters;
 use durio_units::{Bytes, Nanos};
 
-use crate::facts::{engine_line, in_flight_line};
+use crate::facts::{engine_line, in_flight_line, switches_line};
 use crate::figures::{counted, decimal, latency, latency_or_absent, mean_latency, percent};
 use crate::layer_facts::Named;
 use crate::rows::place_name;
@@ -33,6 +33,11 @@ fn account(workload: &WorkloadFindings) -> Account {
         named("CPU of the jobs", cpu_of_jobs(workload)),
     ];
     facts.extend(cpu_of_machine(workload));
+    facts.extend(switches_line(workload).map(|it| named("context switches of the jobs", it)));
+    facts.extend(workload.machine_switches_per_operation.map(|it| {
+        let text = format!("{} per operation (of all programs)", decimal(it));
+        named("context switches of the machine", text)
+    }));
     let throttled = workload.cpu.throttled.map(|it| it.to_string());
     facts.extend(throttled.map(|it| named("held back by quota", it)));
     facts.extend(workload.evenness.map(|it| {

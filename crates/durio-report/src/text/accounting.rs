@@ -3,7 +3,9 @@
 use durio_analyse::Findings;
 
 use super::page::{Look, Page};
-use crate::facts::{batches_line, engine_line, in_flight_line, largest_deviation, self_cost_line};
+use crate::facts::{
+    batches_line, engine_line, in_flight_line, largest_deviation, self_cost_line, switches_line,
+};
 use crate::figures::mean_latency;
 use crate::rows::locations;
 
@@ -18,7 +20,9 @@ pub(super) fn write(findings: &Findings, page: &mut Page) {
     for workload in findings.workloads.iter().filter(|_| each) {
         let place = if several { format!("at {}: ", workload.location) } else { String::new() };
         let cost = mean_latency(workload.cpu.per_operation_ns);
-        let text = format!("{place}{}; {cost} CPU time per operation", engine_line(workload));
+        let switches = switches_line(workload).map_or_else(String::new, |it| format!(", {it}"));
+        let engine = engine_line(workload);
+        let text = format!("{place}{engine}; {cost} CPU time per operation{switches}");
         page.labelled(&workload.name, NAME_WIDTH, Look::Plain, &text);
         if let Some(batches) = &workload.batches {
             page.labelled("batches", NAME_WIDTH, Look::Plain, &batches_line(batches));

@@ -207,6 +207,9 @@ fn workload(
             machine_steal_share: Some(0.012),
             throttled: Some(Nanos::from_millis(120)),
         },
+        context_switches_per_operation: Some(1.024),
+        involuntary_switches_per_operation: Some(0.003),
+        machine_switches_per_operation: Some(4.2),
         evenness: Some(Evenness {
             coefficient_of_variation: 0.087,
             intervals,

@@ -11,7 +11,7 @@ use durio_workload::Schedule;
 
 use super::state::Fate;
 use super::{CommitterThreads, Ended};
-use crate::counters::thread_cpu_time;
+use crate::counters::Usage;
 use crate::gate::Word;
 use crate::measured_loop::MISSED_MAX;
 
@@ -46,7 +46,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
         if self.gate.pass() == Word::Aborted {
             return Ended::default();
         }
-        let (user, system) = thread_cpu_time();
+        let before = Usage::of_thread();
         let pacing = match schedule {
             None => {
                 self.commit_at_once(me);
@@ -55,9 +55,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
             Some(schedule) => Some(self.commit_on_arrival(me, schedule)),
         };
         self.lock().active -= 1;
-        let (user_after, system_after) = thread_cpu_time();
-        let cpu = (user_after.saturating_sub(user), system_after.saturating_sub(system));
-        Ended { cpu, pacing }
+        Ended { usage: Usage::of_thread().since(before), pacing }
     }
 
     fn end(&self) -> Ticks {

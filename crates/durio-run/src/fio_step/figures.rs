@@ -167,6 +167,8 @@ pub(super) fn job_ended(place: &StreamPlace<'_>, number: u32, job: &FioJob) -> J
         measured,
         cpu_user: percent_of(whole, job.usr_cpu),
         cpu_system: percent_of(whole, job.sys_cpu),
+        // fio adds both kinds up.
+        context_switches: None,
         exchanges: 0,
         accounting: Accounting { engine_span_ns: whole.get(), ..Accounting::default() },
         pacing: None,

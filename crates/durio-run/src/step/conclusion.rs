@@ -62,8 +62,9 @@ pub(super) fn conclude(
             stream,
             job: outcome.index,
             measured: result.measured,
-            cpu_user: outcome.cpu_user,
-            cpu_system: outcome.cpu_system,
+            cpu_user: outcome.usage.user,
+            cpu_system: outcome.usage.system,
+            context_switches: outcome.usage.switches,
             exchanges: result.exchanges,
             accounting: result.accounting,
             pacing: result.pacing,
@@ -87,8 +88,9 @@ pub(super) fn conclude(
         cpu: watched.cpu,
         devices: watched.devices,
         idle_before: conclusion.idle_before,
-        cpu_process_user: Some(watched.process.0),
-        cpu_process_system: Some(watched.process.1),
+        cpu_process_user: Some(watched.process.user),
+        cpu_process_system: Some(watched.process.system),
+        context_switches: watched.process.switches,
     }));
     match error {
         Some((_, error)) => Err(error),
