@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cgroup::{CgroupLimits, read_cgroup_limits};
 use crate::kernel_parameters::kernel_parameters;
+use crate::lab_facts::{LabFacts, lab_facts};
 use crate::process_facts::{ProcessFacts, process_facts};
 use crate::system_dir::SystemDir;
 use crate::{Fact, host_cpu};
@@ -59,6 +60,9 @@ pub struct Host {
     /// What stands between this process and the kernel; none in records that have it not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub process: Option<ProcessFacts>,
+    /// The lab that this machine is a guest of; none elsewhere, and in records that have it not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lab: Option<LabFacts>,
 }
 
 /// Reads what the machine shows; never fails, for every part may be absent.
@@ -89,6 +93,7 @@ pub(crate) fn host_in(root: &SystemDir) -> Host {
         cgroup: read_cgroup_limits(root),
         kernel_parameters: kernel_parameters(root),
         process: Some(process_facts(root)),
+        lab: lab_facts(root),
     }
 }
 

@@ -6,6 +6,7 @@ mod advise;
 mod campaign;
 mod durable;
 mod group_commit;
+mod lab;
 mod profile;
 
 use std::path::PathBuf;
@@ -24,6 +25,7 @@ pub(crate) use advise::Advise;
 pub(crate) use campaign::{Expanding, Plan, RunCommand};
 pub(crate) use durable::Durable;
 pub(crate) use group_commit::Committing;
+pub(crate) use lab::{Lab, LabCommand, LabRun};
 pub(crate) use profile::{Profile, ProfileCommand};
 
 /// Tells what a storage gives a database: durable commits, reads, their latencies, and what to
@@ -50,6 +52,10 @@ pub(crate) enum Command {
     Advise(Box<Advise>),
     Compare(Compare),
     Fio(Fio),
+    Lab(Lab),
+    /// Be the first process of a guest of the lab
+    #[command(hide = true)]
+    LabInit,
     Completions(Completions),
     Man(Man),
 }

@@ -9,6 +9,7 @@ mod completions;
 mod durable;
 mod fio;
 mod interleave;
+mod lab;
 mod man;
 mod plan;
 mod profile;
@@ -44,6 +45,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Command::Audit(arguments) => audit::audit(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Fio(arguments) => fio::fio(&arguments),
+        Command::Lab(arguments) => lab::lab(&arguments),
+        Command::LabInit => lab::init(),
         Command::Completions(arguments) => completions::completions(&arguments),
         Command::Man(arguments) => man::man(&arguments),
     }

@@ -277,7 +277,7 @@ fn processors(plan: &Plan, environment: &Environment) -> Processors {
 }
 
 /// The first signal ends the run in order; a second one ends the process at once.
-fn stop_on_signals() -> Result<StopFlag, Failure> {
+pub(crate) fn stop_on_signals() -> Result<StopFlag, Failure> {
     let fail = |error| Failure {
         exit: Exit::Fault,
         error: anyhow::Error::new(error).context("cannot handle signals"),

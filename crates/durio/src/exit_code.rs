@@ -17,6 +17,12 @@ pub(crate) enum Exit {
     Fault,
     /// Stopped by the user; the record is partial and marked so.
     Interrupted,
+    /// What a command that durio ran for the user ended with.
+    Command(u8),
+    /// A command that durio ran for the user was ended at its time limit.
+    TimeLimit,
+    /// A guest could not be made ready, or died.
+    LabFailed,
 }
 
 impl Exit {
@@ -29,6 +35,9 @@ impl Exit {
             Self::CannotMeasure => 3,
             Self::Fault => 4,
             Self::Interrupted => 130,
+            Self::Command(code) => code,
+            Self::TimeLimit => 124,
+            Self::LabFailed => 125,
         }
     }
 }

@@ -1,0 +1,143 @@
+//! Archives against the program cpio, and against damage.
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn file(path: &str, content: &[u8]) -> (Header, Vec<u8>) {
+    let (path, size) = (PathBuf::from(path), content.len() as u64);
+    (Header { path, kind: Kind::File, permissions: 0o644, size }, content.to_vec())
+}
+
+fn sample() -> Vec<(Header, Vec<u8>)> {
+    let mut entries = vec![(
+        Header { path: "d".into(), kind: Kind::Directory, permissions: 0o750, size: 0 },
+        Vec::new(),
+    )];
+    for length in 0..6 {
+        entries.push(file(&format!("d/{}", "n".repeat(length + 1)), &b"abcdef"[..length]));
+    }
+    let link = Header { path: "d/link".into(), kind: Kind::Symlink, permissions: 0o777, size: 2 };
+    entries.push((link, b"nn".to_vec()));
+    entries
+}
+
+fn archive(entries: &[(Header, Vec<u8>)]) -> Vec<u8> {
+    let mut writer = Writer::new(Vec::new());
+    for (header, content) in entries {
+        writer.append(header, &mut content.as_slice()).unwrap();
+    }
+    writer.finish().unwrap()
+}
+
+fn read_all(bytes: &[u8]) -> io::Result<Vec<(Header, Vec<u8>)>> {
+    let mut reader = Reader::new(bytes);
+    let mut entries = Vec::new();
+    while let Some(header) = reader.next_entry()? {
+        let mut content = Vec::new();
+        reader.content().read_to_end(&mut content)?;
+        entries.push((header, content));
+    }
+    Ok(entries)
+}
+
+#[test]
+fn an_archive_comes_back_as_it_was() {
+    assert_eq!(read_all(&archive(&sample())).unwrap(), sample());
+}
+
+#[test]
+fn content_that_is_not_asked_for_is_passed_over() {
+    let bytes = archive(&sample());
+    let mut reader = Reader::new(bytes.as_slice());
+    let mut names = Vec::new();
+    while let Some(header) = reader.next_entry().unwrap() {
+        names.push(header.path);
+    }
+    assert_eq!(names.len(), sample().len());
+}
+
+#[test]
+fn devices_keep_their_numbers() {
+    let console = Header {
+        path: "dev/console".into(),
+        kind: Kind::Device(5, 1),
+        permissions: 0o600,
+        size: 0,
+    };
+    let bytes = archive(&[(console.clone(), Vec::new())]);
+    assert_eq!(read_all(&bytes).unwrap(), [(console, Vec::new())]);
+}
+
+/// The program that everybody unpacks such archives with, if it is there.
+fn unpacked_by(program: &[&str]) -> Option<tempfile::TempDir> {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("archive");
+    fs::write(&source, archive(&sample())).unwrap();
+    let [name, arguments @ ..] = program else { return None };
+    let status = Command::new(name)
+        .args(arguments)
+        .current_dir(folder.path())
+        .stdin(fs::File::open(&source).unwrap())
+        .stderr(Stdio::null())
+        .status();
+    status.ok()?.success().then_some(folder)
+}
+
+#[test]
+fn other_programs_unpack_it() {
+    let programs = [["cpio", "-i", "--quiet"].as_slice(), &["busybox", "cpio", "-i"]];
+    let unpacked: Vec<_> = programs.into_iter().filter_map(unpacked_by).collect();
+    if unpacked.is_empty() {
+        return skip("neither cpio nor busybox is there");
+    }
+    for folder in unpacked {
+        assert_eq!(fs::read(folder.path().join("d/nnnnnn")).unwrap(), b"abcde");
+        assert_eq!(fs::read_link(folder.path().join("d/link")).unwrap(), Path::new("nn"));
+        let mode = std::os::unix::fs::PermissionsExt::mode(
+            &fs::metadata(folder.path().join("d")).unwrap().permissions(),
+        );
+        assert_eq!(mode & 0o777, 0o750);
+    }
+}
+
+use crate::skipped::skip;
+
+#[test]
+fn an_archive_that_is_cut_off_is_an_error_at_every_length() {
+    let bytes = archive(&sample());
+    let trailer = HEADER_BYTES + TRAILER.len() + 1;
+    for length in 0..bytes.len() - trailer {
+        assert!(read_all(&bytes[..length]).is_err(), "{length}");
+    }
+}
+
+#[test]
+fn content_of_another_length_than_announced_is_an_error() {
+    let (mut header, content) = file("x", b"abc");
+    header.size = 4;
+    assert!(Writer::new(Vec::new()).append(&header, &mut content.as_slice()).is_err());
+}
+
+#[test]
+fn paths_that_lead_outside_are_seen() {
+    for outside in ["/etc/passwd", "../x", "a/../../x"] {
+        assert!(!stays_inside(Path::new(outside)), "{outside}");
+    }
+    assert!(stays_inside(Path::new("./a/b")));
+}
+
+proptest! {
+    #[test]
+    fn a_damaged_archive_is_an_error_or_entries_never_a_panic(
+        place in 0_usize..1000, value in any::<u8>(),
+    ) {
+        let mut bytes = archive(&sample());
+        let place = place % bytes.len();
+        bytes[place] = value;
+        let _ = read_all(&bytes);
+    }
+}

@@ -1,0 +1,101 @@
+//! What a guest's first process does.
+//!
+//! In: the orders below `/lab`. Out: frames through the port, and the guest's end. Not here: the
+//! host's side.
+//!
+//! Whatever goes wrong is said through the port, or on the console if there is no port, and ends the
+//! guest.
+
+mod bring_out;
+mod command;
+mod mounts;
+mod orders;
+mod port;
+
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+
+use durio_stack::LabFacts;
+use rustix::system::{RebootCommand, finit_module, reboot};
+
+use crate::guest::command::run_command;
+use crate::guest::mounts::{mount_basics, mount_conveniences, mount_root};
+use crate::guest::orders::{OUT_FOLDER, Orders};
+use crate::guest::port::Port;
+use crate::image::ORDERS;
+use crate::wire::Frame;
+
+/// The argument by which a program is asked to be a guest's first process.
+pub const GUEST_COMMAND: &str = "lab-init";
+/// The name of the port between guest and host.
+pub(crate) const PORT_NAME: &str = "durio.lab";
+
+/// Is the first process of a guest: never returns there. In any other process it does nothing but
+/// give an error.
+///
+/// # Errors
+/// If this is not the first process of a guest of the lab.
+pub fn guest_main() -> io::Result<()> {
+    if std::process::id() != 1 || !Path::new(ORDERS).is_dir() {
+        return Err(io::Error::other(
+            "only the first process of a guest of durio's lab may do this",
+        ));
+    }
+    let failure = match begin() {
+        Ok((port, orders)) => serve(&port, &orders).err().map(|error| {
+            let _ = port.send(&Frame::Failed(error.to_string()));
+            error
+        }),
+        Err(error) => Some(error),
+    };
+    if let Some(error) = failure {
+        let _ = fs::write("/dev/console", format!("durio lab: {error}\n"));
+    }
+    // The host ends the guest as soon as it has the last frame; this is for a host that is gone.
+    restart()
+}
+
+/// Ends the guest: QEMU ends where a machine would restart.
+fn restart() -> io::Result<()> {
+    Ok(reboot(RebootCommand::Restart)?)
+}
+
+/// As far as the port.
+fn begin() -> io::Result<(Port, Orders)> {
+    mount_basics()?;
+    let orders = Orders::read(Path::new(ORDERS))?;
+    for module in &orders.modules {
+        load(module)?;
+    }
+    let port = Port::open()?;
+    port.end_guest_with_host()?;
+    Ok((port, orders))
+}
+
+fn load(path: &Path) -> io::Result<()> {
+    let file = File::open(path).map_err(|error| about(path, error))?;
+    match finit_module(&file, c"", 0) {
+        Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
+        Err(error) => Err(about(path, error.into())),
+    }
+}
+
+fn about(path: &Path, error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("module '{}': {error}", path.display()))
+}
+
+fn serve(port: &Port, orders: &Orders) -> io::Result<()> {
+    mount_root(orders)?;
+    mount_conveniences()?;
+    fs::create_dir_all(OUT_FOLDER)?;
+    fs::write(LabFacts::PATH, &orders.facts)?;
+    port.send(&Frame::Ready)?;
+    let code = run_command(port, orders)?;
+    if orders.brings_out {
+        bring_out::send(port, Path::new(OUT_FOLDER))?;
+    }
+    port.send(&Frame::Exit(code))?;
+    port.wait_for_host();
+    Ok(())
+}

@@ -1,0 +1,106 @@
+//! The filesystems of a guest.
+
+use std::env;
+use std::ffi::CStr;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use rustix::mount::{MountFlags, mount, mount_bind, mount_move};
+use rustix::process::chroot;
+
+use super::orders::Orders;
+use crate::image::{INIT_PATH, LAYER};
+use crate::qemu::ROOT_TAG;
+
+/// Where a shared root is put together.
+const LOWER: &str = "/lab/lower";
+const WORK: &str = "/lab/work";
+const ROOT: &str = "/lab/root";
+
+/// What the kernel shows.
+///
+/// # Errors
+/// If one cannot be mounted.
+pub(super) fn mount_basics() -> io::Result<()> {
+    for (kind, place) in [("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev")] {
+        attach(kind, kind, place, None)?;
+    }
+    Ok(())
+}
+
+/// The root that the command shall see.
+///
+/// # Errors
+/// If it cannot be mounted.
+pub(super) fn mount_root(orders: &Orders) -> io::Result<()> {
+    if orders.shares_root {
+        share_root()?;
+    }
+    for place in ["/run", "/tmp", "/mnt", "/var/tmp"] {
+        fs::create_dir_all(place)?;
+        attach("tmpfs", "tmpfs", place, Some(c"mode=1777"))?;
+    }
+    Ok(())
+}
+
+/// The host's root, read-only, with a layer of this guest's memory over it.
+fn share_root() -> io::Result<()> {
+    for place in [LOWER, WORK, ROOT] {
+        fs::create_dir_all(place)?;
+    }
+    let options = c"trans=virtio,version=9p2000.L,msize=512000,cache=loose";
+    mount(ROOT_TAG, LOWER, "9p", MountFlags::RDONLY, Some(options))
+        .map_err(|error| about("the host's root", error))?;
+    let options = format!("lowerdir={LOWER},upperdir={LAYER},workdir={WORK}\0");
+    let options = CStr::from_bytes_with_nul(options.as_bytes()).map_err(io::Error::other)?;
+    attach("overlay", "overlay", ROOT, Some(options))?;
+    let durio = format!("{ROOT}/usr/local/bin/durio");
+    mount_bind(INIT_PATH, &durio).map_err(|error| about(&durio, error))?;
+    for place in ["/proc", "/sys", "/dev"] {
+        let there = format!("{ROOT}{place}");
+        fs::create_dir_all(&there)?;
+        mount_move(place, &there).map_err(|error| about(&there, error))?;
+    }
+    env::set_current_dir(ROOT)?;
+    mount_move(".", "/").map_err(|error| about("/", error))?;
+    chroot(".").map_err(|error| about("/", error))?;
+    env::set_current_dir("/")
+}
+
+/// What programs expect, and what is good for looking into the kernel; a kernel need not have it.
+///
+/// # Errors
+/// If a folder cannot be made.
+pub(super) fn mount_conveniences() -> io::Result<()> {
+    for place in ["/dev/shm", "/dev/pts"] {
+        fs::create_dir_all(place)?;
+    }
+    for (kind, place) in [
+        ("tmpfs", "/dev/shm"),
+        ("devpts", "/dev/pts"),
+        ("tracefs", "/sys/kernel/tracing"),
+        ("debugfs", "/sys/kernel/debug"),
+        ("configfs", "/sys/kernel/config"),
+        ("cgroup2", "/sys/fs/cgroup"),
+    ] {
+        if Path::new(place).is_dir() {
+            let _ = attach(kind, kind, place, None);
+        }
+    }
+    for (name, target) in
+        [("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")]
+    {
+        let _ = std::os::unix::fs::symlink(target, Path::new("/dev").join(name));
+    }
+    Ok(())
+}
+
+fn attach(source: &str, kind: &str, place: &str, options: Option<&CStr>) -> io::Result<()> {
+    mount(source, place, kind, MountFlags::empty(), options).map_err(|error| about(place, error))
+}
+
+fn about(place: &str, error: rustix::io::Errno) -> io::Error {
+    let error = io::Error::from(error);
+    io::Error::new(error.kind(), format!("cannot mount '{place}': {error}"))
+}

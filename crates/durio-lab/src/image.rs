@@ -1,0 +1,388 @@
+//! Which files a guest is booted with.
+//!
+//! In: a request. Out: an archive for the kernel. Not here: the archive's form, what the guest does
+//! with the files.
+//!
+//! Always there: durio with its libraries, the modules by which the guest reaches its port (and the
+//! shared root), and below `/lab` what the guest shall do. All else, modules for modprobe, programs
+//! and files, is in the root of a hermetic guest, and in the layer over a shared root.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+
+use durio_stack::LabFacts;
+use durio_units::Bytes;
+
+use crate::modules::{Module, ModuleTree, closure, index_files};
+use crate::programs::{Programs, find_program};
+use crate::tree::Tree;
+use crate::{LabError, LabRequest, LabRoot};
+
+/// The guest's first process.
+pub(crate) const INIT_PATH: &str = "/usr/bin/durio";
+/// What the guest shall do.
+pub(crate) const ORDERS: &str = "/lab";
+/// The layer over a shared root.
+pub(crate) const LAYER: &str = "/lab/layer";
+/// What a kernel of a distribution needs to run, beside what it is booted with.
+const KERNEL_BYTES: u64 = 192 << 20;
+
+/// Modules by which a guest reaches its host.
+const PORT_MODULES: [&str; 2] = ["virtio_pci", "virtio_console"];
+const SHARE_MODULES: [&str; 3] = ["9pnet_virtio", "9p", "overlay"];
+
+/// Modules that stacks use, if the kernel has them. Those after the first lines are asked for by name
+/// of an algorithm, which a module's own dependencies do not show.
+const USEFUL_MODULES: &[&str] = &[
+    "brd",
+    "null_blk",
+    "zram",
+    "loop",
+    "nbd",
+    "ublk_drv",
+    "raid0",
+    "raid1",
+    "raid10",
+    "raid456",
+    "dm_mod",
+    "dm_crypt",
+    "dm_delay",
+    "dm_flakey",
+    "dm_raid",
+    "dm_mirror",
+    "dm_snapshot",
+    "dm_thin_pool",
+    "dm_integrity",
+    "dm_log_writes",
+    "ext4",
+    "xfs",
+    "btrfs",
+    "zfs",
+    "overlay",
+    "crc32c_generic",
+    "crc32c_intel",
+    "crc32c_x86_64",
+    "crct10dif_common",
+    "xxhash_generic",
+    "blake2b_generic",
+    "sha256_generic",
+    "sha256_ssse3",
+    "lzo",
+    "lzo_rle",
+    "lz4",
+    "zstd",
+    "aes_generic",
+    "aesni_intel",
+    "xts",
+    "cbc",
+    "ecb",
+    "essiv",
+    "cryptd",
+];
+
+/// Programs of every hermetic guest, those of them that are installed here.
+const USEFUL_PROGRAMS: &[&str] = &[
+    "sh",
+    "bash",
+    "cat",
+    "cp",
+    "mv",
+    "rm",
+    "ln",
+    "ls",
+    "mkdir",
+    "rmdir",
+    "mknod",
+    "touch",
+    "chmod",
+    "chown",
+    "dd",
+    "df",
+    "du",
+    "echo",
+    "printf",
+    "env",
+    "false",
+    "true",
+    "test",
+    "[",
+    "head",
+    "tail",
+    "id",
+    "nproc",
+    "od",
+    "readlink",
+    "realpath",
+    "seq",
+    "sleep",
+    "sort",
+    "stat",
+    "sync",
+    "tee",
+    "timeout",
+    "tr",
+    "truncate",
+    "uname",
+    "uniq",
+    "wc",
+    "cut",
+    "date",
+    "basename",
+    "dirname",
+    "expr",
+    "md5sum",
+    "sha256sum",
+    "cmp",
+    "grep",
+    "sed",
+    "awk",
+    "find",
+    "xargs",
+    "ps",
+    "kill",
+    "setsid",
+    "mount",
+    "umount",
+    "mountpoint",
+    "findmnt",
+    "losetup",
+    "lsblk",
+    "blkid",
+    "wipefs",
+    "blockdev",
+    "blkdiscard",
+    "fallocate",
+    "sfdisk",
+    "partprobe",
+    "dmesg",
+    "sysctl",
+    "modprobe",
+    "insmod",
+    "rmmod",
+    "lsmod",
+    "modinfo",
+    "mdadm",
+    "dmsetup",
+    "lvm",
+    "pvcreate",
+    "vgcreate",
+    "lvcreate",
+    "lvremove",
+    "vgremove",
+    "pvremove",
+    "lvs",
+    "vgs",
+    "pvs",
+    "vgchange",
+    "lvchange",
+    "cryptsetup",
+    "mkfs",
+    "mkfs.ext4",
+    "tune2fs",
+    "dumpe2fs",
+    "mkfs.xfs",
+    "xfs_info",
+    "xfs_db",
+    "xfs_io",
+    "mkfs.btrfs",
+    "btrfs",
+    "zpool",
+    "zfs",
+    "zramctl",
+    "nbd-client",
+    "fsfreeze",
+    "fstrim",
+    "fsck.ext4",
+];
+
+/// Settings of those programs.
+const USEFUL_FILES: &[&str] = &["/etc/mke2fs.conf", "/etc/lvm/lvm.conf", "/etc/ld.so.cache"];
+
+/// Makes the archive; its length is checked against the guest's memory.
+///
+/// # Errors
+/// Those of modules, programs and files; [`LabError::MemoryTooSmall`].
+pub(crate) fn image(request: &LabRequest, facts: &LabFacts) -> Result<File, LabError> {
+    let mut tree = Tree::default();
+    base(&mut tree);
+    let mut programs = Programs::default();
+    programs.add_file(&request.program)?;
+    put_modules(&mut tree, request)?;
+    put_orders(&mut tree, request, facts)?;
+    if request.root == LabRoot::Hermetic {
+        add_tools(&mut programs, request)?;
+        for path in USEFUL_FILES.iter().map(Path::new).filter(|path| path.is_file()) {
+            tree.host_file(path, path);
+        }
+    } else if let Some(tool) = request.tools.iter().find(|it| find_program(Path::new(it)).is_none())
+    {
+        return Err(LabError::MissingTool { name: tool.clone() });
+    }
+    put_programs(&mut tree, programs);
+    tree.host_file(INIT_PATH, &request.program);
+    for file in &request.files {
+        tree.host_tree(&placed(request, &file.guest), &file.source)?;
+    }
+    let archive = tree.archive()?;
+    check_memory(request, &archive)?;
+    Ok(archive)
+}
+
+/// The kernel holds the archive and what it unpacked of it at the same time.
+fn check_memory(request: &LabRequest, archive: &File) -> Result<(), LabError> {
+    let length = archive.metadata().map_err(|it| LabError::io("make the guest's files", it))?.len();
+    let needed = (2 * length + KERNEL_BYTES).next_multiple_of(1 << 20);
+    if request.memory.get() < needed {
+        let (given, needed) = (request.memory, Bytes::new(needed));
+        return Err(LabError::MemoryTooSmall { given, needed });
+    }
+    Ok(())
+}
+
+/// What every program expects: folders, links as this machine has them, devices for the first
+/// process, and users.
+fn base(tree: &mut Tree) {
+    for name in ["bin", "sbin", "lib", "lib32", "lib64", "libx32"] {
+        if let Ok(target) = fs::read_link(Path::new("/").join(name)) {
+            tree.directory(Path::new("/").join(&target));
+            tree.symlink(Path::new("/").join(name), target);
+        }
+    }
+    for path in ["/dev", "/proc", "/sys", "/tmp", "/run", "/mnt", "/var/tmp", "/root", "/etc"] {
+        tree.directory(path);
+    }
+    tree.device("/dev/console", 5, 1);
+    tree.device("/dev/null", 1, 3);
+    tree.bytes("/etc/passwd", "root:x:0:0:root:/root:/bin/sh\n");
+    tree.bytes("/etc/group", "root:x:0:\ndisk:x:6:\n");
+    tree.symlink("/etc/mtab", "/proc/self/mounts");
+    tree.symlink("/usr/local/bin/durio", INIT_PATH);
+}
+
+fn add_tools(programs: &mut Programs, request: &LabRequest) -> Result<(), LabError> {
+    for name in USEFUL_PROGRAMS.iter().filter(|name| find_program(Path::new(name)).is_some()) {
+        programs.add(name)?;
+    }
+    for name in &request.tools {
+        programs.add(name)?;
+    }
+    let Some(command) = request.command.first().map(Path::new) else { return Ok(()) };
+    let is_given = request.files.iter().any(|file| command.starts_with(&file.guest));
+    if command == OsStr::new("durio") || is_given {
+        return Ok(());
+    }
+    // Without files, nothing but a program of this machine can be meant.
+    match find_program(command) {
+        None if request.files.is_empty() => {
+            Err(LabError::MissingTool { name: command.display().to_string() })
+        }
+        None => Ok(()),
+        Some(_) => programs.add(&command.to_string_lossy()),
+    }
+}
+
+fn put_programs(tree: &mut Tree, programs: Programs) {
+    for (path, file) in programs.files {
+        tree.host_file(path, file);
+    }
+    for (path, target) in programs.links {
+        // Those of the first level are there already.
+        if path.components().count() > 2 {
+            tree.symlink(path, target);
+        }
+    }
+}
+
+fn put_modules(tree: &mut Tree, request: &LabRequest) -> Result<(), LabError> {
+    let (kernel, release) = (&request.kernel, request.kernel.release.as_str());
+    let modules = ModuleTree::open(&kernel.modules)?;
+    let mut needed: Vec<String> = PORT_MODULES.map(str::to_owned).to_vec();
+    if request.root == LabRoot::Shared {
+        needed.extend(SHARE_MODULES.map(str::to_owned));
+    }
+    let boot = closure(&modules, release, &needed, &[])?;
+    let mut order = Vec::new();
+    for module in &boot {
+        let path = format!("{ORDERS}/modules/{}.ko", module.name);
+        order.extend_from_slice(format!("{path}\n").as_bytes());
+        tree.bytes(path, module.content.clone());
+    }
+    tree.bytes(format!("{ORDERS}/load"), order);
+    let all = closure(&modules, release, &request.modules, USEFUL_MODULES)?;
+    put_indexed(tree, request, with_boot(all, boot), &modules.built_in_list);
+    Ok(())
+}
+
+/// All modules once, each after what it needs.
+fn with_boot(all: Vec<Module>, mut boot: Vec<Module>) -> Vec<Module> {
+    let more = all.into_iter().filter(|it| !boot.iter().any(|known| known.name == it.name));
+    let more: Vec<_> = more.collect();
+    boot.extend(more);
+    boot
+}
+
+fn put_indexed(tree: &mut Tree, request: &LabRequest, modules: Vec<Module>, built_in: &str) {
+    let folder = Path::new("/lib/modules").join(&request.kernel.release);
+    let folder = placed(request, &folder);
+    for (name, content) in index_files(&modules, built_in) {
+        tree.bytes(folder.join(name), content);
+    }
+    for module in modules {
+        tree.bytes(folder.join(module.path), module.content);
+    }
+}
+
+/// Where a path of the guest is in the archive: links of this machine's first level are followed, for
+/// a layer that has a folder in the place of a link would hide what is below.
+fn placed(request: &LabRequest, path: &Path) -> PathBuf {
+    let mut components = path.components().filter(|it| matches!(it, Component::Normal(_)));
+    let first = components.next().map(|it| Path::new("/").join(it)).unwrap_or_default();
+    let first = fs::read_link(&first).map(|it| Path::new("/").join(it)).unwrap_or(first);
+    let settled = components.fold(first, |path, part| path.join(part));
+    match request.root {
+        LabRoot::Hermetic => settled,
+        LabRoot::Shared => Path::new(LAYER).join(settled.strip_prefix("/").unwrap_or(&settled)),
+    }
+}
+
+/// What the guest shall do: words with a zero byte after each.
+fn put_orders(tree: &mut Tree, request: &LabRequest, facts: &LabFacts) -> Result<(), LabError> {
+    let command = guest_command(request)?;
+    tree.bytes(format!("{ORDERS}/command"), words(command.iter().map(|it| it.as_bytes().to_vec())));
+    let pairs = request.environment.iter();
+    let pairs = pairs.map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat());
+    tree.bytes(format!("{ORDERS}/environment"), words(pairs));
+    tree.bytes(format!("{ORDERS}/facts"), facts.to_text());
+    let directory = match request.root {
+        LabRoot::Hermetic => PathBuf::from("/tmp"),
+        LabRoot::Shared => std::env::current_dir().unwrap_or_else(|_| "/".into()),
+    };
+    tree.bytes(format!("{ORDERS}/directory"), directory.as_os_str().as_bytes());
+    if request.out.is_some() {
+        tree.bytes(format!("{ORDERS}/bring-out"), "");
+    }
+    if request.root == LabRoot::Shared {
+        tree.directory(LAYER);
+        tree.bytes(format!("{LAYER}/usr/local/bin/durio"), "");
+    }
+    Ok(())
+}
+
+/// A program that is named by a path of this machine's is at the same absolute path in the guest.
+fn guest_command(request: &LabRequest) -> Result<Vec<std::ffi::OsString>, LabError> {
+    let mut command = request.command.clone();
+    if let Some(first) = command.first_mut()
+        && first.as_bytes().contains(&b'/')
+    {
+        let path = Path::new(first);
+        let absolute = std::path::absolute(path).map_err(|error| LabError::reading(path, error))?;
+        *first = absolute.into_os_string();
+    }
+    Ok(command)
+}
+
+fn words(items: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
+    items.flat_map(|item| item.into_iter().chain([0])).collect()
+}

@@ -1,0 +1,207 @@
+//! The kernels that can be booted on this machine, and which drivers they have.
+//!
+//! In: folders. Out: [`Kernel`]s, newest first. Not here: fetching kernels.
+//!
+//! A kernel is looked for in `/` (`boot/vmlinuz-*` with `lib/modules/RELEASE`), in the folders of the
+//! user's cache (`durio/kernels`), and in those that `DURIO_KERNELS` names, between colons. Each of
+//! the latter is either such a tree or holds several. A tree has the image as `boot/vmlinuz-*`,
+//! `vmlinuz-*` or `vmlinuz`, and the modules in `lib/modules/RELEASE`, `usr/lib/modules/RELEASE`,
+//! `modules/RELEASE` or `modules`; an unpacked Debian package is one.
+
+use std::cmp::Ordering;
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::LabError;
+use crate::kernel_image::release_of_image;
+use crate::modules::ModuleTree;
+
+/// A kernel and its modules.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kernel {
+    /// As `uname -r` would say.
+    pub release: String,
+    /// The image.
+    pub image: PathBuf,
+    /// The folder with the modules.
+    pub modules: PathBuf,
+}
+
+/// Where a driver of a kernel is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DriverState {
+    /// Part of the image.
+    BuiltIn,
+    /// A module.
+    Module,
+    /// Nowhere.
+    Absent,
+}
+
+/// The drivers that stacks are built of, by the names of their modules.
+pub const STACK_DRIVERS: [&str; 15] = [
+    "brd", "null_blk", "loop", "zram", "nbd", "md_mod", "raid0", "raid1", "raid10", "raid456",
+    "dm_mod", "ext4", "xfs", "btrfs", "zfs",
+];
+
+impl Kernel {
+    /// The kernel of an image; its modules are looked for beside it if no folder is given.
+    ///
+    /// `modules` may be the folder `lib/modules/RELEASE`, or a folder that leads there.
+    ///
+    /// # Errors
+    /// [`LabError::NotAKernel`], [`LabError::NoModules`], [`LabError::Io`].
+    pub fn from_paths(image: &Path, modules: Option<&Path>) -> Result<Self, LabError> {
+        let release = release_of_image(image)?;
+        let found = match modules {
+            Some(folder) => modules_in(folder, &release).or_else(|| modules_itself(folder)),
+            None => modules_beside(image, &release),
+        };
+        let modules = found.ok_or_else(|| LabError::NoModules {
+            release: release.clone(),
+            folder: modules.or_else(|| image.parent()).unwrap_or(Path::new("/")).to_owned(),
+        })?;
+        Ok(Self { release, image: image.to_owned(), modules })
+    }
+
+    /// Where each of [`STACK_DRIVERS`] is.
+    ///
+    /// # Errors
+    /// [`LabError::Io`] if the modules cannot be listed.
+    pub fn drivers(&self) -> Result<Vec<(&'static str, DriverState)>, LabError> {
+        let tree = ModuleTree::open(&self.modules)?;
+        Ok(STACK_DRIVERS.into_iter().map(|name| (name, tree.state(name))).collect())
+    }
+}
+
+/// The kernels of this machine that have their modules, newest first.
+#[must_use]
+pub fn usable() -> Vec<Kernel> {
+    let mut kernels = kernels_in(Path::new("/"));
+    for folder in folders_of_trees() {
+        kernels.extend(kernels_in(&folder));
+        kernels.extend(entries(&folder).iter().flat_map(|tree| kernels_in(tree)));
+    }
+    kernels.sort_by(|a, b| newer_first(&a.release, &b.release).then_with(|| a.image.cmp(&b.image)));
+    kernels.dedup_by(|a, b| a.image == b.image);
+    kernels
+}
+
+/// Where [`usable`] looks.
+#[must_use]
+pub fn places() -> Vec<PathBuf> {
+    [PathBuf::from("/boot")].into_iter().chain(folders_of_trees()).collect()
+}
+
+/// The user's folder for kernels: `$XDG_CACHE_HOME/durio/kernels`, or below `~/.cache`.
+#[must_use]
+pub fn cache_folder() -> Option<PathBuf> {
+    let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
+    Some(cache.join("durio/kernels"))
+}
+
+fn folders_of_trees() -> Vec<PathBuf> {
+    let named = env::var_os("DURIO_KERNELS").unwrap_or_default();
+    let named = env::split_paths(&named).filter(|path| !path.as_os_str().is_empty());
+    named.chain(cache_folder()).collect()
+}
+
+/// The kernels of one tree.
+fn kernels_in(tree: &Path) -> Vec<Kernel> {
+    let named = [tree.join("boot"), tree.to_owned()].into_iter().flat_map(|it| entries(&it));
+    let is_image = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        (name == "vmlinuz" || name.starts_with("vmlinuz-")) && !path.is_symlink()
+    };
+    let of_image = |image: PathBuf| {
+        let release = release_of_image(&image).ok()?;
+        let modules = modules_in(tree, &release)?;
+        Some(Kernel { release, image, modules })
+    };
+    named.filter(is_image).filter_map(of_image).collect()
+}
+
+fn modules_in(tree: &Path, release: &str) -> Option<PathBuf> {
+    let below = ["lib/modules", "usr/lib/modules", "modules", ""];
+    let of_release = below.iter().map(|folder| tree.join(folder).join(release));
+    of_release.chain([tree.join("modules")]).find_map(|folder| modules_itself(&folder))
+}
+
+/// The folder, if it holds modules.
+fn modules_itself(folder: &Path) -> Option<PathBuf> {
+    let has = |name: &str| folder.join(name).exists();
+    (has("kernel") || has("modules.builtin")).then(|| folder.to_owned())
+}
+
+fn modules_beside(image: &Path, release: &str) -> Option<PathBuf> {
+    let image = image.canonicalize().ok()?;
+    let trees = image.ancestors().skip(1).take(2);
+    trees.chain([Path::new("/")]).find_map(|tree| modules_in(tree, release))
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let mut paths: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    paths.sort();
+    paths
+}
+
+/// Orders releases by their numbers, then as text.
+fn newer_first(a: &str, b: &str) -> Ordering {
+    numbers(b).cmp(&numbers(a)).then_with(|| b.cmp(a))
+}
+
+fn numbers(release: &str) -> Vec<u64> {
+    let parts = release.split(|c: char| !c.is_ascii_digit()).filter(|part| !part.is_empty());
+    parts.map(|part| part.parse().unwrap_or(u64::MAX)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel_image::image_with;
+
+    fn tree_with(image: &str, modules: &str, release: &str) -> tempfile::TempDir {
+        let tree = tempfile::tempdir().unwrap();
+        let image = tree.path().join(image);
+        fs::create_dir_all(image.parent().unwrap()).unwrap();
+        fs::write(image, image_with(release)).unwrap();
+        fs::create_dir_all(tree.path().join(modules).join("kernel")).unwrap();
+        tree
+    }
+
+    #[test]
+    fn an_unpacked_package_and_a_plain_folder_are_found() {
+        for (image, modules) in [
+            ("boot/vmlinuz-6.1.0-9", "lib/modules/6.1.0-9"),
+            ("boot/vmlinuz-6.1.0-9", "usr/lib/modules/6.1.0-9"),
+            ("vmlinuz", "modules"),
+            ("vmlinuz", "modules/6.1.0-9"),
+        ] {
+            let tree = tree_with(image, modules, "6.1.0-9");
+            let found = kernels_in(tree.path());
+            assert_eq!(found.len(), 1, "{image} {modules}");
+            assert_eq!(found[0].modules, tree.path().join(modules));
+            let alone = Kernel::from_paths(&tree.path().join(image), None).unwrap();
+            assert_eq!(alone.modules, tree.path().canonicalize().unwrap().join(modules));
+        }
+    }
+
+    #[test]
+    fn a_kernel_without_its_modules_is_not_usable_and_an_error_if_it_is_named() {
+        let tree = tree_with("vmlinuz", "lib/modules/5.4.0-1", "6.1.0-9");
+        assert_eq!(kernels_in(tree.path()), []);
+        let other = tempfile::tempdir().unwrap();
+        let error = Kernel::from_paths(&tree.path().join("vmlinuz"), Some(other.path()));
+        assert!(matches!(error, Err(LabError::NoModules { .. })), "{error:?}");
+    }
+
+    #[test]
+    fn the_newest_comes_first_by_number_not_by_letter() {
+        let mut releases = ["6.9.1", "6.12.95+deb12-amd64", "6.1.0-56-amd64", "6.1.0-9-amd64"];
+        releases.sort_by(|a, b| newer_first(a, b));
+        assert_eq!(releases, ["6.12.95+deb12-amd64", "6.9.1", "6.1.0-56-amd64", "6.1.0-9-amd64"]);
+    }
+}

@@ -1,0 +1,80 @@
+//! Unpacks a module's file, by what it begins with.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use flate2::read::MultiGzDecoder;
+use xz4rust::XzReader;
+
+/// Far more than any module has; a file that unpacks to more is damaged or hostile.
+const MODULE_BYTES_MAX: u64 = 256 << 20;
+
+/// The module's bytes as the kernel loads them.
+///
+/// # Errors
+/// A file that cannot be read, is damaged, or unpacks to more than 256 MiB.
+pub(super) fn read_module(path: &Path) -> io::Result<Vec<u8>> {
+    let mut packed = Vec::new();
+    File::open(path)?.take(MODULE_BYTES_MAX).read_to_end(&mut packed)?;
+    unpacked(packed)
+}
+
+fn unpacked(packed: Vec<u8>) -> io::Result<Vec<u8>> {
+    if packed.starts_with(b"\xfd7zXZ\0") {
+        read_limited(XzReader::new(io::Cursor::new(packed)))
+    } else if packed.starts_with(b"\x28\xb5\x2f\xfd") {
+        let decoder = ruzstd::decoding::StreamingDecoder::new(packed.as_slice());
+        read_limited(decoder.map_err(io::Error::other)?)
+    } else if packed.starts_with(b"\x1f\x8b") {
+        read_limited(MultiGzDecoder::new(packed.as_slice()))
+    } else {
+        Ok(packed)
+    }
+}
+
+fn read_limited(source: impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    source.take(MODULE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MODULE_BYTES_MAX {
+        return Err(io::Error::other("it unpacks to more than any module has"));
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+
+    use super::*;
+    use crate::skipped::skip;
+
+    fn packed_by(program: &str, content: &[u8]) -> Option<Vec<u8>> {
+        let mut command = Command::new(program);
+        command.arg("-c").stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().ok()?;
+        child.stdin.take()?.write_all(content).ok()?;
+        Some(child.wait_with_output().ok()?.stdout)
+    }
+
+    #[test]
+    fn what_the_usual_programs_packed_comes_back() {
+        let content: Vec<u8> = (0..20_000_u32).flat_map(|it| (it / 3).to_le_bytes()).collect();
+        for program in ["gzip", "xz", "zstd"] {
+            let Some(packed) = packed_by(program, &content) else {
+                skip(&format!("{program} is missing"));
+                continue;
+            };
+            assert!(packed.len() < content.len());
+            assert_eq!(unpacked(packed.clone()).unwrap(), content, "{program}");
+            assert!(unpacked(packed[..packed.len() / 2].to_vec()).is_err(), "{program}, cut off");
+        }
+    }
+
+    #[test]
+    fn what_is_not_packed_is_taken_as_it_is() {
+        assert_eq!(unpacked(b"\x7fELF".to_vec()).unwrap(), b"\x7fELF");
+        assert_eq!(unpacked(Vec::new()).unwrap(), b"");
+    }
+}

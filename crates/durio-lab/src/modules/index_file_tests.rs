@@ -1,0 +1,84 @@
+//! The indexes as kmod itself reads them.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use super::*;
+use crate::modules::modinfo::ModuleInfo;
+use crate::skipped::skip;
+
+fn module(path: &str, depends: &[&str], aliases: &[&str], soft: &[&str]) -> Module {
+    let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let info = ModuleInfo {
+        release: "6.1.0".to_owned(),
+        depends: owned(depends),
+        soft: Vec::new(),
+        soft_texts: owned(soft),
+        aliases: owned(aliases),
+    };
+    let name = module_name(Path::new(path)).unwrap();
+    Module { name, path: path.into(), content: Vec::new(), info }
+}
+
+fn sample() -> Vec<Module> {
+    vec![
+        module("kernel/lib/raid6/raid6_pq.ko", &[], &[], &[]),
+        module("kernel/crypto/crc32c_generic.ko", &[], &["crypto-crc32c", "crc32c"], &[]),
+        module("kernel/crypto/async-tx.ko", &["raid6_pq"], &[], &[]),
+        module("kernel/md/raid456.ko", &["async-tx"], &["md-level-5", "pci:v[0-9]*"], &[]),
+        module("kernel/fs/btrfs.ko", &["raid6_pq"], &["fs-btrfs"], &["pre: crc32c"]),
+    ]
+}
+
+/// The file names that kmod would load for `name`, in its order.
+fn loaded_by_kmod(root: &Path, name: &str) -> String {
+    let mut command = Command::new("modprobe");
+    command.env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin").arg("-d").arg(root);
+    let output = command.args(["-S", "6.1.0", "--show-depends", name]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap() + &String::from_utf8_lossy(&output.stderr);
+    let names = text.lines().map(|line| line.trim().rsplit('/').next().unwrap().to_owned());
+    names.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn kmod_finds_modules_by_name_and_alias_with_all_that_they_need() {
+    if !["/usr/sbin/modprobe", "/sbin/modprobe"].iter().any(|it| Path::new(it).exists()) {
+        return skip("modprobe is missing");
+    }
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path().join("lib/modules/6.1.0");
+    fs::create_dir_all(&folder).unwrap();
+    for (name, content) in index_files(&sample(), "kernel/fs/ext4/ext4.ko\n") {
+        fs::write(folder.join(name), content).unwrap();
+    }
+    let found = |name: &str| loaded_by_kmod(root.path(), name);
+    assert_eq!(found("raid6-pq"), "raid6_pq.ko");
+    assert_eq!(found("raid456"), "raid6_pq.ko async-tx.ko raid456.ko");
+    assert_eq!(found("md-level-5"), "raid6_pq.ko async-tx.ko raid456.ko");
+    assert_eq!(found("pci:v7x"), "raid6_pq.ko async-tx.ko raid456.ko");
+    assert_eq!(
+        found("btrfs"),
+        "crc32c_generic.ko raid6_pq.ko btrfs.ko",
+        "with what it asks for softly"
+    );
+    assert_eq!(found("ext4"), "builtin ext4");
+    assert!(found("nothing").contains("not found"), "{}", found("nothing"));
+}
+
+#[test]
+fn the_text_lists_what_is_needed_the_last_first() {
+    let files = index_files(&sample(), "");
+    let (_, dep) = files.iter().find(|(name, _)| *name == "modules.dep").unwrap();
+    let text = std::str::from_utf8(dep).unwrap();
+    let line = "kernel/md/raid456.ko: kernel/crypto/async-tx.ko kernel/lib/raid6/raid6_pq.ko\n";
+    assert!(text.contains(line), "{text}");
+}
+
+#[test]
+fn an_alias_without_bounds_costs_no_depth() {
+    let long = "x".repeat(1_000_000);
+    let files = index_files(&[module("a.ko", &[], &[&long, "é"], &[])], "");
+    let (_, index) = files.iter().find(|(name, _)| *name == "modules.alias.bin").unwrap();
+    assert!(index.len() < 100);
+}

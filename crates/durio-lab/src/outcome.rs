@@ -1,0 +1,75 @@
+//! How a guest ended.
+
+use std::time::Duration;
+
+use durio_stack::LabFacts;
+
+/// Why a guest is gone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LabExit {
+    /// The command ended with this exit code; 128 + N if signal N ended it, 127 if there is no such
+    /// command, 126 if it cannot be run.
+    Code(u8),
+    /// The limit was reached.
+    TimeLimit,
+    /// The guest died, or did not get as far as running the command; what is known of it.
+    GuestFailed(String),
+    /// The caller asked to stop.
+    Stopped,
+}
+
+/// A guest that is gone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LabOutcome {
+    /// Why.
+    pub exit: LabExit,
+    /// What the guest was.
+    pub facts: LabFacts,
+    /// From the start of QEMU until the command was started, if it was.
+    pub first_command_after: Option<Duration>,
+    /// Making the guest's files ready, before QEMU was started.
+    pub preparation: Duration,
+    /// The last of what the kernel and QEMU said.
+    pub console: String,
+}
+
+/// The last lines of a console that tell why a guest died.
+pub(crate) fn reason_in(console: &str) -> String {
+    let lines = || console.lines().map(str::trim).filter(|line| !line.is_empty());
+    let told = lines().find_map(|line| {
+        let panic = line.find("Kernel panic").and_then(|at| line.get(at..));
+        panic.or_else(|| line.strip_prefix("durio lab: "))
+    });
+    if let Some(line) = told {
+        return line.to_owned();
+    }
+    let mut last: Vec<_> = lines().collect();
+    last.drain(..last.len().saturating_sub(5));
+    match last.is_empty() {
+        true => "it said nothing".to_owned(),
+        false => format!("the last that it said: {}", last.join(" | ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_named_wherever_it_stands() {
+        let console =
+            "[    1.0] x\n[    2.5] Kernel panic - not syncing: sysrq triggered crash\n[ y";
+        assert_eq!(reason_in(console), "Kernel panic - not syncing: sysrq triggered crash");
+    }
+
+    #[test]
+    fn what_the_first_process_said_is_named() {
+        assert_eq!(reason_in("[ 1] a\ndurio lab: no port\nb"), "no port");
+    }
+
+    #[test]
+    fn otherwise_the_last_lines_are_shown() {
+        assert_eq!(reason_in(""), "it said nothing");
+        assert_eq!(reason_in("a\n\nb\n"), "the last that it said: a | b");
+    }
+}

@@ -1,0 +1,203 @@
+//! QEMU: where it is, what it can do here, and with which words it is called.
+//!
+//! In: the search path, a request. Out: a command. Not here: running it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use durio_stack::{LabFacts, LabTiming};
+
+use crate::guest::{GUEST_COMMAND, PORT_NAME};
+use crate::programs::find_program;
+use crate::{LabError, LabRequest, LabRoot};
+
+const PROGRAM: &str = "qemu-system-x86_64";
+/// The tag of the shared root.
+pub(crate) const ROOT_TAG: &str = "durio-root";
+/// 4 ns of the guest's clock per instruction: 250 million instructions a second.
+const ICOUNT_SHIFT: u8 = 2;
+/// The processor that an emulation shows: x86-64-v2 with AES, and nothing that depends on the host,
+/// so that the kernel chooses the same routines everywhere.
+const CPU_MODEL: &str = "Westmere";
+/// How long QEMU may take to try out whether KVM works.
+const PROBE_LIMIT: Duration = Duration::from_secs(10);
+
+/// The words for the kernel: panics end the guest at once, no self-tests, no mitigations, which cost
+/// time and are no part of what is measured.
+const KERNEL_WORDS: &str = "console=ttyS0 quiet mitigations=off nokaslr panic=-1 reboot=t tsc=reliable \
+no_timer_check audit=0 raid=noautodetect cryptomgr.notests nowatchdog random.trust_cpu=on";
+
+/// An installed QEMU.
+#[derive(Debug, Clone)]
+pub struct Qemu {
+    program: PathBuf,
+    /// As it says itself, such as `7.2.22 (Debian 1:7.2+dfsg-7)`.
+    pub version: String,
+}
+
+impl Qemu {
+    /// Finds QEMU on the search path.
+    ///
+    /// # Errors
+    /// [`LabError::NoQemu`]; [`LabError::BadQemu`] if it does not say its version.
+    pub fn find() -> Result<Self, LabError> {
+        let program = find_program(Path::new(PROGRAM)).ok_or(LabError::NoQemu)?;
+        let bad = |why: String| LabError::BadQemu { program: program.clone(), why };
+        let output = Command::new(&program).arg("--version").stdin(Stdio::null()).output();
+        let output = output.map_err(|error| bad(error.to_string()))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let version = text.lines().next().and_then(|line| line.split_once("version "));
+        let version = version.map(|(_, version)| version.trim().to_owned());
+        let version = version.ok_or_else(|| bad("it does not say its version".to_owned()))?;
+        Ok(Self { program, version })
+    }
+
+    /// What a guest of this request will be: KVM is used where the timing is the host's and it works.
+    pub(crate) fn facts(&self, request: &LabRequest) -> LabFacts {
+        let is_counted = request.timing == LabTiming::Counted;
+        let has_kvm = !is_counted && self.has_kvm();
+        LabFacts {
+            timing: request.timing,
+            accelerator: if has_kvm { "kvm" } else { "tcg" }.to_owned(),
+            qemu_version: self.version.clone(),
+            cpu_model: if has_kvm { "host" } else { CPU_MODEL }.to_owned(),
+            icount_shift: is_counted.then_some(ICOUNT_SHIFT),
+            root: request.root.word().to_owned(),
+        }
+    }
+
+    /// Tries it out: the device file is there on many machines where KVM does not work.
+    fn has_kvm(&self) -> bool {
+        let may = std::fs::File::options().read(true).write(true).open("/dev/kvm").is_ok();
+        may && self.makes_a_processor_by_kvm()
+    }
+
+    fn makes_a_processor_by_kvm(&self) -> bool {
+        let mut command = Command::new(&self.program);
+        command.args([
+            "-accel",
+            "kvm",
+            "-cpu",
+            "host",
+            "-M",
+            "q35",
+            "-nodefaults",
+            "-no-user-config",
+        ]);
+        command.args(["-display", "none", "-S", "-m", "16", "-monitor", "stdio"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let Ok(mut child) = command.spawn() else { return false };
+        if let Some(mut monitor) = child.stdin.take() {
+            let _ = std::io::Write::write_all(&mut monitor, b"quit\n");
+        }
+        let begin = Instant::now();
+        while begin.elapsed() < PROBE_LIMIT {
+            match child.try_wait() {
+                Ok(None) => thread::sleep(Duration::from_millis(5)),
+                Ok(Some(status)) => return status.success(),
+                Err(_) => break,
+            }
+        }
+        let _ = child.kill();
+        let _ = child.wait();
+        false
+    }
+
+    /// The command that boots a guest. Its stdin and stdout are the guest's port, its stderr takes the
+    /// kernel's console.
+    pub(crate) fn command(&self, request: &LabRequest, facts: &LabFacts, files: &Path) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"]);
+        command.args(["-nic", "none", "-M", "q35", "-cpu", &facts.cpu_model]);
+        command.args(accelerator(facts));
+        command.args(["-smp", &request.cpus.to_string()]);
+        command.args(["-m", &format!("{}M", request.memory.get() >> 20)]);
+        command.arg("-kernel").arg(&request.kernel.image).arg("-initrd").arg(files);
+        let first = crate::image::INIT_PATH;
+        command.arg("-append").arg(format!("{KERNEL_WORDS} rdinit={first} -- {GUEST_COMMAND}"));
+        command.args([
+            "-chardev",
+            "file,id=console,path=/dev/stderr",
+            "-serial",
+            "chardev:console",
+        ]);
+        command.args(["-device", "virtio-serial-pci", "-chardev", "stdio,id=port,signal=off"]);
+        command.arg("-device").arg(format!("virtserialport,chardev=port,name={PORT_NAME}"));
+        if request.root == LabRoot::Shared {
+            let share = "local,id=root,path=/,security_model=none,readonly=on,multidevs=remap";
+            command.args(["-fsdev", share, "-device"]);
+            command.arg(format!("virtio-9p-pci,fsdev=root,mount_tag={ROOT_TAG}"));
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+}
+
+/// Counted: one thread, no waiting for the host's clock, and the same random numbers each time.
+fn accelerator(facts: &LabFacts) -> Vec<String> {
+    let words = match (facts.icount_shift, facts.accelerator.as_str()) {
+        (Some(shift), _) => format!(
+            "-accel tcg,thread=single,tb-size=512 -icount shift={shift},sleep=off -rtc clock=vm -seed 1"
+        ),
+        (None, "kvm") => "-accel kvm".to_owned(),
+        (None, _) => "-accel tcg,thread=multi,tb-size=512".to_owned(),
+    };
+    words.split(' ').map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use durio_units::Bytes;
+
+    use super::*;
+    use crate::Kernel;
+
+    fn words(timing: LabTiming, root: LabRoot, accelerator: &str) -> String {
+        let kernel = Kernel { release: "6".into(), image: "/k,1".into(), modules: "/m".into() };
+        let mut request = LabRequest::new(kernel, "/durio".into(), vec!["true".into()]);
+        (request.timing, request.root, request.memory) = (timing, root, Bytes::from_mib(700));
+        let qemu = Qemu { program: "/qemu".into(), version: "7.2".into() };
+        let shift = (timing == LabTiming::Counted).then_some(ICOUNT_SHIFT);
+        let facts = LabFacts {
+            timing,
+            accelerator: accelerator.into(),
+            qemu_version: "7.2".into(),
+            cpu_model: "Westmere".into(),
+            icount_shift: shift,
+            root: root.word().into(),
+        };
+        let command = qemu.command(&request, &facts, Path::new("/files"));
+        let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
+        words.join(" ")
+    }
+
+    #[test]
+    fn counted_timing_counts_instructions_in_one_thread() {
+        let line = words(LabTiming::Counted, LabRoot::Hermetic, "tcg");
+        assert!(
+            line.contains("-icount shift=2,sleep=off") && line.contains("thread=single"),
+            "{line}"
+        );
+        assert!(line.contains("-m 700M") && line.contains("-kernel /k,1 "), "{line}");
+    }
+
+    #[test]
+    fn wall_timing_uses_what_works() {
+        assert!(words(LabTiming::Wall, LabRoot::Hermetic, "kvm").contains("-accel kvm"));
+        let line = words(LabTiming::Wall, LabRoot::Hermetic, "tcg");
+        assert!(line.contains("thread=multi") && !line.contains("icount"), "{line}");
+    }
+
+    #[test]
+    fn the_host_is_never_shared_writable_and_there_is_no_network() {
+        for root in [LabRoot::Shared, LabRoot::Hermetic] {
+            let line = words(LabTiming::Wall, root, "tcg");
+            assert!(line.contains("-nic none"), "{line}");
+            let shares = line.matches("-fsdev").count();
+            assert_eq!(shares, line.matches("readonly=on").count(), "{line}");
+            assert_eq!(shares, usize::from(root == LabRoot::Shared), "{line}");
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! What a lab is asked for.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use durio_stack::LabTiming;
+use durio_units::Bytes;
+
+use crate::LabError;
+use crate::kernels::Kernel;
+
+/// What the guest's root directory is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LabRoot {
+    /// This machine's, read-only below a layer of memory: every program that is installed here can
+    /// be used, changes are seen by the guest alone and go with it. `/tmp`, `/run`, `/mnt` and
+    /// `/var/tmp` are empty.
+    Shared,
+    /// The guest's own memory: durio, a shell, the usual programs, those that make filesystems and
+    /// arrays, and what else was asked for. The guest reads nothing of this machine while it runs.
+    Hermetic,
+}
+
+impl LabRoot {
+    /// The word for it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Shared => "shared",
+            Self::Hermetic => "hermetic",
+        }
+    }
+}
+
+/// A file or folder of this machine that the guest gets a copy of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LabFile {
+    /// Where it is here.
+    pub source: PathBuf,
+    /// Where the guest has it; an absolute path.
+    pub guest: PathBuf,
+}
+
+/// A guest, and what it shall do.
+#[derive(Debug, Clone)]
+pub struct LabRequest {
+    /// What is booted.
+    pub kernel: Kernel,
+    /// What the guest's clock counts.
+    pub timing: LabTiming,
+    /// Virtual processors, 1 to 64; 1 where the timing is counted.
+    pub cpus: u32,
+    /// The guest's memory, its files in memory among it.
+    pub memory: Bytes,
+    /// How long the guest may live, from its start, in this machine's time.
+    pub limit: Duration,
+    /// What the guest's root is.
+    pub root: LabRoot,
+    /// The command and its arguments.
+    pub command: Vec<OsString>,
+    /// Variables for the command, beside PATH, HOME, `DURIO_LAB` (the timing's word) and
+    /// `DURIO_LAB_OUT` (a folder for what shall be brought out).
+    pub environment: Vec<(OsString, OsString)>,
+    /// The program that becomes the guest's first process and its command `durio`: called with
+    /// [`crate::GUEST_COMMAND`] as its only argument it must call [`crate::guest_main`].
+    pub program: PathBuf,
+    /// Further programs for a hermetic guest; each must exist here.
+    pub tools: Vec<String>,
+    /// Modules that the kernel must have, beside those that the guest itself needs.
+    pub modules: Vec<String>,
+    /// Files for the guest.
+    pub files: Vec<LabFile>,
+    /// Where to put what the command wrote to `DURIO_LAB_OUT`: a folder that is empty or not there.
+    pub out: Option<PathBuf>,
+}
+
+impl LabRequest {
+    /// Memory of a guest for which none is named.
+    pub const MEMORY_DEFAULT: Bytes = Bytes::from_gib(2);
+    /// The limit of a guest for which none is named: 30 minutes.
+    pub const LIMIT_DEFAULT: Duration = Duration::from_secs(1800);
+    /// Virtual processors at most.
+    pub const CPUS_MAX: u32 = 64;
+
+    /// A guest of one processor with its own root, counted timing and the default memory and limit.
+    #[must_use]
+    pub fn new(kernel: Kernel, program: PathBuf, command: Vec<OsString>) -> Self {
+        Self {
+            kernel,
+            timing: LabTiming::Counted,
+            cpus: 1,
+            memory: Self::MEMORY_DEFAULT,
+            limit: Self::LIMIT_DEFAULT,
+            root: LabRoot::Hermetic,
+            command,
+            environment: Vec::new(),
+            program,
+            tools: Vec::new(),
+            modules: Vec::new(),
+            files: Vec::new(),
+            out: None,
+        }
+    }
+
+    /// Checks what can be checked without the system.
+    pub(crate) fn check(&self) -> Result<(), LabError> {
+        let wrong = |text: &str| Err(LabError::WrongRequest(text.to_owned()));
+        if self.command.is_empty() {
+            return wrong("there is no command to run");
+        }
+        if self.cpus == 0 || self.cpus > Self::CPUS_MAX {
+            return wrong("a guest has 1 to 64 processors");
+        }
+        if self.timing == LabTiming::Counted && self.cpus != 1 {
+            return wrong(
+                "counted timing is of one processor; leave --cpus out, or use --timing wall",
+            );
+        }
+        if self.files.iter().any(|file| !file.guest.is_absolute()) {
+            return wrong("a file's place in the guest is an absolute path");
+        }
+        let has_zero = |text: &OsString| text.as_encoded_bytes().contains(&0);
+        if self.command.iter().any(has_zero) {
+            return wrong("an argument has a zero byte in it");
+        }
+        Ok(())
+    }
+}

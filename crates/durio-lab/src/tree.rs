@@ -1,0 +1,205 @@
+//! The files of a guest before it is booted, as an archive that the kernel unpacks.
+//!
+//! In: files, links, folders and texts by their paths in the guest. Out: an archive in a file without
+//! a name. Not here: which files a guest needs.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, BufWriter};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{MemfdFlags, memfd_create};
+
+use crate::LabError;
+use crate::cpio::{Header, Kind, Writer};
+
+/// What is at a path of the guest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Node {
+    Directory,
+    Bytes(Vec<u8>, u32),
+    /// A file of this machine.
+    Host(PathBuf),
+    Symlink(PathBuf),
+    Device(u32, u32),
+}
+
+/// The files of a guest by their absolute paths.
+#[derive(Debug, Default)]
+pub(crate) struct Tree {
+    nodes: BTreeMap<PathBuf, Node>,
+}
+
+impl Tree {
+    pub(crate) fn directory(&mut self, path: impl AsRef<Path>) {
+        self.put(path.as_ref(), Node::Directory);
+    }
+
+    /// A file with these contents, mode 0644.
+    pub(crate) fn bytes(&mut self, path: impl AsRef<Path>, bytes: impl Into<Vec<u8>>) {
+        self.put(path.as_ref(), Node::Bytes(bytes.into(), 0o644));
+    }
+
+    /// A copy of a file of this machine, with its permissions.
+    pub(crate) fn host_file(&mut self, path: impl AsRef<Path>, file: impl Into<PathBuf>) {
+        self.put(path.as_ref(), Node::Host(file.into()));
+    }
+
+    pub(crate) fn symlink(&mut self, path: impl AsRef<Path>, target: impl Into<PathBuf>) {
+        self.put(path.as_ref(), Node::Symlink(target.into()));
+    }
+
+    pub(crate) fn device(&mut self, path: impl AsRef<Path>, major: u32, minor: u32) {
+        self.put(path.as_ref(), Node::Device(major, minor));
+    }
+
+    /// Copies a file or a folder of this machine with all that is in it; links stay links, anything
+    /// but files, folders and links is left out.
+    ///
+    /// # Errors
+    /// [`LabError::Io`] if something cannot be read.
+    pub(crate) fn host_tree(&mut self, path: &Path, source: &Path) -> Result<(), LabError> {
+        let mut pending = vec![(path.to_owned(), source.to_owned())];
+        while let Some((path, source)) = pending.pop() {
+            let fail = |error| LabError::reading(&source, error);
+            let kind = fs::symlink_metadata(&source).map_err(fail)?.file_type();
+            if kind.is_symlink() {
+                self.symlink(&path, fs::read_link(&source).map_err(fail)?);
+            } else if kind.is_dir() {
+                self.directory(&path);
+                for entry in fs::read_dir(&source).map_err(fail)? {
+                    let entry = entry.map_err(fail)?;
+                    pending.push((path.join(entry.file_name()), entry.path()));
+                }
+            } else if kind.is_file() {
+                self.host_file(&path, &source);
+            }
+        }
+        Ok(())
+    }
+
+    /// The last word counts, but a folder never takes the place of what is there.
+    fn put(&mut self, path: &Path, node: Node) {
+        for parent in path.ancestors().skip(1).filter(|it| it.parent().is_some()) {
+            self.nodes.entry(parent.to_owned()).or_insert(Node::Directory);
+        }
+        if node == Node::Directory {
+            self.nodes.entry(path.to_owned()).or_insert(node);
+        } else {
+            self.nodes.insert(path.to_owned(), node);
+        }
+    }
+
+    /// The archive, in memory that goes when the file is closed.
+    ///
+    /// # Errors
+    /// [`LabError::Io`] if a file cannot be read, or memory is short.
+    pub(crate) fn archive(&self) -> Result<File, LabError> {
+        let fail = |error: io::Error| LabError::io("make the guest's files", error);
+        let memory =
+            memfd_create("durio-lab", MemfdFlags::CLOEXEC).map_err(|it| fail(it.into()))?;
+        let mut writer = Writer::new(BufWriter::with_capacity(1 << 20, File::from(memory)));
+        for (path, node) in &self.nodes {
+            append(&mut writer, path, node)?;
+        }
+        let buffered = writer.finish().map_err(fail)?;
+        buffered.into_inner().map_err(|error| fail(error.into_error()))
+    }
+}
+
+fn append(writer: &mut Writer<impl io::Write>, path: &Path, node: &Node) -> Result<(), LabError> {
+    let name = path.strip_prefix("/").unwrap_or(path);
+    let header = |kind, permissions, size: usize| Header {
+        path: name.to_owned(),
+        kind,
+        permissions,
+        size: size as u64,
+    };
+    let mut put = |header: Header, mut bytes: &[u8]| {
+        let written = writer.append(&header, &mut bytes);
+        written.map_err(|error| LabError::io("make the guest's files", error))
+    };
+    match node {
+        Node::Directory => put(header(Kind::Directory, 0o755, 0), &[]),
+        Node::Device(major, minor) => put(header(Kind::Device(*major, *minor), 0o600, 0), &[]),
+        Node::Bytes(bytes, mode) => put(header(Kind::File, *mode, bytes.len()), bytes),
+        Node::Symlink(target) => {
+            let target = target.as_os_str().as_bytes();
+            put(header(Kind::Symlink, 0o777, target.len()), target)
+        }
+        Node::Host(file) => append_host(writer, name, file),
+    }
+}
+
+fn append_host(
+    writer: &mut Writer<impl io::Write>,
+    name: &Path,
+    path: &Path,
+) -> Result<(), LabError> {
+    let fail = |error| LabError::reading(path, error);
+    let mut file = File::open(path).map_err(fail)?;
+    let metadata = file.metadata().map_err(fail)?;
+    let header = Header {
+        path: name.to_owned(),
+        kind: Kind::File,
+        permissions: metadata.permissions().mode() & 0o777,
+        size: metadata.len(),
+    };
+    writer.append(&header, &mut file).map_err(fail)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Seek, SeekFrom};
+
+    use super::*;
+    use crate::cpio::Reader;
+
+    fn unpacked(tree: &Tree) -> Vec<(String, Kind, Vec<u8>)> {
+        let mut file = tree.archive().unwrap();
+        file.seek(SeekFrom::Start(0)).unwrap();
+        let mut reader = Reader::new(file);
+        let mut found = Vec::new();
+        while let Some(header) = reader.next_entry().unwrap() {
+            let mut content = Vec::new();
+            reader.content().read_to_end(&mut content).unwrap();
+            found.push((header.path.display().to_string(), header.kind, content));
+        }
+        found
+    }
+
+    #[test]
+    fn folders_come_before_what_is_in_them_and_links_are_not_replaced_by_folders() {
+        let mut tree = Tree::default();
+        tree.bytes("/lib/modules/x", "content");
+        tree.symlink("/lib", "usr/lib");
+        tree.directory("/lib");
+        let found = unpacked(&tree);
+        assert_eq!(found[0], ("lib".to_owned(), Kind::Symlink, b"usr/lib".to_vec()));
+        assert_eq!(found[1].1, Kind::Directory);
+        assert_eq!(found[2], ("lib/modules/x".to_owned(), Kind::File, b"content".to_vec()));
+    }
+
+    #[test]
+    fn folders_of_this_machine_are_copied_with_their_links() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("a")).unwrap();
+        fs::write(folder.path().join("a/b"), "text").unwrap();
+        std::os::unix::fs::symlink("b", folder.path().join("a/c")).unwrap();
+        let mut tree = Tree::default();
+        tree.host_tree(Path::new("/given"), folder.path()).unwrap();
+        let found = unpacked(&tree);
+        let file = ("given/a/b".to_owned(), Kind::File, b"text".to_vec());
+        let link = ("given/a/c".to_owned(), Kind::Symlink, b"b".to_vec());
+        assert!(found.contains(&file) && found.contains(&link), "{found:?}");
+    }
+
+    #[test]
+    fn a_file_that_is_gone_is_an_error_that_names_it() {
+        let mut tree = Tree::default();
+        tree.host_file("/x", "/nonexistent/file");
+        assert!(tree.archive().unwrap_err().to_string().contains("/nonexistent/file"));
+    }
+}

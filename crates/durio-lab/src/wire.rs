@@ -1,0 +1,159 @@
+//! The frames that a guest sends to its host over one serial port.
+//!
+//! In and out: a byte stream. A frame is a kind (1 byte), the length of its content (4 bytes, little
+//! endian), and the content. Not here: what either side does with it.
+
+use std::io::{self, Read, Write};
+
+/// Content of one frame at most; a longer one means that the stream is not ours.
+pub(crate) const CONTENT_BYTES_MAX: usize = 1 << 20;
+
+/// What the guest says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Frame {
+    /// The command is about to start.
+    Ready,
+    /// The command wrote this to its stdout.
+    Stdout(Vec<u8>),
+    /// The command wrote this to its stderr.
+    Stderr(Vec<u8>),
+    /// The next part of the archive of what is brought out.
+    Archive(Vec<u8>),
+    /// The command ended with this exit code; the last frame.
+    Exit(u8),
+    /// The guest could not get as far as running the command, or could not finish; the last frame.
+    Failed(String),
+}
+
+impl Frame {
+    fn kind(&self) -> u8 {
+        match self {
+            Self::Ready => 1,
+            Self::Stdout(_) => 2,
+            Self::Stderr(_) => 3,
+            Self::Archive(_) => 4,
+            Self::Exit(_) => 5,
+            Self::Failed(_) => 6,
+        }
+    }
+
+    fn content(&self) -> &[u8] {
+        match self {
+            Self::Ready => &[],
+            Self::Stdout(bytes) | Self::Stderr(bytes) | Self::Archive(bytes) => bytes,
+            Self::Exit(code) => std::slice::from_ref(code),
+            Self::Failed(text) => text.as_bytes(),
+        }
+    }
+
+    /// Writes the frame with one call where the port takes it.
+    ///
+    /// # Errors
+    /// Those of the writer; content that is longer than [`CONTENT_BYTES_MAX`].
+    pub(crate) fn write_to(&self, port: &mut impl Write) -> io::Result<()> {
+        let content = self.content();
+        let too_long = || io::Error::new(io::ErrorKind::InvalidInput, "a frame that is too long");
+        if content.len() > CONTENT_BYTES_MAX {
+            return Err(too_long());
+        }
+        let length = u32::try_from(content.len()).map_err(|_| too_long())?;
+        let mut bytes = Vec::with_capacity(content.len() + 5);
+        bytes.push(self.kind());
+        bytes.extend_from_slice(&length.to_le_bytes());
+        bytes.extend_from_slice(content);
+        port.write_all(&bytes)?;
+        port.flush()
+    }
+
+    /// Reads the next frame; none at the end of the stream.
+    ///
+    /// # Errors
+    /// A stream that ends within a frame, or that is none of frames.
+    pub(crate) fn read_from(port: &mut impl Read) -> io::Result<Option<Self>> {
+        let mut kind = [0];
+        if port.read(&mut kind)? == 0 {
+            return Ok(None);
+        }
+        let mut length = [0; 4];
+        port.read_exact(&mut length)?;
+        let length = usize::try_from(u32::from_le_bytes(length)).unwrap_or(usize::MAX);
+        if length > CONTENT_BYTES_MAX {
+            return Err(not_ours("is longer than any frame"));
+        }
+        let mut content = vec![0; length];
+        port.read_exact(&mut content)?;
+        Self::of(kind[0], content).map(Some)
+    }
+
+    fn of(kind: u8, content: Vec<u8>) -> io::Result<Self> {
+        Ok(match kind {
+            1 => Self::Ready,
+            2 => Self::Stdout(content),
+            3 => Self::Stderr(content),
+            4 => Self::Archive(content),
+            5 => Self::Exit(*content.first().ok_or_else(|| not_ours("has no exit code"))?),
+            6 => Self::Failed(String::from_utf8_lossy(&content).into_owned()),
+            _ => return Err(not_ours("is of an unknown kind")),
+        })
+    }
+}
+
+fn not_ours(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("what the guest sent {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn every_kind() -> [Frame; 6] {
+        [
+            Frame::Ready,
+            Frame::Stdout(vec![0, 255, b'\n']),
+            Frame::Stderr(Vec::new()),
+            Frame::Archive(vec![7; 100_000]),
+            Frame::Exit(3),
+            Frame::Failed("no port".to_owned()),
+        ]
+    }
+
+    #[test]
+    fn frames_come_back_as_they_were_and_the_stream_ends() {
+        let mut bytes = Vec::new();
+        for frame in every_kind() {
+            frame.write_to(&mut bytes).unwrap();
+        }
+        let mut stream = bytes.as_slice();
+        for frame in every_kind() {
+            assert_eq!(Frame::read_from(&mut stream).unwrap(), Some(frame));
+        }
+        assert_eq!(Frame::read_from(&mut stream).unwrap(), None);
+    }
+
+    #[test]
+    fn a_stream_that_ends_within_a_frame_is_an_error() {
+        let mut bytes = Vec::new();
+        Frame::Stdout(vec![1, 2, 3]).write_to(&mut bytes).unwrap();
+        for length in 1..bytes.len() {
+            assert!(Frame::read_from(&mut &bytes[..length]).is_err(), "{length}");
+        }
+    }
+
+    #[test]
+    fn a_length_without_bounds_is_an_error_and_asks_for_no_memory() {
+        let error = Frame::read_from(&mut [2, 255, 255, 255, 255].as_slice()).unwrap_err();
+        assert!(error.to_string().contains("longer"), "{error}");
+        let long = Frame::Stdout(vec![0; CONTENT_BYTES_MAX + 1]);
+        assert!(long.write_to(&mut Vec::new()).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_frames_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+            let mut stream = bytes.as_slice();
+            while let Ok(Some(_)) = Frame::read_from(&mut stream) {}
+        }
+    }
+}
