@@ -7,6 +7,7 @@ mod campaign;
 mod durable;
 mod group_commit;
 mod profile;
+mod stack;
 
 use std::path::PathBuf;
 
@@ -25,6 +26,7 @@ pub(crate) use campaign::{Expanding, Plan, RunCommand};
 pub(crate) use durable::Durable;
 pub(crate) use group_commit::Committing;
 pub(crate) use profile::{Profile, ProfileCommand};
+pub(crate) use stack::{Choosing, Stack, StackBenching, StackCommand, StackPlan, StackShow};
 
 /// Tells what a storage gives a database: durable commits, reads, their latencies, and what to
 /// doubt.
@@ -45,6 +47,7 @@ pub(crate) enum Command {
     Plan(Plan),
     Sweep(Box<Sweep>),
     Profile(Profile),
+    Stack(Stack),
     Report(Report),
     Audit(Audit),
     Advise(Box<Advise>),
