@@ -18,8 +18,12 @@ mod missing;
 mod names;
 mod place;
 mod plan;
+#[cfg(test)]
+mod scripted;
 mod step;
 mod system;
+#[cfg(test)]
+mod test_stacks;
 mod undo;
 
 pub use builder::{BuildOptions, Builder, BuiltLayer, Progress};

@@ -281,6 +281,8 @@ impl<'a> Builder<'a> {
             }
         }
         if !failures.is_empty() {
+            // Closed and not removed: it is the next clean's.
+            drop(self.journal.take());
             return Err(failures);
         }
         let removed = self.journal.take().map_or(Ok(()), BuildJournal::remove);
@@ -294,7 +296,7 @@ impl<'a> Builder<'a> {
             // The program may have answered before it failed.
             values.entry(name.clone()).or_insert_with(|| answer_in(&self.output(number)));
         }
-        (self.options.progress)(Progress::Undo(&begun.step.undo.to_string()));
+        (self.options.progress)(Progress::Undo(&begun.step.undo.filled(&values).to_string()));
         let identity = begun.identity.as_deref();
         let known = Known { values: &values, identity, done: begun.done, same_boot: true };
         let mut undoer = Undoer { system: self.system.as_mut(), output: output.to_owned() };
@@ -313,3 +315,7 @@ impl Drop for Builder<'_> {
         drop(self.undo_all());
     }
 }
+
+#[cfg(test)]
+#[path = "builder_tests.rs"]
+mod tests;

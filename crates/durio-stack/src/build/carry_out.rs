@@ -192,7 +192,7 @@ impl Undoer<'_> {
                 self.run_until("mdadm", &["--stop", "--quiet", &node], gone)?;
             }
         }
-        self.remove_dangling(link)?;
+        self.remove_link(link)?;
         bitmap.map_or(Ok(()), |file| self.remove_bitmap(file))
     }
 
@@ -202,9 +202,13 @@ impl Undoer<'_> {
     }
 
     /// Without udev nobody takes the link away.
-    fn remove_dangling(&mut self, link: &str) -> Result<(), Failure> {
+    fn remove_link(&mut self, link: &str) -> Result<(), Failure> {
         let link = Path::new(link);
-        if self.system.is_there(link) && self.system.resolve(link).is_none() {
+        let node = self.system.resolve(link);
+        let disk = node.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy());
+        let array = disk.map(|disk| format!("/sys/block/{disk}/md"));
+        let leads_nowhere = array.is_none_or(|array| has_no_array(self.system, &array));
+        if self.system.is_there(link) && leads_nowhere {
             return in_words(self.system.remove_file(link));
         }
         Ok(())
@@ -231,7 +235,7 @@ impl Undoer<'_> {
 
     fn remove_mapped(&mut self, name: &str) -> Result<(), Failure> {
         let gone = |system: &dyn System| !is_mapped(system, name);
-        self.run_until("dmsetup", &["remove", name], gone)
+        self.run_until("dmsetup", &["remove", "--verifyudev", name], gone)
     }
 
     fn destroy_pool(&mut self, name: &str) -> Result<(), Failure> {
@@ -325,6 +329,7 @@ impl Undo {
             Self::RemoveVolumeGroup { name, config } => {
                 Self::RemoveVolumeGroup { name: name.clone(), config: filled(config, values) }
             }
+            Self::RemoveZram { number } => Self::RemoveZram { number: filled(number, values) },
             other => other.clone(),
         }
     }

@@ -3,6 +3,7 @@
 //! In: the folder of the journals. Out: a [`CleanOutcome`] for each. Not here: undoing one step
 //! ([`super::carry_out`]).
 
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -50,6 +51,13 @@ pub enum CleanState {
 /// has none.
 #[must_use]
 pub fn clean(journals: &Path) -> Vec<CleanOutcome> {
+    clean_with(journals, &|lock| Box::new(Machine::new(lock)))
+}
+
+/// A machine that hands the lock to what it runs.
+pub(super) type MakeSystem<'a> = &'a dyn Fn(File) -> Box<dyn System>;
+
+pub(super) fn clean_with(journals: &Path, system: MakeSystem<'_>) -> Vec<CleanOutcome> {
     let ids = match journals_in(journals) {
         Ok(ids) => ids,
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
@@ -58,11 +66,11 @@ pub fn clean(journals: &Path) -> Vec<CleanOutcome> {
             return vec![CleanOutcome { id: String::new(), stack: String::new(), state }];
         }
     };
-    ids.iter().filter_map(|id| clean_one(journals, id)).collect()
+    ids.iter().filter_map(|id| clean_one(journals, id, system)).collect()
 }
 
 /// Nothing for a build that ended before it had begun.
-fn clean_one(folder: &Path, id: &str) -> Option<CleanOutcome> {
+fn clean_one(folder: &Path, id: &str, system: MakeSystem<'_>) -> Option<CleanOutcome> {
     let told = read_journal(folder, id);
     let begin = told.as_ref().ok().and_then(|told| told.as_ref()).map(|told| told.begin.clone());
     let stack = begin.as_ref().map(|begin| begin.stack.clone()).unwrap_or_default();
@@ -76,9 +84,9 @@ fn clean_one(folder: &Path, id: &str) -> Option<CleanOutcome> {
     // Read again: until now the journal could grow, or be cleaned by somebody else.
     match read_journal(folder, id) {
         Ok(Some(told)) => {
-            let machine = journal.lock().map(Machine::new);
+            let machine = journal.lock().map(system);
             outcome(match machine {
-                Ok(mut machine) => undo(folder, journal, &told, &mut machine),
+                Ok(mut machine) => undo(folder, journal, &told, machine.as_mut()),
                 Err(error) => CleanState::Unreadable(error.to_string()),
             })
         }
@@ -137,9 +145,10 @@ fn undo(
             let line = Line::Undone { number: step.number };
             journal.append(&line).map_err(|error| error.to_string())
         });
+        let undo = step.undo.filled(&values);
         match carried {
-            Ok(()) => undone.push(step.undo.to_string()),
-            Err(why) => failures.push(format!("{}: {why}", step.undo)),
+            Ok(()) => undone.push(undo.to_string()),
+            Err(why) => failures.push(format!("{undo}: {why}")),
         }
     }
     if failures.is_empty() {

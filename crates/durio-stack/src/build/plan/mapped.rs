@@ -36,7 +36,9 @@ impl Draft<'_> {
         self.ask("blockdev", &["--getsz", device], &sectors, None);
         let table = format!("0 {{{sectors}}} {table}");
         let uuid = format!("DURIO-{name}");
-        self.run("dmsetup", &["create", name, "--uuid", &uuid, "--table", &table], undo);
+        // Where no udev runs, the node is made by dmsetup itself.
+        let words = ["create", name, "--verifyudev", "--uuid", &uuid, "--table", &table];
+        self.run("dmsetup", &words, undo);
     }
 
     /// The key is read from the kernel's random numbers and never shown or kept.
