@@ -27,8 +27,7 @@ pub use profile::{ProfileRequest, plan_profile};
 pub use run::{RunRequest, plan_run};
 pub use stack::{
     PublishedShare, RawDevices, STACK_SPEC_SCHEMA, StackBench, devices_after, layer_label,
-    layer_word, shipped_stack_spec, shipped_stack_specs, stack_spec_json_schema,
-    stack_spec_reference,
+    shipped_stack_spec, shipped_stack_specs, stack_spec_json_schema, stack_spec_reference,
 };
 pub use sweep::{SweepRequest, plan_sweep};
 

@@ -37,7 +37,7 @@ use crate::{CampaignSpec, SpecError};
 use layers::{Read, degraded};
 use matrix::{Axis, Expanded, STACKS_MAX, axes, expanded};
 
-pub use label::{layer_label, layer_word};
+pub use label::layer_label;
 pub use published::PublishedShare;
 pub use reference::{stack_spec_json_schema, stack_spec_reference};
 pub use shipped::{shipped_stack_spec, shipped_stack_specs};

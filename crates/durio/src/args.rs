@@ -8,6 +8,7 @@ mod durable;
 mod group_commit;
 mod lab;
 mod profile;
+mod stack;
 
 use std::path::PathBuf;
 
@@ -27,6 +28,7 @@ pub(crate) use durable::Durable;
 pub(crate) use group_commit::Committing;
 pub(crate) use lab::{Lab, LabCommand, LabRun};
 pub(crate) use profile::{Profile, ProfileCommand};
+pub(crate) use stack::{Choosing, Stack, StackBenching, StackCommand, StackPlan, StackShow};
 
 /// Tells what a storage gives a database: durable commits, reads, their latencies, and what to
 /// doubt.
@@ -47,6 +49,7 @@ pub(crate) enum Command {
     Plan(Plan),
     Sweep(Box<Sweep>),
     Profile(Profile),
+    Stack(Stack),
     Report(Report),
     Audit(Audit),
     Advise(Box<Advise>),

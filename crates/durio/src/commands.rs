@@ -15,6 +15,7 @@ mod plan;
 mod profile;
 mod report;
 mod run;
+mod stack;
 mod sweep;
 
 use std::path::Path;
@@ -40,6 +41,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Command::Plan(arguments) => plan::plan(&arguments),
         Command::Sweep(arguments) => sweep::sweep(&arguments),
         Command::Profile(arguments) => profile::show(&arguments),
+        Command::Stack(arguments) => stack::stack(arguments),
         Command::Report(arguments) => report::report(&arguments),
         Command::Advise(arguments) => advise::advise(&arguments),
         Command::Audit(arguments) => audit::audit(&arguments),

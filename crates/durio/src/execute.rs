@@ -35,6 +35,8 @@ pub(crate) struct Execution {
     folder: PathBuf,
     leftovers: Option<Leftovers>,
     pub(crate) seed: u64,
+    /// The run is one of a bench, which is stopped as a whole and reports as a whole.
+    within: Option<StopFlag>,
 }
 
 impl Execution {
@@ -53,7 +55,30 @@ impl Execution {
         let nanos = started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
         #[expect(clippy::cast_possible_truncation, reason = "any 64 bits of the time will do")]
         let seed = options.seed.unwrap_or(nanos as u64 ^ u64::from(std::process::id()));
-        Ok(Self { name, started, folder, leftovers, seed })
+        Ok(Self { name, started, folder, leftovers, seed, within: None })
+    }
+
+    /// A run of this bench, in a folder of this name inside of the bench's own: it prints no report,
+    /// and `stop` ends it. Its files are on what goes with the bench.
+    pub(crate) fn point(&self, name: &str, stop: &StopFlag) -> Self {
+        Self {
+            name: self.name.clone(),
+            started: SystemTime::now(),
+            folder: self.folder.join(name),
+            leftovers: None,
+            seed: self.seed,
+            within: Some(stop.clone()),
+        }
+    }
+
+    /// The folder that it makes.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Its name and its begin, for a manifest.
+    pub(crate) fn identity(&self) -> (String, String) {
+        (self.name.to_string(), FolderName::rfc3339(self.started))
     }
 
     /// Where run folders are made.
@@ -69,11 +94,17 @@ impl Execution {
     fn manifest(&self) -> Manifest {
         Manifest {
             schema: RUN_FOLDER_SCHEMA,
-            run: self.name.to_string(),
+            run: self.run_name(),
             durio_version: env!("CARGO_PKG_VERSION").to_owned(),
             started: FolderName::rfc3339(self.started),
-            command: std::env::args_os().map(|word| RawPath::from(word).to_string()).collect(),
+            command: command_line(),
         }
+    }
+
+    /// The name of the folder; of one within a bench with that of the bench.
+    fn run_name(&self) -> String {
+        let own = self.folder.file_name().filter(|_| self.within.is_some());
+        own.map_or_else(|| self.name.to_string(), |own| format!("{}/{}", self.name, own.display()))
     }
 
     /// The journal; a state folder that cannot be written to matters only if nothing else was named.
@@ -96,7 +127,7 @@ pub(crate) fn execute(
     options: &Measuring,
 ) -> Result<(Exit, Findings), Failure> {
     // Before the first file: whoever stops durio from now on finds a record that says so.
-    let stop = stop_on_signals()?;
+    let stop = execution.within.clone().map_or_else(stop_on_signals, Ok)?;
     let environment = environment(plan)?;
     let manifest = execution.manifest();
     let writer = RecordWriter::create(&execution.folder, &manifest, plan, &environment)?;
@@ -105,7 +136,8 @@ pub(crate) fn execute(
     if options.format.shows_histograms() {
         analyser.keep_histograms();
     }
-    let beginning = Beginning { writer, journal, analyser, environment, resume: None };
+    let prints = execution.within.is_none();
+    let beginning = Beginning { writer, journal, analyser, environment, resume: None, prints };
     carry_out(&execution.folder, plan, beginning, stop, options)
 }
 
@@ -130,7 +162,7 @@ pub(crate) fn go_on(
     let writer = RecordWriter::resume(folder.path(), point.resumed_before + 1)?;
     let journal = Journal::resume(folder.path(), execution.leftovers.as_ref())?;
     let resume = Some(interrupted.resume());
-    let beginning = Beginning { writer, journal, analyser, environment, resume };
+    let beginning = Beginning { writer, journal, analyser, environment, resume, prints: true };
     carry_out(folder.path(), &folder.plan, beginning, stop, options)
 }
 
@@ -141,6 +173,7 @@ struct Beginning {
     analyser: Analyser,
     environment: Environment,
     resume: Option<Resume>,
+    prints: bool,
 }
 
 fn carry_out(
@@ -150,7 +183,7 @@ fn carry_out(
     stop: StopFlag,
     options: &Measuring,
 ) -> Result<(Exit, Findings), Failure> {
-    let Beginning { writer, mut journal, analyser, environment, resume } = beginning;
+    let Beginning { writer, mut journal, analyser, environment, resume, prints } = beginning;
     let mut recording =
         Recording { plan, analyser, writer, progress: Progress::new(options.quiet) };
     let context = Context {
@@ -174,7 +207,7 @@ fn carry_out(
         other => other,
     };
     save(&recording.writer, &findings)?;
-    if outcome.is_ok() || !findings.workloads.is_empty() {
+    if prints && (outcome.is_ok() || !findings.workloads.is_empty()) {
         output::findings(options.format, &findings)?;
     }
     match outcome? {
@@ -182,6 +215,11 @@ fn carry_out(
         Outcome::Interrupted => Ok((Exit::Interrupted, findings)),
         Outcome::Failed => Ok((Exit::CannotMeasure, findings)),
     }
+}
+
+/// The command line; bytes that are no text are replaced.
+pub(crate) fn command_line() -> Vec<String> {
+    std::env::args_os().map(|word| RawPath::from(word).to_string()).collect()
 }
 
 /// Removes what a dead run left: the very file, or without an identity the regular file of a name
@@ -211,7 +249,7 @@ fn save(writer: &RecordWriter, findings: &Findings) -> Result<(), Failure> {
     Ok(())
 }
 
-fn absolute(path: &Path) -> PathBuf {
+pub(crate) fn absolute(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 

@@ -5,6 +5,7 @@
 //! Not here: logic; that is in the other crates.
 
 mod args;
+mod bench;
 mod commands;
 mod execute;
 mod exit_code;

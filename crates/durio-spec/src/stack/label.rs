@@ -1,28 +1,9 @@
-//! What a layer is called: a word for names, a line for tables.
+//! What a layer is, in a line.
 
 use durio_stack::{
     BtrfsProfile, DeclaredKind, DeclaredLayer, DeclaredMd, DmTarget, LvmLayout, Made,
     MadeFilesystem, MdBitmap, ZfsLayout,
 };
-
-/// The word of a layer, as a spec names it: `ram`, `md`, `xfs`.
-#[must_use]
-pub const fn layer_word(kind: &DeclaredKind) -> &'static str {
-    match kind {
-        DeclaredKind::Ram(_) => "ram",
-        DeclaredKind::Zram(_) => "zram",
-        DeclaredKind::Null { .. } => "null",
-        DeclaredKind::Loop { .. } => "loop",
-        DeclaredKind::Device { .. } => "device",
-        DeclaredKind::Md(_) => "md",
-        DeclaredKind::Lvm { .. } => "lvm",
-        DeclaredKind::Dm { .. } => "dm",
-        DeclaredKind::Ext4(_) => "ext4",
-        DeclaredKind::Xfs(_) => "xfs",
-        DeclaredKind::Btrfs { .. } => "btrfs",
-        DeclaredKind::Zfs { .. } => "zfs",
-    }
-}
 
 /// A layer in a line: `md RAID10 n2 chunk 16 KiB bitmap none`.
 #[must_use]
@@ -33,7 +14,7 @@ pub fn layer_label(layer: &DeclaredLayer) -> String {
 }
 
 fn words(kind: &DeclaredKind) -> Vec<String> {
-    let word = layer_word(kind);
+    let word = kind.name();
     match kind {
         DeclaredKind::Ram(it) | DeclaredKind::Zram(it) => made(word, *it),
         DeclaredKind::Loop { made: it, .. } => made(word, *it),

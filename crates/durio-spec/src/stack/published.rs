@@ -2,7 +2,6 @@
 
 use durio_stack::DeclaredStack;
 
-use super::label::layer_word;
 use crate::SpecError;
 use crate::campaign::reader::Block;
 use crate::campaign::text::{Source, nearest};
@@ -81,7 +80,7 @@ fn layer(source: Source<'_>, block: &Block, stack: &DeclaredStack) -> Result<usi
     let Some(word) = block.texts("layer").next() else {
         return Ok(stack.layers.len().saturating_sub(1));
     };
-    let words: Vec<&str> = stack.layers.iter().map(|layer| layer_word(&layer.kind)).collect();
+    let words: Vec<&str> = stack.layers.iter().map(|layer| layer.kind.name()).collect();
     words
         .iter()
         .rposition(|known| *known == word.value)

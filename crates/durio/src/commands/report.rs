@@ -1,16 +1,24 @@
-//! `durio report`: every view again, from the run folder alone.
+//! `durio report`: every view again, from the run folder alone; of a bench folder its runs.
 
 use std::path::Path;
 
 use durio_analyse::{Analyser, Findings};
-use durio_record::RunFolder;
+use durio_record::bench::{BenchFolder, is_bench_folder};
+use durio_record::{RunFolder, file_names};
 
 use crate::args::Report;
+use crate::execute::absolute;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::output;
 
 pub(crate) fn report(arguments: &Report) -> Result<Exit, Failure> {
+    // A folder that is both would be nobody's: the manifest of a run goes first.
+    if is_bench_folder(&arguments.run) && !arguments.run.join(file_names::MANIFEST).is_file() {
+        let folder = BenchFolder::open(&arguments.run)?;
+        super::stack::show_bench(&folder.manifest, &absolute(folder.path()), arguments.format)?;
+        return Ok(Exit::Fine);
+    }
     let (findings, exit) = analysed(&arguments.run, arguments.format.shows_histograms())?;
     output::findings(arguments.format, &findings)?;
     Ok(exit)

@@ -46,5 +46,6 @@ mod run;
 mod sandbox;
 mod seeded;
 mod signals;
+mod stacks;
 mod storage_faults;
 mod watch;

@@ -1,0 +1,217 @@
+//! What comes after what in a bench, and what is recorded of it.
+//!
+//! In: the manifest with its stacks, a [`Site`] that builds, a function that measures. Out: the
+//! manifest at its end, saved after each change. Not here: building and measuring themselves, so
+//! that tests can plant failures in both.
+
+use durio_record::Outcome;
+use durio_record::bench::{BenchManifest, BenchStack, LayerState, TearDown};
+use durio_stack::DeclaredStack;
+use durio_stack::build::{BuildError, BuiltLayer};
+
+use crate::failure::Failure;
+
+/// Where stacks are built.
+pub(crate) trait Site {
+    /// Begins to build a stack; nothing of it is there yet.
+    fn begin(&self, stack: &DeclaredStack) -> Result<Box<dyn Rising + '_>, BuildError>;
+}
+
+/// A stack that is being built. Dropping it takes it down too.
+pub(crate) trait Rising {
+    /// The next layer; nothing if all are there. After an error nothing is there any more.
+    fn build_next(&mut self) -> Result<Option<BuiltLayer>, BuildError>;
+
+    /// Takes everything down.
+    fn tear_down(self: Box<Self>) -> Result<(), BuildError>;
+}
+
+/// A layer that is there and is to be measured.
+#[derive(Debug)]
+pub(crate) struct Point<'a> {
+    /// Which stack, from 0.
+    pub(crate) stack: usize,
+    /// Its layer.
+    pub(crate) layer: &'a BuiltLayer,
+    /// The name of its run folder.
+    pub(crate) run: String,
+}
+
+/// How a run on a point ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Measured {
+    /// At its end.
+    Complete,
+    /// By the user.
+    Stopped,
+    /// By an error, which its record tells.
+    Failed,
+}
+
+/// A bench that is under way.
+pub(crate) struct Course<'a> {
+    pub(crate) manifest: BenchManifest,
+    pub(crate) site: &'a dyn Site,
+    /// True once the user wants it to end.
+    pub(crate) stop: &'a dyn Fn() -> bool,
+    /// Saves the manifest.
+    pub(crate) save: &'a dyn Fn(&BenchManifest) -> Result<(), Failure>,
+    /// Told before a layer is built.
+    pub(crate) building: &'a dyn Fn(usize, usize),
+}
+
+impl Course<'_> {
+    /// Builds, measures and takes down every stack. What goes wrong with one is in the manifest.
+    ///
+    /// # Errors
+    /// If the manifest cannot be saved: the record is the product. What was built is taken down.
+    pub(crate) fn run(
+        mut self,
+        measure: &mut dyn FnMut(&Point<'_>) -> Result<Measured, Failure>,
+    ) -> Result<BenchManifest, Failure> {
+        let mut runs = 0;
+        for index in 0..self.manifest.stacks.len() {
+            if (self.stop)() {
+                break;
+            }
+            self.stack(index, &mut runs, measure)?;
+        }
+        self.manifest.outcome = Some(self.outcome());
+        (self.save)(&self.manifest)?;
+        Ok(self.manifest)
+    }
+
+    fn outcome(&self) -> Outcome {
+        let went_wrong = |stack: &BenchStack| {
+            stack.failure.is_some() || matches!(stack.tear_down, Some(TearDown::Failed { .. }))
+        };
+        match self.manifest.stacks.iter().any(went_wrong) {
+            _ if (self.stop)() => Outcome::Interrupted,
+            true => Outcome::Failed,
+            false => Outcome::Complete,
+        }
+    }
+
+    fn stack(
+        &mut self,
+        index: usize,
+        runs: &mut usize,
+        measure: &mut dyn FnMut(&Point<'_>) -> Result<Measured, Failure>,
+    ) -> Result<(), Failure> {
+        let declared = self.manifest.stacks[index].declared.clone();
+        (self.building)(index, 0);
+        let site = self.site;
+        let mut rising = match site.begin(&declared) {
+            Ok(rising) => rising,
+            Err(error) => return self.not_built(index, 0, &error),
+        };
+        for layer in 0.. {
+            if layer > 0 {
+                (self.building)(index, layer);
+            }
+            match rising.build_next() {
+                Ok(Some(built)) => {
+                    self.built(index, &built)?;
+                    let wanted = declared.layers.get(layer).is_some_and(|layer| layer.measured);
+                    if wanted && !self.measured(index, &declared, &built, runs, measure)? {
+                        break;
+                    }
+                }
+                Ok(None) => break,
+                Err(error) => return self.not_built(index, layer, &error),
+            }
+        }
+        let torn_down = rising.tear_down();
+        self.torn_down(index, torn_down.map_err(|error| words(&error)))
+    }
+
+    /// Measures a layer; true if the next one is to be built.
+    fn measured(
+        &mut self,
+        index: usize,
+        declared: &DeclaredStack,
+        built: &BuiltLayer,
+        runs: &mut usize,
+        measure: &mut dyn FnMut(&Point<'_>) -> Result<Measured, Failure>,
+    ) -> Result<bool, Failure> {
+        *runs += 1;
+        let word = declared.layers.get(built.index).map_or("", |layer| layer.kind.name());
+        let run = format!("{runs:02}-{}-{word}", declared.name);
+        let point = Point { stack: index, layer: built, run: run.clone() };
+        // Before it: whoever finds the folder of a killed bench knows what the run was of.
+        self.set(index, built.index, LayerState::Partial, Some(run));
+        (self.save)(&self.manifest)?;
+        let (state, failure) = match measure(&point) {
+            Ok(Measured::Complete) => (LayerState::Measured, None),
+            Ok(Measured::Stopped) => (LayerState::Partial, Some("the user stopped it".to_owned())),
+            Ok(Measured::Failed) => {
+                (LayerState::Partial, Some("its run failed; the run folder says why".to_owned()))
+            }
+            Err(failure) => (LayerState::Failed, Some(format!("{:#}", failure.error))),
+        };
+        self.set(index, built.index, state, None);
+        let goes_on = failure.is_none();
+        if let Some(reason) = failure {
+            self.fail(index, built.index, &reason);
+        }
+        (self.save)(&self.manifest)?;
+        Ok(goes_on)
+    }
+
+    fn built(&mut self, index: usize, built: &BuiltLayer) -> Result<(), Failure> {
+        let shown = |path: &std::path::PathBuf| path.display().to_string();
+        if let Some(layer) = self.manifest.stacks[index].layers.get_mut(built.index) {
+            layer.state = LayerState::Built;
+            layer.devices = built.devices.iter().map(shown).collect();
+            layer.mount = built.mount.as_ref().map(shown);
+            layer.commands.clone_from(&built.commands);
+            layer.build = Some(built.taken);
+        }
+        (self.save)(&self.manifest)
+    }
+
+    /// A layer that could not be built; by then nothing of the stack is there.
+    fn not_built(&mut self, index: usize, layer: usize, error: &BuildError) -> Result<(), Failure> {
+        self.set(index, layer, LayerState::Failed, None);
+        self.fail(index, layer, &words(error));
+        let left = match error {
+            BuildError::AndNotTornDown { left, .. } | BuildError::NotTornDown(left) => {
+                Err(left.join("; "))
+            }
+            _ => Ok(()),
+        };
+        self.torn_down(index, left)
+    }
+
+    fn torn_down(&mut self, index: usize, outcome: Result<(), String>) -> Result<(), Failure> {
+        self.manifest.stacks[index].tear_down = Some(match outcome {
+            Ok(()) => TearDown::Done,
+            Err(reason) => TearDown::Failed { reason },
+        });
+        (self.save)(&self.manifest)
+    }
+
+    fn set(&mut self, index: usize, layer: usize, state: LayerState, run: Option<String>) {
+        if let Some(layer) = self.manifest.stacks[index].layers.get_mut(layer) {
+            layer.state = state;
+            layer.run = run.or(layer.run.take());
+        }
+    }
+
+    fn fail(&mut self, index: usize, layer: usize, reason: &str) {
+        let stack = &mut self.manifest.stacks[index];
+        let label = stack.layers.get(layer).map_or("", |layer| layer.label.as_str());
+        stack.failure = Some(format!("layer {} ({label}): {reason}", layer + 1));
+    }
+}
+
+/// An error with its causes.
+fn words(error: &BuildError) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(source) = cause {
+        text.push_str(&format!(": {source}"));
+        cause = source.source();
+    }
+    text
+}

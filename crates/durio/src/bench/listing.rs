@@ -1,0 +1,70 @@
+//! A bench folder as text: which runs there are, what became of each layer, how to report them.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use durio_record::Outcome;
+use durio_record::bench::{BenchLayer, BenchManifest, BenchStack, LayerState, TearDown};
+
+/// The text.
+pub(crate) fn listing(manifest: &BenchManifest, folder: &Path) -> String {
+    let mut text = format!("BENCH {}: {}\n", manifest.name, state(manifest.outcome));
+    if !manifest.summary.is_empty() {
+        line(&mut text, &manifest.summary);
+    }
+    let labels = manifest.stacks.iter().flat_map(|stack| &stack.layers);
+    let width = labels.map(|layer| layer.label.chars().count()).max().unwrap_or(0);
+    for stack in &manifest.stacks {
+        line(&mut text, &format!("\n{}", stack.declared.name));
+        for layer in &stack.layers {
+            let run = layer.run.as_deref().unwrap_or("-");
+            let padding = " ".repeat(width.saturating_sub(layer.label.chars().count()));
+            let words = words(layer);
+            line(&mut text, &format!("  {}{padding}  {words:<9}  {run}", layer.label));
+        }
+        for remark in remarks(stack) {
+            line(&mut text, &format!("  ! {remark}"));
+        }
+    }
+    let first = manifest.stacks.iter().flat_map(|it| &it.layers).find_map(|it| it.run.as_deref());
+    if let Some(run) = first {
+        line(&mut text, &format!("\neach run: durio report {}", folder.join(run).display()));
+    }
+    line(&mut text, &format!("bench folder: {}", folder.display()));
+    text
+}
+
+fn line(text: &mut String, line: &str) {
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "{}", line.trim_end());
+}
+
+const fn state(outcome: Option<Outcome>) -> &'static str {
+    match outcome {
+        Some(Outcome::Complete) => "complete",
+        Some(Outcome::Interrupted) => "INTERRUPTED",
+        Some(Outcome::Failed) => "something failed",
+        None => "PARTIAL: it runs, or was killed",
+    }
+}
+
+const fn words(layer: &BenchLayer) -> &'static str {
+    match layer.state {
+        LayerState::Waiting => "-",
+        LayerState::Built => "built",
+        LayerState::Measured => "measured",
+        LayerState::Partial => "PARTIAL",
+        LayerState::Failed => "FAILED",
+        LayerState::Unknown => "unknown",
+    }
+}
+
+fn remarks(stack: &BenchStack) -> Vec<String> {
+    let left = match &stack.tear_down {
+        Some(TearDown::Failed { reason }) => {
+            Some(format!("not taken down: {reason}; durio stack clean tries again"))
+        }
+        _ => None,
+    };
+    stack.failure.iter().cloned().chain(left).collect()
+}

@@ -1,0 +1,145 @@
+//! The plan of a point: the spec's workloads on the devices or the mount point that are there.
+
+use std::path::PathBuf;
+
+use durio_plan::{ClockChoice, Plan, RawPath};
+use durio_spec::{
+    CampaignPlan, CampaignRequest, Location, LocationFacts, RawDevices, StackBench, devices_after,
+    plan_campaign,
+};
+use durio_stack::DeclaredStack;
+use durio_stack::build::BuiltLayer;
+use durio_units::{Bytes, Nanos};
+
+use crate::args::Choosing;
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+use crate::locate::locate_with;
+
+/// What all plans of a bench have in common.
+pub(crate) struct Planning<'a> {
+    pub(crate) bench: &'a StackBench,
+    pub(crate) choosing: &'a Choosing,
+    pub(crate) seed: u64,
+    pub(crate) clock: ClockChoice,
+}
+
+/// A point before it is there.
+#[derive(Debug)]
+pub(crate) struct Estimate {
+    /// Which stack, and which of its layers.
+    pub(crate) stack: usize,
+    pub(crate) layer: usize,
+    /// The plan on devices or a filesystem of about that size.
+    pub(crate) plan: Plan,
+}
+
+impl Estimate {
+    /// How long its timed steps take.
+    pub(crate) fn time(&self) -> Nanos {
+        self.plan.duration()
+    }
+}
+
+impl Planning<'_> {
+    /// The plan on a layer that is there. Durio made it, or was permitted to overwrite what it stands
+    /// on, or it would not be there.
+    pub(crate) fn plan(&self, built: &BuiltLayer, file_name: String) -> Result<Plan, Failure> {
+        let paths = match &built.mount {
+            Some(mount) => vec![mount.clone()],
+            None => self.chosen(built.devices.clone()),
+        };
+        let located = locate_with(&paths, &[], false)?;
+        let places = located.into_iter().map(|location| self.place(location)).collect();
+        let made = self.made(places, built.mount.is_some(), file_name)?;
+        match made.obstacles.into_iter().next() {
+            None => Ok(made.plan),
+            Some(obstacle) => Err(obstacle.into()),
+        }
+    }
+
+    fn chosen<T>(&self, mut devices: Vec<T>) -> Vec<T> {
+        if self.bench.raw == RawDevices::One {
+            devices.truncate(1);
+        }
+        devices
+    }
+
+    fn place(&self, location: Location) -> Location {
+        let facts = match location.facts {
+            LocationFacts::Device { size } => {
+                LocationFacts::Device { size: self.bench.region_of(size, self.choosing.scale_size) }
+            }
+            other => other,
+        };
+        Location { facts, destroy: true, ..location }
+    }
+
+    fn made(
+        &self,
+        places: Vec<Location>,
+        is_filesystem: bool,
+        file_name: String,
+    ) -> Result<CampaignPlan, Failure> {
+        Ok(plan_campaign(&CampaignRequest {
+            spec: self.bench.campaign(is_filesystem).clone(),
+            places: vec![places],
+            time_scale_per_mille: self.choosing.scale_time,
+            size_scale_per_mille: self.choosing.scale_size,
+            steps_confirmed: self.choosing.confirm_steps.unwrap_or(0),
+            seed: self.seed,
+            clock: self.clock,
+            file_name,
+        })?)
+    }
+
+    /// The plan on a layer whose devices will have about these sizes.
+    fn estimated(&self, sizes: Vec<Bytes>, is_filesystem: bool) -> Result<Plan, Failure> {
+        let of = |(number, size): (usize, Bytes)| {
+            let (path, facts) = match is_filesystem {
+                true => ("/mnt".to_owned(), LocationFacts::Directory { free: size, filesystem: 0 }),
+                false => (format!("/dev/{}", number + 1), LocationFacts::Device { size }),
+            };
+            self.place(Location { path: RawPath::from(path.as_str()), facts, destroy: true })
+        };
+        let places = self.chosen(sizes).into_iter().enumerate().map(of).collect();
+        Ok(self.made(places, is_filesystem, ".durio-plan".to_owned())?.plan)
+    }
+}
+
+/// The plans of all points that are to be measured, on estimated sizes.
+///
+/// # Errors
+/// If the workloads do not fit a point: nothing needs to be built to know that.
+pub(crate) fn estimates(
+    planning: &Planning<'_>,
+    stacks: &[DeclaredStack],
+) -> Result<Vec<Estimate>, Failure> {
+    let mut all = Vec::new();
+    for (stack, declared) in stacks.iter().enumerate() {
+        for (layer, sizes) in devices_after(declared, existing).into_iter().enumerate() {
+            let Some(it) = declared.layers.get(layer).filter(|layer| layer.measured) else {
+                continue;
+            };
+            let plan = planning.estimated(sizes, it.kind.is_filesystem()).map_err(|failure| {
+                let place = format!("stack '{}', layer {}", declared.name, layer + 1);
+                Failure { error: failure.error.context(place), ..failure }
+            })?;
+            all.push(Estimate { stack, layer, plan });
+        }
+    }
+    match all.is_empty() {
+        false => Ok(all),
+        true => Err(Failure::new(Exit::WrongUse, "no layer of any stack is measured")),
+    }
+}
+
+/// The size of a device that is there; of one that is not, that of a small one.
+fn existing(path: &str) -> Option<Bytes> {
+    const UNKNOWN: Bytes = Bytes::from_gib(64);
+    let located = locate_with(&[PathBuf::from(path)], &[], false).ok()?;
+    Some(match located.first()?.facts {
+        LocationFacts::Device { size } => size,
+        _ => UNKNOWN,
+    })
+}

@@ -1,0 +1,93 @@
+//! `durio stack`: what lies below a path, and what each layer costs.
+
+mod bench;
+mod clean;
+mod plan;
+mod show;
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use durio_spec::{StackBench, shipped_stack_spec, shipped_stack_specs};
+use durio_stack::DeclaredStack;
+
+use crate::args::{Choosing, Stack, StackCommand};
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+use crate::state_folder::state_folder;
+
+pub(super) use bench::show as show_bench;
+
+/// A byte more than a spec may have.
+const LENGTH_READ: u64 = (1 << 20) + 1;
+
+pub(crate) fn stack(arguments: Stack) -> Result<Exit, Failure> {
+    match arguments.command {
+        StackCommand::Show(arguments) => show::show(&arguments),
+        StackCommand::Plan(arguments) => plan::plan(&arguments),
+        StackCommand::Bench(arguments) => bench::bench(&arguments),
+        StackCommand::Clean(_) => clean::clean(),
+    }
+}
+
+/// Reads a file, or what durio brings along under this name.
+fn read(path: &Path) -> Result<StackBench, Failure> {
+    if !path.exists()
+        && let Some(name) = path.to_str()
+    {
+        let shipped = shipped_stack_spec(name).ok_or_else(|| unknown(name))?;
+        return Ok(StackBench::parse(shipped.name, shipped.text)?);
+    }
+    let fail = |error: std::io::Error| Failure {
+        exit: Exit::CannotMeasure,
+        error: anyhow::Error::new(error).context(format!("cannot read '{}'", path.display())),
+        hints: Vec::new(),
+    };
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(LENGTH_READ).read_to_end(&mut bytes))
+        .map_err(fail)?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        let text = format!("'{}' is no spec: byte {at} is no text (UTF-8)", path.display());
+        Failure::new(Exit::WrongUse, text)
+    })?;
+    Ok(StackBench::parse(&path.display().to_string(), &text)?)
+}
+
+fn unknown(name: &str) -> Failure {
+    let names: Vec<&str> = shipped_stack_specs().iter().map(|spec| spec.name).collect();
+    let text = format!("'{name}' is neither a file nor a stack spec that durio brings along");
+    Failure::new(Exit::WrongUse, text).hint(format!("it brings along {}", names.join(", ")))
+}
+
+/// The stacks that were asked for, scaled.
+fn chosen(bench: &StackBench, choosing: &Choosing) -> Result<Vec<DeclaredStack>, Failure> {
+    let all = bench.scaled(choosing.scale_size)?;
+    let is_there = |name: &&String| all.iter().any(|stack| stack.name == **name);
+    if let Some(name) = choosing.only.iter().find(|name| !is_there(name)) {
+        let names: Vec<&str> = all.iter().map(|stack| stack.name.as_str()).collect();
+        let text = format!("the spec has no stack '{name}'");
+        return Err(
+            Failure::new(Exit::WrongUse, text).hint(format!("its stacks are {}", names.join(", ")))
+        );
+    }
+    let wanted =
+        |stack: &DeclaredStack| choosing.only.is_empty() || choosing.only.contains(&stack.name);
+    Ok(all.into_iter().filter(wanted).collect())
+}
+
+/// Where the journals of builds are.
+fn journals() -> Result<PathBuf, Failure> {
+    let state = state_folder().ok_or_else(|| {
+        Failure::new(Exit::CannotMeasure, "there is no state folder to remember in what was built")
+            .hint("set HOME or XDG_STATE_HOME")
+    })?;
+    Ok(state.join("stacks"))
+}
+
+/// Where files of loop devices are made.
+fn files_folder() -> PathBuf {
+    std::env::temp_dir()
+}

@@ -1,0 +1,207 @@
+//! `durio stack bench`: builds, measures and takes down every stack of a spec.
+
+use std::path::Path;
+
+use durio_record::Outcome;
+use durio_record::bench::{
+    BENCH_FOLDER_SCHEMA, BenchManifest, BenchPublished, BenchStack, BenchWriter, SeveralDevices,
+};
+use durio_report::Format;
+use durio_run::StopFlag;
+use durio_spec::{PublishedShare, RawDevices, StackBench, layer_label};
+use durio_stack::DeclaredStack;
+use durio_stack::build::{BuildError, missing};
+
+use super::clean::lines;
+use super::{chosen, files_folder, journals, read};
+use crate::args::{Measuring, StackBenching};
+use crate::bench::{
+    BenchProgress, Course, Estimate, Machine, Measured, Planning, estimates, listing,
+};
+use crate::execute::{Execution, absolute, command_line, execute, stop_on_signals};
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+use crate::output;
+
+pub(super) fn bench(arguments: &StackBenching) -> Result<Exit, Failure> {
+    let options = &arguments.common;
+    refuse_formats(options.format)?;
+    let spec = read(&arguments.spec)?;
+    let stacks = chosen(&spec, &arguments.choosing)?;
+    refuse_unknown_destroy(&stacks, options)?;
+    refuse_if_nothing_can_be_built(&stacks)?;
+    let execution = Execution::begin("stack", options)?;
+    let planning = Planning {
+        bench: &spec,
+        choosing: &arguments.choosing,
+        seed: execution.seed,
+        clock: options.clock,
+    };
+    let estimates = estimates(&planning, &stacks)?;
+    let manifest = manifest(&execution, &planning, &stacks);
+    for outcome in durio_stack::build::clean(&journals()?) {
+        lines(&outcome).iter().for_each(|line| output::remark(&format!("durio: {line}")));
+    }
+    let stop = stop_on_signals()?;
+    let writer = BenchWriter::create(execution.folder(), &manifest)?;
+    let running = Running { execution: &execution, planning: &planning, options, stop: &stop };
+    let manifest = running.run(manifest, &writer, &estimates)?;
+    show(&manifest, &absolute(writer.folder()), options.format)?;
+    Ok(match manifest.outcome {
+        Some(Outcome::Complete) => Exit::Fine,
+        Some(Outcome::Interrupted) => Exit::Interrupted,
+        _ => Exit::CannotMeasure,
+    })
+}
+
+/// What every point is measured with.
+struct Running<'a> {
+    execution: &'a Execution,
+    planning: &'a Planning<'a>,
+    options: &'a Measuring,
+    stop: &'a StopFlag,
+}
+
+impl Running<'_> {
+    fn run(
+        &self,
+        manifest: BenchManifest,
+        writer: &BenchWriter,
+        estimates: &[Estimate],
+    ) -> Result<BenchManifest, Failure> {
+        let stacks = manifest.stacks.clone();
+        let progress = BenchProgress::new(self.options.quiet, &stacks, estimates);
+        let stop = || self.stop.is_set();
+        let machine = Machine {
+            files: files_folder(),
+            journals: journals()?,
+            destroy: self.options.destroy.clone(),
+            force: self.options.force_signature,
+            stop: &stop,
+            progress: &|step| progress.step(step),
+        };
+        let course = Course {
+            manifest,
+            site: &machine,
+            stop: &stop,
+            save: &|manifest| Ok(writer.update(manifest)?),
+            building: &|stack, layer| progress.building(stack, layer),
+        };
+        course.run(&mut |point| {
+            progress.measuring(point.stack, point.layer.index);
+            let execution = self.execution.point(&point.run, self.stop);
+            let plan = self.planning.plan(point.layer, execution.file_name())?;
+            let (exit, _) = execute(&execution, &plan, self.options)?;
+            Ok(match exit {
+                Exit::Fine => Measured::Complete,
+                Exit::Interrupted => Measured::Stopped,
+                _ => Measured::Failed,
+            })
+        })
+    }
+}
+
+fn manifest(
+    execution: &Execution,
+    planning: &Planning<'_>,
+    stacks: &[DeclaredStack],
+) -> BenchManifest {
+    let (bench, started) = execution.identity();
+    let StackBench { name, summary, text, .. } = planning.bench.clone();
+    let is_there = |share: &&PublishedShare| stacks.iter().any(|it| it.name == share.stack);
+    BenchManifest {
+        schema: BENCH_FOLDER_SCHEMA,
+        bench,
+        durio_version: env!("CARGO_PKG_VERSION").to_owned(),
+        started,
+        command: command_line(),
+        name,
+        summary,
+        spec: text,
+        seed: planning.seed,
+        time_scale_per_mille: planning.choosing.scale_time,
+        size_scale_per_mille: planning.choosing.scale_size,
+        several_devices: match planning.bench.raw {
+            RawDevices::One => SeveralDevices::One,
+            RawDevices::All => SeveralDevices::All,
+        },
+        published: planning.bench.published.iter().filter(is_there).map(published).collect(),
+        outcome: None,
+        stacks: stacks.iter().map(waiting).collect(),
+    }
+}
+
+fn waiting(stack: &DeclaredStack) -> BenchStack {
+    let of =
+        |layer: &durio_stack::DeclaredLayer| (layer.kind.name().to_owned(), layer_label(layer));
+    BenchStack::waiting(stack.clone(), stack.layers.iter().map(of).collect())
+}
+
+fn published(share: &PublishedShare) -> BenchPublished {
+    let PublishedShare { stack, layer, workload, jobs, share_of_raw, rate, source } = share.clone();
+    BenchPublished { stack, layer, workload, jobs, share_of_raw, rate, source }
+}
+
+fn refuse_formats(format: Format) -> Result<(), Failure> {
+    match format {
+        Format::Text | Format::Json => Ok(()),
+        _ => Err(Failure::new(Exit::WrongUse, "of a bench there are text and json")
+            .hint("other formats are those of its runs: durio report BENCH/RUN --format html")),
+    }
+}
+
+/// What may be overwritten must be part of a stack.
+fn refuse_unknown_destroy(stacks: &[DeclaredStack], options: &Measuring) -> Result<(), Failure> {
+    let same = |a: &Path, b: &Path| match (a.canonicalize(), b.canonicalize()) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => a == b,
+    };
+    let devices = || {
+        stacks.iter().flat_map(|stack| &stack.layers).flat_map(|layer| match &layer.kind {
+            durio_stack::DeclaredKind::Device { paths } => paths.as_slice(),
+            _ => &[],
+        })
+    };
+    let names_nothing =
+        |path: &&std::path::PathBuf| !devices().any(|device| same(path, Path::new(device)));
+    match options.destroy.iter().find(names_nothing) {
+        None => Ok(()),
+        Some(path) => Err(Failure::new(
+            Exit::WrongUse,
+            format!("--destroy '{}' names no device of the spec's stacks", path.display()),
+        )
+        .hint("devices that durio makes need no permission")),
+    }
+}
+
+/// Where each stack lacks something, nothing is begun.
+fn refuse_if_nothing_can_be_built(stacks: &[DeclaredStack]) -> Result<(), Failure> {
+    let lacking = stacks.iter().map(|stack| (stack, missing(stack)));
+    let mut first = None;
+    for (stack, missing) in lacking {
+        if missing.is_empty() {
+            return Ok(());
+        }
+        first.get_or_insert(BuildError::Missing { stack: stack.name.clone(), missing });
+    }
+    let Some(error) = first else { return Ok(()) };
+    Err(Failure { exit: Exit::CannotMeasure, error: error.into(), hints: Vec::new() })
+}
+
+/// A bench on stdout.
+pub(in crate::commands) fn show(
+    manifest: &BenchManifest,
+    folder: &Path,
+    format: Format,
+) -> Result<(), Failure> {
+    refuse_formats(format)?;
+    let text = match format {
+        Format::Json => {
+            let json =
+                serde_json::json!({ "folder": folder.display().to_string(), "manifest": manifest });
+            format!("{json:#}\n")
+        }
+        _ => listing(manifest, folder),
+    };
+    output::answer(text.as_bytes())
+}

@@ -1,0 +1,170 @@
+//! `durio stack plan`: every command of a bench with its undo, and every workload with its time.
+
+use std::fmt::Write;
+
+use durio_plan::{ClockChoice, Plan, Role};
+use durio_report::PlanFormat;
+use durio_spec::{SpecError, StackBench, layer_label, shipped_stack_specs, stack_spec_json_schema};
+use durio_stack::DeclaredStack;
+use durio_stack::build::{BuildCommand, BuildError, Place, commands};
+use durio_units::Nanos;
+use serde_json::{Value, json};
+
+use super::{chosen, files_folder, read};
+use crate::args::StackPlan;
+use crate::bench::{Estimate, Planning, estimates};
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+use crate::output;
+
+/// Stands for the letters that tell the names of one build from those of another.
+const ID: &str = "0000000";
+
+pub(super) fn plan(arguments: &StackPlan) -> Result<Exit, Failure> {
+    let Some(path) = &arguments.spec else {
+        let text = if arguments.schema { stack_spec_json_schema() } else { listing()? };
+        return output::answer(text.as_bytes()).map(|()| Exit::Fine);
+    };
+    let bench = read(path)?;
+    let stacks = chosen(&bench, &arguments.choosing)?;
+    let (choosing, clock) = (&arguments.choosing, ClockChoice::Auto);
+    let planning = Planning { bench: &bench, choosing, seed: 0, clock };
+    let estimates = estimates(&planning, &stacks)?;
+    let place = Place { destroy: arguments.destroy.clone(), ..Place::with_id(ID, &files_folder()) };
+    let commands: Vec<Vec<BuildCommand>> = stacks
+        .iter()
+        .map(|stack| commands(stack, &place).map_err(failed))
+        .collect::<Result<_, _>>()?;
+    let shown =
+        Shown { bench: &bench, stacks: &stacks, commands: &commands, estimates: &estimates };
+    let text = match arguments.format {
+        PlanFormat::Text => shown.text(),
+        PlanFormat::Json => format!("{:#}\n", shown.json()),
+    };
+    output::answer(text.as_bytes()).map(|()| Exit::Fine)
+}
+
+fn failed(error: BuildError) -> Failure {
+    Failure { exit: Exit::WrongUse, error: error.into(), hints: Vec::new() }
+}
+
+/// Names and summaries of the specs within the program.
+fn listing() -> Result<String, Failure> {
+    let width = shipped_stack_specs().iter().map(|spec| spec.name.len()).max().unwrap_or(0);
+    let mut text = String::from(
+        "Stack specs that durio brings along; see one with durio stack plan NAME:\n\n",
+    );
+    for shipped in shipped_stack_specs() {
+        let bench: Result<StackBench, SpecError> = StackBench::parse(shipped.name, shipped.text);
+        text.push_str(&format!("  {:width$}  {}\n", shipped.name, bench?.summary));
+    }
+    Ok(text)
+}
+
+/// A plan that is shown.
+struct Shown<'a> {
+    bench: &'a StackBench,
+    stacks: &'a [DeclaredStack],
+    /// Per stack.
+    commands: &'a [Vec<BuildCommand>],
+    estimates: &'a [Estimate],
+}
+
+impl Shown<'_> {
+    fn text(&self) -> String {
+        let mut text = format!("{}: {}\n", self.bench.name, self.bench.summary);
+        let points = self.estimates.len();
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "{} stacks, {points} points, {} of measuring beside building, laying out and steps that \
+             are bounded by volume\n",
+            self.stacks.len(),
+            self.time(|_| true)
+        );
+        if let Some(first) = self.estimates.first() {
+            text.push_str("on each point:\n");
+            text.push_str(&workloads(&first.plan));
+        }
+        for (number, (stack, commands)) in self.stacks.iter().zip(self.commands).enumerate() {
+            let _ =
+                writeln!(text, "\nstack {} of {}: {}", number + 1, self.stacks.len(), stack.name);
+            for (index, layer) in stack.layers.iter().enumerate() {
+                let measured = match self.estimate(number, index) {
+                    Some(it) => format!("measured, {}", it.time()),
+                    None => "not measured".to_owned(),
+                };
+                let _ = writeln!(text, "  {}. {}: {measured}", index + 1, layer_label(layer));
+                commands.iter().filter(|it| it.layer == index).for_each(|it| {
+                    let _ = writeln!(text, "       {}", it.action);
+                    if let Some(undo) = &it.undo {
+                        let _ = writeln!(text, "         undo: {undo}");
+                    }
+                });
+            }
+        }
+        text
+    }
+
+    fn json(&self) -> Value {
+        let stack = |(number, (stack, commands)): (usize, (&DeclaredStack, &Vec<BuildCommand>))| {
+            let layers = stack.layers.iter().enumerate().map(|(index, layer)| {
+                let own = commands.iter().filter(|it| it.layer == index);
+                let estimate = self.estimate(number, index);
+                json!({
+                    "label": layer_label(layer),
+                    "commands": own.map(command).collect::<Vec<_>>(),
+                    "measured_ns": estimate.map(|it| it.time().get()),
+                    "steps": estimate.map(|it| it.plan.measured_steps().count()),
+                })
+            });
+            json!({ "declared": stack, "layers": layers.collect::<Vec<_>>() })
+        };
+        let stacks = self.stacks.iter().zip(self.commands).enumerate().map(stack);
+        json!({
+            "name": self.bench.name,
+            "summary": self.bench.summary,
+            "measured_ns": self.time(|_| true).get(),
+            "workloads": self.estimates.first().map(|it| &it.plan),
+            "stacks": stacks.collect::<Vec<_>>(),
+        })
+    }
+
+    fn estimate(&self, stack: usize, layer: usize) -> Option<&Estimate> {
+        self.estimates.iter().find(|it| (it.stack, it.layer) == (stack, layer))
+    }
+
+    fn time(&self, wanted: impl Fn(&Estimate) -> bool) -> Nanos {
+        let times = self.estimates.iter().filter(|it| wanted(it)).map(|it| it.time().get());
+        Nanos::new(times.fold(0, u64::saturating_add))
+    }
+}
+
+fn command(command: &BuildCommand) -> Value {
+    json!({
+        "command": command.action.to_string(),
+        "undo": command.undo.as_ref().map(ToString::to_string),
+    })
+}
+
+/// The sections of a plan with their times.
+fn workloads(plan: &Plan) -> String {
+    let sections = plan.campaign.as_ref().map_or(&[][..], |campaign| &campaign.sections);
+    let width = sections.iter().map(|section| section.name.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for section in sections {
+        let steps = plan.steps.get(section.range()).unwrap_or_default();
+        let part = Plan { steps: steps.to_vec(), campaign: None, ..plan.clone() };
+        let is_precondition = steps.iter().any(|step| step.role == Role::Precondition);
+        let time = match part.duration() {
+            Nanos::ZERO if is_precondition => "preconditioning, by volume".to_owned(),
+            Nanos::ZERO => "by volume".to_owned(),
+            time => time.to_string(),
+        };
+        let count = steps.len();
+        let plural = if count == 1 { "step" } else { "steps" };
+        let summary = steps.first().map_or("", |step| step.load.workload.summary.as_str());
+        let _ = writeln!(text, "  {:width$}  {count} {plural}, {time}  {summary}", section.name);
+    }
+    text
+}

@@ -1,0 +1,249 @@
+//! Stacks that are planned, built on loop devices, measured, and taken down whatever happens.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::durio::{Durio, Ended};
+use crate::loops::sh;
+use crate::requirements::has;
+use crate::sandbox::{Sandbox, entries};
+
+const NEEDED: [&str; 3] = ["root", "losetup", "mkfs.ext4"];
+
+/// Two stacks on loop devices whose files are in the sandbox; the first one's mkfs has these words.
+fn spec(sandbox: &Sandbox, mkfs: &str, duration: &str) -> PathBuf {
+    let files = sandbox.root().join("files");
+    fs::create_dir_all(&files).unwrap();
+    let text = format!(
+        r#"
+schema = 1
+name = "small"
+self_cost = false
+[target]
+size = "4MiB"
+[[stack]]
+name = "first"
+layers = [
+    {{ loop = {{ size = "32MiB", directory = "{files}" }} }},
+    {{ ext4 = {{ mkfs = [{mkfs}] }} }},
+]
+[[stack]]
+name = "second"
+layers = [{{ loop = {{ size = "32MiB", directory = "{files}" }} }}, {{ ext4 = {{}} }}]
+[defaults]
+duration = "{duration}"
+[[step]]
+name = "write"
+reads = "0%"
+[[step]]
+name = "commit"
+reads = "0%"
+sync = "o_dsync"
+"#,
+        files = files.display()
+    );
+    let path = sandbox.root().join("small.toml");
+    fs::write(&path, text).unwrap();
+    path
+}
+
+fn bench(sandbox: &Sandbox, spec: &Path) -> Durio {
+    sandbox.durio("stack bench").word(spec)
+}
+
+fn manifest(folder: &Path) -> Value {
+    serde_json::from_slice(&fs::read(folder.join("bench.json")).unwrap()).unwrap()
+}
+
+fn states(manifest: &Value) -> Vec<String> {
+    let stacks = manifest["stacks"].as_array().unwrap();
+    let of = |stack: &Value| {
+        let layers = stack["layers"].as_array().unwrap();
+        layers.iter().map(|layer| layer["state"].as_str().unwrap()).collect::<Vec<_>>().join(" ")
+    };
+    stacks.iter().map(of).collect()
+}
+
+/// No file, loop device, mount or journal of the sandbox's benches is there.
+#[track_caller]
+fn assert_nothing_is_left(sandbox: &Sandbox) {
+    assert_eq!(entries(&sandbox.root().join("files")), [""; 0].map(PathBuf::from));
+    assert_eq!(entries(&sandbox.state().join("durio/stacks")), [""; 0].map(PathBuf::from));
+    let place = sandbox.root().display().to_string();
+    assert!(!sh("losetup -a").contains(&place));
+    for run in sandbox.runs().iter().filter(|run| run.join("bench.json").exists()) {
+        for stack in manifest(run)["stacks"].as_array().unwrap() {
+            for layer in stack["layers"].as_array().unwrap() {
+                if let Some(mount) = layer["mount"].as_str() {
+                    assert!(!Path::new(mount).exists(), "{mount}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_plan_shows_every_command_with_its_undo_and_builds_nothing() {
+    let sandbox = Sandbox::new();
+    let path = spec(&sandbox, "", "1m");
+    let ended = sandbox.durio("stack plan").word(&path).run().expect_exit(0).expect_no_stderr();
+    ended.expect_stdout("mkfs.ext4").expect_stdout("undo: ").expect_stdout("stack 2 of 2: second");
+    let json = sandbox.durio("stack plan --format json").word(&path).run().expect_exit(0).json();
+    // Two stacks with two points each of two steps of a minute.
+    assert_eq!(json["measured_ns"], 8 * 60_000_000_000_u64);
+    assert!(json["stacks"][0]["layers"][1]["commands"].to_string().contains("mkfs.ext4"));
+    let only = "stack plan --format json --only second --scale-time 0.5";
+    let json = sandbox.durio(only).word(&path).run().expect_exit(0).json();
+    assert_eq!(json["measured_ns"], 2 * 60_000_000_000_u64);
+    assert_eq!(json["stacks"][0]["declared"]["name"], "second");
+    assert_eq!(entries(&sandbox.root().join("files")), [""; 0].map(PathBuf::from));
+}
+
+#[test]
+fn every_spec_that_durio_brings_along_is_listed_and_planned() {
+    let sandbox = Sandbox::new();
+    let listed = sandbox.durio("stack plan").run().expect_exit(0);
+    for name in ["raid-10-flagship", "ram-layers", "raid-modes", "loop-layers", "lab-suite"] {
+        assert!(listed.text().contains(name), "{}", listed.text());
+        sandbox.durio("stack plan").word(name).run().expect_exit(0).expect_no_stderr();
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_spec_is_told_with_its_line() {
+    let sandbox = Sandbox::new();
+    let path = spec(&sandbox, "\"-L\", 3", "1s");
+    let refused = |line: &str, expected: &str| {
+        let ended = sandbox.durio(line).word(&path).run().expect_exit(2);
+        assert!(ended.stderr.contains(expected), "{line}: {}", ended.stderr);
+    };
+    refused("stack plan", "small.toml:12:");
+    let path = spec(&sandbox, "", "1s");
+    let refused = |line: &str, expected: &str| {
+        let ended = sandbox.durio(line).word(&path).run().expect_exit(2);
+        assert!(ended.stderr.contains(expected), "{line}: {}", ended.stderr);
+    };
+    refused("stack plan --only third", "its stacks are first, second");
+    refused("stack bench --format html", "text and json");
+    refused("stack bench --destroy /dev/null", "names no device");
+    refused("stack plan --scale-size 0.01", "--scale-size");
+    sandbox.durio("stack plan nothing").run().expect_exit(2);
+}
+
+#[test]
+fn who_is_not_root_is_told_so_before_anything_is_made() {
+    if !has(&["root", "setpriv"]) {
+        return;
+    }
+    let sandbox = Sandbox::for_everyone();
+    let path = spec(&sandbox, "", "1s");
+    let ended = sandbox.durio_as_nobody("stack bench").word(&path).run().expect_exit(3);
+    assert!(ended.stderr.contains("root"), "{}", ended.stderr);
+    assert_eq!(sandbox.runs(), [""; 0].map(PathBuf::from));
+}
+
+#[test]
+fn stacks_on_loop_devices_are_measured_layer_by_layer_and_taken_down() {
+    if !has(&NEEDED) {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let path = spec(&sandbox, "", "100ms");
+    let ended = bench(&sandbox, &path).run().expect_exit(0);
+    ended.expect_stdout("BENCH small: complete").expect_stdout("04-second-ext4");
+    assert!(ended.stderr.contains("stack 2 of 2, second, layer 2 of 2: ext4"), "{}", ended.stderr);
+    assert_nothing_is_left(&sandbox);
+    let folder = sandbox.the_run();
+    let manifest = manifest(&folder);
+    assert_eq!(states(&manifest), ["measured measured", "measured measured"]);
+    assert_eq!(manifest["stacks"][1]["tear_down"]["state"], "done");
+    assert!(manifest["stacks"][0]["layers"][1]["commands"].to_string().contains("mkfs.ext4"));
+    for run in ["01-first-loop", "02-first-ext4", "03-second-loop", "04-second-ext4"] {
+        let document = sandbox
+            .durio("report --format json")
+            .word(folder.join(run))
+            .run()
+            .expect_exit(0)
+            .json();
+        let workloads = document["workloads"].as_array().unwrap();
+        assert_eq!(workloads.len(), 2, "{run}");
+        assert!(workloads.iter().all(|it| it["iops"].as_f64().unwrap() > 0.0), "{run}");
+        // Of the device as much as of the file.
+        assert!(document.to_string().contains("4194304"), "{run}");
+    }
+    let again = sandbox.durio("report").word(&folder).run().expect_exit(0);
+    assert_eq!(again.text(), ended.text());
+    let json = sandbox.durio("report --format json").word(&folder).run().expect_exit(0).json();
+    assert_eq!(json["manifest"], manifest);
+    sandbox.durio("report --format html").word(&folder).run().expect_exit(2);
+}
+
+#[test]
+fn a_stack_that_cannot_be_built_is_told_and_the_next_one_is_measured() {
+    if !has(&NEEDED) {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let path = spec(&sandbox, "\"-O\", \"no_such_feature\"", "100ms");
+    let ended = bench(&sandbox, &path).word("--quiet").run().expect_exit(3);
+    ended.expect_stdout("mkfs.ext4").expect_stdout("no_such_feature");
+    let manifest = manifest(&sandbox.the_run());
+    assert_eq!(states(&manifest), ["measured failed", "measured measured"]);
+    assert_eq!(manifest["outcome"], "failed");
+    assert_nothing_is_left(&sandbox);
+}
+
+/// Ends a bench by a signal while it measures the filesystem of its first stack.
+fn stopped(sandbox: &Sandbox, signal: Signal) -> Ended {
+    let path = spec(sandbox, "", "20s");
+    // The raw points would take as long.
+    let text = fs::read_to_string(&path).unwrap();
+    let without = text.replace("32MiB\", directory", "32MiB\", measured = false, directory");
+    fs::write(&path, without).unwrap();
+    let mut running = bench(sandbox, &path).start();
+    let begin = Instant::now();
+    while !sandbox.runs().first().is_some_and(|run| run.join("01-first-ext4/run.json").exists()) {
+        assert!(running.is_alive() && begin.elapsed() < Duration::from_secs(60));
+        thread::sleep(Duration::from_millis(5));
+    }
+    thread::sleep(Duration::from_millis(100));
+    running.signal(signal);
+    running.wait_at_most(Duration::from_secs(60))
+}
+
+#[test]
+fn an_interrupt_takes_everything_down_and_leaves_a_folder_that_says_so() {
+    if !has(&NEEDED) {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let ended = stopped(&sandbox, Signal::INT).expect_exit(130);
+    ended.expect_stdout("INTERRUPTED");
+    assert_nothing_is_left(&sandbox);
+    let manifest = manifest(&sandbox.the_run());
+    assert_eq!(manifest["outcome"], "interrupted");
+    assert_eq!(states(&manifest), ["built partial", "waiting waiting"]);
+    sandbox.durio("report").word(sandbox.the_run()).run().expect_exit(0);
+    sandbox.durio("stack clean").run().expect_exit(0).expect_stdout("nothing is left");
+}
+
+#[test]
+fn after_a_kill_clean_takes_down_the_rest() {
+    if !has(&NEEDED) {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    assert_eq!(stopped(&sandbox, Signal::KILL).code(), 137);
+    assert!(!entries(&sandbox.root().join("files")).is_empty(), "it was killed with a stack there");
+    let listed = sandbox.durio("report").word(sandbox.the_run()).run().expect_exit(0);
+    listed.expect_stdout("PARTIAL: it runs, or was killed");
+    let ended = sandbox.durio("stack clean").run().expect_exit(0);
+    ended.expect_stdout("stack 'first'").expect_stdout("taken down");
+    assert_nothing_is_left(&sandbox);
+    sandbox.durio("stack clean").run().expect_exit(0).expect_stdout("nothing is left");
+}
