@@ -26,6 +26,7 @@ mod profile_facts;
 mod proof;
 mod rows;
 mod signal_words;
+mod stack;
 mod stack_tree;
 mod text;
 
@@ -40,6 +41,7 @@ pub use compare::{write_comparison, write_published};
 pub use plan::{PlanFormat, write_plan};
 pub use profile::{ProfileFormat, write_profile, write_profiles};
 pub use proof::write_proof;
+pub use stack::{render_stack, write_lab_comparison};
 pub use stack_tree::{STACK_SCHEMA, StackFormat, write_stacks};
 
 /// How findings are written down.

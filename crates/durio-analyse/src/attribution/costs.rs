@@ -15,7 +15,7 @@ use crate::durable::device::device_work;
 /// The figures that need no other point.
 pub(super) fn of_itself(point: &Point<'_>, key: &StepKey, measured: &Measured<'_>) -> RowFigures {
     let path = path_of(point, key);
-    let published = point.published.iter().find(|it| it.workload == key.workload);
+    let switches = path.and_then(|it| it.context_switches_per_operation);
     RowFigures {
         rate_per_second: measured.rate(),
         rate_interval: interval(measured),
@@ -23,7 +23,7 @@ pub(super) fn of_itself(point: &Point<'_>, key: &StepKey, measured: &Measured<'_
         time_per_operation_ns: 1e9 / measured.rate(),
         service: service(measured),
         cpu_ns_per_operation: positive(measured.found.cpu.per_operation_ns),
-        context_switches_per_operation: path.and_then(|it| it.context_switches_per_operation),
+        context_switches_per_operation: switches.or(measured.found.context_switches_per_operation),
         raw_point: None,
         share_of_raw: None,
         share_of_below: None,
@@ -33,7 +33,7 @@ pub(super) fn of_itself(point: &Point<'_>, key: &StepKey, measured: &Measured<'_
         time_slices: path.and_then(|it| it.time_slices.clone()),
         raid: None,
         mirror: None,
-        published_share_of_raw: published.map(|it| it.share_of_raw),
+        published_share_of_raw: key.published(point).map(|it| it.share_of_raw),
         remarks: measured.left_out.iter().cloned().collect(),
     }
 }

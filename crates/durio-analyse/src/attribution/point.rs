@@ -89,8 +89,11 @@ pub struct RaidPoint {
 /// A share of raw that somebody published for this point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PublishedShare {
-    /// Name of the workload, as the campaign has it.
+    /// Name of the workload, or of the section of the campaign that it is in.
     pub workload: String,
+    /// Jobs, if it is of one step of a ladder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jobs: Option<u32>,
     /// Rate ÷ rate of the raw storage.
     pub share_of_raw: f64,
     /// The publication.

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::findings::LayerRow;
 use super::point::{Point, PointKind, full_name};
+use super::steps::StepKey;
 use crate::least_squares::median;
 
 /// Shares that differ by less, as a share of the larger, are taken to be the same: rates repeat to
@@ -55,13 +56,13 @@ pub struct PublishedRow {
 /// Both sides; `None` without a published share of this workload.
 pub(super) fn order(
     points: &[Point<'_>],
-    workload: &str,
+    key: &StepKey,
     rows: &[LayerRow],
 ) -> Option<PublishedOrder> {
-    let mut rows = layers(points, workload, rows)?;
+    let mut rows = layers(points, key, rows)?;
     rows.sort_by(|a, b| b.published.total_cmp(&a.published));
     let mut found = PublishedOrder {
-        sources: sources(points, workload),
+        sources: sources(points, key),
         rows,
         pairs_same: 0,
         pairs_other: 0,
@@ -85,10 +86,9 @@ pub(super) fn order(
     Some(found)
 }
 
-fn sources(points: &[Point<'_>], workload: &str) -> Vec<String> {
+fn sources(points: &[Point<'_>], key: &StepKey) -> Vec<String> {
     let mut sources: Vec<String> = Vec::new();
-    let shares = points.iter().flat_map(|point| &point.published);
-    for share in shares.filter(|share| share.workload == workload) {
+    for share in points.iter().filter_map(|point| key.published(point)) {
         if !sources.contains(&share.source) {
             sources.push(share.source.clone());
         }
@@ -97,12 +97,11 @@ fn sources(points: &[Point<'_>], workload: &str) -> Vec<String> {
 }
 
 /// The layers with a published share for this workload, each once.
-fn layers(points: &[Point<'_>], workload: &str, rows: &[LayerRow]) -> Option<Vec<PublishedRow>> {
+fn layers(points: &[Point<'_>], key: &StepKey, rows: &[LayerRow]) -> Option<Vec<PublishedRow>> {
     let mut found: Vec<(String, f64, Vec<f64>)> = Vec::new();
     let layered = points.iter().zip(rows).filter(|(point, _)| point.kind != PointKind::Raw);
     for (point, row) in layered {
-        let of_it = point.published.iter().find(|it| it.workload == workload);
-        let Some(published) = of_it.map(|it| it.share_of_raw) else { continue };
+        let Some(published) = key.published(point).map(|it| it.share_of_raw) else { continue };
         let name = full_name(points, row.point);
         let share = row.figures.as_ref().and_then(|figures| figures.share_of_raw);
         match found.iter_mut().find(|it| it.0 == name) {

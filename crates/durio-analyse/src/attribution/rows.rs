@@ -56,7 +56,7 @@ impl<'a> Table<'a> {
             key: self.key.clone(),
             label: self.key.label(),
             waterfalls: waterfall::waterfalls(self.points, &rows, self.counted),
-            published: published::order(self.points, &self.key.workload, &rows),
+            published: published::order(self.points, &self.key, &rows),
             rows,
         }
     }

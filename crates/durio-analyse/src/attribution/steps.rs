@@ -7,7 +7,7 @@
 use durio_record::OperationName;
 use serde::{Deserialize, Serialize};
 
-use super::point::Point;
+use super::point::{Point, PublishedShare};
 use crate::{Findings, OperationFindings, WorkloadFindings};
 
 /// What makes two steps the same workload, whatever they ran on.
@@ -36,6 +36,17 @@ impl StepKey {
             levels: found.levels.iter().map(durio_plan::Level::words).collect(),
             stream: found.stream,
         }
+    }
+
+    /// What was published of it for a point.
+    pub(super) fn published<'p>(&self, point: &'p Point<'_>) -> Option<&'p PublishedShare> {
+        let named = |name: &str| self.workload == name || self.section.as_deref() == Some(name);
+        let of_ladder = self.levels.iter().any(|words| words.starts_with("jobs "));
+        let is_step = |jobs: u32| !of_ladder || self.levels.contains(&format!("jobs {jobs}"));
+        let is_it = |it: &&PublishedShare| {
+            self.stream == 0 && named(&it.workload) && it.jobs.is_none_or(is_step)
+        };
+        point.published.iter().find(is_it)
     }
 
     /// For the reader: section, workload and levels; the section only if it says more.

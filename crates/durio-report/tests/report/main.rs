@@ -19,6 +19,8 @@ mod html;
 mod json;
 mod profile;
 mod sample;
+mod stack;
+mod stack_sample;
 mod text;
 
 use durio_analyse::{Findings, OperationFindings};

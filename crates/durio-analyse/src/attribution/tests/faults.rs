@@ -206,13 +206,23 @@ fn steps_of_a_ladder_are_matched_by_their_levels() {
         context_switches_per_operation: Some(1.02),
         time_slices: None,
     }];
+    points[1].published = vec![PublishedShare {
+        workload: "randwrite".into(),
+        jobs: Some(16),
+        share_of_raw: 0.3,
+        source: "s".into(),
+    }];
     let found = attribution(&bench(points)).unwrap();
     let labels: Vec<&str> = found.workloads.iter().map(|it| it.label.as_str()).collect();
     assert_eq!(labels, ["randwrite, jobs 1", "randwrite, jobs 16"]);
     let row = |at: usize| found.workloads[at].rows[1].figures.as_ref().unwrap();
     assert_eq!((row(0).share_of_raw, row(1).share_of_raw), (Some(0.5), Some(0.25)));
     let switches = |at: usize| row(at).context_switches_per_operation;
-    assert_eq!((switches(0), switches(1)), (None, Some(1.02)));
+    // Those of the run itself, unless the point has some of its own.
+    assert_eq!((switches(0), switches(1)), (Some(1.0), Some(1.02)));
+    let published = |at: usize| row(at).published_share_of_raw;
+    assert_eq!((published(0), published(1)), (None, Some(0.3)));
+    assert!(found.workloads[0].published.is_none() && found.workloads[1].published.is_some());
 }
 
 #[test]
@@ -231,6 +241,6 @@ fn a_bench_that_hangs_together_badly_is_declined() {
     let mut points = two(&raw, &raw);
     let share_of_raw = f64::NAN;
     points[1].published =
-        vec![PublishedShare { workload: "w".into(), share_of_raw, source: "s".into() }];
+        vec![PublishedShare { workload: "w".into(), jobs: None, share_of_raw, source: "s".into() }];
     assert!(matches!(attribution(&bench(points)), Err(Declined::NotAFigure { .. })));
 }

@@ -55,7 +55,7 @@ proptest! {
         let mut points = column(&runs);
         for (point, share_of_raw) in points.iter_mut().zip(shares) {
             let (workload, source) = ("randwrite".into(), "made".into());
-            point.published = vec![PublishedShare { workload, share_of_raw, source }];
+            point.published = vec![PublishedShare { workload, jobs: None, share_of_raw, source }];
         }
         let found = attribution(&bench(points)).unwrap();
         let text = serde_json::to_string(&found).unwrap();

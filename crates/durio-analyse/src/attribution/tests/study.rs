@@ -66,6 +66,7 @@ impl Study {
             }
             own.published = vec![PublishedShare {
                 workload: "randwrite".into(),
+                jobs: Some(16),
                 share_of_raw: percent / 100.0,
                 source: "fs-raid-on-ram-2025".into(),
             }];

@@ -17,7 +17,7 @@ const RIGHT: i32 = 190;
 /// Longer names of groups do not fit on the left.
 const NAME_MAX: usize = 11;
 /// The same where names have more room.
-const LEFT_ROOMY: i32 = 420;
+pub(super) const LEFT_ROOMY: i32 = 420;
 const NAME_MAX_ROOMY: usize = 26;
 
 /// Bars that are compared with each other.
@@ -95,7 +95,7 @@ fn draw_group(sheet: &Sheet<'_>, group: &BarGroup, top: i32, scale: &Lengths) ->
     Ok(())
 }
 
-fn shortened(name: &str, left: i32) -> String {
+pub(super) fn shortened(name: &str, left: i32) -> String {
     let most = if left > LEFT { NAME_MAX_ROOMY } else { NAME_MAX };
     match name.chars().count() > most {
         true => name.chars().take(most - 1).chain(['…']).collect(),
@@ -128,7 +128,12 @@ impl Lengths {
     }
 }
 
-fn write_at(sheet: &Sheet<'_>, text: &str, at: (i32, i32), side: HPos) -> io::Result<()> {
+pub(super) fn write_at(
+    sheet: &Sheet<'_>,
+    text: &str,
+    at: (i32, i32),
+    side: HPos,
+) -> io::Result<()> {
     let style = label_style().pos(Pos::new(side, VPos::Center));
     sheet.draw(&Text::new(text.to_owned(), at, style)).map_err(failed)
 }

@@ -16,10 +16,11 @@ mod over_time;
 mod overlay;
 mod search;
 mod sequence;
+mod spans;
 mod xy;
 
 pub(super) use bars::{Bar, BarGroup, bars, bars_to_one_scale};
-pub(super) use canvas::Colour;
+pub(crate) use canvas::Colour;
 use canvas::Frame;
 pub(super) use convergence::convergence;
 pub(super) use curve::latency_at_rate;
@@ -30,6 +31,7 @@ pub(super) use over_time::over_time;
 pub(crate) use overlay::overlay;
 pub(super) use search::search;
 pub(super) use sequence::sequences;
+pub(crate) use spans::{SpanGroup, SpanRow, spans};
 pub(super) use xy::{Scale, Series, xy};
 
 use serde::Serialize;

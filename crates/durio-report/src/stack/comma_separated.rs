@@ -1,0 +1,144 @@
+//! A bench of stacks as CSV: one line per workload and point, plain numbers.
+//!
+//! In: findings. Out: a header and lines; an absent value is an empty cell. Figures are in the units
+//! of the JSON document. Not here: waterfalls, mirrors' distributions, warnings.
+
+use std::io;
+
+use durio_analyse::attribution::{
+    DeviceCost, LayerRow, PathPart, PointFacts, RowFigures, StackFindings, Timing, WorkloadRows,
+};
+
+const HEADER: [&str; 36] = [
+    "bench",
+    "timing",
+    "workload",
+    "stack",
+    "layer",
+    "name",
+    "absent",
+    "repeats",
+    "rate_per_second",
+    "rate_low_per_second",
+    "rate_high_per_second",
+    "share_of_raw",
+    "share_of_below",
+    "published_share_of_raw",
+    "time_per_operation_ns",
+    "latency_ns_mean",
+    "latency_ns_p50",
+    "latency_ns_p99",
+    "added_to_below_ns_p50",
+    "added_to_below_ns_p99",
+    "added_to_raw_ns_p50",
+    "added_to_raw_ns_p99",
+    "cpu_ns_per_operation",
+    "cpu_ns_added_to_below",
+    "context_switches_per_operation",
+    "device_writes_per_write",
+    "device_bytes_per_byte",
+    "flushes_per_sync_call",
+    "raid_theoretical_share",
+    "raid_efficiency",
+    "raid_efficiency_reads_counted",
+    "raid_share_of_healthy",
+    "entry_to_queue_ns",
+    "queue_to_issue_ns",
+    "issue_to_complete_ns",
+    "complete_to_exit_ns",
+];
+
+pub(super) fn write(findings: &StackFindings, out: &mut dyn io::Write) -> io::Result<()> {
+    let mut writer = csv::Writer::from_writer(out);
+    writer.write_record(HEADER)?;
+    for workload in &findings.workloads {
+        for row in &workload.rows {
+            let Some(point) = findings.points.get(row.point) else { continue };
+            writer.write_record(record(findings, workload, point, row))?;
+        }
+    }
+    writer.flush()
+}
+
+fn record(
+    findings: &StackFindings,
+    workload: &WorkloadRows,
+    point: &PointFacts,
+    row: &LayerRow,
+) -> Vec<String> {
+    let timing = match findings.timing {
+        None => "",
+        Some(Timing::Counted) => "counted",
+        Some(Timing::Wall) => "wall",
+    };
+    let absent = row.absent.clone().unwrap_or_default();
+    let mut record: Vec<String> =
+        [&findings.name, timing, &workload.label, &point.stack, &point.layer, &point.name, &absent]
+            .map(str::to_owned)
+            .into();
+    match &row.figures {
+        Some(figures) => {
+            record.push(figures.repeats.to_string());
+            record.extend(rates(figures).into_iter().chain(costs(figures)).map(number));
+        }
+        None => record.resize(HEADER.len(), String::new()),
+    }
+    record
+}
+
+fn number(value: Option<f64>) -> String {
+    value.map_or_else(String::new, |it| it.to_string())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "2^53 ns are 104 days")]
+fn rates(it: &RowFigures) -> [Option<f64>; 14] {
+    let service = it.service.as_ref();
+    let precise = |nanos: Option<u64>| nanos.map(|it| it as f64);
+    let (below, raw) = (it.against_below.as_ref(), it.against_raw.as_ref());
+    [
+        Some(it.rate_per_second),
+        it.rate_interval.map(|it| it.low_per_second),
+        it.rate_interval.map(|it| it.high_per_second),
+        it.share_of_raw,
+        it.share_of_below,
+        it.published_share_of_raw,
+        Some(it.time_per_operation_ns),
+        service.map(|it| it.mean_ns),
+        precise(service.and_then(|it| it.p50_ns)),
+        precise(service.and_then(|it| it.p99_ns)),
+        below.and_then(|it| it.latency_ns_p50),
+        below.and_then(|it| it.latency_ns_p99),
+        raw.and_then(|it| it.latency_ns_p50),
+        raw.and_then(|it| it.latency_ns_p99),
+    ]
+}
+
+fn costs(it: &RowFigures) -> [Option<f64>; 14] {
+    let [writes, bytes, flushes] = match &it.devices {
+        Some(DeviceCost::Counted { writes_per_write, bytes_per_byte, flushes_per_sync_call }) => {
+            [Some(*writes_per_write), Some(*bytes_per_byte), *flushes_per_sync_call]
+        }
+        _ => [None; 3],
+    };
+    let raid = it.raid.as_ref();
+    let slice = |part: PathPart| {
+        let slices = &it.time_slices.as_ref()?.slices;
+        slices.iter().find(|slice| slice.part == part).map(|slice| slice.mean_ns)
+    };
+    [
+        it.cpu_ns_per_operation,
+        it.against_below.and_then(|it| it.cpu_ns_per_operation),
+        it.context_switches_per_operation,
+        writes,
+        bytes,
+        flushes,
+        raid.and_then(|it| it.theoretical_share),
+        raid.and_then(|it| it.efficiency),
+        raid.and_then(|it| it.efficiency_reads_counted),
+        raid.and_then(|it| it.share_of_healthy),
+        slice(PathPart::EntryToQueue),
+        slice(PathPart::QueueToIssue),
+        slice(PathPart::IssueToComplete),
+        slice(PathPart::CompleteToExit),
+    ]
+}

@@ -1,0 +1,63 @@
+//! Benches of stacks, and two of them beside each other, as text, JSON, HTML, CSV.
+//!
+//! In: [`StackFindings`] or [`LabComparison`]. Out: bytes, into a writer.
+//! Not here: any figure or word that the findings do not have.
+
+mod changes;
+mod comma_separated;
+mod html;
+mod pictures;
+mod tables;
+mod text;
+mod words;
+
+use std::io;
+
+use durio_analyse::attribution::{LabComparison, StackFindings};
+
+use crate::{Format, Options};
+
+/// Writes the findings of a bench of stacks in `format`.
+///
+/// # Errors
+/// What the writer says, such as a closed pipe or a full disk; and for fio's JSON, which has no
+/// place for them, that it is unsupported.
+pub fn render_stack(
+    format: Format,
+    findings: &StackFindings,
+    options: &Options,
+    out: &mut dyn io::Write,
+) -> io::Result<()> {
+    match format {
+        Format::Text => text::write(findings, options, out),
+        Format::Json => document(findings, out),
+        Format::Html => html::write(findings, out),
+        Format::Csv => comma_separated::write(findings, out),
+        Format::FioJson => Err(io::ErrorKind::Unsupported.into()),
+    }
+}
+
+/// Writes how the cost of each layer changed between two benches; as text, JSON or CSV.
+///
+/// # Errors
+/// What the writer says; and for HTML and fio's JSON, which there is none of, that it is
+/// unsupported.
+pub fn write_lab_comparison(
+    format: Format,
+    comparison: &LabComparison,
+    options: &Options,
+    out: &mut dyn io::Write,
+) -> io::Result<()> {
+    match format {
+        Format::Text => changes::text(comparison, options, out),
+        Format::Json => document(comparison, out),
+        Format::Csv => changes::comma_separated(comparison, out),
+        Format::Html | Format::FioJson => Err(io::ErrorKind::Unsupported.into()),
+    }
+}
+
+/// One JSON document, indented, with a line end.
+fn document(value: &impl serde::Serialize, out: &mut dyn io::Write) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, value)?;
+    out.write_all(b"\n")
+}

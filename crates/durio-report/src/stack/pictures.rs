@@ -1,0 +1,135 @@
+//! The charts of a bench: waterfalls, published beside measured shares, where the time goes.
+//!
+//! In: findings. Out: pictures with their legends. Not here: the drawing of a bar.
+
+use std::io;
+
+use durio_analyse::attribution::{
+    PathPart, PublishedOrder, StackFindings, TimeSlices, Waterfall, WaterfallStep, WorkloadRows,
+};
+
+use super::words::{added, published_title, row_name, share};
+use crate::figures::mean_latency;
+use crate::html::charts::{Colour, SpanGroup, SpanRow, spans};
+
+/// Larger pages open slowly; further stacks are in the tables.
+const STACKS_MAX: usize = 40;
+
+/// A drawing with its legend.
+#[derive(Debug)]
+pub(super) struct Picture {
+    pub(super) title: String,
+    pub(super) legend: Vec<(&'static str, &'static str)>,
+    pub(super) svg: String,
+}
+
+/// All charts of a workload.
+pub(super) fn pictures(
+    findings: &StackFindings,
+    workload: &WorkloadRows,
+) -> io::Result<Vec<Picture>> {
+    let mut pictures = Vec::new();
+    pictures.extend(waterfalls(findings, &workload.waterfalls)?);
+    pictures.extend(slices(findings, workload)?);
+    if let Some(order) = &workload.published {
+        pictures.extend(published(findings, order)?);
+    }
+    Ok(pictures)
+}
+
+fn waterfalls(findings: &StackFindings, falls: &[Waterfall]) -> io::Result<Option<Picture>> {
+    let Some(first) = falls.first() else { return Ok(None) };
+    let group = |fall: &Waterfall| SpanGroup {
+        title: match fall.basis == first.basis {
+            true => fall.stack.clone(),
+            false => format!("{} ({})", fall.stack, fall.basis.words()),
+        },
+        rows: fall.steps.iter().enumerate().map(|(at, it)| step(at, it)).collect(),
+    };
+    let groups: Vec<SpanGroup> = falls.iter().take(STACKS_MAX).map(group).collect();
+    let what = if findings.label.is_some() { "Software cost" } else { "Time" };
+    let further = match falls.len() > STACKS_MAX {
+        true => format!(" (the first {STACKS_MAX} stacks)"),
+        false => String::new(),
+    };
+    Ok(spans(&groups)?.map(|svg| Picture {
+        title: format!(
+            "{what} that each layer adds, from raw to the top: {}{further}",
+            first.basis.words()
+        ),
+        legend: vec![
+            ("raw storage", Colour::First.class()),
+            ("added", Colour::Second.class()),
+            ("taken away", Colour::Third.class()),
+        ],
+        svg,
+    }))
+}
+
+fn step(at: usize, step: &WaterfallStep) -> SpanRow {
+    let before = step.total_ns - step.added_ns;
+    let colour = match (at, step.added_ns < 0.0) {
+        (0, _) => Colour::First,
+        (_, false) => Colour::Second,
+        (_, true) => Colour::Third,
+    };
+    SpanRow {
+        name: step.layer.clone(),
+        spans: vec![(before, step.total_ns, colour)],
+        text: if at == 0 { mean_latency(step.total_ns) } else { added(step.added_ns) },
+    }
+}
+
+fn published(findings: &StackFindings, order: &PublishedOrder) -> io::Result<Option<Picture>> {
+    let rows = |it: &durio_analyse::attribution::PublishedRow| {
+        let bar = |name: &str, value: f64, colour| SpanRow {
+            name: name.to_owned(),
+            spans: vec![(0.0, value, colour)],
+            text: share(value),
+        };
+        let mut rows = vec![bar(&it.name, it.published, Colour::Second)];
+        rows.extend(it.measured.map(|measured| bar("", measured, Colour::First)));
+        SpanGroup { title: String::new(), rows }
+    };
+    let groups: Vec<SpanGroup> = order.rows.iter().take(STACKS_MAX).map(rows).collect();
+    let measured = if findings.label.is_some() { "measured, counted" } else { "measured" };
+    Ok(spans(&groups)?.map(|svg| Picture {
+        title: format!("{}: shares of raw", published_title(findings, order)),
+        legend: vec![("published", Colour::Second.class()), (measured, Colour::First.class())],
+        svg,
+    }))
+}
+
+/// The parts with their colours, in the order in which they follow each other.
+const PARTS: [(PathPart, Colour); 4] = [
+    (PathPart::EntryToQueue, Colour::First),
+    (PathPart::QueueToIssue, Colour::Second),
+    (PathPart::IssueToComplete, Colour::Third),
+    (PathPart::CompleteToExit, Colour::Fourth),
+];
+
+fn slices(findings: &StackFindings, workload: &WorkloadRows) -> io::Result<Option<Picture>> {
+    let rows = workload.rows.iter().filter_map(|row| {
+        let slices = row.figures.as_ref()?.time_slices.as_ref()?;
+        Some(one_behind_the_other(row_name(findings, row.point), slices))
+    });
+    let group = SpanGroup { title: String::new(), rows: rows.take(STACKS_MAX).collect() };
+    Ok(spans(&[group])?.map(|svg| Picture {
+        title: "Where the time of an operation goes, as traced".to_owned(),
+        legend: PARTS.map(|(part, colour)| (part.words(), colour.class())).into(),
+        svg,
+    }))
+}
+
+fn one_behind_the_other(name: String, slices: &TimeSlices) -> SpanRow {
+    let mut end = 0.0;
+    let mut spans = Vec::new();
+    for (part, colour) in PARTS {
+        let of_part = slices.slices.iter().filter(|it| it.part == part);
+        for slice in of_part.filter(|it| it.mean_ns.is_finite() && it.mean_ns > 0.0) {
+            spans.push((end, end + slice.mean_ns, colour));
+            end += slice.mean_ns;
+        }
+    }
+    SpanRow { name, spans, text: mean_latency(end) }
+}

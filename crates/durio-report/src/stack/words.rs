@@ -1,0 +1,221 @@
+//! Figures of layers in words, the same in the terminal and in the page.
+//!
+//! In: parts of the findings. Out: text. Not here: layout.
+
+use durio_analyse::attribution::{
+    DeviceCost, IntervalBasis, LayerRow, MirrorRow, PathPart, PointFacts, PublishedOrder,
+    RaidFacts, RowFigures, StackFindings, TimeSlices, Timing, WaterfallStep,
+};
+
+use crate::figures::{ABSENT, decimal, mean_latency};
+
+/// A share as per cent with three digits, for a thousandth of raw matters here.
+pub(super) fn share(share: f64) -> String {
+    let percent = share * 100.0;
+    match percent {
+        it if !it.is_finite() => "unknown".to_owned(),
+        it if it >= 99.95 => format!("{it:.0} %"),
+        it if it >= 9.995 => format!("{it:.1} %"),
+        it => format!("{it:.2} %"),
+    }
+}
+
+pub(super) fn share_or_absent(value: Option<f64>) -> String {
+    value.map_or_else(|| ABSENT.to_owned(), share)
+}
+
+/// A time that was added, with its sign.
+pub(super) fn added(nanos: f64) -> String {
+    let sign = if nanos < 0.0 { "-" } else { "+" };
+    match nanos.abs() < 0.5 {
+        true => "0 ns".to_owned(),
+        false => format!("{sign}{}", mean_latency(nanos.abs())),
+    }
+}
+
+pub(super) fn added_or_absent(nanos: Option<f64>) -> String {
+    nanos.map_or_else(|| ABSENT.to_owned(), added)
+}
+
+/// A time.
+pub(super) fn time_or_absent(nanos: Option<f64>) -> String {
+    nanos.map_or_else(|| ABSENT.to_owned(), mean_latency)
+}
+
+/// A number with two decimals.
+pub(super) fn number_or_absent(value: Option<f64>) -> String {
+    value.map_or_else(|| ABSENT.to_owned(), decimal)
+}
+
+/// How far the ends of the interval are from the rate; `*` marks the range of repeats.
+pub(super) fn interval(figures: &RowFigures) -> String {
+    let Some(interval) = figures.rate_interval else { return ABSENT.to_owned() };
+    let rate = figures.rate_per_second;
+    let below = 1.0 - interval.low_per_second / rate;
+    let above = interval.high_per_second / rate - 1.0;
+    let mark = match interval.basis {
+        IntervalBasis::Repeats => "*",
+        IntervalBasis::Batches => "",
+    };
+    format!("±{:.1} %{mark}", below.max(above) * 100.0)
+}
+
+/// Said under a table of rates.
+pub(super) const INTERVAL_NOTE: &str = "±: 95 % from batches of one run, in which what differs between runs is not; * the farthest of \
+     the repeats. of raw, of below: rate as a share of that of the raw storage and of the layer just \
+     below. + p50, + p99: service latency added to the layer just below.";
+
+/// Said under a table of costs.
+pub(super) const COST_NOTE: &str = "CPU, switches: processor time and voluntary context switches of the jobs per operation, and \
+     what the layer adds to the one just below. Device writes and bytes: per write and byte of the \
+     application; flushes: per sync call.";
+
+/// Device writes per write, bytes per byte and flushes per sync call.
+pub(super) fn device_cells(figures: &RowFigures) -> [String; 3] {
+    match &figures.devices {
+        None => [ABSENT, ABSENT, ABSENT].map(str::to_owned),
+        Some(DeviceCost::CannotTell { .. }) => {
+            ["cannot tell".to_owned(), "cannot tell".to_owned(), ABSENT.to_owned()]
+        }
+        Some(DeviceCost::Counted { writes_per_write, bytes_per_byte, flushes_per_sync_call }) => [
+            decimal(*writes_per_write),
+            decimal(*bytes_per_byte),
+            number_or_absent(*flushes_per_sync_call),
+        ],
+    }
+}
+
+/// The point of a row.
+pub(super) fn point<'f>(findings: &'f StackFindings, row: &LayerRow) -> Option<&'f PointFacts> {
+    findings.points.get(row.point)
+}
+
+/// The layer, with its stack where others have a layer of that name.
+pub(super) fn row_name(findings: &StackFindings, at: usize) -> String {
+    let Some(point) = findings.points.get(at) else { return String::new() };
+    let same = findings.points.iter().filter(|other| other.name == point.name).count();
+    match same {
+        0 | 1 => point.name.clone(),
+        _ => format!("{} [{}]", point.name, point.stack),
+    }
+}
+
+/// What was looked at, in one line.
+pub(super) fn head(findings: &StackFindings) -> String {
+    let stacks = findings.points.iter().enumerate().filter(|(at, point)| {
+        findings.points.iter().take(*at).all(|before| before.stack != point.stack)
+    });
+    let timing = match findings.timing {
+        None => "on this machine".to_owned(),
+        Some(Timing::Counted) => "in the lab, counted".to_owned(),
+        Some(Timing::Wall) => "in the lab, by the wall clock".to_owned(),
+    };
+    let stacks = crate::figures::counted(stacks.count() as u64, "stack");
+    let points = crate::figures::counted(findings.points.len() as u64, "point");
+    format!("{stacks}, {points}, {timing}, kernel {}", findings.kernels.join(", "))
+}
+
+/// Why a row, or a part of it, is to be read with care: one line each.
+pub(super) fn remarks(findings: &StackFindings, row: &LayerRow) -> Vec<String> {
+    let name = row_name(findings, row.point);
+    let mut lines: Vec<String> = Vec::new();
+    lines.extend(row.absent.iter().map(|why| format!("{name}: no figures: {why}")));
+    let Some(figures) = &row.figures else { return lines };
+    lines.extend(figures.remarks.iter().map(|remark| format!("{name}: {remark}")));
+    lines
+}
+
+/// Why device writes cannot be told, each reason with the rows that it is of.
+pub(super) fn untold(findings: &StackFindings, rows: &[LayerRow]) -> Vec<String> {
+    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
+    for row in rows {
+        let Some(DeviceCost::CannotTell { why }) =
+            row.figures.as_ref().and_then(|it| it.devices.as_ref())
+        else {
+            continue;
+        };
+        let name = row_name(findings, row.point);
+        match reasons.iter_mut().find(|(known, _)| known == why) {
+            Some((_, names)) => names.push(name),
+            None => reasons.push((why, vec![name])),
+        }
+    }
+    let line = |(why, names): (&str, Vec<String>)| {
+        format!("device writes: cannot tell of {}: {why}", names.join(", "))
+    };
+    reasons.into_iter().map(line).collect()
+}
+
+/// What an array survives.
+pub(super) fn survives(facts: &RaidFacts) -> String {
+    let further = if facts.degraded_members > 0 { " more" } else { "" };
+    match (facts.failures_left_min, facts.failures_left_max) {
+        (least, most) if least == most => format!("{least}{further}"),
+        (least, most) => format!("{least} to {most}{further}"),
+    }
+}
+
+/// What a mirror says, in sentences.
+pub(super) fn mirror(name: &str, row: &MirrorRow) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(beside) = &row.beside {
+        let (slowest, measured) = (&beside.predicted.slowest, &beside.measured);
+        lines.push(format!(
+            "{name}: the slower of {} independent draws from the single device would take {} on \
+             average and {} at p99; measured {} and {}: {} and {} times that",
+            beside.predicted.copies,
+            mean_latency(slowest.latency_ns_mean),
+            crate::figures::latency(slowest.latency_ns_p99),
+            mean_latency(measured.latency_ns_mean),
+            crate::figures::latency(measured.latency_ns_p99),
+            decimal(beside.mean_ratio),
+            decimal(beside.p99_ratio),
+        ));
+    }
+    lines.extend(row.penalty.iter().map(|it| format!("{name}: {}", it.sentence)));
+    lines.extend(row.remark.iter().map(|it| format!("{name}: {it}")));
+    lines
+}
+
+/// Where the time went, in one line.
+pub(super) fn slices(name: &str, slices: &TimeSlices) -> String {
+    let part = |part: PathPart, nanos: f64| format!("{} {}", part.words(), mean_latency(nanos));
+    let mut parts: Vec<String> = slices.slices.iter().map(|it| part(it.part, it.mean_ns)).collect();
+    parts.extend(slices.on_cpu_ns.map(|it| format!("on a processor {}", mean_latency(it))));
+    parts.extend(slices.off_cpu_ns.map(|it| format!("off it {}", mean_latency(it))));
+    format!("{name}: {} ({} traced)", parts.join(", "), slices.operations)
+}
+
+/// A step of a waterfall in words.
+pub(super) fn step(at: usize, step: &WaterfallStep) -> String {
+    match at {
+        0 => format!("{} {}", step.layer, mean_latency(step.total_ns)),
+        _ => format!("{} {}", added(step.added_ns), step.layer),
+    }
+}
+
+/// Over what was published; counted figures never stand there without their label.
+pub(super) fn published_title(findings: &StackFindings, order: &PublishedOrder) -> String {
+    let title = format!("Beside what was published: {}", order.sources.join(", "));
+    match &findings.label {
+        Some(label) => format!("{title} (measured here: {label})"),
+        None => title,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_keep_the_digits_that_matter() {
+        let shown = [1.0, 0.998, 0.2744, 0.0274, 0.00072, 1.37].map(share);
+        assert_eq!(shown, ["100 %", "99.8 %", "27.4 %", "2.74 %", "0.07 %", "137 %"]);
+        assert_eq!(share(f64::NAN), "unknown");
+    }
+
+    #[test]
+    fn what_is_added_has_a_sign() {
+        assert_eq!([1500.0, -2e6, 0.2, -0.4].map(added), ["+1.5 µs", "-2 ms", "0 ns", "0 ns"]);
+    }
+}

@@ -1,0 +1,133 @@
+//! A bench of stacks, made up: a mirror with ext4 on it, the mirror degraded, and a filesystem that
+//! could not be made.
+
+use durio_analyse::Findings;
+use durio_analyse::attribution::{
+    Base, BaseKind, Bench, PathFacts, PathPart, Point, PointKind, PublishedShare, RaidPoint,
+    StackFindings, TimeSlice, TimeSlices, Timing, attribution,
+};
+use durio_analyse::raid_efficiency::{Array, Layout};
+
+use crate::sample;
+
+/// The log's commits, so many times slower than those of the sample.
+fn run(slower: f64) -> Findings {
+    let mut findings = sample::complete();
+    findings.workloads.truncate(1);
+    let workload = &mut findings.workloads[0];
+    workload.iops /= slower;
+    workload.cpu.per_operation_ns *= slower;
+    for operation in &mut workload.operations {
+        operation.rate /= slower;
+        operation.bandwidth /= slower;
+        let scaled = |nanos: &mut Option<u64>| *nanos = nanos.map(|it| times(it, slower));
+        let service = &mut operation.service;
+        service.mean_ns *= slower;
+        scaled(&mut service.p50_ns);
+        scaled(&mut service.p99_ns);
+        operation.curve.iter_mut().for_each(|it| it.latency_ns = times(it.latency_ns, slower));
+    }
+    findings
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "made up")]
+fn times(nanos: u64, factor: f64) -> u64 {
+    (nanos as f64 * factor) as u64
+}
+
+/// The runs that a bench refers to.
+pub(crate) struct Runs {
+    raw: Findings,
+    raw_later: Findings,
+    mirror: Findings,
+    ext4: Findings,
+    degraded: Findings,
+}
+
+impl Runs {
+    pub(crate) fn new() -> Self {
+        let mut ext4 = run(3.0);
+        // The RAM disks below it count nothing.
+        ext4.workloads[0].devices[0].writes_completed = 0;
+        Self { raw: run(1.0), raw_later: run(1.3), mirror: run(1.6), ext4, degraded: run(1.25) }
+    }
+
+    pub(crate) fn findings(&self, timing: Option<Timing>) -> StackFindings {
+        attribution(&Bench {
+            name: "mirror".into(),
+            summary: "What a mirror and a filesystem on it cost.".into(),
+            timing,
+            points: self.points(),
+        })
+        .unwrap()
+    }
+
+    fn points(&self) -> Vec<Point<'_>> {
+        let raw = |stack, run| point(stack, "raw", PointKind::Raw, None, Some(run));
+        let mut points = vec![
+            raw("mirror", &self.raw),
+            point("mirror", "RAID1", PointKind::Raid, Some(0), Some(&self.mirror)),
+            point("mirror", "ext4", PointKind::Filesystem, Some(1), Some(&self.ext4)),
+            raw("degraded", &self.raw),
+            point("degraded", "RAID1 less one", PointKind::Raid, Some(3), Some(&self.degraded)),
+            raw("broken", &self.raw_later),
+            point("broken", "xfs", PointKind::Filesystem, Some(5), None),
+        ];
+        let array = Array { layout: Layout::Raid1 { copies: 2 }, members: 2 };
+        for (at, degraded_members) in [(1, 0), (4, 1)] {
+            points[at].raid = Some(RaidPoint { array, degraded_members, healthy: None });
+        }
+        points[1].published = published(0.5);
+        points[2].published = published(0.4);
+        points[2].path = path();
+        points[6].failure = Some("mkfs.xfs: the smallest filesystem is 300 MiB".into());
+        points
+    }
+}
+
+fn point<'a>(
+    stack: &str,
+    layer: &str,
+    kind: PointKind,
+    below: Option<usize>,
+    run: Option<&'a Findings>,
+) -> Point<'a> {
+    Point {
+        stack: stack.into(),
+        layer: layer.into(),
+        kind,
+        base: Base { kind: BaseKind::Ram, label: "RAM disks of 256 MiB".into() },
+        below,
+        raid: None,
+        published: Vec::new(),
+        runs: run.into_iter().collect(),
+        failure: None,
+        path: Vec::new(),
+    }
+}
+
+fn published(share_of_raw: f64) -> Vec<PublishedShare> {
+    let (workload, source) = ("commit".into(), "somebody-2025".into());
+    vec![PublishedShare { workload, jobs: None, share_of_raw, source }]
+}
+
+fn path() -> Vec<PathFacts> {
+    let slice = |(part, mean_ns)| TimeSlice { part, mean_ns };
+    let parts = [
+        (PathPart::EntryToQueue, 210_000.0),
+        (PathPart::QueueToIssue, 3_000.0),
+        (PathPart::IssueToComplete, 180_000.0),
+        (PathPart::CompleteToExit, 22_000.0),
+    ];
+    vec![PathFacts {
+        workload: "commit".into(),
+        levels: Vec::new(),
+        context_switches_per_operation: Some(1.03),
+        time_slices: Some(TimeSlices {
+            operations: 512,
+            slices: parts.map(slice).into(),
+            on_cpu_ns: Some(120_000.0),
+            off_cpu_ns: Some(295_000.0),
+        }),
+    }]
+}
