@@ -82,7 +82,7 @@ fn every_rule_ships_with_what_was_measured_of_it_or_why_nothing_was() {
         let against = rest.filter(|it| it.outcome == Disagrees).count();
         assert!(against == 0 || first.outcome == Disagrees, "{}", rule.id);
     }
-    assert!(measured >= 50, "{measured}");
+    assert!(measured >= 45, "{measured} were measured");
 }
 
 #[test]
