@@ -50,8 +50,25 @@ pub(crate) enum Command {
     Advise(Box<Advise>),
     Compare(Compare),
     Fio(Fio),
+    Stack(Stack),
     Completions(Completions),
     Man(Man),
+}
+
+/// Show the layers (temporary)
+#[derive(Debug, Args)]
+pub(crate) struct Stack {
+    /// Paths
+    #[arg(value_name = "PATH", default_value = ".")]
+    pub(crate) paths: Vec<PathBuf>,
+
+    /// text or json
+    #[arg(long, default_value = "text", value_parser = values::audit_format)]
+    pub(crate) format: AuditFormat,
+
+    /// A copied tree
+    #[arg(long, value_name = "DIR")]
+    pub(crate) root: Option<PathBuf>,
 }
 
 /// Check whether a storage is fit for a database

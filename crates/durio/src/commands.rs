@@ -14,6 +14,7 @@ mod plan;
 mod profile;
 mod report;
 mod run;
+mod stack;
 mod sweep;
 
 use std::path::Path;
@@ -43,6 +44,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Command::Advise(arguments) => advise::advise(&arguments),
         Command::Audit(arguments) => audit::audit(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
+        Command::Stack(it) => stack::show::show(&it.paths, it.format, it.root.as_deref()),
         Command::Fio(arguments) => fio::fio(&arguments),
         Command::Completions(arguments) => completions::completions(&arguments),
         Command::Man(arguments) => man::man(&arguments),

@@ -1,0 +1,3 @@
+//! `durio stack`.
+
+pub(crate) mod show;
