@@ -8,6 +8,7 @@
 //! line in [`LAYER_RULES`], [`HOST_RULES`] or [`RUN_RULES`].
 
 mod device;
+mod device_word;
 mod filesystem;
 mod layers;
 mod measured;
@@ -86,7 +87,7 @@ pub struct Signal {
 /// A rule about one layer, with all that lies below it.
 type LayerRule = fn(&Layer, &Host) -> Option<Signal>;
 
-const LAYER_RULES: [LayerRule; 29] = [
+const LAYER_RULES: [LayerRule; 30] = [
     filesystem::memory_backed,
     filesystem::barriers_off,
     filesystem::overlay_volatile,
@@ -111,6 +112,7 @@ const LAYER_RULES: [LayerRule; 29] = [
     layers::bcache_write_back,
     layers::loop_backing,
     device::cache_view,
+    device_word::contradicted,
     device::fua,
     device::qemu_nvme,
     device::ephemeral,

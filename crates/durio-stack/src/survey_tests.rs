@@ -244,6 +244,33 @@ fn a_pool_whose_devices_are_not_shown_ends_unknown() {
 }
 
 #[test]
+fn rings_and_endless_branching_end_unknown() {
+    let fixture = Fixture::new();
+    for name in ["md0", "md1", "md2"] {
+        fixture.block(&format!("sys/devices/virtual/block/{name}"), &format!("9:{}", &name[2..]));
+    }
+    // Two ways on at each level would be 2^32 layers.
+    for (upper, lower) in [
+        ("md0", "md1"),
+        ("md0", "md2"),
+        ("md1", "md0"),
+        ("md1", "md2"),
+        ("md2", "md0"),
+        ("md2", "md1"),
+    ] {
+        fixture.link(
+            &format!("sys/devices/virtual/block/{upper}/slaves/{lower}"),
+            &format!("sys/devices/virtual/block/{lower}"),
+        );
+    }
+    fixture.knows_block("/dev/md0", "9:0");
+    let stack = survey(&fixture, "/dev/md0");
+    let count = stack.walk().count();
+    assert!((1000..10_000).contains(&count), "{count}");
+    assert!(stack.walk().any(|(_, layer)| layer.kind == LayerKind::Unknown));
+}
+
+#[test]
 fn a_device_that_sysfs_does_not_show_is_unknown() {
     let fixture = Fixture::new();
     fixture.mounts(ROOT_ON_VDA1);

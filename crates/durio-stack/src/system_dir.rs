@@ -208,6 +208,29 @@ mod tests {
     }
 
     #[test]
+    fn a_pipe_is_empty_and_an_endless_file_is_cut() {
+        use rustix::fs::{CWD, FileType, Mode};
+
+        let fixture = Fixture::new();
+        fixture.file("sys/huge", "");
+        let root = fixture.root();
+        let pipe = root.path().join("sys/pipe");
+        rustix::fs::mknodat(CWD, pipe, FileType::Fifo, Mode::RUSR, 0).unwrap();
+        assert_eq!(root.bytes("sys/pipe"), Some(Vec::new()));
+        let huge = OpenOptions::new().write(true).open(root.path().join("sys/huge")).unwrap();
+        huge.set_len(1 << 40).unwrap();
+        assert_eq!(root.bytes("sys/huge").unwrap().len() as u64, FILE_LEN_MAX);
+    }
+
+    #[test]
+    fn a_link_tells_its_last_component_there_or_not() {
+        let fixture = Fixture::new();
+        fixture.link("sys/driver", "sys/bus/pci/drivers/nvme");
+        assert_eq!(fixture.root().link_name("sys/driver").as_deref(), Some("nvme"));
+        assert_eq!(fixture.root().link_name("sys"), None);
+    }
+
+    #[test]
     fn names_are_sorted_by_their_number() {
         let fixture = Fixture::new();
         for name in ["sda10", "sda2", "sda1"] {

@@ -7,8 +7,10 @@
 //! `origin` (`recorded on ...` or `made by hand from ...`), `target` (what is asked about), and
 //! `signals` (what is expected, `word id` each, by commas). A section `[/folder]` is a folder of the
 //! tree; below it `file = content` is a file (the same name again appends a line; `\0` is a zero
-//! byte), `link -> target` a symbolic link relative to the folder. A folder with a `dev` is a block
-//! device and gets the kernel's links to it.
+//! byte; after `hex:` come bytes as hexadecimal digits, or `N*00` for N zeros, by commas), `link ->
+//! target` a symbolic link relative to the folder. A folder with a `dev` is a block device and gets
+//! the kernel's links to it. Of an `origin` that was recorded, files that are not read are left out,
+//! and so are mounts of the guest's own.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -130,7 +132,7 @@ impl Machine {
 
     /// The tree as it is described.
     pub(crate) fn tree(&self) -> TempDir {
-        self.expand(|_, content| Some(content.as_bytes().to_vec()))
+        self.expand(|_, content| Some(bytes_of(content)))
     }
 
     fn devices(&self) -> impl Iterator<Item = (&str, &str)> {
@@ -139,6 +141,22 @@ impl Machine {
             Entry::Link { .. } => None,
         })
     }
+}
+
+/// The content of a file; of one that is written as hexadecimal digits, without the line end.
+fn bytes_of(content: &str) -> Vec<u8> {
+    let Some(digits) = content.trim_end().strip_prefix("hex:") else {
+        return content.as_bytes().to_vec();
+    };
+    digits.split(',').flat_map(chunk).collect()
+}
+
+fn chunk(digits: &str) -> Vec<u8> {
+    if let Some(count) = digits.strip_suffix("*00") {
+        return vec![0; count.parse().unwrap()];
+    }
+    let pairs = digits.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).unwrap());
+    pairs.map(|pair| u8::from_str_radix(pair, 16).unwrap()).collect()
 }
 
 /// The links by which the kernel shows a block device: by class, by number, and disks by name.
