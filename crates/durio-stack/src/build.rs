@@ -31,7 +31,7 @@ pub use check::check_declared;
 pub use clean::{CleanOutcome, CleanState, clean};
 pub use command::{Action, BuildCommand, Check};
 pub use error::BuildError;
-pub use missing::{Missing, missing};
+pub use missing::{Missing, missing, requirements};
 pub use place::Place;
 pub use plan::commands;
 pub use undo::Undo;

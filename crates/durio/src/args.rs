@@ -26,9 +26,9 @@ pub(crate) use advise::Advise;
 pub(crate) use campaign::{Expanding, Plan, RunCommand};
 pub(crate) use durable::Durable;
 pub(crate) use group_commit::Committing;
-pub(crate) use lab::{Lab, LabCommand, LabRun};
+pub(crate) use lab::{InGuest, Lab, LabCommand, LabCompare, LabRun};
 pub(crate) use profile::{Profile, ProfileCommand};
-pub(crate) use stack::{Choosing, Stack, StackBenching, StackCommand, StackPlan, StackShow};
+pub(crate) use stack::{Choosing, Stack, StackBenching, StackCommand, StackPlan};
 
 /// Tells what a storage gives a database: durable commits, reads, their latencies, and what to
 /// doubt.

@@ -10,6 +10,7 @@ mod durable;
 mod fio;
 mod interleave;
 mod lab;
+mod lab_compare;
 mod man;
 mod plan;
 mod profile;
@@ -17,6 +18,8 @@ mod report;
 mod run;
 mod stack;
 mod sweep;
+
+pub(crate) use report::analysed;
 
 use std::path::Path;
 

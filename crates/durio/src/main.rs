@@ -15,6 +15,7 @@ mod output;
 mod progress;
 mod recording;
 mod resume;
+mod stack_findings;
 mod state_folder;
 mod switched;
 mod values;

@@ -4,7 +4,8 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use durio_analyse::Findings;
-use durio_report::{Format, Options};
+use durio_analyse::attribution::{LabComparison, StackFindings};
+use durio_report::{Format, Options, PlanFormat};
 
 use crate::exit_code::Exit;
 use crate::failure::Failure;
@@ -39,12 +40,42 @@ pub(crate) fn rendered(
     options: Options,
 ) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
-    durio_report::write(format, findings, &options, &mut bytes).map_err(|error| Failure {
+    durio_report::write(format, findings, &options, &mut bytes).map_err(unmade)?;
+    Ok(bytes)
+}
+
+/// Findings of a bench of stacks as bytes.
+pub(crate) fn rendered_stack(
+    format: Format,
+    findings: &StackFindings,
+    options: Options,
+) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    durio_report::render_stack(format, findings, &options, &mut bytes).map_err(unmade)?;
+    Ok(bytes)
+}
+
+/// Writes how the cost of layers has changed to stdout.
+pub(crate) fn lab_comparison(
+    format: PlanFormat,
+    comparison: &LabComparison,
+) -> Result<(), Failure> {
+    let format = match format {
+        PlanFormat::Text => Format::Text,
+        PlanFormat::Json => Format::Json,
+    };
+    let mut bytes = Vec::new();
+    durio_report::write_lab_comparison(format, comparison, &terminal_options(), &mut bytes)
+        .map_err(unmade)?;
+    answer(&bytes)
+}
+
+fn unmade(error: io::Error) -> Failure {
+    Failure {
         exit: Exit::Fault,
         error: anyhow::Error::new(error).context("cannot make the report"),
         hints: Vec::new(),
-    })?;
-    Ok(bytes)
+    }
 }
 
 /// How stdout shows text.

@@ -90,6 +90,7 @@ fn published_for(
     };
     let share = |published: &BenchPublished| PublishedShare {
         workload: published.workload.clone(),
+        jobs: published.jobs,
         share_of_raw: published.share_of_raw,
         source: published.source.clone().unwrap_or_default(),
     };

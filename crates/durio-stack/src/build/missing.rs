@@ -58,6 +58,18 @@ pub fn missing(stack: &DeclaredStack) -> Vec<Missing> {
     missing_in(stack, &here)
 }
 
+/// All programs and drivers that a machine must have to build the stack, each once.
+#[must_use]
+pub fn requirements(stack: &DeclaredStack) -> Vec<Missing> {
+    let mut found = Vec::new();
+    for need in stack.layers.iter().flat_map(|layer| needs(&layer.kind)) {
+        if !found.contains(&need) {
+            found.push(need);
+        }
+    }
+    found
+}
+
 /// What is asked of a machine.
 struct Here<'a> {
     is_root: bool,

@@ -2,9 +2,11 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use durio_lab::{LabRequest, LabRoot, LabTiming};
+use durio_report::PlanFormat;
 use durio_units::{Bytes, Nanos};
 
 use crate::values;
@@ -33,6 +35,101 @@ pub(crate) struct Lab {
 pub(crate) enum LabCommand {
     Run(Box<LabRun>),
     Kernels(LabKernels),
+    Compare(Box<LabCompare>),
+}
+
+/// Compare what each layer of a stack spec costs on two kernels
+///
+/// Benches the spec in a guest with the one kernel and then with the other, and shows how the cost
+/// per I/O of each layer has changed. With counted timing (the default) that is the cost of the
+/// software, and repeats on any machine.
+///
+///   durio lab compare --kernel 6.1.0-56-amd64 --kernel 6.12.95+deb12-amd64 bitmap-cost
+///
+/// The two bench folders stay among the runs; `durio report` shows each.
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = crate::exit_code::TABLE)]
+pub(crate) struct LabCompare {
+    /// A TOML file, or the name of a stack spec that durio brings along
+    #[arg(value_name = "SPEC")]
+    pub(crate) spec: PathBuf,
+
+    /// The kernel's image, or its release as durio lab kernels shows it; twice, the earlier one first
+    #[arg(
+        long = "kernel",
+        value_name = "KERNEL",
+        required = true,
+        num_args = 1,
+        help_heading = "Guest"
+    )]
+    pub(crate) kernels: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) guest: InGuest,
+
+    #[command(flatten)]
+    pub(crate) choosing: super::Choosing,
+
+    /// Make the bench folders inside of this directory, not in the user's state folder
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    pub(crate) out: Option<PathBuf>,
+
+    /// What to print on stdout: text or json
+    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::audit_format,
+          help_heading = "Output")]
+    pub(crate) format: PlanFormat,
+
+    /// No progress on stderr
+    #[arg(long, short, help_heading = "Output")]
+    pub(crate) quiet: bool,
+
+    /// Seed of every random choice; the same on both kernels
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Method")]
+    pub(crate) seed: u64,
+}
+
+// What a guest that benches is like; no doc comment, which would be taken for a command's.
+#[derive(Debug, Args)]
+pub(crate) struct InGuest {
+    /// What the guest's clock counts: instructions, or the host's time [default: counted]
+    #[arg(long, value_name = "TIMING", help_heading = "Guest")]
+    timing: Option<Timing>,
+
+    /// Virtual processors, 1 to 64; counted timing has 1 [default: 1]
+    #[arg(long, value_name = "N", help_heading = "Guest",
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(LabRequest::CPUS_MAX)))]
+    cpus: Option<u32>,
+
+    /// Memory of the guest, which holds its devices too [default: those of the largest stack and
+    /// 1536 MiB]
+    #[arg(long, value_name = "SIZE", value_parser = values::bytes, help_heading = "Guest")]
+    pub(crate) memory: Option<Bytes>,
+
+    /// How long the guest may live, in this machine's time [default: 2h]
+    #[arg(long, value_name = "TIME", value_parser = values::nanos, help_heading = "Guest")]
+    time_limit: Option<Nanos>,
+}
+
+impl InGuest {
+    /// What the guest's clock counts.
+    pub(crate) fn timing(&self) -> LabTiming {
+        self.timing.unwrap_or(Timing::Counted).into()
+    }
+
+    pub(crate) fn cpus(&self) -> u32 {
+        self.cpus.unwrap_or(1)
+    }
+
+    pub(crate) fn time_limit(&self) -> Duration {
+        const DEFAULT: Duration = Duration::from_secs(2 * 60 * 60);
+        self.time_limit.map_or(DEFAULT, |limit| Duration::from_nanos(limit.get()))
+    }
+
+    /// True if anything was asked of a guest.
+    pub(crate) fn is_given(&self) -> bool {
+        let Self { timing, cpus, memory, time_limit } = self;
+        timing.is_some() || cpus.is_some() || memory.is_some() || time_limit.is_some()
+    }
 }
 
 /// Boot a guest, run one command in it as root, and end with its exit code

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use durio_report::PlanFormat;
+use durio_report::{PlanFormat, StackFormat};
 
-use super::Measuring;
+use super::{InGuest, Measuring};
 use crate::exit_code::TABLE;
 use crate::values;
 
@@ -61,7 +61,11 @@ pub(crate) struct StackShow {
 
     /// What to print on stdout: text or json
     #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::audit_format)]
-    pub(crate) format: PlanFormat,
+    pub(crate) format: StackFormat,
+
+    /// Read another machine, whose /sys and /proc are copied to this directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) root: Option<PathBuf>,
 }
 
 /// Show every command that a bench would run, with its undo, and its workloads with their times
@@ -103,7 +107,11 @@ pub(crate) struct StackPlan {
 /// measured anew for each, and drift is seen. What cannot be built or measured is recorded with its
 /// reason, and the bench goes on with the next stack.
 ///
-/// Only root can build. Devices that durio makes need no permission; each existing device that the
+/// Only root can build; with --lab anybody can, and kernels without the modules do: the bench is done
+/// in a throw-away virtual machine. By default its clock counts instructions: the figures are
+/// software cost per I/O without contention, the same on any machine, and never speed.
+///
+/// Devices that durio makes need no permission; each existing device that the
 /// spec names must be named by --destroy too. Ctrl-C takes the stack down and leaves the folder with
 /// what was measured so far; pressed again it ends durio at once, and like after a kill `durio stack
 /// clean` takes down the rest.
@@ -111,6 +119,7 @@ pub(crate) struct StackPlan {
 ///   durio stack bench loop-layers
 ///   durio stack bench ram-layers --only xfs --only xfs-on-raid5 --scale-time 0.1
 ///   durio stack bench my-stacks.toml --destroy /dev/nvme1n1 --destroy /dev/nvme2n1
+///   durio stack bench raid-modes --lab --scale-time 0.02 --scale-size 0.1
 ///
 /// The result is a bench folder (docs/formats/bench-folder.md): a manifest, and a run folder for
 /// each point. `durio report` takes both.
@@ -120,6 +129,21 @@ pub(crate) struct StackBenching {
     /// A TOML file, or the name of a spec that durio brings along
     #[arg(value_name = "SPEC")]
     pub(crate) spec: PathBuf,
+
+    /// In a guest of durio's lab (durio lab --help), not on this machine
+    #[arg(long, help_heading = "Guest")]
+    pub(crate) lab: bool,
+
+    /// The guest's kernel: an image, or a release as durio lab kernels shows it [default: the newest]
+    #[arg(long, value_name = "KERNEL", requires = "lab", help_heading = "Guest")]
+    pub(crate) kernel: Option<PathBuf>,
+
+    /// Its modules: the folder lib/modules/RELEASE [default: those beside the kernel]
+    #[arg(long, value_name = "DIR", requires = "kernel", help_heading = "Guest")]
+    pub(crate) modules: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) guest: InGuest,
 
     #[command(flatten)]
     pub(crate) choosing: Choosing,

@@ -19,6 +19,7 @@ pub(crate) fn lab(arguments: &Lab) -> Result<Exit, Failure> {
     match &arguments.command {
         LabCommand::Run(arguments) => run(arguments),
         LabCommand::Kernels(_) => list(),
+        LabCommand::Compare(arguments) => super::lab_compare::compare(arguments),
     }
 }
 
@@ -90,6 +91,16 @@ fn request(arguments: &LabRun) -> Result<LabRequest, Failure> {
         out: arguments.out.clone(),
         ..LabRequest::new(kernel, program, arguments.command.clone())
     })
+}
+
+/// The kernel of an image, or of a release that `durio lab kernels` shows; the newest without either.
+pub(super) fn kernel_for(wanted: Option<&Path>, modules: Option<&Path>) -> Result<Kernel, Failure> {
+    let Some(wanted) = wanted else { return newest() };
+    let of_release = kernels::usable().into_iter().find(|it| Path::new(&it.release) == wanted);
+    match of_release {
+        Some(kernel) => Ok(kernel),
+        None => Ok(Kernel::from_paths(wanted, modules)?),
+    }
 }
 
 fn newest() -> Result<Kernel, Failure> {

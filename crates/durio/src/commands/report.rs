@@ -7,7 +7,6 @@ use durio_record::bench::{BenchFolder, is_bench_folder};
 use durio_record::{RunFolder, file_names};
 
 use crate::args::Report;
-use crate::execute::absolute;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::output;
@@ -16,8 +15,7 @@ pub(crate) fn report(arguments: &Report) -> Result<Exit, Failure> {
     // A folder that is both would be nobody's: the manifest of a run goes first.
     if is_bench_folder(&arguments.run) && !arguments.run.join(file_names::MANIFEST).is_file() {
         let folder = BenchFolder::open(&arguments.run)?;
-        super::stack::show_bench(&folder.manifest, &absolute(folder.path()), arguments.format)?;
-        return Ok(Exit::Fine);
+        return super::stack::show_bench(&folder, arguments.format);
     }
     let (findings, exit) = analysed(&arguments.run, arguments.format.shows_histograms())?;
     output::findings(arguments.format, &findings)?;

@@ -2,6 +2,7 @@
 
 mod bench;
 mod clean;
+mod in_lab;
 mod plan;
 mod show;
 
@@ -18,13 +19,16 @@ use crate::failure::Failure;
 use crate::state_folder::state_folder;
 
 pub(super) use bench::show as show_bench;
+pub(super) use in_lab::GuestBench;
 
 /// A byte more than a spec may have.
 const LENGTH_READ: u64 = (1 << 20) + 1;
 
 pub(crate) fn stack(arguments: Stack) -> Result<Exit, Failure> {
     match arguments.command {
-        StackCommand::Show(arguments) => show::show(&arguments),
+        StackCommand::Show(arguments) => {
+            show::show(&arguments.paths, arguments.format, arguments.root.as_deref())
+        }
         StackCommand::Plan(arguments) => plan::plan(&arguments),
         StackCommand::Bench(arguments) => bench::bench(&arguments),
         StackCommand::Clean(_) => clean::clean(),

@@ -1,17 +1,21 @@
 //! `durio stack bench`: builds, measures and takes down every stack of a spec.
 
+use std::fs;
 use std::path::Path;
 
 use durio_record::Outcome;
 use durio_record::bench::{
-    BENCH_FOLDER_SCHEMA, BenchManifest, BenchPublished, BenchStack, BenchWriter, SeveralDevices,
+    BENCH_FOLDER_SCHEMA, BenchFolder, BenchManifest, BenchPublished, BenchStack, BenchWriter,
+    SeveralDevices,
 };
-use durio_report::Format;
+use durio_record::file_names;
+use durio_report::{Format, Options};
 use durio_run::StopFlag;
 use durio_spec::{PublishedShare, RawDevices, StackBench, layer_label};
 use durio_stack::DeclaredStack;
 use durio_stack::build::{BuildError, missing};
 
+use super::GuestBench;
 use super::clean::lines;
 use super::{chosen, files_folder, journals, read};
 use crate::args::{Measuring, StackBenching};
@@ -22,10 +26,18 @@ use crate::execute::{Execution, absolute, command_line, execute, stop_on_signals
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::output;
+use crate::stack_findings::stack_findings;
+use crate::state_folder::runs_folder;
 
 pub(super) fn bench(arguments: &StackBenching) -> Result<Exit, Failure> {
     let options = &arguments.common;
     refuse_formats(options.format)?;
+    if arguments.lab {
+        return bench_in_lab(arguments);
+    }
+    if arguments.guest.is_given() {
+        return Err(Failure::new(Exit::WrongUse, "options of a guest are given without --lab"));
+    }
     let spec = read(&arguments.spec)?;
     let stacks = chosen(&spec, &arguments.choosing)?;
     refuse_unknown_destroy(&stacks, options)?;
@@ -46,12 +58,55 @@ pub(super) fn bench(arguments: &StackBenching) -> Result<Exit, Failure> {
     let writer = BenchWriter::create(execution.folder(), &manifest)?;
     let running = Running { execution: &execution, planning: &planning, options, stop: &stop };
     let manifest = running.run(manifest, &writer, &estimates)?;
-    show(&manifest, &absolute(writer.folder()), options.format)?;
+    let folder = BenchFolder::open(&absolute(writer.folder()))?;
+    conclude(&folder, options.format)?;
     Ok(match manifest.outcome {
         Some(Outcome::Complete) => Exit::Fine,
         Some(Outcome::Interrupted) => Exit::Interrupted,
         _ => Exit::CannotMeasure,
     })
+}
+
+/// The same in a guest, with the exit code that it had there.
+fn bench_in_lab(arguments: &StackBenching) -> Result<Exit, Failure> {
+    let options = &arguments.common;
+    if !options.destroy.is_empty() {
+        let text = "a guest has none of this machine's devices: --destroy names nothing there";
+        return Err(Failure::new(Exit::WrongUse, text));
+    }
+    let stop = stop_on_signals()?;
+    let bench = GuestBench {
+        spec: &arguments.spec,
+        choosing: &arguments.choosing,
+        guest: &arguments.guest,
+        kernel: arguments.kernel.as_deref(),
+        modules: arguments.modules.as_deref(),
+        seed: options.seed,
+        quiet: options.quiet,
+        runs: &runs_folder(options.out.as_deref())?,
+    };
+    let (folder, exit) = bench.run(&stop)?;
+    conclude(&BenchFolder::open(&absolute(&folder))?, options.format)?;
+    Ok(exit)
+}
+
+/// Shows what a bench found, and keeps the same beside its manifest.
+fn conclude(folder: &BenchFolder, format: Format) -> Result<(), Failure> {
+    if let Ok((findings, _)) = stack_findings(folder) {
+        for (name, format) in
+            [(file_names::FINDINGS, Format::Json), (file_names::REPORT, Format::Html)]
+        {
+            let path = folder.path().join(name);
+            let bytes = output::rendered_stack(format, &findings, Options::default())?;
+            fs::write(&path, bytes).map_err(|error| Failure {
+                exit: Exit::CannotMeasure,
+                error: anyhow::Error::new(error)
+                    .context(format!("cannot write '{}'", path.display())),
+                hints: Vec::new(),
+            })?;
+        }
+    }
+    show(folder, format).map(|_| ())
 }
 
 /// What every point is measured with.
@@ -144,9 +199,9 @@ fn published(share: &PublishedShare) -> BenchPublished {
 
 fn refuse_formats(format: Format) -> Result<(), Failure> {
     match format {
-        Format::Text | Format::Json => Ok(()),
-        _ => Err(Failure::new(Exit::WrongUse, "of a bench there are text and json")
-            .hint("other formats are those of its runs: durio report BENCH/RUN --format html")),
+        Format::FioJson => Err(Failure::new(Exit::WrongUse, "a bench has no place in fio's JSON")
+            .hint("its runs have: durio report BENCH/RUN --format fio-json")),
+        _ => Ok(()),
     }
 }
 
@@ -188,20 +243,22 @@ fn refuse_if_nothing_can_be_built(stacks: &[DeclaredStack]) -> Result<(), Failur
     Err(Failure { exit: Exit::CannotMeasure, error: error.into(), hints: Vec::new() })
 }
 
-/// A bench on stdout.
-pub(in crate::commands) fn show(
-    manifest: &BenchManifest,
-    folder: &Path,
-    format: Format,
-) -> Result<(), Failure> {
+/// A bench on stdout: what its layers cost, and what became of each of them.
+pub(in crate::commands) fn show(folder: &BenchFolder, format: Format) -> Result<Exit, Failure> {
     refuse_formats(format)?;
-    let text = match format {
-        Format::Json => {
-            let json =
-                serde_json::json!({ "folder": folder.display().to_string(), "manifest": manifest });
-            format!("{json:#}\n")
+    let listed = listing(&folder.manifest, folder.path());
+    let (findings, exit) = match stack_findings(folder) {
+        Ok(found) => found,
+        // Nothing was measured: what became of the stacks says why.
+        Err(failure) => {
+            output::answer(if format == Format::Text { listed.as_bytes() } else { b"" })?;
+            return Err(failure);
         }
-        _ => listing(manifest, folder),
     };
-    output::answer(text.as_bytes())
+    let mut bytes = output::rendered_stack(format, &findings, output::terminal_options())?;
+    if format == Format::Text {
+        bytes.push(b'\n');
+        bytes.extend(listed.into_bytes());
+    }
+    output::answer(&bytes).map(|()| exit)
 }

@@ -1,0 +1,244 @@
+//! `durio stack bench --lab`: the same bench in a guest, whose folder is brought out.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use durio_lab::{Kernel, LabExit, LabFile, LabOutcome, LabRequest, LabTiming, Streams};
+use durio_record::bench::is_bench_folder;
+use durio_run::StopFlag;
+use durio_stack::build::{Missing, requirements};
+use durio_stack::{DeclaredKind, DeclaredStack};
+use durio_units::Bytes;
+
+use super::{chosen, read};
+use crate::args::{Choosing, InGuest};
+use crate::commands::lab::kernel_for;
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+use crate::output;
+
+/// Where the guest has a spec that is a file.
+const SPEC_IN_GUEST: &str = "/lab-spec.toml";
+/// What the guest needs beside the devices that it makes: its own files, durio and the page cache.
+const MEMORY_ASIDE: Bytes = Bytes::from_mib(1536);
+
+/// A bench for a guest.
+pub(in crate::commands) struct GuestBench<'a> {
+    /// The spec, as it was given.
+    pub(in crate::commands) spec: &'a Path,
+    pub(in crate::commands) choosing: &'a Choosing,
+    pub(in crate::commands) guest: &'a InGuest,
+    /// The kernel's image or release; the newest without it.
+    pub(in crate::commands) kernel: Option<&'a Path>,
+    /// The folder of its modules, if they are not beside it.
+    pub(in crate::commands) modules: Option<&'a Path>,
+    /// The seed of every random choice, if one was given.
+    pub(in crate::commands) seed: Option<u64>,
+    pub(in crate::commands) quiet: bool,
+    /// The folder in which the bench folder is made.
+    pub(in crate::commands) runs: &'a Path,
+}
+
+impl GuestBench<'_> {
+    /// Boots the guest, benches there, and brings the bench folder out.
+    pub(in crate::commands) fn run(&self, stop: &StopFlag) -> Result<(PathBuf, Exit), Failure> {
+        let spec = read(self.spec)?;
+        let stacks = chosen(&spec, self.choosing)?;
+        refuse_devices(&stacks)?;
+        let request = self.request(&stacks)?;
+        if !self.quiet {
+            output::remark(&format!(
+                "durio: benching in a guest with kernel {}, {}",
+                request.kernel.release,
+                request.timing.meaning()
+            ));
+        }
+        fs::create_dir_all(self.runs).map_err(|error| cannot("make", self.runs, error))?;
+        let brought = Brought::new(self.runs);
+        let request = LabRequest { out: Some(brought.0.clone()), ..request };
+        let mut answers = io::sink();
+        let mut stderr = io::stderr();
+        let mut silent = io::sink();
+        let remarks: &mut (dyn io::Write + Send) =
+            if self.quiet { &mut silent } else { &mut stderr };
+        let mut streams = Streams { stdout: &mut answers, stderr: remarks };
+        let outcome = durio_lab::run(&request, &mut streams, &|| stop.is_set())?;
+        let exit = exit_of(&request, &outcome)?;
+        let folder = brought.keep(self.runs)?.ok_or_else(|| {
+            let text = "the bench in the guest left no folder behind; its message stands above";
+            Failure::new(exit, text)
+        })?;
+        Ok((folder, exit))
+    }
+
+    fn request(&self, stacks: &[DeclaredStack]) -> Result<LabRequest, Failure> {
+        let kernel: Kernel = kernel_for(self.kernel, self.modules)?;
+        let program = std::env::current_exe()
+            .map_err(|error| cannot("find durio's own program,", Path::new("durio"), error))?;
+        let needs: Vec<Missing> = stacks.iter().flat_map(requirements).collect();
+        let (mut tools, mut modules) = (Vec::new(), Vec::new());
+        for need in needs {
+            match need {
+                Missing::Program { name, .. } => tools.push(name.to_owned()),
+                Missing::Driver { module, .. } => modules.push(module.to_owned()),
+                Missing::Root => {}
+            }
+        }
+        for names in [&mut tools, &mut modules] {
+            names.sort_unstable();
+            names.dedup();
+        }
+        let is_file = self.spec.exists();
+        let files = is_file
+            .then(|| LabFile { source: self.spec.to_owned(), guest: PathBuf::from(SPEC_IN_GUEST) });
+        Ok(LabRequest {
+            timing: self.guest.timing(),
+            cpus: self.guest.cpus(),
+            memory: self.guest.memory.unwrap_or_else(|| memory_for(stacks)),
+            limit: self.guest.time_limit(),
+            tools,
+            modules,
+            files: files.into_iter().collect(),
+            ..LabRequest::new(kernel, program, self.command(is_file))
+        })
+    }
+
+    /// The same command, in the guest.
+    fn command(&self, is_file: bool) -> Vec<OsString> {
+        let script = r#"exec durio stack bench "$@" --out "$DURIO_LAB_OUT" --format json"#;
+        let spec = if is_file { SPEC_IN_GUEST.into() } else { self.spec.as_os_str().to_owned() };
+        let mut command: Vec<OsString> =
+            ["sh", "-c", script, "durio"].into_iter().map(OsString::from).collect();
+        command.push(spec);
+        for stack in &self.choosing.only {
+            command.extend([OsString::from("--only"), stack.into()]);
+        }
+        let mut with = |name: &str, value: String| {
+            command.extend([OsString::from(name), OsString::from(value)]);
+        };
+        with("--scale-time", factor(self.choosing.scale_time));
+        with("--scale-size", factor(self.choosing.scale_size));
+        if let Some(steps) = self.choosing.confirm_steps {
+            with("--confirm-steps", steps.to_string());
+        }
+        if let Some(seed) = self.seed {
+            with("--seed", seed.to_string());
+        }
+        // The clock of an emulated processor need not look reliable to the guest, and is.
+        if self.guest.timing() == LabTiming::Counted {
+            with("--clock", "monotonic".to_owned());
+        }
+        if self.quiet {
+            command.push("--quiet".into());
+        }
+        command
+    }
+}
+
+/// Thousandths as the command line has them.
+fn factor(per_mille: u32) -> String {
+    format!("{}.{:03}", per_mille / 1000, per_mille % 1000)
+}
+
+/// A guest has none of this machine's devices.
+fn refuse_devices(stacks: &[DeclaredStack]) -> Result<(), Failure> {
+    let is_of_here = |stack: &&DeclaredStack| {
+        stack.layers.iter().any(|layer| matches!(layer.kind, DeclaredKind::Device { .. }))
+    };
+    match stacks.iter().find(is_of_here) {
+        None => Ok(()),
+        Some(stack) => Err(Failure::new(
+            Exit::WrongUse,
+            format!(
+                "stack '{}' is built of this machine's devices, which a guest has not",
+                stack.name
+            ),
+        )
+        .hint("leave it out with --only, or bench it without --lab")),
+    }
+}
+
+/// All devices of the largest stack lie in the guest's memory.
+fn memory_for(stacks: &[DeclaredStack]) -> Bytes {
+    let of = |stack: &DeclaredStack| -> u64 {
+        let made = stack.layers.iter().filter_map(|layer| match &layer.kind {
+            DeclaredKind::Ram(made) | DeclaredKind::Zram(made) => Some(made),
+            DeclaredKind::Null { made, .. } | DeclaredKind::Loop { made, .. } => Some(made),
+            _ => None,
+        });
+        made.map(|made| made.size.get().saturating_mul(u64::from(made.count)))
+            .fold(0, u64::saturating_add)
+    };
+    let largest = stacks.iter().map(of).max().unwrap_or(0);
+    Bytes::new(largest.saturating_add(MEMORY_ASIDE.get()))
+}
+
+fn exit_of(request: &LabRequest, outcome: &LabOutcome) -> Result<Exit, Failure> {
+    match &outcome.exit {
+        LabExit::Code(0) => Ok(Exit::Fine),
+        LabExit::Code(code) if *code == Exit::Interrupted.number() => Ok(Exit::Interrupted),
+        LabExit::Code(code) if *code == Exit::WrongUse.number() => Ok(Exit::WrongUse),
+        LabExit::Code(_) => Ok(Exit::CannotMeasure),
+        LabExit::Stopped => Ok(Exit::Interrupted),
+        LabExit::TimeLimit => {
+            let seconds = request.limit.as_secs_f64();
+            let text = format!("the guest was ended after its time limit of {seconds} s");
+            Err(Failure::new(Exit::TimeLimit, text).hint("--time-limit sets another one"))
+        }
+        LabExit::GuestFailed(reason) => {
+            Err(Failure::new(Exit::LabFailed, format!("the guest failed: {reason}"))
+                .hint(format!("it had {} of memory; --memory gives it more", request.memory)))
+        }
+    }
+}
+
+fn cannot(doing: &str, path: &Path, error: io::Error) -> Failure {
+    let context = format!("cannot {doing} '{}'", path.display());
+    Failure {
+        exit: Exit::CannotMeasure,
+        error: anyhow::Error::new(error).context(context),
+        hints: Vec::new(),
+    }
+}
+
+/// The folder that the guest's results are unpacked into; gone when this is dropped.
+struct Brought(PathBuf);
+
+impl Brought {
+    fn new(runs: &Path) -> Self {
+        Self(runs.join(format!(".durio-lab-{}", std::process::id())))
+    }
+
+    /// Moves the bench folder among the runs, if there is one.
+    fn keep(&self, runs: &Path) -> Result<Option<PathBuf>, Failure> {
+        let Ok(entries) = fs::read_dir(&self.0) else { return Ok(None) };
+        let found = entries.flatten().map(|entry| entry.path()).find(|path| is_bench_folder(path));
+        let Some((from, name)) = found.as_ref().and_then(|it| Some((it, it.file_name()?))) else {
+            return Ok(None);
+        };
+        let to = runs.join(name);
+        fs::rename(from, &to).map_err(|error| cannot("move the results to", &to, error))?;
+        Ok(Some(to))
+    }
+}
+
+impl Drop for Brought {
+    fn drop(&mut self) {
+        // If something of it stays, it has durio's name.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn factors_are_written_as_the_command_line_reads_them() {
+        assert_eq!(factor(1000), "1.000");
+        assert_eq!(factor(25), "0.025");
+        assert_eq!(factor(32_000), "32.000");
+    }
+}
