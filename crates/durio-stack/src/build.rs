@@ -24,7 +24,6 @@ mod step;
 mod system;
 #[cfg(test)]
 mod test_stacks;
-mod text;
 mod undo;
 
 pub use builder::{BuildOptions, Builder, BuiltLayer, Progress};
@@ -35,5 +34,4 @@ pub use error::BuildError;
 pub use missing::{Missing, missing};
 pub use place::Place;
 pub use plan::commands;
-pub use text::plan_text;
 pub use undo::Undo;
