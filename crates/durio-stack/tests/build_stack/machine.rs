@@ -114,7 +114,7 @@ pub(crate) struct Users {
 
 impl Users {
     pub(crate) fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = in_memory();
         let can = is_root() && Path::new("/dev/loop-control").exists() && is_installed("mkfs.ext4");
         let there = can.then(|| {
             let device = LoopDevice::with_ext4(&folder.path().join("image"));
@@ -134,6 +134,11 @@ impl Users {
     }
 }
 
+/// Builds are many here, and each syncs files, devices and journals.
+fn in_memory() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
+
 /// Folders of one build.
 pub(crate) struct Ours {
     pub(crate) journals: PathBuf,
@@ -143,7 +148,14 @@ pub(crate) struct Ours {
 
 impl Ours {
     pub(crate) fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        Self::in_folder(in_memory())
+    }
+
+    pub(crate) fn on_disk() -> Self {
+        Self::in_folder(tempfile::tempdir().unwrap())
+    }
+
+    fn in_folder(folder: tempfile::TempDir) -> Self {
         let (journals, files) = (folder.path().join("journals"), folder.path().join("files"));
         fs::create_dir_all(&journals).unwrap();
         fs::create_dir_all(&files).unwrap();

@@ -67,7 +67,7 @@ fn filesystems_are_built_on_files_and_compressed_memory_and_torn_down() {
         if !ready("filesystems_are_built", &[program], source) {
             continue;
         }
-        let ours = Ours::new();
+        let ours = Ours::on_disk();
         let stack = declared(source, count, bytes, filesystem);
         let layers = build_all(&stack, &ours.place(), &ours.journals).unwrap();
         assert_eq!(layers.len(), 2);
@@ -111,25 +111,25 @@ fn kill_builders(test: &str, seed: u64, tries: u32, stack: &DeclaredStack, needs
 #[test]
 fn builders_of_btrfs_in_files_are_killed_and_cleaned_up() {
     let stack = declared("loop", 2, 64 * MIB, r#"{"layer": "btrfs", "profile": "single"}"#);
-    kill_builders("killed_loop_btrfs", 3, 6, &stack, ("mkfs.btrfs", "loop"));
+    kill_builders("killed_loop_btrfs", 3, 5, &stack, ("mkfs.btrfs", "loop"));
 }
 
 #[test]
 fn builders_of_xfs_in_a_file_are_killed_and_cleaned_up() {
     let stack = declared("loop", 1, 300 * MIB, XFS);
-    kill_builders("killed_loop_xfs", 5, 6, &stack, ("mkfs.xfs", "loop"));
+    kill_builders("killed_loop_xfs", 5, 5, &stack, ("mkfs.xfs", "loop"));
 }
 
 #[test]
 fn builders_of_ext4_on_a_file_are_killed_and_cleaned_up() {
     let stack = declared("loop", 1, 64 * MIB, EXT4);
-    kill_builders("killed_loop_ext4", 7, 6, &stack, ("mkfs.ext4", "loop"));
+    kill_builders("killed_loop_ext4", 7, 5, &stack, ("mkfs.ext4", "loop"));
 }
 
 #[test]
 fn builders_on_compressed_memory_are_killed_and_cleaned_up() {
     let stack = declared("zram", 4, machine::ZRAM_BYTES, BTRFS);
-    kill_builders("killed_zram_btrfs", 11, 8, &stack, ("mkfs.btrfs", "zram"));
+    kill_builders("killed_zram_btrfs", 11, 6, &stack, ("mkfs.btrfs", "zram"));
 }
 
 /// A shell script that stands in for a program, in a folder for PATH.
