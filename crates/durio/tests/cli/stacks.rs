@@ -155,7 +155,7 @@ fn stacks_on_loop_devices_are_measured_layer_by_layer_and_taken_down() {
     let sandbox = Sandbox::new();
     let path = spec(&sandbox, "", "100ms");
     let ended = bench(&sandbox, &path).run().expect_exit(0);
-    ended.expect_stdout("BENCH small: complete").expect_stdout("04-second-ext4");
+    let ended = ended.expect_stdout("BENCH small: complete").expect_stdout("04-second-ext4");
     assert!(ended.stderr.contains("stack 2 of 2, second, layer 2 of 2: ext4"), "{}", ended.stderr);
     assert_nothing_is_left(&sandbox);
     let folder = sandbox.the_run();
