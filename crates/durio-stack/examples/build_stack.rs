@@ -38,12 +38,7 @@ fn main() -> ExitCode {
 
 fn plan(files: &Path, stack: &Path) -> Result<(), Box<dyn Error>> {
     let place = Place::with_id("0000000", files);
-    for command in build::commands(&read(stack)?, &place)? {
-        say(&command.action.to_string());
-        if let Some(undo) = command.undo {
-            say(&format!("    undone by: {undo}"));
-        }
-    }
+    say(build::plan_text(&read(stack)?, &place)?.trim_end());
     Ok(())
 }
 
@@ -80,7 +75,7 @@ fn build(
 
 fn clean(journals: &Path) -> Result<(), Box<dyn Error>> {
     for outcome in build::clean(journals) {
-        say(&format!("{} {}: {:?}", outcome.id, outcome.stack, outcome.state));
+        say(&outcome.to_string());
     }
     Ok(())
 }

@@ -24,6 +24,7 @@ mod step;
 mod system;
 #[cfg(test)]
 mod test_stacks;
+mod text;
 mod undo;
 
 pub use builder::{BuildOptions, Builder, BuiltLayer, Progress};
@@ -34,4 +35,5 @@ pub use error::BuildError;
 pub use missing::{Missing, missing};
 pub use place::Place;
 pub use plan::commands;
+pub use text::plan_text;
 pub use undo::Undo;

@@ -231,6 +231,33 @@ fn an_array_that_comes_up_degraded_is_an_error_unless_asked_for() {
 }
 
 #[test]
+fn a_sync_is_waited_for_from_before_it_begins_until_it_has_ended() {
+    let build = |looks: Vec<[&'static str; 3]>| {
+        let (machine, folder) = (machine(), folder());
+        machine.0.borrow_mut().looks = looks;
+        let told = RefCell::new(Vec::new());
+        let progress = |progress: Progress<'_>| {
+            if let Progress::Syncing { done, all, .. } = progress {
+                told.borrow_mut().push((done, all));
+            }
+        };
+        let options = BuildOptions { stop: &|| false, progress: &progress };
+        let array = DeclaredKind::Md(DeclaredMd { initial_sync: true, ..md(1) });
+        let declared = stack(vec![loops(2, 64), array]);
+        let mut builder = builder(&machine, &declared, folder.path(), options);
+        let outcome = build_all(&mut builder).map(|_| ()).map_err(|error| error.to_string());
+        let left = machine.0.borrow().looks.len();
+        (outcome, left, told.take())
+    };
+    let (before, during) = (["idle", "0", "none"], ["resync", "0", "8 / 64"]);
+    let late = ["resync", "32", "40 / 64"];
+    let (outcome, left, told) = build(vec![before, during, late, ["idle", "none", "none"]]);
+    assert_eq!((outcome, left, told), (Ok(()), 0, vec![(8, 64), (40, 64)]));
+    let (outcome, ..) = build(vec![before, during, ["idle", "32", "none"]]);
+    assert!(outcome.unwrap_err().contains("is not in sync and does not become so"));
+}
+
+#[test]
 fn a_device_is_overwritten_only_if_it_is_named_unused_and_blank() {
     let build = |destroy: bool, force: bool, signature: bool| {
         let (machine, folder) = (machine(), folder());

@@ -292,3 +292,7 @@ pub(super) fn output_of(action: &Action) -> Option<String> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+#[path = "journal_tests.rs"]
+mod tests;

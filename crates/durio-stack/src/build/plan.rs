@@ -130,8 +130,8 @@ impl<'a> Draft<'a> {
         self.push(Action::Check(check), None);
     }
 
-    fn write(&mut self, path: String, text: impl ToString) {
-        self.push(Action::Write { path, text: text.to_string() }, None);
+    fn write(&mut self, path: String, number: u64) {
+        self.push(Action::Write { path, text: number.to_string() }, None);
     }
 
     /// `durio1234567-2-0`: tag, layer, group.

@@ -42,6 +42,8 @@ pub(super) struct Account {
     pub(super) fails: Option<Fails>,
     /// What the members of every array are short of.
     pub(super) degraded: u32,
+    /// What arrays say after each pause: action, first sector not in sync, sectors done.
+    pub(super) looks: Vec<[&'static str; 3]>,
     /// What is found on existing devices.
     pub(super) signatures: Vec<Signature>,
     /// Programs that hang on to a mount.
@@ -226,7 +228,21 @@ impl Account {
         if let Some(file) = bitmap {
             self.set(file, "bitm");
         }
+        if !self.looks.is_empty() {
+            let look = self.looks.remove(0);
+            self.look(look);
+        }
         Some(String::new())
+    }
+
+    fn look(&mut self, look: [&str; 3]) {
+        let uuid = |path: &String| path.strip_suffix("/uuid").map(str::to_owned);
+        let arrays: Vec<String> = self.there.paths.keys().filter_map(uuid).collect();
+        for array in arrays {
+            for (name, text) in ["sync_action", "resync_start", "sync_completed"].iter().zip(look) {
+                self.set(format!("{array}/{name}"), text);
+            }
+        }
     }
 
     fn degrade(&mut self, link: &str) -> Option<String> {
@@ -370,5 +386,11 @@ impl System for Scripted {
         !module.starts_with("dm_")
     }
 
-    fn pause(&self, _span: Duration) {}
+    fn pause(&self, _span: Duration) {
+        let mut account = self.0.borrow_mut();
+        if !account.looks.is_empty() {
+            let look = account.looks.remove(0);
+            account.look(look);
+        }
+    }
 }

@@ -32,6 +32,9 @@ const PRESENT_PAUSE: Duration = Duration::from_millis(50);
 /// How often a sync is looked at.
 const SYNC_PAUSE: Duration = Duration::from_millis(200);
 
+/// So many looks in a row, ten seconds, an array may be idle before it is in sync.
+const IDLE_LOOKS: u32 = 50;
+
 impl Stepper<'_, '_> {
     /// What the program wrote to its standard output, if it is asked for.
     pub(super) fn carry_out(&mut self, action: &Action) -> Result<Option<String>, BuildError> {
@@ -174,30 +177,38 @@ impl Stepper<'_, '_> {
         self.system.read(&Path::new("/sys/block").join(disk).join(name))
     }
 
+    /// A sync begins a moment after the array is there, and members become active a moment after it
+    /// has ended; so an idle array is looked at for a while.
     fn synced(&mut self, device: &str) -> Result<(), BuildError> {
+        let mut idle = 0;
         loop {
             if (self.options.stop)() {
                 return Err(BuildError::Stopped(self.stack.to_owned()));
             }
-            let action = self.attribute(device, "md/sync_action");
-            let degraded = self.attribute(device, "md/degraded");
-            if action.is_none_or(|action| action == "idle" || action == "frozen") {
-                // The last members become active a moment after the sync has ended.
-                if degraded.is_none_or(|count| count == "0") || !self.syncs_again(device) {
+            let action = self.attribute(device, "md/sync_action").unwrap_or_default();
+            if ["", "idle", "frozen"].contains(&action.as_str()) {
+                if self.is_in_step(device) {
                     return Ok(());
                 }
+                idle += 1;
+            } else {
+                idle = 0;
+            }
+            if idle > IDLE_LOOKS {
+                let what = format!("{device} is not in sync and does not become so");
+                return Err(BuildError::CameUpWrong(what));
             }
             self.tell_sync(device);
             self.system.pause(SYNC_PAUSE);
         }
     }
 
-    /// A recovery that has not begun yet, or goes on, shows within a while.
-    fn syncs_again(&self, device: &str) -> bool {
-        (0..10).any(|_| {
-            self.system.pause(SYNC_PAUSE);
-            self.attribute(device, "md/sync_action").is_some_and(|action| action != "idle")
-        })
+    /// Nothing is left to copy or to compute (Documentation/admin-guide/md.rst, `resync_start` and
+    /// `degraded`).
+    fn is_in_step(&self, device: &str) -> bool {
+        let is =
+            |name: &str, value: &str| self.attribute(device, name).is_none_or(|it| it == value);
+        is("md/resync_start", "none") && is("md/degraded", "0")
     }
 
     fn tell_sync(&self, device: &str) {
