@@ -101,6 +101,10 @@ pub(crate) fn value(kind: Kind, scalar: Scalar<'_>) -> Result<Value, String> {
         (Kind::Rate, Scalar::Text(text)) => rate(text).map(Value::Rate),
         (Kind::Rate, scalar) => number(scalar).and_then(|rate| checked_rate(rate).map(Value::Rate)),
         (kind, Scalar::Text(text)) => of_text(kind, text),
+        (
+            Kind::Text | Kind::Texts | Kind::Name | Kind::Choice(_),
+            Scalar::Integer(_) | Scalar::Float(_),
+        ) => Err("expected a text in quotes".to_owned()),
         (_, Scalar::Integer(number)) => {
             Err(format!("{number} needs a unit, in quotes{}", example(kind)))
         }

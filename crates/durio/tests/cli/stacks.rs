@@ -15,8 +15,8 @@ use crate::sandbox::{Sandbox, entries};
 
 const NEEDED: [&str; 3] = ["root", "losetup", "mkfs.ext4"];
 
-/// Two stacks on loop devices whose files are in the sandbox; the first one's mkfs has these words.
-fn spec(sandbox: &Sandbox, mkfs: &str, duration: &str) -> PathBuf {
+/// Two stacks on loop devices whose files are in the sandbox; the first one's ext4 has these keys.
+fn spec(sandbox: &Sandbox, ext4: &str, duration: &str) -> PathBuf {
     let files = sandbox.root().join("files");
     fs::create_dir_all(&files).unwrap();
     let text = format!(
@@ -30,7 +30,7 @@ size = "4MiB"
 name = "first"
 layers = [
     {{ loop = {{ size = "32MiB", directory = "{files}" }} }},
-    {{ ext4 = {{ mkfs = [{mkfs}] }} }},
+    {{ ext4 = {{ {ext4} }} }},
 ]
 [[stack]]
 name = "second"
@@ -117,12 +117,12 @@ fn every_spec_that_durio_brings_along_is_listed_and_planned() {
 #[test]
 fn what_is_wrong_with_a_spec_is_told_with_its_line() {
     let sandbox = Sandbox::new();
-    let path = spec(&sandbox, "\"-L\", 3", "1s");
+    let path = spec(&sandbox, "mkfs = [\"-L\", 3]", "1s");
     let refused = |line: &str, expected: &str| {
         let ended = sandbox.durio(line).word(&path).run().expect_exit(2);
         assert!(ended.stderr.contains(expected), "{line}: {}", ended.stderr);
     };
-    refused("stack plan", "small.toml:12:");
+    refused("stack plan", "small.toml:11:30: mkfs: expected a text in quotes");
     let path = spec(&sandbox, "", "1s");
     let refused = |line: &str, expected: &str| {
         let ended = sandbox.durio(line).word(&path).run().expect_exit(2);
@@ -155,7 +155,7 @@ fn stacks_on_loop_devices_are_measured_layer_by_layer_and_taken_down() {
     let sandbox = Sandbox::new();
     let path = spec(&sandbox, "", "100ms");
     let ended = bench(&sandbox, &path).run().expect_exit(0);
-    ended.expect_stdout("BENCH small: complete").expect_stdout("04-second-ext4");
+    let ended = ended.expect_stdout("BENCH small: complete").expect_stdout("04-second-ext4");
     assert!(ended.stderr.contains("stack 2 of 2, second, layer 2 of 2: ext4"), "{}", ended.stderr);
     assert_nothing_is_left(&sandbox);
     let folder = sandbox.the_run();
@@ -189,7 +189,7 @@ fn a_stack_that_cannot_be_built_is_told_and_the_next_one_is_measured() {
         return;
     }
     let sandbox = Sandbox::new();
-    let path = spec(&sandbox, "\"-O\", \"no_such_feature\"", "100ms");
+    let path = spec(&sandbox, "mkfs = [\"-O\", \"no_such_feature\"]", "100ms");
     let ended = bench(&sandbox, &path).word("--quiet").run().expect_exit(3);
     ended.expect_stdout("mkfs.ext4").expect_stdout("no_such_feature");
     let manifest = manifest(&sandbox.the_run());

@@ -77,9 +77,9 @@ impl Shown<'_> {
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
-            "{} stacks, {points} points, {} of measuring beside building, laying out and steps that \
-             are bounded by volume\n",
-            self.stacks.len(),
+            "{}, {}, {} of measuring beside building, laying out and steps that are bounded by volume\n",
+            counted(self.stacks.len(), "stack"),
+            counted(points, "point"),
             self.time(|_| true)
         );
         if let Some(first) = self.estimates.first() {
@@ -147,6 +147,10 @@ fn command(command: &BuildCommand) -> Value {
     })
 }
 
+fn counted(count: usize, word: &str) -> String {
+    format!("{count} {word}{}", if count == 1 { "" } else { "s" })
+}
+
 /// The sections of a plan with their times.
 fn workloads(plan: &Plan) -> String {
     let sections = plan.campaign.as_ref().map_or(&[][..], |campaign| &campaign.sections);
@@ -161,10 +165,9 @@ fn workloads(plan: &Plan) -> String {
             Nanos::ZERO => "by volume".to_owned(),
             time => time.to_string(),
         };
-        let count = steps.len();
-        let plural = if count == 1 { "step" } else { "steps" };
+        let count = counted(steps.len(), "step");
         let summary = steps.first().map_or("", |step| step.load.workload.summary.as_str());
-        let _ = writeln!(text, "  {:width$}  {count} {plural}, {time}  {summary}", section.name);
+        let _ = writeln!(text, "  {:width$}  {count}, {time}  {summary}", section.name);
     }
     text
 }
