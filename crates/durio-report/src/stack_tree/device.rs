@@ -77,7 +77,7 @@ fn kind_of_disk(bus: Option<&str>, driver: Option<&str>) -> &'static str {
 fn cache_in_short(block: &BlockFacts) -> Option<String> {
     let cache = match block.write_cache? {
         WriteCache::WriteBack => "write-back cache",
-        WriteCache::WriteThrough => "no volatile cache",
+        WriteCache::WriteThrough => "write-through cache",
     };
     Some(match block.fua {
         Some(true) => format!("{cache}, FUA"),
