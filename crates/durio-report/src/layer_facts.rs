@@ -14,7 +14,37 @@ pub(crate) type Named = (String, String);
 const NOT_SHOWN: &str = "not shown";
 
 /// The facts of a disk's own that say which disk it is.
-const OF_DISKS: [&str; 5] = ["firmware", "transport", "state", "bus", "scsi_driver"];
+const OF_DISKS: [&str; 7] = [
+    "firmware",
+    "transport",
+    "state",
+    "bus",
+    "scsi_driver",
+    "device_volatile_write_cache",
+    "device_write_cache_enabled",
+];
+
+/// The facts of other layers that explain no figure, and are told with the rest.
+const ASIDE: [&str; 12] = [
+    // Dozens of words, of which those that matter are told as signals.
+    "effective_options",
+    "features",
+    "block_groups",
+    "inode_size_bytes",
+    "sector_size_bytes",
+    "system_profile",
+    "journal_transaction_max_blocks",
+    "bitmap_metadata",
+    "autoclear",
+    "start_modulo_physical_block_bytes",
+    "start_modulo_optimal_io_bytes",
+    "start_modulo_mib_bytes",
+];
+
+/// True for a fact that is told with the rest; slots of members, because their states are told.
+fn is_aside(name: &str) -> bool {
+    ASIDE.contains(&name) || name.starts_with("slot_")
+}
 
 /// The kind and the name of a layer.
 pub(crate) fn title(layer: &Layer) -> String {
@@ -64,10 +94,9 @@ pub(crate) fn relevant(layer: &Layer) -> Vec<Named> {
 
 /// Facts that only this kind of layer has. Of a disk's, most are settings of its queue.
 fn own(layer: &Layer, is_relevant: bool) -> impl Iterator<Item = Named> {
-    let relevance = |name: &str| match name {
-        // Dozens of words, of which those that matter are told as signals.
-        "effective_options" => false,
-        _ => layer.kind != LayerKind::Disk || OF_DISKS.contains(&name),
+    let relevance = |name: &str| match layer.kind {
+        LayerKind::Disk => OF_DISKS.contains(&name),
+        _ => !is_aside(name),
     };
     let chosen = layer.facts.iter().filter(move |it| relevance(&it.name) == is_relevant);
     chosen.map(|fact| named(&fact.name, &fact.value))

@@ -56,7 +56,11 @@ const LINK: [(&str, &str); 4] = [
 /// The PCIe link nearest to the device: that of the NVMe or of the host adapter before it.
 fn link(dir: &SystemDir) -> Vec<Fact> {
     let within_sysfs = dir.ancestors().take_while(|above| above.name() != "devices");
-    let linked = within_sysfs.into_iter().find(|above| above.text("current_link_speed").is_some());
+    // A function inside of the root complex has no link, and the kernel says so in its way.
+    let has_link = |above: &SystemDir| {
+        above.text("current_link_speed").is_some_and(|speed| speed != "Unknown")
+    };
+    let linked = within_sysfs.into_iter().find(has_link);
     let Some(linked) = linked else { return Vec::new() };
     let read = |(name, file)| Some(Fact::new(name, linked.text(file)?));
     let mut facts = vec![Fact::new("pci_address", linked.name())];

@@ -75,7 +75,7 @@ fn ext4_without_a_journal_tells_no_size_of_one() {
 
 #[test]
 fn xfs_is_read_as_mkfs_was_told_to_make_it() {
-    let options = ["-q", "-f", "-b", "size=4096", "-d", "agcount=5,su=64k,sw=3", "-l", "size=32m"];
+    let options = ["-q", "-f", "-b", "size=4096", "-d", "agcount=5,su=64k,sw=3", "-l", "size=64m"];
     let test = "xfs_is_read_as_mkfs_was_told_to_make_it";
     let Some(bytes) = made_by(test, "mkfs.xfs", &options) else { return };
     let found = facts("xfs", &bytes);
@@ -83,7 +83,7 @@ fn xfs_is_read_as_mkfs_was_told_to_make_it() {
         ("block_size_bytes", "4096"),
         ("allocation_groups", "5"),
         ("log", "internal"),
-        ("log_size_bytes", "33554432"),
+        ("log_size_bytes", "67108864"),
         ("log_stripe_unit_bytes", "65536"),
         ("stripe_unit_bytes", "65536"),
         ("stripe_width_bytes", "196608"),

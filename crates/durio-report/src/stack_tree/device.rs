@@ -35,7 +35,7 @@ pub(super) fn partition(layer: &Layer, known: &Known<'_>) -> Draft {
     if is_aligned {
         draft.essential.say("aligned to 1 MiB");
     }
-    let offset = known.some("alignment_offset");
+    let offset = known.bytes("alignment_offset");
     let mut parts = Parts::default();
     parts.named("offset of the first whole block", offset);
     draft.group("alignment", parts);
@@ -51,7 +51,6 @@ pub(super) fn disk(layer: &Layer, known: &Known<'_>) -> Draft {
     draft.essential.value(size(layer));
     draft.essential.value(block.and_then(cache_in_short));
     draft.group("cache", own_word(known, block));
-    draft.group("atomic writes", atomic_writes(known));
     draft.group("attached", attached(layer, known, bus, driver));
     draft.group("null_blk", null_block(known));
     draft.group("identity", identity(known, block));
@@ -78,7 +77,7 @@ fn kind_of_disk(bus: Option<&str>, driver: Option<&str>) -> &'static str {
 fn cache_in_short(block: &BlockFacts) -> Option<String> {
     let cache = match block.write_cache? {
         WriteCache::WriteBack => "write-back cache",
-        WriteCache::WriteThrough => "no volatile cache",
+        WriteCache::WriteThrough => "write-through cache",
     };
     Some(match block.fua {
         Some(true) => format!("{cache}, FUA"),
@@ -98,7 +97,8 @@ fn own_word(known: &Known<'_>, block: Option<&BlockFacts>) -> Parts {
     parts.named("the driver says", block.and_then(|block| block.device_write_cache.clone()));
     let flush = block.and_then(|block| block.virtio_flush);
     parts.named("the hypervisor offers flushes:", flush.map(yes_or_no));
-    parts.named("the driver says of FUA", known.text("scsi_fua"));
+    let fua = known.text("scsi_fua");
+    parts.named("the driver says of FUA", fua.map(|it| yes_or_no(it == "1")));
     let present = known.text("device_volatile_write_cache");
     parts.named("the device says: volatile write cache", present);
     let enabled = known.text("device_write_cache_enabled");
@@ -183,20 +183,27 @@ fn identity(known: &Known<'_>, block: Option<&BlockFacts>) -> Parts {
     parts
 }
 
-/// Groups about blocks and queue, which every kind of block device may have.
+/// Groups about cache, blocks and queue, which every kind of block device may have.
 pub(super) fn of_every_block(
     layer: &Layer,
     block: &BlockFacts,
     known: &Known<'_>,
-) -> [(&'static str, Parts); 3] {
-    let mut flags = Parts::default();
+) -> [(&'static str, Parts); 5] {
+    let mut cache = Parts::default();
     if layer.kind != LayerKind::Disk {
-        flags.value(cache_in_short(block));
+        cache.value(cache_in_short(block));
     }
+    let mut flags = Parts::default();
     flags.value(block.rotational.map(|it| if it { "rotational" } else { "not rotational" }));
     flags.value((block.read_only == Some(true)).then_some("READ-ONLY"));
     flags.value((block.removable == Some(true)).then_some("removable"));
-    [("blocks", blocks(block, known)), ("queue", queue(block, known)), ("kind", flags)]
+    [
+        ("cache", cache),
+        ("atomic writes", atomic_writes(known)),
+        ("blocks", blocks(block, known)),
+        ("queue", queue(block, known)),
+        ("medium", flags),
+    ]
 }
 
 fn blocks(block: &BlockFacts, known: &Known<'_>) -> Parts {

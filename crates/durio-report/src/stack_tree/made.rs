@@ -51,14 +51,17 @@ fn consistency(known: &Known<'_>) -> Parts {
     let mut parts = Parts::default();
     parts.named("policy", known.text("consistency_policy"));
     // Any place on the members is a number of sectors with its sign.
-    parts.value(known.text("bitmap").map(|place| match place {
+    let place = known.text("bitmap");
+    parts.value(place.map(|place| match place {
         "none" => "no bitmap".to_owned(),
         "file" => "bitmap in a file".to_owned(),
         place => format!("internal bitmap at {place}"),
     }));
     parts.named("of type", known.some("bitmap_type"));
     parts.named("bitmap chunk", known.bytes("bitmap_chunk_size"));
-    parts.named("bitmap metadata", known.text("bitmap_metadata"));
+    // The kernel has a word for it also where there is no bitmap.
+    let metadata = known.text("bitmap_metadata").filter(|_| place != Some("none"));
+    parts.named("bitmap metadata", metadata);
     parts.named("journal mode", known.text("journal_mode"));
     parts.named("metadata", known.text("metadata_version"));
     parts
