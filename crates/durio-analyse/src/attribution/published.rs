@@ -154,7 +154,7 @@ fn sentence(found: &PublishedOrder, turned: &[(&PublishedRow, &PublishedRow)]) -
         return format!("cannot tell: no two layers that both sides tell apart{undecided}");
     }
     let Some(_) = turned.first() else {
-        return format!("same order of layers as published, in all {told} pairs{undecided}");
+        return format!("same order of layers as published, in {told} of {told} pairs{undecided}");
     };
     let named = turned.iter().take(NAMED_MAX);
     let named: Vec<String> = named

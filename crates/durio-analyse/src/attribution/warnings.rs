@@ -23,7 +23,7 @@ fn counted(bench: &Bench<'_>) -> Option<WarningFinding> {
         about: Vec::new(),
         seen: "time was counted in instructions, on one virtual processor".to_owned(),
         why: "the figures are software cost per I/O without contention: no lock is ever waited \
-              for, and no device takes longer than its instructions"
+              for, and a device takes no time but what it was given on the virtual clock"
             .to_owned(),
         advice: "compare shares and costs with each other; never read them as speed, nor set them \
                  beside published speeds without saying so"

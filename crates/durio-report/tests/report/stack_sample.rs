@@ -8,6 +8,8 @@ use durio_analyse::attribution::{
 };
 use durio_analyse::raid_efficiency::{Array, Layout};
 
+use durio_workload::Pattern;
+
 use crate::sample;
 
 /// The log's commits, so many times slower than those of the sample.
@@ -15,6 +17,8 @@ fn run(slower: f64) -> Findings {
     let mut findings = sample::complete();
     findings.workloads.truncate(1);
     let workload = &mut findings.workloads[0];
+    // The models of arrays are of small random writes.
+    workload.definition.pattern = Pattern::Random;
     workload.iops /= slower;
     workload.cpu.per_operation_ns *= slower;
     for operation in &mut workload.operations {

@@ -115,7 +115,7 @@ fn the_order_is_the_published_one() {
     ];
     assert_eq!(names, expected);
     assert_eq!((order.pairs_same, order.pairs_other, order.pairs_undecided), (36, 0, 0));
-    assert_eq!(order.sentence, "same order of layers as published, in all 36 pairs");
+    assert_eq!(order.sentence, "same order of layers as published, in 36 of 36 pairs");
     assert_eq!(order.sources, ["fs-raid-on-ram-2025"]);
 }
 
