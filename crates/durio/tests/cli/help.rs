@@ -10,8 +10,21 @@ use crate::sandbox::{Sandbox, entries};
 #[test]
 fn help_texts_are_as_reviewed() {
     let mut all = String::new();
-    let lines = ["check", "durable", "run", "sweep", "plan", "report", "audit", "compare", "fio"]
-        .map(|it| format!("{it} --help"));
+    let lines = [
+        "check",
+        "durable",
+        "run",
+        "sweep",
+        "plan",
+        "report",
+        "audit",
+        "compare",
+        "fio",
+        "lab",
+        "lab run",
+        "lab kernels",
+    ]
+    .map(|it| format!("{it} --help"));
     for line in ["--help", "-V"].into_iter().chain(lines.iter().map(String::as_str)) {
         let ended = Durio::new().words(line).run().expect_exit(0).expect_no_stderr();
         all.push_str(&format!("$ durio {line}\n{}\n", ended.text()));
