@@ -4,7 +4,8 @@
 //! them. Not here: packing them.
 //!
 //! Which libraries a program gets is asked of the loader that the program itself names, for it alone
-//! knows all rules; a script gets its interpreter.
+//! knows all rules; unless all that it names is known already from programs before it. A script gets
+//! its interpreter.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -15,8 +16,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use object::LittleEndian;
-use object::elf::{FileHeader64, PT_INTERP};
-use object::read::elf::{FileHeader, ProgramHeader};
+use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, FileHeader64, PT_INTERP};
+use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
 
 use crate::LabError;
 
@@ -32,6 +33,8 @@ pub(crate) struct Programs {
     /// Symbolic links on the way to them, and where they point to.
     pub(crate) links: BTreeMap<PathBuf, PathBuf>,
     known: BTreeSet<PathBuf>,
+    /// Libraries by the names that programs give them, which are here with all that they need.
+    libraries: BTreeSet<String>,
 }
 
 /// Where a program of this name is: as a path, or on the search path and in the administrators'
@@ -71,7 +74,8 @@ impl Programs {
         let mut next = path.to_owned();
         for _ in 0..=INTERPRETERS_MAX {
             self.add_path(&next)?;
-            if !self.known.insert(next.clone()) {
+            let real = next.canonicalize().map_err(|error| LabError::reading(&next, error))?;
+            if !self.known.insert(real) {
                 return Ok(());
             }
             match needs_of(&next)? {
@@ -85,10 +89,22 @@ impl Programs {
     }
 
     fn add_libraries(&mut self, program: &Path, loader: &Path) -> Result<(), LabError> {
+        if self.knows_libraries_of(program)? {
+            return self.add_path(loader);
+        }
         for library in libraries_of(program, loader)? {
+            let name = library.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            self.libraries.insert(name);
             self.add_path(&library)?;
         }
         self.add_path(loader)
+    }
+
+    /// Starting a loader for each of a hundred programs takes seconds on a busy machine.
+    fn knows_libraries_of(&self, program: &Path) -> Result<bool, LabError> {
+        let bytes = fs::read(program).map_err(|error| LabError::reading(program, error))?;
+        let named = libraries_named_in(&bytes);
+        Ok(named.is_some_and(|names| names.iter().all(|name| self.libraries.contains(name))))
     }
 
     /// Adds a file under its name: the links that lead there, and the file where it really is.
@@ -157,6 +173,22 @@ fn needs_of_head(head: &[u8]) -> Result<Needs, &'static str> {
     Ok(Needs::Libraries(PathBuf::from(std::ffi::OsStr::from_bytes(name))))
 }
 
+/// The names of libraries in a program; none if it also says where they are, or cannot be read.
+fn libraries_named_in(program: &[u8]) -> Option<Vec<String>> {
+    let file: ElfFile64<LittleEndian> = ElfFile64::parse(program).ok()?;
+    let table = file.elf_section_table().dynamic_table(LittleEndian, program).ok()?;
+    let mut names = Vec::new();
+    for entry in table.iter() {
+        if entry.tag == DT_RPATH || entry.tag == DT_RUNPATH {
+            return None;
+        }
+        if entry.tag == DT_NEEDED {
+            names.push(String::from_utf8_lossy(table.string(entry).ok()?).into_owned());
+        }
+    }
+    Some(names)
+}
+
 /// Asks the loader which files it would load.
 fn libraries_of(program: &Path, loader: &Path) -> Result<Vec<PathBuf>, LabError> {
     let bad = |why: String| LabError::BadTool { path: program.to_owned(), why };
@@ -220,13 +252,31 @@ mod tests {
     }
 
     #[test]
+    fn what_is_known_of_one_program_serves_the_next_and_changes_nothing() {
+        let [mut together, mut alone] = [Programs::default(), Programs::default()];
+        for name in ["ls", "sh", "mount", "cat"] {
+            together.add(name).unwrap();
+            let mut single = Programs::default();
+            single.add(name).unwrap();
+            alone.files.extend(single.files);
+            alone.links.extend(single.links);
+        }
+        assert_eq!(together.files, alone.files);
+        assert_eq!(together.links, alone.links);
+        let shell = fs::read(find_program(Path::new("sh")).unwrap()).unwrap();
+        assert_eq!(libraries_named_in(&shell).unwrap(), ["libc.so.6"]);
+        assert_eq!(libraries_named_in(b"#!/bin/sh"), None);
+    }
+
+    #[test]
     fn a_script_brings_its_interpreter() {
         let folder = tempfile::tempdir().unwrap();
         let script = folder.path().join("script");
         fs::write(&script, "#!/bin/sh -e\ntrue\n").unwrap();
         let mut programs = Programs::default();
         programs.add_file(&script).unwrap();
-        assert!(programs.known.contains(Path::new("/bin/sh")), "{:?}", programs.known);
+        let shell = Path::new("/bin/sh").canonicalize().unwrap();
+        assert!(programs.known.contains(&shell), "{:?}", programs.known);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! In: the search path, a request. Out: a command. Not here: running it.
 
+use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -10,7 +11,6 @@ use std::time::{Duration, Instant};
 use durio_stack::{LabFacts, LabTiming};
 
 use crate::guest::{GUEST_COMMAND, PORT_NAME};
-use crate::programs::find_program;
 use crate::{LabError, LabRequest, LabRoot};
 
 const PROGRAM: &str = "qemu-system-x86_64";
@@ -43,7 +43,9 @@ impl Qemu {
     /// # Errors
     /// [`LabError::NoQemu`]; [`LabError::BadQemu`] if it does not say its version.
     pub fn find() -> Result<Self, LabError> {
-        let program = find_program(Path::new(PROGRAM)).ok_or(LabError::NoQemu)?;
+        let path = env::var_os("PATH").unwrap_or_default();
+        let mut places = env::split_paths(&path).map(|folder| folder.join(PROGRAM));
+        let program = places.find(|it| it.is_file()).ok_or(LabError::NoQemu)?;
         let bad = |why: String| LabError::BadQemu { program: program.clone(), why };
         let output = Command::new(&program).arg("--version").stdin(Stdio::null()).output();
         let output = output.map_err(|error| bad(error.to_string()))?;

@@ -4,7 +4,7 @@
 //! (`layer_facts`), and layout.
 
 use durio_analyse::{BatchFindings, Findings, InFlight, RunState, SelfCost, WorkloadFindings};
-use durio_stack::Host;
+use durio_stack::{Host, LabFacts};
 use durio_units::{Bytes, Nanos};
 use durio_workload::CacheMode;
 
@@ -129,12 +129,15 @@ pub(crate) fn host_short(host: &Host) -> String {
         (None, None) => "machine".to_owned(),
     };
     let cpus = counted(host.cpus_online.into(), "CPU");
-    format!("{machine}, {cpus}, {} memory, Linux {}", host.memory, host.kernel)
+    let lab = host.lab.as_ref().map(|lab| format!("lab, {}; ", lab.timing.meaning()));
+    let lab = lab.unwrap_or_default();
+    format!("{lab}{machine}, {cpus}, {} memory, Linux {}", host.memory, host.kernel)
 }
 
 /// The machine, as far as it explains a figure.
 pub(crate) fn host_facts(host: &Host) -> Vec<Named> {
-    let mut facts = vec![
+    let mut facts: Vec<Named> = host.lab.iter().map(|lab| named("lab", lab_words(lab))).collect();
+    facts.extend([
         named("kernel", format!("{} ({})", or_none(Some(&host.kernel)), host.architecture)),
         named("system", or_none(host.os.as_ref())),
         named("CPU", cpu(host)),
@@ -142,7 +145,7 @@ pub(crate) fn host_facts(host: &Host) -> Vec<Named> {
         named("memory", memory(host)),
         named("hypervisor", or_none(host.hypervisor.as_ref())),
         named("clock source", clock(host)),
-    ];
+    ]);
     let limits = cgroup_limits(host);
     if !limits.is_empty() {
         facts.push(named("cgroup limits", limits.join(", ")));
@@ -162,6 +165,15 @@ pub(crate) fn host_facts_other(host: &Host) -> Vec<Named> {
     let parameters = host.kernel_parameters.iter();
     facts.extend(parameters.map(|it| (it.name.clone(), it.value.clone())));
     facts
+}
+
+/// What the figures are, then what made them.
+fn lab_words(lab: &LabFacts) -> String {
+    let LabFacts { timing, accelerator, qemu_version, cpu_model, icount_shift: _, root } = lab;
+    format!(
+        "{} (QEMU {qemu_version}, {accelerator}, processor {cpu_model}, {root} root)",
+        timing.meaning()
+    )
 }
 
 fn cpu(host: &Host) -> String {

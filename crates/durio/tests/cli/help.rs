@@ -25,6 +25,10 @@ fn help_texts_are_as_reviewed() {
         "stack plan",
         "stack bench",
         "stack clean",
+        "lab",
+        "lab run",
+        "lab kernels",
+        "lab compare",
     ]
     .map(|it| format!("{it} --help"));
     for line in ["--help", "-V"].into_iter().chain(lines.iter().map(String::as_str)) {

@@ -31,6 +31,7 @@ mod fio_jobs;
 mod flush_signals;
 mod hdr_peer;
 mod help;
+mod lab;
 mod leftovers;
 mod loops;
 mod output;
