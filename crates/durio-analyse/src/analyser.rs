@@ -199,7 +199,7 @@ impl Analyser {
                 Some(Role::Precondition) => preconditioning.extend(findings),
                 Some(Role::Measure) | None => workloads.extend(findings),
                 // What they show is in events of their own.
-                Some(Role::Trace | Role::ProbeSyncCalls) => {}
+                Some(Role::Trace | Role::ProbeSyncCalls | Role::TracePath) => {}
             }
         }
         let self_cost: Vec<_> = own.iter().map(self_cost).collect();

@@ -121,6 +121,9 @@ pub enum Role {
     /// Nobody's: a few commits are made through the C library and through the kernel's own calls,
     /// and the flushes that reach the devices are counted.
     ProbeSyncCalls,
+    /// Nobody's: one job makes a few operations, one at a time, while the kernel traces where their
+    /// time goes.
+    TracePath,
 }
 
 /// What the null engine answers.
