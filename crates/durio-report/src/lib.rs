@@ -27,6 +27,7 @@ mod proof;
 mod rows;
 mod signal_words;
 mod text;
+mod time_facts;
 
 use std::fmt;
 use std::io;
