@@ -346,7 +346,8 @@ mod tests {
 
     #[test]
     fn operations_are_followed_after_the_measurement_where_that_is_wished() {
-        let mut request = request(LocationFacts::Directory { free: Bytes::from_gib(9) });
+        let mut request =
+            request(LocationFacts::Directory { free: Bytes::from_gib(9), filesystem: 1 });
         let last = |request: &RunRequest| plan_run(request).unwrap().steps.pop().unwrap().role;
         assert_eq!(last(&request), Role::Measure);
         request.trace_path = true;

@@ -20,6 +20,7 @@ mod json;
 mod profile;
 mod sample;
 mod text;
+mod times;
 
 use durio_analyse::{Findings, OperationFindings};
 use durio_report::{Format, Options, write};
