@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use durio_plan::{Plan, Purpose, Role};
 use durio_record::{
     CommitsTraced, Environment, Event, Manifest, MemoryMeasured, OperationName, Outcome,
-    RoundEnded, RunResumed, StepDeclined, StoppedBy, SyncCallsProbed,
+    PathTraced, RoundEnded, RunResumed, StepDeclined, StoppedBy, SyncCallsProbed,
 };
 
 use crate::campaign;
@@ -13,6 +13,7 @@ use crate::declined_step::DeclinedStep;
 use crate::durable;
 use crate::signals::{self, Evidence};
 use crate::step_state::StepState;
+use crate::time_slices;
 use crate::warning::{self, Basis};
 use crate::{
     FINDINGS_SCHEMA, Findings, Leading, RunState, SelfCost, WorkloadFindings, profile, verdict,
@@ -34,6 +35,7 @@ pub struct Analyser {
     step_errors: Vec<(u32, String)>,
     traced: Vec<CommitsTraced>,
     probed: Vec<SyncCallsProbed>,
+    paths: Vec<PathTraced>,
     notes: Vec<String>,
     declined_steps: Vec<DeclinedStep>,
     outcome: Option<Outcome>,
@@ -58,6 +60,7 @@ impl Analyser {
             step_errors: Vec::new(),
             traced: Vec::new(),
             probed: Vec::new(),
+            paths: Vec::new(),
             notes: Vec::new(),
             declined_steps: Vec::new(),
             outcome: None,
@@ -110,6 +113,7 @@ impl Analyser {
             }
             Event::CommitsTraced(traced) => self.traced.push(traced.clone()),
             Event::SyncCallsProbed(probed) => self.probed.push(probed.clone()),
+            Event::PathTraced(traced) => self.paths.push(traced.clone()),
             Event::TargetPrepared(_) | Event::Unknown => {}
         }
     }
@@ -160,6 +164,7 @@ impl Analyser {
         let sections = campaign.map_or(&[][..], |campaign| &campaign.sections);
         self.traced.retain(|it| !again(it.step));
         self.probed.retain(|it| !again(it.step));
+        self.paths.retain(|it| !again(it.step));
         self.rounds.retain(|ended| {
             let section = sections.get(ended.section as usize);
             section.is_some_and(|section| !again(section.first_step))
@@ -199,9 +204,10 @@ impl Analyser {
                 Some(Role::Precondition) => preconditioning.extend(findings),
                 Some(Role::Measure) | None => workloads.extend(findings),
                 // What they show is in events of their own.
-                Some(Role::Trace | Role::ProbeSyncCalls) => {}
+                Some(Role::Trace | Role::ProbeSyncCalls | Role::TracePath) => {}
             }
         }
+        time_slices::attach(&self.plan, &mut workloads, &self.paths);
         let self_cost: Vec<_> = own.iter().map(self_cost).collect();
         let campaign = campaign::findings(&campaign::Measured {
             plan: &self.plan,

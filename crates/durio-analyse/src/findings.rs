@@ -16,6 +16,7 @@ use crate::declined_step::DeclinedStep;
 use crate::durable::DurableFindings;
 use crate::profile::ProfileFindings;
 use crate::signals::Signal;
+use crate::time_slices::TimeSlices;
 
 /// Name and version of the document.
 pub const FINDINGS_SCHEMA: &str = "durio-findings-1";
@@ -434,6 +435,9 @@ pub struct WorkloadFindings {
     /// streams beside.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine_switches_per_operation: Option<f64>,
+    /// Where the time of one operation goes, if that was traced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_slices: Option<TimeSlices>,
     /// Evenness of the rate.
     pub evenness: Option<Evenness>,
     /// The time series, the ramp included.

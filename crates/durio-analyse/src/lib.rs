@@ -28,6 +28,7 @@ mod signals;
 pub mod steady_state;
 mod steering;
 mod step_state;
+mod time_slices;
 mod verdict;
 mod warning;
 
@@ -42,3 +43,4 @@ pub use findings::{
 pub use live::{LiveFigures, live_figures};
 pub use search::{SearchFindings, Trial};
 pub use signals::{Reading, Signal, SignalWord, standing_signals};
+pub use time_slices::{DevicePerOperation, Stretch, TimeSlice, TimeSlices};

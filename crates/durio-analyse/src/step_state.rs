@@ -1,6 +1,7 @@
 //! Gathers the events of one step and makes its findings.
 
 mod cost;
+mod counted;
 
 use std::collections::BTreeMap;
 
@@ -9,7 +10,9 @@ use durio_record::{
     Batches, ContextSwitches, Interval, JobEnded, Latency, LatencyHistogram, OperationName,
     OperationRecord, Outcome, Pacing, Phase, StepEnded, StepStarted, StreamStarted,
 };
+use durio_stack::DeviceCounters;
 use durio_units::{Nanos, Rate};
+use durio_workload::CacheMode;
 
 use crate::batches::batch_findings;
 use crate::distribution::{curve, distribution, quantile_or_max, with_fio_bins};
@@ -246,10 +249,18 @@ impl StreamState {
             context_switches_per_operation: switches.map(|it| it.voluntary),
             involuntary_switches_per_operation: switches.map(|it| it.involuntary),
             machine_switches_per_operation: switches.and_then(|it| it.machine),
+            time_slices: None,
             evenness: evenness(&self.points, step.interval),
             intervals: self.points.clone(),
-            devices: self.ended.as_ref().map_or_else(Vec::new, |ended| ended.devices.clone()),
+            devices: self.devices(workload.is_durable() && workload.writes()),
         }
+    }
+
+    /// The devices' counters. What is past the page cache, or made durable, must have moved them.
+    fn devices(&self, is_durable: bool) -> Vec<DeviceCounters> {
+        let devices = self.ended.as_ref().map_or_else(Vec::new, |ended| ended.devices.clone());
+        let is_direct = self.started.cache == CacheMode::Direct;
+        counted::counted(devices, (is_direct || is_durable) && self.operations_done() > 0)
     }
 
     fn count(&self, name: OperationName) -> u64 {
@@ -297,6 +308,7 @@ impl StreamState {
     fn batches(&self, alone: bool) -> Option<BatchFindings> {
         let batches = self.jobs.iter().filter_map(|job| job.batches.as_ref());
         let devices = self.ended.as_ref().filter(|_| alone).map(|ended| &ended.devices[..]);
+        let devices = devices.filter(|all| all.iter().all(|it| !it.not_counted));
         let written = self.totals.get(&OperationName::Write).map_or(0, |total| total.bytes);
         let mut found = batch_findings(batches, self.count(OperationName::Sync), written)?;
         // The devices pass on what is one write: the one with the most has seen them all.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use durio_units::{Bytes, Nanos};
-use durio_workload::{Arrivals, CommitterThreads, Workload};
+use durio_workload::{Arrivals, CommitterThreads, RegionRule, Workload};
 use serde::{Deserialize, Serialize};
 
 /// How operations are submitted.
@@ -121,6 +121,9 @@ pub enum Role {
     /// Nobody's: a few commits are made through the C library and through the kernel's own calls,
     /// and the flushes that reach the devices are counted.
     ProbeSyncCalls,
+    /// Nobody's: one job makes a few operations, one at a time, while the kernel traces where their
+    /// time goes.
+    TracePath,
 }
 
 /// What the null engine answers.
@@ -202,6 +205,19 @@ impl Load {
             arrivals: Arrivals::Closed,
             placement: Placement::DeviceNode,
             own_limit: None,
+        }
+    }
+
+    /// The load with one job, and one operation in flight as soon as the last is done, on its first
+    /// target: what one operation of it is by itself.
+    #[must_use]
+    pub fn alone(&self) -> Self {
+        let mut workload = self.workload.clone();
+        (workload.jobs, workload.depth, workload.region) = (1, 1, RegionRule::Shared);
+        Self {
+            script: self.script.clone(),
+            fio_engine: self.fio_engine.clone(),
+            ..Self::new(self.target, workload, self.engine)
         }
     }
 

@@ -5,11 +5,13 @@
 
 mod commands;
 mod context_switches;
+mod path;
 
 pub use commands::{
     CommitsTraced, ProbedCalls, SyncCaller, SyncCallsProbed, TracedRequest, TracedSequence,
 };
 pub use context_switches::ContextSwitches;
+pub use path::{OperationPath, PathDevice, PathIo, PathStretches, PathTraced};
 
 use durio_plan::EngineKind;
 use durio_stack::{CpuCounters, DeviceCounters};
@@ -487,6 +489,8 @@ pub enum Event {
     MemoryMeasured(MemoryMeasured),
     /// Commits were traced.
     CommitsTraced(CommitsTraced),
+    /// Operations were followed through the kernel.
+    PathTraced(PathTraced),
     /// Sync calls were compared.
     SyncCallsProbed(SyncCallsProbed),
     /// An interrupted run goes on.

@@ -29,6 +29,7 @@ mod signal_words;
 mod stack;
 mod stack_tree;
 mod text;
+mod time_facts;
 
 use std::fmt;
 use std::io;

@@ -26,6 +26,7 @@ mod log;
 mod measured_loop;
 mod memory;
 mod memory_bandwidth;
+mod one_by_one;
 mod placement;
 mod recorder;
 mod refusal;

@@ -22,7 +22,7 @@ use crate::refusal;
 use crate::sink::{EventSink, LayoutProgress, StopFlag};
 use crate::step::{Armed, Arming, Ended};
 use crate::sync_probe::run_sync_probe;
-use crate::trace_step::run_trace;
+use crate::trace_step::{run_path, run_trace};
 
 /// What a run needs besides its plan.
 #[derive(Debug)]
@@ -328,6 +328,7 @@ impl Session<'_, '_, '_> {
         let mut emit = |event| emitter.emit(event);
         match step.role {
             Role::Trace => run_trace(arming, &devices, Path::new("/"), &mut emit),
+            Role::TracePath => run_path(arming, &devices, Path::new("/"), &mut emit),
             _ => run_sync_probe(arming, &devices, &mut emit),
         }
     }
@@ -416,7 +417,7 @@ impl Session<'_, '_, '_> {
 
 /// True if a step gives no figures, and has no jobs of its own.
 fn is_unmeasured(step: &Step) -> bool {
-    matches!(step.role, Role::Trace | Role::ProbeSyncCalls)
+    matches!(step.role, Role::Trace | Role::ProbeSyncCalls | Role::TracePath)
 }
 
 /// Per target: the index of the last step that uses it.

@@ -181,7 +181,7 @@ fn sum(before: Option<u64>, more: Option<u64>) -> Option<u64> {
 /// The counters of all devices; none if one cannot be read, or there is none.
 fn counters(devices: &[String]) -> Option<Vec<DeviceCounters>> {
     let all: Option<Vec<_>> = devices.iter().map(|name| read_device_counters(name).ok()).collect();
-    all.filter(|all| !all.is_empty())
+    all.filter(|all| !all.is_empty() && all.iter().all(|device| !device.not_counted))
 }
 
 /// What was counted between two readings, over all devices.

@@ -11,6 +11,7 @@
 
 mod commits;
 mod instance;
+mod path;
 mod sequences;
 #[cfg(test)]
 mod tests;
@@ -22,10 +23,12 @@ use durio_record::{CommitsTraced, Event, Outcome, StoppedBy, Warning};
 use durio_stack::{block_device_number, find_tracefs, has_request_queue};
 
 use crate::error::RunError;
+use crate::one_by_one::Ending;
 use crate::step::{Arming, job_error};
 use crate::unmeasured::{SingleLoad, Watching, started};
 use commits::{Made, make_commits};
 use instance::{TraceInstance, Traced};
+pub(crate) use path::run_path;
 use sequences::{Sequences, TracedDevice, sequences};
 
 /// The kernel's EOPNOTSUPP: how a method is refused that the kernel or the filesystem does not have.
@@ -54,7 +57,8 @@ pub(crate) fn run_trace(
     let watching = Watching::begin(names);
     let (made, traced) = trace(instance, |marks| make_commits(arming, &mut single, marks));
     let made = made?;
-    let stopped = arming.stop.is_set() && made.failure.is_none() && made.commits < single.count;
+    let stopped =
+        arming.stop.is_set() && made.ending.failure.is_none() && made.commits < single.count;
     if !stopped {
         tell(arming, &made, traced, &devices, emit);
     }
@@ -155,14 +159,15 @@ fn tell(
 
 /// Why no commit could be made, if the kernel or the filesystem does not have the method.
 fn refused(made: &Made) -> Option<String> {
-    let failure = made.failure.as_ref().filter(|_| made.commits == 0)?;
+    let failure = made.ending.failure.as_ref().filter(|_| made.commits == 0)?;
     let is_refusal = failure.result == -NOT_SUPPORTED;
     is_refusal.then(|| "the kernel or the filesystem does not have this sync method".to_owned())
 }
 
 fn failed(arming: Arming<'_>, made: Made) -> (Outcome, Option<(StoppedBy, RunError)>) {
     let name = &arming.step.load.workload.name;
-    match job_error(arming.step.index, name, made.failure, made.engine_error) {
+    let Ending { failure, engine_error } = made.ending;
+    match job_error(arming.step.index, name, failure, engine_error) {
         Some(error) => (Outcome::Failed, Some(error)),
         None => (Outcome::Complete, None),
     }

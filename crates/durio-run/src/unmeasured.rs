@@ -7,7 +7,7 @@
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
-use durio_plan::{Limit, Load};
+use durio_plan::{Limit, Load, Role};
 use durio_record::{Event, Outcome, StepEnded, StepStarted, StreamStarted};
 use durio_workload::Region;
 
@@ -36,7 +36,7 @@ impl SingleLoad {
         if !step.beside.is_empty() {
             return Err(refusal("has one load"));
         }
-        let load = single(&step.load)?;
+        let load = single(&step.load, step.role)?;
         let mut effective = effective(step.role, &load, arming.targets)?;
         let target = arming.plan.targets.get(load.target);
         let size = target.ok_or_else(|| refusal("has a target"))?.size;
@@ -47,9 +47,10 @@ impl SingleLoad {
 }
 
 /// The load with one job and one operation in flight, on its first target.
-fn single(load: &Load) -> Result<Load, RunError> {
+fn single(load: &Load, role: Role) -> Result<Load, RunError> {
     let mut load = Load { more_targets: Vec::new(), ..load.clone() };
-    if load.workload.reads() || load.workload.group_commit.is_some() {
+    let may_read = role == Role::TracePath;
+    if (load.workload.reads() && !may_read) || load.workload.group_commit.is_some() {
         return Err(refusal("writes, without group commit"));
     }
     (load.workload.jobs, load.workload.depth) = (1, 1);

@@ -16,7 +16,7 @@ use durio_plan::{
     ClockChoice, EngineKind, FileLayout, Limit, Load, PLAN_SCHEMA, Plan, Purpose, RawPath, Role,
     Step, Target, TargetKind,
 };
-use durio_record::{CommitsTraced, Event, Journal, Outcome, ProbedCalls, SyncCaller};
+use durio_record::{CommitsTraced, Event, Journal, Outcome, PathTraced, ProbedCalls, SyncCaller};
 use durio_run::{Context, EventSink, Processors, RunError, StopFlag, run};
 use durio_stack::{find_tracefs, leaf_devices, read_stack};
 use durio_units::{Bytes, Nanos};
@@ -300,7 +300,7 @@ fn without_devices_the_commits_are_made_and_the_reason_is_told() {
 
 #[test]
 fn a_step_that_is_stopped_tells_nothing_and_is_not_finished() {
-    for role in [Role::Trace, Role::ProbeSyncCalls] {
+    for role in [Role::Trace, Role::ProbeSyncCalls, Role::TracePath] {
         let folder = folder();
         let step = step(role, commits(SyncMethod::Fdatasync), EngineKind::Sync);
         let plan = plan(new_file(folder.path()), step);
@@ -409,6 +409,88 @@ fn what_cannot_be_traced_is_refused() {
     let mut two = durable();
     two.beside.push(two.load.clone());
     assert!(refused(two).contains("one load"));
+}
+
+/// Where the time of 60 operations went; none with the skip told, where nothing can be traced.
+fn path(test: &str, workload: Workload, kind: Option<TargetKind>) -> Option<PathTraced> {
+    if !has_tracefs(test) {
+        return None;
+    }
+    let folder = folder();
+    let operations = Limit::Operations(60);
+    let kind = kind.unwrap_or_else(|| new_file(folder.path()));
+    let step = Step { limit: operations, ..step(Role::TracePath, workload, EngineKind::Sync) };
+    let mut plan = plan(kind, step);
+    plan.clock = ClockChoice::Auto;
+    let (result, events) = run_plan(&plan, folder.path(), devices_below(folder.path()), false);
+    assert_eq!(result.unwrap(), Outcome::Complete);
+    let traced = events.into_iter().find_map(|event| match event {
+        Event::PathTraced(traced) => Some(traced),
+        _ => None,
+    });
+    assert!(instances_left().is_empty());
+    traced
+}
+
+#[test]
+fn a_durable_write_is_followed_to_the_disk_and_back() {
+    const NAME: &str = "a_durable_write_is_followed_to_the_disk_and_back";
+    let Some(device) = flushed_device(NAME) else { return };
+    let _alone = alone();
+    let workload = Workload { cache: CacheMode::Direct, ..commits(SyncMethod::ODsync) };
+    let Some(found) = path(NAME, workload, None) else { return };
+    assert_eq!(found.unavailable, None);
+    eprintln!("{} by {}, {} lost", found.operations.len(), found.clock, found.lost);
+    let last = found.devices.last().unwrap();
+    assert!(last.name == device && last.lowest && last.requests, "{:?}", found.devices);
+    assert_eq!((found.untraced.len(), found.traced.len()), (60, 60));
+    assert!(found.operations.len() > 50, "{} of 60", found.operations.len());
+    for (path, service) in found.operations.iter().zip(&found.traced) {
+        let it = &path.spent;
+        let parts = [it.device, it.queued, it.entry, it.exit, it.between, it.program];
+        let sum: u64 = parts.iter().map(|part| part.get()).sum();
+        assert!(sum.abs_diff(service.get()) < 2000, "{sum} of {service}");
+    }
+    eprintln!("{:?}", found.operations.iter().take(12).collect::<Vec<_>>());
+    let typical = |test: &dyn Fn(&durio_record::OperationPath) -> bool| {
+        found.operations.iter().filter(|path| test(path)).count() * 2 > found.operations.len()
+    };
+    assert!(typical(&|path| path.io.iter().any(|io| io.writes > 0 && io.flushes + io.fua > 0)));
+    assert!(typical(&|path| path.waits > 0 && path.off_cpu.device > Nanos::ZERO));
+    assert!(typical(&|path| path.spent.entry > Nanos::ZERO && path.spent.exit > Nanos::ZERO));
+}
+
+#[test]
+fn a_write_to_nowhere_is_an_entry_alone() {
+    const NAME: &str = "a_write_to_nowhere_is_an_entry_alone";
+    let _alone = alone();
+    let null = TargetKind::NullDevice { path: RawPath::from(PathBuf::from("/dev/null")) };
+    let Some(found) = path(NAME, commits(SyncMethod::None), Some(null)) else { return };
+    assert_eq!((found.unavailable, found.devices.len()), (None, 0));
+    assert!(found.operations.len() > 50, "{} of 60", found.operations.len());
+    for path in &found.operations {
+        assert!(path.io.is_empty() && path.waits == 0, "{path:?}");
+        assert_eq!((path.spent.device, path.spent.between), (Nanos::ZERO, Nanos::ZERO));
+    }
+    assert!(found.operations.iter().any(|path| path.spent.entry > Nanos::ZERO));
+}
+
+#[test]
+fn operations_that_cannot_be_followed_are_made_all_the_same() {
+    let folder = folder();
+    let workload = commits(SyncMethod::None);
+    let script = durio_plan::NullScript { latencies: vec![Nanos::from_micros(9)], fails_at: None };
+    let mut step = step(Role::TracePath, workload, EngineKind::Null);
+    step.load.script = Some(script);
+    let (result, events) =
+        run_plan(&plan(TargetKind::Scripted, step), folder.path(), Vec::new(), false);
+    assert_eq!(result.unwrap(), Outcome::Complete);
+    let told = events.iter().any(|event| {
+        let reason =
+            |it: &PathTraced| it.unavailable.as_ref().is_some_and(|it| it.contains("null"));
+        matches!(event, Event::PathTraced(found) if reason(found) && found.operations.is_empty())
+    });
+    assert!(told, "{events:?}");
 }
 
 /// The calls of a probe on a file on the disk.

@@ -36,6 +36,7 @@ pub use reference::{spec_json_schema, spec_reference};
 pub use shipped::{ShippedSpec, shipped_spec, shipped_specs};
 pub use spec::{CampaignSpec, SPEC_SCHEMA, SpecTarget};
 
+use crate::path_trace::path_traces;
 use crate::{Location, SpecError, number, self_cost_step};
 use axes::Point;
 use load::Values;
@@ -109,6 +110,9 @@ pub fn plan_campaign(request: &CampaignRequest) -> Result<CampaignPlan, SpecErro
     for ladder in &ladders {
         making.add(ladder, &mut made)?;
     }
+    let followed = made.followed.iter().filter_map(|&place| made.steps.get(place));
+    let followed = path_traces(followed);
+    made.steps.extend(followed);
     let mut obstacles = made_targets.obstacles;
     obstacles.extend(missing_permissions(&made_targets.targets, &made.steps));
     let campaign = Campaign {

@@ -9,6 +9,7 @@ mod check;
 mod durable;
 mod error;
 mod location;
+mod path_trace;
 mod profile;
 mod run;
 mod stack;

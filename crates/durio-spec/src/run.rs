@@ -7,6 +7,7 @@ use durio_plan::{
 use durio_units::{Bytes, Nanos};
 use durio_workload::{Arrivals, CacheMode, SyncMethod, Workload};
 
+use crate::path_trace::path_traces;
 use crate::{
     INTERVALS_MAX, Location, LocationFacts, SpecError, interval_for, intervals, null_target,
     number, self_cost_step,
@@ -41,6 +42,8 @@ pub struct RunRequest {
     pub size: Option<Bytes>,
     /// False to leave out the measurement of durio's own cost.
     pub self_cost: bool,
+    /// True to follow some operations through the kernel after the measurement.
+    pub trace_path: bool,
     /// Seed of every random choice.
     pub seed: u64,
     /// The clock.
@@ -72,7 +75,9 @@ pub fn plan_run(request: &RunRequest) -> Result<Plan, SpecError> {
     }
     let step = measured_step(request);
     step.load.validate_log().map_err(|it| SpecError::wrong_use(format!("the job {it}")))?;
+    let followed = request.trace_path.then(|| path_traces(std::iter::once(&step)));
     steps.push(step);
+    steps.extend(followed.into_iter().flatten());
     number(&mut steps);
     Ok(Plan {
         schema: PLAN_SCHEMA,
@@ -307,6 +312,7 @@ mod tests {
             interval: None,
             size: None,
             self_cost: true,
+            trace_path: false,
             seed: 1,
             clock: ClockChoice::Auto,
             file_name: ".durio-1".to_owned(),
@@ -336,6 +342,16 @@ mod tests {
             (directory.to_string(), file_name.to_string(), *named),
             ("/x".into(), "y".into(), true)
         );
+    }
+
+    #[test]
+    fn operations_are_followed_after_the_measurement_where_that_is_wished() {
+        let mut request =
+            request(LocationFacts::Directory { free: Bytes::from_gib(9), filesystem: 1 });
+        let last = |request: &RunRequest| plan_run(request).unwrap().steps.pop().unwrap().role;
+        assert_eq!(last(&request), Role::Measure);
+        request.trace_path = true;
+        assert_eq!(last(&request), Role::TracePath);
     }
 
     #[test]

@@ -56,6 +56,15 @@ pub struct DeviceCounters {
     pub flushes_completed: Option<u64>,
     /// Milliseconds of all flushes.
     pub flush_ms: Option<u64>,
+    /// The kernel counts nothing of this device (queue/iostats is off, or its driver never counts):
+    /// its zeros are no figures.
+    #[serde(skip_serializing_if = "is_false")]
+    pub not_counted: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 impl DeviceCounters {
@@ -84,7 +93,15 @@ impl DeviceCounters {
             discard_ms: both(self.discard_ms, earlier.discard_ms),
             flushes_completed: both(self.flushes_completed, earlier.flushes_completed),
             flush_ms: both(self.flush_ms, earlier.flush_ms),
+            not_counted: self.not_counted || earlier.not_counted,
         }
+    }
+
+    /// True if no read, write or flush was completed.
+    #[must_use]
+    pub fn is_zero(&self) -> bool {
+        let counts = [self.reads_completed, self.writes_completed];
+        counts == [0, 0] && self.flushes_completed.unwrap_or(0) == 0
     }
 }
 
@@ -100,7 +117,16 @@ fn device_counters_in(root: &SystemDir, name: &str) -> Result<DeviceCounters, St
     let error = |kind| StackError::new(kind, &Path::new("/sys/class/block").join(name));
     let dir = block_node::by_name(root, name).ok_or_else(|| error(StackErrorKind::NotFound))?;
     let text = dir.text("stat").ok_or_else(|| error(StackErrorKind::Unreadable))?;
-    parse_device_stat(name, &text).ok_or_else(|| error(StackErrorKind::Malformed))
+    let counters = parse_device_stat(name, &text);
+    let counters = counters.ok_or_else(|| error(StackErrorKind::Malformed))?;
+    let is_off = dir.text("queue/iostats").is_some_and(|text| text.trim() == "0");
+    Ok(DeviceCounters { not_counted: is_off || is_ram_disk(name), ..counters })
+}
+
+/// The kernel's RAM disks (drivers/block/brd.c), whose driver does not count.
+fn is_ram_disk(name: &str) -> bool {
+    let number = name.strip_prefix("ram");
+    number.is_some_and(|it| !it.is_empty() && it.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 fn parse_device_stat(name: &str, text: &str) -> Option<DeviceCounters> {
@@ -125,6 +151,7 @@ fn parse_device_stat(name: &str, text: &str) -> Option<DeviceCounters> {
         discard_ms: later(14),
         flushes_completed: later(15),
         flush_ms: later(16),
+        not_counted: false,
     })
 }
 
@@ -154,6 +181,25 @@ mod tests {
         let new = parse_device_stat("vda", LATER).unwrap();
         let since = old.saturating_since(&new);
         assert_eq!((since.reads_completed, since.flushes_completed), (0, None));
+    }
+
+    #[test]
+    fn a_device_that_counts_nothing_is_told_from_one_that_was_idle() {
+        let fixture = Fixture::new();
+        for name in ["sda", "ram0", "rambo"] {
+            fixture.scsi_disk(name, "8:0");
+            fixture.file(&format!("sys/block/{name}/stat"), LATER);
+        }
+        let read = |name: &str| device_counters_in(&fixture.root(), name).unwrap();
+        let not_counted = ["sda", "ram0", "rambo"].map(|name| read(name).not_counted);
+        assert_eq!(not_counted, [false, true, false]);
+        fixture.file("sys/block/sda/queue/iostats", "0\n");
+        let off = read("sda");
+        fixture.file("sys/block/sda/queue/iostats", "1\n");
+        let on = read("sda");
+        assert!(off.not_counted && !on.not_counted);
+        let since = on.saturating_since(&off);
+        assert!(since.not_counted && since.is_zero(), "it did not count all the time");
     }
 
     #[test]

@@ -73,7 +73,8 @@ pub use signature::Signature;
 pub use survey::read_stack;
 pub use system_dir::numbers_in_list;
 pub use tracefs::{
-    BlockRequest, BufferStats, TraceEvent, TraceEventKind, TraceText, block_device_number,
-    find_tracefs, has_request_queue, parse_buffer_stats, parse_trace,
+    BlockRequest, BufferStats, PathEvent, PathEventKind, PathText, TraceClock, TraceEvent,
+    TraceEventKind, TraceText, block_device_number, find_tracefs, has_request_queue,
+    parse_buffer_stats, parse_path_trace, parse_trace,
 };
 pub use tuning::{LayerReadings, Reading, Readings, read_readings, read_readings_in};

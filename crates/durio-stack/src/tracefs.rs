@@ -4,9 +4,12 @@
 //! events as data.
 //! Not here: making an instance, switching events on; that is the runner's.
 //!
-//! The text of `trace` is read, not the ring buffer: its times are in whole microseconds, and in
-//! return its form has hardly changed in ten years.
+//! The text of `trace` is read, not the ring buffer: its times are in whole microseconds (of some
+//! clocks in that clock's own ticks), and in return its form has hardly changed in ten years.
 
+mod path_text;
+#[cfg(test)]
+mod path_text_tests;
 mod stats;
 mod text;
 #[cfg(test)]
@@ -17,6 +20,7 @@ use std::path::{Path, PathBuf};
 use crate::mountinfo::{MountEntry, parse_mountinfo};
 use crate::system_dir::SystemDir;
 
+pub use path_text::{PathEvent, PathEventKind, PathText, TraceClock, parse_path_trace};
 pub use stats::{BufferStats, parse_buffer_stats};
 pub use text::{BlockRequest, TraceEvent, TraceEventKind, TraceText, parse_trace};
 

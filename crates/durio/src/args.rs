@@ -278,6 +278,10 @@ pub(crate) struct Run {
     #[arg(long, help_heading = "Method")]
     pub(crate) no_self_cost: bool,
 
+    /// Follow some operations through the kernel afterwards: where their time goes (needs tracefs)
+    #[arg(long, help_heading = "Method")]
+    pub(crate) trace_path: bool,
+
     #[command(flatten)]
     pub(crate) common: Measuring,
 }

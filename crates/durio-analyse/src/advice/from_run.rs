@@ -298,7 +298,8 @@ fn fullest_queue(findings: &Findings) -> Option<f64> {
         .collect();
     let shares = findings.workloads.iter().flat_map(|workload| {
         let limits = &limits;
-        workload.devices.iter().filter_map(move |device| {
+        let counting = workload.devices.iter().filter(|device| !device.not_counted);
+        counting.filter_map(move |device| {
             let limit = *limits.get(device.name.as_str()).filter(|limit| **limit > 0)?;
             let span = workload.intervals.last()?.to.get();
             #[expect(clippy::cast_precision_loss, reason = "times of a run")]

@@ -106,7 +106,8 @@ fn memory(workload: &WorkloadFindings, measured: &Measured<'_>) -> Option<f64> {
 /// That of the busiest device; its counters cover the whole step.
 fn busy_share(workload: &WorkloadFindings) -> Option<f64> {
     let span = workload.in_flight.span.max(workload.measured).as_secs_f64();
-    let busiest = workload.devices.iter().map(|device| device.io_ms).max()?;
+    let counting = workload.devices.iter().filter(|device| !device.not_counted);
+    let busiest = counting.map(|device| device.io_ms).max()?;
     let share = precise(busiest) / 1000.0 / span;
     share.is_finite().then_some(share.min(1.0))
 }

@@ -287,7 +287,9 @@ fn device_share(workload: &WorkloadFindings, reads: bool) -> Option<f64> {
     });
     let span = workload.in_flight.span.max(workload.measured).as_secs_f64();
     let share = precise(sectors) * SECTOR / (asked * span);
-    (!workload.devices.is_empty() && share.is_finite()).then_some(share)
+    let is_counted = workload.devices.iter().all(|device| !device.not_counted);
+    let is_known = !workload.devices.is_empty() && is_counted && share.is_finite();
+    is_known.then_some(share)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a latency, or a count of sectors")]

@@ -28,14 +28,15 @@ pub struct DeviceWork {
     pub bytes_per_byte: f64,
 }
 
-/// `None` without counters or without operations.
+/// `None` without operations, or without counters of every device.
 pub(crate) fn device_work(
     found: &WorkloadFindings,
     operation: &OperationFindings,
 ) -> Option<DeviceWork> {
     let span = found.in_flight.span.max(found.measured).as_secs_f64();
     let commits = operation.rate * span;
-    if found.devices.is_empty() || commits < 1.0 {
+    let is_counted = found.devices.iter().all(|device| !device.not_counted);
+    if found.devices.is_empty() || !is_counted || commits < 1.0 {
         return None;
     }
     let sum = |of: fn(&durio_stack::DeviceCounters) -> u64| {

@@ -120,7 +120,8 @@ fn counts<'a>(evidence: &'a Evidence<'_>) -> Counts<'a> {
     let mut counts = Counts::new();
     for (workload, stack) in alone(evidence) {
         let Some((sync, by_writes)) = synced(workload) else { continue };
-        let flushes = workload.devices.iter().filter_map(|device| device.flushes_completed).max();
+        let counting = workload.devices.iter().filter(|device| !device.not_counted);
+        let flushes = counting.filter_map(|device| device.flushes_completed).max();
         let Some(flushes) = flushes else { continue };
         // A write that bypasses the cache needs no flush, and is not counted as one.
         let is_invisible = by_writes && takes_fua(stack);

@@ -27,7 +27,7 @@ impl StreamState {
     }
 
     /// Operations of the measured phase that cost something each: reads, writes and syncs.
-    fn operations_done(&self) -> u64 {
+    pub(super) fn operations_done(&self) -> u64 {
         let names = [OperationName::Read, OperationName::Write, OperationName::Sync];
         let linked = if self.links_syncs { self.count(OperationName::Commit) } else { 0 };
         let counts = names.into_iter().map(|name| self.count(name));

@@ -179,6 +179,7 @@ fn commit_findings(definition: durio_workload::Workload) -> WorkloadFindings {
         context_switches_per_operation: Some(1.0),
         involuntary_switches_per_operation: Some(0.0),
         machine_switches_per_operation: None,
+        time_slices: None,
         evenness: Some(Evenness {
             coefficient_of_variation: 0.02,
             intervals: 300,

@@ -107,6 +107,10 @@ fn distribution(it: &Distribution) -> String {
 }
 
 fn device(it: &DeviceCounters) -> Named {
+    if it.not_counted {
+        let text = "not counted: this device keeps no counters".to_owned();
+        return named(&format!("device {}", it.name), text);
+    }
     let bytes = |sectors: u64| Bytes::new(sectors.saturating_mul(SECTOR));
     let flushes = it.flushes_completed.map(|count| format!(", {}", flushes(count)));
     let text = format!(

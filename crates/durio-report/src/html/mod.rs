@@ -26,6 +26,7 @@ use crate::figures::{ABSENT_NOTE, latency, rate_bare};
 use crate::layer_facts::Named;
 use crate::rows::{COLUMNS, locations, place_name};
 use crate::signal_words::{NO_PROOF, QUESTION};
+use crate::time_facts::{TIME_HEADING, TimePart, time_parts};
 use accounting::Account;
 use campaign::CampaignPart;
 use charts::Values;
@@ -56,6 +57,8 @@ struct ReportPage<'a> {
     rate: String,
     p99: Option<String>,
     verdicts: Vec<VerdictCard<'a>>,
+    time_heading: &'static str,
+    times: Vec<TimePart>,
     open_databases: Vec<&'a str>,
     signals: Vec<SignalCard<'a>>,
     signals_question: &'static str,
@@ -124,6 +127,8 @@ fn page(findings: &Findings) -> io::Result<ReportPage<'_>> {
         rate: leading.map(|it| rate_bare(it.durable_commits_per_second)).unwrap_or_default(),
         p99: leading.and_then(|it| it.commit_latency_ns_p99).map(latency),
         verdicts: verdicts::cards(findings),
+        time_heading: TIME_HEADING,
+        times: time_parts(findings),
         open_databases: verdicts::without_threshold(findings),
         signals: signals::cards(findings),
         signals_question: QUESTION,

@@ -16,6 +16,7 @@ mod profile;
 mod profile_fields;
 mod signals;
 pub(crate) mod table;
+mod times;
 mod verdicts;
 
 use std::io;
@@ -41,6 +42,7 @@ pub(crate) fn write(
         (None, Some(campaign)) => campaign::write(campaign, &mut page),
         (None, None) => table::write(findings, &mut page),
     }
+    times::write(findings, &mut page);
     verdicts::write(findings, &mut page);
     signals::write(findings, &mut page);
     machine::write(findings, &mut page);

@@ -22,6 +22,7 @@ mod sample;
 mod stack;
 mod stack_sample;
 mod text;
+mod times;
 
 use durio_analyse::{Findings, OperationFindings};
 use durio_report::{Format, Options, write};

@@ -210,6 +210,7 @@ fn workload(
         context_switches_per_operation: Some(1.024),
         involuntary_switches_per_operation: Some(0.003),
         machine_switches_per_operation: Some(4.2),
+        time_slices: None,
         evenness: Some(Evenness {
             coefficient_of_variation: 0.087,
             intervals,

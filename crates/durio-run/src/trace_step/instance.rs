@@ -79,6 +79,20 @@ impl TraceInstance {
         devices: &[TracedDevice],
         events: u64,
     ) -> Result<Self, String> {
+        // One clock for all processors; the other one for kernels before 3.18.
+        let (instance, _) = Self::make(tracefs, root, &["mono", "global"], events)?;
+        instance.set_up(devices)?;
+        Ok(instance)
+    }
+
+    /// An instance that traces nothing yet, with the first of these clocks that the kernel has, and
+    /// the place of that, and with room for so many events.
+    pub(super) fn make(
+        tracefs: &Path,
+        root: &Path,
+        clocks: &[&str],
+        events: u64,
+    ) -> Result<(Self, usize), String> {
         let instances = tracefs.join("instances");
         remove_stale(&instances, root);
         let folder = make_folder(&instances)?;
@@ -86,20 +100,29 @@ impl TraceInstance {
         let marker = OpenOptions::new().write(true).open(&path);
         let marker = marker.map_err(|error| reason("open", &path, &error))?;
         let instance = Self { marker, folder };
-        instance.set_up(devices, events)?;
-        Ok(instance)
-    }
-
-    fn set_up(&self, devices: &[TracedDevice], events: u64) -> Result<(), String> {
-        self.set("tracing_on", "0")?;
-        // One clock for all processors; the other one for kernels before 3.18.
-        self.set("trace_clock", "mono").or_else(|_| self.set("trace_clock", "global"))?;
+        instance.set("tracing_on", "0")?;
+        let clock = instance.set_clock(clocks)?;
         for option in OPTIONS {
-            let _ = self.set("trace_options", option);
+            let _ = instance.set("trace_options", option);
         }
         let kib = events.saturating_mul(EVENT_BYTES) / 1024;
         let kib = kib.clamp(*BUFFER_KIB.start(), *BUFFER_KIB.end());
-        self.set("buffer_size_kb", &kib.to_string())?;
+        instance.set("buffer_size_kb", &kib.to_string())?;
+        Ok((instance, clock))
+    }
+
+    fn set_clock(&self, clocks: &[&str]) -> Result<usize, String> {
+        let mut refusal = "no clock is named".to_owned();
+        for (place, clock) in clocks.iter().enumerate() {
+            match self.set("trace_clock", clock) {
+                Ok(()) => return Ok(place),
+                Err(reason) => refusal = reason,
+            }
+        }
+        Err(refusal)
+    }
+
+    fn set_up(&self, devices: &[TracedDevice]) -> Result<(), String> {
         let simple: Vec<_> = devices.iter().filter(|device| !device.has_requests).collect();
         self.switch_on(&["block_rq_issue", "block_rq_complete"], devices.iter())?;
         if !simple.is_empty() {
@@ -123,12 +146,18 @@ impl TraceInstance {
         Ok(())
     }
 
-    fn set(&self, file: &str, text: &str) -> Result<(), String> {
+    /// Writes to one of its files.
+    pub(super) fn set(&self, file: &str, text: &str) -> Result<(), String> {
         let path = self.folder.0.join(file);
         // Never made: what the kernel does not have must be an error.
         let file = OpenOptions::new().write(true).truncate(true).open(&path);
         let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
         written.map_err(|error| reason("write", &path, &error))
+    }
+
+    /// The text of one of its files.
+    pub(super) fn reads(&self, file: &str) -> Option<String> {
+        fs::read_to_string(self.folder.0.join(file)).ok()
     }
 
     /// Where it is, in words.
@@ -138,7 +167,11 @@ impl TraceInstance {
 
     /// Writes a mark: `durio begin 7`.
     pub(super) fn mark(&mut self, word: &str, commit: u64) -> Result<(), String> {
-        let text = format!("durio {word} {commit}");
+        self.mark_text(&format!("durio {word} {commit}"))
+    }
+
+    /// Writes any text as a mark.
+    pub(super) fn mark_text(&mut self, text: &str) -> Result<(), String> {
         self.marker
             .write_all(text.as_bytes())
             .map_err(|error| reason("write", &self.folder.0.join("trace_marker"), &error))
@@ -146,12 +179,7 @@ impl TraceInstance {
 
     /// Ends the trace and reads it.
     pub(super) fn finish(self) -> Result<Traced, String> {
-        self.set("tracing_on", "0")?;
-        let path = self.folder.0.join("trace");
-        let mut text = Vec::new();
-        let read = File::open(&path).and_then(|it| it.take(TEXT_MAX).read_to_end(&mut text));
-        read.map_err(|error| reason("read", &path, &error))?;
-        let text = parse_trace(&text);
+        let text = parse_trace(&self.stopped_text()?);
         let stats = self.stats();
         let lost = stats.iter().map(|stats| stats.lost).fold(text.unreadable, u64::saturating_add);
         let incomplete = stats.iter().filter(|stats| stats.lost > 0);
@@ -159,7 +187,18 @@ impl TraceInstance {
         Ok(Traced { text, lost, complete_from: complete_from.unwrap_or(Nanos::ZERO) })
     }
 
-    fn stats(&self) -> Vec<BufferStats> {
+    /// Stops tracing, and gives the text of what was traced.
+    pub(super) fn stopped_text(&self) -> Result<Vec<u8>, String> {
+        self.set("tracing_on", "0")?;
+        let path = self.folder.0.join("trace");
+        let mut text = Vec::new();
+        let read = File::open(&path).and_then(|it| it.take(TEXT_MAX).read_to_end(&mut text));
+        read.map_err(|error| reason("read", &path, &error))?;
+        Ok(text)
+    }
+
+    /// Per processor what its buffer lost.
+    pub(super) fn stats(&self) -> Vec<BufferStats> {
         let Ok(entries) = fs::read_dir(self.folder.0.join("per_cpu")) else { return Vec::new() };
         let text = |entry: fs::DirEntry| fs::read_to_string(entry.path().join("stats")).ok();
         entries.flatten().filter_map(text).map(|text| parse_buffer_stats(&text)).collect()

@@ -330,6 +330,11 @@ pub(crate) const STEP_COMMON: &[Key] = &[
     ),
     ladder("read_ahead", Kind::Bytes, "The kernel's read-ahead while the step runs."),
     ladder("drop_cache", Kind::Flag, "Drop the target's pages from the page cache before."),
+    key(
+        "trace_path",
+        Kind::Flag,
+        "After all steps, follow some operations of this one through the kernel, by one job: where their time goes (needs tracefs). Default: false.",
+    ),
 ];
 
 /// What only a step has.

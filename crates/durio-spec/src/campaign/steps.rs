@@ -33,6 +33,8 @@ pub(crate) struct Making<'a> {
 pub(crate) struct Made {
     pub(crate) sections: Vec<Section>,
     pub(crate) steps: Vec<Step>,
+    /// Places of the steps whose operations are to be followed.
+    pub(crate) followed: Vec<usize>,
 }
 
 /// A block with its axes; the first `outer` of them make sections.
@@ -164,6 +166,9 @@ impl Making<'_> {
         for repeat in 0..ladder.repeats().unwrap_or(1).max(1) {
             for point in points {
                 let step = self.step(ladder, point, &name, only)?;
+                if flag(point, "trace_path") {
+                    made.followed.push(made.steps.len());
+                }
                 made.steps.push(Step { repeat, section: Some(number), ..step });
             }
         }

@@ -499,3 +499,17 @@ fn damaged_specs_are_errors_or_plans_and_never_a_panic() {
     }
     assert!(plans > 20 && refused > 100, "{plans} plans, {refused} refusals");
 }
+
+#[test]
+fn operations_are_followed_at_the_end_once_for_a_ladder() {
+    let ladder = "[[step]]\nname = \"a\"\nread = \"0%\"\njobs = [1, 4]\n";
+    let quiet = "[[step]]\nname = \"b\"\nread = \"0%\"\nblock_size = \"8KiB\"\n";
+    let roles = |rest: &str| -> Vec<Role> {
+        let steps = plan_of(&spec(rest)).steps.into_iter();
+        steps.map(|step| step.role).filter(|role| *role != Role::SelfCost).collect()
+    };
+    let of_one = roles(&format!("{ladder}trace_path = true\n{quiet}"));
+    assert_eq!(of_one, [Role::Measure, Role::Measure, Role::Measure, Role::TracePath]);
+    let of_all = roles(&format!("[defaults]\ntrace_path = true\n{ladder}{quiet}"));
+    assert_eq!(of_all[3..], [Role::TracePath, Role::TracePath]);
+}

@@ -12,6 +12,8 @@ pub struct BufferStats {
     /// The time of the oldest event that is still there, on the clock of the trace; before it this
     /// processor's events are incomplete if any was lost.
     pub oldest: Option<Nanos>,
+    /// The same of a clock whose times are no nanoseconds, in its ticks.
+    pub oldest_ticks: Option<u64>,
 }
 
 /// Reads the text of a `stats` file; what is absent counts as zero, for kernels differ in the lines
@@ -29,6 +31,7 @@ pub fn parse_buffer_stats(text: &str) -> BufferStats {
     BufferStats {
         lost: lost.into_iter().fold(0, u64::saturating_add),
         oldest: value("oldest event ts").and_then(seconds),
+        oldest_ticks: value("oldest event ts").and_then(|text| text.parse().ok()),
     }
 }
 
@@ -42,12 +45,16 @@ mod tests {
             oldest event ts: 12724.461424\nnow ts: 12724.523515\ndropped events: 2\n\
             read events: 0\n";
         let oldest = Some(Nanos::new(12_724_461_424_000));
-        assert_eq!(parse_buffer_stats(text), BufferStats { lost: 7, oldest });
+        let expected = BufferStats { lost: 7, oldest, oldest_ticks: None };
+        assert_eq!(parse_buffer_stats(text), expected);
+        let ticks = parse_buffer_stats("overrun: 1\noldest event ts: 62040983613409\n");
+        let oldest_ticks = Some(62_040_983_613_409);
+        assert_eq!(ticks, BufferStats { lost: 1, oldest: None, oldest_ticks });
     }
 
     #[test]
     fn odd_texts_lose_nothing() {
-        for text in ["", "overrun", "overrun: x", "overrun: -1", "\0: 1", "oldest event ts: 1"] {
+        for text in ["", "overrun", "overrun: x", "overrun: -1", "\0: 1", "oldest event ts: x"] {
             assert_eq!(parse_buffer_stats(text), BufferStats::default(), "{text}");
         }
         let huge = parse_buffer_stats("overrun: 18446744073709551615\ndropped events: 9");

@@ -80,10 +80,10 @@ enum Line {
 }
 
 /// Columns of a task's name (trace_print_context in the kernel's trace_output.c).
-const NAME_WIDTH: usize = 16;
+pub(super) const NAME_WIDTH: usize = 16;
 
 /// Longer lines than the kernel prints are none of its own.
-const LINE_MAX: usize = 8192;
+pub(super) const LINE_MAX: usize = 8192;
 
 fn parse_line(line: &[u8]) -> Line {
     let Some(tail) = line.get(NAME_WIDTH..).filter(|_| line.len() <= LINE_MAX) else {
@@ -116,7 +116,7 @@ fn context(tail: &str) -> Option<(Nanos, &str)> {
 }
 
 /// A processor's number: `[001]`.
-fn is_processor(word: &str) -> bool {
+pub(super) fn is_processor(word: &str) -> bool {
     let number = word.strip_prefix('[').and_then(|word| word.strip_suffix(']'));
     number.is_some_and(|number| number.parse::<u32>().is_ok())
 }
@@ -132,7 +132,7 @@ pub(super) fn seconds(text: &str) -> Option<Nanos> {
 }
 
 /// `254,0 WS 4096 () 173162880 + 8 be,0,4 [dd]`; before Linux 6.9 without the priority.
-fn issued(text: &str) -> Option<BlockRequest> {
+pub(super) fn issued(text: &str) -> Option<BlockRequest> {
     let (device, flags, rest) = device_and_flags(text)?;
     let (bytes, rest) = rest.split_once(' ')?;
     let (sector, _) = place(after_command(rest)?)?;
@@ -140,14 +140,14 @@ fn issued(text: &str) -> Option<BlockRequest> {
 }
 
 /// `254,0 WS () 173162880 + 8 be,0,4 [0]`.
-fn completed(text: &str) -> Option<BlockRequest> {
+pub(super) fn completed(text: &str) -> Option<BlockRequest> {
     let (device, flags, rest) = device_and_flags(text)?;
     let (sector, bytes) = place(after_command(rest)?)?;
     Some(BlockRequest { device, flags, bytes, sector })
 }
 
 /// `254,0 FWS 0 + 0 [dd]`.
-fn of_bio(text: &str) -> Option<BlockRequest> {
+pub(super) fn of_bio(text: &str) -> Option<BlockRequest> {
     let (device, flags, rest) = device_and_flags(text)?;
     let (sector, bytes) = place(rest)?;
     Some(BlockRequest { device, flags, bytes, sector })

@@ -38,7 +38,7 @@ pub(crate) struct RunCommand {
     #[arg(value_name = "SPEC", conflicts_with_all = [
         "rw", "bs", "mix", "sync", "sync_every", "share_each", "rewrite", "buffered", "engine", "jobs",
         "depth", "batch", "rate", "constant", "cpus", "node", "null_latency", "null_fails_at", "ops",
-        "ramp", "interval", "no_self_cost", "committers",
+        "ramp", "interval", "no_self_cost", "trace_path", "committers",
     ])]
     pub(crate) spec: Option<PathBuf>,
 

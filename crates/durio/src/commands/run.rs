@@ -53,6 +53,7 @@ pub(super) fn request(command: &str, arguments: &Run) -> Result<(Execution, RunR
         interval: arguments.interval,
         size: arguments.size,
         self_cost: !arguments.no_self_cost,
+        trace_path: arguments.trace_path,
         seed: execution.seed,
         clock: arguments.common.clock,
         file_name: execution.file_name(),

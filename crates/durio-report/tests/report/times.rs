@@ -1,0 +1,119 @@
+//! Where the time of an operation goes, in the terminal and in the page.
+
+use durio_analyse::{DevicePerOperation, Findings, Stretch, TimeSlice, TimeSlices};
+use durio_report::Format;
+
+use crate::{sample, written};
+
+fn slices() -> TimeSlices {
+    let slice = |(place, stretch): (u64, Stretch)| TimeSlice {
+        stretch,
+        mean_ns: 1000.0 * (place + 1) as f64,
+        p50_ns: 900 * (place + 1),
+        p99_ns: (place > 0).then_some(9000 * (place + 1)),
+        off_cpu_mean_ns: 0.0,
+        off_cpu_p50_ns: 0,
+        share: 0.1 * place as f64,
+    };
+    let device = |name: &str, lowest| DevicePerOperation {
+        device: name.into(),
+        lowest,
+        reads: 0.0,
+        read_bytes: 0.0,
+        writes: 1.5,
+        written_bytes: 6144.0,
+        flushes: 1.0,
+        fua: 0.0,
+    };
+    TimeSlices {
+        step: 9,
+        operations: 300,
+        lost_events: 0,
+        clock: "x86-tsc".into(),
+        resolution_ns: 1,
+        mean_ns: 21_000.0,
+        traced_p50_ns: Some(120_000),
+        untraced_p50_ns: Some(100_000),
+        overhead_share: Some(0.2),
+        slices: (0..).zip(Stretch::ALL).map(slice).collect(),
+        off_cpu_share: 0.61,
+        waits_per_operation: 1.02,
+        preemptions_per_operation: 0.01,
+        devices: vec![device("md0", false), device("ram1", true)],
+        unavailable: None,
+    }
+}
+
+fn with(slices: &TimeSlices) -> Findings {
+    let mut findings = sample::complete();
+    for workload in &mut findings.workloads {
+        workload.time_slices = Some(slices.clone());
+    }
+    findings
+}
+
+#[test]
+fn the_slices_of_a_step_are_told_once_with_what_tracing_cost() {
+    let findings = with(&slices());
+    let text = written(Format::Text, &findings);
+    for part in [
+        "Where the time of an operation goes",
+        "entry to first queue",
+        "issue to complete",
+        "300 operations followed; 61 % of their time on no processor",
+        "p50 120 µs while traced, 100 µs without",
+        "ram1",
+    ] {
+        assert!(text.contains(part), "no '{part}' in:\n{text}");
+        let page = written(Format::Html, &findings);
+        assert!(page.contains(part), "no '{part}' in the page");
+    }
+    assert_eq!(text.matches("issue to complete").count(), 1, "{text}");
+    assert!(!text.contains("lost") || !text.contains("trust the means"), "{text}");
+}
+
+#[test]
+fn times_in_microseconds_and_lost_events_are_said() {
+    let coarse = TimeSlices { resolution_ns: 1000, lost_events: 7, ..slices() };
+    let text = written(Format::Text, &with(&coarse));
+    assert!(
+        text.contains("trust the means") && text.contains("the kernel lost 7 events"),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_is_lost_without_tracing_is_said() {
+    let unavailable = Some("tracefs is not mounted".to_owned());
+    let nothing = TimeSlices { slices: Vec::new(), unavailable, ..slices() };
+    let text = written(Format::Text, &with(&nothing));
+    assert!(text.contains("nothing was traced: tracefs is not mounted"), "{text}");
+    assert!(!text.contains("entry to first queue"), "{text}");
+}
+
+#[test]
+fn without_a_trace_nothing_is_said() {
+    let text = written(Format::Text, &sample::complete());
+    assert!(!text.contains("Where the time of an operation goes"), "{text}");
+}
+
+#[test]
+fn a_device_that_counts_nothing_is_said_to_have_counted_nothing() {
+    let mut findings = sample::complete();
+    for workload in &mut findings.workloads {
+        workload.devices.iter_mut().for_each(|device| device.not_counted = true);
+    }
+    let page = written(Format::Html, &findings);
+    assert!(page.contains("not counted: this device keeps no counters"));
+    assert!(!page.contains("(all I/O)"));
+}
+
+#[test]
+fn context_switches_stand_beside_the_cost() {
+    let findings = sample::complete();
+    let line = "1.02 voluntary and 0 involuntary context switches per operation";
+    let text = written(Format::Text, &findings);
+    let words: Vec<&str> = text.split_whitespace().collect();
+    assert!(words.join(" ").contains(line), "{text}");
+    assert!(written(Format::Html, &findings).contains(line));
+}

@@ -1,0 +1,270 @@
+//! From a trace to where the time of each operation went.
+//!
+//! In: events in the order of time, and when each operation began and ended, on the same clock. Out:
+//! an [`OperationPath`] for each. At every moment an operation is in one stretch
+//! ([`PathStretches`]); the sum of the stretches is its time.
+
+mod device;
+
+use std::collections::VecDeque;
+
+use durio_record::{OperationPath, PathIo, PathStretches};
+use durio_stack::{BlockRequest, PathEvent, PathEventKind, TraceClock};
+use durio_units::{Bytes, Nanos};
+
+use super::devices::TracedLayer;
+use super::operations::Stamps;
+use super::tracer::Followed;
+use device::DeviceState;
+
+/// Where the time of each operation went that the trace holds whole.
+pub(super) fn timelines(
+    followed: &Followed,
+    layers: &[TracedLayer],
+    stamps: &[Stamps],
+    nanos: &dyn Fn(u64) -> u64,
+) -> Vec<OperationPath> {
+    // The text has whole microseconds: what happens in the one of the begin is the operation's.
+    let grain = match followed.clock {
+        TraceClock::Monotonic => 1000,
+        TraceClock::Tsc => 1,
+    };
+    let whole = |it: &&Stamps| it.begin >= followed.complete_from;
+    let aligned = |it: &Stamps| Stamps { begin: it.begin / grain * grain, end: it.end };
+    let mut left: VecDeque<Stamps> = stamps.iter().filter(whole).map(aligned).collect();
+    let mut sweep = Sweep::new(followed, layers);
+    let mut found = Vec::with_capacity(left.len());
+    let mut open = false;
+    for event in &followed.text.events {
+        while let Some(past) = left.front().copied().filter(|it| event.at > it.end) {
+            left.pop_front();
+            // One without any event was not seen.
+            if std::mem::take(&mut open) {
+                found.push(sweep.end(past.end, nanos));
+            }
+        }
+        let Some(next) = left.front() else { break };
+        if !open && event.at >= next.begin {
+            sweep.begin(next.begin);
+            open = true;
+        }
+        if open {
+            sweep.take(event);
+        }
+    }
+    if let Some(last) = left.pop_front().filter(|_| open) {
+        found.push(sweep.end(last.end, nanos));
+    }
+    found
+}
+
+/// A stretch of an operation's time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stretch {
+    Device,
+    Queued,
+    Entry,
+    /// After something was done: until the next is queued, or until the exit; which, is seen later.
+    Done,
+    Program,
+}
+
+/// Ticks by stretch.
+#[derive(Debug, Clone, Copy, Default)]
+struct Spent {
+    device: u64,
+    queued: u64,
+    entry: u64,
+    between: u64,
+    exit: u64,
+    /// Of `Done`, not yet one of the last two.
+    done: u64,
+    program: u64,
+}
+
+impl Spent {
+    fn add(&mut self, stretch: Stretch, ticks: u64) {
+        let part = match stretch {
+            Stretch::Device => &mut self.device,
+            Stretch::Queued => &mut self.queued,
+            Stretch::Entry => &mut self.entry,
+            Stretch::Done => &mut self.done,
+            Stretch::Program => &mut self.program,
+        };
+        *part = part.saturating_add(ticks);
+    }
+
+    /// Something was queued: what was done before lay between.
+    fn go_on(&mut self) {
+        self.between = self.between.saturating_add(std::mem::take(&mut self.done));
+    }
+
+    /// The operation is over: what was done last is the way out.
+    fn finish(mut self, nanos: &dyn Fn(u64) -> u64) -> PathStretches {
+        self.exit = self.exit.saturating_add(std::mem::take(&mut self.done));
+        let of = |ticks| Nanos::new(nanos(ticks));
+        PathStretches {
+            device: of(self.device),
+            queued: of(self.queued),
+            entry: of(self.entry),
+            exit: of(self.exit),
+            between: of(self.between),
+            program: of(self.program),
+        }
+    }
+}
+
+/// The state of one operation after the other.
+struct Sweep<'a> {
+    followed: &'a Followed,
+    layers: &'a [TracedLayer],
+    devices: Vec<DeviceState>,
+    now: u64,
+    in_kernel: bool,
+    off_cpu: bool,
+    /// Something was queued in this operation.
+    has_queued: bool,
+    spent: Spent,
+    off: Spent,
+    path: OperationPath,
+}
+
+impl<'a> Sweep<'a> {
+    fn new(followed: &'a Followed, layers: &'a [TracedLayer]) -> Self {
+        Self {
+            followed,
+            layers,
+            devices: layers.iter().map(|it| DeviceState::new(it.device.requests)).collect(),
+            now: 0,
+            in_kernel: false,
+            off_cpu: false,
+            has_queued: false,
+            spent: Spent::default(),
+            off: Spent::default(),
+            path: OperationPath::default(),
+        }
+    }
+
+    /// An operation begins: the program runs, and nothing of it is anywhere.
+    fn begin(&mut self, at: u64) {
+        self.devices.iter_mut().for_each(DeviceState::clear);
+        (self.in_kernel, self.off_cpu, self.has_queued) = (false, false, false);
+        (self.spent, self.off, self.path) = Default::default();
+        self.now = at;
+    }
+
+    fn end(&mut self, at: u64, nanos: &dyn Fn(u64) -> u64) -> OperationPath {
+        self.pass(at);
+        self.path.spent = self.spent.finish(nanos);
+        self.path.off_cpu = self.off.finish(nanos);
+        std::mem::take(&mut self.path)
+    }
+
+    /// Time passes until `at`.
+    fn pass(&mut self, at: u64) {
+        let ticks = at.saturating_sub(self.now);
+        self.now = self.now.max(at);
+        let stretch = self.stretch();
+        self.spent.add(stretch, ticks);
+        if self.off_cpu {
+            self.off.add(stretch, ticks);
+        }
+    }
+
+    fn stretch(&self) -> Stretch {
+        let mut busy = self.layers.iter().zip(&self.devices);
+        if busy.any(|(layer, state)| layer.device.lowest && state.has_work()) {
+            Stretch::Device
+        } else if self.devices.iter().any(|state| state.has_work() || state.has_queued()) {
+            Stretch::Queued
+        } else if !self.in_kernel {
+            Stretch::Program
+        } else if self.has_queued {
+            Stretch::Done
+        } else {
+            Stretch::Entry
+        }
+    }
+
+    fn take(&mut self, event: &PathEvent) {
+        self.pass(event.at);
+        let is_own = event.task == self.followed.thread;
+        match &event.kind {
+            PathEventKind::SwitchedOut { preempted } if is_own => {
+                self.off_cpu = true;
+                let count =
+                    if *preempted { &mut self.path.preemptions } else { &mut self.path.waits };
+                *count = count.saturating_add(1);
+            }
+            PathEventKind::SwitchedIn { task } if *task == self.followed.thread => {
+                self.off_cpu = false;
+            }
+            PathEventKind::SwitchedOut { .. } | PathEventKind::SwitchedIn { .. } => {}
+            // Not every kernel shows the switch from the idle task: what it does shows that it runs.
+            _ if is_own => self.off_cpu = false,
+            _ => {}
+        }
+        match &event.kind {
+            PathEventKind::Entered if is_own => self.in_kernel = true,
+            PathEventKind::Left if is_own => self.in_kernel = false,
+            PathEventKind::Queued(request) => self.queue(request, event.task),
+            PathEventKind::Ended(request) => self.at_device(request, DeviceState::end),
+            PathEventKind::Issued(request) => self.at_device(request, DeviceState::issue),
+            PathEventKind::Completed(request) => self.at_device(request, DeviceState::complete),
+            _ => {}
+        }
+    }
+
+    fn position(&self, request: &BlockRequest) -> Option<usize> {
+        self.layers.iter().position(|layer| layer.numbers.contains(&request.device))
+    }
+
+    fn at_device(&mut self, request: &BlockRequest, change: fn(&mut DeviceState, &BlockRequest)) {
+        let position = self.position(request);
+        if let Some(state) = position.and_then(|position| self.devices.get_mut(position)) {
+            change(state, request);
+        }
+    }
+
+    fn queue(&mut self, request: &BlockRequest, task: u32) {
+        if self.followed.strangers.contains(&task) {
+            return;
+        }
+        let Some(position) = self.position(request) else { return };
+        self.has_queued = true;
+        self.spent.go_on();
+        self.off.go_on();
+        if let Some(state) = self.devices.get_mut(position) {
+            state.queue(request);
+        }
+        count(&mut self.path.io, position, request);
+    }
+}
+
+/// Counts what was queued, by the kernel's letters (blk_fill_rwbs): an F before the kind of operation
+/// asks for a flush before it, one after it is FUA.
+fn count(all: &mut Vec<PathIo>, position: usize, request: &BlockRequest) {
+    let device = u32::try_from(position).unwrap_or(u32::MAX);
+    let place = all.iter().position(|io| io.device == device).unwrap_or_else(|| {
+        all.push(PathIo { device, ..PathIo::default() });
+        all.len() - 1
+    });
+    let Some(io) = all.get_mut(place) else { return };
+    let (flush, rest) = match request.flags.strip_prefix('F') {
+        Some(rest) => (1, rest),
+        None => (0, request.flags.as_str()),
+    };
+    io.flushes = io.flushes.saturating_add(flush);
+    let add = |sum: Bytes| Bytes::new(sum.get().saturating_add(request.bytes));
+    match rest.as_bytes().first() {
+        Some(b'R') => {
+            (io.reads, io.read_bytes) = (io.reads.saturating_add(1), add(io.read_bytes));
+        }
+        Some(b'W') if request.bytes > 0 => {
+            (io.writes, io.written_bytes) = (io.writes.saturating_add(1), add(io.written_bytes));
+            io.fua =
+                io.fua.saturating_add(u32::from(rest.get(1..).is_some_and(|it| it.contains('F'))));
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,132 @@
+//! What of an operation is under way at one block device.
+//!
+//! A device with requests is given what was queued to it by requests, which may be parts of what was
+//! queued, or several joined; its driver may give a request back and be given it again. Others take
+//! what is queued as it is, whole or in parts.
+
+use durio_stack::BlockRequest;
+
+/// Bytes of a sector in events, whatever the device.
+const SECTOR: u64 = 512;
+
+/// A range of sectors; empty for a flush.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Range {
+    from: u64,
+    to: u64,
+}
+
+impl Range {
+    fn of(request: &BlockRequest) -> Self {
+        let sectors = request.bytes / SECTOR;
+        // A flush has no place; the kernel names zero, or all ones.
+        let from = if sectors == 0 { 0 } else { request.sector };
+        Self { from, to: from.saturating_add(sectors) }
+    }
+
+    fn is_empty(self) -> bool {
+        self.from >= self.to
+    }
+
+    /// What is left of it without `other`: nothing, one part, or two.
+    fn without(self, other: Self) -> impl Iterator<Item = Self> {
+        let before = Self { from: self.from, to: self.to.min(other.from) };
+        let after = Self { from: self.from.max(other.to), to: self.to };
+        [before, after].into_iter().filter(|part| !part.is_empty())
+    }
+
+    fn meets(self, other: Self) -> bool {
+        self.from < other.to && other.from < self.to
+    }
+}
+
+/// The state of a device; everything in it is the operation's.
+#[derive(Debug)]
+pub(super) struct DeviceState {
+    requests: bool,
+    /// Queued, and not with the driver.
+    queued: Vec<Range>,
+    /// With the driver, of devices with requests.
+    issued: Vec<Range>,
+    /// A flush was asked for: flushes of the device are the operation's.
+    flushes: bool,
+}
+
+impl DeviceState {
+    pub(super) fn new(requests: bool) -> Self {
+        Self { requests, queued: Vec::new(), issued: Vec::new(), flushes: false }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.queued.clear();
+        self.issued.clear();
+        self.flushes = false;
+    }
+
+    /// Its driver has something; of a device without requests, it was given something.
+    pub(super) fn has_work(&self) -> bool {
+        if self.requests { !self.issued.is_empty() } else { !self.queued.is_empty() }
+    }
+
+    /// Something waits to be given to the driver.
+    pub(super) fn has_queued(&self) -> bool {
+        !self.queued.is_empty()
+    }
+
+    pub(super) fn queue(&mut self, request: &BlockRequest) {
+        self.flushes |= request.flags.contains('F');
+        self.queued.push(Range::of(request));
+    }
+
+    pub(super) fn issue(&mut self, request: &BlockRequest) {
+        let range = Range::of(request);
+        if self.take(range) && !self.issued.contains(&range) {
+            self.issued.push(range);
+        }
+    }
+
+    /// Takes a range out of what is queued; false if nothing of it is the operation's.
+    fn take(&mut self, range: Range) -> bool {
+        if range.is_empty() {
+            self.queued.retain(|queued| !queued.is_empty());
+            return self.flushes;
+        }
+        let is_own = self.queued.iter().any(|queued| queued.meets(range));
+        let split = |queued: &Range| -> Vec<Range> {
+            if queued.is_empty() { vec![*queued] } else { queued.without(range).collect() }
+        };
+        self.queued = self.queued.iter().flat_map(split).collect();
+        is_own
+    }
+
+    pub(super) fn complete(&mut self, request: &BlockRequest) {
+        let range = Range::of(request);
+        let parts = |issued: &Range| -> Vec<Range> {
+            match range.is_empty() {
+                true if issued.is_empty() => Vec::new(),
+                true => vec![*issued],
+                false if issued.is_empty() => vec![*issued],
+                false => issued.without(range).collect(),
+            }
+        };
+        self.issued = self.issued.iter().flat_map(parts).collect();
+    }
+
+    /// What was queued is done, of devices without requests: its end may name what is left of it,
+    /// which is nothing, at the place where it ended.
+    pub(super) fn end(&mut self, request: &BlockRequest) {
+        if self.requests {
+            return;
+        }
+        let range = Range::of(request);
+        if !range.is_empty() {
+            self.take(range);
+            return;
+        }
+        let ended = self.queued.iter().position(|it| !it.is_empty() && it.to == request.sector);
+        let flush = || self.queued.iter().position(|it| it.is_empty());
+        if let Some(place) = ended.or_else(flush) {
+            self.queued.remove(place);
+        }
+    }
+}
