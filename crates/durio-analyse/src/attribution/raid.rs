@@ -26,6 +26,9 @@ pub struct RaidRow {
     /// True if the processor, not the drives, limits the raw rate.
     #[serde(default)]
     pub processor_bound: bool,
+    /// Measured rate ÷ that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share_of_drives: Option<f64>,
     /// Share of the raw rate that the model gives to this mix, device writes only counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub theoretical_share: Option<f64>,
@@ -84,6 +87,7 @@ fn whole(
     let share = |expected: f64| Some(expected / base.rate_per_second);
     Ok(RaidRow {
         raw_rate_per_second: Some(base.rate_per_second),
+        share_of_drives: Some(found.share_of_raw),
         processor_bound: base.processor_bound,
         basis: Some(base.words(measured, raid.array.members)),
         theoretical_share: share(found.expected_rate_per_second),

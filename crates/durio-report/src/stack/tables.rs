@@ -92,7 +92,7 @@ fn grid(
 pub(super) fn arrays(findings: &StackFindings, workload: &WorkloadRows) -> Grid {
     let header = vec![
         "array",
-        "of raw",
+        "of drives",
         "theory",
         "efficiency",
         "theory*",
@@ -104,7 +104,7 @@ pub(super) fn arrays(findings: &StackFindings, workload: &WorkloadRows) -> Grid 
         let figures = row.figures.as_ref()?;
         let raid = figures.raid.as_ref()?;
         let facts = point(findings, row)?.raid.as_ref()?;
-        let mut cells = vec![share_or_absent(figures.share_of_raw)];
+        let mut cells = vec![share_or_absent(raid.share_of_drives)];
         cells.extend(model_cells(raid));
         cells.extend([share_or_absent(raid.share_of_healthy), survives(facts)]);
         Some(GridRow { name: row_name(findings, row.point), cells, absent: None })

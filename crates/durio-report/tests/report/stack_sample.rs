@@ -7,7 +7,6 @@ use durio_analyse::attribution::{
     StackFindings, TimeSlice, TimeSlices, Timing, attribution,
 };
 use durio_analyse::raid_efficiency::{Array, Layout};
-
 use durio_workload::Pattern;
 
 use crate::sample;

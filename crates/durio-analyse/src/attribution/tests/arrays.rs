@@ -47,6 +47,8 @@ fn theory_of_each_level_is_that_by_hand() {
         let both = row.theoretical_share_reads_counted.unwrap();
         assert!((drives * both - reads_counted).abs() < 1e-6, "{layout:?}");
         assert!((row.efficiency.unwrap() - 0.5).abs() < 1e-9, "{layout:?}");
+        let share = row.theoretical_share.unwrap() / 2.0;
+        assert!((row.share_of_drives.unwrap() - share).abs() < 1e-12, "{layout:?}");
         let facts = found.points[1].raid.as_ref().unwrap();
         assert_eq!((facts.failures_left_min, facts.failures_left_max), survived, "{layout:?}");
     }

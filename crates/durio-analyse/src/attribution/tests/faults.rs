@@ -171,7 +171,11 @@ fn one_run_has_an_interval_from_its_batches() {
         from: Nanos::from_millis(u64::from(at) * 100),
         to: Nanos::from_millis(u64::from(at) * 100 + 100),
         // Batches of two intervals whose means are 90 and 110 in turn; the ramp is far off.
-        rate: if at < 5 { 1e6 } else { 100.0 + if (at - 5) / 2 % 2 == 0 { 10.0 } else { -10.0 } },
+        rate: if at < 5 {
+            1e6
+        } else {
+            100.0 + if ((at - 5) / 2).is_multiple_of(2) { 10.0 } else { -10.0 }
+        },
         p50_ns: None,
         p99_ns: None,
         max_ns: None,
