@@ -13,6 +13,7 @@
 
 mod bench;
 mod cargo;
+mod lab;
 mod packages;
 mod test;
 mod tidy;
@@ -37,6 +38,9 @@ enum Command {
     /// Measures durio itself, with the installed fio beside it
     #[command(subcommand)]
     Bench(bench::Command),
+    /// Fetches what the lab needs and is not part of the checkout
+    #[command(subcommand)]
+    Lab(lab::Lab),
 }
 
 fn main() -> ExitCode {
@@ -51,5 +55,6 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Test(arguments) => test::run(arguments),
         Command::Tidy => tidy::run(),
         Command::Bench(command) => bench::run(command),
+        Command::Lab(command) => lab::run(command),
     }
 }

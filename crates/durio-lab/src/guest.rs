@@ -43,9 +43,8 @@ pub fn guest_main() -> io::Result<()> {
         ));
     }
     let failure = match begin() {
-        Ok((port, orders)) => serve(&port, &orders).err().map(|error| {
+        Ok((port, orders)) => serve(&port, &orders).err().inspect(|error| {
             let _ = port.send(&Frame::Failed(error.to_string()));
-            error
         }),
         Err(error) => Some(error),
     };
@@ -74,14 +73,14 @@ fn begin() -> io::Result<(Port, Orders)> {
 }
 
 fn load(path: &Path) -> io::Result<()> {
-    let file = File::open(path).map_err(|error| about(path, error))?;
+    let file = File::open(path).map_err(|error| about(path, &error))?;
     match finit_module(&file, c"", 0) {
         Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
-        Err(error) => Err(about(path, error.into())),
+        Err(error) => Err(about(path, &error.into())),
     }
 }
 
-fn about(path: &Path, error: io::Error) -> io::Error {
+fn about(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("module '{}': {error}", path.display()))
 }
 

@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::AsRawFd;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdout};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -82,7 +82,7 @@ pub fn run(
     Ok(LabOutcome { exit: end.exit, facts, first_command_after, preparation, console })
 }
 
-fn bring_out(mut archive: File, out: &PathBuf) -> Result<(), LabError> {
+fn bring_out(mut archive: File, out: &Path) -> Result<(), LabError> {
     let rewound = archive.seek(SeekFrom::Start(0));
     rewound.map_err(|error| LabError::io("read what the guest brought out", error))?;
     unpack(io::BufReader::new(archive), out)

@@ -4,7 +4,6 @@ use std::fs::File;
 use std::io::Write;
 
 /// Reports the running test as skipped: one line, in one call, so that parallel tests do not mix.
-#[expect(clippy::print_stderr, reason = "a test says what it skips")]
 pub(crate) fn skip(reason: &str) {
     let thread = std::thread::current();
     let line = format!("durio-lab::{}: {reason}\n", thread.name().unwrap_or("unknown"));

@@ -35,11 +35,11 @@ impl Orders {
     /// A file that is missing.
     pub(super) fn read(folder: &Path) -> io::Result<Self> {
         let load = fs::read_to_string(folder.join("load"))?;
-        let pairs = words(fs::read(folder.join("environment"))?);
+        let pairs = words(&fs::read(folder.join("environment"))?);
         Ok(Self {
             modules: load.lines().map(PathBuf::from).collect(),
-            command: words(fs::read(folder.join("command"))?).map(OsString::from_vec).collect(),
-            environment: pairs.filter_map(pair).collect(),
+            command: words(&fs::read(folder.join("command"))?).map(OsString::from_vec).collect(),
+            environment: pairs.filter_map(|it| pair(&it)).collect(),
             directory: PathBuf::from(OsString::from_vec(fs::read(folder.join("directory"))?)),
             facts: fs::read_to_string(folder.join("facts"))?,
             brings_out: folder.join("bring-out").exists(),
@@ -55,13 +55,13 @@ impl Orders {
 }
 
 /// Words with a zero byte after each.
-fn words(bytes: Vec<u8>) -> impl Iterator<Item = Vec<u8>> {
+fn words(bytes: &[u8]) -> impl Iterator<Item = Vec<u8>> + use<> {
     let mut words: Vec<Vec<u8>> = bytes.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect();
     words.pop();
     words.into_iter()
 }
 
-fn pair(bytes: Vec<u8>) -> Option<(OsString, OsString)> {
+fn pair(bytes: &[u8]) -> Option<(OsString, OsString)> {
     let at = bytes.iter().position(|byte| *byte == b'=')?;
     let (name, value) = bytes.split_at_checked(at)?;
     let value = value.get(1..)?.to_vec();
@@ -74,16 +74,16 @@ mod tests {
 
     #[test]
     fn words_may_be_empty_and_have_any_bytes() {
-        let found: Vec<_> = words(b"a\0\0\xff b\0".to_vec()).collect();
+        let found: Vec<_> = words(b"a\0\0\xff b\0").collect();
         assert_eq!(found, [b"a".to_vec(), b"".to_vec(), b"\xff b".to_vec()]);
-        assert_eq!(words(Vec::new()).count(), 0);
+        assert_eq!(words(&[]).count(), 0);
     }
 
     #[test]
     fn a_value_may_have_an_equals_sign() {
-        let (name, value) = pair(b"A=b=c".to_vec()).unwrap();
+        let (name, value) = pair(b"A=b=c").unwrap();
         assert_eq!((name.to_str(), value.to_str()), (Some("A"), Some("b=c")));
-        assert!(pair(b"none".to_vec()).is_none());
+        assert!(pair(b"none").is_none());
     }
 
     #[test]

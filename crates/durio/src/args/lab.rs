@@ -139,7 +139,7 @@ impl InGuest {
 /// seen here.
 ///
 ///   durio lab run -- sh -c 'modprobe raid1; cat /proc/mdstat'
-///   durio lab run --timing wall --cpus 2 -- durio check --quick /tmp
+///   durio lab run --timing wall --cpus 2 -- nproc
 ///   durio lab run --root shared --out results -- sh -c 'fio job.fio > $DURIO_LAB_OUT/fio.txt'
 ///
 /// With counted timing (the default) the guest's clock counts instructions: figures repeat on any
