@@ -15,7 +15,6 @@ mod findings;
 mod from_bench;
 mod interval;
 mod mirrored;
-mod path;
 mod point;
 mod published;
 mod raid;
@@ -40,7 +39,6 @@ pub use findings::{
 };
 pub use from_bench::bench_of;
 pub use mirrored::MirrorRow;
-pub use path::{PathFacts, PathPart, TimeSlice, TimeSlices};
 pub use point::{
     Base, BaseKind, Bench, POINTS_MAX, Point, PointKind, PublishedShare, RaidPoint, Timing,
 };

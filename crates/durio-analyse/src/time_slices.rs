@@ -36,6 +36,19 @@ impl Stretch {
     pub const ALL: [Self; 6] =
         [Self::Program, Self::Entry, Self::Queued, Self::Device, Self::Between, Self::Exit];
 
+    /// As readers know it.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Program => "program",
+            Self::Entry => "entry to first queue",
+            Self::Queued => "queued, in layers",
+            Self::Device => "issue to complete",
+            Self::Between => "between I/Os",
+            Self::Exit => "last complete to exit",
+        }
+    }
+
     fn of(self, it: &PathStretches) -> u64 {
         match self {
             Self::Program => it.program,

@@ -3,7 +3,7 @@
 //!
 //! In: findings. Out: [`TimePart`]s, one for each traced step. Not here: widths, borders, tags.
 
-use durio_analyse::{DevicePerOperation, Findings, Stretch, TimeSlice, TimeSlices};
+use durio_analyse::{DevicePerOperation, Findings, TimeSlice, TimeSlices};
 use durio_units::{Bytes, Nanos};
 
 use crate::campaign_table::{SectionTable, TableRow};
@@ -84,7 +84,7 @@ fn stretches(slices: &TimeSlices) -> SectionTable {
     let row = |it: &TimeSlice| TableRow {
         is_part: false,
         cells: vec![
-            words(it.stretch).to_owned(),
+            it.stretch.words().to_owned(),
             mean_latency(it.mean_ns),
             percent(it.share),
             latency(it.p50_ns),
@@ -94,17 +94,6 @@ fn stretches(slices: &TimeSlices) -> SectionTable {
         ],
     };
     SectionTable { header, rows: slices.slices.iter().map(row).collect() }
-}
-
-const fn words(stretch: Stretch) -> &'static str {
-    match stretch {
-        Stretch::Program => "program",
-        Stretch::Entry => "entry to first queue",
-        Stretch::Queued => "queued, in layers",
-        Stretch::Device => "issue to complete",
-        Stretch::Between => "between I/Os",
-        Stretch::Exit => "last complete to exit",
-    }
 }
 
 /// None where nothing lies below.

@@ -6,16 +6,14 @@ use durio_record::OperationName;
 
 use super::findings::{Added, DeviceCost, RowFigures};
 use super::interval::interval;
-use super::path::PathFacts;
 use super::point::{BaseKind, Point};
 use super::steps::{Measured, StepKey};
+use crate::TimeSlices;
 use crate::campaign::RowLatency;
 use crate::durable::device::device_work;
 
 /// The figures that need no other point.
 pub(super) fn of_itself(point: &Point<'_>, key: &StepKey, measured: &Measured<'_>) -> RowFigures {
-    let path = path_of(point, key);
-    let switches = path.and_then(|it| it.context_switches_per_operation);
     RowFigures {
         rate_per_second: measured.rate(),
         rate_interval: interval(measured),
@@ -23,14 +21,14 @@ pub(super) fn of_itself(point: &Point<'_>, key: &StepKey, measured: &Measured<'_
         time_per_operation_ns: 1e9 / measured.rate(),
         service: service(measured),
         cpu_ns_per_operation: positive(measured.found.cpu.per_operation_ns),
-        context_switches_per_operation: switches.or(measured.found.context_switches_per_operation),
+        context_switches_per_operation: measured.found.context_switches_per_operation,
         raw_point: None,
         share_of_raw: None,
         share_of_below: None,
         against_raw: None,
         against_below: None,
         devices: devices(point, measured),
-        time_slices: path.and_then(|it| it.time_slices.clone()),
+        time_slices: slices(measured),
         raid: None,
         mirror: None,
         published_share_of_raw: key.published(point).map(|it| it.share_of_raw),
@@ -38,10 +36,9 @@ pub(super) fn of_itself(point: &Point<'_>, key: &StepKey, measured: &Measured<'_
     }
 }
 
-fn path_of<'p>(point: &'p Point<'_>, key: &StepKey) -> Option<&'p PathFacts> {
-    let mut of_it = point.path.iter().filter(|it| it.workload == key.workload);
-    let exact = of_it.clone().find(|it| it.levels == key.levels);
-    exact.or_else(|| of_it.find(|it| it.levels.is_empty()))
+/// Where the time went, if anything could be traced.
+fn slices(measured: &Measured<'_>) -> Option<TimeSlices> {
+    measured.found.time_slices.clone().filter(|it| !it.slices.is_empty())
 }
 
 fn service(measured: &Measured<'_>) -> Option<RowLatency> {

@@ -7,15 +7,14 @@
 use serde::{Deserialize, Serialize};
 
 use super::mirrored::MirrorRow;
-use super::path::TimeSlices;
 use super::point::{Base, Bench, PointKind, Timing, full_name};
 use super::published::PublishedOrder;
 use super::raid::RaidRow;
 use super::steps::StepKey;
 use super::waterfall::Waterfall;
-use crate::WarningFinding;
 use crate::campaign::RowLatency;
 use crate::raid_efficiency::{RaidModel, model};
+use crate::{TimeSlices, WarningFinding};
 
 /// Name and version of the document.
 pub const STACK_FINDINGS_SCHEMA: &str = "durio-stack-findings-1";

@@ -59,7 +59,6 @@ fn point<'a>(
         published: Vec::new(),
         runs: found.into_iter().collect(),
         failure: failure(stack, layer, found),
-        path: Vec::new(),
     }
 }
 

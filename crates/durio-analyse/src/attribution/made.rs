@@ -113,7 +113,6 @@ pub(crate) fn point<'a>(
         published: Vec::new(),
         runs: run.into_iter().collect(),
         failure: None,
-        path: Vec::new(),
     }
 }
 

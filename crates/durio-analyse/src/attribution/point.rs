@@ -5,7 +5,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::path::PathFacts;
 use crate::raid_efficiency::Array;
 use crate::{Declined, Findings};
 
@@ -122,8 +121,6 @@ pub struct Point<'a> {
     pub runs: Vec<&'a Findings>,
     /// Why there are none, or what went wrong.
     pub failure: Option<String>,
-    /// Context switches and where the time went, where they were counted apart from the findings.
-    pub path: Vec<PathFacts>,
 }
 
 impl Point<'_> {

@@ -5,11 +5,12 @@
 
 use std::io;
 
+use durio_analyse::Stretch;
 use durio_analyse::attribution::{
-    DeviceCost, LayerRow, PathPart, PointFacts, RowFigures, StackFindings, Timing, WorkloadRows,
+    DeviceCost, LayerRow, PointFacts, RowFigures, StackFindings, Timing, WorkloadRows,
 };
 
-const HEADER: [&str; 36] = [
+const HEADER: [&str; 39] = [
     "bench",
     "timing",
     "workload",
@@ -42,10 +43,13 @@ const HEADER: [&str; 36] = [
     "raid_efficiency",
     "raid_efficiency_reads_counted",
     "raid_share_of_healthy",
-    "entry_to_queue_ns",
-    "queue_to_issue_ns",
-    "issue_to_complete_ns",
-    "complete_to_exit_ns",
+    "time_program_ns",
+    "time_entry_ns",
+    "time_queued_ns",
+    "time_device_ns",
+    "time_between_ns",
+    "time_exit_ns",
+    "time_off_cpu_share",
 ];
 
 pub(super) fn write(findings: &StackFindings, out: &mut dyn io::Write) -> io::Result<()> {
@@ -113,7 +117,7 @@ fn rates(it: &RowFigures) -> [Option<f64>; 14] {
     ]
 }
 
-fn costs(it: &RowFigures) -> [Option<f64>; 14] {
+fn costs(it: &RowFigures) -> [Option<f64>; 17] {
     let [writes, bytes, flushes] = match &it.devices {
         Some(DeviceCost::Counted { writes_per_write, bytes_per_byte, flushes_per_sync_call }) => {
             [Some(*writes_per_write), Some(*bytes_per_byte), *flushes_per_sync_call]
@@ -121,10 +125,9 @@ fn costs(it: &RowFigures) -> [Option<f64>; 14] {
         _ => [None; 3],
     };
     let raid = it.raid.as_ref();
-    let slice = |part: PathPart| {
-        let slices = &it.time_slices.as_ref()?.slices;
-        slices.iter().find(|slice| slice.part == part).map(|slice| slice.mean_ns)
-    };
+    let slices = it.time_slices.as_ref();
+    let slice = |stretch| slices?.slice(stretch).map(|slice| slice.mean_ns);
+    let [program, entry, queued, device, between, exit] = Stretch::ALL.map(slice);
     [
         it.cpu_ns_per_operation,
         it.against_below.and_then(|it| it.cpu_ns_per_operation),
@@ -136,9 +139,12 @@ fn costs(it: &RowFigures) -> [Option<f64>; 14] {
         raid.and_then(|it| it.efficiency),
         raid.and_then(|it| it.efficiency_reads_counted),
         raid.and_then(|it| it.share_of_healthy),
-        slice(PathPart::EntryToQueue),
-        slice(PathPart::QueueToIssue),
-        slice(PathPart::IssueToComplete),
-        slice(PathPart::CompleteToExit),
+        program,
+        entry,
+        queued,
+        device,
+        between,
+        exit,
+        slices.map(|slices| slices.off_cpu_share),
     ]
 }

@@ -5,8 +5,9 @@
 use std::io;
 
 use durio_analyse::attribution::{
-    PathPart, PublishedOrder, StackFindings, TimeSlices, Waterfall, WaterfallStep, WorkloadRows,
+    PublishedOrder, StackFindings, Waterfall, WaterfallStep, WorkloadRows,
 };
+use durio_analyse::{Stretch, TimeSlices};
 
 use super::words::{added, published_title, row_name, share};
 use crate::figures::mean_latency;
@@ -100,12 +101,12 @@ fn published(findings: &StackFindings, order: &PublishedOrder) -> io::Result<Opt
     }))
 }
 
-/// The parts with their colours, in the order in which they follow each other.
-const PARTS: [(PathPart, Colour); 4] = [
-    (PathPart::EntryToQueue, Colour::First),
-    (PathPart::QueueToIssue, Colour::Second),
-    (PathPart::IssueToComplete, Colour::Third),
-    (PathPart::CompleteToExit, Colour::Fourth),
+/// The stretches of each colour, in the order in which they follow each other.
+const PARTS: [(&str, &[Stretch], Colour); 4] = [
+    ("program, and entry to first queue", &[Stretch::Program, Stretch::Entry], Colour::First),
+    ("queued, in layers", &[Stretch::Queued], Colour::Second),
+    ("issue to complete", &[Stretch::Device], Colour::Third),
+    ("between I/Os, and last complete to exit", &[Stretch::Between, Stretch::Exit], Colour::Fourth),
 ];
 
 fn slices(findings: &StackFindings, workload: &WorkloadRows) -> io::Result<Option<Picture>> {
@@ -116,7 +117,7 @@ fn slices(findings: &StackFindings, workload: &WorkloadRows) -> io::Result<Optio
     let group = SpanGroup { title: String::new(), rows: rows.take(STACKS_MAX).collect() };
     Ok(spans(&[group])?.map(|svg| Picture {
         title: "Where the time of an operation goes, as traced".to_owned(),
-        legend: PARTS.map(|(part, colour)| (part.words(), colour.class())).into(),
+        legend: PARTS.map(|(words, _, colour)| (words, colour.class())).into(),
         svg,
     }))
 }
@@ -124,11 +125,12 @@ fn slices(findings: &StackFindings, workload: &WorkloadRows) -> io::Result<Optio
 fn one_behind_the_other(name: String, slices: &TimeSlices) -> SpanRow {
     let mut end = 0.0;
     let mut spans = Vec::new();
-    for (part, colour) in PARTS {
-        let of_part = slices.slices.iter().filter(|it| it.part == part);
-        for slice in of_part.filter(|it| it.mean_ns.is_finite() && it.mean_ns > 0.0) {
-            spans.push((end, end + slice.mean_ns, colour));
-            end += slice.mean_ns;
+    for (_, stretches, colour) in PARTS {
+        let means = stretches.iter().filter_map(|it| slices.slice(*it)).map(|it| it.mean_ns);
+        let mean_ns: f64 = means.filter(|it| it.is_finite() && *it > 0.0).sum();
+        if mean_ns > 0.0 {
+            spans.push((end, end + mean_ns, colour));
+            end += mean_ns;
         }
     }
     SpanRow { name, spans, text: mean_latency(end) }

@@ -2,9 +2,10 @@
 //!
 //! In: parts of the findings. Out: text. Not here: layout.
 
+use durio_analyse::TimeSlices;
 use durio_analyse::attribution::{
-    DeviceCost, IntervalBasis, LayerRow, MirrorRow, PathPart, PointFacts, PublishedOrder,
-    RaidFacts, RowFigures, StackFindings, TimeSlices, Timing, WaterfallStep,
+    DeviceCost, IntervalBasis, LayerRow, MirrorRow, PointFacts, PublishedOrder, RaidFacts,
+    RowFigures, StackFindings, Timing, WaterfallStep,
 };
 
 use crate::figures::{ABSENT, decimal, mean_latency};
@@ -179,10 +180,10 @@ pub(super) fn mirror(name: &str, row: &MirrorRow) -> Vec<String> {
 
 /// Where the time went, in one line.
 pub(super) fn slices(name: &str, slices: &TimeSlices) -> String {
-    let part = |part: PathPart, nanos: f64| format!("{} {}", part.words(), mean_latency(nanos));
-    let mut parts: Vec<String> = slices.slices.iter().map(|it| part(it.part, it.mean_ns)).collect();
-    parts.extend(slices.on_cpu_ns.map(|it| format!("on a processor {}", mean_latency(it))));
-    parts.extend(slices.off_cpu_ns.map(|it| format!("off it {}", mean_latency(it))));
+    let passed = slices.slices.iter().filter(|it| it.mean_ns > 0.0);
+    let mut parts: Vec<String> =
+        passed.map(|it| format!("{} {}", it.stretch.words(), mean_latency(it.mean_ns))).collect();
+    parts.push(format!("{} of it on no processor", share(slices.off_cpu_share)));
     format!("{name}: {} ({} traced)", parts.join(", "), slices.operations)
 }
 

@@ -65,7 +65,7 @@ fn the_page_has_tables_and_charts_and_runs_nothing() {
     assert_eq!(html.matches("<svg").count(), 3);
     assert_eq!(html.matches("<table").count(), 4);
     assert!(!html.contains("<script") && html.contains("default-src 'none'"));
-    for part in ["Costs per operation", "entry to queue", "other order", "same order"] {
+    for part in ["Costs per operation", "entry to first queue", "other order", "same order"] {
         assert_eq!(html.contains(part), part != "other order", "{part}");
     }
     assert!(html.contains("raw-drift") || html.contains("raw rates are off the median"));
@@ -89,7 +89,7 @@ fn csv_has_a_line_per_point_of_equal_length() {
     assert_eq!(records.len(), 7);
     let share: f64 = records[2][at("share_of_raw")].parse().unwrap();
     assert!((share - 1.0 / 3.0).abs() < 1e-12);
-    assert_eq!(&records[2][at("entry_to_queue_ns")], "210000");
+    assert_eq!(&records[2][at("time_entry_ns")], "210000");
     assert_eq!(&records[2][at("device_writes_per_write")], "");
     assert_eq!(&records[4][at("raid_share_of_healthy")], "1.28");
     assert!(records[6][at("rate_per_second")].is_empty());

@@ -1,12 +1,12 @@
 //! A bench of stacks, made up: a mirror with ext4 on it, the mirror degraded, and a filesystem that
 //! could not be made.
 
-use durio_analyse::Findings;
 use durio_analyse::attribution::{
-    Base, BaseKind, Bench, PathFacts, PathPart, Point, PointKind, PublishedShare, RaidPoint,
-    StackFindings, TimeSlice, TimeSlices, Timing, attribution,
+    Base, BaseKind, Bench, Point, PointKind, PublishedShare, RaidPoint, StackFindings, Timing,
+    attribution,
 };
 use durio_analyse::raid_efficiency::{Array, Layout};
+use durio_analyse::{Findings, Stretch, TimeSlice, TimeSlices};
 use durio_workload::Pattern;
 
 use crate::sample;
@@ -52,6 +52,8 @@ impl Runs {
         let mut ext4 = run(3.0);
         // The RAM disks below it count nothing.
         ext4.workloads[0].devices[0].writes_completed = 0;
+        ext4.workloads[0].context_switches_per_operation = Some(1.03);
+        ext4.workloads[0].time_slices = Some(slices());
         Self { raw: run(1.0), raw_later: run(1.3), mirror: run(1.6), ext4, degraded: run(1.25) }
     }
 
@@ -82,7 +84,6 @@ impl Runs {
         }
         points[1].published = published(0.5);
         points[2].published = published(0.4);
-        points[2].path = path();
         points[6].failure = Some("mkfs.xfs: the smallest filesystem is 300 MiB".into());
         points
     }
@@ -105,7 +106,6 @@ fn point<'a>(
         published: Vec::new(),
         runs: run.into_iter().collect(),
         failure: None,
-        path: Vec::new(),
     }
 }
 
@@ -114,23 +114,37 @@ fn published(share_of_raw: f64) -> Vec<PublishedShare> {
     vec![PublishedShare { workload, jobs: None, share_of_raw, source }]
 }
 
-fn path() -> Vec<PathFacts> {
-    let slice = |(part, mean_ns)| TimeSlice { part, mean_ns };
-    let parts = [
-        (PathPart::EntryToQueue, 210_000.0),
-        (PathPart::QueueToIssue, 3_000.0),
-        (PathPart::IssueToComplete, 180_000.0),
-        (PathPart::CompleteToExit, 22_000.0),
+fn slices() -> TimeSlices {
+    let stretches = [
+        (Stretch::Entry, 210_000.0),
+        (Stretch::Queued, 3_000.0),
+        (Stretch::Device, 180_000.0),
+        (Stretch::Exit, 22_000.0),
     ];
-    vec![PathFacts {
-        workload: "commit".into(),
-        levels: Vec::new(),
-        context_switches_per_operation: Some(1.03),
-        time_slices: Some(TimeSlices {
-            operations: 512,
-            slices: parts.map(slice).into(),
-            on_cpu_ns: Some(120_000.0),
-            off_cpu_ns: Some(295_000.0),
-        }),
-    }]
+    let slice = |(stretch, mean_ns): (Stretch, f64)| TimeSlice {
+        stretch,
+        mean_ns,
+        p50_ns: times(1, mean_ns),
+        p99_ns: None,
+        off_cpu_mean_ns: 0.0,
+        off_cpu_p50_ns: 0,
+        share: mean_ns / 415_000.0,
+    };
+    TimeSlices {
+        step: 1,
+        operations: 512,
+        lost_events: 0,
+        clock: "x86-tsc".into(),
+        resolution_ns: 1,
+        mean_ns: 415_000.0,
+        traced_p50_ns: None,
+        untraced_p50_ns: None,
+        overhead_share: None,
+        slices: stretches.map(slice).into(),
+        off_cpu_share: 0.711,
+        waits_per_operation: 1.0,
+        preemptions_per_operation: 0.0,
+        devices: Vec::new(),
+        unavailable: None,
+    }
 }

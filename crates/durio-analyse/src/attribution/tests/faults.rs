@@ -202,14 +202,9 @@ fn steps_of_a_ladder_are_matched_by_their_levels() {
         }
         made
     };
-    let (raw, top) = (ladder([1000.0, 4000.0]), ladder([500.0, 1000.0]));
+    let (raw, mut top) = (ladder([1000.0, 4000.0]), ladder([500.0, 1000.0]));
+    top.workloads[1].context_switches_per_operation = Some(1.02);
     let mut points = two(&raw, &top);
-    points[1].path = vec![PathFacts {
-        workload: "randwrite".into(),
-        levels: vec!["jobs 16".into()],
-        context_switches_per_operation: Some(1.02),
-        time_slices: None,
-    }];
     points[1].published = vec![PublishedShare {
         workload: "randwrite".into(),
         jobs: Some(16),
@@ -222,7 +217,6 @@ fn steps_of_a_ladder_are_matched_by_their_levels() {
     let row = |at: usize| found.workloads[at].rows[1].figures.as_ref().unwrap();
     assert_eq!((row(0).share_of_raw, row(1).share_of_raw), (Some(0.5), Some(0.25)));
     let switches = |at: usize| row(at).context_switches_per_operation;
-    // Those of the run itself, unless the point has some of its own.
     assert_eq!((switches(0), switches(1)), (Some(1.0), Some(1.02)));
     let published = |at: usize| row(at).published_share_of_raw;
     assert_eq!((published(0), published(1)), (None, Some(0.3)));
