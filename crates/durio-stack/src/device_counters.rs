@@ -97,11 +97,11 @@ impl DeviceCounters {
         }
     }
 
-    /// True if no read, write or flush was completed.
+    /// True if no read, write or flush was completed, and no time was spent on any.
     #[must_use]
     pub fn is_zero(&self) -> bool {
-        let counts = [self.reads_completed, self.writes_completed];
-        counts == [0, 0] && self.flushes_completed.unwrap_or(0) == 0
+        let counts = [self.reads_completed, self.writes_completed, self.io_ms];
+        counts == [0; 3] && self.flushes_completed.unwrap_or(0) == 0
     }
 }
 
@@ -186,8 +186,8 @@ mod tests {
     #[test]
     fn a_device_that_counts_nothing_is_told_from_one_that_was_idle() {
         let fixture = Fixture::new();
-        for name in ["sda", "ram0", "rambo"] {
-            fixture.scsi_disk(name, "8:0");
+        for (name, number) in [("sda", "8:0"), ("ram0", "1:0"), ("rambo", "8:16")] {
+            fixture.scsi_disk(name, number);
             fixture.file(&format!("sys/block/{name}/stat"), LATER);
         }
         let read = |name: &str| device_counters_in(&fixture.root(), name).unwrap();

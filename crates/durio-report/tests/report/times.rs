@@ -60,7 +60,7 @@ fn the_slices_of_a_step_are_told_once_with_what_tracing_cost() {
         "Where the time of an operation goes",
         "entry to first queue",
         "issue to complete",
-        "300 operations followed; 61 % of their time on no processor",
+        "300 operations followed; 61.0 % of their time on no processor",
         "p50 120 µs while traced, 100 µs without",
         "ram1",
     ] {

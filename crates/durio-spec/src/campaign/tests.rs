@@ -502,8 +502,8 @@ fn damaged_specs_are_errors_or_plans_and_never_a_panic() {
 
 #[test]
 fn operations_are_followed_at_the_end_once_for_a_ladder() {
-    let ladder = "[[step]]\nname = \"a\"\nread = \"0%\"\njobs = [1, 4]\n";
-    let quiet = "[[step]]\nname = \"b\"\nread = \"0%\"\nblock_size = \"8KiB\"\n";
+    let ladder = "[[step]]\nname = \"a\"\nreads = \"0%\"\njobs = [1, 4]\n";
+    let quiet = "[[step]]\nname = \"b\"\nreads = \"0%\"\nblock_size = \"8KiB\"\n";
     let roles = |rest: &str| -> Vec<Role> {
         let steps = plan_of(&spec(rest)).steps.into_iter();
         steps.map(|step| step.role).filter(|role| *role != Role::SelfCost).collect()

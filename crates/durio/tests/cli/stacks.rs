@@ -129,7 +129,7 @@ fn what_is_wrong_with_a_spec_is_told_with_its_line() {
         assert!(ended.stderr.contains(expected), "{line}: {}", ended.stderr);
     };
     refused("stack plan --only third", "its stacks are first, second");
-    refused("stack bench --format html", "text and json");
+    refused("stack bench --format fio-json", "fio's JSON");
     refused("stack bench --destroy /dev/null", "names no device");
     refused("stack plan --scale-size 0.01", "--scale-size");
     sandbox.durio("stack plan nothing").run().expect_exit(2);
@@ -179,8 +179,16 @@ fn stacks_on_loop_devices_are_measured_layer_by_layer_and_taken_down() {
     let again = sandbox.durio("report").word(&folder).run().expect_exit(0);
     assert_eq!(again.text(), ended.text());
     let json = sandbox.durio("report --format json").word(&folder).run().expect_exit(0).json();
-    assert_eq!(json["manifest"], manifest);
-    sandbox.durio("report --format html").word(&folder).run().expect_exit(2);
+    assert_eq!(json["schema"], "durio-stack-findings-1");
+    assert_eq!(json["points"].as_array().unwrap().len(), 4);
+    let rows = json["workloads"][0]["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 4);
+    assert!(
+        rows.iter().all(|row| row["figures"]["share_of_raw"].as_f64().unwrap() > 0.0),
+        "{json}"
+    );
+    let page = sandbox.durio("report --format html").word(&folder).run().expect_exit(0);
+    assert_eq!(page.text(), std::fs::read_to_string(folder.join("report.html")).unwrap());
 }
 
 #[test]
