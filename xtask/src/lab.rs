@@ -28,6 +28,19 @@ pub(crate) fn run(command: &Lab) -> Result<ExitCode> {
     }
 }
 
+/// Fetches the distribution's own kernel unless there is one; without it the tests that boot one are
+/// skipped, and say so.
+pub(crate) fn provide_kernel() {
+    let has_one = kernels_folder().and_then(|folder| {
+        Ok(fs::read_dir(folder)?.flatten().any(|it| it.path().join("boot").is_dir()))
+    });
+    if !has_one.unwrap_or(false)
+        && let Err(error) = fetch(DEFAULT_PACKAGE)
+    {
+        println!("no kernel for the lab: {error:#}");
+    }
+}
+
 fn fetch(package: &str) -> Result<()> {
     let package = image_package(package)?;
     let folder = kernels_folder()?.join(package.trim_start_matches("linux-image-"));

@@ -11,6 +11,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::lab;
+
 const INSTALL: [&str; 3] = ["install", "-y", "--no-install-recommends"];
 
 /// How it is found out that something is there.
@@ -36,7 +38,7 @@ const fn program(name: &'static str, packages: &'static [&'static str]) -> Requi
     Requirement { name, probe: Probe::Program, packages }
 }
 
-const REQUIREMENTS: [Requirement; 11] = [
+const REQUIREMENTS: [Requirement; 15] = [
     program("fio", &["fio"]),
     program("jq", &["jq"]),
     program("mkfs.xfs", &["xfsprogs"]),
@@ -44,6 +46,10 @@ const REQUIREMENTS: [Requirement; 11] = [
     program("mkfs.ext4", &["e2fsprogs"]),
     program("losetup", &["mount", "util-linux"]),
     program("strace", &["strace"]),
+    program("mdadm", &["mdadm"]),
+    program("lvm", &["lvm2"]),
+    program("modprobe", &["kmod"]),
+    program("qemu-system-x86_64", &["qemu-system-x86"]),
     program("valgrind", &["valgrind"]),
     program("chromium-headless-shell", &["chromium-headless-shell"]),
     // Debian strips ensurepip from python3; without it `python3 -m venv` fails.
@@ -67,6 +73,7 @@ pub(crate) fn provide() -> Vec<&'static str> {
         missing = self::missing();
     }
     println!("{}", advice(&missing));
+    lab::provide_kernel();
     missing.iter().map(|requirement| requirement.name).collect()
 }
 

@@ -143,7 +143,7 @@ fn who_is_not_root_is_told_so_before_anything_is_made() {
     let sandbox = Sandbox::for_everyone();
     let path = spec(&sandbox, "", "1s");
     let ended = sandbox.durio_as_nobody("stack bench").word(&path).run().expect_exit(3);
-    assert!(ended.stderr.contains("root"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("root") && ended.stderr.contains("--lab"), "{}", ended.stderr);
     assert_eq!(sandbox.runs(), [""; 0].map(PathBuf::from));
 }
 

@@ -240,7 +240,8 @@ fn refuse_if_nothing_can_be_built(stacks: &[DeclaredStack]) -> Result<(), Failur
         first.get_or_insert(BuildError::Missing { stack: stack.name.clone(), missing });
     }
     let Some(error) = first else { return Ok(()) };
-    Err(Failure { exit: Exit::CannotMeasure, error: error.into(), hints: Vec::new() })
+    let hints = vec!["--lab does the same in a throw-away virtual machine, as any user".to_owned()];
+    Err(Failure { exit: Exit::CannotMeasure, error: error.into(), hints })
 }
 
 /// A bench on stdout: what its layers cost, and what became of each of them.
