@@ -136,7 +136,7 @@ mod tests {
     fn a_guest_has_them_and_no_other_machine() {
         let fixture = Fixture::new();
         assert_eq!(lab_facts(&fixture.root()), None);
-        fixture.file("run/durio/lab", &sample(Some(2)).to_text());
+        fixture.file("run/durio/lab", sample(Some(2)).to_text());
         assert_eq!(lab_facts(&fixture.root()), Some(sample(Some(2))));
     }
 

@@ -143,7 +143,7 @@ proptest! {
         let trace = parse_path_trace(&text, TraceClock::Tsc);
         let lines = text.split(|byte| *byte == b'\n').count();
         prop_assert!(trace.events.len() <= 2 * lines);
-        prop_assert!(trace.unreadable as usize <= lines);
+        prop_assert!(trace.unreadable <= lines as u64);
     }
 
     #[test]

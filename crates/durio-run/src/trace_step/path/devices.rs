@@ -92,12 +92,9 @@ mod tests {
             .iter()
             .map(|it| (it.device.name.as_str(), it.device.lowest, &it.numbers[..]))
             .collect();
-        let expected: [(&str, bool, &[(u32, u32)]); 3] = [
-            ("md0", false, &[(9, 0)]),
-            ("sda", true, &[(8, 1), (8, 0)]),
-            ("sdb", true, &[(8, 16)]),
-        ];
-        assert_eq!(short, expected);
+        let numbers: [&[(u32, u32)]; 3] = [&[(9, 0)], &[(8, 1), (8, 0)], &[(8, 16)]];
+        let [md0, sda, sdb] = numbers;
+        assert_eq!(short, [("md0", false, md0), ("sda", true, sda), ("sdb", true, sdb)]);
         assert_eq!(traced[1].filter(), "dev == 8388609 || dev == 8388608");
     }
 
