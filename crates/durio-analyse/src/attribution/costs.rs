@@ -21,7 +21,8 @@ pub(super) fn of_itself(point: &Point<'_>, key: &StepKey, measured: &Measured<'_
         time_per_operation_ns: 1e9 / measured.rate(),
         service: service(measured),
         cpu_ns_per_operation: positive(measured.found.cpu.per_operation_ns),
-        context_switches_per_operation: measured.found.context_switches_per_operation,
+        context_switches_per_operation: switches(measured),
+        involuntary_switches_per_operation: measured.found.involuntary_switches_per_operation,
         raw_point: None,
         share_of_raw: None,
         share_of_below: None,
@@ -34,6 +35,11 @@ pub(super) fn of_itself(point: &Point<'_>, key: &StepKey, measured: &Measured<'_
         published_share_of_raw: key.published(point).map(|it| it.share_of_raw),
         remarks: measured.left_out.iter().cloned().collect(),
     }
+}
+
+fn switches(measured: &Measured<'_>) -> Option<f64> {
+    let waited = measured.found.context_switches_per_operation?;
+    Some(waited + measured.found.involuntary_switches_per_operation.unwrap_or(0.0))
 }
 
 /// Where the time went, if anything could be traced.

@@ -137,9 +137,13 @@ pub struct RowFigures {
     /// User and system CPU time per operation; `None` if it was not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_ns_per_operation: Option<f64>,
-    /// Voluntary context switches of the jobs per operation.
+    /// Context switches of the jobs per operation: where they waited, and where the processor went to
+    /// another, which on one processor is how whoever is woken takes over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_switches_per_operation: Option<f64>,
+    /// Those of them in which the jobs did not wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub involuntary_switches_per_operation: Option<f64>,
     /// The raw storage that it is a share of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw_point: Option<usize>,

@@ -67,9 +67,9 @@ pub(super) const INTERVAL_NOTE: &str = "±: 95 % from batches of one run, in whi
      below. + p50, + p99: service latency added to the layer just below.";
 
 /// Said under a table of costs.
-pub(super) const COST_NOTE: &str = "CPU, switches: processor time and voluntary context switches of the jobs per operation, and \
-     what the layer adds to the one just below. Device writes and bytes: per write and byte of the \
-     application; flushes: per sync call.";
+pub(super) const COST_NOTE: &str = "CPU, switches: processor time and context switches of the jobs \
+     (waits and preemptions) per operation, and what the layer adds to the one just below. Device \
+     writes and bytes: per write and byte of the application; flushes: per sync call.";
 
 /// Device writes per write, bytes per byte and flushes per sync call.
 pub(super) fn device_cells(figures: &RowFigures) -> [String; 3] {
