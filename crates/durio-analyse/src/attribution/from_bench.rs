@@ -95,3 +95,111 @@ fn published_for(
     };
     manifest.published.iter().filter(is_of_it).map(share).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use durio_record::bench::{BENCH_FOLDER_SCHEMA, SeveralDevices};
+    use durio_stack::{
+        DeclaredKind, DeclaredLayer, DeclaredMd, DeclaredStack, Made, MadeFilesystem, MdBitmap,
+    };
+    use durio_units::Bytes;
+
+    use super::super::PointKind;
+    use super::super::made::{run, writes};
+    use super::*;
+
+    fn declared(measured: bool, kind: DeclaredKind) -> DeclaredLayer {
+        DeclaredLayer { kind, groups: 1, measured }
+    }
+
+    /// RAM disks, a mirror on them that is not measured, ext4 on it.
+    fn stack(failure: Option<&str>, states: [LayerState; 3]) -> BenchStack {
+        let mirror = DeclaredMd {
+            level: 1,
+            layout: None,
+            chunk: None,
+            bitmap: MdBitmap::None,
+            bitmap_chunk: None,
+            ppl: false,
+            journal: false,
+            initial_sync: false,
+            removed: 0,
+        };
+        let layers = vec![
+            declared(true, DeclaredKind::Ram(Made { count: 2, size: Bytes::from_mib(64) })),
+            declared(false, DeclaredKind::Md(mirror)),
+            declared(true, DeclaredKind::Ext4(MadeFilesystem::default())),
+        ];
+        let labels = ["ram", "md", "ext4"].map(|word| (word.to_owned(), format!("the {word}")));
+        let stack = DeclaredStack { name: "s".into(), layers };
+        let mut stack = BenchStack::waiting(stack, labels.into());
+        stack.failure = failure.map(str::to_owned);
+        stack.layers.iter_mut().zip(states).for_each(|(layer, state)| layer.state = state);
+        stack
+    }
+
+    fn manifest(stack: BenchStack) -> BenchManifest {
+        let published = |layer, share_of_raw| BenchPublished {
+            stack: "s".into(),
+            layer,
+            workload: "randwrite".into(),
+            jobs: Some(16),
+            share_of_raw,
+            rate: None,
+            source: Some("somebody".into()),
+        };
+        BenchManifest {
+            schema: BENCH_FOLDER_SCHEMA,
+            bench: "b".into(),
+            durio_version: "0".into(),
+            started: String::new(),
+            command: Vec::new(),
+            name: "n".into(),
+            summary: String::new(),
+            spec: String::new(),
+            seed: 1,
+            time_scale_per_mille: 1000,
+            size_scale_per_mille: 1000,
+            several_devices: SeveralDevices::One,
+            published: vec![published(2, 0.3), published(1, 0.5)],
+            outcome: None,
+            stacks: vec![stack],
+        }
+    }
+
+    #[test]
+    fn a_layer_that_is_not_measured_is_no_point_and_what_lies_on_it_lies_on_the_next_below() {
+        use LayerState::{Built, Measured};
+        let manifest = manifest(stack(None, [Measured, Built, Measured]));
+        let findings = vec![vec![Some(run(&[writes(2.0)])), None, Some(run(&[writes(1.0)]))]];
+        let bench = bench_of(&manifest, &findings, Some(Timing::Counted));
+        let kinds: Vec<_> = bench.points.iter().map(|it| (it.kind, it.below)).collect();
+        assert_eq!(kinds, [(PointKind::Raw, None), (PointKind::Filesystem, Some(0))]);
+        assert!(bench.points.iter().all(|it| it.failure.is_none() && it.runs.len() == 1));
+        assert_eq!(bench.points[1].layer, "the ext4");
+        let shares: Vec<_> =
+            bench.points[1].published.iter().map(|it| (it.share_of_raw, it.jobs)).collect();
+        assert_eq!(shares, [(0.3, Some(16))], "of this layer alone");
+        assert_eq!(bench.points[0].base.kind, BaseKind::Ram);
+    }
+
+    #[test]
+    fn a_point_without_figures_says_why() {
+        use LayerState::{Failed, Measured, Waiting};
+        let why = |failure, states, found: bool| {
+            let manifest = manifest(stack(failure, states));
+            let findings = vec![vec![Some(run(&[writes(2.0)])), None, None]];
+            let findings = if found { findings } else { Vec::new() };
+            let bench = bench_of(&manifest, &findings, None);
+            bench.points[1].failure.clone().unwrap()
+        };
+        let mkfs = Some("mkfs.ext4: no space");
+        assert_eq!(why(mkfs, [Measured, Measured, Failed], true), "mkfs.ext4: no space");
+        assert_eq!(why(mkfs, [Measured, Failed, Waiting], true), "not built: mkfs.ext4: no space");
+        assert_eq!(
+            why(None, [Measured, Waiting, Waiting], true),
+            "the bench ended before its turn"
+        );
+        assert_eq!(why(None, [Measured; 3], false), "its run cannot be read");
+    }
+}
