@@ -66,7 +66,9 @@ fn devices(point: &Point<'_>, measured: &Measured<'_>) -> Option<DeviceCost> {
         return None;
     }
     let writes = found.operation(OperationName::Commit).or(found.operation(OperationName::Write));
-    let cannot_tell = |why: &str| Some(DeviceCost::CannotTell { why: why.to_owned() });
+    let cannot_tell = |why: &str| {
+        Some(traced(measured).unwrap_or_else(|| DeviceCost::CannotTell { why: why.to_owned() }))
+    };
     let Some(work) = writes.and_then(|writes| device_work(found, writes)) else {
         return cannot_tell("no device below has counters");
     };
@@ -81,6 +83,23 @@ fn devices(point: &Point<'_>, measured: &Measured<'_>) -> Option<DeviceCost> {
         bytes_per_byte: work.bytes_per_byte,
         flushes_per_sync_call: work.flushes_per_sync_call,
     })
+}
+
+/// What traced operations queued to the lowest devices, of workloads that only write blocks of one
+/// size: of others nobody knows which operations were traced.
+fn traced(measured: &Measured<'_>) -> Option<DeviceCost> {
+    let definition = &measured.found.definition;
+    if definition.reads() || definition.has_mix() {
+        return None;
+    }
+    let slices = measured.found.time_slices.as_ref()?;
+    let lowest = || slices.devices.iter().filter(|device| device.lowest);
+    let writes_per_write: f64 = lowest().map(|device| device.writes).sum();
+    let bytes: f64 = lowest().map(|device| device.written_bytes).sum();
+    #[expect(clippy::cast_precision_loss, reason = "a block is far below 2⁵³ bytes")]
+    let bytes_per_byte = bytes / definition.block_size.get() as f64;
+    (writes_per_write > 0.0 && bytes_per_byte.is_finite())
+        .then_some(DeviceCost::Traced { writes_per_write, bytes_per_byte })
 }
 
 /// What `upper` adds to `lower`, the point at `point`.

@@ -238,6 +238,14 @@ pub enum DeviceCost {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         flushes_per_sync_call: Option<f64>,
     },
+    /// They do not, and operations were followed through the kernel one at a time: what these queued
+    /// to the lowest devices.
+    Traced {
+        /// Device writes per write of the application.
+        writes_per_write: f64,
+        /// Bytes written at the devices per byte that the application wrote.
+        bytes_per_byte: f64,
+    },
     /// They do not, or nobody asked them.
     CannotTell {
         /// Why.

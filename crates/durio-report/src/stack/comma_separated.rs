@@ -122,6 +122,9 @@ fn costs(it: &RowFigures) -> [Option<f64>; 17] {
         Some(DeviceCost::Counted { writes_per_write, bytes_per_byte, flushes_per_sync_call }) => {
             [Some(*writes_per_write), Some(*bytes_per_byte), *flushes_per_sync_call]
         }
+        Some(DeviceCost::Traced { writes_per_write, bytes_per_byte }) => {
+            [Some(*writes_per_write), Some(*bytes_per_byte), None]
+        }
         _ => [None; 3],
     };
     let raid = it.raid.as_ref();

@@ -69,7 +69,8 @@ pub(super) const INTERVAL_NOTE: &str = "±: 95 % from batches of one run, in whi
 /// Said under a table of costs.
 pub(super) const COST_NOTE: &str = "CPU, switches: processor time and context switches of the jobs \
      (waits and preemptions) per operation, and what the layer adds to the one just below. Device \
-     writes and bytes: per write and byte of the application; flushes: per sync call.";
+     writes and bytes: per write and byte of the application (†: of operations that were traced one \
+     at a time, for the devices count nothing); flushes: per sync call.";
 
 /// Device writes per write, bytes per byte and flushes per sync call.
 pub(super) fn device_cells(figures: &RowFigures) -> [String; 3] {
@@ -82,6 +83,11 @@ pub(super) fn device_cells(figures: &RowFigures) -> [String; 3] {
             decimal(*writes_per_write),
             decimal(*bytes_per_byte),
             number_or_absent(*flushes_per_sync_call),
+        ],
+        Some(DeviceCost::Traced { writes_per_write, bytes_per_byte }) => [
+            format!("{}†", decimal(*writes_per_write)),
+            format!("{}†", decimal(*bytes_per_byte)),
+            ABSENT.to_owned(),
         ],
     }
 }

@@ -136,7 +136,7 @@ fn ram_disks_that_count_nothing_are_no_zero_amplification() {
     let found = attribution(&bench(two(&raw, &top))).unwrap();
     let told = |at| match figures(&found, at).devices.clone().unwrap() {
         DeviceCost::CannotTell { why } => why,
-        DeviceCost::Counted { .. } => "counted".into(),
+        other => format!("{other:?}"),
     };
     assert_eq!(told(0), "no device below has counters");
     assert_eq!(told(1), "RAM disks count nothing");
@@ -148,6 +148,50 @@ fn ram_disks_that_count_nothing_are_no_zero_amplification() {
         flushes_per_sync_call: None,
     };
     assert_eq!(figures(&found, 1).devices, Some(counted));
+}
+
+#[test]
+fn traced_operations_tell_what_ram_disks_do_not() {
+    let (raw, mut top) = (run(&[writes(1000.0)]), run(&[writes(500.0)]));
+    let device = |name: &str, lowest| crate::DevicePerOperation {
+        device: name.into(),
+        lowest,
+        reads: 0.0,
+        read_bytes: 0.0,
+        writes: 1.5,
+        written_bytes: 6144.0,
+        flushes: 0.0,
+        fua: 0.0,
+    };
+    let workload = &mut top.workloads[0];
+    workload.time_slices = Some(crate::TimeSlices {
+        step: 1,
+        operations: 300,
+        lost_events: 0,
+        clock: "x86-tsc".into(),
+        resolution_ns: 1,
+        mean_ns: 1.0,
+        traced_p50_ns: None,
+        untraced_p50_ns: None,
+        overhead_share: None,
+        slices: Vec::new(),
+        off_cpu_share: 0.0,
+        waits_per_operation: 0.0,
+        preemptions_per_operation: 0.0,
+        devices: vec![device("md0", false), device("ram0", true), device("ram1", true)],
+        unavailable: None,
+    });
+    let found = attribution(&bench(two(&raw, &top))).unwrap();
+    let traced = DeviceCost::Traced { writes_per_write: 3.0, bytes_per_byte: 3.0 };
+    assert_eq!(
+        figures(&found, 1).devices,
+        Some(traced),
+        "the array's own bios are not counted too"
+    );
+    top.workloads[0].definition.read_share = durio_workload::PerMille(500);
+    let found = attribution(&bench(two(&raw, &top))).unwrap();
+    let devices = figures(&found, 1).devices.clone().unwrap();
+    assert!(matches!(devices, DeviceCost::CannotTell { .. }), "which were traced is not known");
 }
 
 #[test]
