@@ -1,6 +1,6 @@
 //! Stack specs: what is read, what is refused and where, and what durio brings along.
 
-use durio_plan::{ClockChoice, Limit, RawPath};
+use durio_plan::{ClockChoice, Limit, RawPath, Role};
 use durio_stack::build::check_declared;
 use durio_stack::{DeclaredKind, DeclaredStack, MdBitmap};
 use durio_units::{Bytes, Nanos};
@@ -416,8 +416,10 @@ fn the_lab_suite_takes_a_second_per_workload() {
     let bench = StackBench::parse("s", shipped_stack_spec("lab-suite").unwrap().text).unwrap();
     let plan = plan(&bench, &bench.stacks[0], 0, 1000);
     let second = Limit::Duration(Nanos::from_secs(1));
-    assert!(plan.steps.iter().all(|step| step.limit == second), "no self cost, no more");
-    assert_eq!(plan.steps.len(), 2);
+    let of_role = |role| plan.steps.iter().filter(move |step| step.role == role);
+    assert!(of_role(Role::Measure).all(|step| step.limit == second));
+    let counts = [Role::Measure, Role::TracePath].map(|role| of_role(role).count());
+    assert_eq!((counts, plan.steps.len()), ([2, 2], 4), "no self cost, no more");
 }
 
 #[test]

@@ -1,10 +1,15 @@
 //! Real filesystems and arrays in a guest whose clock counts instructions: what each layer costs
 //! repeats on any machine, so shapes are asserted, with the slack that was measured.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
 use crate::requirements::{has, skip};
 use crate::sandbox::Sandbox;
+
+/// A minute on a quiet machine.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The lab suite, as one JSON document; nothing where no guest can be booted.
 fn suite() -> Option<Value> {
@@ -23,7 +28,7 @@ fn suite() -> Option<Value> {
     }
     let line =
         "stack bench lab-suite --lab --quiet --seed 7 --scale-time 0.2 --format json --out out";
-    Some(with_kernels(line).run().expect_exit(0).json())
+    Some(with_kernels(line).start().wait_at_most(PATIENCE).expect_exit(0).json())
 }
 
 /// Median service time of a workload on a layer of a stack, in nanoseconds.

@@ -32,6 +32,7 @@ mod flush_signals;
 mod hdr_peer;
 mod help;
 mod lab;
+#[cfg(feature = "slow-tests")]
 mod lab_suite;
 mod leftovers;
 mod loops;
