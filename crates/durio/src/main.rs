@@ -18,6 +18,7 @@ mod resume;
 mod stack_findings;
 mod state_folder;
 mod switched;
+mod text_file;
 mod values;
 
 use std::process::ExitCode;

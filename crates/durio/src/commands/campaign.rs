@@ -2,8 +2,6 @@
 //! plan.
 
 use std::ffi::OsStr;
-use std::fs::File;
-use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -20,9 +18,7 @@ use crate::failure::Failure;
 use crate::locate::locate_with;
 use crate::output;
 use crate::resume::interrupted;
-
-/// A byte more than a spec may have.
-const LENGTH_READ: u64 = (1 << 20) + 1;
+use crate::text_file::read_text;
 
 pub(crate) fn run(spec: &Path, arguments: &RunCommand) -> Result<Exit, Failure> {
     let options = &arguments.job.common;
@@ -99,23 +95,7 @@ fn read(path: &Path) -> Result<CampaignSpec, Failure> {
         let shipped = shipped_spec(name).ok_or_else(|| unknown(name))?;
         return Ok(CampaignSpec::parse(shipped.name, shipped.text)?);
     }
-    let fail = |error: std::io::Error| Failure {
-        exit: Exit::CannotMeasure,
-        error: anyhow::Error::new(error).context(format!("cannot read '{}'", path.display())),
-        hints: Vec::new(),
-    };
-    let mut bytes = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(LENGTH_READ).read_to_end(&mut bytes))
-        .map_err(fail)?;
-    let text = String::from_utf8(bytes).map_err(|error| {
-        let text = format!(
-            "'{}' is no spec: byte {} is no text (UTF-8)",
-            path.display(),
-            error.utf8_error().valid_up_to()
-        );
-        Failure::new(Exit::WrongUse, text)
-    })?;
+    let text = read_text(path, "spec")?;
     Ok(CampaignSpec::parse(&path.display().to_string(), &text)?)
 }
 

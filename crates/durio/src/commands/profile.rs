@@ -1,8 +1,6 @@
 //! `durio profile`, and `durio run profile:NAME`: what databases do to their storage.
 
 use std::ffi::OsStr;
-use std::fs::File;
-use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -18,12 +16,10 @@ use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::locate::locate_with;
 use crate::output;
+use crate::text_file::read_text;
 
 /// What a spec begins with that is a profile.
 const PREFIX: &[u8] = b"profile:";
-
-/// A byte more than a profile may have.
-const LENGTH_READ: u64 = (1 << 20) + 1;
 
 /// True for `profile:NAME`.
 pub(super) fn is_profile(spec: &Path) -> bool {
@@ -171,19 +167,6 @@ fn read(name: &OsStr) -> Result<Profile, Failure> {
     if !is_file {
         return Ok(profile(&name.to_string_lossy()).map_err(SpecError::from)?);
     }
-    let fail = |error: std::io::Error| Failure {
-        exit: Exit::CannotMeasure,
-        error: anyhow::Error::new(error).context(format!("cannot read '{}'", path.display())),
-        hints: Vec::new(),
-    };
-    let mut bytes = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(LENGTH_READ).read_to_end(&mut bytes))
-        .map_err(fail)?;
-    let text = String::from_utf8(bytes).map_err(|error| {
-        let at = error.utf8_error().valid_up_to();
-        let text = format!("'{}' is no profile: byte {at} is no text (UTF-8)", path.display());
-        Failure::new(Exit::WrongUse, text)
-    })?;
+    let text = read_text(path, "profile")?;
     Ok(Profile::parse(&path.display().to_string(), &text).map_err(SpecError::from)?)
 }

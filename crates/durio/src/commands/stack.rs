@@ -6,8 +6,6 @@ mod in_lab;
 mod plan;
 mod show;
 
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use durio_spec::{StackBench, shipped_stack_spec, shipped_stack_specs};
@@ -17,12 +15,10 @@ use crate::args::{Choosing, Stack, StackCommand};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::state_folder::state_folder;
+use crate::text_file::read_text;
 
 pub(super) use bench::show as show_bench;
 pub(super) use in_lab::GuestBench;
-
-/// A byte more than a spec may have.
-const LENGTH_READ: u64 = (1 << 20) + 1;
 
 pub(crate) fn stack(arguments: Stack) -> Result<Exit, Failure> {
     match arguments.command {
@@ -43,20 +39,7 @@ fn read(path: &Path) -> Result<StackBench, Failure> {
         let shipped = shipped_stack_spec(name).ok_or_else(|| unknown(name))?;
         return Ok(StackBench::parse(shipped.name, shipped.text)?);
     }
-    let fail = |error: std::io::Error| Failure {
-        exit: Exit::CannotMeasure,
-        error: anyhow::Error::new(error).context(format!("cannot read '{}'", path.display())),
-        hints: Vec::new(),
-    };
-    let mut bytes = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(LENGTH_READ).read_to_end(&mut bytes))
-        .map_err(fail)?;
-    let text = String::from_utf8(bytes).map_err(|error| {
-        let at = error.utf8_error().valid_up_to();
-        let text = format!("'{}' is no spec: byte {at} is no text (UTF-8)", path.display());
-        Failure::new(Exit::WrongUse, text)
-    })?;
+    let text = read_text(path, "spec")?;
     Ok(StackBench::parse(&path.display().to_string(), &text)?)
 }
 

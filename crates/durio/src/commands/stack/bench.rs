@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use durio_analyse::attribution::StackFindings;
 use durio_record::Outcome;
 use durio_record::bench::{
     BENCH_FOLDER_SCHEMA, BenchFolder, BenchManifest, BenchPublished, BenchStack, BenchWriter,
@@ -92,12 +93,13 @@ fn bench_in_lab(arguments: &StackBenching) -> Result<Exit, Failure> {
 
 /// Shows what a bench found, and keeps the same beside its manifest.
 fn conclude(folder: &BenchFolder, format: Format) -> Result<(), Failure> {
-    if let Ok((findings, _)) = stack_findings(folder) {
+    let found = stack_findings(folder);
+    if let Ok((findings, _)) = &found {
         for (name, format) in
             [(file_names::FINDINGS, Format::Json), (file_names::REPORT, Format::Html)]
         {
             let path = folder.path().join(name);
-            let bytes = output::rendered_stack(format, &findings, Options::default())?;
+            let bytes = output::rendered_stack(format, findings, Options::default())?;
             fs::write(&path, bytes).map_err(|error| Failure {
                 exit: Exit::CannotMeasure,
                 error: anyhow::Error::new(error)
@@ -106,7 +108,7 @@ fn conclude(folder: &BenchFolder, format: Format) -> Result<(), Failure> {
             })?;
         }
     }
-    show(folder, format).map(|_| ())
+    show_found(folder, found, format).map(|_| ())
 }
 
 /// What every point is measured with.
@@ -247,12 +249,22 @@ fn refuse_if_nothing_can_be_built(stacks: &[DeclaredStack]) -> Result<(), Failur
 /// A bench on stdout: what its layers cost, and what became of each of them.
 pub(in crate::commands) fn show(folder: &BenchFolder, format: Format) -> Result<Exit, Failure> {
     refuse_formats(format)?;
+    show_found(folder, stack_findings(folder), format)
+}
+
+fn show_found(
+    folder: &BenchFolder,
+    found: Result<(StackFindings, Exit), Failure>,
+    format: Format,
+) -> Result<Exit, Failure> {
     let listed = listing(&folder.manifest, folder.path());
-    let (findings, exit) = match stack_findings(folder) {
+    let (findings, exit) = match found {
         Ok(found) => found,
-        // Nothing was measured: what became of the stacks says why.
         Err(failure) => {
-            output::answer(if format == Format::Text { listed.as_bytes() } else { b"" })?;
+            // Nothing was measured: what became of the stacks says why.
+            if format == Format::Text {
+                output::answer(listed.as_bytes())?;
+            }
             return Err(failure);
         }
     };

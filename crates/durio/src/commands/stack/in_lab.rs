@@ -68,7 +68,7 @@ impl GuestBench<'_> {
         let exit = exit_of(&request, &outcome)?;
         let folder = brought.keep(self.runs)?.ok_or_else(|| {
             let text = "the bench in the guest left no folder behind; its message stands above";
-            Failure::new(exit, text)
+            Failure::new(if exit == Exit::Fine { Exit::CannotMeasure } else { exit }, text)
         })?;
         Ok((folder, exit))
     }
