@@ -131,6 +131,9 @@ fn what_is_wrong_with_a_spec_is_told_with_its_line() {
     refused("stack plan --only third", "its stacks are first, second");
     refused("stack bench --format fio-json", "fio's JSON");
     refused("stack bench --destroy /dev/null", "names no device");
+    refused("stack bench --memory 4GiB", "without --lab");
+    refused("stack bench --lab --clock tsc", "--clock");
+    refused("stack bench --lab --destroy /dev/null", "--destroy");
     refused("stack plan --scale-size 0.01", "--scale-size");
     sandbox.durio("stack plan nothing").run().expect_exit(2);
 }

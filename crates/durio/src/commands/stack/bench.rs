@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use durio_analyse::attribution::StackFindings;
+use durio_plan::ClockChoice;
 use durio_record::Outcome;
 use durio_record::bench::{
     BENCH_FOLDER_SCHEMA, BenchFolder, BenchManifest, BenchPublished, BenchStack, BenchWriter,
@@ -73,6 +74,10 @@ fn bench_in_lab(arguments: &StackBenching) -> Result<Exit, Failure> {
     let options = &arguments.common;
     if !options.destroy.is_empty() {
         let text = "a guest has none of this machine's devices: --destroy names nothing there";
+        return Err(Failure::new(Exit::WrongUse, text));
+    }
+    if options.clock != ClockChoice::Auto {
+        let text = "the clock of a guest is the lab's: leave --clock out";
         return Err(Failure::new(Exit::WrongUse, text));
     }
     let stop = stop_on_signals()?;
