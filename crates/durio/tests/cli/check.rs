@@ -80,10 +80,11 @@ fn a_storage_that_is_unfit_for_the_named_database_gives_exit_code_one() {
         return;
     }
     let sandbox = Sandbox::new();
-    let line = "check data --quiet --duration 3s --size 8MiB --workload commit-etcd";
-    let delay = "inject=fdatasync:retval=0:delay_exit=12000";
-    let slow =
-        ["strace", "-D", "-f", "-qqq", "-o", "/dev/null", "-e", "trace=fdatasync", "-e", delay];
+    // 1000 commits at most, and 100 for a p99 also where a processor is had a tenth of the time.
+    let line = "check data --quiet --duration 12s --size 8MiB --workload commit-etcd";
+    let quiet = ["strace", "-D", "-f", "-qqq", "--seccomp-bpf", "-o", "/dev/null"];
+    let delay = ["-e", "trace=fdatasync", "-e", "inject=fdatasync:retval=0:delay_exit=12000"];
+    let slow = quiet.into_iter().chain(delay);
     let command = sandbox.durio(line).words("--database etcd --format json").within(slow);
     let document = command.run().expect_exit(1).json();
     let verdicts = document["verdicts"].as_array().unwrap();
