@@ -220,7 +220,7 @@ pub(crate) fn image(request: &LabRequest, facts: &LabFacts) -> Result<File, LabE
     {
         return Err(LabError::MissingTool { name: tool.clone() });
     }
-    put_programs(&mut tree, programs);
+    put_programs(&mut tree, programs, &request.program);
     tree.host_file(INIT_PATH, &request.program);
     for file in &request.files {
         tree.host_tree(&placed(request, &file.guest), &file.source)?;
@@ -283,9 +283,15 @@ fn add_tools(programs: &mut Programs, request: &LabRequest) -> Result<(), LabErr
     }
 }
 
-fn put_programs(tree: &mut Tree, programs: Programs) {
+/// All but durio itself, which is there once; where it is here is a link.
+fn put_programs(tree: &mut Tree, programs: Programs, durio: &Path) {
+    let durio = durio.canonicalize().unwrap_or_else(|_| durio.to_owned());
     for (path, file) in programs.files {
-        tree.host_file(path, file);
+        if file == durio {
+            tree.symlink(path, INIT_PATH);
+        } else {
+            tree.host_file(path, file);
+        }
     }
     for (path, target) in programs.links {
         // Those of the first level are there already.

@@ -63,15 +63,20 @@ fn release_of(head: &[u8], length: u64) -> Result<String, &'static str> {
     release.filter(|it| is_release(it)).map(str::to_owned).ok_or("it names no release")
 }
 
-/// Bytes of setup code (its sectors and the boot sector) and of what follows it.
-fn whole_length(head: &[u8]) -> Option<u64> {
+/// Bytes of setup code: its sectors and the boot sector.
+pub(crate) fn setup_bytes(head: &[u8]) -> Option<u64> {
     let sectors = match *head.get(SETUP_SECTORS)? {
         0 => 4,
         given => u64::from(given),
     };
+    Some((sectors + 1) * 512)
+}
+
+/// Bytes of setup code and of what follows it.
+fn whole_length(head: &[u8]) -> Option<u64> {
     let paragraphs = head.get(CODE_PARAGRAPHS..CODE_PARAGRAPHS + 4)?;
     let paragraphs = u32::from_le_bytes(paragraphs.try_into().ok()?);
-    Some((sectors + 1) * 512 + u64::from(paragraphs) * 16)
+    Some(setup_bytes(head)? + u64::from(paragraphs) * 16)
 }
 
 fn word(head: &[u8], at: usize) -> Option<u16> {

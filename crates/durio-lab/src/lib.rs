@@ -7,11 +7,13 @@
 //! The guest has no network and writes nothing outside of its own memory. Its first process is the
 //! very program that asks for it: [`guest_main`].
 
+mod compression;
 mod cpio;
 mod error;
 mod guest;
 mod image;
 mod kernel_image;
+mod kernel_payload;
 pub mod kernels;
 mod modules;
 mod outcome;

@@ -8,7 +8,6 @@
 //! package that was only unpacked works as one that is installed.
 
 mod closure;
-mod compression;
 mod index_file;
 mod modinfo;
 mod tree;

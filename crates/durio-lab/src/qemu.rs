@@ -21,13 +21,22 @@ const ICOUNT_SHIFT: u8 = 2;
 /// The processor that an emulation shows: x86-64-v2 with AES, and nothing that depends on the host,
 /// so that the kernel chooses the same routines everywhere.
 const CPU_MODEL: &str = "Westmere";
+/// Firmware that does no more than a kernel needs that is handed over in memory.
+const QUICK_FIRMWARE: &str = "qboot.rom";
 /// How long QEMU may take to try out whether KVM works.
 const PROBE_LIMIT: Duration = Duration::from_secs(10);
 
 /// The words for the kernel: panics end the guest at once, no self-tests, no mitigations, which cost
-/// time and are no part of what is measured.
+/// time and are no part of what is measured. Nor are pages of the kernel searched for
+/// wrong rights; and what is not begun at all are a source of randomness beside the processor's (a
+/// second of trying it out), encrypted keys, the character device of a timer and TCP by BPF.
 const KERNEL_WORDS: &str = "console=ttyS0 quiet mitigations=off nokaslr panic=-1 reboot=t tsc=reliable \
-no_timer_check audit=0 raid=noautodetect cryptomgr.notests nowatchdog random.trust_cpu=on";
+no_timer_check audit=0 raid=noautodetect cryptomgr.notests nowatchdog random.trust_cpu=on \
+rodata=off \
+initcall_blacklist=jent_mod_init,init_encrypted,hpet_late_init,bpf_tcp_ca_kfunc_init";
+/// Not calibrating a processor's own timer saves 25 million instructions of waiting; another does its
+/// work. With several processors, which counted guests do not have, it would be slower.
+const COUNTED_WORDS: &str = " nolapic_timer";
 
 /// An installed QEMU.
 #[derive(Debug, Clone)]
@@ -35,6 +44,7 @@ pub struct Qemu {
     program: PathBuf,
     /// As it says itself, such as `7.2.22 (Debian 1:7.2+dfsg-7)`.
     pub version: String,
+    has_quick_firmware: bool,
 }
 
 impl Qemu {
@@ -53,7 +63,8 @@ impl Qemu {
         let version = text.lines().next().and_then(|line| line.split_once("version "));
         let version = version.map(|(_, version)| version.trim().to_owned());
         let version = version.ok_or_else(|| bad("it does not say its version".to_owned()))?;
-        Ok(Self { program, version })
+        let has_quick_firmware = has_quick_firmware(&program);
+        Ok(Self { program, version, has_quick_firmware })
     }
 
     /// What a guest of this request will be: KVM is used where the timing is the host's and it works.
@@ -107,18 +118,29 @@ impl Qemu {
         false
     }
 
-    /// The command that boots a guest. Its stdin and stdout are the guest's port, its stderr takes the
-    /// kernel's console.
-    pub(crate) fn command(&self, request: &LabRequest, facts: &LabFacts, files: &Path) -> Command {
+    /// The command that boots a guest from a kernel and its files. Its stdin and stdout are the guest's
+    /// port, its stderr takes the kernel's console.
+    pub(crate) fn command(
+        &self,
+        request: &LabRequest,
+        facts: &LabFacts,
+        kernel: &Path,
+        files: &Path,
+    ) -> Command {
         let mut command = Command::new(&self.program);
         command.args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"]);
         command.args(["-nic", "none", "-M", "q35", "-cpu", &facts.cpu_model]);
         command.args(accelerator(facts));
         command.args(["-smp", &request.cpus.to_string()]);
         command.args(["-m", &format!("{}M", request.memory.get() >> 20)]);
-        command.arg("-kernel").arg(&request.kernel.image).arg("-initrd").arg(files);
+        if self.has_quick_firmware {
+            command.args(["-bios", QUICK_FIRMWARE]);
+        }
+        command.arg("-kernel").arg(kernel).arg("-initrd").arg(files);
         let first = crate::image::INIT_PATH;
-        command.arg("-append").arg(format!("{KERNEL_WORDS} rdinit={first} -- {GUEST_COMMAND}"));
+        let more = if facts.icount_shift.is_some() { COUNTED_WORDS } else { "" };
+        let words = format!("{KERNEL_WORDS}{more} rdinit={first} -- {GUEST_COMMAND}");
+        command.arg("-append").arg(words);
         command.args([
             "-chardev",
             "file,id=console,path=/dev/stderr",
@@ -135,6 +157,14 @@ impl Qemu {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
+}
+
+/// Whether it is in one of the folders where QEMU looks; it comes with QEMU, if the distribution did
+/// not leave it out.
+fn has_quick_firmware(program: &Path) -> bool {
+    let output = Command::new(program).args(["-L", "help"]).stdin(Stdio::null()).output();
+    let text = output.map(|it| it.stdout).unwrap_or_default();
+    String::from_utf8_lossy(&text).lines().any(|it| Path::new(it).join(QUICK_FIRMWARE).is_file())
 }
 
 /// Counted: one thread, no waiting for the host's clock, and the same random numbers each time.
@@ -160,7 +190,8 @@ mod tests {
         let kernel = Kernel { release: "6".into(), image: "/k,1".into(), modules: "/m".into() };
         let mut request = LabRequest::new(kernel, "/durio".into(), vec!["true".into()]);
         (request.timing, request.root, request.memory) = (timing, root, Bytes::from_mib(700));
-        let qemu = Qemu { program: "/qemu".into(), version: "7.2".into() };
+        let (program, version) = ("/qemu".into(), "7.2".into());
+        let qemu = Qemu { program, version, has_quick_firmware: true };
         let shift = (timing == LabTiming::Counted).then_some(ICOUNT_SHIFT);
         let facts = LabFacts {
             timing,
@@ -170,7 +201,7 @@ mod tests {
             icount_shift: shift,
             root: root.word().into(),
         };
-        let command = qemu.command(&request, &facts, Path::new("/files"));
+        let command = qemu.command(&request, &facts, Path::new("/k,1"), Path::new("/files"));
         let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
         words.join(" ")
     }
@@ -182,6 +213,7 @@ mod tests {
             line.contains("-icount shift=2,sleep=off") && line.contains("thread=single"),
             "{line}"
         );
+        assert!(line.contains("nolapic_timer") && line.contains("-bios qboot.rom"), "{line}");
         assert!(line.contains("-m 700M") && line.contains("-kernel /k,1 "), "{line}");
     }
 
@@ -190,6 +222,7 @@ mod tests {
         assert!(words(LabTiming::Wall, LabRoot::Hermetic, "kvm").contains("-accel kvm"));
         let line = words(LabTiming::Wall, LabRoot::Hermetic, "tcg");
         assert!(line.contains("thread=multi") && !line.contains("icount"), "{line}");
+        assert!(!line.contains("nolapic_timer"), "{line}");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::AsRawFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdout};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::image::image;
+use crate::kernel_payload::kernel_of_image;
 use crate::outcome::{LabExit, LabOutcome, reason_in};
 use crate::qemu::Qemu;
 use crate::unpack::{check_empty, unpack};
@@ -63,11 +64,15 @@ pub fn run(
     }
     let qemu = Qemu::find()?;
     let facts = qemu.facts(request);
-    let files = image(request, &facts)?;
+    let (files, kernel) = thread::scope(|scope| {
+        let kernel = scope.spawn(|| kernel_of_image(&request.kernel.image));
+        // Without it the image is booted as it is, whatever was wrong.
+        (image(request, &facts), kernel.join().ok().flatten())
+    });
+    let files = files?;
     let preparation = begin.elapsed();
-    // QEMU opens our own handle of the file, which has no name.
-    let path = format!("/proc/{}/fd/{}", std::process::id(), files.as_raw_fd());
-    let mut command = qemu.command(request, &facts, path.as_ref());
+    let image = kernel.as_ref().map_or_else(|| request.kernel.image.clone(), own_handle);
+    let mut command = qemu.command(request, &facts, &image, &own_handle(&files));
     let child = command.spawn().map_err(|error| LabError::io("start QEMU", error))?;
     let mut guest = Guest::attend(child)?;
     let mut end = guest.follow(request, streams, stop)?;
@@ -80,6 +85,11 @@ pub fn run(
     }
     let first_command_after = end.first_command_after;
     Ok(LabOutcome { exit: end.exit, facts, first_command_after, preparation, console })
+}
+
+/// The path by which QEMU opens our own handle of a file, which has no name.
+fn own_handle(file: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()))
 }
 
 fn bring_out(mut archive: File, out: &Path) -> Result<(), LabError> {

@@ -2,8 +2,9 @@
 
 use std::env;
 use std::ffi::CStr;
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use rustix::mount::{MountFlags, mount, mount_bind, mount_move};
@@ -17,6 +18,8 @@ use crate::qemu::ROOT_TAG;
 const LOWER: &str = "/lab/lower";
 const WORK: &str = "/lab/work";
 const ROOT: &str = "/lab/root";
+/// Places that hold nothing but what the guest was given, and are of its memory.
+const PLACES_OF_MEMORY: [&str; 4] = ["/run", "/tmp", "/mnt", "/var/tmp"];
 
 /// What the kernel shows.
 ///
@@ -34,18 +37,32 @@ pub(super) fn mount_basics() -> io::Result<()> {
 /// # Errors
 /// If it cannot be mounted.
 pub(super) fn mount_root(orders: &Orders) -> io::Result<()> {
+    let given_below = |place: &str| match orders.shares_root {
+        true => format!("{LAYER}{place}"),
+        false => place.to_owned(),
+    };
+    let (given, empty): (Vec<_>, Vec<_>) =
+        PLACES_OF_MEMORY.into_iter().partition(|place| has_entries(&given_below(place)));
     if orders.shares_root {
-        share_root()?;
+        share_root(&given)?;
     }
-    for place in ["/run", "/tmp", "/mnt", "/var/tmp"] {
+    for place in given {
+        fs::set_permissions(place, Permissions::from_mode(0o1777))?;
+    }
+    for place in empty {
         fs::create_dir_all(place)?;
         attach("tmpfs", "tmpfs", place, Some(c"mode=1777"))?;
     }
     Ok(())
 }
 
-/// The host's root, read-only, with a layer of this guest's memory over it.
-fn share_root() -> io::Result<()> {
+fn has_entries(folder: &str) -> bool {
+    fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some())
+}
+
+/// The host's root, read-only, with a layer of this guest's memory over it. Places that were given
+/// files show these alone.
+fn share_root(given: &[&str]) -> io::Result<()> {
     for place in [LOWER, WORK, ROOT] {
         fs::create_dir_all(place)?;
     }
@@ -57,6 +74,10 @@ fn share_root() -> io::Result<()> {
     attach("overlay", "overlay", ROOT, Some(options))?;
     let durio = format!("{ROOT}/usr/local/bin/durio");
     mount_bind(INIT_PATH, &durio).map_err(|error| about(&durio, error))?;
+    for place in given {
+        let there = format!("{ROOT}{place}");
+        mount_bind(format!("{LAYER}{place}"), &there).map_err(|error| about(&there, error))?;
+    }
     for place in ["/proc", "/sys", "/dev"] {
         let there = format!("{ROOT}{place}");
         fs::create_dir_all(&there)?;

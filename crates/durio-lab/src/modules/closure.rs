@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::ModuleTree;
-use super::compression::read_module;
 use super::modinfo::{ModuleInfo, module_info};
 use super::tree::normalised;
 use crate::LabError;
+use crate::compression::read_module;
 use crate::kernels::DriverState;
 
 /// A module, ready to be packed.

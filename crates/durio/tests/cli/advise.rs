@@ -168,7 +168,7 @@ fn an_interrupt_restores_at_once() {
         let mut running = sandbox.durio(&format!("{PROVE} 100")).start();
         place.wait_until_switched();
         running.signal(signal);
-        running.wait_at_most(Duration::from_secs(10)).expect_exit(130);
+        running.wait_at_most(Duration::from_secs(60)).expect_exit(130);
         assert_eq!(place.value(), "64");
     }
 }

@@ -115,7 +115,7 @@ fn an_interrupted_run_says_so_and_leaves_nothing() {
     };
     assert!((0..500).any(|attempt| has_begun(&attempt)), "no run begins");
     running.signal(Signal::INT);
-    let ended = running.wait_at_most(Duration::from_secs(10)).expect_exit(130);
+    let ended = running.wait_at_most(Duration::from_secs(60)).expect_exit(130);
     assert!(sandbox.differences().is_empty(), "{}", ended.stderr);
     let report = sandbox.durio("report --format json").word(sandbox.the_run());
     assert_eq!(report.run().expect_exit(0).json()["state"], "interrupted");

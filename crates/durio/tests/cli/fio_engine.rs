@@ -158,6 +158,6 @@ fn an_interrupt_ends_fio_and_leaves_a_partial_record() {
     }
     thread::sleep(Duration::from_millis(300));
     running.signal(Signal::INT);
-    let ended = running.wait_at_most(Duration::from_secs(20)).expect_exit(130);
+    let ended = running.wait_at_most(Duration::from_secs(60)).expect_exit(130);
     assert_eq!(ended.json()["workloads"][0]["complete"], false);
 }

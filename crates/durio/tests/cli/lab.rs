@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::Signal;
 
@@ -195,9 +195,13 @@ fn temporary() -> Vec<PathBuf> {
 fn a_guest_gives_output_errors_exit_code_and_files() {
     let Some(sandbox) = bootable() else { return };
     let script = "printf 'a\\0b\\377'; echo wrong >&2; modprobe -a raid1 && cat /proc/mdstat >&2; \
-                  mkdir $DURIO_LAB_OUT/d; printf $DURIO_LAB > $DURIO_LAB_OUT/d/f; exit 3";
-    let line = with_kernels(&sandbox, "run --out brought -- sh -c").word(script);
+                  mkdir $DURIO_LAB_OUT/d; printf $DURIO_LAB > $DURIO_LAB_OUT/d/f; \
+                  cat /tmp/below/given >&2; touch /tmp/mine; exit 3";
+    fs::write(sandbox.root().join("given"), "given to it\n").unwrap();
+    let line = "run --out brought --file given:/tmp/below/given -- sh -c";
+    let line = with_kernels(&sandbox, line).word(script);
     let ended = line.run().expect_exit(3).expect_stderr("wrong\n").expect_stderr("Personalities");
+    let ended = ended.expect_stderr("given to it");
     assert_eq!(ended.stdout, b"a\0b\xff");
     assert_eq!(fs::read(sandbox.root().join("brought/d/f")).unwrap(), b"counted");
     assert_eq!(temporary(), [""; 0].map(PathBuf::from));
@@ -218,7 +222,6 @@ fn a_guest_ends_at_its_time_limit_and_by_an_interrupt() {
     let mut running = with_kernels(&sandbox, "run --timing wall -- sleep 1000").start();
     std::thread::sleep(Duration::from_millis(1500));
     running.signal(Signal::INT);
-    let begin = Instant::now();
-    running.wait_at_most(Duration::from_secs(10)).expect_exit(130);
-    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+    // Far less than the guest would live, and enough on a busy machine.
+    running.wait_at_most(Duration::from_secs(60)).expect_exit(130);
 }

@@ -51,7 +51,7 @@ fn interrupted(sandbox: &Sandbox, signal: Signal) {
     let mut running = sandbox.durio(LINE).start();
     thread::sleep(Duration::from_millis(1700));
     running.signal(signal);
-    running.wait_at_most(Duration::from_secs(20));
+    running.wait_at_most(Duration::from_secs(60));
 }
 
 fn events(sandbox: &Sandbox) -> String {

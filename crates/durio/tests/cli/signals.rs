@@ -20,7 +20,7 @@ fn stop_after(sandbox: &Sandbox, line: &str, signal: Signal, wait_ms: usize) -> 
     let mut running = sandbox.durio(line).start();
     thread::sleep(Duration::from_millis(wait_ms as u64));
     running.signal(signal);
-    running.wait_at_most(Duration::from_secs(10))
+    running.wait_at_most(Duration::from_secs(60))
 }
 
 /// What holds whenever the signal came.

@@ -1,4 +1,6 @@
-//! Unpacks a module's file, by what it begins with.
+//! Unpacks modules and kernels, by what they begin with.
+//!
+//! In: a file or bytes. Out: what was packed. Not here: which parts of an image are packed.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -7,20 +9,24 @@ use std::path::Path;
 use flate2::read::MultiGzDecoder;
 use xz4rust::XzReader;
 
-/// Far more than any module has; a file that unpacks to more is damaged or hostile.
-const MODULE_BYTES_MAX: u64 = 256 << 20;
+/// Far more than any module or kernel has; what unpacks to more is damaged or hostile.
+const BYTES_MAX: u64 = 256 << 20;
 
 /// The module's bytes as the kernel loads them.
 ///
 /// # Errors
 /// A file that cannot be read, is damaged, or unpacks to more than 256 MiB.
-pub(super) fn read_module(path: &Path) -> io::Result<Vec<u8>> {
+pub(crate) fn read_module(path: &Path) -> io::Result<Vec<u8>> {
     let mut packed = Vec::new();
-    File::open(path)?.take(MODULE_BYTES_MAX).read_to_end(&mut packed)?;
+    File::open(path)?.take(BYTES_MAX).read_to_end(&mut packed)?;
     unpacked(packed)
 }
 
-fn unpacked(packed: Vec<u8>) -> io::Result<Vec<u8>> {
+/// What was packed by xz, zstd or gzip; anything else as it is.
+///
+/// # Errors
+/// Damaged, or more than 256 MiB.
+pub(crate) fn unpacked(packed: Vec<u8>) -> io::Result<Vec<u8>> {
     if packed.starts_with(b"\xfd7zXZ\0") {
         read_limited(XzReader::new(io::Cursor::new(packed)))
     } else if packed.starts_with(b"\x28\xb5\x2f\xfd") {
@@ -35,9 +41,9 @@ fn unpacked(packed: Vec<u8>) -> io::Result<Vec<u8>> {
 
 fn read_limited(source: impl Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    source.take(MODULE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MODULE_BYTES_MAX {
-        return Err(io::Error::other("it unpacks to more than any module has"));
+    source.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > BYTES_MAX {
+        return Err(io::Error::other("it unpacks to more than 256 MiB"));
     }
     Ok(bytes)
 }
