@@ -7,6 +7,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -16,6 +17,7 @@ use crate::watch::Watch;
 /// Large enough for every workload of `check` that reads.
 const USER_FILE_BLOCKS: u32 = 1280;
 const BLOCK_BYTES: usize = 4096;
+const COMPANIONS_END_WITHIN: Duration = Duration::from_secs(10);
 
 pub(crate) struct Sandbox {
     // Before the root: it looks at the directory for the last time while that exists.
@@ -130,8 +132,8 @@ impl Drop for Sandbox {
         if thread::panicking() {
             return;
         }
-        let processes = processes_in(self.root());
-        assert!(processes.is_empty(), "still running: {processes:?}");
+        let left = left_in(self.root());
+        assert!(left.is_empty(), "still running: {left:?}");
         if !self.may_leave_pointers {
             assert_eq!(self.pointers(), [""; 0].map(PathBuf::from), "pointers to journals");
         }
@@ -144,6 +146,19 @@ pub(crate) fn entries(directory: &Path) -> Vec<PathBuf> {
     let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
     paths.sort();
     paths
+}
+
+/// Processes that still work in the directory a while later. Companions of a command, such as
+/// `strace -D`, end after it.
+fn left_in(directory: &Path) -> Vec<PathBuf> {
+    let begin = Instant::now();
+    loop {
+        let processes = processes_in(directory);
+        if processes.is_empty() || begin.elapsed() > COMPANIONS_END_WITHIN {
+            return processes;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// Processes that work in the directory, as all of a sandbox do.
