@@ -1,17 +1,21 @@
-//! How the cost of each layer changed between two benches, as text and CSV.
+//! How the cost of each layer changed between two kernels, as text.
 //!
-//! In: a comparison. Out: bytes, into a writer. Not here: the comparison.
+//! In: a comparison. Out: text, and the words that the page shares. Not here: the comparison.
 
 use std::io;
 
-use durio_analyse::attribution::{CostChange, LabComparison, LayerChange, Noise, SideName};
+use durio_analyse::attribution::{CostChange, LabComparison, LayerChange, SideName, Timing};
 
+use super::tables::{Grid, GridRow};
+use super::words::{added, number_or_absent, time_or_absent};
 use crate::Options;
-use crate::figures::{ABSENT, decimal, deviation, mean_latency};
+use crate::figures::{ABSENT, counted, decimal, mean_latency};
 use crate::text::page::{Look, Page, clean};
 use crate::text::table::{new_table, put};
 
-const COLUMNS: [&str; 8] = ["layer", "A", "B", "B ÷ A", "noise", "added A", "added B", "B is"];
+/// Of the terminal; the page has more.
+const COLUMNS: [&str; 9] =
+    ["layer", "A", "B", "B ÷ A", "95 %", "scatter", "added A", "added B", "B is"];
 
 pub(super) fn text(
     comparison: &LabComparison,
@@ -31,6 +35,9 @@ pub(super) fn text(
         let mut table = new_table(&page, COLUMNS.to_vec());
         table.add_rows(workload.layers.iter().map(cells));
         put(table, &mut page);
+        for line in untold(&workload.layers) {
+            page.labelled("NOTE", 4, Look::Heed, &line);
+        }
     }
     if comparison.workloads.is_empty() {
         page.paragraph("  ", Look::Bad, "nothing in common that could be compared");
@@ -38,121 +45,110 @@ pub(super) fn text(
     for line in &comparison.only_one_side {
         page.labelled("NOTE", 4, Look::Heed, line);
     }
-    page.paragraph("  ", Look::Dim, &how(comparison));
+    page.paragraph("  ", Look::Dim, NOTE);
     out.write_all(page.text().as_bytes())
 }
 
-fn side_words(side: &SideName) -> String {
-    format!("{}, kernel {}", side.name, side.kernels.join(", "))
+/// Which bench on which kernel, how often.
+pub(super) fn side_words(side: &SideName) -> String {
+    let repeats = counted(side.repeats as u64, "repeat");
+    format!("{}, kernel {}, {repeats}", side.name, side.kernels.join(", "))
+}
+
+/// What the figures of a chart are.
+pub(super) fn what(comparison: &LabComparison) -> &str {
+    match (&comparison.label, comparison.timing) {
+        (Some(label), _) => label,
+        (None, Some(Timing::Wall)) => "time per operation in the lab, by the wall clock",
+        (None, _) => "time per operation",
+    }
 }
 
 fn cells(it: &LayerChange) -> Vec<String> {
-    let [before, after] = it.time_per_operation_ns.map(mean_latency);
-    let [added_before, added_after] = match it.added_ns {
-        Some(both) => both.map(super::words::added),
-        None => [ABSENT, ABSENT].map(str::to_owned),
-    };
-    let name = format!("{} [{}]", it.name, it.stack);
-    vec![
-        clean(&name),
-        before,
-        after,
-        decimal(it.ratio),
-        noise(it),
-        added_before,
-        added_after,
-        word(it.change).to_owned(),
-    ]
+    let Grid { mut rows, .. } = grid(std::slice::from_ref(it));
+    let Some(GridRow { name, cells, .. }) = rows.pop() else { return Vec::new() };
+    let mut row = vec![clean(&name)];
+    row.extend(cells.into_iter().take(COLUMNS.len() - 2));
+    row.push(word(it.change).to_owned());
+    row
 }
 
-/// The range of the ratio, as deviations from it.
-fn noise(it: &LayerChange) -> String {
-    let Some([low, high]) = it.ratio_range else { return "unknown".to_owned() };
-    let mark = if it.noise == Noise::Repeats { "*" } else { "" };
-    let [below, above] = [low, high].map(|end| deviation(end / it.ratio - 1.0));
-    format!("{below} {above}{mark}")
+/// The layers as a table: the terminal's columns, then those that only the page has room for, and
+/// the word last.
+pub(super) fn grid(layers: &[LayerChange]) -> Grid {
+    let [first, others @ .., last] = COLUMNS;
+    let mut header = vec![first];
+    header.extend(others);
+    header.extend(["CPU A", "CPU B", "switches A", "switches B", last]);
+    Grid { header, rows: layers.iter().map(row).collect() }
 }
 
-const fn word(change: CostChange) -> &'static str {
+fn row(it: &LayerChange) -> GridRow {
+    let pair = |pair: Option<[f64; 2]>| pair.map_or([None; 2], |pair| pair.map(Some));
+    let mut cells: Vec<String> = it.time_per_operation_ns.map(mean_latency).into();
+    cells.extend([ratio(it.ratio), interval(it), scatter(it)]);
+    cells.extend(pair(it.added_ns).map(|it| it.map_or_else(|| ABSENT.to_owned(), added)));
+    cells.extend(pair(it.cpu_ns_per_operation).map(time_or_absent));
+    cells.extend(pair(it.context_switches_per_operation).map(number_or_absent));
+    cells.push(word(it.change).to_owned());
+    GridRow { name: name(it), cells, absent: None }
+}
+
+/// The layer and its stack.
+pub(super) fn name(it: &LayerChange) -> String {
+    format!("{} [{}]", it.name, it.stack)
+}
+
+/// With three decimals, for repeats are that close.
+fn ratio(value: f64) -> String {
+    if value.abs() < 100.0 { format!("{value:.3}") } else { decimal(value) }
+}
+
+fn interval(it: &LayerChange) -> String {
+    let Some([low, high]) = it.ratio_interval else { return "unknown".to_owned() };
+    format!("{}–{}", ratio(low), ratio(high))
+}
+
+fn scatter(it: &LayerChange) -> String {
+    let Some(both) = it.scatter else { return "unknown".to_owned() };
+    let [a, b] = both.map(|share| decimal(share * 100.0));
+    format!("{a}, {b} %")
+}
+
+/// As users read it.
+pub(super) const fn word(change: CostChange) -> &'static str {
     match change {
         CostChange::Cheaper => "cheaper",
         CostChange::Dearer => "dearer",
         CostChange::NoDifference => "no different",
+        CostChange::CannotTell => "cannot tell",
     }
 }
 
-/// How the words were found.
-fn how(comparison: &LabComparison) -> String {
-    let all = comparison.workloads.iter().flat_map(|it| &it.layers);
-    let no_repeats = all.clone().any(|it| it.noise != Noise::Repeats);
-    let caution = match no_repeats {
-        true => {
-            " Where there is no *, one side was measured once: what differs from one run to the \
-             next is not in the noise."
-        }
-        false => "",
-    };
-    format!(
-        "added: time that the layer adds to the one just below. cheaper, dearer: the noise does not \
-         reach B ÷ A = 1, and the change is at least 1 %. *: noise from the repeats.{caution}"
-    )
-}
-
-const HEADER: [&str; 15] = [
-    "workload",
-    "stack",
-    "name",
-    "time_per_operation_ns_a",
-    "time_per_operation_ns_b",
-    "ratio",
-    "ratio_low",
-    "ratio_high",
-    "noise",
-    "added_ns_a",
-    "added_ns_b",
-    "added_ratio",
-    "cpu_ratio",
-    "context_switches_per_operation_b",
-    "change",
-];
-
-pub(super) fn comma_separated(
-    comparison: &LabComparison,
-    out: &mut dyn io::Write,
-) -> io::Result<()> {
-    let mut writer = csv::Writer::from_writer(out);
-    writer.write_record(HEADER)?;
-    for workload in &comparison.workloads {
-        for layer in &workload.layers {
-            writer.write_record(record(&workload.label, layer))?;
+/// Why layers are not judged, each reason with the layers that it is of, or all.
+pub(super) fn untold(layers: &[LayerChange]) -> Vec<String> {
+    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
+    for it in layers.iter().filter(|it| it.change == CostChange::CannotTell) {
+        let reason = it.reason.as_deref().unwrap_or("the noise is not known");
+        match reasons.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, names)) => names.push(name(it)),
+            None => reasons.push((reason, vec![name(it)])),
         }
     }
-    writer.flush()
+    let line = |(reason, names): (&str, Vec<String>)| match names.len() == layers.len() {
+        true => format!("cannot tell what is cheaper or dearer: {reason}"),
+        false => format!("cannot tell of {}: {reason}", names.join(", ")),
+    };
+    reasons.into_iter().map(line).collect()
 }
 
-fn record(workload: &str, it: &LayerChange) -> [String; 15] {
-    let number = |value: Option<f64>| value.map_or_else(String::new, |it| it.to_string());
-    let noise = match it.noise {
-        Noise::Repeats => "repeats",
-        Noise::WithinRuns => "within_runs",
-        Noise::Unknown => "unknown",
-    };
-    let [before, after] = it.time_per_operation_ns;
-    [
-        workload.to_owned(),
-        it.stack.clone(),
-        it.name.clone(),
-        number(Some(before)),
-        number(Some(after)),
-        number(Some(it.ratio)),
-        number(it.ratio_range.map(|it| it[0])),
-        number(it.ratio_range.map(|it| it[1])),
-        noise.to_owned(),
-        number(it.added_ns.map(|it| it[0])),
-        number(it.added_ns.map(|it| it[1])),
-        number(it.added_ratio),
-        number(it.cpu_ratio),
-        number(it.context_switches_per_operation.map(|it| it[1])),
-        word(it.change).replace(' ', "_"),
-    ]
-}
+/// Said under the tables.
+pub(super) const NOTE: &str = "A, B: time per operation of the layer with all that lies below it, geometric mean of the \
+     repeats. B ÷ A: above 1 it became dearer; 95 %: the confidence interval of that (Welch's, of the \
+     logarithms of the repeats). scatter: highest ÷ lowest repeat less one, of A and of B. added: time \
+     that the layer adds to the one just below. cheaper, dearer: the interval does not hold 1, no repeat \
+     of one side lies among those of the other, and the change is at least 1 %.";
+
+/// Said under the tables of the page, of what only it has.
+pub(super) const PAGE_NOTE: &str =
+    "CPU, switches: processor time and context switches of the jobs per operation.";
