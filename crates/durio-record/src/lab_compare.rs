@@ -201,6 +201,20 @@ mod tests {
     }
 
     #[test]
+    fn every_field_of_the_manifest_is_described() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/formats/lab-compare-folder.md");
+        let text = fs::read_to_string(path).unwrap();
+        let (text, _) = text.split_once("## What it shows").unwrap();
+        let value = serde_json::to_value(manifest()).unwrap();
+        let fields = value.as_object().unwrap().keys();
+        let of_bench = value["benches"][0].as_object().unwrap().keys();
+        for field in fields.chain(of_bench) {
+            assert!(text.contains(&format!("`{field}`")), "{field}");
+        }
+        assert!(text.contains(&format!("schema: {LAB_COMPARE_FOLDER_SCHEMA}\n")));
+    }
+
+    #[test]
     fn what_is_not_one_or_is_newer_or_garbage_is_refused() {
         let place = tempfile::tempdir().unwrap();
         let kind = |text: Option<&str>| {
