@@ -13,7 +13,7 @@ use crate::figures::{ABSENT, counted, decimal, mean_latency};
 use crate::text::page::{Look, Page, clean};
 use crate::text::table::{new_table, put};
 
-/// Of the terminal; the page has more.
+/// Of the times.
 const COLUMNS: [&str; 9] =
     ["layer", "A", "B", "B ÷ A", "95 %", "scatter", "added A", "added B", "B is"];
 
@@ -33,7 +33,9 @@ pub(super) fn text(
     for workload in &comparison.workloads {
         page.heading(&workload.label);
         let mut table = new_table(&page, COLUMNS.to_vec());
-        table.add_rows(workload.layers.iter().map(cells));
+        for GridRow { name, cells, .. } in times(&workload.layers).rows {
+            table.add_row([vec![clean(&name)], cells].concat());
+        }
         put(table, &mut page);
         for line in untold(&workload.layers) {
             page.labelled("NOTE", 4, Look::Heed, &line);
@@ -64,39 +66,40 @@ pub(super) fn what(comparison: &LabComparison) -> &str {
     }
 }
 
+/// The times of layers as a table.
+pub(super) fn times(layers: &[LayerChange]) -> Grid {
+    let row = |it: &LayerChange| GridRow { name: name(layers, it), cells: cells(it), absent: None };
+    Grid { header: COLUMNS.to_vec(), rows: layers.iter().map(row).collect() }
+}
+
 fn cells(it: &LayerChange) -> Vec<String> {
-    let Grid { mut rows, .. } = grid(std::slice::from_ref(it));
-    let Some(GridRow { name, cells, .. }) = rows.pop() else { return Vec::new() };
-    let mut row = vec![clean(&name)];
-    row.extend(cells.into_iter().take(COLUMNS.len() - 2));
-    row.push(word(it.change).to_owned());
-    row
-}
-
-/// The layers as a table: the terminal's columns, then those that only the page has room for, and
-/// the word last.
-pub(super) fn grid(layers: &[LayerChange]) -> Grid {
-    let [first, others @ .., last] = COLUMNS;
-    let mut header = vec![first];
-    header.extend(others);
-    header.extend(["CPU A", "CPU B", "switches A", "switches B", last]);
-    Grid { header, rows: layers.iter().map(row).collect() }
-}
-
-fn row(it: &LayerChange) -> GridRow {
-    let pair = |pair: Option<[f64; 2]>| pair.map_or([None; 2], |pair| pair.map(Some));
     let mut cells: Vec<String> = it.time_per_operation_ns.map(mean_latency).into();
     cells.extend([ratio(it.ratio), interval(it), scatter(it)]);
     cells.extend(pair(it.added_ns).map(|it| it.map_or_else(|| ABSENT.to_owned(), added)));
-    cells.extend(pair(it.cpu_ns_per_operation).map(time_or_absent));
-    cells.extend(pair(it.context_switches_per_operation).map(number_or_absent));
     cells.push(word(it.change).to_owned());
-    GridRow { name: name(it), cells, absent: None }
+    cells
 }
 
-/// The layer and its stack.
-pub(super) fn name(it: &LayerChange) -> String {
-    format!("{} [{}]", it.name, it.stack)
+/// What the layers take of the processor, for which only the page has room.
+pub(super) fn processor(layers: &[LayerChange]) -> Grid {
+    let row = |it: &LayerChange| {
+        let mut cells = pair(it.cpu_ns_per_operation).map(time_or_absent).to_vec();
+        cells.push(it.cpu_ratio.map_or_else(|| ABSENT.to_owned(), ratio));
+        cells.extend(pair(it.context_switches_per_operation).map(number_or_absent));
+        GridRow { name: name(layers, it), cells, absent: None }
+    };
+    let header = vec!["layer", "CPU A", "CPU B", "CPU B ÷ A", "switches A", "switches B"];
+    Grid { header, rows: layers.iter().map(row).collect() }
+}
+
+fn pair(pair: Option<[f64; 2]>) -> [Option<f64>; 2] {
+    pair.map_or([None; 2], |pair| pair.map(Some))
+}
+
+/// The layer, with its stack where others have a layer of that name.
+pub(super) fn name(layers: &[LayerChange], it: &LayerChange) -> String {
+    let same = layers.iter().filter(|other| other.name == it.name).count();
+    if same > 1 { format!("{} [{}]", it.name, it.stack) } else { it.name.clone() }
 }
 
 /// With three decimals, for repeats are that close.
@@ -131,8 +134,8 @@ pub(super) fn untold(layers: &[LayerChange]) -> Vec<String> {
     for it in layers.iter().filter(|it| it.change == CostChange::CannotTell) {
         let reason = it.reason.as_deref().unwrap_or("the noise is not known");
         match reasons.iter_mut().find(|(known, _)| *known == reason) {
-            Some((_, names)) => names.push(name(it)),
-            None => reasons.push((reason, vec![name(it)])),
+            Some((_, names)) => names.push(name(layers, it)),
+            None => reasons.push((reason, vec![name(layers, it)])),
         }
     }
     let line = |(reason, names): (&str, Vec<String>)| match names.len() == layers.len() {
@@ -149,6 +152,6 @@ pub(super) const NOTE: &str = "A, B: time per operation of the layer with all th
      that the layer adds to the one just below. cheaper, dearer: the interval does not hold 1, no repeat \
      of one side lies among those of the other, and the change is at least 1 %.";
 
-/// Said under the tables of the page, of what only it has.
-pub(super) const PAGE_NOTE: &str =
-    "CPU, switches: processor time and context switches of the jobs per operation.";
+/// Said under what the layers take of the processor.
+pub(super) const PROCESSOR_NOTE: &str = "CPU, switches: processor time and context switches of the jobs per operation, mean of the \
+     repeats; not judged.";

@@ -9,7 +9,9 @@ use std::io;
 use askama::Template;
 use durio_analyse::attribution::{LabComparison, LayerChange, WorkloadChanges};
 
-use super::changes::{NOTE, PAGE_NOTE, grid, name, side_words, untold, what, word};
+use super::changes::{
+    NOTE, PROCESSOR_NOTE, name, processor, side_words, times, untold, what, word,
+};
 use super::pictures::Picture;
 use super::tables::Grid;
 use crate::figures::mean_latency;
@@ -28,13 +30,13 @@ struct ChangesPage<'a> {
     style: &'static str,
     sides: [(&'static str, String); 2],
     note: &'static str,
-    page_note: &'static str,
+    processor_note: &'static str,
     workloads: Vec<Part<'a>>,
 }
 
 struct Part<'a> {
     label: &'a str,
-    grid: Grid,
+    tables: [(&'static str, Grid); 2],
     untold: Vec<String>,
     picture: Option<Picture>,
 }
@@ -48,7 +50,7 @@ pub(super) fn write(comparison: &LabComparison, out: &mut dyn io::Write) -> io::
         style: STYLE,
         sides: [("A", side_words(before)), ("B", side_words(after))],
         note: NOTE,
-        page_note: PAGE_NOTE,
+        processor_note: PROCESSOR_NOTE,
         workloads: parts.collect::<io::Result<_>>()?,
     };
     let html = page.render().map_err(io::Error::other)?;
@@ -58,7 +60,10 @@ pub(super) fn write(comparison: &LabComparison, out: &mut dyn io::Write) -> io::
 fn part<'a>(comparison: &LabComparison, it: &'a WorkloadChanges) -> io::Result<Part<'a>> {
     Ok(Part {
         label: &it.label,
-        grid: grid(&it.layers),
+        tables: [
+            ("Time per operation", times(&it.layers)),
+            ("Processor time and context switches", processor(&it.layers)),
+        ],
         untold: untold(&it.layers),
         picture: picture(comparison, &it.layers)?,
     })
@@ -66,7 +71,8 @@ fn part<'a>(comparison: &LabComparison, it: &'a WorkloadChanges) -> io::Result<P
 
 /// Two bars for each layer.
 fn picture(comparison: &LabComparison, layers: &[LayerChange]) -> io::Result<Option<Picture>> {
-    let groups: Vec<SpanGroup> = layers.iter().take(LAYERS_MAX).map(bars).collect();
+    let groups: Vec<SpanGroup> =
+        layers.iter().take(LAYERS_MAX).map(|it| bars(name(layers, it), it)).collect();
     let further = match layers.len() > LAYERS_MAX {
         true => format!(" (the first {LAYERS_MAX})"),
         false => String::new(),
@@ -76,7 +82,7 @@ fn picture(comparison: &LabComparison, layers: &[LayerChange]) -> io::Result<Opt
     Ok(spans(&groups)?.map(|svg| Picture { title, legend, svg }))
 }
 
-fn bars(it: &LayerChange) -> SpanGroup {
+fn bars(name: String, it: &LayerChange) -> SpanGroup {
     let [before, after] = it.time_per_operation_ns;
     let bar = |name: String, nanos: f64, colour, text| SpanRow {
         name,
@@ -85,7 +91,7 @@ fn bars(it: &LayerChange) -> SpanGroup {
     };
     let changed = format!("{}, {}", mean_latency(after), word(it.change));
     let rows = vec![
-        bar(name(it), before, Colour::First, mean_latency(before)),
+        bar(name, before, Colour::First, mean_latency(before)),
         bar(String::new(), after, Colour::Second, changed),
     ];
     SpanGroup { title: String::new(), rows }
