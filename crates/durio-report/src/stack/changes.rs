@@ -102,9 +102,13 @@ pub(super) fn name(layers: &[LayerChange], it: &LayerChange) -> String {
     if same > 1 { format!("{} [{}]", it.name, it.stack) } else { it.name.clone() }
 }
 
-/// With three decimals, for repeats are that close.
+/// With three decimals, for repeats are that close; where they are not, digits say nothing.
 fn ratio(value: f64) -> String {
-    if value.abs() < 100.0 { format!("{value:.3}") } else { decimal(value) }
+    match value.abs() {
+        it if it < 100.0 => format!("{value:.3}"),
+        it if it < 1000.0 => decimal(value),
+        _ => "> 999".to_owned(),
+    }
 }
 
 fn interval(it: &LayerChange) -> String {
@@ -114,7 +118,11 @@ fn interval(it: &LayerChange) -> String {
 
 fn scatter(it: &LayerChange) -> String {
     let Some(both) = it.scatter else { return "unknown".to_owned() };
-    let [a, b] = both.map(|share| decimal(share * 100.0));
+    let percent = |share: f64| match share * 100.0 {
+        it if it < 1000.0 => decimal(it),
+        _ => "> 999".to_owned(),
+    };
+    let [a, b] = both.map(percent);
     format!("{a}, {b} %")
 }
 

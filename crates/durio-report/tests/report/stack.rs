@@ -225,6 +225,13 @@ fn single_runs_on_two_kernels_are_shown_without_a_verdict() {
 }
 
 #[test]
+fn repeats_that_are_far_apart_keep_the_table_narrow() {
+    let text = compared(Format::Text, &changes(&[0.0, 5000.0]));
+    assert!(joined(&text).contains("> 999, > 999 %"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+}
+
+#[test]
 fn csv_of_two_kernels_has_both_sides_of_every_figure() {
     let text = compared(Format::Csv, &changes(&THREE));
     let mut reader = csv::Reader::from_reader(text.as_bytes());
@@ -277,10 +284,14 @@ fn columns(html: &str) -> Vec<(String, String)> {
 
 #[test]
 fn every_column_of_every_table_is_explained_below_it() {
-    for html in [written(Format::Html, &bench(), 100), compared(Format::Html, &changes(&THREE))] {
+    let (bench, compared) =
+        (written(Format::Html, &bench(), 100), compared(Format::Html, &changes(&THREE)));
+    // A comparison says it once, at its end.
+    for (html, at_end) in [(bench, false), (compared, true)] {
         let columns = columns(&html);
         assert!(columns.len() >= 12, "{columns:?}");
         for (title, below) in columns {
+            let below = if at_end { &html } else { &below };
             let notes = below.split("<p class=\"lead\">").skip(1);
             let notes: String = notes.map(|it| it.split("</p>").next().unwrap()).collect();
             let sentences = [format!("{title}:"), format!("{title},"), format!(", {title}")];
