@@ -13,6 +13,7 @@ mod costs;
 mod declared;
 mod findings;
 mod from_bench;
+mod gathered;
 mod interval;
 mod mirrored;
 mod point;
@@ -20,6 +21,7 @@ mod published;
 mod raid;
 mod rows;
 mod steps;
+mod verdict;
 mod warnings;
 mod waterfall;
 
@@ -29,7 +31,7 @@ mod made;
 mod tests;
 
 pub use between::{
-    CostChange, LAB_COMPARE_SCHEMA, LabComparison, LayerChange, Noise, SideName, WorkloadChanges,
+    CostChange, LAB_COMPARE_SCHEMA, LabComparison, LayerChange, SideName, WorkloadChanges,
     compare_labs,
 };
 pub use declared::{base_of, kind_of, raid_of};

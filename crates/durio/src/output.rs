@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use durio_analyse::Findings;
 use durio_analyse::attribution::{LabComparison, StackFindings};
-use durio_report::{Format, Options, PlanFormat};
+use durio_report::{Format, Options};
 
 use crate::exit_code::Exit;
 use crate::failure::Failure;
@@ -56,18 +56,19 @@ pub(crate) fn rendered_stack(
 }
 
 /// Writes how the cost of layers has changed to stdout.
-pub(crate) fn lab_comparison(
-    format: PlanFormat,
+pub(crate) fn lab_comparison(format: Format, comparison: &LabComparison) -> Result<(), Failure> {
+    answer(&rendered_lab_comparison(format, comparison, terminal_options())?)
+}
+
+/// How the cost of layers has changed, as bytes.
+pub(crate) fn rendered_lab_comparison(
+    format: Format,
     comparison: &LabComparison,
-) -> Result<(), Failure> {
-    let format = match format {
-        PlanFormat::Text => Format::Text,
-        PlanFormat::Json => Format::Json,
-    };
+    options: Options,
+) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
-    durio_report::write_lab_comparison(format, comparison, &terminal_options(), &mut bytes)
-        .map_err(unmade)?;
-    answer(&bytes)
+    durio_report::write_lab_comparison(format, comparison, &options, &mut bytes).map_err(unmade)?;
+    Ok(bytes)
 }
 
 fn unmade(error: io::Error) -> Failure {

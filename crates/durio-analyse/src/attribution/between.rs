@@ -1,24 +1,24 @@
 //! The same bench on two kernels: how the cost per I/O of each layer changed.
 //!
-//! In: two [`StackFindings`]. Out: [`LabComparison`]. Not here: absolute speeds, and runs that are
-//! no benches ([`compare`](crate::compare)).
+//! In: [`StackFindings`] of each repeat on both. Out: [`LabComparison`]. Not here: absolute speeds,
+//! and runs that are no benches ([`compare`](crate::compare)).
 //!
-//! The cost is time per operation, 1 ÷ rate. Its noise is that of the repeats: the ratio lies
-//! between lowest ÷ highest and highest ÷ lowest of the two sides.
+//! The cost is time per operation, 1 ÷ rate. A repeat is a guest of its own: what differs from one
+//! boot to the next is the noise, and repeats within one guest do not show it. The rule is in
+//! `verdict.rs`.
 
 use serde::{Deserialize, Serialize};
 
-use super::findings::{IntervalBasis, PointFacts, RowFigures, StackFindings, WorkloadRows};
+use super::findings::{RowFigures, StackFindings};
+use super::gathered::{Gathered, GatheredPoint, gathered};
 use super::point::Timing;
+use super::verdict::verdict;
 use crate::Declined;
 
 /// Name and version of the document.
 pub const LAB_COMPARE_SCHEMA: &str = "durio-lab-compare-1";
 
-/// Ratios nearer to one are no difference: rates repeat to one per cent at best.
-const SAME: f64 = 0.01;
-
-/// Two benches beside each other.
+/// Benches on two kernels beside each other.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LabComparison {
     /// [`LAB_COMPARE_SCHEMA`].
@@ -42,8 +42,10 @@ pub struct LabComparison {
 pub struct SideName {
     /// Name of the bench.
     pub name: String,
-    /// Its kernels.
+    /// Its kernels, each once.
     pub kernels: Vec<String>,
+    /// How many benches there are of it, each in a guest of its own.
+    pub repeats: usize,
 }
 
 /// One workload.
@@ -55,37 +57,47 @@ pub struct WorkloadChanges {
     pub layers: Vec<LayerChange>,
 }
 
-/// One point on both sides.
+/// One point on both sides. Of pairs the first is the baseline's.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LayerChange {
     /// Name of the stack.
     pub stack: String,
     /// The layers from the top down.
     pub name: String,
-    /// Time per operation on the baseline and on the other.
+    /// Time per operation, of the layer with all that lies below it: geometric mean of the repeats.
     pub time_per_operation_ns: [f64; 2],
+    /// The same of each repeat, in the order in which they were made.
+    pub time_per_operation_ns_of_repeats: [Vec<f64>; 2],
+    /// How far the repeats of each side scatter: highest ÷ lowest − 1; `None` unless both have two.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scatter: Option<[f64; 2]>,
     /// Other ÷ baseline: above 1 it became dearer.
     pub ratio: f64,
-    /// Where the ratio may lie.
+    /// 95 % confidence interval of the ratio, by the scatter of the repeats; `None` unless both sides
+    /// have two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ratio_range: Option<[f64; 2]>,
-    /// What that range is of.
-    pub noise: Noise,
-    /// Time that the layer adds to the point just below; `None` of the lowest, and where the point
-    /// below has no figures.
+    pub ratio_interval: Option<[f64; 2]>,
+    /// Time that the layer adds to the point just below, mean of the repeats; `None` of the lowest,
+    /// and where the point below has no figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub added_ns: Option<[f64; 2]>,
     /// Other ÷ baseline of the added time; `None` unless both sides add something.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub added_ratio: Option<f64>,
-    /// CPU time per operation, of the other ÷ that of the baseline.
+    /// CPU time per operation, mean of the repeats.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_ns_per_operation: Option<[f64; 2]>,
+    /// Other ÷ baseline of the CPU time per operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_ratio: Option<f64>,
-    /// Context switches per operation on both.
+    /// Context switches per operation, mean of the repeats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_switches_per_operation: Option<[f64; 2]>,
     /// The word.
     pub change: CostChange,
+    /// Why it is no difference, or cannot be told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// How a cost changed.
@@ -96,83 +108,64 @@ pub enum CostChange {
     Cheaper,
     /// More than before, by more than the noise.
     Dearer,
-    /// Nothing beyond the noise.
+    /// Nothing beyond the noise, or less than 1 %.
     NoDifference,
+    /// A side was measured once, so the noise is not known.
+    CannotTell,
 }
 
-/// What the range of a ratio is of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Noise {
-    /// The repeats of both sides.
-    Repeats,
-    /// The intervals within single runs: what differs between runs is not in it.
-    WithinRuns,
-    /// It is not known.
-    Unknown,
-}
-
-/// Sets two benches beside each other; points are the same if stack and layers are named alike.
+/// Sets the benches of two kernels beside each other, one of each repeat; points are the same if
+/// stack and layers are named alike. A point that a repeat has no figures of has one repeat less.
 ///
 /// # Errors
 ///
-/// [`Declined::NoSuchRule`] if one is counted and the other is not.
+/// [`Declined::TooFew`] without a bench of a side; [`Declined::NoSuchRule`] if times are counted in
+/// one bench and not in another.
 pub fn compare_labs(
-    baseline: &StackFindings,
-    other: &StackFindings,
+    baseline: &[StackFindings],
+    other: &[StackFindings],
 ) -> Result<LabComparison, Declined> {
-    if baseline.timing != other.timing {
+    let too_few = |given| Declined::TooFew { what: "benches of a kernel".into(), given, needed: 1 };
+    let (first, of_other) = baseline.first().zip(other.first()).ok_or(too_few(0))?;
+    if baseline.iter().chain(other).any(|it| it.timing != first.timing) {
         let why = "one side counts instructions and the other does not, or one is no lab: their \
                    times are of different kinds; measure both with the same --timing";
         return Err(Declined::NoSuchRule { why: why.to_owned() });
     }
-    let mut only_one_side = only(baseline, other, "the baseline");
-    only_one_side.extend(only(other, baseline, "the other side"));
-    let workloads = baseline.workloads.iter().filter_map(|rows| {
-        let others = other.workloads.iter().find(|it| it.key == rows.key)?;
-        Some(changes([baseline, other], [rows, others]))
-    });
+    let [before, after] = [gathered(baseline), gathered(other)];
+    let mut only_one_side = only(&before, &after, "the baseline");
+    only_one_side.extend(only(&after, &before, "the other side"));
+    let workloads = before.iter().filter_map(|it| Some(changes(it, it.like(&after)?)));
     Ok(LabComparison {
         schema: LAB_COMPARE_SCHEMA.to_owned(),
-        timing: baseline.timing,
-        label: baseline.label.clone(),
-        sides: [side(baseline), side(other)],
+        timing: first.timing,
+        label: first.label.clone(),
+        sides: [side(first, baseline), side(of_other, other)],
         workloads: workloads.filter(|it| !it.layers.is_empty()).collect(),
         only_one_side,
     })
 }
 
-fn side(findings: &StackFindings) -> SideName {
-    SideName { name: findings.name.clone(), kernels: findings.kernels.clone() }
-}
-
-/// A row with what its point is.
-type Row<'a> = (&'a PointFacts, &'a RowFigures);
-
-fn rows<'a>(findings: &'a StackFindings, rows: &'a WorkloadRows) -> Vec<Row<'a>> {
-    let with_figures = rows
-        .rows
-        .iter()
-        .filter_map(|row| Some((findings.points.get(row.point)?, row.figures.as_ref()?)));
-    with_figures.collect()
-}
-
-fn same_point(a: &Row<'_>, b: &Row<'_>) -> bool {
-    a.0.stack == b.0.stack && a.0.name == b.0.name
+fn side(first: &StackFindings, repeats: &[StackFindings]) -> SideName {
+    let mut kernels: Vec<String> = Vec::new();
+    for kernel in repeats.iter().flat_map(|it| &it.kernels) {
+        if !kernels.contains(kernel) {
+            kernels.push(kernel.clone());
+        }
+    }
+    SideName { name: first.name.clone(), kernels, repeats: repeats.len() }
 }
 
 /// What only `here` has, in words.
-fn only(here: &StackFindings, there: &StackFindings, word: &str) -> Vec<String> {
+fn only(here: &[Gathered<'_>], there: &[Gathered<'_>], word: &str) -> Vec<String> {
     let mut only = Vec::new();
-    for workload in &here.workloads {
-        let others = there.workloads.iter().find(|it| it.key == workload.key);
-        let others = others.map(|it| rows(there, it)).unwrap_or_default();
-        for row in rows(here, workload) {
-            if !others.iter().any(|other| same_point(&row, other)) {
-                let point = row.0;
+    for workload in here {
+        let others = workload.like(there);
+        for GatheredPoint { facts, .. } in &workload.points {
+            if !others.is_some_and(|it| it.points.iter().any(|point| point.is_same(facts))) {
                 only.push(format!(
                     "{} on {} in stack {}: measured on {word} only",
-                    workload.label, point.name, point.stack
+                    workload.label, facts.name, facts.stack
                 ));
             }
         }
@@ -180,64 +173,50 @@ fn only(here: &StackFindings, there: &StackFindings, word: &str) -> Vec<String> 
     only
 }
 
-fn changes(sides: [&StackFindings; 2], workloads: [&WorkloadRows; 2]) -> WorkloadChanges {
-    let [before, after] = [rows(sides[0], workloads[0]), rows(sides[1], workloads[1])];
-    let change = |row: &Row<'_>| {
-        let other = after.iter().find(|other| same_point(row, other))?;
-        Some(layer_change(row, other))
+fn changes(before: &Gathered<'_>, after: &Gathered<'_>) -> WorkloadChanges {
+    let change = |point: &GatheredPoint<'_>| {
+        let other = after.points.iter().find(|other| other.is_same(point.facts))?;
+        layer_change(point, other)
     };
-    let layers = before.iter().filter_map(change).collect();
-    WorkloadChanges { label: workloads[0].label.clone(), layers }
+    let layers = before.points.iter().filter_map(change).collect();
+    WorkloadChanges { label: before.label.to_owned(), layers }
 }
 
-fn layer_change(baseline: &Row<'_>, other: &Row<'_>) -> LayerChange {
-    let (point, before) = *baseline;
-    let after = other.1;
-    let ratio = after.time_per_operation_ns / before.time_per_operation_ns;
-    let (ratio_range, noise) = range(before, after);
-    let added = |figures: &RowFigures| figures.against_below.map(|it| it.time_per_operation_ns);
-    let added_ns = added(before).zip(added(after)).map(<[f64; 2]>::from);
-    let of_added = added_ns.filter(|both| both.iter().all(|it| *it > 0.0));
-    let cpu = before.cpu_ns_per_operation.zip(after.cpu_ns_per_operation);
-    let switches = |it: &RowFigures| it.context_switches_per_operation;
-    LayerChange {
-        stack: point.stack.clone(),
-        name: point.name.clone(),
-        time_per_operation_ns: [before.time_per_operation_ns, after.time_per_operation_ns],
-        ratio,
-        ratio_range,
-        noise,
+fn layer_change(baseline: &GatheredPoint<'_>, other: &GatheredPoint<'_>) -> Option<LayerChange> {
+    let sides = [baseline, other];
+    let costs = |point: &GatheredPoint<'_>| -> Vec<f64> {
+        point.figures.iter().map(|it| it.time_per_operation_ns).collect()
+    };
+    let costs = sides.map(costs);
+    let verdict = verdict([&costs[0], &costs[1]])?;
+    let both =
+        |of: &dyn Fn(&RowFigures) -> Option<f64>| Some([baseline.mean(of)?, other.mean(of)?]);
+    let added_ns = both(&|it| Some(it.against_below?.time_per_operation_ns));
+    let cpu = both(&|it| it.cpu_ns_per_operation);
+    let quotient = |[a, b]: [f64; 2]| (a > 0.0 && b > 0.0).then(|| b / a);
+    Some(LayerChange {
+        stack: baseline.facts.stack.clone(),
+        name: baseline.facts.name.clone(),
+        time_per_operation_ns: verdict.means,
+        scatter: scatter(&costs),
+        time_per_operation_ns_of_repeats: costs,
+        ratio: verdict.ratio,
+        ratio_interval: verdict.interval,
         added_ns,
-        added_ratio: of_added.map(|[a, b]| b / a),
-        cpu_ratio: cpu.map(|(a, b)| b / a),
-        context_switches_per_operation: switches(before).zip(switches(after)).map(<[f64; 2]>::from),
-        change: word(ratio, ratio_range),
-    }
+        added_ratio: added_ns.and_then(quotient),
+        cpu_ns_per_operation: cpu,
+        cpu_ratio: cpu.and_then(quotient),
+        context_switches_per_operation: both(&|it| it.context_switches_per_operation),
+        change: verdict.change,
+        reason: verdict.reason,
+    })
 }
 
-/// Where the ratio of times may lie, which is that of the rates turned over.
-fn range(before: &RowFigures, after: &RowFigures) -> (Option<[f64; 2]>, Noise) {
-    let Some((a, b)) = before.rate_interval.zip(after.rate_interval) else {
-        return (None, Noise::Unknown);
+/// Highest ÷ lowest − 1 of both sides; none unless both have two repeats.
+fn scatter(costs: &[Vec<f64>; 2]) -> Option<[f64; 2]> {
+    let of = |side: &Vec<f64>| {
+        let low = side.iter().copied().fold(f64::INFINITY, f64::min);
+        side.iter().copied().fold(f64::NEG_INFINITY, f64::max) / low - 1.0
     };
-    let noise = match (a.basis, b.basis) {
-        (IntervalBasis::Repeats, IntervalBasis::Repeats) => Noise::Repeats,
-        _ => Noise::WithinRuns,
-    };
-    let range = [a.low_per_second / b.high_per_second, a.high_per_second / b.low_per_second];
-    match range.iter().all(|it| it.is_finite()) {
-        true => (Some(range), noise),
-        false => (None, Noise::Unknown),
-    }
-}
-
-fn word(ratio: f64, range: Option<[f64; 2]>) -> CostChange {
-    let [low, high] = range.unwrap_or([ratio, ratio]);
-    if (low..=high).contains(&1.0) || (ratio - 1.0).abs() < SAME {
-        CostChange::NoDifference
-    } else if ratio > 1.0 {
-        CostChange::Dearer
-    } else {
-        CostChange::Cheaper
-    }
+    costs.iter().all(|it| it.len() > 1).then(|| costs.each_ref().map(of))
 }

@@ -91,7 +91,7 @@ fn tables(findings: &StackFindings, it: &WorkloadRows) -> Vec<TablePart> {
     }
     if let (Some(order), Some(grid)) = (&it.published, published(it)) {
         let title = words::published_title(findings, order);
-        tables.push(TablePart { title, grid, note: "" });
+        tables.push(TablePart { title, grid, note: words::PUBLISHED_NOTE });
     }
     tables
 }

@@ -4,6 +4,8 @@
 //! Not here: any figure or word that the findings do not have.
 
 mod changes;
+mod changes_csv;
+mod changes_page;
 mod comma_separated;
 mod html;
 mod pictures;
@@ -37,11 +39,10 @@ pub fn render_stack(
     }
 }
 
-/// Writes how the cost of each layer changed between two benches; as text, JSON or CSV.
+/// Writes how the cost of each layer changed between two kernels.
 ///
 /// # Errors
-/// What the writer says; and for HTML and fio's JSON, which there is none of, that it is
-/// unsupported.
+/// What the writer says; and for fio's JSON, which has no place for it, that it is unsupported.
 pub fn write_lab_comparison(
     format: Format,
     comparison: &LabComparison,
@@ -51,8 +52,9 @@ pub fn write_lab_comparison(
     match format {
         Format::Text => changes::text(comparison, options, out),
         Format::Json => document(comparison, out),
-        Format::Csv => changes::comma_separated(comparison, out),
-        Format::Html | Format::FioJson => Err(io::ErrorKind::Unsupported.into()),
+        Format::Html => changes_page::write(comparison, out),
+        Format::Csv => changes_csv::write(comparison, out),
+        Format::FioJson => Err(io::ErrorKind::Unsupported.into()),
     }
 }
 

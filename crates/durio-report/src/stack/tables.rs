@@ -123,9 +123,12 @@ fn model_cells(raid: &RaidRow) -> [String; 4] {
 }
 
 /// Said under the table of arrays.
-pub(super) const ARRAYS_NOTE: &str = "theory: share of the raw rate of all its drives that the layout leaves, device writes only \
-     counted; *: device reads counted too. efficiency: measured ÷ theory. of whole: of a degraded \
-     array, its rate as a share of the whole one's. survives: failures of members.";
+pub(super) const ARRAYS_NOTE: &str = "of drives: rate as a share of the raw rate of all its drives \
+     together, which is that of the drives measured times their number, or where the processor limits \
+     it that rate itself: the line of the model says which. theory: the share of that which the layout \
+     leaves, device writes only counted. efficiency: of drives ÷ theory. theory*, efficiency*: device \
+     reads counted too. of whole: of a degraded array, its rate as a share of the whole one's. \
+     survives: failures of members.";
 
 /// Each model once, and what each array was compared with.
 pub(super) fn array_words(findings: &StackFindings, workload: &WorkloadRows) -> Vec<String> {

@@ -134,5 +134,6 @@ fn published_shares(findings: &StackFindings, it: &WorkloadRows, page: &mut Page
     page.blank();
     page.paragraph("  ", Look::Bold, &words::published_title(findings, order));
     table(grid, page);
+    page.paragraph("  ", Look::Dim, words::PUBLISHED_NOTE);
     page.paragraph("  ", Look::Plain, &order.sentence);
 }

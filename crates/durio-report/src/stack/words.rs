@@ -62,15 +62,22 @@ pub(super) fn interval(figures: &RowFigures) -> String {
 }
 
 /// Said under a table of rates.
-pub(super) const INTERVAL_NOTE: &str = "±: 95 % from batches of one run, in which what differs between runs is not; * the farthest of \
+pub(super) const INTERVAL_NOTE: &str = "per s: commits per second where there are any, else accesses. \
+     ±: 95 % from batches of one run, in which what differs between runs is not; * the farthest of \
      the repeats. of raw, of below: rate as a share of that of the raw storage and of the layer just \
-     below. + p50, + p99: service latency added to the layer just below.";
+     below. p50: median service latency; + p50, + p99: what the layer adds to the median and to the \
+     99th percentile of the one just below.";
 
 /// Said under a table of costs.
-pub(super) const COST_NOTE: &str = "CPU, switches: processor time and context switches of the jobs \
-     (waits and preemptions) per operation, and what the layer adds to the one just below. Device \
-     writes and bytes: per write and byte of the application (†: of operations that were traced one \
-     at a time, for the devices count nothing); flushes: per sync call.";
+pub(super) const COST_NOTE: &str = "time/op: 1 ÷ rate. CPU/op, switches: processor time and context \
+     switches of the jobs (waits and preemptions) per operation; + CPU, + sw.: what the layer adds to \
+     the one just below. dev. writes, dev. bytes: what the devices at the bottom were given per write \
+     and byte of the application (†: of operations that were traced one at a time, for the devices \
+     count nothing); flushes: per sync call.";
+
+/// Said under a table of published shares.
+pub(super) const PUBLISHED_NOTE: &str = "published of raw, measured of raw: rate as a share of that \
+     of the raw storage, there and here. ×: measured ÷ published.";
 
 /// Device writes per write, bytes per byte and flushes per sync call.
 pub(super) fn device_cells(figures: &RowFigures) -> [String; 3] {

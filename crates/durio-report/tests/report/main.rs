@@ -20,6 +20,7 @@ mod json;
 mod profile;
 mod sample;
 mod stack;
+mod stack_documents;
 mod stack_sample;
 mod text;
 mod times;

@@ -157,33 +157,170 @@ fn the_bench_shows_itself_and_asks_for_nothing() {
     }
 }
 
-fn changes() -> LabComparison {
-    let old = counted();
-    let mut new = counted();
-    new.kernels = vec!["6.12.95".into()];
-    for row in &mut new.workloads[0].rows {
-        let Some(figures) = row.figures.as_mut().filter(|_| row.point == 1) else { continue };
-        figures.time_per_operation_ns /= 1.5;
-        figures.rate_interval = None;
-    }
-    compare_labs(&old, &new).unwrap()
+/// A kernel's benches: the mirror so many times as fast, each repeat this far from the first.
+fn repeats(kernel: &str, faster: f64, spreads: &[f64]) -> Vec<StackFindings> {
+    let repeat = |spread: &f64| {
+        let mut findings = counted();
+        findings.kernels = vec![kernel.into()];
+        for row in &mut findings.workloads[0].rows {
+            let Some(figures) = &mut row.figures else { continue };
+            figures.time_per_operation_ns *= 1.0 + spread;
+            if row.point == 1 {
+                figures.time_per_operation_ns /= faster;
+                figures.context_switches_per_operation = Some(3.0 * faster);
+            }
+        }
+        findings
+    };
+    spreads.iter().map(repeat).collect()
+}
+
+fn changes(spreads: &[f64]) -> LabComparison {
+    let old = repeats("6.1", 1.0, spreads);
+    compare_labs(&old, &repeats("6.12.95", 1.5, spreads)).unwrap()
+}
+
+const THREE: [f64; 3] = [0.0, 0.002, -0.003];
+
+fn compared(format: Format, comparison: &LabComparison) -> String {
+    let mut out = Vec::new();
+    write_lab_comparison(format, comparison, &Options::default(), &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+fn joined(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[test]
 fn two_kernels_are_compared_layer_by_layer() {
-    let to = |format| {
-        let mut out = Vec::new();
-        let written = write_lab_comparison(format, &changes(), &Options::default(), &mut out);
-        written.map(|()| String::from_utf8(out).unwrap())
-    };
-    let text = to(Format::Text).unwrap();
+    let text = compared(Format::Text, &changes(&THREE));
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
-    let joined = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    for part in ["kernel 6.12.95", "COUNTED", "0.67", "cheaper", "no different", "RAID1 [mirror]"] {
+    let joined = joined(&text);
+    for part in
+        ["kernel 6.12.95, 3 repeats", "COUNTED", "0.667", "cheaper", "no different", "0.5, 0.5 %"]
+    {
         assert!(joined.contains(part), "{part} in {text}");
     }
-    assert!(to(Format::Json).unwrap().contains("durio-lab-compare-1"));
-    let csv = to(Format::Csv).unwrap();
-    assert_eq!(csv.lines().count(), 7, "{csv}");
-    assert_eq!(to(Format::Html).unwrap_err().kind(), std::io::ErrorKind::Unsupported);
+    assert!(!joined.contains("cannot tell"), "{text}");
+    let written = serde_json::from_str::<LabComparison>(&compared(Format::Json, &changes(&THREE)));
+    assert_eq!(written.unwrap(), changes(&THREE));
+    let mut none = Vec::new();
+    let fio =
+        write_lab_comparison(Format::FioJson, &changes(&THREE), &Options::default(), &mut none);
+    assert_eq!(fio.unwrap_err().kind(), std::io::ErrorKind::Unsupported);
+}
+
+#[test]
+fn single_runs_on_two_kernels_are_shown_without_a_verdict() {
+    let once = changes(&[0.0]);
+    for format in [Format::Text, Format::Html] {
+        let text = joined(&compared(format, &once));
+        assert!(text.contains("one run per side; --repeat N tells"), "{text}");
+        assert!(text.contains("0.667") && text.contains("unknown"), "{text}");
+        assert!(!text.contains(">cheaper<") && !text.contains("cheaper md"), "{text}");
+    }
+    let csv = compared(Format::Csv, &once);
+    assert_eq!(csv.matches(",cannot_tell,").count(), 6, "{csv}");
+}
+
+#[test]
+fn repeats_that_are_far_apart_keep_the_table_narrow() {
+    let text = compared(Format::Text, &changes(&[0.0, 5000.0]));
+    assert!(joined(&text).contains("> 999, > 999 %"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+}
+
+#[test]
+fn csv_of_two_kernels_has_both_sides_of_every_figure() {
+    let text = compared(Format::Csv, &changes(&THREE));
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let header = reader.headers().unwrap().clone();
+    for name in header.iter().filter(|it| it.ends_with("_a")) {
+        let other = name.replace("_a", "_b");
+        assert!(header.iter().any(|it| it == other), "{name} without {other}");
+    }
+    let at = |name: &str| header.iter().position(|it| it == name).unwrap();
+    let records: Vec<_> = reader.records().map(Result::unwrap).collect();
+    assert_eq!(records.len(), 6);
+    assert_eq!(&records[1][at("context_switches_per_operation_a")], "3");
+    assert_eq!(&records[1][at("context_switches_per_operation_b")], "4.5");
+    assert_eq!(&records[1][at("change")], "cheaper");
+    assert_eq!(&records[1][at("repeats_b")], "3");
+    assert!(records[1][at("label")].contains("without contention"));
+}
+
+#[test]
+fn the_page_of_two_kernels_shows_itself_and_asks_for_nothing() {
+    let mut hostile = compare_labs(&[self::hostile()], &[self::hostile()]).unwrap();
+    hostile.only_one_side = vec![HOSTILE.into()];
+    for comparison in [changes(&THREE), changes(&[0.0]), hostile] {
+        let html = compared(Format::Html, &comparison);
+        assert_eq!(html.matches("<svg").count(), 1);
+        assert!(!html.contains("<script") && !html.contains("<img") && !html.contains('\x1b'));
+        let test = "the_page_of_two_kernels_shows_itself_and_asks_for_nothing";
+        let Some(visit) = crate::browser::visit(test, &html) else { return };
+        assert_eq!(visit.console, [""; 0], "console");
+        assert_eq!(visit.requests, [""; 0], "requests");
+        assert!(visit.screenshot > 10_000, "{} bytes of screenshot", visit.screenshot);
+    }
+    let html = compared(Format::Html, &changes(&THREE));
+    let caption = html.split("<figcaption>").nth(1).unwrap();
+    assert!(caption.contains("software cost per I/O without contention"), "{caption}");
+}
+
+/// The columns of a page's tables after the first of each, and what is said below it.
+fn columns(html: &str) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    for table in html.split("<thead>").skip(1) {
+        let (head, below) = table.split_once("</thead>").unwrap();
+        let titles = head.split("<th scope=\"col\">").skip(2);
+        for title in titles.map(|it| it.split("</th>").next().unwrap()) {
+            all.push((title.to_owned(), below.split("</tbody>").nth(1).unwrap().to_owned()));
+        }
+    }
+    all
+}
+
+#[test]
+fn every_column_of_every_table_is_explained_below_it() {
+    let (bench, compared) =
+        (written(Format::Html, &bench(), 100), compared(Format::Html, &changes(&THREE)));
+    // A comparison says it once, at its end.
+    for (html, at_end) in [(bench, false), (compared, true)] {
+        let columns = columns(&html);
+        assert!(columns.len() >= 12, "{columns:?}");
+        for (title, below) in columns {
+            let below = if at_end { &html } else { &below };
+            let notes = below.split("<p class=\"lead\">").skip(1);
+            let notes: String = notes.map(|it| it.split("</p>").next().unwrap()).collect();
+            let sentences = [format!("{title}:"), format!("{title},"), format!(", {title}")];
+            let of_side = title.rsplit_once(' ').is_some_and(|(words, side)| {
+                ["A", "B"].contains(&side) && notes.contains(words.trim_end_matches(" B ÷"))
+            });
+            let is_explained = sentences.iter().any(|it| notes.contains(it));
+            let is_word = title == "B is" && notes.contains("cheaper, dearer:");
+            assert!(is_explained || of_side || is_word, "{title} in {notes}");
+        }
+    }
+}
+
+#[test]
+fn the_terminal_says_below_its_tables_what_the_page_says() {
+    for (html, text) in [
+        (written(Format::Html, &bench(), 100), written(Format::Text, &bench(), 100)),
+        (compared(Format::Html, &changes(&THREE)), compared(Format::Text, &changes(&THREE))),
+    ] {
+        let text = joined(&text);
+        for title in columns(&html).into_iter().map(|(title, _)| title) {
+            let of_page = title.starts_with("CPU ") || title.starts_with("switches ");
+            assert!(of_page || text.contains(&title), "{title} in {text}");
+        }
+        let notes = html.split("<p class=\"lead\">").skip(1);
+        let notes = notes.map(|it| joined(it.split("</p>").next().unwrap()));
+        for note in notes.filter(|it| !it.contains('<') && !it.starts_with("CPU, switches:")) {
+            let note = note.replace("&#39;", "'").replace("&#x27;", "'");
+            assert!(text.contains(&note), "{note}\nin {text}");
+        }
+    }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use durio_lab::{LabRequest, LabRoot, LabTiming};
-use durio_report::PlanFormat;
+use durio_report::Format;
 use durio_units::{Bytes, Nanos};
 
 use crate::values;
@@ -40,13 +40,20 @@ pub(crate) enum LabCommand {
 
 /// Compare what each layer of a stack spec costs on two kernels
 ///
-/// Benches the spec in a guest with the one kernel and then with the other, and shows how the cost
-/// per I/O of each layer has changed. With counted timing (the default) that is the cost of the
-/// software, and repeats on any machine.
+/// Benches the spec in guests with the one kernel and with the other, in turns (A B A B A B), and shows
+/// how the cost per I/O of each layer has changed. With counted timing (the default) that is the cost
+/// of the software, and repeats on any machine within about 1 %.
+///
+/// A layer is called cheaper or dearer if the 95 % interval of B ÷ A (Welch's, of the logarithms of the
+/// repeats) does not hold 1, no repeat of one kernel lies among those of the other, and the change is
+/// at least 1 %. So chance calls about one layer in twenty changed at most. With --repeat 1 the figures
+/// are shown and not judged.
 ///
 ///   durio lab compare --kernel 6.1.0-56-amd64 --kernel 6.12.95+deb12-amd64 bitmap-cost
+///   durio lab compare --kernel A --kernel B --scale-time 0.1 --repeat 5 --format html my.toml >a.html
 ///
-/// The two bench folders stay among the runs; `durio report` shows each.
+/// The result is a folder (docs/formats/lab-compare-folder.md) with a bench folder for each turn;
+/// `durio report` takes it and them.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = crate::exit_code::TABLE)]
 pub(crate) struct LabCompare {
@@ -70,20 +77,28 @@ pub(crate) struct LabCompare {
     #[command(flatten)]
     pub(crate) choosing: super::Choosing,
 
-    /// Make the bench folders inside of this directory, not in the user's state folder
+    /// Make the folder inside of this directory, not in the user's state folder
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub(crate) out: Option<PathBuf>,
 
-    /// What to print on stdout: text or json
-    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::audit_format,
-          help_heading = "Output")]
-    pub(crate) format: PlanFormat,
+    /// What to print on stdout: text, json, html or csv
+    #[arg(long, value_name = "FORMAT", default_value = "text",
+          value_parser = values::comparison_format, help_heading = "Output")]
+    pub(crate) format: Format,
 
     /// No progress on stderr
     #[arg(long, short, help_heading = "Output")]
     pub(crate) quiet: bool,
 
-    /// Seed of every random choice; the same on both kernels
+    /// How often the spec is benched on each kernel, 1 to 100
+    ///
+    /// Each is a guest of its own, so that N repeats take 2 N times as long as one bench with --lab;
+    /// --scale-time shortens it. How the repeats scatter says which changes are more than chance.
+    #[arg(long, value_name = "N", default_value_t = 3, help_heading = "Method",
+          value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) repeat: u32,
+
+    /// Seed of every random choice; the same on both kernels and in every repeat
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Method")]
     pub(crate) seed: u64,
 }

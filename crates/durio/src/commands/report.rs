@@ -1,9 +1,11 @@
-//! `durio report`: every view again, from the run folder alone; of a bench folder its runs.
+//! `durio report`: every view again, from the run folder alone; of a bench folder its
+//! layers, of a comparison of kernels how they changed.
 
 use std::path::Path;
 
 use durio_analyse::{Analyser, Findings};
 use durio_record::bench::{BenchFolder, is_bench_folder};
+use durio_record::lab_compare::{LabCompareFolder, is_lab_compare_folder};
 use durio_record::{RunFolder, file_names};
 
 use crate::args::Report;
@@ -13,9 +15,14 @@ use crate::output;
 
 pub(crate) fn report(arguments: &Report) -> Result<Exit, Failure> {
     // A folder that is both would be nobody's: the manifest of a run goes first.
-    if is_bench_folder(&arguments.run) && !arguments.run.join(file_names::MANIFEST).is_file() {
+    let is_run = arguments.run.join(file_names::MANIFEST).is_file();
+    if is_bench_folder(&arguments.run) && !is_run {
         let folder = BenchFolder::open(&arguments.run)?;
         return super::stack::show_bench(&folder, arguments.format);
+    }
+    if is_lab_compare_folder(&arguments.run) && !is_run {
+        let folder = LabCompareFolder::open(&arguments.run)?;
+        return super::lab_compare::show(&folder, arguments.format);
     }
     let (findings, exit) = analysed(&arguments.run, arguments.format.shows_histograms())?;
     output::findings(arguments.format, &findings)?;

@@ -57,6 +57,26 @@ fn arguments_that_contradict_each_other_are_wrong_use() {
 }
 
 #[test]
+fn what_the_last_guest_of_a_comparison_would_be_refused_for_is_refused_before_the_first() {
+    let sandbox = Sandbox::new();
+    let image = kernel_in(&sandbox, &[]);
+    let compare =
+        |line: &str| lab(&sandbox, "compare --out made --kernel").word(&image).words(line);
+    compare("raid-modes").run().expect_exit(2).expect_stderr("--kernel twice");
+    let both = format!("--kernel {}", image.display());
+    for (line, exit, part) in [
+        (format!("{both} --repeat 0 raid-modes"), 2, "--repeat"),
+        (format!("{both} --repeat 101 raid-modes"), 2, "--repeat"),
+        (format!("{both} --format fio-json raid-modes"), 2, "--format"),
+        (format!("{both} no-such-spec"), 2, "no-such-spec"),
+        ("--kernel none raid-modes".to_owned(), 125, "'none'"),
+    ] {
+        compare(&line).run().expect_exit(exit).expect_no_stdout().expect_stderr(part);
+    }
+    assert!(!sandbox.root().join("made").exists());
+}
+
+#[test]
 fn counted_timing_is_of_one_processor() {
     let sandbox = Sandbox::new();
     let image = kernel_in(&sandbox, &[]);

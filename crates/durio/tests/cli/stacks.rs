@@ -192,6 +192,32 @@ fn stacks_on_loop_devices_are_measured_layer_by_layer_and_taken_down() {
     );
     let page = sandbox.durio("report --format html").word(&folder).run().expect_exit(0);
     assert_eq!(page.text(), std::fs::read_to_string(folder.join("report.html")).unwrap());
+    a_comparison_is_shown_again_from_its_folder(&sandbox, &folder);
+}
+
+/// Of two turns with the same bench, which differ in nothing and are not judged.
+fn a_comparison_is_shown_again_from_its_folder(sandbox: &Sandbox, bench: &Path) {
+    let folder = sandbox.root().join("comparison");
+    fs::create_dir(&folder).unwrap();
+    for turn in ["a1", "b1"] {
+        sh(&format!("cp -a '{}' '{}'", bench.display(), folder.join(turn).display()));
+    }
+    let manifest = r#"{"schema": 1, "comparison": "c", "durio_version": "0", "started": "",
+        "command": [], "kernels": ["x", "y"], "repeats": 3, "seed": 1, "benches": [
+        {"side": "a", "repeat": 1, "folder": "a1"}, {"side": "b", "repeat": 1, "folder": "b1"}]}"#;
+    fs::write(folder.join("lab-compare.json"), manifest).unwrap();
+    let report = |format: &str| sandbox.durio(&format!("report --format {format}")).word(&folder);
+    let text = report("text").run().expect_exit(0);
+    text.expect_stdout("one run per side; --repeat N tells").expect_stdout("1.000");
+    let json = report("json").run().expect_exit(0).json();
+    let layers = json["workloads"][0]["layers"].as_array().unwrap();
+    assert_eq!(layers.len(), 4);
+    assert!(layers.iter().all(|it| it["ratio"] == 1.0 && it["change"] == "cannot_tell"), "{json}");
+    report("html").run().expect_exit(0).expect_stdout("<svg");
+    report("csv").run().expect_exit(0).expect_stdout("context_switches_per_operation_a");
+    report("fio-json").run().expect_exit(2).expect_stderr("no place in fio's JSON");
+    fs::remove_dir_all(folder.join("b1")).unwrap();
+    report("text").run().expect_exit(3).expect_no_stdout();
 }
 
 #[test]

@@ -44,10 +44,7 @@ pub(in crate::commands) struct GuestBench<'a> {
 impl GuestBench<'_> {
     /// Boots the guest, benches there, and brings the bench folder out.
     pub(in crate::commands) fn run(&self, stop: &StopFlag) -> Result<(PathBuf, Exit), Failure> {
-        let spec = read(self.spec)?;
-        let stacks = chosen(&spec, self.choosing)?;
-        refuse_devices(&stacks)?;
-        let request = self.request(&stacks)?;
+        let request = self.prepared()?;
         if !self.quiet {
             output::remark(&format!(
                 "durio: benching in a guest with kernel {}, {}",
@@ -71,6 +68,18 @@ impl GuestBench<'_> {
             Failure::new(if exit == Exit::Fine { Exit::CannotMeasure } else { exit }, text)
         })?;
         Ok((folder, exit))
+    }
+
+    /// Refuses what could not be begun: a wrong spec, devices of this machine, an unknown kernel.
+    pub(in crate::commands) fn check(&self) -> Result<(), Failure> {
+        self.prepared().map(|_| ())
+    }
+
+    fn prepared(&self) -> Result<LabRequest, Failure> {
+        let spec = read(self.spec)?;
+        let stacks = chosen(&spec, self.choosing)?;
+        refuse_devices(&stacks)?;
+        self.request(&stacks)
     }
 
     fn request(&self, stacks: &[DeclaredStack]) -> Result<LabRequest, Failure> {
