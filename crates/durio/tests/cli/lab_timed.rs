@@ -1,0 +1,154 @@
+//! Devices that take a known time for a known number of requests at once, in a guest whose clock counts
+//! instructions: what arrays, depth and group commit give of them is arithmetic.
+//!
+//! 4 ms and two requests at once are 500 per second and device (specs/stacks/timed-devices.toml).
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::requirements::{has, skip};
+use crate::sandbox::Sandbox;
+
+/// Two minutes on a quiet machine.
+const PATIENCE: Duration = Duration::from_secs(900);
+
+/// What one device does in a second.
+const DEVICE: f64 = 500.0;
+
+/// How far from arithmetic a rate may be.
+const SLACK: f64 = 0.08;
+/// The same of 64 committers, whose batches take the processor a tenth of the time of a request.
+const SLACK_64: f64 = 0.15;
+
+/// A bench of timed devices.
+struct Bench(Value);
+
+impl Bench {
+    /// Runs it; nothing where no guest can be booted.
+    fn run() -> Option<Self> {
+        if !has(&["qemu-system-x86_64", "mdadm", "modprobe"]) {
+            return None;
+        }
+        let sandbox = Sandbox::new();
+        let with_kernels = |line: &str| {
+            let named = std::env::var_os("DURIO_KERNELS").unwrap_or_default();
+            let home = std::env::var_os("HOME").unwrap_or_default();
+            sandbox.durio(line).env("DURIO_KERNELS", named).env("HOME", home)
+        };
+        if with_kernels("lab kernels").run().code() != 0 {
+            skip("no kernel with its modules is there; cargo xtask lab kernel fetches one");
+            return None;
+        }
+        let line = "stack bench timed-devices --lab --quiet --seed 7 --scale-time 0.4 \
+                    --format json --out out";
+        let ended = with_kernels(line).start().wait_at_most(PATIENCE).expect_exit(0);
+        Some(Self(ended.json()))
+    }
+
+    /// The figures of a workload (`write`, `ladder, depth 16`) on the raw devices or the array of a stack.
+    fn figures(&self, workload: &str, stack: &str, layer: Layer) -> &Value {
+        let points = self.0["points"].as_array().unwrap();
+        let mut of_stack = (0..).zip(points).filter(|(_, point)| point["stack"] == stack);
+        let (at, _): (usize, _) = of_stack.nth(layer as usize).unwrap();
+        let is_it = |it: &&Value| {
+            let level = it["key"]["levels"][0].as_str();
+            let name = it["key"]["workload"].as_str().unwrap();
+            workload == level.map_or(name.to_owned(), |level| format!("{name}, {level}"))
+        };
+        let all = self.0["workloads"].as_array().unwrap();
+        let rows = all.iter().find(is_it).unwrap_or_else(|| panic!("no {workload} in {all:?}"));
+        &rows["rows"][at]["figures"]
+    }
+
+    fn rate(&self, workload: &str, stack: &str, layer: Layer) -> f64 {
+        number(&self.figures(workload, stack, layer)["rate_per_second"])
+    }
+
+    fn mean_ms(&self, workload: &str, stack: &str, layer: Layer) -> f64 {
+        number(&self.figures(workload, stack, layer)["service"]["mean_ns"]) / 1e6
+    }
+}
+
+/// Which point of a stack.
+#[derive(Clone, Copy)]
+enum Layer {
+    Raw,
+    Array,
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("no figure: {value}"))
+}
+
+/// One bench for all of them, for the guest's boot and the building are most of its time.
+#[test]
+fn timed_devices_give_in_a_guest_what_arithmetic_says() {
+    let Some(bench) = Bench::run() else { return };
+    assert_eq!(bench.0["timing"], "counted");
+    arrays_reach_their_share(&bench);
+    a_mirror_of_constant_times_is_as_fast_as_a_single_device(&bench);
+    depth_gives_more_until_every_device_is_busy(&bench);
+    committers_share_a_write(&bench);
+}
+
+/// Of 4000 and 2000 operations per second, how far from a figure it may be: see docs/benchmarks.md.
+fn is_near(found: f64, expected: f64, slack: f64, what: &str) {
+    let off = found / expected - 1.0;
+    assert!(off.abs() <= slack, "{what}: {found} and not {expected}, {:.1} % off", off * 100.0);
+}
+
+/// All devices busy: reads are spread over all of them, each write takes all of its copies.
+fn arrays_reach_their_share(bench: &Bench) {
+    for (stack, members, copies) in [("raid0", 4.0, 1.0), ("raid1", 2.0, 2.0), ("raid10", 4.0, 2.0)]
+    {
+        for (workload, per_operation) in [("read", 1.0), ("write", copies)] {
+            let what = format!("{workload} on {stack}");
+            is_near(bench.rate(workload, stack, Layer::Raw), members * DEVICE, SLACK, &what);
+            let array = bench.rate(workload, stack, Layer::Array);
+            is_near(array, members * DEVICE / per_operation, SLACK, &what);
+            let raid = &bench.figures(workload, stack, Layer::Array)["raid"];
+            is_near(number(&raid["efficiency"]), 1.0, SLACK, &what);
+        }
+    }
+    // Each write is a read and a write of the one parity member.
+    let parity_member = DEVICE / 2.0;
+    is_near(bench.rate("write", "raid4", Layer::Array), parity_member, SLACK, "writes on raid4");
+}
+
+/// The slower of two copies that take the same time takes that time.
+fn a_mirror_of_constant_times_is_as_fast_as_a_single_device(bench: &Bench) {
+    for stack in ["raid1", "raid10"] {
+        let of = |layer| bench.mean_ms("one-write", stack, layer);
+        is_near(of(Layer::Array), of(Layer::Raw), SLACK, stack);
+        is_near(of(Layer::Array), 4.0, SLACK, stack);
+    }
+    let mirror = &bench.figures("one-write", "raid1", Layer::Array)["mirror"];
+    let beside = &mirror["beside"];
+    let expected = number(&beside["predicted_mean_ns"]);
+    is_near(number(&beside["measured_mean_ns"]), expected, SLACK, "the slower of two draws");
+}
+
+/// Four jobs on four devices that each work on two requests at once: 8 in flight keep them busy.
+fn depth_gives_more_until_every_device_is_busy(bench: &Bench) {
+    for depth in [1.0_f64, 2.0, 4.0, 8.0, 16.0] {
+        let step = format!("ladder, depth {depth}");
+        let rate = bench.rate(&step, "raid0", Layer::Raw);
+        is_near(rate, 4.0 * depth.min(2.0) * DEVICE / 2.0, SLACK, &step);
+        // Little's law: in flight = rate × time.
+        let in_flight = rate * bench.mean_ms(&step, "raid0", Layer::Raw) / 1000.0;
+        is_near(in_flight, 4.0 * depth, SLACK, &step);
+    }
+}
+
+/// However many commit, a write takes the time of one request.
+fn committers_share_a_write(bench: &Bench) {
+    for stack in ["raid0", "raid1"] {
+        for layer in [Layer::Raw, Layer::Array] {
+            let rate = |n: f64| bench.rate(&format!("group-commit, committers {n}"), stack, layer);
+            is_near(rate(1.0), DEVICE / 2.0, SLACK, stack);
+            is_near(rate(8.0) / rate(1.0), 8.0, SLACK, stack);
+            is_near(rate(64.0) / rate(1.0), 64.0, SLACK_64, stack);
+        }
+    }
+}
