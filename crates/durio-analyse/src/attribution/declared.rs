@@ -107,7 +107,7 @@ fn of_md(md: &DeclaredMd, members: u32) -> Option<Array> {
 
 /// Why there is no model of an array that is none of [`raid_of`]; `None` of whatever is no array.
 #[must_use]
-pub fn no_model_of(kind: &DeclaredKind) -> Option<&'static str> {
+pub(super) fn no_model_of(kind: &DeclaredKind) -> Option<&'static str> {
     let DeclaredKind::Md(md) = kind else {
         return (kind_of(kind) == PointKind::Raid).then_some("there is no model of its layout");
     };

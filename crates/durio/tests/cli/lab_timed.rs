@@ -16,10 +16,15 @@ const PATIENCE: Duration = Duration::from_secs(900);
 /// What one device does in a second.
 const DEVICE: f64 = 500.0;
 
-/// How far from arithmetic a rate may be.
+/// How far from arithmetic a rate may be. In runs of a debug build on a machine with four times as
+/// many processes as processors, all were within 4.5 % but one of the ladder, which missed 6.5 %.
 const SLACK: f64 = 0.08;
-/// The same of 64 committers, whose batches take the processor a tenth of the time of a request.
-const SLACK_64: f64 = 0.15;
+/// The same of 64 committers, whose batches take the processor a tenth of the time of a request:
+/// 59 to 61 times the commits of one were seen.
+const SLACK_64: f64 = 0.12;
+/// What stripes may miss: ten jobs per device that choose at random leave some device idle at times.
+/// 6.2 to 7.3 % were seen.
+const STRIPED_SLACK: f64 = 0.12;
 
 /// A bench of timed devices.
 struct Bench(Value);
@@ -40,7 +45,7 @@ impl Bench {
             skip("no kernel with its modules is there; cargo xtask lab kernel fetches one");
             return None;
         }
-        let line = "stack bench timed-devices --lab --quiet --seed 7 --scale-time 0.4 \
+        let line = "stack bench timed-devices --lab --quiet --seed 7 --scale-time 0.3 \
                     --format json --out out";
         let ended = with_kernels(line).start().wait_at_most(PATIENCE).expect_exit(0);
         Some(Self(ended.json()))
@@ -87,6 +92,7 @@ fn timed_devices_give_in_a_guest_what_arithmetic_says() {
     let Some(bench) = Bench::run() else { return };
     assert_eq!(bench.0["timing"], "counted");
     arrays_reach_their_share(&bench);
+    the_parity_member_limits_level_4(&bench);
     a_mirror_of_constant_times_is_as_fast_as_a_single_device(&bench);
     depth_gives_more_until_every_device_is_busy(&bench);
     committers_share_a_write(&bench);
@@ -102,18 +108,26 @@ fn is_near(found: f64, expected: f64, slack: f64, what: &str) {
 fn arrays_reach_their_share(bench: &Bench) {
     for (stack, members, copies) in [("raid0", 4.0, 1.0), ("raid1", 2.0, 2.0), ("raid10", 4.0, 2.0)]
     {
+        let slack = if stack == "raid1" { SLACK } else { STRIPED_SLACK };
         for (workload, per_operation) in [("read", 1.0), ("write", copies)] {
             let what = format!("{workload} on {stack}");
             is_near(bench.rate(workload, stack, Layer::Raw), members * DEVICE, SLACK, &what);
             let array = bench.rate(workload, stack, Layer::Array);
-            is_near(array, members * DEVICE / per_operation, SLACK, &what);
+            is_near(array, members * DEVICE / per_operation, slack, &what);
             let raid = &bench.figures(workload, stack, Layer::Array)["raid"];
-            is_near(number(&raid["efficiency"]), 1.0, SLACK, &what);
+            is_near(number(&raid["efficiency"]), 1.0, slack, &what);
         }
     }
-    // Each write is a read and a write of the one parity member.
-    let parity_member = DEVICE / 2.0;
-    is_near(bench.rate("write", "raid4", Layer::Array), parity_member, SLACK, "writes on raid4");
+}
+
+/// Each write is a read and then a write of the one parity member, however many devices there are.
+/// md has few stripes at a time read what they lack: of many writes at once it gave 77 %.
+fn the_parity_member_limits_level_4(bench: &Bench) {
+    is_near(bench.mean_ms("one-write", "raid4", Layer::Array), 8.0, SLACK, "read, then write");
+    let raid = &bench.figures("write", "raid4", Layer::Array)["raid"];
+    let efficiency = number(&raid["efficiency_reads_counted"]);
+    assert!((0.65..=1.0 + SLACK).contains(&efficiency), "{efficiency}");
+    assert!(number(&raid["share_of_drives"]) < 0.11, "a tenth of five drives: {raid}");
 }
 
 /// The slower of two copies that take the same time takes that time.
@@ -124,9 +138,7 @@ fn a_mirror_of_constant_times_is_as_fast_as_a_single_device(bench: &Bench) {
         is_near(of(Layer::Array), 4.0, SLACK, stack);
     }
     let mirror = &bench.figures("one-write", "raid1", Layer::Array)["mirror"];
-    let beside = &mirror["beside"];
-    let expected = number(&beside["predicted_mean_ns"]);
-    is_near(number(&beside["measured_mean_ns"]), expected, SLACK, "the slower of two draws");
+    is_near(number(&mirror["beside"]["mean_ratio"]), 1.0, SLACK, "the slower of two draws");
 }
 
 /// Four jobs on four devices that each work on two requests at once: 8 in flight keep them busy.
