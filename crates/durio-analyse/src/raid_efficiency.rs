@@ -34,7 +34,12 @@ pub enum Layout {
         /// Copies of each block.
         copies: u32,
     },
-    /// One parity per stripe.
+    /// One parity per stripe, always on the same member: each write waits for that one.
+    Raid4 {
+        /// How a small write brings it up to date.
+        parity_write: ParityWrite,
+    },
+    /// One parity per stripe, on each member in turn.
     Raid5 {
         /// How a small write brings it up to date.
         parity_write: ParityWrite,
@@ -95,14 +100,14 @@ pub fn model(array: Array) -> Result<RaidModel, Declined> {
         array,
         reads_per_write: reads,
         writes_per_write: writes,
-        write_share_writes_counted: 1.0 / writes,
-        write_share_reads_counted: 1.0 / (reads + writes),
+        write_share_writes_counted: share_of_members(array, 0.0, Counted::Writes),
+        write_share_reads_counted: share_of_members(array, 0.0, Counted::ReadsToo),
         failures_survived_min: least,
         failures_survived_max: most,
         usable_capacity_share: match array.layout {
             Layout::Raid0 => 1.0,
             Layout::Raid1 { copies } | Layout::Raid10 { copies } => 1.0 / f64::from(copies),
-            Layout::Raid5 { .. } => (members - 1.0) / members,
+            Layout::Raid4 { .. } | Layout::Raid5 { .. } => (members - 1.0) / members,
             Layout::Raid6 { .. } => (members - 2.0) / members,
         },
         sentence: String::new(),
@@ -115,7 +120,7 @@ fn check(array: Array) -> Result<(), Declined> {
     let fewest = match array.layout {
         Layout::Raid0 => 1,
         Layout::Raid1 { copies } | Layout::Raid10 { copies } => copies.max(2),
-        Layout::Raid5 { .. } => 3,
+        Layout::Raid4 { .. } | Layout::Raid5 { .. } => 3,
         Layout::Raid6 { .. } => 4,
     };
     let why = match array.layout {
@@ -142,11 +147,38 @@ fn operations_per_write(array: Array) -> (f64, f64) {
     match array.layout {
         Layout::Raid0 => (0.0, 1.0),
         Layout::Raid1 { copies } | Layout::Raid10 { copies } => (0.0, f64::from(copies)),
-        Layout::Raid5 { parity_write: ParityWrite::ReadModifyWrite } => (2.0, 2.0),
-        Layout::Raid5 { parity_write: ParityWrite::ReconstructWrite } => (members - 2.0, 2.0),
+        Layout::Raid4 { parity_write: ParityWrite::ReadModifyWrite }
+        | Layout::Raid5 { parity_write: ParityWrite::ReadModifyWrite } => (2.0, 2.0),
+        Layout::Raid4 { parity_write: ParityWrite::ReconstructWrite }
+        | Layout::Raid5 { parity_write: ParityWrite::ReconstructWrite } => (members - 2.0, 2.0),
         Layout::Raid6 { parity_write: ParityWrite::ReadModifyWrite } => (3.0, 3.0),
         Layout::Raid6 { parity_write: ParityWrite::ReconstructWrite } => (members - 3.0, 3.0),
     }
+}
+
+/// Which device operations take a device's time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Counted {
+    Writes,
+    ReadsToo,
+}
+
+/// Host operations as a share of the members' raw rate, where `read` of them (0 to 1) are reads: a
+/// host read is one device read, and the busiest member sets the pace. All are equally busy, but of
+/// level 4, whose parity member takes part in every write and in no read.
+fn share_of_members(array: Array, read: f64, counted: Counted) -> f64 {
+    let (reads, writes) = operations_per_write(array);
+    let per_write = writes + if counted == Counted::ReadsToo { reads } else { 0.0 };
+    let write = 1.0 - read;
+    let Layout::Raid4 { parity_write } = array.layout else {
+        return 1.0 / (read + write * per_write);
+    };
+    // Old parity is read to be modified, and not where it is made anew.
+    let modified = parity_write == ParityWrite::ReadModifyWrite && counted == Counted::ReadsToo;
+    let on_parity = write * if modified { 2.0 } else { 1.0 };
+    let members = f64::from(array.members);
+    let on_each_other = (read + write * per_write - on_parity) / (members - 1.0);
+    1.0 / (members * on_parity.max(on_each_other))
 }
 
 fn failures_survived(array: Array) -> (u32, u32) {
@@ -154,7 +186,7 @@ fn failures_survived(array: Array) -> (u32, u32) {
         Layout::Raid0 => (0, 0),
         Layout::Raid1 { copies } => (copies - 1, copies - 1),
         Layout::Raid10 { copies } => (copies - 1, array.members / copies * (copies - 1)),
-        Layout::Raid5 { .. } => (1, 1),
+        Layout::Raid4 { .. } | Layout::Raid5 { .. } => (1, 1),
         Layout::Raid6 { .. } => (2, 2),
     }
 }
@@ -171,9 +203,13 @@ fn sentence(model: &RaidModel) -> String {
     } else {
         share(model.write_share_writes_counted)
     };
+    let limit = match model.array.layout {
+        Layout::Raid4 { .. } => "; the one parity member takes part in each of them",
+        _ => "",
+    };
     format!(
         "a small random write is {writes} device writes and {reads} device reads; of the {} drives' \
-         raw rate (same drives, same workload, same jobs per drive) host writes can have {shares}",
+         raw rate (same drives, same workload, same jobs per drive) host writes can have {shares}{limit}",
         model.array.members
     )
 }
@@ -219,10 +255,8 @@ pub fn efficiency(array: Array, measured: Measured) -> Result<RaidEfficiency, De
         return Err(Declined::NotAFigure { what: "share of reads".to_owned(), position: 1 });
     }
     let read = measured.read_share;
-    let expected =
-        |per_write: f64| measured.raw_rate_per_second / (read + (1.0 - read) * per_write);
-    let writes_only = expected(model.writes_per_write);
-    let reads_counted = expected(model.writes_per_write + model.reads_per_write);
+    let expected = |counted| measured.raw_rate_per_second * share_of_members(array, read, counted);
+    let (writes_only, reads_counted) = (expected(Counted::Writes), expected(Counted::ReadsToo));
     Ok(RaidEfficiency {
         share_of_raw: measured.array_rate_per_second / measured.raw_rate_per_second,
         expected_rate_per_second: writes_only,

@@ -65,6 +65,10 @@ pub enum DeclaredKind {
         /// Time from a request's start to its completion by a timer; at once without it.
         #[serde(rename = "completion_ns", default, skip_serializing_if = "Option::is_none")]
         completion: Option<Nanos>,
+        /// Requests that each device works on at once, 1 to 10240; what exceeds it waits in the
+        /// block layer. The driver's own, 64, without it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        queue_depth: Option<u32>,
     },
     /// Files of the host as block devices, with direct I/O where the filesystem has it.
     Loop {

@@ -14,15 +14,20 @@ use crate::durable::device::device_work;
 
 /// The figures that need no other point.
 pub(super) fn of_itself(point: &Point<'_>, key: &StepKey, measured: &Measured<'_>) -> RowFigures {
+    // The run counts a sync call as an operation; beside the time of a write it is a part of it.
+    let each = measured.engine_operations_each();
     RowFigures {
         rate_per_second: measured.rate(),
         rate_interval: interval(measured),
         repeats: measured.rates.len(),
         time_per_operation_ns: 1e9 / measured.rate(),
         service: service(measured),
-        cpu_ns_per_operation: positive(measured.found.cpu.per_operation_ns),
-        context_switches_per_operation: switches(measured),
-        involuntary_switches_per_operation: measured.found.involuntary_switches_per_operation,
+        cpu_ns_per_operation: positive(measured.found.cpu.per_operation_ns * each),
+        context_switches_per_operation: switches(measured).map(|it| it * each),
+        involuntary_switches_per_operation: measured
+            .found
+            .involuntary_switches_per_operation
+            .map(|it| it * each),
         raw_point: None,
         share_of_raw: None,
         share_of_below: None,

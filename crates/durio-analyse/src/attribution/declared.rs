@@ -16,9 +16,10 @@ pub fn base_of(stack: &DeclaredStack) -> Option<Base> {
     let (kind, label) = match &stack.layers.first()?.kind {
         DeclaredKind::Ram(made) => (BaseKind::Ram, format!("RAM disks of {}", made.size)),
         DeclaredKind::Zram(made) => (BaseKind::Zram, format!("zram of {}", made.size)),
-        DeclaredKind::Null { made, completion } => {
+        DeclaredKind::Null { made, completion, queue_depth } => {
             let time = completion.map_or_else(|| "at once".to_owned(), |it| format!("after {it}"));
-            (BaseKind::Null, format!("null_blk of {}, done {time}", made.size))
+            let depth = queue_depth.map_or_else(String::new, |it| format!(", {it} at a time"));
+            (BaseKind::Null, format!("null_blk of {}, done {time}{depth}", made.size))
         }
         DeclaredKind::Loop { made, .. } => {
             (BaseKind::Loop, format!("loop devices of {}", made.size))
@@ -41,11 +42,10 @@ pub const fn kind_of(kind: &DeclaredKind) -> PointKind {
     }
 }
 
-/// The array that a layer makes, if there is a model of it: md 0, 1, 5, 6 and 10, a mirror of
+/// The array that a layer makes, if there is a model of it: md 0, 1, 4, 5, 6 and 10, a mirror of
 /// stripes or stripes over mirrors, LVM striped, raid1 and raid10.
 ///
-/// None of level 4, whose one parity member limits it, of journals and partial parity logs, which
-/// write more than the model knows, nor of the filesystems' own arrays, which do not write in place.
+/// None of journals and partial parity logs, which write more than the model knows, nor of the filesystems' own arrays, which do not write in place.
 #[must_use]
 pub fn raid_of(stack: &DeclaredStack, at: usize) -> Option<RaidPoint> {
     let layer = stack.layers.get(at)?;
@@ -96,12 +96,38 @@ fn of_md(md: &DeclaredMd, members: u32) -> Option<Array> {
         5 => RaidLevel::Raid5,
         6 => RaidLevel::Raid6,
         10 => RaidLevel::Raid10,
+        4 => return Some(Array { layout: level_4(members), members }),
         _ => return None,
     };
     // n2, f3, o2: the digit is the number of copies.
     let copies = md.layout.as_ref().and_then(|it| it.get(1..)?.parse().ok());
     let copies = copies.filter(|_| md.level == 10);
     Some(Array { layout: layout_of(level, members, copies), members })
+}
+
+/// Why there is no model of an array that is none of [`raid_of`]; `None` of whatever is no array.
+#[must_use]
+pub(super) fn no_model_of(kind: &DeclaredKind) -> Option<&'static str> {
+    let DeclaredKind::Md(md) = kind else {
+        return (kind_of(kind) == PointKind::Raid).then_some("there is no model of its layout");
+    };
+    Some(if md.ppl {
+        "no model: a partial parity log is written beside each small write, and how much of it goes \
+         along with others depends on the load"
+    } else if md.journal {
+        "no model: each write goes to the journal first, and later, often joined with others, to \
+         the array"
+    } else {
+        "there is no model of its layout"
+    })
+}
+
+/// Parity of level 4 is brought up to date as that of level 5.
+fn level_4(members: u32) -> Layout {
+    match layout_of(RaidLevel::Raid5, members, None) {
+        Layout::Raid5 { parity_write } => Layout::Raid4 { parity_write },
+        other => other,
+    }
 }
 
 /// Two copies of stripes, or stripes over copies: either way each block is on as many members as
@@ -176,7 +202,8 @@ mod tests {
             layout(3, 5, Some("left-symmetric")),
             Some(Layout::Raid5 { parity_write: reconstruct })
         );
-        assert_eq!(layout(3, 4, None), None);
+        assert_eq!(layout(3, 4, None), Some(Layout::Raid4 { parity_write: reconstruct }));
+        assert_eq!(layout(5, 4, None), Some(Layout::Raid4 { parity_write: modify }));
     }
 
     #[test]
@@ -199,11 +226,19 @@ mod tests {
         let with = |change: fn(&mut DeclaredMd)| {
             let mut changed = md(5, None);
             change(&mut changed);
-            raid_of(&over(4, vec![layer(DeclaredKind::Md(changed), 1)]), 1)
+            let kind = DeclaredKind::Md(changed);
+            let why = no_model_of(&kind).unwrap();
+            (raid_of(&over(4, vec![layer(kind, 1)]), 1), why)
         };
-        assert_eq!(with(|it| it.ppl = true), None);
-        assert_eq!(with(|it| it.journal = true), None);
-        assert_eq!(with(|it| it.removed = 1).unwrap().degraded_members, 1);
+        let (ppl, why) = with(|it| it.ppl = true);
+        assert!(ppl.is_none() && why.contains("partial parity log"), "{why}");
+        let (journal, why) = with(|it| it.journal = true);
+        assert!(journal.is_none() && why.contains("journal first"), "{why}");
+        assert_eq!(with(|it| it.removed = 1).0.unwrap().degraded_members, 1);
+        assert_eq!(
+            no_model_of(&DeclaredKind::Ram(Made { count: 1, size: Bytes::from_mib(1) })),
+            None
+        );
         let stack = over(4, vec![layer(DeclaredKind::Md(md(0, None)), 3)]);
         assert_eq!(
             (raid_of(&stack, 1), raid_of(&stack, 0), raid_of(&stack, 9)),

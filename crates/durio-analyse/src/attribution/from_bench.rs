@@ -5,7 +5,7 @@
 
 use durio_record::bench::{BenchLayer, BenchManifest, BenchPublished, BenchStack, LayerState};
 
-use super::declared::{base_of, kind_of, raid_of};
+use super::declared::{base_of, kind_of, no_model_of, raid_of};
 use super::point::{Base, BaseKind, Bench, Point, PublishedShare, Timing};
 use crate::Findings;
 
@@ -56,6 +56,7 @@ fn point<'a>(
         base: base_of(declared).unwrap_or_else(nothing),
         below: None,
         raid: raid_of(declared, index),
+        no_model: declared.layers.get(index).and_then(|it| no_model_of(&it.kind)),
         published: Vec::new(),
         runs: found.into_iter().collect(),
         failure: failure(stack, layer, found),

@@ -110,6 +110,7 @@ pub(crate) fn point<'a>(
         base: Base { kind: BaseKind::Ram, label: "RAM disks".into() },
         below,
         raid: None,
+        no_model: None,
         published: Vec::new(),
         runs: run.into_iter().collect(),
         failure: None,

@@ -115,6 +115,8 @@ pub struct Point<'a> {
     pub below: Option<usize>,
     /// The array, if the topmost layer is one.
     pub raid: Option<RaidPoint>,
+    /// Of an array without that: why there is no model of it.
+    pub no_model: Option<&'static str>,
     /// What was published for it.
     pub published: Vec<PublishedShare>,
     /// The findings of its runs: none if it failed, several if it was repeated.

@@ -75,7 +75,8 @@ impl<'a> Table<'a> {
         figures.raid = point.raid.and_then(|array| raid::row(self, at, array, raw));
         figures.mirror = point.raid.and_then(|array| mirrored::row(self, at, array, raw));
         if point.kind == PointKind::Raid && point.raid.is_none() {
-            figures.remarks.push("there is no model of its layout".to_owned());
+            let why = point.no_model.unwrap_or("there is no model of its layout");
+            figures.remarks.push(why.to_owned());
         }
         Some(figures)
     }

@@ -97,6 +97,17 @@ impl Measured<'_> {
         rate(self.found)
     }
 
+    /// Operations of the engine for each one that [`Self::rate`] counts: 2 where an fdatasync
+    /// follows each write, 1/64 where a write has the records of 64 committers.
+    pub(super) fn engine_operations_each(&self) -> f64 {
+        use OperationName::{Commit, Read, Sync, Write};
+        let rate = |name| self.found.operation(name).map_or(0.0, |it| it.rate);
+        // A linked sync has no operation of its own: there is one for each commit.
+        let sync = self.found.definition.sync.method;
+        let syncs = if sync.is_linked() { rate(Sync).max(rate(Commit)) } else { rate(Sync) };
+        (rate(Read) + rate(Write) + syncs) / self.rate()
+    }
+
     /// The operation that the workload is about.
     pub(super) fn headline(&self) -> Option<&OperationFindings> {
         self.found.operation(self.found.headline)

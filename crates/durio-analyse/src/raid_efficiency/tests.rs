@@ -25,6 +25,8 @@ fn device_operations_per_small_write_are_the_known_ones() {
         (Layout::Raid10 { copies: 2 }, 8, 0.0, 2.0),
         (parity_5(ReadModifyWrite), 8, 2.0, 2.0),
         (parity_5(ReconstructWrite), 3, 1.0, 2.0),
+        (Layout::Raid4 { parity_write: ReadModifyWrite }, 8, 2.0, 2.0),
+        (Layout::Raid4 { parity_write: ReconstructWrite }, 3, 1.0, 2.0),
         (parity_6(ReadModifyWrite), 8, 3.0, 3.0),
         (parity_6(ReconstructWrite), 4, 1.0, 3.0),
     ] {
@@ -65,6 +67,28 @@ fn a_third_for_raid6_counts_writes_alone_and_a_sixth_counts_what_is_really_done(
     let sentence = found.sentence;
     assert!(sentence.contains("3 device writes and 3 device reads"), "{sentence}");
     assert!(sentence.contains("33.3 % if only device writes cost, 16.7 % if reads"), "{sentence}");
+}
+
+#[test]
+fn the_parity_member_limits_level_4_and_gives_no_reads() {
+    let layout = Layout::Raid4 { parity_write: ReadModifyWrite };
+    let found = of(layout, 5);
+    // One drive of five: each write is one write there, and two accesses if the read counts.
+    assert!((found.write_share_writes_counted - 0.2).abs() < 1e-12);
+    assert!((found.write_share_reads_counted - 0.1).abs() < 1e-12);
+    assert!(found.sentence.contains("the one parity member"), "{}", found.sentence);
+    let expected = |read_share| {
+        let measured = Measured { read_share, ..written(1000.0, 5000.0) };
+        let found = efficiency(Array { layout, members: 5 }, measured).unwrap();
+        (found.expected_rate_per_second, found.expected_rate_per_second_reads_counted)
+    };
+    assert_eq!(expected(1.0), (4000.0, 4000.0), "four members have data");
+    assert_eq!(expected(0.0), (1000.0, 500.0));
+    // With few writes the members with data limit: (0.9 + 0.1 × 2) ÷ 4 accesses on each.
+    let (writes, reads_too) = expected(0.9);
+    assert!((writes - 4000.0).abs() < 1e-9 && (reads_too - 4000.0 / 1.1).abs() < 1e-9);
+    let reconstructed = of(Layout::Raid4 { parity_write: ReconstructWrite }, 3);
+    assert!((reconstructed.write_share_reads_counted - 1.0 / 3.0).abs() < 1e-12);
 }
 
 #[test]
@@ -147,7 +171,7 @@ fn price_and_specification_are_put_in_proportion() {
 proptest! {
     #[test]
     fn no_array_makes_it_panic_and_shares_are_shares(
-        kind in 0..5_u8, copies in any::<u32>(), members in any::<u32>(), small in any::<bool>(),
+        kind in 0..6_u8, copies in any::<u32>(), members in any::<u32>(), small in any::<bool>(),
         array in any::<f64>(), raw in any::<f64>(), read_share in any::<f64>(),
     ) {
         let (copies, members) = if small { (copies % 5, members % 20) } else { (copies, members) };
@@ -157,6 +181,7 @@ proptest! {
             1 => Layout::Raid1 { copies },
             2 => Layout::Raid10 { copies },
             3 => Layout::Raid5 { parity_write },
+            4 => Layout::Raid4 { parity_write },
             _ => Layout::Raid6 { parity_write },
         };
         let array_of = Array { layout, members };

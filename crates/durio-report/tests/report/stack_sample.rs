@@ -103,6 +103,7 @@ fn point<'a>(
         base: Base { kind: BaseKind::Ram, label: "RAM disks of 256 MiB".into() },
         below,
         raid: None,
+        no_model: None,
         published: Vec::new(),
         runs: run.into_iter().collect(),
         failure: None,

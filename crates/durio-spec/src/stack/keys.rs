@@ -115,11 +115,18 @@ pub(crate) const MADE: &[Key] = &[
     key("size", Kind::Bytes, "Bytes of each. Required."),
 ];
 
-pub(crate) const NULL: &[Key] = &[key(
-    "completion",
-    Kind::Delay,
-    "Time from a request's start to its completion, by a timer. Default: at once.",
-)];
+pub(crate) const NULL: &[Key] = &[
+    key(
+        "completion",
+        Kind::Delay,
+        "Time from a request's start to its completion, by a timer. Default: at once.",
+    ),
+    key(
+        "queue_depth",
+        Kind::Count,
+        "Requests that each device works on at once; more of them wait. Default: 64, as the driver has it.",
+    ),
+];
 
 pub(crate) const LOOP: &[Key] =
     &[key("directory", Kind::Text, "Where the files are. Default: that for temporary files.")];

@@ -18,9 +18,10 @@ fn words(kind: &DeclaredKind) -> Vec<String> {
     match kind {
         DeclaredKind::Ram(it) | DeclaredKind::Zram(it) => made(word, *it),
         DeclaredKind::Loop { made: it, .. } => made(word, *it),
-        DeclaredKind::Null { made: it, completion } => {
+        DeclaredKind::Null { made: it, completion, queue_depth } => {
             let completion = completion.map(|span| format!("completion {span}"));
-            made(word, *it).into_iter().chain(completion).collect()
+            let depth = queue_depth.map(|depth| format!("depth {depth}"));
+            made(word, *it).into_iter().chain(completion).chain(depth).collect()
         }
         DeclaredKind::Device { paths } => vec![paths.join(" ")],
         DeclaredKind::Md(it) => md(it),

@@ -94,7 +94,11 @@ fn kind(it: Reading<'_>, word: &str) -> Result<DeclaredKind, SpecError> {
     Ok(match word {
         "ram" => DeclaredKind::Ram(it.made()?),
         "zram" => DeclaredKind::Zram(it.made()?),
-        "null" => DeclaredKind::Null { made: it.made()?, completion: it.time("completion") },
+        "null" => DeclaredKind::Null {
+            made: it.made()?,
+            completion: it.time("completion"),
+            queue_depth: it.count("queue_depth"),
+        },
         "loop" => DeclaredKind::Loop { made: it.made()?, directory: it.text("directory") },
         "device" => DeclaredKind::Device { paths: it.required("path", it.some_texts("path"))? },
         "md" => DeclaredKind::Md(it.md()?),

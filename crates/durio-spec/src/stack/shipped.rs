@@ -20,6 +20,7 @@ const SHIPPED: &[ShippedSpec] = shipped![
     "dsync-overwrite",
     "loop-layers",
     "lab-suite",
+    "timed-devices",
 ];
 
 /// All of them, in the order in which they are listed.

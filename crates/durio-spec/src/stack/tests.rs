@@ -328,9 +328,11 @@ fn labels_say_what_matters_of_a_layer() {
         let stack = bench.stacks.iter().find(|stack| stack.name == name).unwrap();
         stack.layers.iter().map(layer_label).collect()
     };
-    let n2 = ["4 × null 1 GiB completion 70 µs", "md RAID10 n2 chunk 16 KiB bitmap none", "xfs"];
+    let n2 =
+        ["4 × null 1 GiB completion 4 ms depth 2", "md RAID10 n2 chunk 16 KiB bitmap none", "xfs"];
     assert_eq!(labels("raid10-n2-16KiB"), n2);
-    let degraded = ["2 × null 1 GiB completion 70 µs", "md RAID1 bitmap none degraded by 1", "xfs"];
+    let degraded =
+        ["2 × null 1 GiB completion 4 ms depth 2", "md RAID1 bitmap none degraded by 1", "xfs"];
     assert_eq!(labels("raid1-degraded"), degraded);
     assert_eq!(labels("raid1-over-raid0-4KiB")[1], "2 × md RAID0 chunk 4 KiB");
 }
@@ -379,6 +381,7 @@ fn shipped_specs_have_the_stacks_that_the_studies_had() {
     // single, mirror and degraded mirror, and six modes with four chunks each.
     assert_eq!(count("raid-modes"), 3 + 6 * 4);
     assert_eq!((count("dsync-overwrite"), count("loop-layers"), count("lab-suite")), (4, 6, 9));
+    assert_eq!(count("timed-devices"), 4);
 }
 
 #[test]

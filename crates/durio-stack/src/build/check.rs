@@ -66,7 +66,10 @@ impl Below {
                 made_devices(*made, Bytes::from_kib(4))
             }
             // Its size is given in MiB (Documentation/block/null_blk.rst).
-            DeclaredKind::Null { made, .. } => made_devices(*made, Bytes::from_mib(1)),
+            DeclaredKind::Null { made, queue_depth, .. } => {
+                check_queue_depth(*queue_depth)?;
+                made_devices(*made, Bytes::from_mib(1))
+            }
             DeclaredKind::Device { paths } => existing_devices(paths),
             DeclaredKind::Md(md) => md::check(md, self.in_groups(layer)?),
             DeclaredKind::Lvm { layout, chunk } => lvm(*layout, *chunk, self.in_groups(layer)?),
@@ -160,6 +163,16 @@ fn made_devices(made: Made, unit: Bytes) -> Result<Below, Fault> {
         return Err(format!("its size, {}, is no multiple of {unit}", made.size));
     }
     Ok(Below { devices: made.count, size: Some(made.size), is_filesystem: false })
+}
+
+/// Beyond BLK_MQ_MAX_DEPTH the kernel silently takes less (block/blk-mq.c).
+fn check_queue_depth(depth: Option<u32>) -> Result<(), Fault> {
+    match depth {
+        Some(depth) if !(1..=10_240).contains(&depth) => {
+            Err(format!("its queue_depth is {depth}; 1 to 10240 can be had"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn check_directory(directory: Option<&str>) -> Result<(), Fault> {

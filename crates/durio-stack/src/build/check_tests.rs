@@ -190,8 +190,13 @@ fn sources_make_a_sensible_number_of_whole_devices() {
         assert!(check_declared(&stack(vec![DeclaredKind::Ram(made)])).is_err(), "{made:?}");
     }
     let odd = Made { count: 1, size: Bytes::from_kib(1500) };
-    let null = |made| check_declared(&stack(vec![DeclaredKind::Null { made, completion: None }]));
-    assert!(null(odd).is_err() && null(made(1, 64)).is_ok());
+    let null = |made, queue_depth| {
+        check_declared(&stack(vec![DeclaredKind::Null { made, completion: None, queue_depth }]))
+    };
+    assert!(null(odd, None).is_err() && null(made(1, 64), None).is_ok());
+    for (depth, fits) in [(0, false), (1, true), (10_240, true), (10_241, false)] {
+        assert_eq!(null(made(1, 64), Some(depth)).is_ok(), fits, "{depth}");
+    }
     let device = |paths: &[&str]| {
         let paths = paths.iter().map(|path| (*path).to_owned()).collect();
         fault(vec![DeclaredKind::Device { paths }])

@@ -76,7 +76,12 @@ impl<'a> Draft<'a> {
         match &layer.kind {
             DeclaredKind::Ram(made) => devices(self.ram(*made)),
             DeclaredKind::Zram(made) => devices(self.zram(*made)),
-            DeclaredKind::Null { made, completion } => devices(self.null(*made, *completion)),
+            DeclaredKind::Null { made, completion, queue_depth } => {
+                devices(self.null(
+                    *made,
+                    source::Timed { completion: *completion, queue_depth: *queue_depth },
+                ))
+            }
             DeclaredKind::Loop { made, directory } => {
                 devices(self.loops(*made, directory.as_deref()))
             }

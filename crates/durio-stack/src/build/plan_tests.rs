@@ -82,7 +82,11 @@ fn disks_in_memory() {
             "modprobe brd rd_nr=2 rd_size=524288  | rmmod brd",
         ]
     );
-    let null = DeclaredKind::Null { made: made(1, 64), completion: Some(Nanos::from_micros(20)) };
+    let null = DeclaredKind::Null {
+        made: made(1, 64),
+        completion: Some(Nanos::from_micros(20)),
+        queue_depth: Some(4),
+    };
     assert_eq!(
         all(vec![null], &place())[3..],
         [
@@ -93,6 +97,8 @@ fn disks_in_memory() {
             "write 64 to /sys/kernel/config/nullb/durioabc1234n0/size",
             "write 2 to /sys/kernel/config/nullb/durioabc1234n0/irqmode",
             "write 20000 to /sys/kernel/config/nullb/durioabc1234n0/completion_nsec",
+            "write 1 to /sys/kernel/config/nullb/durioabc1234n0/submit_queues",
+            "write 4 to /sys/kernel/config/nullb/durioabc1234n0/hw_queue_depth",
             "write 1 to /sys/kernel/config/nullb/durioabc1234n0/power",
             "wait until /dev/durioabc1234n0 is there",
         ]

@@ -41,7 +41,11 @@ pub(super) fn ext4() -> DeclaredKind {
 /// One stack for each thing that can be built.
 pub(super) fn one_of_each() -> Vec<DeclaredStack> {
     let ram = |count| DeclaredKind::Ram(made(count, 512));
-    let null = DeclaredKind::Null { made: made(2, 64), completion: Some(Nanos::from_micros(20)) };
+    let null = DeclaredKind::Null {
+        made: made(2, 64),
+        completion: Some(Nanos::from_micros(20)),
+        queue_depth: None,
+    };
     let array = |md| vec![ram(4), DeclaredKind::Md(md), ext4()];
     let lvm = |layout| vec![ram(4), DeclaredKind::Lvm { layout, chunk: None }, ext4()];
     let dm = |target| vec![ram(2), DeclaredKind::Dm { target }, DeclaredKind::Md(md(1)), ext4()];

@@ -2,6 +2,7 @@
 
 mod bench;
 mod clean;
+mod guest_needs;
 mod in_lab;
 mod plan;
 mod show;

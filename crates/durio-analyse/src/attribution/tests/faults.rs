@@ -286,3 +286,22 @@ fn a_bench_that_hangs_together_badly_is_declined() {
         vec![PublishedShare { workload: "w".into(), jobs: None, share_of_raw, source: "s".into() }];
     assert!(matches!(attribution(&bench(points)), Err(Declined::NotAFigure { .. })));
 }
+
+#[test]
+fn the_processor_time_of_a_sync_call_is_its_writes_as_its_waiting_is() {
+    // 1000 writes per second with an fdatasync each: the run counts 2000 operations of 10 µs.
+    let raw = run(&[writes(1000.0)]);
+    let mut synced = run(&[writes(1000.0)]);
+    let found = &mut synced.workloads[0];
+    let mut sync = found.operations[0].clone();
+    sync.operation = durio_record::OperationName::Sync;
+    found.operations.push(sync);
+    found.cpu.per_operation_ns = 10_000.0;
+    found.context_switches_per_operation = Some(0.5);
+    found.involuntary_switches_per_operation = Some(0.0);
+    let found = attribution(&bench(two(&raw, &synced))).unwrap();
+    let row = figures(&found, 1);
+    assert_eq!(row.cpu_ns_per_operation, Some(20_000.0));
+    assert_eq!(row.context_switches_per_operation, Some(1.0));
+    assert_eq!(row.time_per_operation_ns, 1e6);
+}

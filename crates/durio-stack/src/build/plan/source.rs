@@ -12,6 +12,13 @@ use crate::build::undo::Undo;
 /// Where null_blk is configured.
 pub(in crate::build) const NULL_CONFIG: &str = "/sys/kernel/config/nullb";
 
+/// How long a device of null_blk takes, and for how many requests at once.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Timed {
+    pub(super) completion: Option<Nanos>,
+    pub(super) queue_depth: Option<u32>,
+}
+
 impl Draft<'_> {
     /// brd has one size for all and one set of disks: it must not be loaded by anybody else.
     pub(super) fn ram(&mut self, made: Made) -> Vec<String> {
@@ -40,30 +47,35 @@ impl Draft<'_> {
         format!("/dev/zram{{{name}}}")
     }
 
-    pub(super) fn null(&mut self, made: Made, completion: Option<Nanos>) -> Vec<String> {
+    pub(super) fn null(&mut self, made: Made, timed: Timed) -> Vec<String> {
         self.load("configfs", &[]);
         self.push(Action::MountConfigfs, None);
         self.load("null_blk", &["nr_devices=0"]);
         let mut devices = Vec::new();
         for n in 0..made.count {
-            devices.push(self.one_null(n, made.size, completion));
+            devices.push(self.one_null(n, made.size, timed));
         }
         self.wait_for(&devices, made.size);
         devices
     }
 
     /// Since Linux 5.19 the device has the name of its directory in configfs.
-    fn one_null(&mut self, n: u32, size: Bytes, completion: Option<Nanos>) -> String {
+    fn one_null(&mut self, n: u32, size: Bytes, timed: Timed) -> String {
         let name = format!("{}n{n}", self.place.tag());
         let path = format!("{NULL_CONFIG}/{name}");
         let undo = Undo::RemoveNull { name: name.clone() };
         self.push(Action::MakeDirectory { path: path.clone() }, Some(undo));
         self.write(format!("{path}/memory_backed"), 1);
         self.write(format!("{path}/size"), size.get() >> 20);
-        if let Some(completion) = completion {
+        if let Some(completion) = timed.completion {
             // Completion by a timer (Documentation/block/null_blk.rst).
             self.write(format!("{path}/irqmode"), 2);
             self.write(format!("{path}/completion_nsec"), completion.get());
+        }
+        if let Some(depth) = timed.queue_depth {
+            // One queue has all of the device's tags, whichever processor submits.
+            self.write(format!("{path}/submit_queues"), 1);
+            self.write(format!("{path}/hw_queue_depth"), depth.into());
         }
         self.write(format!("{path}/power"), 1);
         format!("/dev/{name}")

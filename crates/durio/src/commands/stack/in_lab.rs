@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use durio_lab::{Kernel, LabExit, LabFile, LabOutcome, LabRequest, LabTiming, Streams};
 use durio_record::bench::is_bench_folder;
 use durio_run::StopFlag;
-use durio_stack::build::{Missing, requirements};
 use durio_stack::{DeclaredKind, DeclaredStack};
 use durio_units::Bytes;
 
+use super::guest_needs::GuestNeeds;
 use super::{chosen, read};
 use crate::args::{Choosing, InGuest};
 use crate::commands::lab::kernel_for;
@@ -86,19 +86,7 @@ impl GuestBench<'_> {
         let kernel: Kernel = kernel_for(self.kernel, self.modules)?;
         let program = std::env::current_exe()
             .map_err(|error| cannot("find durio's own program,", Path::new("durio"), error))?;
-        let needs: Vec<Missing> = stacks.iter().flat_map(requirements).collect();
-        let (mut tools, mut modules) = (Vec::new(), Vec::new());
-        for need in needs {
-            match need {
-                Missing::Program { name, .. } => tools.push(name.to_owned()),
-                Missing::Driver { module, .. } => modules.push(module.to_owned()),
-                Missing::Root => {}
-            }
-        }
-        for names in [&mut tools, &mut modules] {
-            names.sort_unstable();
-            names.dedup();
-        }
+        let GuestNeeds { tools, modules } = GuestNeeds::of(stacks, &kernel);
         let is_file = self.spec.exists();
         let files = is_file
             .then(|| LabFile { source: self.spec.to_owned(), guest: PathBuf::from(SPEC_IN_GUEST) });

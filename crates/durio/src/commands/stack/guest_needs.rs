@@ -1,0 +1,56 @@
+//! What a guest must be given so that stacks can be built in it.
+//!
+//! In: the stacks and the kernel. Out: programs and drivers, by name. Not here: where they are found
+//! and how they get there.
+
+use durio_lab::kernels::DriverState;
+use durio_lab::{Kernel, find_program};
+use durio_stack::DeclaredStack;
+use durio_stack::build::{Missing, requirements};
+
+/// Names, each once, in order.
+#[derive(Debug, Default)]
+pub(super) struct GuestNeeds {
+    pub(super) tools: Vec<String>,
+    pub(super) modules: Vec<String>,
+}
+
+impl GuestNeeds {
+    /// What those stacks need that kernel and machine have all for: the bench in the guest records of
+    /// each other one what is lacking, and goes on. Where that is every stack, what all of them need,
+    /// so that the lab says what is lacking before it boots.
+    pub(super) fn of(stacks: &[DeclaredStack], kernel: &Kernel) -> Self {
+        let states = kernel.drivers().unwrap_or_default();
+        let absent: Vec<&str> = states
+            .into_iter()
+            .filter_map(|(name, state)| (state == DriverState::Absent).then_some(name))
+            .collect();
+        let can_be_had = |need: &Missing| match need {
+            Missing::Program { name, .. } => find_program(name.as_ref()).is_some(),
+            Missing::Driver { module, .. } => !absent.contains(module),
+            Missing::Root => true,
+        };
+        let all: Vec<Vec<Missing>> = stacks.iter().map(requirements).collect();
+        let whole = |needs: &&Vec<Missing>| needs.iter().all(can_be_had);
+        match all.iter().any(|needs| whole(&needs)) {
+            true => Self::named(all.iter().filter(whole).flatten()),
+            false => Self::named(all.iter().flatten()),
+        }
+    }
+
+    fn named<'a>(needs: impl Iterator<Item = &'a Missing>) -> Self {
+        let mut named = Self::default();
+        for need in needs {
+            match need {
+                Missing::Program { name, .. } => named.tools.push((*name).to_owned()),
+                Missing::Driver { module, .. } => named.modules.push((*module).to_owned()),
+                Missing::Root => {}
+            }
+        }
+        for names in [&mut named.tools, &mut named.modules] {
+            names.sort_unstable();
+            names.dedup();
+        }
+        named
+    }
+}
