@@ -12,6 +12,7 @@ mod error;
 mod guest;
 mod image;
 mod kernel_image;
+mod kernel_tools;
 pub mod kernels;
 mod modules;
 mod outcome;
