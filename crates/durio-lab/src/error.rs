@@ -121,8 +121,8 @@ impl LabError {
                 )
             }
             Self::MissingModules { names, .. } if names.iter().any(|name| name == "zfs") => {
-                "no distribution has zfs in its kernels; cargo xtask lab zfs, in durio's checkout, \
-                 builds it for a kernel in ~/.cache/durio/kernels"
+                "cargo xtask lab zfs, in durio's checkout, builds zfs for a kernel in \
+                 ~/.cache/durio/kernels; Debian's kernels have none"
                     .to_owned()
             }
             Self::MissingModules { .. } => {

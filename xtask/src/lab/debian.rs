@@ -12,7 +12,9 @@ use anyhow::{Context, Result, bail};
 pub(super) fn unpack(packages: &[String], scratch: &Path, folder: &Path) -> Result<()> {
     let packed = tempfile::tempdir_in(scratch)?;
     let mut apt = Command::new("apt-get");
-    apt.args(["--quiet=2", "download"]).args(packages).current_dir(packed.path());
+    // As root apt would fetch as another user, who cannot write here, and warn of it.
+    apt.args(["--quiet=2", "-o", "APT::Sandbox::User=", "download"]).args(packages);
+    apt.current_dir(packed.path());
     succeed(&mut apt).with_context(|| {
         format!("cannot fetch {}; apt-get update may help", packages.join(", "))
     })?;

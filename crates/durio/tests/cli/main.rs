@@ -34,6 +34,8 @@ mod help;
 mod lab;
 #[cfg(feature = "slow-tests")]
 mod lab_suite;
+#[cfg(feature = "slow-tests")]
+mod lab_zfs;
 mod leftovers;
 mod loops;
 mod output;
