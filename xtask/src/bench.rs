@@ -31,7 +31,7 @@ use anyhow::Result;
 use clap::Subcommand;
 
 use agree::Way;
-use session::Interrupt;
+pub(crate) use session::Interrupt;
 
 /// What is measured.
 #[derive(Debug, Subcommand)]

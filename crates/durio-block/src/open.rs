@@ -217,16 +217,34 @@ pub enum DirectIo {
     Impossible,
     /// It is possible with this alignment.
     Possible(Alignment),
+    /// It is possible with this alignment; with that of memory alone reads pass the cache too, and
+    /// writes are taken and go through the filesystem's cache (ZFS: writes that are no whole records;
+    /// OpenZFS 2.3, module/zfs/zfs_vnops.c, `zfs_setup_direct` and `zfs_write`).
+    CachesParts(Alignment),
 }
+
+/// `ZFS_SUPER_MAGIC` (OpenZFS, include/sys/fs/zfs.h).
+const ZFS_MAGIC: u32 = 0x2fc1_2fc1;
 
 /// What the kernel says about direct I/O on the file.
 #[must_use]
 pub fn direct_io(file: BorrowedFd<'_>) -> DirectIo {
-    match statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN) {
+    let answer = match statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN) {
         Ok(stat) if StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::DIOALIGN) => {
             direct_io_of(stat.stx_dio_mem_align, stat.stx_dio_offset_align)
         }
         _ => DirectIo::Unknown,
+    };
+    let magic = rustix::fs::fstatfs(file).ok().and_then(|it| u32::try_from(it.f_type).ok());
+    if magic == Some(ZFS_MAGIC) { on_zfs(answer) } else { answer }
+}
+
+/// ZFS is silent where its property says `direct=disabled`, and before 2.3: it then opens files with
+/// O_DIRECT and heeds it in nothing.
+const fn on_zfs(answer: DirectIo) -> DirectIo {
+    match answer {
+        DirectIo::Possible(alignment) => DirectIo::CachesParts(alignment),
+        _ => DirectIo::Impossible,
     }
 }
 
@@ -279,5 +297,12 @@ mod tests {
         assert_eq!(direct_io_of(0, 0), DirectIo::Impossible);
         let (memory, offset) = (Bytes::new(4), Bytes::new(512));
         assert_eq!(direct_io_of(4, 512), DirectIo::Possible(Alignment { memory, offset }));
+    }
+
+    #[test]
+    fn zfs_takes_parts_of_records_and_its_silence_is_a_refusal() {
+        assert_eq!(on_zfs(DirectIo::Unknown), DirectIo::Impossible);
+        let alignment = Alignment { memory: Bytes::from_kib(4), offset: Bytes::from_kib(128) };
+        assert_eq!(on_zfs(direct_io_of(4096, 128 << 10)), DirectIo::CachesParts(alignment));
     }
 }

@@ -120,6 +120,11 @@ impl LabError {
                     "name the folder lib/modules/{release} of this kernel's package by --modules"
                 )
             }
+            Self::MissingModules { names, .. } if names.iter().any(|name| name == "zfs") => {
+                "cargo xtask lab zfs, in durio's checkout, builds zfs for a kernel in \
+                 ~/.cache/durio/kernels; Debian's kernels have none"
+                    .to_owned()
+            }
             Self::MissingModules { .. } => {
                 "durio lab kernels shows what each kernel has; Debian's linux-image-amd64 has all \
                  but zfs, the cloud kernels lack many"

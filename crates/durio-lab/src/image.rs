@@ -15,8 +15,9 @@ use std::path::{Component, Path, PathBuf};
 use durio_stack::LabFacts;
 use durio_units::Bytes;
 
+use crate::kernel_tools::KernelTools;
 use crate::modules::{Module, ModuleTree, closure, index_files};
-use crate::programs::{Programs, find_program};
+use crate::programs::Programs;
 use crate::tree::Tree;
 use crate::{LabError, LabRequest, LabRoot};
 
@@ -207,7 +208,7 @@ const USEFUL_FILES: &[&str] = &["/etc/mke2fs.conf", "/etc/lvm/lvm.conf", "/etc/l
 pub(crate) fn image(request: &LabRequest, facts: &LabFacts) -> Result<File, LabError> {
     let mut tree = Tree::default();
     base(&mut tree);
-    let mut programs = Programs::default();
+    let mut programs = Programs::with(KernelTools::of(&request.kernel));
     programs.add_file(&request.program)?;
     put_modules(&mut tree, request)?;
     put_orders(&mut tree, request, facts)?;
@@ -216,9 +217,8 @@ pub(crate) fn image(request: &LabRequest, facts: &LabFacts) -> Result<File, LabE
         for path in USEFUL_FILES.iter().map(Path::new).filter(|path| path.is_file()) {
             tree.host_file(path, path);
         }
-    } else if let Some(tool) = request.tools.iter().find(|it| find_program(Path::new(it)).is_none())
-    {
-        return Err(LabError::MissingTool { name: tool.clone() });
+    } else {
+        put_kernel_tools(&mut tree, request)?;
     }
     put_programs(&mut tree, programs, &request.program);
     tree.host_file(INIT_PATH, &request.program);
@@ -262,8 +262,10 @@ fn base(tree: &mut Tree) {
 }
 
 fn add_tools(programs: &mut Programs, request: &LabRequest) -> Result<(), LabError> {
-    for name in USEFUL_PROGRAMS.iter().filter(|name| find_program(Path::new(name)).is_some()) {
-        programs.add(name)?;
+    for name in USEFUL_PROGRAMS {
+        if programs.find(Path::new(name)).is_some() {
+            programs.add(name)?;
+        }
     }
     for name in &request.tools {
         programs.add(name)?;
@@ -274,13 +276,34 @@ fn add_tools(programs: &mut Programs, request: &LabRequest) -> Result<(), LabErr
         return Ok(());
     }
     // Without files, nothing but a program of this machine can be meant.
-    match find_program(command) {
+    match programs.find(command) {
         None if request.files.is_empty() => {
             Err(LabError::MissingTool { name: command.display().to_string() })
         }
         None => Ok(()),
         Some(_) => programs.add(&command.to_string_lossy()),
     }
+}
+
+/// Over a shared root, only what the kernel brings along: the rest is there.
+fn put_kernel_tools(tree: &mut Tree, request: &LabRequest) -> Result<(), LabError> {
+    let mut programs = Programs::with(KernelTools::of(&request.kernel));
+    if let Some(tool) = request.tools.iter().find(|it| programs.find(Path::new(it)).is_none()) {
+        return Err(LabError::MissingTool { name: tool.clone() });
+    }
+    let names = USEFUL_PROGRAMS.iter().copied().chain(request.tools.iter().map(String::as_str));
+    for name in names {
+        if programs.find(Path::new(name)).is_some_and(|file| programs.is_of_kernel(&file)) {
+            programs.add(name)?;
+        }
+    }
+    for (path, file) in programs.files.iter().filter(|(_, file)| programs.is_of_kernel(file)) {
+        tree.host_file(placed(request, path), file);
+    }
+    for (path, target) in programs.links.iter().filter(|(path, _)| path.components().count() > 2) {
+        tree.symlink(placed(request, path), target);
+    }
+    Ok(())
 }
 
 /// All but durio itself, which is there once; where it is here is a link.

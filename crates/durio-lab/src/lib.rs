@@ -14,6 +14,7 @@ mod guest;
 mod image;
 mod kernel_image;
 mod kernel_payload;
+mod kernel_tools;
 pub mod kernels;
 mod modules;
 mod outcome;

@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
@@ -20,6 +21,7 @@ use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, FileHeader64, PT_INTERP};
 use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
 
 use crate::LabError;
+use crate::kernel_tools::KernelTools;
 
 /// Interpreters that are scripts again, at most.
 const INTERPRETERS_MAX: usize = 4;
@@ -32,6 +34,8 @@ pub(crate) struct Programs {
     pub(crate) files: BTreeMap<PathBuf, PathBuf>,
     /// Symbolic links on the way to them, and where they point to.
     pub(crate) links: BTreeMap<PathBuf, PathBuf>,
+    /// Those of the kernel, which come before this machine's.
+    tools: KernelTools,
     known: BTreeSet<PathBuf>,
     /// Libraries by the names that programs give them, which are here with all that they need.
     libraries: BTreeSet<String>,
@@ -49,19 +53,36 @@ pub fn find_program(name: &Path) -> Option<PathBuf> {
     folders.map(|folder| folder.join(name)).find(|path| is_executable(path))
 }
 
-fn is_executable(path: &Path) -> bool {
+pub(crate) fn is_executable(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
     fs::metadata(path).is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
 }
 
 impl Programs {
+    /// None yet, of this machine and of a kernel.
+    pub(crate) fn with(tools: KernelTools) -> Self {
+        Self { tools, ..Self::default() }
+    }
+
+    /// Where a program is: among the kernel's, else as [`find_program`] finds it.
+    pub(crate) fn find(&self, name: &Path) -> Option<PathBuf> {
+        let is_name = !name.as_os_str().as_bytes().contains(&b'/');
+        let own = name.to_str().filter(|_| is_name).and_then(|name| self.tools.find(name));
+        own.or_else(|| find_program(name))
+    }
+
+    /// True for a file of the kernel's tools.
+    pub(crate) fn is_of_kernel(&self, file: &Path) -> bool {
+        self.tools.has(file)
+    }
+
     /// Adds a program by its name or path, with all that it needs.
     ///
     /// # Errors
     /// [`LabError::MissingTool`], [`LabError::BadTool`], [`LabError::Io`].
     pub(crate) fn add(&mut self, name: &str) -> Result<(), LabError> {
         let missing = || LabError::MissingTool { name: name.to_owned() };
-        let path = find_program(Path::new(name)).ok_or_else(missing)?;
+        let path = self.find(Path::new(name)).ok_or_else(missing)?;
         let path = std::path::absolute(&path).map_err(|error| LabError::reading(&path, error))?;
         self.add_file(&path)
     }
@@ -92,7 +113,8 @@ impl Programs {
         if self.knows_libraries_of(program)? {
             return self.add_path(loader);
         }
-        for library in libraries_of(program, loader)? {
+        let first = self.tools.library_path(program);
+        for library in libraries_of(program, loader, first.as_deref())? {
             let name = library.file_name().unwrap_or_default().to_string_lossy().into_owned();
             self.libraries.insert(name);
             self.add_path(&library)?;
@@ -118,12 +140,12 @@ impl Programs {
                 Ok(target) => {
                     path = folder.join(&target);
                     // A circle of links ends here; what is missing is seen by the canonical path.
-                    if self.links.insert(here.clone(), target).is_some() {
+                    if self.links.insert(self.tools.guest_path(&here), target).is_some() {
                         path = here.canonicalize().map_err(fail)?;
                     }
                 }
                 Err(_) => {
-                    self.files.insert(here.clone(), here);
+                    self.files.insert(self.tools.guest_path(&here), here);
                     return Ok(());
                 }
             }
@@ -151,7 +173,7 @@ fn needs_of_head(head: &[u8]) -> Result<Needs, &'static str> {
     if let Some(line) = head.strip_prefix(b"#!") {
         let line = line.split(|byte| *byte == b'\n').next().unwrap_or_default().trim_ascii();
         let word = line.split(|byte| matches!(byte, b' ' | b'\t')).next().unwrap_or_default();
-        let interpreter = PathBuf::from(std::ffi::OsStr::from_bytes(word));
+        let interpreter = PathBuf::from(OsStr::from_bytes(word));
         return match interpreter.is_absolute() {
             true => Ok(Needs::Interpreter(interpreter)),
             false => Err("its interpreter has no absolute path"),
@@ -189,11 +211,18 @@ fn libraries_named_in(program: &[u8]) -> Option<Vec<String>> {
     Some(names)
 }
 
-/// Asks the loader which files it would load.
-fn libraries_of(program: &Path, loader: &Path) -> Result<Vec<PathBuf>, LabError> {
+/// Asks the loader which files it would load; it looks first in the folders that are named.
+fn libraries_of(
+    program: &Path,
+    loader: &Path,
+    first: Option<&OsStr>,
+) -> Result<Vec<PathBuf>, LabError> {
     let bad = |why: String| LabError::BadTool { path: program.to_owned(), why };
     let mut command = Command::new(loader);
     // What the user preloads here is no need of the program.
+    if let Some(folders) = first {
+        command.arg("--library-path").arg(folders);
+    }
     command.arg("--list").arg(program).stdin(Stdio::null()).env_remove("LD_PRELOAD");
     let output = command.output().map_err(|error| {
         bad(format!("its loader '{}' cannot be run: {error}", loader.display()))

@@ -34,6 +34,8 @@ pub(crate) struct Prepared {
     pub(crate) direct: bool,
     /// The alignment that it asks for, where the kernel says.
     pub(crate) alignment: Option<Alignment>,
+    /// Writes that are aligned to memory's alignment alone are taken, through the filesystem's cache.
+    pub(crate) caches_parts: bool,
     /// A range can be returned to the preallocated state.
     pub(crate) reallocates: bool,
     /// It was to be preallocated, and zeros were written because the filesystem refuses that.
@@ -80,8 +82,9 @@ impl Prepared {
         let opened = self.open(OpenMode { direct: true, ..OpenMode::default() })?;
         let answer = direct_io(opened.file.as_fd());
         self.direct = opened.direct && answer != DirectIo::Impossible;
+        self.caches_parts = matches!(answer, DirectIo::CachesParts(_));
         self.alignment = match answer {
-            DirectIo::Possible(alignment) => Some(alignment),
+            DirectIo::Possible(alignment) | DirectIo::CachesParts(alignment) => Some(alignment),
             DirectIo::Unknown | DirectIo::Impossible => None,
         };
         Ok(())
@@ -191,7 +194,14 @@ fn without_file(prepared: Prepared, journal: &mut Journal, mut error: RunError) 
 }
 
 fn nowhere(place: Place) -> Prepared {
-    Prepared { place, direct: false, alignment: None, reallocates: false, zeros_stand_in: false }
+    Prepared {
+        place,
+        direct: false,
+        alignment: None,
+        caches_parts: false,
+        reallocates: false,
+        zeros_stand_in: false,
+    }
 }
 
 /// Makes the file; one with a name is in the journal before it exists.

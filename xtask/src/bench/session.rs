@@ -23,11 +23,11 @@ const REALTIME: [&str; 3] = ["chrt", "-r", "1"];
 
 /// The wish to end early.
 #[derive(Debug, Clone)]
-pub(super) struct Interrupt(Arc<AtomicBool>);
+pub(crate) struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
     /// From now on, Ctrl-C and SIGTERM do not kill this process but are noted.
-    pub(super) fn watch() -> Result<Self> {
+    pub(crate) fn watch() -> Result<Self> {
         let came = Self::never();
         for signal in [SIGINT, SIGTERM] {
             signal_hook::flag::register(signal, Arc::clone(&came.0))
@@ -37,16 +37,22 @@ impl Interrupt {
     }
 
     /// One that does not come.
-    pub(super) fn never() -> Self {
+    pub(crate) fn never() -> Self {
         Self(Arc::default())
     }
 
-    pub(super) fn came(&self) -> bool {
+    /// One that has come.
+    #[cfg(test)]
+    pub(crate) fn that_came() -> Self {
+        Self(Arc::new(AtomicBool::new(true)))
+    }
+
+    pub(crate) fn came(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
     /// An error if it came.
-    pub(super) fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         ensure!(!self.came(), "interrupted");
         Ok(())
     }

@@ -126,12 +126,19 @@ fn adapt_cache(effective: &mut Effective, target: &Prepared) -> Result<(), RunEr
         return Ok(());
     }
     // Without the kernel's word, the smallest sector there is.
-    let unit = target.alignment.map_or(Bytes::new(512), |alignment| alignment.offset);
-    let sizes = transfer_units(workload).into_iter();
-    let begins = workload.within.map(|within| within.offset);
-    let holes = Some(workload.hole).filter(|hole| *hole > Bytes::ZERO);
-    let mut all = sizes.chain(begins).chain(holes);
-    let Some(odd) = all.find(|bytes| !bytes.is_multiple_of(unit)) else { return Ok(()) };
+    let whole = target.alignment.map_or(Bytes::new(512), |alignment| alignment.offset);
+    let part = target.alignment.filter(|_| target.caches_parts).map(|alignment| alignment.memory);
+    let unit = part.unwrap_or(whole);
+    if let Some(odd) = odd_to(workload, unit) {
+        return Err(misaligned(workload, odd, unit));
+    }
+    if odd_to(workload, whole).is_some() && workload.writes() {
+        effective.fallbacks.push(through_own_cache(whole));
+    }
+    Ok(())
+}
+
+fn misaligned(workload: &Workload, odd: Bytes, unit: Bytes) -> RunError {
     let is_log = workload.group_commit.is_some();
     let what = if is_log { "a batch in units of" } else { "a block size of" };
     let mut error = RunError::unsupported(format!(
@@ -139,7 +146,23 @@ fn adapt_cache(effective: &mut Effective, target: &Prepared) -> Result<(), RunEr
     ));
     let option = if is_log { "--pad-to" } else { "--bs" };
     error.hint = Some(format!("give another {option}, or --buffered"));
-    Err(error)
+    error
+}
+
+fn through_own_cache(record: Bytes) -> String {
+    format!(
+        "this filesystem takes writes that are no whole records of {record} through its own cache, \
+         O_DIRECT or not"
+    )
+}
+
+/// A size or place of its accesses that is no multiple of the unit.
+fn odd_to(workload: &Workload, unit: Bytes) -> Option<Bytes> {
+    let sizes = transfer_units(workload).into_iter();
+    let begins = workload.within.map(|within| within.offset);
+    let holes = Some(workload.hole).filter(|hole| *hole > Bytes::ZERO);
+    let mut all = sizes.chain(begins).chain(holes);
+    all.find(|bytes| !bytes.is_multiple_of(unit))
 }
 
 /// What reads and writes are multiples of: the sizes of blocks, or what batches are filled up to.

@@ -36,6 +36,8 @@ mod lab;
 mod lab_suite;
 #[cfg(feature = "slow-tests")]
 mod lab_timed;
+#[cfg(feature = "slow-tests")]
+mod lab_zfs;
 mod leftovers;
 mod loops;
 mod output;

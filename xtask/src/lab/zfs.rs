@@ -1,0 +1,82 @@
+//! `cargo xtask lab zfs`: OpenZFS for a kernel of the lab.
+//!
+//! In: a kernel below the folder for kernels, Debian's packages. Out: beside that kernel's own
+//! modules `updates/zfs/{spl,zfs}.ko`, in the kernel's folder `tools` the programs that speak to
+//! them. Not here: loading the modules, packing them into a guest (durio-lab).
+//!
+//! Nothing is installed: packages are unpacked into a scratch folder, which goes whatever happens.
+//! What is there for this kernel, of the version that apt has, is kept.
+
+mod build;
+mod headers;
+mod kernel_tree;
+mod program;
+mod scratch;
+mod tools;
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+use self::build::Modules;
+use self::headers::Headers;
+use self::kernel_tree::KernelTree;
+use self::scratch::Scratch;
+use super::{debian, kernels_folder};
+use crate::bench::Interrupt;
+
+/// The drivers' sources.
+const SOURCES: &str = "zfs-dkms";
+const NO_SOURCES: &str = "apt knows no package zfs-dkms: it is in Debian's component contrib; add \
+                          contrib to the Components of apt's sources, then apt-get update";
+
+/// Builds ZFS for a kernel unless it is there.
+pub(super) fn provide(kernel: Option<&str>) -> Result<()> {
+    let kernels = kernels_folder()?;
+    let tree = KernelTree::find(&kernels, kernel)?;
+    let newest = debian::newest_version(SOURCES).ok().flatten();
+    if let Some(version) = tree.zfs_version()
+        && newest.as_ref().is_none_or(|newest| *newest == version)
+    {
+        println!("OpenZFS {version} is there already: {}", tree.folder.display());
+        return Ok(());
+    }
+    let Some(version) = newest else { bail!(NO_SOURCES) };
+    let interrupt = Interrupt::watch()?;
+    let scratch = Scratch::begin(&kernels)?;
+    make(&tree, &version, scratch.path(), &interrupt)
+}
+
+fn make(tree: &KernelTree, version: &str, scratch: &Path, interrupt: &Interrupt) -> Result<()> {
+    println!("OpenZFS {version} for kernel {}: fetching packages", tree.release);
+    let headers = Headers::fetch(&tree.release, scratch)?;
+    build::check_machine(&headers)?;
+    let sources = build::fetch_sources(version, scratch)?;
+    let tools = tools::fetch(version, scratch)?;
+    interrupt.check()?;
+    let modules = build::build(&sources, &headers, interrupt)?;
+    place(tree, &modules, &tools, version)
+}
+
+/// The version is written last, into a folder that gets its name when all else is in its place.
+fn place(tree: &KernelTree, modules: &Modules, tools: &Path, version: &str) -> Result<()> {
+    replace(&tree.tools(), None)?;
+    replace(&tree.zfs_modules(), Some(&modules.folder))?;
+    fs::write(tools.join(kernel_tree::VERSION_FILE), format!("{version}\n"))?;
+    replace(&tree.tools(), Some(tools))?;
+    println!("{}", tree.zfs_modules().display());
+    println!("{}", tree.tools().display());
+    Ok(())
+}
+
+/// Puts a folder in the place of another.
+fn replace(folder: &Path, with: Option<&Path>) -> Result<()> {
+    if folder.exists() {
+        let context = || format!("cannot remove {}", folder.display());
+        fs::remove_dir_all(folder).with_context(context)?;
+    }
+    let Some(from) = with else { return Ok(()) };
+    fs::create_dir_all(folder.parent().unwrap_or(folder))?;
+    fs::rename(from, folder).with_context(|| format!("cannot make {}", folder.display()))
+}
