@@ -103,8 +103,8 @@ fn with_kernels(sandbox: &Sandbox, line: &str) -> Durio {
 /// Median service time of a workload on a layer of a stack, in nanoseconds.
 fn p50(document: &Value, workload: &str, stack: &str, layer: usize) -> f64 {
     let points = document["points"].as_array().unwrap();
-    let of_stack = points.iter().enumerate().filter(|(_, point)| point["stack"] == stack);
-    let (at, _) = of_stack.map(|(at, point)| (at, point)).nth(layer).expect("a point");
+    let mut of_stack = points.iter().enumerate().filter(|(_, point)| point["stack"] == stack);
+    let (at, _) = of_stack.nth(layer).unwrap();
     let workloads = document["workloads"].as_array().unwrap();
     let rows = workloads.iter().find(|it| it["key"]["workload"] == workload).unwrap();
     let row = &rows["rows"][at];
