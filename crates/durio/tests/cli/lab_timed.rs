@@ -19,8 +19,8 @@ const DEVICE: f64 = 500.0;
 /// How far from arithmetic a rate may be. In runs of a debug build on a machine with four times as
 /// many processes as processors, all were within 4.5 % but those of the ladder.
 const SLACK: f64 = 0.08;
-/// Of the ladder, whose deeper steps missed up to 8.2 % there: something took the processor for some
-/// 50 ms of a step, which is less of a longer one. A knee in the wrong place is 50 % off.
+/// Of the ladder, whose deeper steps missed up to 8.2 % there: some 50 ms of a step's work were
+/// lacking, for a reason that is not known. A knee in the wrong place is 50 % off.
 const LADDER_SLACK: f64 = 0.15;
 /// Of commits, for the same reason, and because a batch of 64 takes the processor a tenth of the time
 /// of a request: 7.2 to 8.0 and 57 to 61 times the commits of one were seen.
