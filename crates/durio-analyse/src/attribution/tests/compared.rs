@@ -72,7 +72,8 @@ fn repeats_within_one_guest_are_no_repeats() {
     points[0].runs = vec![&fast, &slow, &fast];
     let findings = attribution(&bench(points)).unwrap();
     assert_eq!(findings.workloads[0].rows[0].figures.as_ref().unwrap().repeats, 3);
-    let found = compare_labs(&[findings.clone()], &[findings]).unwrap();
+    let found =
+        compare_labs(std::slice::from_ref(&findings), std::slice::from_ref(&findings)).unwrap();
     assert_eq!(found.workloads[0].layers[0].change, CostChange::CannotTell);
 }
 
