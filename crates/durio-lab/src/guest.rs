@@ -68,7 +68,7 @@ fn begin() -> io::Result<(Port, Orders)> {
         load(module)?;
     }
     let port = Port::open()?;
-    port.end_guest_with_host()?;
+    port.follow_host()?;
     Ok((port, orders))
 }
 

@@ -3,6 +3,7 @@
 //! In: the search path, a request. Out: a command. Not here: running it.
 
 use std::env;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -155,6 +156,8 @@ impl Qemu {
             command.arg(format!("virtio-9p-pci,fsdev=root,mount_tag={ROOT_TAG}"));
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // A terminal's Ctrl-C is for durio, which tells the guest.
+        command.process_group(0);
         command
     }
 }

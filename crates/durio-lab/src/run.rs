@@ -20,13 +20,15 @@ use crate::kernel_payload::kernel_of_image;
 use crate::outcome::{LabExit, LabOutcome, reason_in};
 use crate::qemu::Qemu;
 use crate::unpack::{check_empty, unpack};
-use crate::wire::Frame;
+use crate::wire::{Frame, INTERRUPT};
 use crate::{LabError, LabRequest};
 
 /// How often the caller is asked whether to stop.
 const LOOK: Duration = Duration::from_millis(20);
 /// How long a guest may take until its command starts; none that works takes a tenth of it.
 const BOOT_LIMIT: Duration = Duration::from_secs(300);
+/// How long a command may take to end that was asked to, and its files to be brought out.
+const FAREWELL: Duration = Duration::from_secs(60);
 /// How much of the console is kept.
 const CONSOLE_BYTES_MAX: usize = 64 * 1024;
 /// Frames that wait for a slow reader of our output.
@@ -80,7 +82,7 @@ pub fn run(
     if end.exit == LabExit::GuestFailed(String::new()) {
         end.exit = LabExit::GuestFailed(reason_in(&console));
     }
-    if let (Some(out), Some(archive), LabExit::Code(_)) = (&request.out, end.archive, &end.exit) {
+    if let (Some(out), Some(archive), true) = (&request.out, end.archive, end.is_whole) {
         bring_out(archive, out)?;
     }
     let first_command_after = end.first_command_after;
@@ -103,6 +105,8 @@ struct End {
     exit: LabExit,
     first_command_after: Option<Duration>,
     archive: Option<File>,
+    /// Its last frame came: nothing is missing in the archive.
+    is_whole: bool,
 }
 
 /// A running QEMU, which is killed when this goes.
@@ -147,8 +151,17 @@ impl Guest {
         streams: &mut Streams<'_>,
         stop: &dyn Fn() -> bool,
     ) -> Result<End, LabError> {
-        let mut end = End { exit: LabExit::Stopped, first_command_after: None, archive: None };
-        while !stop() {
+        let mut end = End {
+            exit: LabExit::Stopped,
+            first_command_after: None,
+            archive: None,
+            is_whole: false,
+        };
+        let mut asked = None;
+        loop {
+            if stop() && !self.may_go_on(&end, &mut asked) {
+                break;
+            }
             if let Some(exit) = self.overdue(request, &end) {
                 end.exit = exit;
                 return Ok(end);
@@ -167,7 +180,7 @@ impl Guest {
                 Ok(frame) => {
                     if let Some(exit) = self.take(frame, streams, &mut end)? {
                         end.exit = exit;
-                        return Ok(end);
+                        break;
                     }
                 }
                 Err(error) => {
@@ -176,11 +189,21 @@ impl Guest {
                 }
             }
         }
-        // A signal to the whole group ends QEMU too: the caller's word counts.
+        // However the command took it: the caller's word counts.
         if stop() {
             end.exit = LabExit::Stopped;
         }
         Ok(end)
+    }
+
+    /// Asks a command that has started to end as Ctrl-C would, and gives it time to do so.
+    fn may_go_on(&mut self, end: &End, asked: &mut Option<Instant>) -> bool {
+        if let Some(asked) = asked {
+            return asked.elapsed() < FAREWELL;
+        }
+        *asked = Some(Instant::now());
+        let port = self.child.stdin.as_mut().filter(|_| end.first_command_after.is_some());
+        port.is_some_and(|port| port.write_all(&[INTERRUPT]).is_ok())
     }
 
     fn overdue(&self, request: &LabRequest, end: &End) -> Option<LabExit> {
@@ -205,7 +228,10 @@ impl Guest {
             Frame::Stdout(bytes) => pass(streams.stdout, &bytes, "stdout")?,
             Frame::Stderr(bytes) => pass(streams.stderr, &bytes, "stderr")?,
             Frame::Archive(bytes) => store(&mut end.archive, &bytes)?,
-            Frame::Exit(code) => return Ok(Some(LabExit::Code(code))),
+            Frame::Exit(code) => {
+                end.is_whole = true;
+                return Ok(Some(LabExit::Code(code)));
+            }
             Frame::Failed(text) => return Ok(Some(LabExit::GuestFailed(text))),
         }
         Ok(None)

@@ -1,12 +1,16 @@
 //! The frames that a guest sends to its host over one serial port.
 //!
 //! In and out: a byte stream. A frame is a kind (1 byte), the length of its content (4 bytes, little
-//! endian), and the content. Not here: what either side does with it.
+//! endian), and the content. The other way goes a single byte at most. Not here: what either side does
+//! with it.
 
 use std::io::{self, Read, Write};
 
 /// Content of one frame at most; a longer one means that the stream is not ours.
 pub(crate) const CONTENT_BYTES_MAX: usize = 1 << 20;
+
+/// The one byte that the host says: the command shall end, as by Ctrl-C.
+pub(crate) const INTERRUPT: u8 = 3;
 
 /// What the guest says.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -30,6 +30,7 @@ pub(super) fn run_command(port: &Port, orders: &Orders) -> io::Result<u8> {
         Ok(child) => child,
         Err(error) => return cannot_start(port, orders, &error),
     };
+    port.interrupts(Some(Pid::from_child(&child)));
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     thread::scope(|scope| {
         let readers = [
@@ -37,6 +38,7 @@ pub(super) fn run_command(port: &Port, orders: &Orders) -> io::Result<u8> {
             scope.spawn(|| stderr.map_or(Ok(()), |it| forward(it, port, Frame::Stderr))),
         ];
         let status = reap_until(Pid::from_child(&child))?;
+        port.interrupts(None);
         // What still runs and holds the output open would keep the guest alive for ever.
         let begin = Instant::now();
         while begin.elapsed() < LAST_WORDS && !readers.iter().all(|it| it.is_finished()) {

@@ -3,12 +3,15 @@
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process_group};
+
 use super::{PORT_NAME, restart};
-use crate::wire::Frame;
+use crate::wire::{Frame, INTERRUPT};
 
 /// How long the kernel may take to show the port after its driver was loaded.
 const SHOWN_WITHIN: Duration = Duration::from_secs(20);
@@ -19,6 +22,30 @@ const FAREWELL: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) struct Port {
     file: Mutex<File>,
+    command: Arc<Addressee>,
+}
+
+/// The command's process group, and whether the host has asked it to end.
+#[derive(Debug, Default)]
+struct Addressee {
+    group: AtomicI32,
+    is_asked: AtomicBool,
+}
+
+impl Addressee {
+    fn is(&self, group: Option<Pid>) {
+        self.group.store(group.map_or(0, |it| it.as_raw_nonzero().get()), Ordering::SeqCst);
+        if self.is_asked.load(Ordering::SeqCst) {
+            self.interrupt();
+        }
+    }
+
+    fn interrupt(&self) {
+        self.is_asked.store(true, Ordering::SeqCst);
+        if let Some(group) = Pid::from_raw(self.group.load(Ordering::SeqCst)) {
+            let _ = kill_process_group(group, Signal::INT);
+        }
+    }
 }
 
 impl Port {
@@ -31,7 +58,7 @@ impl Port {
         loop {
             if let Some(path) = device_of_port() {
                 let file = File::options().read(true).write(true).open(path)?;
-                return Ok(Self { file: Mutex::new(file) });
+                return Ok(Self { file: Mutex::new(file), command: Arc::default() });
             }
             if begin.elapsed() > SHOWN_WITHIN {
                 return Err(io::Error::other("the kernel shows no port to the host"));
@@ -48,16 +75,27 @@ impl Port {
         frame.write_to(&mut *self.file.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// From now on the guest ends when its host is gone, such as by a kill.
+    /// Whom the host's interrupt reaches: the processes of this group, or none any more.
+    pub(super) fn interrupts(&self, group: Option<Pid>) {
+        self.command.is(group);
+    }
+
+    /// From now on the guest ends when its host is gone, such as by a kill, and its command is
+    /// interrupted when the host says so.
     ///
     /// # Errors
     /// If no thread can be started.
-    pub(super) fn end_guest_with_host(&self) -> io::Result<()> {
+    pub(super) fn follow_host(&self) -> io::Result<()> {
         let mut port = self.file.lock().unwrap_or_else(PoisonError::into_inner).try_clone()?;
+        let command = Arc::clone(&self.command);
         let watch = move || {
-            // The host never says anything; reading ends when its end is closed.
+            // Reading ends when the host's end is closed.
             let mut byte = [0];
-            while port.read(&mut byte).is_ok_and(|count| count > 0) {}
+            while port.read(&mut byte).is_ok_and(|count| count > 0) {
+                if byte == [INTERRUPT] {
+                    command.interrupt();
+                }
+            }
             let _ = restart();
         };
         thread::Builder::new().spawn(watch).map(drop)

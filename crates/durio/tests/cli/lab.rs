@@ -235,6 +235,22 @@ fn a_guest_that_panics_is_told_by_its_panic() {
 }
 
 #[test]
+fn an_interrupt_ends_the_command_and_what_it_wrote_is_brought_out() {
+    let Some(sandbox) = bootable() else { return };
+    let script = "trap 'echo kept > $DURIO_LAB_OUT/f; exit 0' INT; echo begun >&2; \
+                  while :; do sleep 1; done";
+    let line = "run --timing wall --root hermetic --out brought -- sh -c";
+    let mut running = with_kernels(&sandbox, line).word(script).start();
+    while !running.stderr().contains("begun") {
+        assert!(running.is_alive(), "{}", running.stderr());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    running.signal(Signal::INT);
+    running.wait_at_most(Duration::from_secs(90)).expect_exit(130);
+    assert_eq!(fs::read_to_string(sandbox.root().join("brought/f")).unwrap(), "kept\n");
+}
+
+#[test]
 fn a_guest_ends_at_its_time_limit_and_by_an_interrupt() {
     let Some(sandbox) = bootable() else { return };
     let line = "run --timing wall --root hermetic --time-limit 1s -- sleep 1000";

@@ -23,6 +23,8 @@ use crate::output;
 const SPEC_IN_GUEST: &str = "/lab-spec.toml";
 /// What the guest needs beside the devices that it makes: its own files, durio and the page cache.
 const MEMORY_ASIDE: Bytes = Bytes::from_mib(1536);
+/// What ZFS takes for itself, beside the kernel's page cache.
+const ZFS_CACHE: Bytes = Bytes::from_mib(1024);
 
 /// A bench for a guest.
 pub(in crate::commands) struct GuestBench<'a> {
@@ -63,11 +65,8 @@ impl GuestBench<'_> {
         let mut streams = Streams { stdout: &mut answers, stderr: remarks };
         let outcome = durio_lab::run(&request, &mut streams, &|| stop.is_set())?;
         let exit = exit_of(&request, &outcome)?;
-        let folder = brought.keep(self.runs)?.ok_or_else(|| {
-            let text = "the bench in the guest left no folder behind; its message stands above";
-            Failure::new(if exit == Exit::Fine { Exit::CannotMeasure } else { exit }, text)
-        })?;
-        Ok((folder, exit))
+        let folder = brought.keep(self.runs)?;
+        Ok((folder.ok_or_else(|| without_folder(&request, &outcome, exit))?, exit))
     }
 
     /// Refuses what could not be begun: a wrong spec, devices of this machine, an unknown kernel.
@@ -169,7 +168,30 @@ fn memory_for(stacks: &[DeclaredStack]) -> Bytes {
             .fold(0, u64::saturating_add)
     };
     let largest = stacks.iter().map(of).max().unwrap_or(0);
-    Bytes::new(largest.saturating_add(MEMORY_ASIDE.get()))
+    let mut layers = stacks.iter().flat_map(|stack| &stack.layers);
+    let has_zfs = layers.any(|layer| matches!(layer.kind, DeclaredKind::Zfs { .. }));
+    let cache = if has_zfs { ZFS_CACHE.get() } else { 0 };
+    Bytes::new(largest.saturating_add(MEMORY_ASIDE.get()).saturating_add(cache))
+}
+
+/// Why nothing was brought out.
+fn without_folder(request: &LabRequest, outcome: &LabOutcome, exit: Exit) -> Failure {
+    const BY_SIGNAL: u8 = 128;
+    match outcome.exit {
+        LabExit::Stopped => Failure::new(exit, "interrupted before anything was measured"),
+        LabExit::Code(code) if code > BY_SIGNAL => {
+            let signal = code - BY_SIGNAL;
+            let text = format!("the bench in the guest was ended by signal {signal}");
+            Failure::new(Exit::LabFailed, text).hint(format!(
+                "9 is what a guest without memory sends: it had {}; --memory gives it more",
+                request.memory
+            ))
+        }
+        _ => {
+            let text = "the bench in the guest left no folder behind; its message stands above";
+            Failure::new(if exit == Exit::Fine { Exit::CannotMeasure } else { exit }, text)
+        }
+    }
 }
 
 fn exit_of(request: &LabRequest, outcome: &LabOutcome) -> Result<Exit, Failure> {
