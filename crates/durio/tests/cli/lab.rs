@@ -8,6 +8,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use crate::durio::Durio;
+use crate::guests::{bootable, with_kernels};
 use crate::requirements::{has, skip};
 use crate::sandbox::{Sandbox, entries};
 
@@ -186,25 +187,6 @@ fn a_kernel_that_does_nothing_ends_at_the_time_limit() {
     assert!([124, 125].contains(&ended.code()), "{}", ended.stderr);
 }
 
-/// A sandbox with a kernel that can be booted, from `DURIO_KERNELS`, the cache or `/boot`.
-fn bootable() -> Option<Sandbox> {
-    if !has(&["qemu-system-x86_64"]) {
-        return None;
-    }
-    let sandbox = Sandbox::new();
-    if with_kernels(&sandbox, "kernels").run().code() == 0 {
-        return Some(sandbox);
-    }
-    skip("no kernel with its modules is there; cargo xtask lab kernel fetches one");
-    None
-}
-
-fn with_kernels(sandbox: &Sandbox, line: &str) -> Durio {
-    let named = std::env::var_os("DURIO_KERNELS").unwrap_or_default();
-    let home = std::env::var_os("HOME").unwrap_or_default();
-    lab(sandbox, line).env("DURIO_KERNELS", named).env("HOME", home)
-}
-
 /// Files and folders in the folder for temporary files that are a lab's.
 fn temporary() -> Vec<PathBuf> {
     let is_ours = |path: &PathBuf| path.to_string_lossy().contains("durio-lab");
@@ -213,12 +195,12 @@ fn temporary() -> Vec<PathBuf> {
 
 #[test]
 fn a_guest_gives_output_errors_exit_code_and_files() {
-    let Some(sandbox) = bootable() else { return };
+    let Some(sandbox) = bootable(&[]) else { return };
     let script = "printf 'a\\0b\\377'; echo wrong >&2; modprobe -a raid1 && cat /proc/mdstat >&2; \
                   mkdir $DURIO_LAB_OUT/d; printf $DURIO_LAB > $DURIO_LAB_OUT/d/f; \
                   cat /tmp/below/given >&2; touch /tmp/mine; exit 3";
     fs::write(sandbox.root().join("given"), "given to it\n").unwrap();
-    let line = "run --out brought --file given:/tmp/below/given -- sh -c";
+    let line = "lab run --out brought --file given:/tmp/below/given -- sh -c";
     let line = with_kernels(&sandbox, line).word(script);
     let ended = line.run().expect_exit(3).expect_stderr("wrong\n").expect_stderr("Personalities");
     let ended = ended.expect_stderr("given to it");
@@ -229,17 +211,17 @@ fn a_guest_gives_output_errors_exit_code_and_files() {
 
 #[test]
 fn a_guest_that_panics_is_told_by_its_panic() {
-    let Some(sandbox) = bootable() else { return };
-    let line = with_kernels(&sandbox, "run -- sh -c").word("echo c > /proc/sysrq-trigger");
+    let Some(sandbox) = bootable(&[]) else { return };
+    let line = with_kernels(&sandbox, "lab run -- sh -c").word("echo c > /proc/sysrq-trigger");
     line.run().expect_exit(125).expect_stderr("Kernel panic").expect_no_stdout();
 }
 
 #[test]
 fn an_interrupt_ends_the_command_and_what_it_wrote_is_brought_out() {
-    let Some(sandbox) = bootable() else { return };
+    let Some(sandbox) = bootable(&[]) else { return };
     let script = "trap 'echo kept > $DURIO_LAB_OUT/f; exit 0' INT; echo begun >&2; \
                   while :; do sleep 1; done";
-    let line = "run --timing wall --root hermetic --out brought -- sh -c";
+    let line = "lab run --timing wall --root hermetic --out brought -- sh -c";
     let mut running = with_kernels(&sandbox, line).word(script).start();
     while !running.stderr().contains("begun") {
         assert!(running.is_alive(), "{}", running.stderr());
@@ -252,10 +234,10 @@ fn an_interrupt_ends_the_command_and_what_it_wrote_is_brought_out() {
 
 #[test]
 fn a_guest_ends_at_its_time_limit_and_by_an_interrupt() {
-    let Some(sandbox) = bootable() else { return };
-    let line = "run --timing wall --root hermetic --time-limit 1s -- sleep 1000";
+    let Some(sandbox) = bootable(&[]) else { return };
+    let line = "lab run --timing wall --root hermetic --time-limit 1s -- sleep 1000";
     with_kernels(&sandbox, line).run().expect_exit(124).expect_stderr("time limit");
-    let mut running = with_kernels(&sandbox, "run --timing wall -- sleep 1000").start();
+    let mut running = with_kernels(&sandbox, "lab run --timing wall -- sleep 1000").start();
     std::thread::sleep(Duration::from_millis(1500));
     running.signal(Signal::INT);
     // Far less than the guest would live, and enough on a busy machine.

@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::requirements::{has, skip};
-use crate::sandbox::Sandbox;
+use crate::guests::{benched, bootable, row};
 
 /// Two minutes on a quiet machine.
 const PATIENCE: Duration = Duration::from_secs(900);
@@ -35,38 +34,13 @@ struct Bench(Value);
 impl Bench {
     /// Runs it; nothing where no guest can be booted.
     fn run() -> Option<Self> {
-        if !has(&["qemu-system-x86_64", "mdadm", "modprobe"]) {
-            return None;
-        }
-        let sandbox = Sandbox::new();
-        let with_kernels = |line: &str| {
-            let named = std::env::var_os("DURIO_KERNELS").unwrap_or_default();
-            let home = std::env::var_os("HOME").unwrap_or_default();
-            sandbox.durio(line).env("DURIO_KERNELS", named).env("HOME", home)
-        };
-        if with_kernels("lab kernels").run().code() != 0 {
-            skip("no kernel with its modules is there; cargo xtask lab kernel fetches one");
-            return None;
-        }
-        let line = "stack bench timed-devices --lab --quiet --seed 7 --scale-time 0.3 \
-                    --format json --out out";
-        let ended = with_kernels(line).start().wait_at_most(PATIENCE).expect_exit(0);
-        Some(Self(ended.json()))
+        let sandbox = bootable(&["mdadm"])?;
+        Some(Self(benched(&sandbox, "timed-devices --scale-time 0.3", PATIENCE)))
     }
 
-    /// The figures of a workload (`write`, `ladder, depth 16`) on the raw devices or the array of a stack.
+    /// The figures of a workload on the raw devices or the array of a stack.
     fn figures(&self, workload: &str, stack: &str, layer: Layer) -> &Value {
-        let points = self.0["points"].as_array().unwrap();
-        let mut of_stack = (0..).zip(points).filter(|(_, point)| point["stack"] == stack);
-        let (at, _): (usize, _) = of_stack.nth(layer as usize).unwrap();
-        let is_it = |it: &&Value| {
-            let level = it["key"]["levels"][0].as_str();
-            let name = it["key"]["workload"].as_str().unwrap();
-            workload == level.map_or(name.to_owned(), |level| format!("{name}, {level}"))
-        };
-        let all = self.0["workloads"].as_array().unwrap();
-        let rows = all.iter().find(is_it).unwrap_or_else(|| panic!("no {workload} in {all:?}"));
-        &rows["rows"][at]["figures"]
+        &row(&self.0, workload, stack, layer as usize)["figures"]
     }
 
     fn rate(&self, workload: &str, stack: &str, layer: Layer) -> f64 {

@@ -5,10 +5,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde_json::Value;
-
-use crate::durio::Durio;
-use crate::requirements::{has, skip};
+use crate::guests::{benched, bootable, p50, with_kernels};
+use crate::requirements::skip;
 use crate::sandbox::Sandbox;
 
 /// Several times what it takes on a busy machine.
@@ -74,15 +72,8 @@ echo all is gone
 
 /// A sandbox with the spec, and the newest kernel's modules with ZFS among them.
 fn with_zfs() -> Option<(Sandbox, PathBuf)> {
-    if !has(&["qemu-system-x86_64", "modprobe"]) {
-        return None;
-    }
-    let sandbox = Sandbox::new();
+    let sandbox = bootable(&[])?;
     let kernels = with_kernels(&sandbox, "lab kernels").run();
-    if kernels.code() != 0 {
-        skip("no kernel with its modules is there; cargo xtask lab kernel fetches one");
-        return None;
-    }
     let text = kernels.text();
     let modules = text.lines().find_map(|line| line.trim().strip_prefix("as module "));
     if !modules.is_some_and(|names| names.split_ascii_whitespace().any(|name| name == "zfs")) {
@@ -94,29 +85,10 @@ fn with_zfs() -> Option<(Sandbox, PathBuf)> {
     Some((sandbox, spec))
 }
 
-fn with_kernels(sandbox: &Sandbox, line: &str) -> Durio {
-    let of_ours = |name: &str| std::env::var_os(name).unwrap_or_default();
-    let line = sandbox.durio(line).env("DURIO_KERNELS", of_ours("DURIO_KERNELS"));
-    line.env("HOME", of_ours("HOME")).env("XDG_CACHE_HOME", of_ours("XDG_CACHE_HOME"))
-}
-
-/// Median service time of a workload on a layer of a stack, in nanoseconds.
-fn p50(document: &Value, workload: &str, stack: &str, layer: usize) -> f64 {
-    let points = document["points"].as_array().unwrap();
-    let mut of_stack = points.iter().enumerate().filter(|(_, point)| point["stack"] == stack);
-    let (at, _) = of_stack.nth(layer).unwrap();
-    let workloads = document["workloads"].as_array().unwrap();
-    let rows = workloads.iter().find(|it| it["key"]["workload"] == workload).unwrap();
-    let row = &rows["rows"][at];
-    row["figures"]["service"]["p50_ns"].as_f64().unwrap_or_else(|| panic!("no figures: {row}"))
-}
-
 #[test]
 fn pools_of_every_layout_are_built_measured_and_taken_down() {
     let Some((sandbox, spec)) = with_zfs() else { return };
-    let line = "stack bench --lab --quiet --seed 7 --format json --out out";
-    let ended = with_kernels(&sandbox, line).word(spec).start().wait_at_most(PATIENCE);
-    let document = ended.expect_exit(0).json();
+    let document = benched(&sandbox, &spec.to_string_lossy(), PATIENCE);
     for stack in ["single", "mirror", "raidz1", "raidz2"] {
         let raw = p50(&document, "write", stack, 0);
         let plain = p50(&document, "write", stack, 1);

@@ -29,6 +29,7 @@ mod filesystems;
 mod fio_engine;
 mod fio_jobs;
 mod flush_signals;
+mod guests;
 mod hdr_peer;
 mod help;
 mod lab;

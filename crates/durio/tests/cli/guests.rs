@@ -1,0 +1,73 @@
+//! Guests of the lab for tests that need one: a sandbox that sees this machine's kernels, and the rows
+//! of a bench.
+
+use crate::durio::Durio;
+use crate::requirements::{has, skip};
+use crate::sandbox::Sandbox;
+
+/// A sandbox in which `durio lab` finds a kernel; none, and said so, where none can be booted.
+pub(crate) fn bootable(programs: &[&str]) -> Option<Sandbox> {
+    if !has(&["qemu-system-x86_64", "modprobe"]) || !has(programs) {
+        return None;
+    }
+    let sandbox = Sandbox::new();
+    if with_kernels(&sandbox, "lab kernels").run().code() != 0 {
+        skip("no kernel with its modules is there; cargo xtask lab kernel fetches one");
+        return None;
+    }
+    Some(sandbox)
+}
+
+/// A command of durio that looks for kernels where the user's are.
+pub(crate) fn with_kernels(sandbox: &Sandbox, line: &str) -> Durio {
+    let of_ours = |name: &str| std::env::var_os(name).unwrap_or_default();
+    let line = sandbox.durio(line).env("DURIO_KERNELS", of_ours("DURIO_KERNELS"));
+    line.env("HOME", of_ours("HOME")).env("XDG_CACHE_HOME", of_ours("XDG_CACHE_HOME"))
+}
+
+#[cfg(feature = "slow-tests")]
+pub(crate) use benches::{benched, p50, row};
+
+/// Slow, all of them.
+#[cfg(feature = "slow-tests")]
+mod benches {
+    use std::time::Duration;
+
+    use serde_json::Value;
+
+    use super::*;
+
+    /// What a bench in a guest found, always with the same seed.
+    pub(crate) fn benched(sandbox: &Sandbox, options: &str, patience: Duration) -> Value {
+        let line = format!("stack bench --lab --quiet --seed 7 --format json --out out {options}");
+        with_kernels(sandbox, &line).start().wait_at_most(patience).expect_exit(0).json()
+    }
+
+    /// The row of a workload (`write`; `ladder, depth 16`) on a layer of a stack, counted from the bottom.
+    #[track_caller]
+    pub(crate) fn row<'a>(
+        bench: &'a Value,
+        workload: &str,
+        stack: &str,
+        layer: usize,
+    ) -> &'a Value {
+        let points = bench["points"].as_array().unwrap();
+        let mut of_stack = points.iter().enumerate().filter(|(_, point)| point["stack"] == stack);
+        let (at, _) = of_stack.nth(layer).unwrap_or_else(|| panic!("no layer {layer} in {stack}"));
+        let is_it = |it: &&Value| {
+            let level = it["key"]["levels"][0].as_str();
+            let name = it["key"]["workload"].as_str().unwrap();
+            workload == level.map_or(name.to_owned(), |level| format!("{name}, {level}"))
+        };
+        let workloads = bench["workloads"].as_array().unwrap();
+        let rows = workloads.iter().find(is_it).unwrap_or_else(|| panic!("no {workload}: {bench}"));
+        &rows["rows"][at]
+    }
+
+    /// Median service time of a row, in nanoseconds.
+    #[track_caller]
+    pub(crate) fn p50(bench: &Value, workload: &str, stack: &str, layer: usize) -> f64 {
+        let row = row(bench, workload, stack, layer);
+        row["figures"]["service"]["p50_ns"].as_f64().unwrap_or_else(|| panic!("no figures: {row}"))
+    }
+}
