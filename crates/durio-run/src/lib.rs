@@ -38,6 +38,7 @@ mod trace_step;
 mod unmeasured;
 
 pub use error::{RunError, RunErrorKind};
+pub use memory::memory_of;
 pub use placement::Processors;
 pub use session::{Context, Resume, run};
 pub use sink::{EventSink, LayoutProgress, StopFlag};

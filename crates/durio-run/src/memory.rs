@@ -1,6 +1,7 @@
 //! Whether a step's memory is there. The kernel grants more than it has, and ends the process when
 //! it is used: too late, and without a word.
 
+use durio_plan::Step;
 use durio_stack::{Host, read_host};
 use durio_units::Bytes;
 use durio_workload::Workload;
@@ -25,14 +26,31 @@ fn available_on(host: &Host) -> Option<Bytes> {
     free.into_iter().chain(host.cgroup.memory_max).min()
 }
 
+/// Memory that a step takes while it is measured: blocks in flight, and the latencies of each job.
+#[must_use]
+pub fn memory_of(step: &Step) -> Bytes {
+    let workloads: Vec<_> = step.loads().map(|load| &load.workload).collect();
+    needed(step.buffer_bytes(), &workloads)
+}
+
+fn needed(buffers: Bytes, workloads: &[&Workload]) -> Bytes {
+    let histograms = workloads.iter().map(|workload| histogram_bytes(workload).get());
+    Bytes::new(histograms.fold(buffers.get(), u64::saturating_add))
+}
+
+/// Refuses a step that needs more than is `available`.
+pub(crate) fn check_step(step: &Step, available: Option<Bytes>) -> Result<(), RunError> {
+    let workloads: Vec<_> = step.loads().map(|load| &load.workload).collect();
+    check(step.buffer_bytes(), &workloads, available)
+}
+
 /// Refuses workloads that, with their `buffers`, need more than is `available`.
 pub(crate) fn check(
     buffers: Bytes,
     workloads: &[&Workload],
     available: Option<Bytes>,
 ) -> Result<(), RunError> {
-    let histograms = workloads.iter().map(|workload| histogram_bytes(workload).get());
-    let need = Bytes::new(histograms.fold(buffers.get(), u64::saturating_add));
+    let need = needed(buffers, workloads);
     let Some(available) = available.filter(|available| need > *available) else { return Ok(()) };
     let name = workloads.first().map_or("the step", |workload| workload.name.as_str());
     let mut error = RunError::unsupported(format!(

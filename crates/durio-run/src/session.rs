@@ -140,8 +140,7 @@ fn run_steps(
 ) -> Result<Outcome, RunError> {
     let memory = memory::available();
     for step in &plan.steps {
-        let workloads: Vec<_> = step.loads().map(|load| &load.workload).collect();
-        let enough = memory::check(step.buffer_bytes(), &workloads, memory);
+        let enough = memory::check_step(step, memory);
         // A step that may be declined is looked at in its turn.
         let enough = if step.declinable { Ok(()) } else { enough };
         enough.inspect_err(|error| emitter.record(Some(step.index), error))?;
@@ -264,8 +263,7 @@ impl Session<'_, '_, '_> {
         let armed = match ready {
             Some(armed) => armed,
             None if step.declinable => {
-                let workloads: Vec<_> = step.loads().map(|load| &load.workload).collect();
-                memory::check(step.buffer_bytes(), &workloads, memory::available())?;
+                memory::check_step(step, memory::available())?;
                 Armed::arm(self.arming(step, place))?
             }
             None => Armed::arm(self.arming(step, place))?,
@@ -361,8 +359,7 @@ impl Session<'_, '_, '_> {
         if !is_plain(step) || !is_plain(current) || !is_ready(step) || !is_ours(step) {
             return None;
         }
-        let workloads: Vec<_> = step.loads().map(|load| &load.workload).collect();
-        memory::check(step.buffer_bytes(), &workloads, memory::available()).ok()?;
+        memory::check_step(step, memory::available()).ok()?;
         Armed::arm(self.arming(step, next)).ok()
     }
 

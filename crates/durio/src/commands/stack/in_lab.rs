@@ -6,14 +6,17 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use durio_lab::{Kernel, LabExit, LabFile, LabOutcome, LabRequest, LabTiming, Streams};
+use durio_plan::ClockChoice;
 use durio_record::bench::is_bench_folder;
 use durio_run::StopFlag;
+use durio_spec::StackBench;
 use durio_stack::{DeclaredKind, DeclaredStack};
 use durio_units::Bytes;
 
 use super::guest_needs::GuestNeeds;
 use super::{chosen, read};
 use crate::args::{Choosing, InGuest};
+use crate::bench::{Planning, estimates};
 use crate::commands::lab::kernel_for;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
@@ -78,10 +81,10 @@ impl GuestBench<'_> {
         let spec = read(self.spec)?;
         let stacks = chosen(&spec, self.choosing)?;
         refuse_devices(&stacks)?;
-        self.request(&stacks)
+        self.request(&spec, &stacks)
     }
 
-    fn request(&self, stacks: &[DeclaredStack]) -> Result<LabRequest, Failure> {
+    fn request(&self, spec: &StackBench, stacks: &[DeclaredStack]) -> Result<LabRequest, Failure> {
         let kernel: Kernel = kernel_for(self.kernel, self.modules)?;
         let program = std::env::current_exe()
             .map_err(|error| cannot("find durio's own program,", Path::new("durio"), error))?;
@@ -92,13 +95,35 @@ impl GuestBench<'_> {
         Ok(LabRequest {
             timing: self.guest.timing(),
             cpus: self.guest.cpus(),
-            memory: self.guest.memory.unwrap_or_else(|| memory_for(stacks)),
+            memory: match self.guest.memory {
+                Some(given) => given,
+                None => self.memory_for(spec, stacks)?,
+            },
             limit: self.guest.time_limit(),
             tools,
             modules,
             files: files.into_iter().collect(),
             ..LabRequest::new(kernel, program, self.command(is_file))
         })
+    }
+
+    /// All devices of the largest stack lie in the guest's memory, and the largest step's figures.
+    fn memory_for(&self, spec: &StackBench, stacks: &[DeclaredStack]) -> Result<Bytes, Failure> {
+        let planning = Planning {
+            bench: spec,
+            choosing: self.choosing,
+            seed: self.seed.unwrap_or(0),
+            clock: ClockChoice::Monotonic,
+        };
+        let plans = estimates(&planning, stacks)?;
+        let steps = plans.iter().flat_map(|point| &point.plan.steps);
+        let step = steps.map(durio_run::memory_of).max().unwrap_or(Bytes::ZERO);
+        let devices = stacks.iter().map(devices_in_memory).max().unwrap_or(0);
+        let mut layers = stacks.iter().flat_map(|stack| &stack.layers);
+        let has_zfs = layers.any(|layer| matches!(layer.kind, DeclaredKind::Zfs { .. }));
+        let cache = if has_zfs { ZFS_CACHE } else { Bytes::ZERO };
+        let all = [devices, step.get(), cache.get(), MEMORY_ASIDE.get()];
+        Ok(Bytes::new(all.into_iter().fold(0, u64::saturating_add)))
     }
 
     /// The same command, in the guest.
@@ -156,22 +181,15 @@ fn refuse_devices(stacks: &[DeclaredStack]) -> Result<(), Failure> {
     }
 }
 
-/// All devices of the largest stack lie in the guest's memory.
-fn memory_for(stacks: &[DeclaredStack]) -> Bytes {
-    let of = |stack: &DeclaredStack| -> u64 {
-        let made = stack.layers.iter().filter_map(|layer| match &layer.kind {
-            DeclaredKind::Ram(made) | DeclaredKind::Zram(made) => Some(made),
-            DeclaredKind::Null { made, .. } | DeclaredKind::Loop { made, .. } => Some(made),
-            _ => None,
-        });
-        made.map(|made| made.size.get().saturating_mul(u64::from(made.count)))
-            .fold(0, u64::saturating_add)
-    };
-    let largest = stacks.iter().map(of).max().unwrap_or(0);
-    let mut layers = stacks.iter().flat_map(|stack| &stack.layers);
-    let has_zfs = layers.any(|layer| matches!(layer.kind, DeclaredKind::Zfs { .. }));
-    let cache = if has_zfs { ZFS_CACHE.get() } else { 0 };
-    Bytes::new(largest.saturating_add(MEMORY_ASIDE.get()).saturating_add(cache))
+/// Bytes of a stack's devices that are made of memory.
+fn devices_in_memory(stack: &DeclaredStack) -> u64 {
+    let made = stack.layers.iter().filter_map(|layer| match &layer.kind {
+        DeclaredKind::Ram(made) | DeclaredKind::Zram(made) => Some(made),
+        DeclaredKind::Null { made, .. } | DeclaredKind::Loop { made, .. } => Some(made),
+        _ => None,
+    });
+    made.map(|made| made.size.get().saturating_mul(u64::from(made.count)))
+        .fold(0, u64::saturating_add)
 }
 
 /// Why nothing was brought out.
