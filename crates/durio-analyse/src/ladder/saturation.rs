@@ -4,8 +4,9 @@
 //! which are told from the figures and need no model.
 //!
 //! The load is scaled so that the first level is 1, and residuals are taken of ln(rate): a relative
-//! error counts the same at every level. The scale of the rate then follows from the mean residual,
-//! and one or two parameters of shape remain; they are searched on a grid that closes in.
+//! error counts the same at every level. Rates are relative to the first, so that no digit of a
+//! residual depends on their unit. Their scale then follows from the mean residual, and one or two
+//! parameters of shape remain; they are searched on a grid that closes in.
 
 use serde::{Deserialize, Serialize};
 
@@ -76,7 +77,7 @@ enum Candidate {
 /// In order of parsimony: a tie goes to the first.
 const CANDIDATES: [Candidate; 3] = [Candidate::Two, Candidate::Smooth, Candidate::Universal];
 
-/// Loads and logarithmic rates; loads scaled by the first.
+/// Loads and logarithmic rates, both relative to the first.
 struct Data {
     loads: Vec<f64>,
     log_rates: Vec<f64>,
@@ -92,10 +93,10 @@ struct Fitted {
 
 /// The best of the three curves; `None` if the load does not rise.
 pub(super) fn fit(points: &[Point], kind: LadderKind) -> Option<Saturation> {
-    let first = load(points.first()?, kind);
+    let (first, first_rate) = (load(points.first()?, kind), points.first()?.rate_per_second);
     let data = Data {
         loads: points.iter().map(|point| load(point, kind) / first).collect(),
-        log_rates: points.iter().map(|point| point.rate_per_second.ln()).collect(),
+        log_rates: points.iter().map(|point| (point.rate_per_second / first_rate).ln()).collect(),
     };
     let reach = data.loads.iter().copied().fold(0.0, f64::max);
     if reach <= 1.0 || !reach.is_finite() {
@@ -105,7 +106,7 @@ pub(super) fn fit(points: &[Point], kind: LadderKind) -> Option<Saturation> {
     let criterion = |it: &(Candidate, Fitted)| bayes(it.0, &it.1, data.loads.len());
     let (candidate, fitted) =
         fits.into_iter().reduce(|a, b| if criterion(&b) < criterion(&a) { b } else { a })?;
-    Some(saturation(candidate, &fitted, &data, reach, first))
+    Some(saturation(candidate, &fitted, &data, reach, [first, first_rate]))
 }
 
 /// Schwarz' criterion (1978): m ln(S ÷ m) + k ln m, with the residuals' floor.
@@ -121,13 +122,13 @@ fn saturation(
     fitted: &Fitted,
     data: &Data,
     reach: f64,
-    first: f64,
+    [first, first_rate]: [f64; 2],
 ) -> Saturation {
     let log_knee = candidate.log_knee(fitted.at);
     Saturation {
         model: candidate.model(fitted.at),
-        unloaded_rate_per_load: fitted.log_unit_rate.exp() / first,
-        highest_rate_per_second: (fitted.log_unit_rate + log_knee).exp(),
+        unloaded_rate_per_load: fitted.log_unit_rate.exp() * first_rate / first,
+        highest_rate_per_second: (fitted.log_unit_rate + log_knee).exp() * first_rate,
         knee_load: log_knee.exp() * first,
         knee_log_error: jackknife(candidate, data, reach),
         residual_share: (fitted.squares / count(data.loads.len())).sqrt(),
@@ -204,12 +205,13 @@ fn residual(candidate: Candidate, at: [f64; 2], data: &Data) -> Fitted {
 }
 
 impl Candidate {
-    /// Where the logarithms of the parameters of shape may lie, for loads of 1 to `reach`. A knee
-    /// beyond eight times the last level cannot be told from none.
+    /// Where the logarithms of the parameters of shape may lie, for loads of 1 to `reach`. A smooth
+    /// knee beyond eight times the last level cannot be told from none; a sharp one outside of the
+    /// levels cannot be told from one at their end.
     fn bounds(self, reach: f64) -> Bounds {
         let knee = (0.125_f64.ln(), (8.0 * reach).ln());
         match self {
-            Self::Two => [knee, (0.0, 0.0)],
+            Self::Two => [(0.0, reach.ln()), (0.0, 0.0)],
             Self::Smooth => [knee, (0.0, 16.0_f64.ln())],
             Self::Universal => [(1e-8_f64.ln(), 0.0), (1e-14_f64.ln(), 0.0)],
         }
@@ -261,7 +263,7 @@ mod tests {
     use super::*;
     use crate::ladder::Part;
 
-    fn ladder(levels: &[f64], rate: impl Fn(f64) -> f64) -> Vec<Point> {
+    fn ladder(levels: &[f64], mut rate: impl FnMut(f64) -> f64) -> Vec<Point> {
         let point = |level: &f64| {
             let part = Part { rate_per_second: rate(*level), latency_ns_mean: 1e5 };
             Point::of_means(*level, *level, part)
@@ -302,6 +304,23 @@ mod tests {
         assert!((coherency / 2e-4 - 1.0).abs() < 0.03, "{found:?}");
         let peak = law((0.97_f64 / 2e-4).sqrt());
         assert!((found.highest_rate_per_second / peak - 1.0).abs() < 0.01, "{found:?}");
+    }
+
+    #[test]
+    fn rates_that_only_fall_have_their_knee_at_the_first_level_in_any_unit() {
+        let levels = [1.0, 2.866_301_192_925_726, 3.009_616_252_572_015_5, 7.289_143_924_126_074];
+        let rates = [1e4, 9e3, 8.1e3, 11_481.831_242_332_157];
+        for unit in [1.0, 0.5, 1e-3, 3.7] {
+            let mut rates = rates.iter().map(|rate| rate * unit);
+            let found = fit(&ladder(&levels, |_| rates.next().unwrap()), LadderKind::Jobs);
+            let found = found.unwrap();
+            assert_eq!(found.model, SaturationModel::TwoAsymptotes);
+            assert!((found.knee_load - 1.0).abs() < 1e-9, "{found:?}");
+            assert!(
+                (found.highest_rate_per_second / unit / 9_560.0 - 1.0).abs() < 0.01,
+                "{found:?}"
+            );
+        }
     }
 
     #[test]
