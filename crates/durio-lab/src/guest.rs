@@ -8,6 +8,7 @@
 
 mod bring_out;
 mod command;
+mod housekeeping;
 mod mounts;
 mod orders;
 mod port;
@@ -20,6 +21,7 @@ use durio_stack::LabFacts;
 use rustix::system::{RebootCommand, finit_module, reboot};
 
 use crate::guest::command::run_command;
+use crate::guest::housekeeping::put_off_housekeeping;
 use crate::guest::mounts::{mount_basics, mount_conveniences, mount_root};
 use crate::guest::orders::{OUT_FOLDER, Orders};
 use crate::guest::port::Port;
@@ -87,6 +89,7 @@ fn about(path: &Path, error: &io::Error) -> io::Error {
 fn serve(port: &Port, orders: &Orders) -> io::Result<()> {
     mount_root(orders)?;
     mount_conveniences()?;
+    put_off_housekeeping()?;
     fs::create_dir_all(OUT_FOLDER)?;
     fs::write(LabFacts::PATH, &orders.facts)?;
     port.send(&Frame::Ready)?;
