@@ -27,6 +27,9 @@ pub struct LabOutcome {
     pub facts: LabFacts,
     /// From the start of QEMU until the command was started, if it was.
     pub first_command_after: Option<Duration>,
+    /// Whether the kernel was unpacked before it was started; otherwise its image unpacked itself, which
+    /// takes a guest long.
+    pub was_unpacked: bool,
     /// Making the guest's files ready, before QEMU was started.
     pub preparation: Duration,
     /// The last of what the kernel and QEMU said.

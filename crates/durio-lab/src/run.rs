@@ -86,7 +86,15 @@ pub fn run(
         bring_out(archive, out)?;
     }
     let first_command_after = end.first_command_after;
-    Ok(LabOutcome { exit: end.exit, facts, first_command_after, preparation, console })
+    let was_unpacked = kernel.is_some();
+    Ok(LabOutcome {
+        exit: end.exit,
+        facts,
+        first_command_after,
+        was_unpacked,
+        preparation,
+        console,
+    })
 }
 
 /// The path by which QEMU opens our own handle of a file, which has no name.

@@ -164,8 +164,8 @@ impl InGuest {
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
 pub(crate) struct LabRun {
-    /// The kernel to boot [default: the newest of durio lab kernels]
-    #[arg(long, value_name = "VMLINUZ", help_heading = "Guest")]
+    /// The kernel to boot: an image, or a release as durio lab kernels shows it [default: the newest]
+    #[arg(long, value_name = "KERNEL", help_heading = "Guest")]
     pub(crate) kernel: Option<PathBuf>,
 
     /// Its modules: the folder lib/modules/RELEASE [default: those beside the kernel]

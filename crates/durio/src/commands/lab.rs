@@ -69,10 +69,7 @@ fn conclude(request: &LabRequest, outcome: &LabOutcome) -> Result<Exit, Failure>
 
 /// The request of these arguments.
 fn request(arguments: &LabRun) -> Result<LabRequest, Failure> {
-    let kernel = match &arguments.kernel {
-        Some(image) => Kernel::from_paths(image, arguments.modules.as_deref())?,
-        None => newest()?,
-    };
+    let kernel = kernel_for(arguments.kernel.as_deref(), arguments.modules.as_deref())?;
     let program = std::env::current_exe().map_err(|error| Failure {
         exit: Exit::LabFailed,
         error: anyhow::Error::new(error).context("cannot find durio's own program"),
@@ -99,7 +96,9 @@ pub(super) fn kernel_for(wanted: Option<&Path>, modules: Option<&Path>) -> Resul
     let of_release = kernels::usable().into_iter().find(|it| Path::new(&it.release) == wanted);
     match of_release {
         Some(kernel) => Ok(kernel),
-        None => Ok(Kernel::from_paths(wanted, modules)?),
+        None => Kernel::from_paths(wanted, modules).map_err(|error| {
+            Failure::from(error).hint("durio lab kernels lists the releases that can be named")
+        }),
     }
 }
 
@@ -142,8 +141,12 @@ fn describe(request: &LabRequest, outcome: &LabOutcome) {
         facts.timing.meaning()
     ));
     let boot = outcome.first_command_after.map_or("never".to_owned(), |it| format!("{it:.1?}"));
+    let kernel = match outcome.was_unpacked {
+        true => "kernel unpacked and files made",
+        false => "kernel's image left to unpack itself, files made",
+    };
     output::remark(&format!(
-        "durio: files made in {:.1?}, command started after {boot}",
+        "durio: {kernel} in {:.1?}, command started after {boot}",
         outcome.preparation
     ));
 }

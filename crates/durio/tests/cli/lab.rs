@@ -111,7 +111,7 @@ fn a_file_that_is_no_kernel_is_named_with_the_reason() {
         ended.expect_stderr(name).expect_stderr("no x86-64 kernel image");
     }
     let ended = lab(&sandbox, "run --kernel none -- true").run().expect_exit(125);
-    ended.expect_stderr("cannot read 'none'");
+    ended.expect_stderr("cannot read 'none'").expect_stderr("durio lab kernels lists");
     lab(&sandbox, "run --kernel data -- true").run().expect_exit(125).expect_stderr("regular file");
 }
 
@@ -181,8 +181,8 @@ fn a_kernel_that_does_nothing_ends_at_the_time_limit() {
     }
     let sandbox = Sandbox::new();
     let image = kernel_in(&sandbox, &["virtio_pci", "virtio_console"]);
-    let line = lab(&sandbox, "run --time-limit 1s --kernel").word(image).words("-- true");
-    let ended = line.run();
+    let line = lab(&sandbox, "run --verbose --time-limit 1s --kernel").word(image).words("-- true");
+    let ended = line.run().expect_stderr("image left to unpack itself");
     // What an image of zeroes does is QEMU's business: it hangs or it dies.
     assert!([124, 125].contains(&ended.code()), "{}", ended.stderr);
 }
@@ -198,12 +198,15 @@ fn a_guest_gives_output_errors_exit_code_and_files() {
     let Some(sandbox) = bootable(&[]) else { return };
     let script = "printf 'a\\0b\\377'; echo wrong >&2; modprobe -a raid1 && cat /proc/mdstat >&2; \
                   mkdir $DURIO_LAB_OUT/d; printf $DURIO_LAB > $DURIO_LAB_OUT/d/f; \
-                  cat /tmp/below/given >&2; touch /tmp/mine; exit 3";
+                  cat /tmp/below/given >&2; touch /tmp/mine; \
+                  cd /sys/kernel/mm/transparent_hugepage/khugepaged; \
+                  echo joins pages after $(cat scan_sleep_millisecs) ms >&2; exit 3";
     fs::write(sandbox.root().join("given"), "given to it\n").unwrap();
-    let line = "lab run --out brought --file given:/tmp/below/given -- sh -c";
+    let line = "lab run --verbose --out brought --file given:/tmp/below/given -- sh -c";
     let line = with_kernels(&sandbox, line).word(script);
     let ended = line.run().expect_exit(3).expect_stderr("wrong\n").expect_stderr("Personalities");
-    let ended = ended.expect_stderr("given to it");
+    let ended = ended.expect_stderr("given to it").expect_stderr("kernel unpacked");
+    let ended = ended.expect_stderr("joins pages after 4294967295 ms");
     assert_eq!(ended.stdout, b"a\0b\xff");
     assert_eq!(fs::read(sandbox.root().join("brought/d/f")).unwrap(), b"counted");
     assert_eq!(temporary(), [""; 0].map(PathBuf::from));
