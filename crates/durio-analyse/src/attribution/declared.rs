@@ -4,15 +4,17 @@
 //! the point. Not here: labels, and whether the stack can be built.
 
 use durio_plan::RaidLevel;
+use durio_record::bench::SeveralDevices;
 use durio_stack::{DeclaredKind, DeclaredLayer, DeclaredMd, DeclaredStack, LvmLayout};
 
 use super::point::{Base, BaseKind, PointKind, RaidPoint};
 use crate::campaign::baseline::layout_of;
 use crate::raid_efficiency::{Array, Layout};
 
-/// The devices at the bottom of a stack; `None` if the first layer makes none.
+/// The devices at the bottom of a stack, with their number if all of them are measured; `None` if the
+/// first layer makes none.
 #[must_use]
-pub fn base_of(stack: &DeclaredStack) -> Option<Base> {
+pub fn base_of(stack: &DeclaredStack, several: SeveralDevices) -> Option<Base> {
     let (kind, label) = match &stack.layers.first()?.kind {
         DeclaredKind::Ram(made) => (BaseKind::Ram, format!("RAM disks of {}", made.size)),
         DeclaredKind::Zram(made) => (BaseKind::Zram, format!("zram of {}", made.size)),
@@ -26,6 +28,12 @@ pub fn base_of(stack: &DeclaredStack) -> Option<Base> {
         }
         DeclaredKind::Device { paths } => (BaseKind::Device, paths.join(" ")),
         _ => return None,
+    };
+    let measured = devices(stack, 0).filter(|_| several == SeveralDevices::All);
+    let label = match measured.filter(|count| *count > 1) {
+        // Those that were there before are named one by one.
+        Some(count) if kind != BaseKind::Device => format!("{count} × {label}"),
+        _ => label,
     };
     Some(Base { kind, label })
 }
@@ -254,7 +262,8 @@ mod tests {
         assert_eq!(kind_of(&ext4), PointKind::Filesystem);
         assert_eq!(kind_of(&linear), PointKind::Volume);
         assert_eq!(kind_of(&stack.layers[0].kind), PointKind::Raw);
-        assert_eq!(base_of(&stack).unwrap().kind, BaseKind::Ram);
-        assert_eq!(base_of(&DeclaredStack { name: "none".into(), layers: Vec::new() }), None);
+        assert_eq!(base_of(&stack, SeveralDevices::All).unwrap().kind, BaseKind::Ram);
+        let none = DeclaredStack { name: "none".into(), layers: Vec::new() };
+        assert_eq!(base_of(&none, SeveralDevices::One), None);
     }
 }

@@ -30,7 +30,7 @@ pub fn bench_of<'a>(
             }
             let found = of_stack.get(index).and_then(Option::as_ref);
             let published = published_for(manifest, stack, index);
-            let mut point = point(stack, index, layer, found);
+            let mut point = point(manifest, stack, index, layer, found);
             point.below = below;
             point.published = published;
             below = Some(points.len());
@@ -41,6 +41,7 @@ pub fn bench_of<'a>(
 }
 
 fn point<'a>(
+    manifest: &BenchManifest,
     stack: &BenchStack,
     index: usize,
     layer: &BenchLayer,
@@ -53,7 +54,7 @@ fn point<'a>(
         layer: layer.label.clone(),
         // An index without a layer is passed over before.
         kind: declared.layers.get(index).map_or(super::PointKind::Raw, |it| kind_of(&it.kind)),
-        base: base_of(declared).unwrap_or_else(nothing),
+        base: base_of(declared, manifest.several_devices).unwrap_or_else(nothing),
         below: None,
         raid: raid_of(declared, index),
         no_model: declared.layers.get(index).and_then(|it| no_model_of(&it.kind)),
@@ -182,6 +183,24 @@ mod tests {
             bench.points[1].published.iter().map(|it| (it.share_of_raw, it.jobs)).collect();
         assert_eq!(shares, [(0.3, Some(16))], "of this layer alone");
         assert_eq!(bench.points[0].base.kind, BaseKind::Ram);
+    }
+
+    #[test]
+    fn raw_storage_of_several_devices_is_the_same_only_for_as_many() {
+        let labels = |several| {
+            let mut manifest = manifest(stack(None, [LayerState::Measured; 3]));
+            manifest.several_devices = several;
+            let mut wider = manifest.stacks[0].clone();
+            let made = Made { count: 5, size: Bytes::from_mib(64) };
+            wider.declared.layers[0].kind = DeclaredKind::Ram(made);
+            manifest.stacks.push(wider);
+            let points = bench_of(&manifest, &[], None).points.into_iter();
+            let raw = points.filter(|it| it.kind == PointKind::Raw);
+            raw.map(|it| it.base.label).collect::<Vec<_>>()
+        };
+        assert_eq!(labels(SeveralDevices::One), ["RAM disks of 64 MiB"; 2]);
+        let all = ["2 × RAM disks of 64 MiB", "5 × RAM disks of 64 MiB"];
+        assert_eq!(labels(SeveralDevices::All), all);
     }
 
     #[test]
