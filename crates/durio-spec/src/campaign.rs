@@ -9,7 +9,7 @@
 //!                                    └── axes ── load ── steps (rounds) ── plan
 //! ```
 
-mod axes;
+pub(crate) mod axes;
 mod committing;
 pub(crate) mod keys;
 mod load;
@@ -18,7 +18,7 @@ pub(crate) mod reference;
 mod rounds;
 mod shipped;
 pub(crate) mod spec;
-mod steps;
+pub(crate) mod steps;
 pub(crate) mod targets;
 #[cfg(test)]
 mod tests;

@@ -111,7 +111,7 @@ impl StackBench {
         let (on_filesystem, on_devices) = campaigns(source, &root)?;
         let axes = matrix.map_or(Ok(Vec::new()), |matrix| axes(source, &matrix))?;
         let stacks = stacks(source, stack.as_ref(), &axes)?;
-        let published = published::published(source, &root, &stacks)?;
+        let published = published::published(source, &root, &stacks, &on_devices)?;
         let target = root.blocks("target").next();
         let raw = match target.and_then(|block| block.text("raw")) {
             Some("all") => RawDevices::All,

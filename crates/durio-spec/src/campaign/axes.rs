@@ -47,6 +47,16 @@ impl Axis<'_> {
         }
     }
 
+    /// Its values where they are counts of the main load.
+    pub(crate) fn counts(&self) -> Vec<u32> {
+        let Along::Setting(None, setting) = self.along else { return Vec::new() };
+        let count = |placed: &Placed<Value>| match placed.value {
+            Value::Count(count) => Some(count),
+            _ => None,
+        };
+        setting.values.iter().filter_map(count).collect()
+    }
+
     /// The name of what varies first along it.
     pub(crate) fn leading_key(&self) -> &str {
         match self.along {

@@ -90,6 +90,22 @@ impl<'a> Ladder<'a> {
         if names.is_empty() { vec![first] } else { names }
     }
 
+    /// The names of its sections, as long as nothing is scaled.
+    pub(crate) fn section_names(&self) -> Vec<String> {
+        let points: Vec<_> = Point::all(self.block, self.defaults, &self.axes).collect();
+        let sections = points.chunk_by(|a, b| a.outer(self.outer) == b.outer(self.outer));
+        let firsts = sections.filter_map(<[_]>::first);
+        firsts.map(|point| self.section_name(point, &Value::clone)).collect()
+    }
+
+    fn section_name(&self, point: &Point<'_>, scaled: &dyn Fn(&Value) -> Value) -> String {
+        let name = self.block.text("name").unwrap_or_default();
+        match point.outer_words(self.outer, scaled) {
+            words if words.is_empty() => name.to_owned(),
+            words => format!("{name}, {words}"),
+        }
+    }
+
     fn repeats(&self) -> Option<u32> {
         let own = self.block.value("repeats");
         let default = || self.defaults.filter(|_| !self.is_precondition)?.value("repeats");
@@ -160,7 +176,7 @@ impl Making<'_> {
         made: &mut Made,
     ) -> Result<(), SpecError> {
         let Some(first_point) = points.first() else { return Ok(()) };
-        let name = self.section_name(ladder, first_point);
+        let name = ladder.section_name(first_point, &|value| self.scaled_value(value));
         let first_step = made.steps.len();
         let number = u32::try_from(made.sections.len()).unwrap_or(u32::MAX);
         for repeat in 0..ladder.repeats().unwrap_or(1).max(1) {
@@ -366,14 +382,6 @@ impl Making<'_> {
                 Err("a ramp needs a duration: a volume counts from the first operation".to_owned())
             }
             _ => Ok(Nanos::ZERO),
-        }
-    }
-
-    fn section_name(self, ladder: &Ladder<'_>, point: &Point<'_>) -> String {
-        let name = ladder.block.text("name").unwrap_or_default();
-        match point.outer_words(ladder.outer, &|value| self.scaled_value(value)) {
-            words if words.is_empty() => name.to_owned(),
-            words => format!("{name}, {words}"),
         }
     }
 

@@ -221,7 +221,11 @@ pub(crate) const TARGET: &[Key] = &[
 pub(crate) const PUBLISHED: &[Key] = &[
     key("stack", Kind::Text, "Name of a stack, with the values of its axes. Required."),
     key("layer", Kind::Text, "Which of its layers, by its word: md, xfs. Default: the uppermost."),
-    key("workload", Kind::Text, "Name of a step. Required."),
+    key(
+        "workload",
+        Kind::Text,
+        "Name of a step; if it is several workloads, that of one, as a report has it: write, o_dsync. Required.",
+    ),
     key("jobs", Kind::Count, "Which point of its ladder, where jobs are one of its axes."),
     key("share_of_raw", Kind::Number, "Its rate as a share of the raw device's: 0.0274. Required."),
     key("rate", Kind::Number, "Its rate, in accesses per second."),

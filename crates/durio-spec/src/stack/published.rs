@@ -2,10 +2,12 @@
 
 use durio_stack::DeclaredStack;
 
-use crate::SpecError;
-use crate::campaign::reader::Block;
+use crate::campaign::axes::Axis;
+use crate::campaign::reader::{Block, Placed};
+use crate::campaign::steps::Ladder;
 use crate::campaign::text::{Source, nearest};
 use crate::campaign::value::Value;
+use crate::{CampaignSpec, SpecError};
 
 /// A published figure of a point.
 #[derive(Debug, Clone, PartialEq)]
@@ -14,7 +16,7 @@ pub struct PublishedShare {
     pub stack: String,
     /// Which layer, from 0 at the bottom.
     pub layer: usize,
-    /// Name of the step.
+    /// Name of the step; where it is several workloads, with the words of the one: `write, o_dsync`.
     pub workload: String,
     /// Which point of its ladder, where jobs are an axis.
     pub jobs: Option<u32>,
@@ -26,13 +28,72 @@ pub struct PublishedShare {
     pub source: Option<String>,
 }
 
-/// Reads all of them; each must be of a stack, a layer and a step that are there.
+/// Reads all of them; each must be of a stack, a layer and a workload that are there.
 pub(super) fn published(
     source: Source<'_>,
     root: &Block,
     stacks: &[DeclaredStack],
+    campaign: &CampaignSpec,
 ) -> Result<Vec<PublishedShare>, SpecError> {
-    root.blocks("published").map(|block| one(source, root, block, stacks)).collect()
+    let workloads = workloads(campaign)?;
+    root.blocks("published").map(|block| one(source, root, block, stacks, &workloads)).collect()
+}
+
+/// What a step gives.
+struct Workloads<'a> {
+    step: &'a str,
+    /// The names of its workloads.
+    names: Vec<String>,
+    /// The jobs of its points, if they are an axis.
+    jobs: Vec<u32>,
+}
+
+fn workloads(campaign: &CampaignSpec) -> Result<Vec<Workloads<'_>>, SpecError> {
+    let steps = campaign.steps().into_iter().filter(|(is_precondition, _)| !is_precondition);
+    let of_step = |(_, block)| {
+        let ladder = Ladder::new(campaign, false, block)?;
+        let jobs = ladder.axes.iter().filter(|axis| axis.name == "jobs");
+        let jobs = jobs.flat_map(Axis::counts).collect();
+        let step = block.text("name").unwrap_or_default();
+        Ok(Workloads { step, names: ladder.section_names(), jobs })
+    };
+    steps.map(of_step).collect()
+}
+
+/// The workload of that name.
+fn workload<'w>(
+    source: Source<'_>,
+    name: &Placed<&str>,
+    workloads: &'w [Workloads<'_>],
+) -> Result<&'w Workloads<'w>, SpecError> {
+    let several = workloads.iter().find(|it| it.step == name.value && it.names.len() > 1);
+    if let Some(Workloads { step, names, .. }) = several {
+        let text = format!("'{step}' is {} workloads", names.len());
+        return Err(source.error(name.at, text).hint(format!("name one: {}", names.join("; "))));
+    }
+    let found = workloads.iter().find(|it| it.names.iter().any(|known| known == name.value));
+    found.ok_or_else(|| {
+        let names: Vec<&str> =
+            workloads.iter().flat_map(|it| it.names.iter().map(String::as_str)).collect();
+        unknown(source, "step", (name.value, name.at), &names)
+    })
+}
+
+/// Which point of a workload's ladder is meant.
+fn jobs(
+    source: Source<'_>,
+    block: &Block,
+    workload: &Workloads<'_>,
+) -> Result<Option<u32>, SpecError> {
+    let Some(Placed { value: Value::Count(jobs), at }) = block.value("jobs") else {
+        return Ok(None);
+    };
+    if workload.jobs.is_empty() || workload.jobs.contains(jobs) {
+        return Ok(Some(*jobs));
+    }
+    let known: Vec<String> = workload.jobs.iter().map(u32::to_string).collect();
+    let text = format!("'{}' has no point of {jobs} jobs", workload.step);
+    Err(source.error(*at, text).hint(format!("its jobs are {}", known.join(", "))))
 }
 
 fn one(
@@ -40,6 +101,7 @@ fn one(
     root: &Block,
     block: &Block,
     stacks: &[DeclaredStack],
+    workloads: &[Workloads<'_>],
 ) -> Result<PublishedShare, SpecError> {
     let required = |key: &str| {
         let missing =
@@ -55,20 +117,14 @@ fn one(
     let Some(stack) = stacks.iter().find(|stack| stack.name == stack_name.value) else {
         return Err(unknown(source, "stack", (stack_name.value, stack_name.at), &names));
     };
-    let steps: Vec<&str> = root.blocks("step").filter_map(|step| step.text("name")).collect();
-    if !steps.contains(&workload.value) {
-        return Err(unknown(source, "step", (workload.value, workload.at), &steps));
-    }
+    let of_step = self::workload(source, &workload, workloads)?;
     let share_of_raw = number("share_of_raw")
         .ok_or_else(|| source.error(block.at, "'share_of_raw' of what was published is missing"))?;
     Ok(PublishedShare {
         stack: stack.name.clone(),
         layer: layer(source, block, stack)?,
         workload: workload.value.to_owned(),
-        jobs: match block.value("jobs").map(|placed| &placed.value) {
-            Some(Value::Count(jobs)) => Some(*jobs),
-            _ => None,
-        },
+        jobs: jobs(source, block, of_step)?,
         share_of_raw,
         rate: number("rate"),
         source: block.text("source").or_else(|| root.text("source")).map(str::to_owned),

@@ -434,6 +434,18 @@ fn published_shares_belong_to_points_that_are_there() {
     let text = shipped_stack_spec("raid-modes").unwrap().text;
     let modes = StackBench::parse("s", text).unwrap();
     assert_eq!(modes.published.len(), 5 * 4);
+    let text = shipped_stack_spec("raid-10-flagship").unwrap().text;
+    let flagship = StackBench::parse("s", text).unwrap();
+    let points = flagship.published.iter().map(|it| (it.workload.as_str(), it.jobs));
+    assert_eq!(points.collect::<Vec<_>>(), [("write, no sync", Some(96)), ("read", Some(192))]);
+    let fails = |from: &str, to: &str, expected: &str| {
+        let error = StackBench::parse("s", &text.replace(from, to)).unwrap_err();
+        assert!(format!("{error} {:?}", error.hint).contains(expected), "{error}");
+    };
+    let (first, named) = ("\"write, no sync\"", "name one: write, no sync; write, o_dsync");
+    fails(first, "\"write\"", named);
+    fails(first, "\"write, o_sync\"", "did you mean 'write, o_dsync'?");
+    fails("jobs = 96\n", "jobs = 95\n", "its jobs are 192, 160, 128, 96");
     let n2 = modes.published.iter().find(|it| it.stack == "raid10-n2-64KiB").unwrap();
     assert_eq!((n2.layer, n2.jobs, n2.rate), (2, Some(1), Some(11612.89)));
 }
