@@ -6,7 +6,7 @@ use std::io;
 
 use durio_analyse::attribution::{CostChange, LabComparison, LayerChange, SideName, Timing};
 
-use super::tables::{Grid, GridRow};
+use super::tables::{Grid, GridRow, columns};
 use super::words::{added, number_or_absent, time_or_absent};
 use crate::Options;
 use crate::figures::{ABSENT, counted, decimal, mean_latency};
@@ -69,7 +69,7 @@ pub(super) fn what(comparison: &LabComparison) -> &str {
 /// The times of layers as a table.
 pub(super) fn times(layers: &[LayerChange]) -> Grid {
     let row = |it: &LayerChange| GridRow { name: name(layers, it), cells: cells(it), absent: None };
-    Grid { header: COLUMNS.to_vec(), rows: layers.iter().map(row).collect() }
+    Grid { header: columns(COLUMNS.to_vec()), rows: layers.iter().map(row).collect() }
 }
 
 fn cells(it: &LayerChange) -> Vec<String> {
@@ -89,7 +89,7 @@ pub(super) fn processor(layers: &[LayerChange]) -> Grid {
         GridRow { name: name(layers, it), cells, absent: None }
     };
     let header = vec!["layer", "CPU A", "CPU B", "CPU B ÷ A", "switches A", "switches B"];
-    Grid { header, rows: layers.iter().map(row).collect() }
+    Grid { header: columns(header), rows: layers.iter().map(row).collect() }
 }
 
 fn pair(pair: Option<[f64; 2]>) -> [Option<f64>; 2] {

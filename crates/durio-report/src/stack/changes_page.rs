@@ -12,7 +12,7 @@ use durio_analyse::attribution::{LabComparison, LayerChange, WorkloadChanges};
 use super::changes::{
     NOTE, PROCESSOR_NOTE, name, processor, side_words, times, untold, what, word,
 };
-use super::pictures::Picture;
+use super::pictures::{Picture, named};
 use super::tables::Grid;
 use crate::figures::mean_latency;
 use crate::html::charts::{Colour, SpanGroup, SpanRow, spans};
@@ -78,7 +78,7 @@ fn picture(comparison: &LabComparison, layers: &[LayerChange]) -> io::Result<Opt
         false => String::new(),
     };
     let title = format!("Each layer with all that lies below it{further}: {}", what(comparison));
-    let legend = vec![("A", Colour::First.class()), ("B", Colour::Second.class())];
+    let legend = named([("A", Colour::First), ("B", Colour::Second)]);
     Ok(spans(&groups)?.map(|svg| Picture { title, legend, svg }))
 }
 

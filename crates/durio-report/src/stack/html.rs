@@ -9,6 +9,7 @@ use std::io;
 use askama::Template;
 use durio_analyse::attribution::{StackFindings, WorkloadRows};
 
+use super::ladders::{LADDER_NOTE, Ladder, ladders};
 use super::pictures::{Picture, pictures};
 use super::tables::{ARRAYS_NOTE, Grid, array_words, arrays, costs, published, rates};
 use super::words;
@@ -27,7 +28,7 @@ struct StackPage<'a> {
 }
 
 struct WorkloadPart<'a> {
-    label: &'a str,
+    label: String,
     tables: Vec<TablePart>,
     remarks: Vec<String>,
     pictures: Vec<Picture>,
@@ -43,7 +44,11 @@ struct TablePart {
 }
 
 pub(super) fn write(findings: &StackFindings, out: &mut dyn io::Write) -> io::Result<()> {
-    let parts = findings.workloads.iter().map(|it| part(findings, it));
+    let overviews = ladders(findings);
+    let overviews = overviews.iter().map(|it| overview(findings, it));
+    let parts = overviews.chain(findings.workloads.iter().map(|it| part(findings, it)));
+    let mut parts: Vec<WorkloadPart<'_>> = parts.collect::<io::Result<_>>()?;
+    say_once(&mut parts);
     let failed = findings.points.iter().enumerate();
     let failed = failed
         .filter_map(|(at, point)| Some((words::row_name(findings, at), point.failure.as_deref()?)));
@@ -53,10 +58,34 @@ pub(super) fn write(findings: &StackFindings, out: &mut dyn io::Write) -> io::Re
         style: STYLE,
         head: words::head(findings),
         failures: failed.collect(),
-        workloads: parts.collect::<io::Result<_>>()?,
+        workloads: parts,
     };
     let html = page.render().map_err(io::Error::other)?;
     out.write_all(visible(&html).as_bytes())
+}
+
+/// What the columns are is said under the first table that has them.
+fn say_once(parts: &mut [WorkloadPart<'_>]) {
+    let mut said: Vec<&str> = Vec::new();
+    for table in parts.iter_mut().flat_map(|part| &mut part.tables) {
+        match said.contains(&table.note) {
+            true => table.note = "",
+            false => said.push(table.note),
+        }
+    }
+}
+
+/// A ladder, before its levels one by one.
+fn overview<'a>(findings: &StackFindings, ladder: &Ladder<'_>) -> io::Result<WorkloadPart<'a>> {
+    let title = "Rate and share of raw".to_owned();
+    Ok(WorkloadPart {
+        label: ladder.title(),
+        tables: vec![TablePart { title, grid: ladder.table(findings), note: LADDER_NOTE }],
+        remarks: Vec::new(),
+        pictures: ladder.pictures(findings)?,
+        models: Vec::new(),
+        order: None,
+    })
 }
 
 fn part<'a>(findings: &'a StackFindings, it: &'a WorkloadRows) -> io::Result<WorkloadPart<'a>> {
@@ -70,7 +99,7 @@ fn part<'a>(findings: &'a StackFindings, it: &'a WorkloadRows) -> io::Result<Wor
     let mut models = array_words(findings, it);
     models.extend(mirrors.flatten());
     Ok(WorkloadPart {
-        label: &it.label,
+        label: it.label.clone(),
         tables: tables(findings, it),
         remarks,
         pictures: pictures(findings, it)?,

@@ -8,6 +8,7 @@ mod changes_csv;
 mod changes_page;
 mod comma_separated;
 mod html;
+mod ladders;
 mod pictures;
 mod tables;
 mod text;

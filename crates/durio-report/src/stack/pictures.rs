@@ -20,7 +20,7 @@ const STACKS_MAX: usize = 40;
 #[derive(Debug)]
 pub(super) struct Picture {
     pub(super) title: String,
-    pub(super) legend: Vec<(&'static str, &'static str)>,
+    pub(super) legend: Vec<(String, &'static str)>,
     pub(super) svg: String,
 }
 
@@ -58,13 +58,18 @@ fn waterfalls(findings: &StackFindings, falls: &[Waterfall]) -> io::Result<Optio
             "{what} that each layer adds, from raw to the top: {}{further}",
             first.basis.words()
         ),
-        legend: vec![
-            ("raw storage", Colour::First.class()),
-            ("added", Colour::Second.class()),
-            ("taken away", Colour::Third.class()),
-        ],
+        legend: named([
+            ("raw storage", Colour::First),
+            ("added", Colour::Second),
+            ("taken away", Colour::Third),
+        ]),
         svg,
     }))
+}
+
+/// A legend of fixed words.
+pub(super) fn named<const N: usize>(legend: [(&str, Colour); N]) -> Vec<(String, &'static str)> {
+    legend.map(|(name, colour)| (name.to_owned(), colour.class())).into()
 }
 
 fn step(at: usize, step: &WaterfallStep) -> SpanRow {
@@ -96,7 +101,7 @@ fn published(findings: &StackFindings, order: &PublishedOrder) -> io::Result<Opt
     let measured = if findings.label.is_some() { "measured, counted" } else { "measured" };
     Ok(spans(&groups)?.map(|svg| Picture {
         title: format!("{}: shares of raw", published_title(findings, order)),
-        legend: vec![("published", Colour::Second.class()), (measured, Colour::First.class())],
+        legend: named([("published", Colour::Second), (measured, Colour::First)]),
         svg,
     }))
 }
@@ -117,7 +122,7 @@ fn slices(findings: &StackFindings, workload: &WorkloadRows) -> io::Result<Optio
     let group = SpanGroup { title: String::new(), rows: rows.take(STACKS_MAX).collect() };
     Ok(spans(&[group])?.map(|svg| Picture {
         title: "Where the time of an operation goes, as traced".to_owned(),
-        legend: PARTS.map(|(words, _, colour)| (words, colour.class())).into(),
+        legend: named(PARTS.map(|(words, _, colour)| (words, colour))),
         svg,
     }))
 }

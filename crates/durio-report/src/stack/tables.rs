@@ -14,7 +14,7 @@ use crate::figures::{ABSENT, rate_bare};
 #[derive(Debug)]
 pub(super) struct Grid {
     /// What the rows are, then the columns.
-    pub(super) header: Vec<&'static str>,
+    pub(super) header: Vec<String>,
     pub(super) rows: Vec<GridRow>,
 }
 
@@ -26,6 +26,11 @@ pub(super) struct GridRow {
     pub(super) cells: Vec<String>,
     /// Why there are none.
     pub(super) absent: Option<String>,
+}
+
+/// A header of fixed words.
+pub(super) fn columns(words: Vec<&str>) -> Vec<String> {
+    words.into_iter().map(str::to_owned).collect()
 }
 
 /// Rates and shares.
@@ -85,7 +90,7 @@ fn grid(
         cells: row.figures.as_ref().map_or_else(Vec::new, &cells),
         absent: row.absent.clone(),
     };
-    Grid { header, rows: workload.rows.iter().map(row).collect() }
+    Grid { header: columns(header), rows: workload.rows.iter().map(row).collect() }
 }
 
 /// Arrays beside their models; without rows if there is none.
@@ -109,7 +114,7 @@ pub(super) fn arrays(findings: &StackFindings, workload: &WorkloadRows) -> Grid 
         cells.extend([share_or_absent(raid.share_of_healthy), survives(facts)]);
         Some(GridRow { name: row_name(findings, row.point), cells, absent: None })
     };
-    Grid { header, rows: workload.rows.iter().filter_map(row).collect() }
+    Grid { header: columns(header), rows: workload.rows.iter().filter_map(row).collect() }
 }
 
 fn model_cells(raid: &RaidRow) -> [String; 4] {
@@ -159,5 +164,5 @@ pub(super) fn published(workload: &WorkloadRows) -> Option<Grid> {
         absent: None,
     };
     let header = vec!["layer", "published of raw", "measured of raw", "×"];
-    Some(Grid { header, rows: order.rows.iter().map(row).collect() })
+    Some(Grid { header: columns(header), rows: order.rows.iter().map(row).collect() })
 }

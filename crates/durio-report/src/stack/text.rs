@@ -2,10 +2,12 @@
 //!
 //! In: findings. Out: text. Not here: the words, which the page shares.
 
+use std::collections::BTreeSet;
 use std::io;
 
 use durio_analyse::attribution::{LayerRow, StackFindings, Waterfall, WorkloadRows};
 
+use super::ladders::{LADDER_NOTE, ladders};
 use super::tables::{ARRAYS_NOTE, Grid, GridRow, array_words, arrays, costs, published, rates};
 use super::words;
 use crate::Options;
@@ -25,13 +27,43 @@ pub(super) fn write(
         page.labelled("COUNTED", 7, Look::Heed, label);
     }
     warnings(findings, &mut page);
+    let mut said = Said::default();
+    for ladder in ladders(findings) {
+        page.heading(&format!("{}{}", ladder.title(), counted(findings)));
+        table(ladder.table(findings), &mut page);
+        said.note(LADDER_NOTE);
+    }
     for it in &findings.workloads {
-        workload(findings, it, &mut page);
+        workload(findings, it, &mut said, &mut page);
     }
     if findings.workloads.is_empty() {
         nothing(findings, &mut page);
     }
+    if !said.notes.is_empty() {
+        page.heading("How to read the tables");
+        said.notes.iter().for_each(|note| page.paragraph("  ", Look::Dim, note));
+    }
     out.write_all(page.text().as_bytes())
+}
+
+/// What a reader is told once, however many workloads there are.
+#[derive(Default)]
+struct Said<'a> {
+    /// What the columns are, for the end.
+    notes: Vec<&'a str>,
+    models: BTreeSet<String>,
+}
+
+impl<'a> Said<'a> {
+    fn note(&mut self, note: &'a str) {
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+}
+
+fn counted(findings: &StackFindings) -> &'static str {
+    if findings.label.is_some() { " (counted)" } else { "" }
 }
 
 fn warnings(findings: &StackFindings, page: &mut Page) {
@@ -51,24 +83,24 @@ fn nothing(findings: &StackFindings, page: &mut Page) {
     }
 }
 
-fn workload(findings: &StackFindings, it: &WorkloadRows, page: &mut Page) {
-    let label = if findings.label.is_some() { " (counted)" } else { "" };
-    page.heading(&format!("{}{label}", it.label));
+fn workload(findings: &StackFindings, it: &WorkloadRows, said: &mut Said<'_>, page: &mut Page) {
+    page.heading(&format!("{}{}", it.label, counted(findings)));
     table(rates(findings, it), page);
-    page.paragraph("  ", Look::Dim, words::INTERVAL_NOTE);
+    said.note(words::INTERVAL_NOTE);
     page.blank();
     table(costs(findings, it), page);
-    page.paragraph("  ", Look::Dim, words::COST_NOTE);
+    said.note(words::COST_NOTE);
     notes(findings, &it.rows, page);
     waterfalls(&it.waterfalls, page);
-    raid(findings, it, page);
-    published_shares(findings, it, page);
+    raid(findings, it, said, page);
+    published_shares(findings, it, said, page);
 }
 
 /// Rows without figures have their reason in the notes below.
 fn table(grid: Grid, page: &mut Page) {
     let columns = grid.header.len() - 1;
-    let mut table = new_table(page, grid.header);
+    let header = grid.header.iter().map(|words| clean(words)).collect();
+    let mut table = new_table(page, header);
     for row in grid.rows {
         let GridRow { name, mut cells, .. } = row;
         cells.resize(columns, "-".to_owned());
@@ -111,13 +143,16 @@ fn waterfalls(falls: &[Waterfall], page: &mut Page) {
     }
 }
 
-fn raid(findings: &StackFindings, it: &WorkloadRows, page: &mut Page) {
+fn raid(findings: &StackFindings, it: &WorkloadRows, said: &mut Said<'_>, page: &mut Page) {
     let grid = arrays(findings, it);
     if !grid.rows.is_empty() {
         page.blank();
         table(grid, page);
-        page.paragraph("  ", Look::Dim, ARRAYS_NOTE);
+        said.note(ARRAYS_NOTE);
         for line in array_words(findings, it) {
+            if !said.models.insert(line.clone()) {
+                continue;
+            }
             page.labelled("model", 6, Look::Dim, &line);
         }
     }
@@ -129,11 +164,16 @@ fn raid(findings: &StackFindings, it: &WorkloadRows, page: &mut Page) {
     }
 }
 
-fn published_shares(findings: &StackFindings, it: &WorkloadRows, page: &mut Page) {
+fn published_shares(
+    findings: &StackFindings,
+    it: &WorkloadRows,
+    said: &mut Said<'_>,
+    page: &mut Page,
+) {
     let (Some(order), Some(grid)) = (&it.published, published(it)) else { return };
     page.blank();
     page.paragraph("  ", Look::Bold, &words::published_title(findings, order));
     table(grid, page);
-    page.paragraph("  ", Look::Dim, words::PUBLISHED_NOTE);
+    said.note(words::PUBLISHED_NOTE);
     page.paragraph("  ", Look::Plain, &order.sentence);
 }

@@ -71,6 +71,54 @@ fn the_page_has_tables_and_charts_and_runs_nothing() {
     assert!(html.contains("raw-drift") || html.contains("raw rates are off the median"));
 }
 
+/// The first workload of the bench with 16, 1 and 4 jobs, as fast as there are jobs, and with one job
+/// after another one: that is no ladder.
+fn laddered(axis: &str) -> StackFindings {
+    let mut findings = bench();
+    let one = findings.workloads.remove(0);
+    let levels = [("w", "16"), ("w", "1"), ("w", "4"), ("alone", "1")];
+    let workloads = levels.map(|(workload, level)| {
+        let mut it = one.clone();
+        it.key.workload = workload.to_owned();
+        (it.key.section, it.key.levels) = (None, vec![format!("{axis} {level}")]);
+        it.label = format!("{workload}, {axis} {level}");
+        for figures in it.rows.iter_mut().filter_map(|row| row.figures.as_mut()) {
+            figures.rate_per_second = 1000.0 * level.parse::<f64>().unwrap();
+        }
+        it
+    });
+    findings.workloads = workloads.into();
+    findings
+}
+
+#[test]
+fn a_ladder_is_shown_as_one_before_its_levels() {
+    let text = written(Format::Text, &laddered("jobs"), 120);
+    let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
+    assert!(at("w: rate by jobs") < at("w, jobs 16"));
+    assert!(!text.contains("alone: rate by"), "{text}");
+    let table = text.lines().skip_while(|line| !line.contains("per s, jobs"));
+    let cells = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let lines: Vec<Vec<String>> = table.take(5).map(cells).collect();
+    assert_eq!(lines[0], ["per", "s,", "jobs", "1", "4", "16"]);
+    assert!(lines[2].ends_with(&["1", "k", "4", "k", "16", "k"].map(str::to_owned)), "{lines:?}");
+    assert!(lines.iter().any(|line| line.starts_with(&["of".to_owned(), "raw".to_owned()])));
+    let html = written(Format::Html, &laddered("jobs"), 100);
+    assert!(html.contains("w: rate by jobs (per second, both logarithmic)"));
+}
+
+#[test]
+fn what_columns_and_models_are_is_said_once() {
+    let text = written(Format::Text, &laddered("jobs"), 120);
+    for part in ["time/op: 1 ÷ rate", "survives: failures", "How to read the tables", "  model "] {
+        let lines: Vec<&str> = text.lines().filter(|line| line.contains(part)).collect();
+        let different: std::collections::BTreeSet<_> = lines.iter().collect();
+        assert!(!lines.is_empty() && lines.len() == different.len(), "{part}: {lines:?}");
+    }
+    let html = written(Format::Html, &laddered("jobs"), 100);
+    assert_eq!(html.matches("time/op: 1 ÷ rate").count(), 1);
+}
+
 #[test]
 fn the_document_is_one_and_reads_back() {
     let findings = bench();
@@ -102,8 +150,7 @@ fn fios_format_has_no_place_for_a_bench() {
 }
 
 /// Every name is hostile, and every figure odd.
-fn hostile() -> StackFindings {
-    let mut findings = bench();
+fn hostile(mut findings: StackFindings) -> StackFindings {
     findings.name = HOSTILE.into();
     findings.kernels = vec![HOSTILE.into()];
     for point in &mut findings.points {
@@ -111,6 +158,7 @@ fn hostile() -> StackFindings {
         point.failure = Some(HOSTILE.into());
     }
     for workload in &mut findings.workloads {
+        workload.key.workload = HOSTILE.into();
         workload.label = HOSTILE.into();
         workload.published.iter_mut().for_each(|it| it.sentence = HOSTILE.into());
         for fall in &mut workload.waterfalls {
@@ -122,16 +170,19 @@ fn hostile() -> StackFindings {
 
 #[test]
 fn hostile_names_stay_text() {
-    let html = written(Format::Html, &hostile(), 100);
-    assert!(!html.contains("<script") && !html.contains("<img") && !html.contains('\x1b'));
-    assert!(!written(Format::Text, &hostile(), 100).contains('\x1b'));
+    for findings in [hostile(bench()), hostile(laddered(HOSTILE))] {
+        let html = written(Format::Html, &findings, 100);
+        assert!(!html.contains("<script") && !html.contains("<img") && !html.contains('\x1b'));
+        assert!(!written(Format::Text, &findings, 100).contains('\x1b'));
+    }
 }
 
 #[test]
 fn odd_figures_stop_no_format() {
     for odd in [0.0, f64::NAN, f64::INFINITY, -1.0, 1e300] {
         let mut findings = bench();
-        for row in &mut findings.workloads[0].rows {
+        findings.workloads.extend(laddered("jobs").workloads);
+        for row in findings.workloads.iter_mut().flat_map(|it| &mut it.rows) {
             let Some(figures) = &mut row.figures else { continue };
             (figures.rate_per_second, figures.share_of_raw) = (odd, Some(odd));
             (figures.time_per_operation_ns, figures.cpu_ns_per_operation) = (odd, Some(odd));
@@ -147,7 +198,7 @@ fn odd_figures_stop_no_format() {
 
 #[test]
 fn the_bench_shows_itself_and_asks_for_nothing() {
-    for findings in [bench(), hostile()] {
+    for findings in [bench(), hostile(bench())] {
         let html = written(Format::Html, &findings, 100);
         let test = "the_bench_shows_itself_and_asks_for_nothing";
         let Some(visit) = crate::browser::visit(test, &html) else { return };
@@ -252,9 +303,9 @@ fn csv_of_two_kernels_has_both_sides_of_every_figure() {
 
 #[test]
 fn the_page_of_two_kernels_shows_itself_and_asks_for_nothing() {
-    let mut hostile = compare_labs(&[self::hostile()], &[self::hostile()]).unwrap();
-    hostile.only_one_side = vec![HOSTILE.into()];
-    for comparison in [changes(&THREE), changes(&[0.0]), hostile] {
+    let mut odd = compare_labs(&[hostile(bench())], &[hostile(bench())]).unwrap();
+    odd.only_one_side = vec![HOSTILE.into()];
+    for comparison in [changes(&THREE), changes(&[0.0]), odd] {
         let html = compared(Format::Html, &comparison);
         assert_eq!(html.matches("<svg").count(), 1);
         assert!(!html.contains("<script") && !html.contains("<img") && !html.contains('\x1b'));

@@ -32,17 +32,17 @@ pub(crate) use overlay::overlay;
 pub(super) use search::search;
 pub(super) use sequence::sequences;
 pub(crate) use spans::{SpanGroup, SpanRow, spans};
-pub(super) use xy::{Scale, Series, xy};
+pub(crate) use xy::{Scale, Series, xy};
 
 use serde::Serialize;
 
 /// A drawing, with its values where it can be hovered over.
 #[derive(Debug)]
-pub(super) struct Chart {
+pub(crate) struct Chart {
     /// The drawing.
-    pub(super) svg: String,
+    pub(crate) svg: String,
     /// Names and colours of the lines.
-    pub(super) legend: Vec<(String, Colour)>,
+    pub(crate) legend: Vec<(String, Colour)>,
     /// For the script; none where every value is printed.
     pub(super) values: Option<Values>,
 }

@@ -11,7 +11,7 @@ use plotters::prelude::*;
 use super::Chart;
 use super::axis::{Axis, latency_label};
 use super::canvas::{Colour, draw, failed, plot, stroke};
-use crate::figures::bandwidth;
+use crate::figures::{bandwidth, rate_bare};
 
 const HEIGHT: u32 = 620;
 
@@ -29,6 +29,8 @@ pub(crate) enum Scale {
     Latency,
     /// Bytes per second.
     Bandwidth,
+    /// Per second.
+    Rate,
 }
 
 /// Measured points, or a fitted line, of one colour.
@@ -85,7 +87,7 @@ impl Scale {
         let range = low - 0.08..(high + 0.08).max(low + 0.4);
         let marks = match self {
             Self::Bytes | Self::Number => marks(&range, 2.0),
-            Self::Latency | Self::Bandwidth => marks(&range, 10.0),
+            Self::Latency | Self::Bandwidth | Self::Rate => marks(&range, 10.0),
         };
         Axis::new(range, marks, move |at| self.label(at))
     }
@@ -98,6 +100,7 @@ impl Scale {
             Self::Number => (value.round() as u64).to_string(),
             Self::Latency => latency_label(logarithm),
             Self::Bandwidth => bandwidth(value),
+            Self::Rate => rate_bare(value),
         }
     }
 }

@@ -1,0 +1,148 @@
+//! The levels of a ladder side by side: rate against jobs, depth or committers, layer by layer.
+//!
+//! In: findings. Out: a table and charts for each ladder. Not here: what each level shows, which is
+//! a workload of its own.
+
+use std::io;
+
+use durio_analyse::attribution::{PointKind, RowFigures, StackFindings, StepKey, WorkloadRows};
+
+use super::pictures::Picture;
+use super::tables::{Grid, GridRow};
+use super::words::{row_name, share_or_absent};
+use crate::figures::{ABSENT, rate_bare};
+use crate::html::charts::{Colour, Scale, Series, xy};
+
+/// Colours that are told apart on one chart.
+const COLOURS: [Colour; 4] = [Colour::First, Colour::Second, Colour::Third, Colour::Fourth];
+/// Fewer levels are no curve.
+const CHART_LEVELS_MIN: usize = 3;
+/// Further stacks are in the table.
+const CHARTS_MAX: usize = 12;
+
+/// Said under the table of a ladder.
+pub(super) const LADDER_NOTE: &str = "per s: commits per second where there are any, else accesses. \
+     of raw: rate as a share of that of the raw storage at the same level.";
+
+/// A workload at several levels of one axis.
+#[derive(Debug)]
+pub(super) struct Ladder<'f> {
+    /// What varies: `jobs`.
+    axis: &'f str,
+    name: &'f str,
+    /// Each level with its workload, the lowest level first.
+    levels: Vec<(f64, &'f WorkloadRows)>,
+}
+
+/// Every ladder, in the order in which they were measured.
+pub(super) fn ladders(findings: &StackFindings) -> Vec<Ladder<'_>> {
+    let mut ladders: Vec<(&StepKey, Ladder<'_>)> = Vec::new();
+    for workload in &findings.workloads {
+        let key = &workload.key;
+        let Some((axis, level)) = level_of(key) else { continue };
+        let is_its = |(of, it): &&mut (&StepKey, Ladder<'_>)| {
+            let same = |a: &StepKey, b: &StepKey| (a.section == b.section, a.stream == b.stream);
+            it.axis == axis && of.workload == key.workload && same(of, key) == (true, true)
+        };
+        match ladders.iter_mut().find(is_its) {
+            Some((_, ladder)) => ladder.levels.push((level, workload)),
+            None => {
+                let name = key.section.as_deref().unwrap_or(&key.workload);
+                ladders.push((key, Ladder { axis, name, levels: vec![(level, workload)] }));
+            }
+        }
+    }
+    let mut ladders: Vec<_> = ladders.into_iter().map(|(_, ladder)| ladder).collect();
+    ladders.retain(|ladder| ladder.levels.len() > 1);
+    for ladder in &mut ladders {
+        ladder.levels.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+    }
+    ladders
+}
+
+/// The one level of a workload that is a plain number: `jobs 96`.
+fn level_of(key: &StepKey) -> Option<(&str, f64)> {
+    let [words] = key.levels.as_slice() else { return None };
+    let (axis, number) = words.rsplit_once(' ')?;
+    Some((axis, number.parse().ok().filter(|it: &f64| it.is_finite())?))
+}
+
+impl Ladder<'_> {
+    /// Over its table.
+    pub(super) fn title(&self) -> String {
+        format!("{}: rate by {}", self.name, self.axis)
+    }
+
+    /// Rates of all points, and what those above raw storage have of it.
+    pub(super) fn table(&self, findings: &StackFindings) -> Grid {
+        let levels = self.levels.iter().map(|(level, _)| level.to_string());
+        let header = std::iter::once(format!("per s, {}", self.axis)).chain(levels).collect();
+        let mut rows = Vec::new();
+        for (at, point) in findings.points.iter().enumerate() {
+            let row = |name: String, cell: &dyn Fn(&RowFigures) -> String| GridRow {
+                name,
+                cells: self.figures(at).map(|it| it.map_or_else(|| ABSENT.into(), cell)).collect(),
+                absent: None,
+            };
+            rows.push(row(row_name(findings, at), &|it| rate_bare(it.rate_per_second)));
+            if point.kind != PointKind::Raw {
+                rows.push(row("of raw".to_owned(), &|it| share_or_absent(it.share_of_raw)));
+            }
+        }
+        Grid { header, rows }
+    }
+
+    /// The figures of a point, level by level.
+    fn figures(&self, point: usize) -> impl Iterator<Item = Option<&RowFigures>> {
+        self.levels.iter().map(move |(_, workload)| {
+            workload.rows.iter().find(|row| row.point == point)?.figures.as_ref()
+        })
+    }
+
+    /// One chart of all points, or where they are too many for that one of each stack.
+    pub(super) fn pictures(&self, findings: &StackFindings) -> io::Result<Vec<Picture>> {
+        if self.levels.len() < CHART_LEVELS_MIN {
+            return Ok(Vec::new());
+        }
+        let all: Vec<usize> = (0..findings.points.len()).collect();
+        if all.len() <= COLOURS.len() {
+            return Ok(self.picture(findings, &all, &self.title())?.into_iter().collect());
+        }
+        let same = |a: &usize, b: &usize| findings.points[*a].stack == findings.points[*b].stack;
+        let mut pictures = Vec::new();
+        for points in all.chunk_by(same).take(CHARTS_MAX) {
+            let stack = points.first().map_or("", |at| findings.points[*at].stack.as_str());
+            pictures.extend(self.picture(
+                findings,
+                points,
+                &format!("{stack}: {}", self.title()),
+            )?);
+        }
+        Ok(pictures)
+    }
+
+    /// The lowest of the points and what lies above it, as far as there are colours.
+    fn picture(
+        &self,
+        findings: &StackFindings,
+        points: &[usize],
+        title: &str,
+    ) -> io::Result<Option<Picture>> {
+        let series = points.iter().zip(COLOURS).map(|(at, colour)| {
+            let rates = self.levels.iter().map(|(level, _)| *level).zip(self.figures(*at));
+            let points = rates.filter_map(|(level, it)| Some((level, it?.rate_per_second)));
+            Series {
+                name: row_name(findings, *at),
+                colour,
+                points: points.collect(),
+                line: Vec::new(),
+            }
+        });
+        let chart = xy(&series.collect::<Vec<_>>(), Scale::Number, Scale::Rate)?;
+        Ok(chart.map(|chart| Picture {
+            title: format!("{title} (per second, both logarithmic)"),
+            legend: chart.legend.into_iter().map(|(name, it)| (name, it.class())).collect(),
+            svg: chart.svg,
+        }))
+    }
+}
