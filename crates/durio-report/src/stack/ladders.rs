@@ -40,14 +40,15 @@ pub(super) fn ladders(findings: &StackFindings) -> Vec<Ladder<'_>> {
     for workload in &findings.workloads {
         let key = &workload.key;
         let Some((axis, level)) = level_of(key) else { continue };
-        let is_its = |(of, it): &&mut (&StepKey, Ladder<'_>)| {
-            let same = |a: &StepKey, b: &StepKey| (a.section == b.section, a.stream == b.stream);
-            it.axis == axis && of.workload == key.workload && same(of, key) == (true, true)
-        };
+        let what = |key: &StepKey| (key.workload.clone(), key.section.clone(), key.stream);
+        let is_its =
+            |(of, it): &&mut (&StepKey, Ladder<'_>)| it.axis == axis && what(of) == what(key);
         match ladders.iter_mut().find(is_its) {
             Some((_, ladder)) => ladder.levels.push((level, workload)),
             None => {
-                let name = key.section.as_deref().unwrap_or(&key.workload);
+                // What ran beside has a name of its own in the section.
+                let section = key.section.as_deref().filter(|_| key.stream == 0);
+                let name = section.unwrap_or(&key.workload);
                 ladders.push((key, Ladder { axis, name, levels: vec![(level, workload)] }));
             }
         }
