@@ -10,6 +10,12 @@ use crate::failure::Failure;
 /// A byte more than such a text may have: what reads it says that it is too long.
 const LENGTH_READ: u64 = (1 << 20) + 1;
 
+/// What a path may be the name of among what durio brings along: nothing is there, or a folder, which
+/// nobody means as a file.
+pub(crate) fn name_if_no_file(path: &Path) -> Option<&str> {
+    path.to_str().filter(|_| !path.exists() || path.is_dir())
+}
+
 /// The text of a file that is meant to be a `what`, to its end or one byte beyond what is allowed.
 pub(crate) fn read_text(path: &Path, what: &str) -> Result<String, Failure> {
     let fail = |error: std::io::Error| Failure {

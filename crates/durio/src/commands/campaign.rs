@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::locate::locate_with;
 use crate::output;
 use crate::resume::interrupted;
-use crate::text_file::read_text;
+use crate::text_file::{name_if_no_file, read_text};
 
 pub(crate) fn run(spec: &Path, arguments: &RunCommand) -> Result<Exit, Failure> {
     let options = &arguments.job.common;
@@ -89,11 +89,12 @@ where
 
 /// Reads a file, or what durio brings along under this name.
 fn read(path: &Path) -> Result<CampaignSpec, Failure> {
-    if !path.exists()
-        && let Some(name) = path.to_str()
-    {
-        let shipped = shipped_spec(name).ok_or_else(|| unknown(name))?;
-        return Ok(CampaignSpec::parse(shipped.name, shipped.text)?);
+    if let Some(name) = name_if_no_file(path) {
+        match shipped_spec(name) {
+            Some(shipped) => return Ok(CampaignSpec::parse(shipped.name, shipped.text)?),
+            None if path.is_dir() => {}
+            None => return Err(unknown(name)),
+        }
     }
     let text = read_text(path, "spec")?;
     Ok(CampaignSpec::parse(&path.display().to_string(), &text)?)

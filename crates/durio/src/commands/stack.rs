@@ -16,7 +16,7 @@ use crate::args::{Choosing, Stack, StackCommand};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::state_folder::state_folder;
-use crate::text_file::read_text;
+use crate::text_file::{name_if_no_file, read_text};
 
 pub(super) use bench::show as show_bench;
 pub(super) use in_lab::GuestBench;
@@ -34,11 +34,12 @@ pub(crate) fn stack(arguments: Stack) -> Result<Exit, Failure> {
 
 /// Reads a file, or what durio brings along under this name.
 fn read(path: &Path) -> Result<StackBench, Failure> {
-    if !path.exists()
-        && let Some(name) = path.to_str()
-    {
-        let shipped = shipped_stack_spec(name).ok_or_else(|| unknown(name))?;
-        return Ok(StackBench::parse(shipped.name, shipped.text)?);
+    if let Some(name) = name_if_no_file(path) {
+        match shipped_stack_spec(name) {
+            Some(shipped) => return Ok(StackBench::parse(shipped.name, shipped.text)?),
+            None if path.is_dir() => {}
+            None => return Err(unknown(name)),
+        }
     }
     let text = read_text(path, "spec")?;
     Ok(StackBench::parse(&path.display().to_string(), &text)?)

@@ -63,6 +63,8 @@ fn all_specs_that_durio_brings_along_are_listed_and_can_be_planned() {
         let line = format!("plan {name} --target data --scale-size 0.001");
         sandbox.durio(&line).run().expect_exit(0).expect_no_stderr().expect_stdout("In all");
     }
+    fs::create_dir(sandbox.root().join("db-ladder")).unwrap();
+    sandbox.durio("plan db-ladder --target data --scale-size 0.001").run().expect_exit(0);
     sandbox.durio("plan db-laddr").run().expect_exit(2).expect_stderr("db-ladder");
     sandbox.durio("plan --schema").run().expect_exit(0).expect_stdout("\"block_size\"");
 }

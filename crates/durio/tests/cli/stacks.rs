@@ -112,6 +112,10 @@ fn every_spec_that_durio_brings_along_is_listed_and_planned() {
         assert!(listed.text().contains(name), "{}", listed.text());
         sandbox.durio("stack plan").word(name).run().expect_exit(0).expect_no_stderr();
     }
+    // A folder of that name, such as one with results, is not what is meant.
+    fs::create_dir(sandbox.root().join("raid-modes")).unwrap();
+    sandbox.durio("stack plan raid-modes").run().expect_exit(0);
+    sandbox.durio("stack plan .").run().expect_exit(3).expect_stderr("directory");
 }
 
 #[test]
