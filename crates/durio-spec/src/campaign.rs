@@ -9,7 +9,7 @@
 //!                                    └── axes ── load ── steps (rounds) ── plan
 //! ```
 
-pub(crate) mod axes;
+mod axes;
 mod committing;
 pub(crate) mod keys;
 mod load;

@@ -47,14 +47,25 @@ impl Axis<'_> {
         }
     }
 
-    /// Its values where they are counts of the main load.
-    pub(crate) fn counts(&self) -> Vec<u32> {
-        let Along::Setting(None, setting) = self.along else { return Vec::new() };
-        let count = |placed: &Placed<Value>| match placed.value {
-            Value::Count(count) => Some(count),
+    /// The values of a count of the main load along it.
+    pub(crate) fn counts_of(&self, name: &str) -> Vec<u32> {
+        let count = |value: &Value| match value {
+            Value::Count(count) => Some(*count),
             _ => None,
         };
-        setting.values.iter().filter_map(count).collect()
+        match self.along {
+            Along::Setting(None, setting) if setting.key.name == name => {
+                setting.values.iter().filter_map(|placed| count(&placed.value)).collect()
+            }
+            Along::Setting(..) => Vec::new(),
+            Along::Points(setting) => {
+                let of_block = |placed: &Placed<Value>| match &placed.value {
+                    Value::Block(block) => count(&block.value(name)?.value),
+                    _ => None,
+                };
+                setting.values.iter().filter_map(of_block).collect()
+            }
+        }
     }
 
     /// The name of what varies first along it.

@@ -2,7 +2,6 @@
 
 use durio_stack::DeclaredStack;
 
-use crate::campaign::axes::Axis;
 use crate::campaign::reader::{Block, Placed};
 use crate::campaign::steps::Ladder;
 use crate::campaign::text::{Source, nearest};
@@ -52,8 +51,7 @@ fn workloads(campaign: &CampaignSpec) -> Result<Vec<Workloads<'_>>, SpecError> {
     let steps = campaign.steps().into_iter().filter(|(is_precondition, _)| !is_precondition);
     let of_step = |(_, block)| {
         let ladder = Ladder::new(campaign, false, block)?;
-        let jobs = ladder.axes.iter().filter(|axis| axis.name == "jobs");
-        let jobs = jobs.flat_map(Axis::counts).collect();
+        let jobs = ladder.axes.iter().flat_map(|axis| axis.counts_of("jobs")).collect();
         let step = block.text("name").unwrap_or_default();
         Ok(Workloads { step, names: ladder.section_names(), jobs })
     };
@@ -88,12 +86,15 @@ fn jobs(
     let Some(Placed { value: Value::Count(jobs), at }) = block.value("jobs") else {
         return Ok(None);
     };
-    if workload.jobs.is_empty() || workload.jobs.contains(jobs) {
+    if workload.jobs.contains(jobs) {
         return Ok(Some(*jobs));
     }
     let known: Vec<String> = workload.jobs.iter().map(u32::to_string).collect();
     let text = format!("'{}' has no point of {jobs} jobs", workload.step);
-    Err(source.error(*at, text).hint(format!("its jobs are {}", known.join(", "))))
+    Err(source.error(*at, text).hint(match known.is_empty() {
+        true => "jobs are no axis of it; leave them out".to_owned(),
+        false => format!("its jobs are {}", known.join(", ")),
+    }))
 }
 
 fn one(

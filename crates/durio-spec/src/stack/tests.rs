@@ -446,6 +446,10 @@ fn published_shares_belong_to_points_that_are_there() {
     fails(first, "\"write\"", named);
     fails(first, "\"write, o_sync\"", "did you mean 'write, o_dsync'?");
     fails("jobs = 96\n", "jobs = 95\n", "its jobs are 192, 160, 128, 96");
+    let ladder = "reads\"\njobs = [192, 160, 128, 96, 64, 32, 16, 4, 1]";
+    fails(ladder, "reads\"\njobs = 192", "jobs are no axis of it");
+    let points = ladder.replace("jobs = [192,", "points = [{ jobs = 192, depth = 1 }]\n# [");
+    StackBench::parse("s", &text.replace(ladder, &points)).unwrap();
     let n2 = modes.published.iter().find(|it| it.stack == "raid10-n2-64KiB").unwrap();
     assert_eq!((n2.layer, n2.jobs, n2.rate), (2, Some(1), Some(11612.89)));
 }
