@@ -7,10 +7,12 @@
 mod agree;
 mod callgrind;
 mod compare;
+mod corpus;
 mod durio;
 mod figures;
 mod fio;
 mod fsync;
+mod gate;
 mod goals;
 mod group_commit;
 mod instructions;
@@ -38,15 +40,20 @@ pub(crate) use session::Interrupt;
 pub(crate) enum Command {
     /// CPU time per I/O and IOPS against fio, and durio's own limits
     #[command(name = "self")]
-    Compare(compare::Arguments),
+    Own(compare::Arguments),
     /// User instructions and system calls per I/O
     Instructions(instructions::Arguments),
     /// The same job on a real file by fio, durio, and fio again
     Agree(agree::Arguments),
     /// The same command line on a real file by fio, imported by durio, and by fio again
     Import(agree::Arguments),
+    /// Job files of fio from elsewhere: how many durio accepts, and whether it does the same
+    Corpus(corpus::Arguments),
     /// One block rewritten, each write made durable: by pg_test_fsync, durio, and it again
     Fsync(fsync::Arguments),
+    /// How often `durio compare --fail-over` is wrong, on runs of a real file
+    #[command(name = "compare")]
+    Gate(gate::Arguments),
     /// CPU time and memory of report and compare over a campaign of 500 steps
     Report(report::Arguments),
     /// CPU time per committed record, and group commit against independent writers on a real file
@@ -60,11 +67,13 @@ const INTERRUPTED: u8 = 130;
 pub(crate) fn run(command: &Command) -> Result<ExitCode> {
     let interrupt = Interrupt::watch()?;
     let result = match command {
-        Command::Compare(arguments) => compare::run(arguments, &interrupt),
+        Command::Own(arguments) => compare::run(arguments, &interrupt),
         Command::Instructions(_) => instructions::run(&interrupt),
         Command::Agree(arguments) => agree::run(arguments, Way::Own, &interrupt),
         Command::Import(arguments) => agree::run(arguments, Way::Imported, &interrupt),
+        Command::Corpus(arguments) => corpus::run(arguments, &interrupt),
         Command::Fsync(arguments) => fsync::run(arguments, &interrupt),
+        Command::Gate(arguments) => gate::run(arguments, &interrupt),
         Command::Report(arguments) => report::run(arguments, &interrupt),
         Command::GroupCommit(arguments) => group_commit::run(arguments, &interrupt),
     };
@@ -79,10 +88,12 @@ pub(crate) fn run(command: &Command) -> Result<ExitCode> {
 impl Command {
     fn checks(&self) -> bool {
         match self {
-            Self::Compare(arguments) => arguments.check,
+            Self::Own(arguments) => arguments.check,
             Self::Instructions(arguments) => arguments.check,
             Self::Agree(arguments) | Self::Import(arguments) => arguments.check,
+            Self::Corpus(arguments) => arguments.check,
             Self::Fsync(arguments) => arguments.check,
+            Self::Gate(arguments) => arguments.check,
             Self::Report(arguments) => arguments.check,
             Self::GroupCommit(arguments) => arguments.check,
         }

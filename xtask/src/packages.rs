@@ -38,7 +38,7 @@ const fn program(name: &'static str, packages: &'static [&'static str]) -> Requi
     Requirement { name, probe: Probe::Program, packages }
 }
 
-const REQUIREMENTS: [Requirement; 15] = [
+const REQUIREMENTS: [Requirement; 18] = [
     program("fio", &["fio"]),
     program("jq", &["jq"]),
     program("mkfs.xfs", &["xfsprogs"]),
@@ -46,6 +46,9 @@ const REQUIREMENTS: [Requirement; 15] = [
     program("mkfs.ext4", &["e2fsprogs"]),
     program("losetup", &["mount", "util-linux"]),
     program("strace", &["strace"]),
+    program("gzip", &["gzip"]),
+    program("lz4", &["lz4"]),
+    program("zstd", &["zstd"]),
     program("mdadm", &["mdadm"]),
     program("lvm", &["lvm2"]),
     program("modprobe", &["kmod"]),

@@ -12,6 +12,7 @@ use crate::campaign;
 use crate::declined_step::DeclinedStep;
 use crate::durable;
 use crate::signals::{self, Evidence};
+use crate::steadiness::of_same_workload;
 use crate::step_state::StepState;
 use crate::time_slices;
 use crate::warning::{self, Basis};
@@ -71,8 +72,8 @@ impl Analyser {
         }
     }
 
-    /// From now on the findings of steps that end have their latencies whole, for a format that shows
-    /// histograms: some KiB each.
+    /// From now on the findings of steps that end have their latencies whole, and their intervals the
+    /// counts by operation, for a format that shows them: some KiB each.
     pub fn keep_histograms(&mut self) {
         self.keeps_histograms = true;
     }
@@ -87,7 +88,7 @@ impl Analyser {
                 let step = self.plan.steps.get(interval.step as usize);
                 let state = self.open.get_mut(&(interval.step, interval.round));
                 if let (Some(state), Some(step)) = (state, step) {
-                    state.take_interval(interval, step);
+                    state.take_interval(interval, step, self.keeps_histograms);
                 }
             }
             Event::JobEnded(job) => {
@@ -279,6 +280,8 @@ fn leading(workloads: &[WorkloadFindings]) -> Option<Leading> {
         location: workload.location.clone(),
         durable_commits_per_second: commit.rate,
         commit_latency_ns_p99: commit.service.p99_ns,
+        evenness: workload.evenness,
+        same_workload: of_same_workload(workload, workloads),
     })
 }
 

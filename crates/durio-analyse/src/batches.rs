@@ -8,11 +8,13 @@ use durio_record::Batches;
 
 use crate::BatchFindings;
 
-/// The findings of all logs together; none if there was no batch. `written` are the bytes of their
-/// writes, `syncs` their sync calls. What the devices did is the caller's to add.
+/// The findings of all logs together; none if there was no batch. `record` is the size of every
+/// record in bytes, where they have one, `written` are the bytes of their writes, `syncs` their sync
+/// calls. What the devices did is the caller's to add.
 pub(crate) fn batch_findings<'a>(
     logs: impl Iterator<Item = &'a Batches>,
     syncs: u64,
+    record: Option<u64>,
     written: u64,
 ) -> Option<BatchFindings> {
     let (mut sizes, mut padding, mut delayed, mut full) = (BTreeMap::<u32, u64>::new(), 0, 0, 0);
@@ -31,6 +33,8 @@ pub(crate) fn batch_findings<'a>(
     let records = sizes.iter().fold(0, |sum: u64, &(records, count)| {
         sum.saturating_add(u64::from(records).saturating_mul(count))
     });
+    // Of the same batches: a write at the edge of the measured time may be on its other side.
+    let of_records = |record: u64| records.saturating_mul(record).saturating_add(padding);
     Some(BatchFindings {
         count,
         records_mean: share(records, count),
@@ -38,7 +42,7 @@ pub(crate) fn batch_findings<'a>(
         records_p99: quantile(&sizes, count, 99),
         records_max,
         commits_per_sync: (syncs > 0).then(|| share(records, syncs)),
-        padding_share: share(padding, written),
+        padding_share: share(padding, record.map_or(written, of_records)),
         delayed_share: share(delayed, count),
         full_share: share(full, count),
         device_writes_per_commit: None,
@@ -74,8 +78,8 @@ mod tests {
 
     #[test]
     fn logs_are_added_up() {
-        let logs = [log(&[(1, 60), (4, 39)], 1000), log(&[(4, 0), (64, 1)], 24)];
-        let found = batch_findings(logs.iter(), 50, 4096).unwrap();
+        let logs = [log(&[(1, 60), (4, 39)], 2800), log(&[(4, 0), (64, 1)], 0)];
+        let found = batch_findings(logs.iter(), 50, Some(30), 9999).unwrap();
         assert_eq!((found.count, found.records_max), (100, 64));
         assert_eq!((found.records_p50, found.records_p99), (1, 4));
         assert!((found.records_mean - 2.8).abs() < 1e-9);
@@ -86,10 +90,10 @@ mod tests {
 
     #[test]
     fn no_batch_is_no_finding_and_damaged_counts_do_not_overflow() {
-        assert_eq!(batch_findings([].iter(), 0, 0), None);
-        assert_eq!(batch_findings([log(&[(3, 0)], 0)].iter(), 0, 0), None);
+        assert_eq!(batch_findings([].iter(), 0, None, 0), None);
+        assert_eq!(batch_findings([log(&[(3, 0)], 0)].iter(), 0, None, 0), None);
         let huge = log(&[(u32::MAX, u64::MAX), (7, u64::MAX)], u64::MAX);
-        let found = batch_findings([huge.clone(), huge].iter(), 0, 1).unwrap();
+        let found = batch_findings([huge.clone(), huge].iter(), 0, None, 1).unwrap();
         assert_eq!((found.count, found.commits_per_sync), (u64::MAX, None));
     }
 }

@@ -13,9 +13,7 @@ mod differences;
 mod effect;
 mod gate;
 mod mixture;
-mod normal;
 pub mod published;
-mod ranks;
 mod series;
 pub mod shape;
 mod side;
@@ -185,10 +183,8 @@ fn curves(members: &[Member<'_>]) -> Vec<Vec<CurvePoint>> {
 }
 
 fn figures(sides: [&[Member<'_>]; 2], side: usize, settings: &Settings) -> Vec<FigureComparison> {
-    let by_ranks = sides.iter().all(|it| it.len() >= effect::REPEATS_MIN);
     let repeats = |side: usize, members: &[Member<'_>]| -> Vec<Repeat> {
-        let seed = |member| (!by_ranks).then(|| seed(settings.seed, side, member));
-        members.iter().map(|it| repeat(it, seed(it))).collect()
+        members.iter().map(|it| repeat(it, seed(settings.seed, side, it))).collect()
     };
     let [a, b] = [repeats(0, sides[0]), repeats(side, sides[1])];
     let one = |&figure: &FigureName| effect::figure(figure, &a, &b, settings);
@@ -206,11 +202,11 @@ fn seed(seed: u64, side: usize, member: &Member<'_>) -> u64 {
     })
 }
 
-fn repeat(member: &Member<'_>, seed: Option<u64>) -> Repeat {
+fn repeat(member: &Member<'_>, seed: u64) -> Repeat {
     let cells = member.series.map(|it| it.cells()).unwrap_or_default();
     Repeat {
         values: FigureName::ALL.map(|figure| value(member.workload, figure)),
-        replicates: seed.and_then(|seed| bootstrap::replicates(cells, seed)),
+        replicates: bootstrap::replicates(cells, seed),
     }
 }
 

@@ -51,6 +51,13 @@ impl Estimate {
         self.plus_minus.map(|half| (self.value - half, self.value + half))
     }
 
+    /// True unless the interval is wider on either side than half of the figure: what is known worse
+    /// than that misleads as a figure.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        self.value > 0.0 && self.plus_minus.is_none_or(|half| half <= KNOWN_WITHIN * self.value)
+    }
+
     /// One over it, with the ends of its interval turned over: a bandwidth of a cost per byte. The
     /// upper end is `None` where the interval reaches zero: then any larger value is possible.
     #[must_use]
@@ -119,6 +126,12 @@ impl CostModel {
     }
 }
 
+/// An interval's half width, as a share of its figure, up to which the figure is worth reading.
+const KNOWN_WITHIN: f64 = 0.5;
+
+/// A model that misses half of the times by more than this share describes nothing.
+const MISSES_MAX: f64 = 0.25;
+
 /// Fewest different sizes for a line.
 pub const SIZES_MIN: usize = 3;
 
@@ -163,6 +176,33 @@ pub fn fit(points: &[SizeCost]) -> Result<CostModel, Declined> {
         Some(bent) => Ok(bent),
         None => Ok(straight_model(points, &straight)),
     }
+}
+
+/// Fits the model, and declines one that does not describe the times.
+///
+/// # Errors
+///
+/// As [`fit`], and [`Declined::DoesNotDescribe`] where the model misses the times or its fixed cost
+/// could be nearly anything.
+pub fn describe(points: &[SizeCost]) -> Result<CostModel, Declined> {
+    let model = fit(points)?;
+    let why = if model.residual_share > MISSES_MAX {
+        format!("half of the times are off by more than {:.0} %", model.residual_share * 100.0)
+    } else if !model.fixed_ns.is_known() {
+        let (low, high) = model.fixed_ns.interval().unwrap_or_default();
+        let [low, high] = [low, high].map(time);
+        format!("by its scatter the fixed cost is anything from {low} to {high}")
+    } else {
+        return Ok(model);
+    };
+    Err(Declined::DoesNotDescribe { model: "a model of fixed cost and bandwidth".to_owned(), why })
+}
+
+/// A time that may be negative, as an interval's end can be: then it is none.
+pub(crate) fn time(nanos: f64) -> String {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
+    let whole = nanos.round() as u64;
+    durio_units::Nanos::new(whole).to_string()
 }
 
 fn different_sizes(points: &[SizeCost]) -> Vec<f64> {

@@ -54,6 +54,14 @@ pub enum Declined {
         /// How far below the smaller of the two it is, 0 to 1.
         dip_share: f64,
     },
+    /// A model that was fitted, and whose figures would mislead.
+    #[error("{model} does not describe these figures: {why}")]
+    DoesNotDescribe {
+        /// Which model.
+        model: String,
+        /// How far it misses them, or how little it knows.
+        why: String,
+    },
     /// A RAID layout that cannot exist as described.
     #[error("this layout does not exist: {why}")]
     NoSuchLayout {

@@ -17,6 +17,7 @@ mod flush_slope;
 mod group_commit;
 mod left_out;
 mod methods;
+mod repeated;
 mod sizes;
 mod sync_every;
 mod writers;
@@ -44,6 +45,7 @@ pub use flush_slope::{
 pub use group_commit::{GroupCommitFindings, GroupCommitRow};
 pub use left_out::LeftOut;
 pub use methods::{MethodRow, MethodsFindings};
+pub use repeated::RepeatedSetting;
 pub use sizes::{DurableShare, FREE_SHARE, SMALL_BYTES, SizeCurve, SizesFindings};
 pub use sync_every::{SharedSync, SyncEveryFindings, SyncEveryRow};
 pub use writers::{WritersFindings, WritersRow};
@@ -52,6 +54,10 @@ pub use writers::{WritersFindings, WritersRow};
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DurableFindings {
+    /// Ways of writing that were measured more than once in the run, the farthest apart first: what
+    /// a difference between other rows must exceed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub repeated: Vec<RepeatedSetting>,
     /// Sync methods side by side.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub methods: Option<MethodsFindings>,
@@ -104,6 +110,7 @@ pub(crate) fn findings(
     }
     let sizes = sizes::sizes(measured, stacks);
     Some(DurableFindings {
+        repeated: repeated::repeated(measured),
         methods: methods::methods(measured),
         sync_every: sync_every::sync_every(measured),
         flush_slopes: flush_slope::flush_slopes(measured),

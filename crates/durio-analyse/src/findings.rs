@@ -3,11 +3,12 @@
 //! This is also the JSON document of `--format json`: [`FINDINGS_SCHEMA`] names its version.
 //! Latencies are nanoseconds, rates are per second, bandwidths bytes per second, shares 0 to 1.
 
+mod judged;
+
 use durio_plan::{EngineKind, Level, Plan};
 use durio_record::{Latency, Manifest, OperationName, Phase};
 use durio_stack::{DeviceCounters, Host, Stack};
 use durio_units::Nanos;
-use durio_workload::profile::Provenance;
 use durio_workload::{Arrivals, CacheMode, Workload};
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +17,10 @@ use crate::declined_step::DeclinedStep;
 use crate::durable::DurableFindings;
 use crate::profile::ProfileFindings;
 use crate::signals::Signal;
+use crate::steadiness::{Agreement, Steadiness};
 use crate::time_slices::TimeSlices;
+
+pub use judged::{Source, Verdict, VerdictWord, WarningFinding};
 
 /// Name and version of the document.
 pub const FINDINGS_SCHEMA: &str = "durio-findings-1";
@@ -100,6 +104,13 @@ pub struct Leading {
     pub durable_commits_per_second: f64,
     /// 99th percentile of a durable commit; none with fewer than 100 commits.
     pub commit_latency_ns_p99: Option<u64>,
+    /// How even the rate was: its range over the intervals, and whether it was steady. None with
+    /// fewer than two whole intervals.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evenness: Option<Evenness>,
+    /// What the same workload gave on the same target elsewhere in the run; none if it ran once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub same_workload: Option<Agreement>,
 }
 
 /// A set of latencies in figures. A percentile is absent where fewer samples than its tail needs
@@ -259,6 +270,17 @@ pub struct BatchFindings {
     pub sizes: Vec<(u32, u64)>,
 }
 
+/// What a workload wrote.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DataFindings {
+    /// In words, such as "incompressible, every block unique".
+    pub contents: String,
+    /// Share of the jobs' time in which they made it before their writes started, 0 to 1: in no
+    /// latency, but part of what the rate is divided by. Zero where records of a log are made as
+    /// they are copied into a batch, and with fio as the engine.
+    pub making_share: f64,
+}
+
 /// What a step really was, where it differs from its definition.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Effective {
@@ -296,6 +318,27 @@ pub struct InFlight {
     pub span: Nanos,
     /// The engine's clock against the reference clock over that time, − 1.
     pub clock_deviation: f64,
+    /// Measured time of a job, in the mean, as a share of the step's: below 1 some had done their part
+    /// while others still ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jobs_time_share: Option<f64>,
+}
+
+/// The device's own time for the requests of a workload, by the kernel's counters, and what of the
+/// latencies it leaves.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DeviceTime {
+    /// The device.
+    pub device: String,
+    /// Requests per read or write of the workload; flushes not counted.
+    pub requests_per_access: f64,
+    /// Mean time of a request, from its entry into the device's queue to its completion there.
+    pub request_ns_mean: f64,
+    /// Mean time per read or write (with its sync, where it has one) outside of the device: in the
+    /// submitting call, in the kernel above the device's queue, and until durio saw the completion.
+    pub outside_ns_mean: f64,
+    /// That as a share of the latencies.
+    pub outside_share: f64,
 }
 
 /// Where the processors' time went.
@@ -346,10 +389,30 @@ pub struct IntervalPoint {
     pub p99_ns: Option<u64>,
     /// Maximum.
     pub max_ns: Option<u64>,
+    /// The longest time in which a job did not look for completions.
+    #[serde(rename = "unwatched_ns_max", default, skip_serializing_if = "Option::is_none")]
+    pub unwatched_max: Option<Nanos>,
     /// Shorter than half of the step's intervals: at a step's end such a one holds only what was
     /// still in flight, and its rate is no rate. Charts leave it out.
     #[serde(default)]
     pub cut_short: bool,
+    /// What was counted, by operation, where the analyser was told to keep it; no part of the
+    /// document.
+    #[serde(skip)]
+    pub kept: Vec<KeptInterval>,
+}
+
+/// What one interval has of one kind of operation, for formats that show series by operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeptInterval {
+    /// Which.
+    pub operation: OperationName,
+    /// Completions.
+    pub count: u64,
+    /// Bytes moved.
+    pub bytes: u64,
+    /// Sum of their service latencies.
+    pub service_ns: u64,
 }
 
 /// How even the rate was.
@@ -363,6 +426,18 @@ pub struct Evenness {
     pub intervals_empty: u64,
     /// Intervals (not empty) under half of the average rate.
     pub intervals_under_half: u64,
+    /// Length of an interval.
+    #[serde(rename = "interval_ns", default)]
+    pub interval: Nanos,
+    /// Rate of the slowest interval.
+    #[serde(default)]
+    pub rate_min_per_second: f64,
+    /// Rate of the fastest.
+    #[serde(default)]
+    pub rate_max_per_second: f64,
+    /// Whether the rate was steady; none with too few intervals to tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steadiness: Option<Steadiness>,
 }
 
 /// One step of the plan, measured.
@@ -417,6 +492,9 @@ pub struct WorkloadFindings {
     /// What the batches of its logs were, with group commit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batches: Option<BatchFindings>,
+    /// What was written; none if it only reads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<DataFindings>,
     /// Time in which nothing was in flight before it, where another step came before.
     #[serde(rename = "idle_before_ns", default, skip_serializing_if = "Option::is_none")]
     pub idle_before: Option<Nanos>,
@@ -438,12 +516,23 @@ pub struct WorkloadFindings {
     /// Where the time of one operation goes, if that was traced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_slices: Option<TimeSlices>,
+    /// The device's own time for its requests, where the path permits to tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_time: Option<DeviceTime>,
+    /// The longest time in which a job did not look for completions while some were outstanding;
+    /// none where operations are waited for one by one.
+    #[serde(rename = "unwatched_ns_max", default, skip_serializing_if = "Option::is_none")]
+    pub unwatched_max: Option<Nanos>,
     /// Evenness of the rate.
     pub evenness: Option<Evenness>,
     /// The time series, the ramp included.
     pub intervals: Vec<IntervalPoint>,
     /// What the devices below did meanwhile (others' I/O included).
     pub devices: Vec<DeviceCounters>,
+    /// Calls by which the jobs submitted and took operations, where the analyser was told to keep
+    /// more than the document has; no part of it.
+    #[serde(skip)]
+    pub exchanges: u64,
 }
 
 impl WorkloadFindings {
@@ -476,87 +565,4 @@ pub struct SelfCost {
     pub per_operation_ns: f64,
     /// I/Os per second that one job reached.
     pub iops: f64,
-}
-
-/// Fit or not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum VerdictWord {
-    /// The documented threshold is met.
-    Fit,
-    /// It is not.
-    Unfit,
-    /// The vendor documents none; the percentiles speak.
-    NoDocumentedThreshold,
-    /// The threshold's workload was not measured, or its figures are not the storage's.
-    CannotTell,
-}
-
-impl VerdictWord {
-    /// As users read it.
-    #[must_use]
-    pub const fn words(self) -> &'static str {
-        match self {
-            Self::Fit => "fit",
-            Self::Unfit => "unfit",
-            Self::NoDocumentedThreshold => "no documented threshold",
-            Self::CannotTell => "cannot tell",
-        }
-    }
-}
-
-/// Where a threshold is documented.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Source {
-    /// By whom.
-    pub publisher: String,
-    /// In which document.
-    pub document: String,
-    /// Address.
-    pub url: String,
-    /// How it is known: a maker's word, or practice.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kind: Option<Provenance>,
-}
-
-/// One criterion of one database against one location.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Verdict {
-    /// Short name, as `--database` takes it.
-    pub database: String,
-    /// The location.
-    pub location: String,
-    /// The word.
-    pub verdict: VerdictWord,
-    /// True if the run was too short for the claim.
-    pub provisional: bool,
-    /// The criterion, as a sentence.
-    pub criterion: String,
-    /// What was measured, as a sentence with its unit.
-    pub measured: String,
-    /// The measured value, in the threshold's unit.
-    pub value: Option<f64>,
-    /// The threshold.
-    pub threshold: Option<f64>,
-    /// Unit of value and threshold.
-    pub unit: String,
-    /// Where the threshold is documented.
-    pub source: Option<Source>,
-    /// What the reader should know about the comparison.
-    pub note: Option<String>,
-}
-
-/// A warning: what was seen, why it matters, what to do.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WarningFinding {
-    /// Stable short name.
-    pub code: String,
-    /// The workloads or locations that it is about; empty for the whole run.
-    pub about: Vec<String>,
-    /// What was seen, with the figures.
-    pub seen: String,
-    /// Why it matters.
-    pub why: String,
-    /// What to do.
-    pub advice: String,
 }

@@ -23,11 +23,14 @@ mod live;
 pub mod mirror;
 pub mod profile;
 pub mod raid_efficiency;
+mod repeats;
 mod search;
 mod signals;
+mod steadiness;
 pub mod steady_state;
 mod steering;
 mod step_state;
+mod student;
 mod time_slices;
 mod verdict;
 mod warning;
@@ -36,11 +39,13 @@ pub use analyser::Analyser;
 pub use declined::Declined;
 pub use declined_step::DeclinedStep;
 pub use findings::{
-    BatchFindings, CpuFindings, CurvePoint, Distribution, Effective, Evenness, FINDINGS_SCHEMA,
-    Findings, InFlight, IntervalPoint, KeptLatencies, Leading, OpenLoop, OperationFindings,
-    RunState, SelfCost, Source, Verdict, VerdictWord, WarningFinding, WorkloadFindings,
+    BatchFindings, CpuFindings, CurvePoint, DataFindings, DeviceTime, Distribution, Effective,
+    Evenness, FINDINGS_SCHEMA, Findings, InFlight, IntervalPoint, KeptInterval, KeptLatencies,
+    Leading, OpenLoop, OperationFindings, RunState, SelfCost, Source, Verdict, VerdictWord,
+    WarningFinding, WorkloadFindings,
 };
 pub use live::{LiveFigures, live_figures};
 pub use search::{SearchFindings, Trial};
 pub use signals::{Reading, Signal, SignalWord, standing_signals};
+pub use steadiness::{Agreement, Steadiness};
 pub use time_slices::{DevicePerOperation, Stretch, TimeSlice, TimeSlices};

@@ -87,6 +87,7 @@ mod tests {
             index,
             from,
             to: Nanos::new(from.get() + length.get()),
+            unwatched_max: None,
             operations: vec![record(OperationName::Read, 70), record(OperationName::Write, 30)],
         })
     }

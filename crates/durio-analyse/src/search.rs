@@ -1,11 +1,14 @@
 //! The highest rate that keeps a goal: what to try next, and what is known.
 //!
-//! Rates grow from a quarter of what a closed loop reaches (or from the first rate tried) by
-//! doubling until one fails, then the gap between the highest rate that kept the goal and the lowest
+//! The search begins at half of what a closed loop reaches (or at the first rate that is given):
+//! rates grow by doubling until one fails, or are halved until one keeps the goal, then the gap between the highest rate that kept the goal and the lowest
 //! that failed is halved (by ratio) until it is narrow enough, and the highest rate is tried once
 //! more: neither one lucky trial nor one that something else disturbed shall be the answer. So a
 //! failure is tried again too, unless the rate was missed by far, and of three trials two decide.
 //! Where rates contradict each other, the lowest failure counts.
+//!
+//! A trial judges a percentile only with as many responses as that has one beyond itself in (100 for
+//! p99): rates too low for that in the time of a trial are not tried, and below them nothing is said.
 
 use durio_plan::Goal;
 use durio_record::OperationName;
@@ -22,9 +25,14 @@ pub struct Trial {
     pub rate_per_second: f64,
     /// Accesses per second that were done.
     pub achieved_per_second: f64,
-    /// The goal's percentile of the response latency (the maximum with too few samples for it); none
-    /// without a completion.
+    /// The goal's percentile of the response latency; none with too few responses for it.
     pub latency_ns: Option<u64>,
+    /// Responses.
+    #[serde(default)]
+    pub responses: u64,
+    /// True if there were too few responses for the goal's percentile, so that nothing was judged.
+    #[serde(default)]
+    pub too_few: bool,
     /// All but a hundredth of the arrivals were started.
     pub keeps_up: bool,
     /// The goal was kept.
@@ -54,11 +62,46 @@ pub struct SearchFindings {
 pub(crate) enum Next {
     Try(f64),
     Settled,
-    /// No rate keeps the goal.
+    /// No rate that can be judged keeps the goal.
     Hopeless,
 }
 
-/// Below this rate a search gives up: a trial of seconds would hold no sample of a percentile.
+/// What a search goes by, besides its trials.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Terms {
+    /// Width of the interval, as a share.
+    pub(crate) precision: f64,
+    /// What a closed loop reaches.
+    pub(crate) ceiling: Option<f64>,
+    /// The lowest rate at which a trial has the responses that the percentile needs.
+    pub(crate) rate_least: f64,
+}
+
+/// Where a search begins below what a closed loop reaches: there the queue of an open loop grows
+/// without end, at half of it a wait is about as long as a service.
+const START_SHARE: f64 = 0.5;
+
+/// The rate to begin with.
+pub(crate) fn first_rate(terms: Terms) -> Option<f64> {
+    Some((terms.ceiling? * START_SHARE).max(terms.rate_least)).filter(|rate| rate.is_finite())
+}
+
+/// Random arrivals scatter: with as many more than the percentile needs, one trial in hundreds has
+/// too few (100 are needed, 130 expected, whose standard deviation is 11.4).
+const ARRIVALS_SPARE: f64 = 1.3;
+
+/// Responses that a percentile needs: one beyond it.
+pub(crate) fn responses_needed(goal: Goal) -> f64 {
+    (1.0 / (1.0 - goal.percentile / 100.0)).max(1.0)
+}
+
+/// The lowest rate that a trial of so many seconds can judge.
+pub(crate) fn rate_least(goal: Goal, seconds: Option<f64>) -> f64 {
+    let seconds = seconds.filter(|seconds| *seconds > 0.0);
+    seconds.map_or(RATE_LEAST, |seconds| responses_needed(goal) * ARRIVALS_SPARE / seconds)
+}
+
+/// Where the time of a trial is not known.
 const RATE_LEAST: f64 = 1.0;
 /// Above it no schedule can be kept.
 const RATE_MOST: f64 = 1e9;
@@ -69,40 +112,48 @@ pub(crate) fn trial(round: u32, workload: &WorkloadFindings, goal: Goal) -> Opti
     let operation = workload
         .operation(workload.headline)
         .or_else(|| workload.operation(OperationName::Read))?;
-    // With too few samples for the percentile, the slowest of them must keep the goal.
-    let slowest = operation.response.as_ref().map(|response| response.max_ns);
-    let response = operation.response_curve_at(goal.percentile).or(slowest);
+    let response = operation.response_curve_at(goal.percentile);
     let keeps_up = open.keeps_up();
     Some(Trial {
         round,
         rate_per_second: open.offered_per_second,
         achieved_per_second: open.achieved_per_second,
         latency_ns: response,
+        responses: operation.response.as_ref().map_or(0, |response| response.count),
+        // A rate that is missed is missed, however few the responses are.
+        too_few: response.is_none() && keeps_up,
         keeps_up,
         kept: keeps_up && response.is_some_and(|latency| latency <= goal.latency.get()),
     })
 }
 
-/// What to try after `trials`; `ceiling` is what a closed loop reaches.
-pub(crate) fn next(trials: &[Trial], precision: f64, ceiling: Option<f64>) -> Next {
+/// What to try after `trials`.
+pub(crate) fn next(trials: &[Trial], terms: Terms) -> Next {
     let rates = judged(trials);
     if let Some(open) = rates.iter().find(|rate| rate.word == Word::Open) {
         return Next::Try(open.rate);
     }
     let (kept, failed) = bracket(&rates);
-    let last = trials.last().map_or(RATE_LEAST, |trial| trial.rate_per_second);
+    let least = least(trials, terms);
     match (kept, failed) {
-        (None, None) => Next::Try(last),
+        (None, None) if least >= RATE_MOST => Next::Hopeless,
+        (None, None) => Next::Try(least),
         (Some(kept), None) if kept.rate >= RATE_MOST => Next::Settled,
-        (Some(kept), None) => Next::Try(upwards(kept.rate, ceiling)),
-        (None, Some(failed)) if failed <= RATE_LEAST => Next::Hopeless,
-        (None, Some(failed)) => Next::Try((failed / 4.0).max(RATE_LEAST)),
-        (Some(kept), Some(failed)) if failed / kept.rate - 1.0 > precision => {
+        (Some(kept), None) => Next::Try(upwards(kept.rate, terms.ceiling)),
+        (None, Some(failed)) if failed <= least * (1.0 + 1e-9) => Next::Hopeless,
+        (None, Some(failed)) => Next::Try((failed / 2.0).max(least)),
+        (Some(kept), Some(failed)) if failed / kept.rate - 1.0 > terms.precision => {
             Next::Try((kept.rate * failed).sqrt())
         }
         (Some(kept), Some(_)) if kept.kept < 2 => Next::Try(kept.rate),
         _ => Next::Settled,
     }
+}
+
+/// The lowest rate worth trying: well above those that had too few responses.
+fn least(trials: &[Trial], terms: Terms) -> f64 {
+    let too_few = trials.iter().filter(|trial| trial.too_few).map(|trial| trial.rate_per_second);
+    too_few.fold(terms.rate_least, |least, rate| least.max(rate * 1.5)).min(RATE_MOST)
 }
 
 /// What is thought of a rate.
@@ -128,7 +179,7 @@ const MISSED_BY_FAR: f64 = 0.9;
 
 fn judged(trials: &[Trial]) -> Vec<Judged> {
     let mut rates: Vec<Judged> = Vec::new();
-    for trial in trials {
+    for trial in trials.iter().filter(|trial| !trial.too_few) {
         let rate = trial.rate_per_second;
         let same = |known: &&mut Judged| (known.rate / rate - 1.0).abs() < 1e-9;
         let fresh = Judged { rate, kept: 0, failed: 0, word: Word::Open };
@@ -167,24 +218,20 @@ fn bracket(rates: &[Judged]) -> (Option<Judged>, Option<f64>) {
     (kept.copied(), failed)
 }
 
-/// From far below the ceiling at once to a quarter of it; else to the double.
+/// From far below the ceiling at once to half of it; else to the double.
 fn upwards(kept: f64, ceiling: Option<f64>) -> f64 {
-    let quarter = ceiling.map_or(0.0, |ceiling| ceiling / 4.0);
-    if quarter > 2.0 * kept { quarter } else { (2.0 * kept).min(RATE_MOST) }
+    let half = ceiling.map_or(0.0, |ceiling| ceiling * START_SHARE);
+    if half > 2.0 * kept { half } else { (2.0 * kept).min(RATE_MOST) }
 }
 
 /// The findings of a search.
-pub(crate) fn findings(
-    goal: Goal,
-    trials: Vec<Trial>,
-    precision: f64,
-    ceiling: Option<f64>,
-) -> SearchFindings {
+pub(crate) fn findings(goal: Goal, trials: Vec<Trial>, terms: Terms) -> SearchFindings {
     let (kept, failed) = bracket(&judged(&trials));
     let kept = kept.map(|kept| kept.rate);
-    let settled = kept.is_some() && next(&trials, precision, ceiling) == Next::Settled;
+    let settled = kept.is_some() && next(&trials, terms) == Next::Settled;
     let limit = goal.latency;
     let goal_words = format!("p{} of the response at most {limit}", goal.percentile);
+    let needed = responses_needed(goal).ceil();
     let sentence = match (kept, failed, settled) {
         (Some(kept), Some(failed), true) => {
             format!("{goal_words}: kept at {kept:.0}/s, not at {failed:.0}/s")
@@ -195,8 +242,19 @@ pub(crate) fn findings(
         (Some(kept), None, _) => {
             format!("{goal_words}: kept at every rate tried, up to {kept:.0}/s")
         }
-        (None, Some(failed), _) => format!("{goal_words}: not kept even at {failed:.0}/s"),
-        (None, None, _) => format!("{goal_words}: nothing was tried to its end"),
+        (None, Some(failed), _) if failed > least(&trials, terms) * (1.0 + 1e-9) => {
+            format!("{goal_words}: not kept at {failed:.0}/s; not settled within the rounds")
+        }
+        (None, Some(failed), _) => format!(
+            "{goal_words}: not kept at {failed:.0}/s; cannot tell below that: p{} needs {needed} \
+             responses, and a trial of this length has fewer (give a longer --duration)",
+            goal.percentile
+        ),
+        (None, None, _) => format!(
+            "{goal_words}: cannot tell here: no trial had the {needed} responses that p{} needs; \
+             give longer trials (--duration)",
+            goal.percentile
+        ),
     };
     SearchFindings {
         goal,
@@ -222,6 +280,8 @@ mod tests {
             rate_per_second: rate,
             achieved_per_second: if kept { rate } else { rate * 0.95 },
             latency_ns: Some(1),
+            responses: 1000,
+            too_few: false,
             keeps_up: kept,
             kept,
         }
@@ -234,11 +294,12 @@ mod tests {
         keeps: impl Fn(usize, f64) -> bool,
     ) -> SearchFindings {
         let mut trials = vec![tried(start, keeps(0, start))];
-        while let Next::Try(rate) = next(&trials, 0.05, ceiling) {
+        let terms = Terms { precision: 0.05, ceiling, rate_least: RATE_LEAST };
+        while let Next::Try(rate) = next(&trials, terms) {
             assert!(trials.len() < 80, "no end: {trials:?}");
             trials.push(tried(rate, keeps(trials.len(), rate)));
         }
-        findings(GOAL, trials, 0.05, ceiling)
+        findings(GOAL, trials, terms)
     }
 
     #[test]
@@ -277,8 +338,38 @@ mod tests {
     fn no_rate_at_all_and_every_rate_are_told() {
         let none = search(1000.0, None, |_, _| false);
         assert!(!none.settled && none.kept_per_second.is_none());
-        assert!(none.sentence.contains("not kept even at"), "{}", none.sentence);
+        assert!(
+            none.sentence.contains("not kept at 1/s; cannot tell below that"),
+            "{}",
+            none.sentence
+        );
         let all = search(1000.0, None, |_, _| true);
         assert!(all.sentence.contains("every rate tried"), "{}", all.sentence);
+    }
+
+    #[test]
+    fn rates_whose_trials_have_too_few_responses_are_neither_tried_nor_judged() {
+        let second = rate_least(GOAL, Some(1.0));
+        assert!((second - 130.0).abs() < 1e-6, "p99 needs 100, random arrivals scatter: {second}");
+        let terms = Terms { precision: 0.05, ceiling: Some(623.0), rate_least: second };
+        assert_eq!(first_rate(terms), Some(311.5), "half of what a closed loop reaches");
+        let mut trials = vec![tried(311.5, false)];
+        while let Next::Try(rate) = next(&trials, terms) {
+            assert!(rate >= 129.9, "{rate}");
+            trials.push(tried(rate, false));
+        }
+        let found = findings(GOAL, trials, terms);
+        assert!(found.sentence.contains("not kept at 130/s; cannot tell below that"), "{found:?}");
+        assert!(found.sentence.contains("p99 needs 100 responses"), "{}", found.sentence);
+    }
+
+    #[test]
+    fn a_trial_with_too_few_responses_says_nothing_and_a_higher_rate_is_tried() {
+        let few = Trial { too_few: true, latency_ns: None, responses: 16, ..tried(16.0, false) };
+        let terms = Terms { precision: 0.05, ceiling: None, rate_least: RATE_LEAST };
+        assert_eq!(next(std::slice::from_ref(&few), terms), Next::Try(24.0));
+        let found = findings(GOAL, vec![few], terms);
+        assert_eq!((found.kept_per_second, found.failed_per_second), (None, None));
+        assert!(found.sentence.contains("cannot tell here"), "{}", found.sentence);
     }
 }

@@ -1,9 +1,11 @@
 //! What comes after a round: the rounds of a section as a series, and the decision on it.
 
-use durio_plan::{Goal, Plan, Rounds, Section, Tracking, Until};
+use durio_plan::{Goal, Limit, Plan, Rounds, Section, Tracking, Until};
 use durio_record::RoundDecision;
 
-use crate::search::{Next, SearchFindings, Trial, findings, next, trial};
+use crate::search::{
+    Next, SearchFindings, Terms, Trial, findings, first_rate, next, rate_least, trial,
+};
 use crate::steady_state::{Rule, SteadyState, steady_state};
 use crate::{Analyser, Declined, WorkloadFindings};
 
@@ -24,10 +26,12 @@ impl Analyser {
                 let reached = state.is_ok_and(|state| state.attained_at.is_some());
                 if reached { RoundDecision::Reached } else { RoundDecision::Again }
             }
-            Until::GoalFound { goal, precision_per_mille, ceiling_step } => {
+            Until::GoalFound { goal, .. } => {
                 let trials = trials(section, goal, round + 1, at);
-                let ceiling = ceiling_step.and_then(|step| at(step, 0)).map(|it| it.iops);
-                match next(&trials, share(precision_per_mille), ceiling) {
+                let Some(terms) = terms(self.plan(), section, rounds, at) else {
+                    return RoundDecision::Reached;
+                };
+                match next(&trials, terms) {
                     Next::Try(rate_per_second) => RoundDecision::AgainAt { rate_per_second },
                     Next::Settled => RoundDecision::Reached,
                     Next::Hopeless => RoundDecision::NotReached,
@@ -35,6 +39,37 @@ impl Analyser {
             }
         }
     }
+
+    /// The rate with which the search of a section begins, by what a closed loop has reached; none
+    /// for the plan's own.
+    #[must_use]
+    pub fn first_rate(&self, section: u32) -> Option<f64> {
+        let section = self.plan().campaign.as_ref()?.sections.get(section as usize)?;
+        let at = |step: u32, round: u32| self.so_far(step, round).first();
+        first_rate(terms(self.plan(), section, section.rounds?, at)?)
+    }
+}
+
+/// What a search goes by; none of a section that searches nothing.
+fn terms<'w>(
+    plan: &Plan,
+    section: &Section,
+    rounds: Rounds,
+    at: impl Fn(u32, u32) -> Option<&'w WorkloadFindings>,
+) -> Option<Terms> {
+    let Until::GoalFound { goal, precision_per_mille, ceiling_step } = rounds.until else {
+        return None;
+    };
+    let limit = plan.steps.get(section.first_step as usize).map(|step| step.limit);
+    let seconds = match limit {
+        Some(Limit::Duration(duration)) => Some(duration.as_secs_f64()),
+        _ => None,
+    };
+    Some(Terms {
+        precision: share(precision_per_mille),
+        ceiling: ceiling_step.and_then(|step| at(step, 0)).map(|it| it.iops),
+        rate_least: rate_least(goal, seconds),
+    })
 }
 
 /// The tracked figure of each round, as far as there is one.
@@ -92,17 +127,13 @@ pub(crate) fn search_findings(
     rounds: Rounds,
     workloads: &[WorkloadFindings],
 ) -> Option<SearchFindings> {
-    let Until::GoalFound { goal, precision_per_mille, ceiling_step } = rounds.until else {
-        return None;
-    };
+    let Until::GoalFound { goal, .. } = rounds.until else { return None };
     let at = |step: u32, round: u32| {
         let here = |it: &&WorkloadFindings| (it.step, it.round, it.stream) == (step, round, 0);
         workloads.iter().find(here)
     };
     let trials = trials(section, goal, rounds.max, at);
-    let ceiling = ceiling_step.filter(|step| (*step as usize) < plan.steps.len());
-    let ceiling = ceiling.and_then(|step| at(step, 0)).map(|it| it.iops);
-    Some(findings(goal, trials, share(precision_per_mille), ceiling))
+    Some(findings(goal, trials, terms(plan, section, rounds, at)?))
 }
 
 fn share(per_mille: u16) -> f64 {

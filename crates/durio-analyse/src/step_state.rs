@@ -2,23 +2,25 @@
 
 mod cost;
 mod counted;
+mod device_time;
 
 use std::collections::BTreeMap;
 
 use durio_plan::{EngineKind, Load, Plan, RawPath, Step};
 use durio_record::{
-    Batches, ContextSwitches, Interval, JobEnded, Latency, LatencyHistogram, OperationName,
-    OperationRecord, Outcome, Pacing, Phase, StepEnded, StepStarted, StreamStarted,
+    Accounting, Batches, ContextSwitches, Interval, JobEnded, Latency, LatencyHistogram,
+    OperationName, OperationRecord, Outcome, Pacing, Phase, StepEnded, StepStarted, StreamStarted,
 };
 use durio_stack::DeviceCounters;
 use durio_units::{Nanos, Rate};
-use durio_workload::CacheMode;
+use durio_workload::{Arrivals, CacheMode, Workload};
 
 use crate::batches::batch_findings;
 use crate::distribution::{curve, distribution, quantile_or_max, with_fio_bins};
+use crate::steadiness::steadiness;
 use crate::{
-    BatchFindings, Effective, Evenness, InFlight, IntervalPoint, KeptLatencies, OpenLoop,
-    OperationFindings, WorkloadFindings,
+    BatchFindings, DataFindings, Effective, Evenness, InFlight, IntervalPoint, KeptInterval,
+    KeptLatencies, OpenLoop, OperationFindings, WorkloadFindings,
 };
 
 /// What a step has shown so far, in one round: its streams side by side.
@@ -34,10 +36,14 @@ impl StepState {
         Self { round: started.round, streams }
     }
 
-    pub(crate) fn take_interval(&mut self, interval: &Interval, step: &Step) {
+    /// Takes an interval; with `keep`, its counts by operation too.
+    pub(crate) fn take_interval(&mut self, interval: &Interval, step: &Step, keep: bool) {
         let load = step.stream(interval.stream);
         if let (Some(state), Some(load)) = (self.stream(interval.stream), load) {
             state.take_interval(interval, step, load);
+            if let Some(point) = state.points.last_mut().filter(|_| keep) {
+                point.kept = interval.operations.iter().map(kept_interval).collect();
+            }
         }
     }
 
@@ -67,6 +73,9 @@ impl StepState {
             for operation in findings.operations.iter_mut().filter(|_| keep) {
                 operation.kept = state.totals.get(&operation.operation).map(kept);
             }
+            if keep {
+                findings.exchanges = saturating_sum(state.jobs.iter().map(|job| job.exchanges));
+            }
             if stream > 0 {
                 // What the devices did is told once, for the streams share them.
                 findings.devices.clear();
@@ -90,6 +99,8 @@ struct StreamState {
     links_syncs: bool,
     /// Commits of all phases, as the devices' counters are.
     commits_ever: u64,
+    /// Reads and writes of all phases.
+    accesses_ever: u64,
     jobs: Vec<Job>,
     ended: Option<StepEnded>,
 }
@@ -118,6 +129,7 @@ struct Job {
     cpu_user: Nanos,
     cpu_system: Nanos,
     switches: Option<ContextSwitches>,
+    exchanges: u64,
     accounting: durio_record::Accounting,
     pacing: Option<Pacing>,
     batches: Option<Batches>,
@@ -146,6 +158,7 @@ impl StreamState {
             latency_sum_ns: 0,
             links_syncs: false,
             commits_ever: 0,
+            accesses_ever: 0,
             jobs: Vec::new(),
             ended: None,
         }
@@ -166,6 +179,9 @@ impl StreamState {
         let mut commits = interval.operations.iter().filter(|it| !occupying(it));
         let count = commits.next().map_or(0, |record| record.service.exact.count);
         self.commits_ever = self.commits_ever.saturating_add(count);
+        for record in interval.operations.iter().filter(|record| is_access(record)) {
+            self.accesses_ever = self.accesses_ever.saturating_add(record.service.exact.count);
+        }
         if interval.phase == Phase::Ramp {
             return;
         }
@@ -192,6 +208,7 @@ impl StreamState {
             cpu_user: job.cpu_user,
             cpu_system: job.cpu_system,
             switches: job.context_switches,
+            exchanges: job.exchanges,
             accounting: job.accounting,
             pacing: job.pacing,
             batches: job.batches.clone(),
@@ -241,18 +258,22 @@ impl StreamState {
             iops: Rate::of(accesses, measured).per_second(),
             bandwidth: Rate::of(bytes.saturating_sub(commit_bytes), measured).per_second(),
             operations: self.operations(headline, measured),
-            in_flight: self.in_flight(),
+            in_flight: self.in_flight(alone),
             open_loop: self.open_loop(measured),
-            batches: self.batches(alone),
+            batches: self.batches(workload, alone),
+            data: self.data(workload),
             idle_before: self.ended.as_ref().and_then(|ended| ended.idle_before),
             cpu: self.cpu(measured, alone),
             context_switches_per_operation: switches.map(|it| it.voluntary),
             involuntary_switches_per_operation: switches.map(|it| it.involuntary),
             machine_switches_per_operation: switches.and_then(|it| it.machine),
             time_slices: None,
-            evenness: evenness(&self.points, step.interval),
+            device_time: self.device_time(alone, workload.commits_each_write()),
+            unwatched_max: self.points.iter().filter_map(|point| point.unwatched_max).max(),
+            evenness: evenness(&self.points, step.interval, self.started.arrivals),
             intervals: self.points.clone(),
             devices: self.devices(workload.is_durable() && workload.writes()),
+            exchanges: 0,
         }
     }
 
@@ -305,12 +326,14 @@ impl StreamState {
     }
 
     /// What the batches of all logs of the stream were; none without group commit.
-    fn batches(&self, alone: bool) -> Option<BatchFindings> {
+    fn batches(&self, workload: &Workload, alone: bool) -> Option<BatchFindings> {
         let batches = self.jobs.iter().filter_map(|job| job.batches.as_ref());
         let devices = self.ended.as_ref().filter(|_| alone).map(|ended| &ended.devices[..]);
         let devices = devices.filter(|all| all.iter().all(|it| !it.not_counted));
         let written = self.totals.get(&OperationName::Write).map_or(0, |total| total.bytes);
-        let mut found = batch_findings(batches, self.count(OperationName::Sync), written)?;
+        let (record, syncs) = (workload.block_mix.is_empty(), self.count(OperationName::Sync));
+        let record = record.then_some(workload.block_size.get());
+        let mut found = batch_findings(batches, syncs, record, written)?;
         // The devices pass on what is one write: the one with the most has seen them all.
         let writes = devices.and_then(|all| all.iter().map(|it| it.writes_completed).max());
         let per_commit = |writes| quotient(writes, self.commits_ever);
@@ -318,9 +341,19 @@ impl StreamState {
         Some(found)
     }
 
+    /// What was written, and the jobs' time that making it took.
+    fn data(&self, workload: &Workload) -> Option<DataFindings> {
+        let sum = |of: fn(&Accounting) -> u64| {
+            saturating_sum(self.jobs.iter().map(|job| of(&job.accounting)))
+        };
+        let span = sum(|it| it.engine_span_ns);
+        let making_share = if span == 0 { 0.0 } else { quotient(sum(|it| it.filling_ns), span) };
+        Some(DataFindings { contents: workload.data_words()?, making_share })
+    }
+
     /// Both sides over all phases and jobs: the latencies as they were recorded, against the count
     /// on a clock that shares no stamp with them.
-    fn in_flight(&self) -> InFlight {
+    fn in_flight(&self, alone: bool) -> InFlight {
         let offered = f64::from(self.started.jobs) * f64::from(self.started.depth);
         let span = self.jobs.iter().map(|job| job.accounting.span_ns).max().unwrap_or(0);
         let latency = self.latency_sum_ns;
@@ -332,7 +365,15 @@ impl StreamState {
             deviation: if counted == 0 { 0.0 } else { quotient(latency, counted) - 1.0 },
             span: Nanos::new(span),
             clock_deviation: self.clock_deviation(),
+            jobs_time_share: self.jobs_time_share(alone),
         }
+    }
+
+    /// How long the jobs measured in the mean, as a share of the step's time.
+    fn jobs_time_share(&self, alone: bool) -> Option<f64> {
+        let times = saturating_sum(self.jobs.iter().map(|job| job.measured.get()));
+        let all = self.measured(alone).get().saturating_mul(u64::try_from(self.jobs.len()).ok()?);
+        (all > 0 && times > 0).then(|| quotient(times, all).min(1.0))
     }
 
     /// How far the engine's clock is from the reference, over the longest job.
@@ -412,8 +453,23 @@ fn point(interval: &Interval, step: &Step, load: &Load) -> IntervalPoint {
         p50_ns: latency.and_then(|latency| quantile_or_max(latency, 0.5)),
         p99_ns: latency.and_then(|latency| quantile_or_max(latency, 0.99)),
         max_ns: latency.map(|latency| latency.exact.max_ns),
+        unwatched_max: interval.unwatched_max,
         cut_short: is_cut_short(interval, step),
+        kept: Vec::new(),
     }
+}
+
+fn kept_interval(record: &OperationRecord) -> KeptInterval {
+    KeptInterval {
+        operation: record.operation,
+        count: record.service.exact.count,
+        bytes: record.bytes.get(),
+        service_ns: record.service.exact.sum_ns,
+    }
+}
+
+fn is_access(record: &OperationRecord) -> bool {
+    matches!(record.operation, OperationName::Read | OperationName::Write)
 }
 
 /// True for an interval, other than the only one, that is too short for a rate.
@@ -433,25 +489,92 @@ pub(crate) fn rate(interval: &Interval, load: &Load) -> f64 {
     Rate::of(counted, interval.to.saturating_sub(interval.from)).per_second()
 }
 
-/// Over the whole intervals of the measured phase; the last, cut short by the end, is left out.
-fn evenness(points: &[IntervalPoint], interval: Nanos) -> Option<Evenness> {
+/// Arrivals that an interval must expect for its rate to say anything: of a Poisson process with
+/// this mean, one interval in a thousand has under half.
+const ARRIVALS_MIN: f64 = 30.0;
+
+/// Over the whole intervals of the measured phase; the last, cut short by the end, is left out. In
+/// an open loop as many are taken together as it takes to expect enough arrivals: in a shorter time
+/// nothing may be due.
+fn evenness(points: &[IntervalPoint], interval: Nanos, arrivals: Arrivals) -> Option<Evenness> {
     let whole = |point: &&IntervalPoint| {
         point.phase == Phase::Measure && point.to.saturating_sub(point.from) >= interval
     };
     let rates: Vec<f64> = points.iter().filter(whole).map(|point| point.rate).collect();
+    let rates: Vec<f64> = rates.chunks_exact(together(interval, arrivals)).map(mean).collect();
     if rates.len() < 2 {
         return None;
     }
+    let mean = mean(&rates);
     #[expect(clippy::cast_precision_loss, reason = "a count of intervals")]
-    let count = rates.len() as f64;
-    let mean = rates.iter().sum::<f64>() / count;
-    let variance = rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>() / (count - 1.0);
+    let freedom = (rates.len() - 1) as f64;
+    let variance = rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>() / freedom;
     let matching =
         |test: &dyn Fn(f64) -> bool| rates.iter().filter(|&&rate| test(rate)).count() as u64;
     Some(Evenness {
         coefficient_of_variation: if mean > 0.0 { variance.sqrt() / mean } else { 0.0 },
         intervals: rates.len() as u64,
+        interval,
+        rate_min_per_second: rates.iter().copied().fold(f64::INFINITY, f64::min),
+        rate_max_per_second: rates.iter().copied().fold(0.0, f64::max),
+        steadiness: steadiness(points),
         intervals_empty: matching(&|rate| rate <= 0.0),
         intervals_under_half: matching(&|rate| rate > 0.0 && rate < mean / 2.0),
     })
+}
+
+/// How many intervals are one for its rate.
+fn together(interval: Nanos, arrivals: Arrivals) -> usize {
+    let Some(rate) = arrivals.rate_per_second().filter(|&rate| rate > 0.0) else { return 1 };
+    let expected = rate * interval.as_secs_f64();
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "positive; saturates where no step has as many intervals"
+    )]
+    let count = (ARRIVALS_MIN / expected).ceil() as usize;
+    count.max(1)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a count of intervals")]
+fn mean(rates: &[f64]) -> f64 {
+    rates.iter().sum::<f64>() / rates.len() as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn points(rates: &[f64]) -> Vec<IntervalPoint> {
+        let tenth = |number: u64| Nanos::from_millis(100 * number);
+        let point = |(number, &rate): (u64, &f64)| IntervalPoint {
+            phase: Phase::Measure,
+            from: tenth(number),
+            to: tenth(number + 1),
+            rate,
+            p50_ns: None,
+            p99_ns: None,
+            max_ns: None,
+            unwatched_max: None,
+            kept: Vec::new(),
+            cut_short: false,
+        };
+        (0..).zip(rates).map(point).collect()
+    }
+
+    #[test]
+    fn an_interval_in_which_nothing_was_due_is_no_stall() {
+        let interval = Nanos::from_millis(100);
+        // Two a second: one interval in five has one.
+        let rates: Vec<f64> = (0..600).map(|it| if it % 5 == 0 { 10.0 } else { 0.0 }).collect();
+        let open = |rate| Arrivals::Constant { rate_per_second: rate };
+        let slow = evenness(&points(&rates), interval, open(2.0)).unwrap();
+        assert_eq!((slow.intervals, slow.intervals_empty, slow.intervals_under_half), (4, 0, 0));
+        assert!(evenness(&points(&rates[..50]), interval, open(2.0)).is_none());
+        // The same gaps where four hundred are due in each.
+        let stalled = evenness(&points(&rates), interval, open(4000.0)).unwrap();
+        assert_eq!((stalled.intervals, stalled.intervals_empty), (600, 480));
+        let closed = evenness(&points(&rates), interval, Arrivals::Closed).unwrap();
+        assert_eq!(closed.intervals_empty, 480);
+    }
 }

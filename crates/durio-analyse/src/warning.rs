@@ -51,7 +51,7 @@ impl Basis<'_> {
 type Rule = fn(&Basis<'_>) -> Vec<WarningFinding>;
 
 /// Every rule, the weightiest first.
-const RULES: [Rule; 25] = [
+const RULES: [Rule; 28] = [
     figures::inconsistent,
     figures::clock,
     campaign::time_scale,
@@ -67,6 +67,8 @@ const RULES: [Rule; 25] = [
     figures::noisy,
     figures::tail_gap,
     figures::submit_latency,
+    figures::outside_device,
+    figures::unwatched,
     machine::one_core,
     machine::durio_limit,
     machine::system_time,
@@ -76,6 +78,7 @@ const RULES: [Rule; 25] = [
     machine::governor,
     storage::raw_reads,
     storage::sparse_files,
+    storage::shared_walks,
     figures::notes,
 ];
 

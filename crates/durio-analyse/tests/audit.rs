@@ -48,7 +48,6 @@ fn the_published_rows_that_cannot_be_right_are_exactly_these() {
     let impossible = findings.findings.iter().filter(|it| it.tier == Tier::Impossible);
     let lines: Vec<_> = impossible.map(|it| (number(&it.line), it.rule.as_str())).collect();
     let expected = [
-        (8, "in-flight-impossible"),
         (49, "in-flight-impossible"),
         (79, "bandwidth-impossible"),
         (80, "bandwidth-impossible"),
@@ -77,6 +76,8 @@ fn every_other_finding_in_the_published_tables_is_where_it_belongs() {
         ("contradicting-rows", vec![91, 96]),
         ("depth-not-real", vec![87, 88]),
         ("digits-repeated", vec![25]),
+        // 4.029 in flight of 4, 0.6 % above after rounding: fio's two averages may be that far apart.
+        ("in-flight-above", vec![8]),
         ("in-flight-shortfall", vec![2, 13, 15, 17, 19, 21, 25, 71, 72, 73]),
         ("page-cache-by-volume", vec![89, 90, 91, 92, 140, 151]),
         ("sync-never-issued", vec![70]),
@@ -112,7 +113,7 @@ fn the_reasons_tell_what_would_fit() {
 #[test]
 fn evidence_holds_the_figures_of_the_reason() {
     let findings = published();
-    let finding = findings.findings.iter().find(|it| it.rule == "in-flight-impossible").unwrap();
+    let finding = findings.findings.iter().find(|it| it.rule == "in-flight-above").unwrap();
     assert_eq!(finding.evidence.get("jobs_times_depth"), Some(&EvidenceValue::Number(4.0)));
     assert_eq!(finding.evidence.get("in_flight"), Some(&EvidenceValue::Number(4.02882)));
     for finding in &findings.findings {
@@ -171,7 +172,7 @@ fn units_in_cells_are_understood() {
         "a,b,randread,4k,4,1,,56.8k/s,70930 ns,,,",
     ];
     for row in rows {
-        assert_eq!(lines(&of_row(row).unwrap(), "in-flight-impossible"), [2], "{row}");
+        assert_eq!(lines(&of_row(row).unwrap(), "in-flight-above"), [2], "{row}");
     }
     let row = "a,b,randread,8k,8,4,,342k,,,,2672MiB/s";
     assert!(lines(&of_row(row).unwrap(), "bandwidth-impossible").is_empty());

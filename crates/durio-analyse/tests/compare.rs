@@ -6,7 +6,8 @@ use std::error::Error;
 use durio_analyse::compare::published::{against, named, tables};
 use durio_analyse::compare::shape::ShapeWord;
 use durio_analyse::compare::{
-    Comparison, FigureName, Method, Run, RunReader, Settings, Side, StepComparison, Word, compare,
+    Comparison, FigureName, Gate, Method, Run, RunReader, Settings, Side, StepComparison, Word,
+    compare,
 };
 use durio_plan::{
     ClockChoice, EngineKind, Limit, Load, NullScript, PLAN_SCHEMA, Plan, Purpose, Role, Step,
@@ -115,7 +116,8 @@ fn the_rungs_of_a_ladder_find_their_likes() {
     let steps = &found.pairs[0].steps;
     assert!(steps.iter().all(|it| !it.different_workload && it.differences.is_empty()));
     let words: Vec<_> = steps.iter().map(|it| word(it, FigureName::Rate)).collect();
-    assert_eq!(words, [Word::NoDifference, Word::Faster, Word::Slower]);
+    // One run on a side: nothing shows how far the next would lie.
+    assert_eq!(words, [Word::Undecided; 3]);
     assert!((steps[2].figure(FigureName::P50).unwrap().effect.unwrap() - 0.2).abs() < 0.002);
 }
 
@@ -142,19 +144,66 @@ fn repeats_of_a_step_within_one_run_are_repeats() {
     let step = &found.pairs[0].steps[0];
     assert_eq!((found.pairs[0].steps.len(), step.repeats), (1, [5, 5]));
     let rate = step.figure(FigureName::Rate).unwrap();
-    assert_eq!((rate.method, rate.word), (Some(Method::Ranks), Word::Slower));
+    assert_eq!((rate.method, rate.word), (Some(Method::Repeats), Word::Slower));
     // CPU time has no intervals, but with repeats it can be told.
     assert!(step.figure(FigureName::CpuPerOperation).unwrap().interval.is_some());
 }
 
 #[test]
-fn overlapping_repeats_are_no_difference_however_even_each_is() {
+fn repeats_that_scatter_are_undecided_however_even_each_is() {
     let runs = |micros: [u64; 3]| (0..3).zip(micros).map(|(it, at)| step(1, at, it)).collect();
     let found = compared(side("a", runs([100, 101, 120])), side("b", runs([115, 116, 130])));
     let rate = found.pairs[0].steps[0].figure(FigureName::Rate).unwrap().clone();
     assert!(rate.effect.unwrap() < -0.05, "{rate:?}");
-    assert_eq!((rate.word, rate.resolved), (Word::NoDifference, false));
-    assert_eq!(rate.reason.as_deref(), Some("repeats of both sides overlap"));
+    assert_eq!((rate.word, rate.method), (Word::Undecided, Some(Method::Repeats)));
+    let reason = rate.reason.unwrap();
+    assert!(reason.starts_with("the repeats scatter by 9.1 %, a change of 32.0 %"), "{reason}");
+}
+
+/// Sides of repeats with these latencies in microseconds, gated at 5 %.
+fn gated(a: &[u64], b: &[u64]) -> Gate {
+    let runs = |micros: &[u64]| (0..).zip(micros).map(|(it, &at)| step(1, at, it)).collect();
+    let settings = Settings { fail_over: Some(0.05), ..Settings::default() };
+    compare(&[side("a", runs(a)), side("b", runs(b))], &settings).gate.unwrap()
+}
+
+#[test]
+fn the_gate_tells_a_regression_from_none_and_both_from_undecided() {
+    let lengths = |it: &Gate| [it.regressions.len(), it.undecided.len(), it.excluded.len()];
+    let gate = gated(&[100, 101, 102], &[120, 121, 122]);
+    assert_eq!(lengths(&gate), [2, 0, 0], "{gate:?}");
+    let gate = gated(&[1000, 1001, 1002], &[1001, 1002, 1003]);
+    assert_eq!((lengths(&gate), gate.repeats_needed), ([0, 0, 2], None), "{gate:?}");
+    assert!(gate.excluded[0].contains("rate worse by 0.3 % at most"), "{gate:?}");
+    let gate = gated(&[100, 110, 120], &[105, 115, 125]);
+    assert_eq!(lengths(&gate), [0, 2, 0], "{gate:?}");
+    assert!(gate.undecided[0].contains("the repeats scatter by 9."), "{gate:?}");
+    assert!(gate.repeats_needed.is_some_and(|it| (40..80).contains(&it)), "{gate:?}");
+    let gate = gated(&[100], &[150]);
+    assert_eq!((lengths(&gate), gate.repeats_needed), ([0, 2, 0], Some(5)), "{gate:?}");
+    assert!(gate.undecided[0].contains("one run per side"), "{gate:?}");
+}
+
+#[test]
+fn a_drift_of_one_repeat_is_scatter_and_that_of_most_is_the_steps() {
+    let plan = plan((0..3).map(|it| step(1, 100, it)).collect());
+    let with_drifts = |drifting: u32| {
+        let spoil = move |event: &mut Event| {
+            let Event::Interval(interval) = event else { return };
+            for record in interval.operations.iter_mut().filter(|_| interval.step < drifting) {
+                let exact = &mut record.service.exact;
+                exact.count = exact.count * (1000 + 30 * interval.index) / 1000;
+            }
+        };
+        let b = Side { source: "b".into(), runs: vec![read("b", "6.1", &plan, spoil)] };
+        let a = Side { source: "a".into(), runs: vec![read("a", "6.1", &plan, |_| {})] };
+        compared(a, b).pairs.remove(0).steps.remove(0)
+    };
+    let one = with_drifts(1);
+    assert!(one.not_comparable.is_empty() && !one.figures.is_empty(), "{one:?}");
+    let most = with_drifts(2);
+    assert_eq!((most.not_comparable.len(), most.figures.len()), (2, 0), "{most:?}");
+    assert!(most.not_comparable[0].contains("no steady state"), "{most:?}");
 }
 
 #[test]
@@ -190,9 +239,10 @@ fn a_cache_mode_that_fell_back_is_not_comparable() {
     assert!(refused.figures.is_empty() && !found.pairs[0].is_any_compared());
     let gate = found.gate.unwrap();
     assert!(gate.regressions.is_empty() && gate.undecided.len() == 1, "{gate:?}");
+    assert_eq!(gate.repeats_needed, None, "no repeat makes it comparable");
     let forced = compare(&[a(), b()], &Settings { forced: true, ..settings });
     assert_eq!(forced.pairs[0].steps[0].cautions.len(), 1);
-    assert_eq!(word(&forced.pairs[0].steps[0], FigureName::Rate), Word::NoDifference);
+    assert!(forced.pairs[0].is_any_compared());
 }
 
 #[test]

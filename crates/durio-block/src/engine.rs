@@ -20,6 +20,15 @@ pub enum OperationKind {
     SyncFileRange,
 }
 
+impl OperationKind {
+    /// True if data moves between the slot and the target.
+    #[inline]
+    #[must_use]
+    pub const fn is_transfer(self) -> bool {
+        matches!(self, Self::Read | Self::Write)
+    }
+}
+
 /// Per-write flags of pwritev2(2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WriteFlags {
@@ -111,7 +120,11 @@ pub trait Engine {
     /// If the slot is in flight or does not exist.
     fn slot_mut(&mut self, slot: u32) -> &mut [u8];
 
-    /// Submits all of `operations`, then fills `completions` from its start and says how many.
+    /// Submits all of `operations`, looks for completions, then fills `completions` from its start
+    /// and says how many.
+    ///
+    /// What a look finds is stamped at once, also what finds no room and is given later. Every
+    /// exchange looks, also one that has completions left from an earlier look.
     ///
     /// Waits for the first completion if any operation is in flight; does not wait for a second.
     /// With nothing in flight and nothing to submit, returns 0.
@@ -144,4 +157,19 @@ pub trait Engine {
         completions: &mut [Completion],
         deadline: Ticks,
     ) -> Result<usize, BlockError>;
+
+    /// When the engine last looked for completions. A place whose completion was seen earlier than
+    /// this, and waited to be given, is prepared again no earlier. Zero for engines that do one
+    /// operation at a time, and for those on a virtual clock.
+    #[inline(always)]
+    fn looked_at(&self) -> Ticks {
+        Ticks(0)
+    }
+
+    /// The longest time without a look for completions since the last call of this, in ticks: while
+    /// something was in flight, without the waits for it. What completes in such a stretch is seen
+    /// late by as much. Zero for engines that do one operation at a time.
+    fn take_unwatched(&mut self) -> u64 {
+        0
+    }
 }

@@ -16,6 +16,7 @@ use rustix::fs::{FallocateFlags, OFlags};
 
 use crate::aio_calls::{Context, ControlBlock, Event, FDSYNC, FSYNC, PREAD, PWRITE};
 use crate::clock::{WATCHED, wait_until};
+use crate::watch::Watch;
 use crate::{
     BlockError, Buffers, Capabilities, Clock, Completion, Engine, EngineFacts, ErrorKind,
     Operation, OperationKind, Ticks, WriteFlags,
@@ -60,6 +61,9 @@ pub struct AioEngine<C: Clock> {
     /// Operations that the kernel has taken and not answered.
     in_kernel: usize,
     depth: usize,
+    /// fsync and fdatasync are called, and held up for, instead of submitted.
+    blocking_syncs: bool,
+    watch: Watch,
     facts: EngineFacts,
 }
 
@@ -84,8 +88,21 @@ impl<C: Clock> AioEngine<C> {
             buffers,
             in_kernel: 0,
             depth,
+            blocking_syncs: false,
+            watch: Watch::default(),
             facts,
         })
+    }
+
+    /// Syncs by fsync(2) and fdatasync(2), during which nothing is submitted or taken. Many programs
+    /// do so: the kernel's aio has syncs only since Linux 4.18.
+    #[must_use]
+    pub fn with_blocking_syncs(mut self, blocking: bool) -> Self {
+        self.blocking_syncs = blocking;
+        if blocking {
+            self.facts.features.push("blocking_syncs".to_owned());
+        }
+        self
     }
 
     /// Hands all operations to the kernel, or finishes them at once.
@@ -106,6 +123,10 @@ impl<C: Clock> AioEngine<C> {
                 // What came before it must not wait for it.
                 self.flush()?;
                 let result = self.reallocate(operation);
+                self.finish(operation.slot, result);
+            } else if self.blocking_syncs && is_sync(operation.kind) {
+                self.flush()?;
+                let result = self.sync(operation.kind);
                 self.finish(operation.slot, result);
             } else {
                 let block = self.block(operation);
@@ -200,10 +221,24 @@ impl<C: Clock> AioEngine<C> {
     #[inline]
     fn stamp(&mut self, first: usize, count: usize) {
         let now = self.clock.now();
+        // Whatever comes next is a look, or a wait: until here nobody looked.
+        if self.in_kernel == 0 {
+            self.watch.waited(now);
+        } else {
+            self.watch.looked(now);
+        }
         for block in &self.blocks[first..first + count] {
             self.submitted_at[slot_of(block.data) as usize] = Some(now);
         }
         self.in_kernel += count;
+    }
+
+    fn sync(&self, kind: OperationKind) -> i32 {
+        let call = || match kind {
+            OperationKind::Fdatasync => rustix::fs::fdatasync(&self.file),
+            _ => rustix::fs::fsync(&self.file),
+        };
+        call().map_or_else(|errno| -errno.raw_os_error(), |()| 0)
     }
 
     fn reallocate(&self, operation: &Operation) -> i32 {
@@ -226,32 +261,37 @@ impl<C: Clock> AioEngine<C> {
 
     /// Waits for an event and keeps it and its like for the caller.
     fn stash_events(&mut self) -> Result<(), BlockError> {
-        let room = self.events.len();
-        for index in 0..self.take_events(1, room, None)? {
-            let completion = self.completion(index);
-            self.ready.push_back(completion);
+        self.look(1, None)?;
+        Ok(())
+    }
+
+    /// Takes all events that are there, waits for `wanted` of them, stamps them and keeps them for
+    /// the caller.
+    #[inline]
+    fn look(&mut self, wanted: usize, timeout: Option<&libc::timespec>) -> Result<(), BlockError> {
+        let count = self.context.events(wanted, &mut self.events, timeout);
+        let count =
+            count.map_err(|error| BlockError::new("take events of the aio context", error))?;
+        self.in_kernel -= count;
+        let now = self.clock.now();
+        if wanted > 0 {
+            self.watch.waited(now);
+        } else {
+            self.watch.looked(now);
+        }
+        for event in &self.events[..count] {
+            let slot = slot_of(event.data);
+            let submitted_at = self.submitted_at[slot as usize].unwrap_or(now);
+            // A transfer is at most 1 GiB (durio-workload), so it fits.
+            let result = i32::try_from(event.result).unwrap_or(i32::MAX);
+            self.ready.push_back(Completion { slot, result, submitted_at, completed_at: now });
         }
         Ok(())
     }
 
-    #[inline]
-    fn take_events(
-        &mut self,
-        wanted: usize,
-        room: usize,
-        timeout: Option<&libc::timespec>,
-    ) -> Result<usize, BlockError> {
-        let room = room.min(self.events.len());
-        let count = self.context.events(wanted, &mut self.events[..room], timeout);
-        let count =
-            count.map_err(|error| BlockError::new("take events of the aio context", error))?;
-        self.in_kernel -= count;
-        Ok(count)
-    }
-
-    /// Takes events when there are some, or none at the deadline. The kernel's timeouts come late,
-    /// so the last 20 us are spent looking again and again.
-    fn wait_for_one(&mut self, room: usize, deadline: Ticks) -> Result<usize, BlockError> {
+    /// Looks until something is there for the caller, or the deadline is. The kernel's timeouts
+    /// come late, so the last 20 us are spent looking again and again.
+    fn look_until(&mut self, deadline: Ticks) -> Result<(), BlockError> {
         loop {
             let left = self.clock.nanos(deadline.since(self.clock.now()));
             let sleep = left.saturating_sub(WATCHED);
@@ -260,28 +300,24 @@ impl<C: Clock> AioEngine<C> {
                 // Below 10⁹.
                 tv_nsec: libc::c_long::try_from(sleep % 1_000_000_000).unwrap_or(0),
             };
-            let count = self.take_events(1, room, Some(&timeout))?;
-            if count > 0 || left == 0 {
-                return Ok(count);
+            self.look(1, Some(&timeout))?;
+            if left == 0 || !self.ready.is_empty() {
+                return Ok(());
             }
         }
     }
 
+    /// Gives the caller what is there, the oldest first.
     #[inline]
-    fn completion(&self, index: usize) -> Completion {
-        let event = self.events[index];
-        let completed_at = self.clock.now();
-        let slot = slot_of(event.data);
-        let submitted_at = self.submitted_at[slot as usize].unwrap_or(completed_at);
-        // A transfer is at most 1 GiB (durio-workload), so it fits.
-        let result = i32::try_from(event.result).unwrap_or(i32::MAX);
-        Completion { slot, result, submitted_at, completed_at }
-    }
-
-    #[inline]
-    fn give(&mut self, completion: Completion) -> Completion {
-        self.submitted_at[completion.slot as usize] = None;
-        completion
+    fn give(&mut self, completions: &mut [Completion]) -> usize {
+        let mut count = 0;
+        while count < completions.len() {
+            let Some(completion) = self.ready.pop_front() else { break };
+            self.submitted_at[completion.slot as usize] = None;
+            completions[count] = completion;
+            count += 1;
+        }
+        count
     }
 }
 
@@ -307,6 +343,10 @@ fn flags_of(flags: WriteFlags) -> i32 {
         WriteFlags::Dsync => libc::RWF_DSYNC,
         WriteFlags::Sync => libc::RWF_SYNC,
     }
+}
+
+fn is_sync(kind: OperationKind) -> bool {
+    matches!(kind, OperationKind::Fsync | OperationKind::Fdatasync)
 }
 
 fn is_transient(error: &io::Error) -> bool {
@@ -343,20 +383,10 @@ impl<C: Clock> Engine for AioEngine<C> {
         if !operations.is_empty() {
             self.submit(operations)?;
         }
-        let mut count = 0;
-        while count < completions.len() {
-            let Some(completion) = self.ready.pop_front() else { break };
-            completions[count] = self.give(completion);
-            count += 1;
+        if self.in_kernel > 0 {
+            self.look(usize::from(self.ready.is_empty()), None)?;
         }
-        let room = completions.len() - count;
-        if self.in_kernel > 0 && room > 0 {
-            for index in 0..self.take_events(usize::from(count == 0), room, None)? {
-                completions[count] = self.give(self.completion(index));
-                count += 1;
-            }
-        }
-        Ok(count)
+        Ok(self.give(completions))
     }
 
     fn exchange_until(
@@ -369,19 +399,22 @@ impl<C: Clock> Engine for AioEngine<C> {
         if !operations.is_empty() {
             self.submit(operations)?;
         }
-        if !self.ready.is_empty() {
-            return self.exchange(&[], completions);
+        match (self.in_kernel > 0, self.ready.is_empty()) {
+            (true, true) => self.look_until(deadline)?,
+            (true, false) => self.look(0, None)?,
+            (false, true) => wait_until(&self.clock, deadline),
+            (false, false) => {}
         }
-        if self.in_kernel == 0 {
-            wait_until(&self.clock, deadline);
-            return Ok(0);
-        }
-        let count = self.wait_for_one(completions.len(), deadline)?;
-        for (index, completion) in completions.iter_mut().enumerate().take(count) {
-            let taken = self.completion(index);
-            *completion = self.give(taken);
-        }
-        Ok(count)
+        Ok(self.give(completions))
+    }
+
+    #[inline(always)]
+    fn looked_at(&self) -> Ticks {
+        self.watch.last()
+    }
+
+    fn take_unwatched(&mut self) -> u64 {
+        self.watch.take()
     }
 }
 

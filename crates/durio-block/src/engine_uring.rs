@@ -1,34 +1,43 @@
 //! io_uring: a ring with a registered file, registered buffers and a registered descriptor of its
 //! own, as far as the kernel grants them.
 //!
-//! One exchange is at most two system calls: one that submits, and one that waits, made only when
-//! no completion is there. They are apart so that the end of submission can be stamped.
+//! One exchange is at most two system calls: one that submits and looks, and one that waits, made
+//! only when no completion is there. They are apart so that the end of submission can be stamped.
+//!
+//! With DEFER_TASKRUN the kernel shows asynchronous completions only in a call that asks for events
+//! (IORING_ENTER_GETEVENTS). Every exchange asks: completions of operations that end inside the
+//! submitting call would otherwise keep the queue busy while the others wait unseen for as long.
+//! All that a look shows is stamped then, however few of them the caller has room for.
 //!
 //! No flag is set without a reason: SINGLE_ISSUER and DEFER_TASKRUN keep the kernel's completion
 //! work in the job's own thread (what current fio sets too); SQPOLL, IOPOLL and COOP_TASKRUN are not
 //! used, as no gain has been measured for them.
 
+mod entries;
+
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
-use io_uring::{CompletionQueue, IoUring, SubmissionQueue, Submitter, opcode, squeue, types};
+use io_uring::{
+    CompletionQueue, EnterFlags, IoUring, SubmissionQueue, Submitter, opcode, squeue, types,
+};
 
 use crate::clock::{WATCHED, wait_until};
 use crate::sync_range::RANGE_SYNC_FLAGS;
+use crate::watch::Watch;
 use crate::{
     BlockError, Buffers, Capabilities, Clock, Completion, Engine, EngineFacts, Operation,
-    OperationKind, Ticks, WriteFlags,
+    OperationKind, Ticks,
 };
+use entries::{Entries, FILE};
 
 /// The kernel registers at most this many buffers (IORING_MAX_REG_BUFFERS, io_uring/rsrc.c).
 const REGISTERED_BUFFERS_MAX: usize = 1 << 14;
 
 /// No time: the slot is free.
 const IDLE: Ticks = Ticks(u64::MAX);
-
-/// Where the one registered file is.
-const FILE: types::Fixed = types::Fixed(0);
 
 /// A ring, built in the thread that uses it: SINGLE_ISSUER refuses every other.
 #[derive(Debug)]
@@ -88,10 +97,23 @@ pub struct UringEngine<'ring, C: Clock> {
     completions: CompletionQueue<'ring>,
     buffers: Buffers,
     buffers_are_registered: bool,
+    entries: Entries,
     /// When the submission of the slot's operation had returned; [`IDLE`] if not in flight.
     submitted_at: Vec<Ticks>,
     in_flight: usize,
+    /// Completions that were seen, the oldest first, and not given to the caller yet.
+    seen: VecDeque<Look>,
+    /// How many those are.
+    seen_count: usize,
+    watch: Watch,
     facts: EngineFacts,
+}
+
+/// Completions that a look at the queue found there.
+#[derive(Debug)]
+struct Look {
+    count: usize,
+    at: Ticks,
 }
 
 impl<C: Clock> std::fmt::Debug for UringEngine<'_, C> {
@@ -132,6 +154,9 @@ impl<'ring, C: Clock> UringEngine<'ring, C> {
             Err(error) => facts.fallbacks.push(format!("buffers are not registered: {error}")),
         }
         let submitted_at = vec![IDLE; buffers.count()];
+        let entries = Entries::new(&buffers, buffers_are_registered);
+        // No more looks than completions are outstanding.
+        let seen = VecDeque::with_capacity(submitted_at.len());
         Ok(Self {
             clock,
             submitter,
@@ -139,18 +164,19 @@ impl<'ring, C: Clock> UringEngine<'ring, C> {
             completions,
             buffers,
             buffers_are_registered,
+            entries,
             submitted_at,
             in_flight: 0,
+            seen,
+            seen_count: 0,
+            watch: Watch::default(),
             facts,
         })
     }
 
-    #[inline]
-    fn entry(&self, operation: &Operation) -> squeue::Entry {
+    /// The entry of what is no transfer.
+    fn other(operation: &Operation) -> squeue::Entry {
         let entry = match operation.kind {
-            OperationKind::Read => self.read(operation),
-            OperationKind::Write => self.write(operation),
-            OperationKind::Fsync => opcode::Fsync::new(FILE).build(),
             OperationKind::Fdatasync => {
                 opcode::Fsync::new(FILE).flags(types::FsyncFlags::DATASYNC).build()
             }
@@ -159,103 +185,91 @@ impl<'ring, C: Clock> UringEngine<'ring, C> {
                 .mode(libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE)
                 .build(),
             OperationKind::SyncFileRange => {
-                opcode::SyncFileRange::new(FILE, transfer_length(operation))
+                let length = u32::try_from(operation.length).unwrap_or(u32::MAX);
+                opcode::SyncFileRange::new(FILE, length)
                     .offset(operation.offset)
                     .flags(RANGE_SYNC_FLAGS)
                     .build()
+            }
+            OperationKind::Fsync | OperationKind::Read | OperationKind::Write => {
+                opcode::Fsync::new(FILE).build()
             }
         };
         let entry = entry.user_data(u64::from(operation.slot));
         if operation.link { entry.flags(squeue::Flags::IO_LINK) } else { entry }
     }
 
-    #[inline]
-    fn read(&self, operation: &Operation) -> squeue::Entry {
-        let pointer = self.buffers.slot_pointer(operation.slot as usize);
-        let (length, offset) = (transfer_length(operation), operation.offset);
-        if self.buffers_are_registered {
-            let index = buffer_index(operation.slot);
-            opcode::ReadFixed::new(FILE, pointer, length, index).offset(offset).build()
-        } else {
-            opcode::Read::new(FILE, pointer, length).offset(offset).build()
-        }
-    }
-
-    #[inline]
-    fn write(&self, operation: &Operation) -> squeue::Entry {
-        let pointer = self.buffers.slot_pointer(operation.slot as usize);
-        let (length, offset) = (transfer_length(operation), operation.offset);
-        let flags = match operation.flags {
-            WriteFlags::None => 0,
-            WriteFlags::Dsync => libc::RWF_DSYNC,
-            WriteFlags::Sync => libc::RWF_SYNC,
-        };
-        if self.buffers_are_registered {
-            let index = buffer_index(operation.slot);
-            let entry = opcode::WriteFixed::new(FILE, pointer, length, index);
-            entry.offset(offset).rw_flags(flags).build()
-        } else {
-            opcode::Write::new(FILE, pointer, length).offset(offset).rw_flags(flags).build()
-        }
-    }
-
-    /// Checks that a transfer does not reach beyond its slot.
-    #[inline]
-    fn check_length(&self, operation: &Operation) {
-        assert!(
-            operation.length <= self.buffers.slot_length() as u64
-                || !matches!(operation.kind, OperationKind::Read | OperationKind::Write),
-            "{} bytes in a slot of {}",
-            operation.length,
-            self.buffers.slot_length()
-        );
-    }
-
     /// Marks the slots as in flight. All programmer's errors show here, before the first entry is
     /// in the ring, from where the kernel would take it with the next call.
-    #[inline]
+    #[inline(always)]
     fn claim(&mut self, operations: &[Operation]) {
         let room = self.submissions.capacity() - self.submissions.len();
         assert!(operations.len() <= room, "more operations than the ring was built for");
+        let longest = self.buffers.slot_length() as u64;
         for operation in operations {
             let slot = operation.slot as usize;
             let place = &mut self.submitted_at[slot];
             assert!(*place == IDLE, "slot {slot} is in flight");
             *place = Ticks::default();
-            self.check_length(operation);
+            assert!(
+                operation.length <= longest || !operation.kind.is_transfer(),
+                "{} bytes in a slot of {longest}",
+                operation.length,
+            );
         }
     }
 
-    /// Puts the operations into the ring and tells the kernel.
-    #[inline]
+    /// Puts the operations into the ring, tells the kernel and looks at what is complete.
+    #[inline(always)]
     fn submit(&mut self, operations: &[Operation]) -> Result<(), BlockError> {
+        let was_idle = self.in_flight == 0;
         // Entries that the kernel has consumed since are free again only after this.
         self.submissions.sync();
         self.claim(operations);
         for operation in operations {
-            let entry = self.entry(operation);
-            // SAFETY: the entry's pointer and length lie within the slot (asserted), the slot is
+            let other;
+            let entry = match operation.kind.is_transfer() {
+                true => self.entries.transfer(operation),
+                false => {
+                    other = Self::other(operation);
+                    &other
+                }
+            };
+            // SAFETY: a transfer's pointer and length lie within the slot (asserted), the slot is
             // claimed, so no reference to it and no other operation on it exists, and the buffers
-            // live until `drop` has reaped every operation.
-            let pushed = unsafe { self.submissions.push(&entry) };
+            // live until `drop` has reaped every operation. The others have no pointer.
+            let pushed = unsafe { self.submissions.push(entry) };
             assert!(pushed.is_ok(), "more operations than the ring was built for");
             // One by one: whatever is in the ring, `drop` must wait for.
             self.in_flight += 1;
         }
         self.submissions.sync();
         self.enter(0)?;
-        let submitted_at = self.clock.now();
+        let now = self.look();
+        if was_idle {
+            self.watch.waited(now);
+        } else {
+            self.watch.looked(now);
+        }
         for operation in operations {
-            self.submitted_at[operation.slot as usize] = submitted_at;
+            self.submitted_at[operation.slot as usize] = now;
         }
         Ok(())
     }
 
-    /// Submits what is in the ring and waits for `wanted` completions.
+    /// Submits what is in the ring, lets the kernel show what is complete, and waits for `wanted`
+    /// completions.
     #[inline]
-    fn enter(&mut self, wanted: usize) -> Result<(), BlockError> {
+    fn enter(&mut self, wanted: u32) -> Result<(), BlockError> {
         loop {
-            match self.submitter.submit_and_wait(wanted) {
+            let queued = u32::try_from(self.submissions.len()).unwrap_or(u32::MAX);
+            let flags = EnterFlags::GETEVENTS.bits();
+            // Justification: the crate's safe calls ask for events only if they wait for one.
+            // SAFETY: the call takes no argument by reference, and the entries that it submits
+            // were pushed under the conditions of `submit`.
+            let entered =
+                unsafe { self.submitter.enter::<libc::sigset_t>(queued, wanted, flags, None) };
+            match entered {
                 Ok(_) => {
                     self.submissions.sync();
                     if self.submissions.is_empty() {
@@ -275,45 +289,75 @@ impl<'ring, C: Clock> UringEngine<'ring, C> {
         }
     }
 
+    /// Stamps all completions that have come since the last look; gives the time of this one.
+    #[inline(always)]
+    fn look(&mut self) -> Ticks {
+        self.completions.sync();
+        let now = self.clock.now();
+        let count = self.completions.len() - self.seen_count;
+        if count > 0 {
+            self.seen.push_back(Look { count, at: now });
+            self.seen_count += count;
+        }
+        now
+    }
+
+    /// Waits until a completion is there.
+    fn wait(&mut self) -> Result<(), BlockError> {
+        while self.seen.is_empty() {
+            self.enter(1)?;
+            let now = self.look();
+            self.watch.waited(now);
+        }
+        Ok(())
+    }
+
     /// Waits until a completion is there, or the deadline: in the kernel, and for the last 20 us by
     /// looking again and again, for the kernel's timeouts come late.
     fn wait_for_one(&mut self, deadline: Ticks) -> Result<(), BlockError> {
-        loop {
-            self.completions.sync();
-            if !self.completions.is_empty() {
-                return Ok(());
-            }
-            let left = self.clock.nanos(deadline.since(self.clock.now()));
-            if left == 0 {
-                return Ok(());
-            }
-            let sleep = left.saturating_sub(WATCHED);
+        let mut now = self.clock.now();
+        while self.seen.is_empty() && now < deadline {
+            let sleep = self.clock.nanos(deadline.since(now)).saturating_sub(WATCHED);
             let timeout = types::Timespec::from(Duration::from_nanos(sleep));
-            // With DEFER_TASKRUN completions appear only in a call that asks for them, so also the
-            // look that does not wait is one.
             let arguments = types::SubmitArgs::new().timespec(&timeout);
             match self.submitter.submit_with_args(1, &arguments) {
                 Ok(_) => {}
                 Err(error) if is_transient(&error) || is_timeout(&error) => {}
                 Err(error) => return Err(BlockError::new("wait for io_uring", error)),
             }
+            now = self.look();
+            self.watch.waited(now);
         }
+        Ok(())
     }
 
-    #[inline]
+    /// Gives the caller what was seen, the oldest first.
+    #[inline(always)]
     fn reap(&mut self, completions: &mut [Completion]) -> usize {
-        let mut count = 0;
-        // The place is taken first: without one, no entry leaves the ring.
-        for (completion, entry) in completions.iter_mut().zip(&mut self.completions) {
-            let completed_at = self.clock.now();
-            #[expect(clippy::cast_possible_truncation, reason = "the slot that `entry` put there")]
-            let slot = entry.user_data() as u32;
-            let submitted_at = std::mem::replace(&mut self.submitted_at[slot as usize], IDLE);
-            *completion = Completion { slot, result: entry.result(), submitted_at, completed_at };
-            count += 1;
+        let mut given = 0;
+        while let Some(look) = self.seen.front_mut() {
+            let count = look.count.min(completions.len() - given);
+            let completed_at = look.at;
+            look.count -= count;
+            if look.count == 0 {
+                self.seen.pop_front();
+            }
+            for completion in &mut completions[given..given + count] {
+                let Some(entry) = self.completions.next() else { break };
+                #[expect(clippy::cast_possible_truncation, reason = "a slot, as submitted")]
+                let slot = entry.user_data() as u32;
+                let submitted_at = std::mem::replace(&mut self.submitted_at[slot as usize], IDLE);
+                let result = entry.result();
+                *completion = Completion { slot, result, submitted_at, completed_at };
+            }
+            given += count;
+            if given == completions.len() {
+                break;
+            }
         }
-        self.in_flight -= count;
-        count
+        self.seen_count -= given;
+        self.in_flight -= given;
+        given
     }
 }
 
@@ -324,6 +368,7 @@ impl<C: Clock> UringEngine<'_, C> {
         assert_eq!(self.in_flight, 0, "operations on registered buffers are in flight");
         if std::mem::take(&mut self.buffers_are_registered) {
             let outcome = self.submitter.unregister_buffers();
+            self.entries = Entries::new(&self.buffers, false);
             self.facts.fallbacks.push(format!("buffers are not registered: {outcome:?}"));
         }
     }
@@ -357,18 +402,6 @@ fn register_buffers(submitter: &Submitter<'_>, buffers: &Buffers) -> io::Result<
     unsafe { submitter.register_buffers(&slots) }
 }
 
-/// The length of a transfer; `check_length` has seen it.
-#[inline]
-fn transfer_length(operation: &Operation) -> u32 {
-    u32::try_from(operation.length).unwrap_or(u32::MAX)
-}
-
-#[inline]
-fn buffer_index(slot: u32) -> u16 {
-    // Registered buffers are at most 2¹⁴.
-    u16::try_from(slot).unwrap_or(u16::MAX)
-}
-
 /// ETIME: what the kernel says when the time of a wait is over.
 fn is_timeout(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ETIME)
@@ -399,23 +432,19 @@ impl<C: Clock> Engine for UringEngine<'_, C> {
         self.buffers.slot_mut(slot as usize)
     }
 
-    #[inline]
+    #[inline(always)]
     fn exchange(
         &mut self,
         operations: &[Operation],
         completions: &mut [Completion],
     ) -> Result<usize, BlockError> {
         assert!(!completions.is_empty(), "no room for completions");
-        if !operations.is_empty() {
-            self.submit(operations)?;
-        }
-        if self.in_flight == 0 {
+        if self.in_flight == 0 && operations.is_empty() {
             return Ok(0);
         }
-        self.completions.sync();
-        if self.completions.is_empty() {
-            self.enter(1)?;
-            self.completions.sync();
+        self.submit(operations)?;
+        if self.seen.is_empty() {
+            self.wait()?;
         }
         Ok(self.reap(completions))
     }
@@ -427,15 +456,22 @@ impl<C: Clock> Engine for UringEngine<'_, C> {
         deadline: Ticks,
     ) -> Result<usize, BlockError> {
         assert!(!completions.is_empty(), "no room for completions");
-        if !operations.is_empty() {
-            self.submit(operations)?;
-        }
-        if self.in_flight == 0 {
+        if self.in_flight == 0 && operations.is_empty() {
             wait_until(&self.clock, deadline);
             return Ok(0);
         }
+        self.submit(operations)?;
         self.wait_for_one(deadline)?;
         Ok(self.reap(completions))
+    }
+
+    #[inline(always)]
+    fn looked_at(&self) -> Ticks {
+        self.watch.last()
+    }
+
+    fn take_unwatched(&mut self) -> u64 {
+        self.watch.take()
     }
 }
 

@@ -30,7 +30,9 @@ mod engine_sync;
 mod engine_uring;
 mod error;
 mod open;
+mod page_cache;
 mod sync_range;
+mod watch;
 
 pub use buffers::Buffers;
 pub use clock::{Clock, MonotonicClock, Ticks, TscClock, VirtualClock, tsc_is_reliable};
@@ -49,4 +51,5 @@ pub use open::{
     Alignment, DirectIo, NewFile, OpenMode, OpenTarget, TargetType, create_file, direct_io,
     inspect, open, remove_file, reopen, supports_reallocate,
 };
+pub use page_cache::drop_cached;
 pub use sync_range::{probe_range_sync, probe_write_flags};

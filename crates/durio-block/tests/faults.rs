@@ -28,6 +28,7 @@ enum Fault {
     WritesZerosInsteadOfReallocating,
     GivesShortTransfersAsWhole,
     EndsWaitsEarly,
+    HoldsSyncsBack,
 }
 
 /// The blocking engine, with a fault.
@@ -40,6 +41,8 @@ struct Faulty {
     completed: u64,
     /// A completion to be given once more.
     again: Option<Completion>,
+    /// A completion that is given when no other comes.
+    held: Option<Completion>,
     /// The operations in flight, as they were handed over.
     operations: Vec<Operation>,
 }
@@ -49,7 +52,8 @@ impl Faulty {
         let inner = SyncEngine::new(MonotonicClock, setup.file, setup.buffers);
         let started = durio_block::Clock::now(inner.clock());
         let (submitted, completed) = (0, 0);
-        Self { inner, fault, started, submitted, completed, again: None, operations: Vec::new() }
+        let (again, held) = (None, None);
+        Self { inner, fault, started, submitted, completed, again, held, operations: Vec::new() }
     }
 
     fn before(&mut self, mut operation: Operation) -> Option<Operation> {
@@ -160,7 +164,11 @@ impl Engine for Faulty {
         }
         let count = self.inner.exchange(&changed, completions)?;
         if count == 0 {
-            return Ok(0);
+            let held = self.held.take();
+            return Ok(held.map_or(0, |held| {
+                completions[0] = held;
+                1
+            }));
         }
         let slot = completions[0].slot;
         let place = self.operations.iter().position(|operation| operation.slot == slot);
@@ -168,6 +176,11 @@ impl Engine for Faulty {
         let mut completion = completions[0];
         let given = self.after(&mut completion, &asked);
         completions[0] = completion;
+        let is_sync = matches!(asked.kind, OperationKind::Fsync | OperationKind::Fdatasync);
+        if self.fault == Fault::HoldsSyncsBack && is_sync {
+            self.held = Some(completion);
+            return self.exchange(&[], completions);
+        }
         Ok(usize::from(given))
     }
 
@@ -328,4 +341,10 @@ fn a_short_transfer_given_as_whole_is_found() {
 #[test]
 fn waits_that_end_early_are_found() {
     assert_found(Fault::EndsWaitsEarly, &["a_wait_with_nothing_in_flight_ends_at_its_deadline"]);
+}
+
+#[test]
+fn a_completion_that_is_held_back_is_found() {
+    let by = ["a_delayed_completion_is_given_though_others_come_without_a_pause"];
+    assert_found(Fault::HoldsSyncsBack, &by);
 }

@@ -4,15 +4,14 @@
 //! every field of the load honoured; or [`FioError::NotInFio`] with what cannot be. The inverse of
 //! [`crate::import`]. Not here: files, running.
 
+mod data;
 mod pattern;
 
 use std::path::PathBuf;
 
 use durio_plan::{Limit, Load};
 use durio_units::Nanos;
-use durio_workload::{
-    Arrivals, AtEnd, CacheMode, Contents, Region, SyncMethod, SyncPolicy, Workload,
-};
+use durio_workload::{Arrivals, AtEnd, CacheMode, Region, SyncMethod, SyncPolicy, Workload};
 
 use crate::FioError;
 use crate::installed::JobOptions;
@@ -111,9 +110,13 @@ fn common_options(load: &Load, terms: ExportTerms) -> Result<Vec<FioOption>, Fio
         arrivals: _,
         // As processors in the places.
         placement: _,
+        blocking_syncs,
         // In the terms.
         own_limit: _,
     } = load;
+    if *blocking_syncs {
+        return refuse("syncs that hold up their job in one fio and not in the next (3.41)");
+    }
     let engine = engine_of(load);
     if workload.depth > 1 && !is_asynchronous(engine) {
         return refuse(format!("{engine} waits for each access: its depth is 1"));
@@ -124,7 +127,7 @@ fn common_options(load: &Load, terms: ExportTerms) -> Result<Vec<FioOption>, Fio
         // Files are as durio made them, and stay.
         option("allow_file_create", 0),
         option("fallocate", "none"),
-        option("invalidate", 0),
+        option("invalidate", u8::from(workload.drops_cache_each_pass)),
         option("fadvise_hint", 0),
         option("create_fsync", 0),
         option("thread", 1),
@@ -151,16 +154,11 @@ fn workload_options(workload: &Workload) -> Result<Vec<FioOption>, FioError> {
     }
     options.push(option("direct", u8::from(workload.cache == CacheMode::Direct)));
     options.extend(sync_options(workload.sync)?);
-    // durio's buffers are not changed between writes.
-    options.push(option("scramble_buffers", 0));
-    if let (Contents::Compressible { zeros }, true) = (workload.contents, workload.writes()) {
-        let percent = whole_percent(zeros.0, "a share of zeros")?;
-        if percent == 100 {
-            options.push(option("zero_buffers", 1));
-        } else if percent > 0 {
-            options.push(option("buffer_compress_percentage", percent));
-            options.push(option("buffer_compress_chunk", 4096));
-        }
+    if workload.syncs_at_end && workload.writes() {
+        options.push(option("end_fsync", 1));
+    }
+    if workload.writes() {
+        options.extend(data::options(workload)?);
     }
     Ok(options)
 }

@@ -12,12 +12,14 @@
 
 mod accesses;
 mod data;
+mod delay;
 mod durability;
 mod extent;
 mod loads;
 mod place;
 mod placement;
 mod queue;
+mod rows;
 mod said;
 mod section;
 mod sizes;
@@ -26,6 +28,7 @@ mod targets;
 mod timing;
 
 pub use place::{PlaceFacts, named_paths};
+pub use rows::{LogKind, LogRequest, Percentiles, ResultJob, ResultRow, ResultShape, StreamPlace};
 
 use std::path::Path;
 
@@ -53,6 +56,8 @@ pub struct ImportedPlan {
     pub plan: Plan,
     /// What is not as in fio, without effect on what the figures mean; each once.
     pub notes: Vec<Note>,
+    /// The rows and logs of fio's results, and which loads are in each.
+    pub shape: ResultShape,
 }
 
 /// Makes the plan of `jobs`. `facts` says what a path of [`named_paths`] is.
@@ -81,7 +86,8 @@ pub fn import(
         );
     }
     let targets = targets.finish(&mut said);
-    let steps = loads::steps(&sections, &mut said);
+    let (mut steps, places) = loads::steps(&sections, &mut said);
+    delay::set_pauses(&sections, &mut steps, &mut said);
     let plan = Plan {
         schema: PLAN_SCHEMA,
         purpose: Purpose::Run,
@@ -99,7 +105,7 @@ pub fn import(
         said.refuse_at(&at, "name", &reason);
     }
     match said.refusals.is_empty() {
-        true => Ok(ImportedPlan { plan, notes: said.notes }),
+        true => Ok(ImportedPlan { plan, notes: said.notes, shape: rows::shape(jobs, &places) }),
         false => Err(said.refusals),
     }
 }

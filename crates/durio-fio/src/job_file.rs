@@ -16,6 +16,7 @@ mod arithmetic;
 mod command_line;
 mod grammar;
 mod options;
+mod printing;
 mod resolve;
 mod resolved;
 mod values;
@@ -27,13 +28,14 @@ use std::sync::Arc;
 pub use command_line::parse_command_line;
 pub use grammar::parse_job_file;
 pub use options::{Class, Kind, OptionRow, find_option, option_rows};
+pub use printing::{OutputFormat, PrintSettings, Question};
 pub use resolve::resolve;
 pub use resolved::{
     AccessPattern, BlockSizeShare, CpuPolicy, DataOptions, Direction, Distribution,
     DurabilityOptions, Engine, ExitScope, Fallocate, FileService, FileServiceOrder, Given,
-    JobOptions, MemoryPolicy, Note, PatternOptions, PerDirection, PlacementOptions, QueueOptions,
-    RandomGenerator, RateProcess, ReadWrite, Refusal, ResolvedJob, Sequencer, SizeValue, SyncOpen,
-    TargetOptions, TimingOptions, ZoneShare,
+    JobOptions, MemoryPolicy, Note, OutputOptions, PatternOptions, PerDirection, PlacementOptions,
+    QueueOptions, RandomGenerator, RateProcess, ReadWrite, Refusal, ResolvedJob, Sequencer,
+    SizeValue, SyncOpen, TargetOptions, TimingOptions, ZoneShare,
 };
 
 use crate::FioError;
@@ -45,7 +47,7 @@ pub const FILE_BYTES_MAX: usize = 1 << 20;
 /// How deep `include` may nest; fio has no limit.
 pub const INCLUDE_DEPTH_MAX: u32 = 8;
 /// How many settings a job file may have, with what it includes; fio has no limit.
-pub const SETTINGS_MAX: usize = 2048;
+pub const SETTINGS_MAX: usize = 1 << 15;
 /// How many sections a job file may have; fio has no limit.
 pub const SECTIONS_MAX: usize = 512;
 
@@ -107,6 +109,30 @@ pub struct JobFile {
     pub sections: Vec<Section>,
     /// What was read and concerns only what fio prints.
     pub notes: Vec<Note>,
+    /// Where `--readonly` stands: no job may write.
+    pub read_only: Option<Place>,
+    /// What the program is told to print.
+    pub printing: PrintSettings,
+}
+
+impl JobFile {
+    /// The options of global sections that have a value, in order, as fio lists them.
+    #[must_use]
+    pub fn global_options(&self) -> Vec<(String, String)> {
+        let globals = self.sections.iter().filter(|section| section.is_global);
+        globals.flat_map(Section::valued_options).collect()
+    }
+}
+
+impl Section {
+    /// The options that have a value, in order. fio 3.33 lists no others; a name that was given on
+    /// a command line is the first.
+    pub(crate) fn valued_options(&self) -> Vec<(String, String)> {
+        let is_named = !self.is_global && matches!(self.at, Place::Word(_));
+        let name = is_named.then(|| ("name".to_owned(), self.name.clone()));
+        let valued = |it: &Setting| Some((it.name.to_owned(), it.value.clone()?));
+        name.into_iter().chain(self.settings.iter().filter_map(valued)).collect()
+    }
 }
 
 /// A text and the name of the file it came from.

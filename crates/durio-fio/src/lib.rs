@@ -11,6 +11,8 @@ pub mod import;
 pub mod installed;
 pub mod job_file;
 pub mod json;
+pub mod normal;
+pub mod terse;
 
 mod error;
 

@@ -7,12 +7,14 @@ use std::time::{Duration, Instant};
 use durio_fio::json::{FioFile, read, write};
 
 const REAL: &str = include_str!("fixtures/fio-3.33.json");
+/// Several times what it takes on a busy machine; time that grew with the square would be hours.
+const SOON: Duration = Duration::from_secs(30);
 const BYTES: usize = if cfg!(debug_assertions) { 4 << 20 } else { 100 << 20 };
 
 fn read_soon(text: &str) -> FioFile {
     let begin = Instant::now();
     let file = read(text.as_bytes()).unwrap();
-    assert!(begin.elapsed() < Duration::from_secs(4), "{:?}", begin.elapsed());
+    assert!(begin.elapsed() < SOON, "{:?}", begin.elapsed());
     file
 }
 
@@ -46,6 +48,6 @@ fn text_full_of_brackets_is_refused_soon() {
         }
         let begin = Instant::now();
         assert!(read(text.as_bytes()).is_err(), "{piece}");
-        assert!(begin.elapsed() < Duration::from_secs(4), "{piece}: {:?}", begin.elapsed());
+        assert!(begin.elapsed() < SOON, "{piece}: {:?}", begin.elapsed());
     }
 }

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use durio_stack::LabFacts;
 
+use crate::qemu::KVM;
+
 /// Why a guest is gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LabExit {
@@ -34,6 +36,20 @@ pub struct LabOutcome {
     pub preparation: Duration,
     /// The last of what the kernel and QEMU said.
     pub console: String,
+}
+
+impl LabOutcome {
+    /// Why the guest failed by KVM before its command began, if it may have been that.
+    pub(crate) fn fault_of_kvm(&self) -> Option<String> {
+        match &self.exit {
+            LabExit::GuestFailed(reason)
+                if self.facts.accelerator == KVM && self.first_command_after.is_none() =>
+            {
+                Some(format!("a guest failed: {reason}"))
+            }
+            _ => None,
+        }
+    }
 }
 
 /// The last lines of a console that tell why a guest died.

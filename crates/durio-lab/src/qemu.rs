@@ -6,15 +6,16 @@ use std::env;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use durio_stack::{LabFacts, LabTiming};
 
 use crate::guest::{GUEST_COMMAND, PORT_NAME};
+use crate::kvm_trial::kvm_fault;
 use crate::{LabError, LabRequest, LabRoot};
 
 const PROGRAM: &str = "qemu-system-x86_64";
+/// QEMU's name for the host's own processor.
+pub(crate) const KVM: &str = "kvm";
 /// The tag of the shared root.
 pub(crate) const ROOT_TAG: &str = "durio-root";
 /// 4 ns of the guest's clock per instruction: 250 million instructions a second.
@@ -24,8 +25,25 @@ const ICOUNT_SHIFT: u8 = 2;
 const CPU_MODEL: &str = "Westmere";
 /// Firmware that does no more than a kernel needs that is handed over in memory.
 const QUICK_FIRMWARE: &str = "qboot.rom";
-/// How long QEMU may take to try out whether KVM works.
-const PROBE_LIMIT: Duration = Duration::from_secs(10);
+
+/// The machine of every guest.
+pub(crate) const MACHINE_WORDS: [&str; 9] = [
+    "-nodefaults",
+    "-no-user-config",
+    "-no-reboot",
+    "-display",
+    "none",
+    "-nic",
+    "none",
+    "-M",
+    "q35",
+];
+/// The words by which a guest runs on the host's processor, in the trial as in earnest.
+pub(crate) const KVM_WORDS: [&str; 4] = ["-accel", "kvm", "-cpu", KVM_CPU];
+const KVM_CPU: &str = "host";
+/// QEMU's stdin is a socket to its monitor.
+pub(crate) const MONITOR_WORDS: [&str; 4] =
+    ["-chardev", "socket,id=qmp,fd=0", "-mon", "chardev=qmp,mode=control"];
 
 /// The words for the kernel: panics end the guest at once, no self-tests, no mitigations, which cost
 /// time and are no part of what is measured. Nor are pages of the kernel searched for
@@ -68,59 +86,40 @@ impl Qemu {
         Ok(Self { program, version, has_quick_firmware })
     }
 
+    /// The program.
+    #[cfg(test)]
+    pub(crate) fn program(&self) -> &Path {
+        &self.program
+    }
+
     /// What a guest of this request will be: KVM is used where the timing is the host's and it works.
     pub(crate) fn facts(&self, request: &LabRequest) -> LabFacts {
         let is_counted = request.timing == LabTiming::Counted;
-        let has_kvm = !is_counted && self.has_kvm();
+        let without_kvm = if is_counted { None } else { kvm_fault(&self.program) };
+        let has_kvm = !is_counted && without_kvm.is_none();
         LabFacts {
             timing: request.timing,
-            accelerator: if has_kvm { "kvm" } else { "tcg" }.to_owned(),
+            accelerator: if has_kvm { KVM } else { "tcg" }.to_owned(),
+            without_kvm: without_kvm.map(str::to_owned),
             qemu_version: self.version.clone(),
-            cpu_model: if has_kvm { "host" } else { CPU_MODEL }.to_owned(),
+            cpu_model: if has_kvm { KVM_CPU } else { CPU_MODEL }.to_owned(),
             icount_shift: is_counted.then_some(ICOUNT_SHIFT),
             root: request.root.word().to_owned(),
         }
     }
 
-    /// Tries it out: the device file is there on many machines where KVM does not work.
-    fn has_kvm(&self) -> bool {
-        let may = std::fs::File::options().read(true).write(true).open("/dev/kvm").is_ok();
-        may && self.makes_a_processor_by_kvm()
+    /// The same guest, emulated for this reason.
+    pub(crate) fn emulated(facts: LabFacts, reason: String) -> LabFacts {
+        LabFacts {
+            accelerator: "tcg".to_owned(),
+            cpu_model: CPU_MODEL.to_owned(),
+            without_kvm: Some(reason),
+            ..facts
+        }
     }
 
-    fn makes_a_processor_by_kvm(&self) -> bool {
-        let mut command = Command::new(&self.program);
-        command.args([
-            "-accel",
-            "kvm",
-            "-cpu",
-            "host",
-            "-M",
-            "q35",
-            "-nodefaults",
-            "-no-user-config",
-        ]);
-        command.args(["-display", "none", "-S", "-m", "16", "-monitor", "stdio"]);
-        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        let Ok(mut child) = command.spawn() else { return false };
-        if let Some(mut monitor) = child.stdin.take() {
-            let _ = std::io::Write::write_all(&mut monitor, b"quit\n");
-        }
-        let begin = Instant::now();
-        while begin.elapsed() < PROBE_LIMIT {
-            match child.try_wait() {
-                Ok(None) => thread::sleep(Duration::from_millis(5)),
-                Ok(Some(status)) => return status.success(),
-                Err(_) => break,
-            }
-        }
-        let _ = child.kill();
-        let _ = child.wait();
-        false
-    }
-
-    /// The command that boots a guest from a kernel and its files. Its stdin and stdout are the guest's
-    /// port, its stderr takes the kernel's console.
+    /// The command that boots a guest from a kernel and its files. Its stdin is to be a socket to QEMU's
+    /// monitor, its stdout a socket to the guest's port; its stderr takes the kernel's console.
     pub(crate) fn command(
         &self,
         request: &LabRequest,
@@ -129,9 +128,7 @@ impl Qemu {
         files: &Path,
     ) -> Command {
         let mut command = Command::new(&self.program);
-        command.args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"]);
-        command.args(["-nic", "none", "-M", "q35", "-cpu", &facts.cpu_model]);
-        command.args(accelerator(facts));
+        command.args(MACHINE_WORDS).args(accelerator(facts)).args(MONITOR_WORDS);
         command.args(["-smp", &request.cpus.to_string()]);
         command.args(["-m", &format!("{}M", request.memory.get() >> 20)]);
         if self.has_quick_firmware {
@@ -148,14 +145,14 @@ impl Qemu {
             "-serial",
             "chardev:console",
         ]);
-        command.args(["-device", "virtio-serial-pci", "-chardev", "stdio,id=port,signal=off"]);
+        command.args(["-device", "virtio-serial-pci", "-chardev", "socket,id=port,fd=1"]);
         command.arg("-device").arg(format!("virtserialport,chardev=port,name={PORT_NAME}"));
         if request.root == LabRoot::Shared {
             let share = "local,id=root,path=/,security_model=none,readonly=on,multidevs=remap";
             command.args(["-fsdev", share, "-device"]);
             command.arg(format!("virtio-9p-pci,fsdev=root,mount_tag={ROOT_TAG}"));
         }
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.stderr(Stdio::piped());
         // A terminal's Ctrl-C is for durio, which tells the guest.
         command.process_group(0);
         command
@@ -173,12 +170,13 @@ fn has_quick_firmware(program: &Path) -> bool {
 /// Counted: one thread, no waiting for the host's clock, and the same random numbers each time.
 fn accelerator(facts: &LabFacts) -> Vec<String> {
     let words = match (facts.icount_shift, facts.accelerator.as_str()) {
+        (_, KVM) => return KVM_WORDS.map(str::to_owned).to_vec(),
         (Some(shift), _) => format!(
             "-accel tcg,thread=single,tb-size=512 -icount shift={shift},sleep=off -rtc clock=vm -seed 1"
         ),
-        (None, "kvm") => "-accel kvm".to_owned(),
         (None, _) => "-accel tcg,thread=multi,tb-size=512".to_owned(),
     };
+    let words = format!("{words} -cpu {}", facts.cpu_model);
     words.split(' ').map(str::to_owned).collect()
 }
 
@@ -199,6 +197,7 @@ mod tests {
         let facts = LabFacts {
             timing,
             accelerator: accelerator.into(),
+            without_kvm: None,
             qemu_version: "7.2".into(),
             cpu_model: "Westmere".into(),
             icount_shift: shift,
@@ -222,7 +221,7 @@ mod tests {
 
     #[test]
     fn wall_timing_uses_what_works() {
-        assert!(words(LabTiming::Wall, LabRoot::Hermetic, "kvm").contains("-accel kvm"));
+        assert!(words(LabTiming::Wall, LabRoot::Hermetic, "kvm").contains("-accel kvm -cpu host"));
         let line = words(LabTiming::Wall, LabRoot::Hermetic, "tcg");
         assert!(line.contains("thread=multi") && !line.contains("icount"), "{line}");
         assert!(!line.contains("nolapic_timer"), "{line}");

@@ -4,35 +4,42 @@
 //! what the guest does.
 
 use std::fs::File;
+use std::io::ErrorKind::{ConnectionReset, UnexpectedEof};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, ChildStdout};
+use std::process::{Child, ChildStderr, Command};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use durio_stack::LabFacts;
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::image::image;
 use crate::kernel_payload::kernel_of_image;
+use crate::kvm_trial::{remember_fault, with_qemus_word};
+use crate::monitor::wait_for_stop;
 use crate::outcome::{LabExit, LabOutcome, reason_in};
-use crate::qemu::Qemu;
+use crate::qemu::{KVM, Qemu};
 use crate::unpack::{check_empty, unpack};
 use crate::wire::{Frame, INTERRUPT};
 use crate::{LabError, LabRequest};
 
 /// How often the caller is asked whether to stop.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long a guest may take until its command starts; none that works takes a tenth of it.
+/// How long an emulated guest may take until its command starts; none that works takes a tenth of it.
 const BOOT_LIMIT: Duration = Duration::from_secs(300);
+/// The same of a guest on the host's processor, which takes a second or two, and is emulated after it.
+const BOOT_LIMIT_KVM: Duration = Duration::from_secs(60);
 /// How long a command may take to end that was asked to, and its files to be brought out.
 const FAREWELL: Duration = Duration::from_secs(60);
 /// How much of the console is kept.
 const CONSOLE_BYTES_MAX: usize = 64 * 1024;
-/// Frames that wait for a slow reader of our output.
-const FRAMES_MAX: usize = 64;
+/// News that wait for a slow reader of our output.
+const NEWS_MAX: usize = 64;
 
 /// Where the command's output goes.
 pub struct Streams<'a> {
@@ -59,13 +66,32 @@ pub fn run(
     streams: &mut Streams<'_>,
     stop: &dyn Fn() -> bool,
 ) -> Result<LabOutcome, LabError> {
-    let begin = Instant::now();
     request.check()?;
     if let Some(out) = &request.out {
         check_empty(out)?;
     }
     let qemu = Qemu::find()?;
-    let facts = qemu.facts(request);
+    let outcome = boot(&qemu, qemu.facts(request), request, streams, stop)?;
+    match outcome.fault_of_kvm() {
+        // Nothing of the command has happened yet.
+        Some(reason) => {
+            remember_fault(&reason);
+            let facts = Qemu::emulated(outcome.facts, reason);
+            boot(&qemu, facts, request, streams, stop)
+        }
+        None => Ok(outcome),
+    }
+}
+
+/// Boots one guest and follows it to its end.
+fn boot(
+    qemu: &Qemu,
+    facts: LabFacts,
+    request: &LabRequest,
+    streams: &mut Streams<'_>,
+    stop: &dyn Fn() -> bool,
+) -> Result<LabOutcome, LabError> {
+    let begin = Instant::now();
     let (files, kernel) = thread::scope(|scope| {
         let kernel = scope.spawn(|| kernel_of_image(&request.kernel.image));
         // Without it the image is booted as it is, whatever was wrong.
@@ -74,13 +100,14 @@ pub fn run(
     let files = files?;
     let preparation = begin.elapsed();
     let image = kernel.as_ref().map_or_else(|| request.kernel.image.clone(), own_handle);
-    let mut command = qemu.command(request, &facts, &image, &own_handle(&files));
-    let child = command.spawn().map_err(|error| LabError::io("start QEMU", error))?;
-    let mut guest = Guest::attend(child)?;
+    let command = qemu.command(request, &facts, &image, &own_handle(&files));
+    let limit = if facts.accelerator == KVM { BOOT_LIMIT_KVM } else { BOOT_LIMIT };
+    let mut guest = Guest::start(command, limit)?;
     let mut end = guest.follow(request, streams, stop)?;
     let console = guest.end();
-    if end.exit == LabExit::GuestFailed(String::new()) {
-        end.exit = LabExit::GuestFailed(reason_in(&console));
+    if let LabExit::GuestFailed(reason) = &mut end.exit {
+        *reason =
+            if reason.is_empty() { reason_in(&console) } else { with_qemus_word(reason, &console) };
     }
     if let (Some(out), Some(archive), true) = (&request.out, end.archive, end.is_whole) {
         bring_out(archive, out)?;
@@ -98,7 +125,7 @@ pub fn run(
 }
 
 /// The path by which QEMU opens our own handle of a file, which has no name.
-fn own_handle(file: &File) -> PathBuf {
+pub(crate) fn own_handle(file: &File) -> PathBuf {
     PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()))
 }
 
@@ -117,34 +144,66 @@ struct End {
     is_whole: bool,
 }
 
+/// What QEMU has to say of its guest.
+enum News {
+    /// Something came through the port.
+    Frame(Frame),
+    /// What came through the port is none of durio's.
+    Garbled(io::Error),
+    /// QEMU has stopped the guest, for this reason.
+    Stopped(String),
+}
+
 /// A running QEMU, which is killed when this goes.
 struct Guest {
     child: Child,
+    port: UnixStream,
     started: Instant,
-    frames: Option<Receiver<io::Result<Frame>>>,
+    boot_limit: Duration,
+    news: Option<Receiver<News>>,
     console: Arc<Mutex<Vec<u8>>>,
     readers: Vec<JoinHandle<()>>,
 }
 
 impl Guest {
-    /// Begins to read what QEMU says.
-    fn attend(mut child: Child) -> Result<Self, LabError> {
-        let (port, said) = (child.stdout.take(), child.stderr.take());
+    /// Starts QEMU and begins to read what it says.
+    fn start(mut command: Command, boot_limit: Duration) -> Result<Self, LabError> {
+        let fail = |error| LabError::io("start QEMU", error);
+        let (port, qemus_port) = UnixStream::pair().map_err(fail)?;
+        let (monitor, qemus_monitor) = UnixStream::pair().map_err(fail)?;
+        command.stdin(OwnedFd::from(qemus_monitor)).stdout(OwnedFd::from(qemus_port));
+        let child = command.spawn().map_err(fail)?;
+        // QEMU's ends of the sockets: while they are open here, its own end is not seen.
+        drop(command);
         let mut guest = Self {
             child,
+            port,
             started: Instant::now(),
-            frames: None,
+            boot_limit,
+            news: None,
             console: Arc::default(),
             readers: Vec::new(),
         };
-        if let (Some(port), Some(said)) = (port, said) {
-            let (sender, receiver) = sync_channel(FRAMES_MAX);
-            let console = Arc::clone(&guest.console);
-            guest.frames = Some(receiver);
-            guest.spawn(move || read_frames(port, &sender))?;
-            guest.spawn(move || read_console(said, &console))?;
-        }
+        guest.attend(monitor)?;
         Ok(guest)
+    }
+
+    fn attend(&mut self, monitor: UnixStream) -> Result<(), LabError> {
+        let (sender, receiver) = sync_channel(NEWS_MAX);
+        self.news = Some(receiver);
+        let port = self.port.try_clone().map_err(|error| LabError::io("read the port", error))?;
+        let of_port = sender.clone();
+        self.spawn(move || read_frames(port, &of_port))?;
+        self.spawn(move || {
+            if let Some(word) = wait_for_stop(monitor) {
+                let _ = sender.send(News::Stopped(word));
+            }
+        })?;
+        if let Some(said) = self.child.stderr.take() {
+            let console = Arc::clone(&self.console);
+            self.spawn(move || read_console(said, &console))?;
+        }
+        Ok(())
     }
 
     fn spawn(&mut self, reader: impl FnOnce() + Send + 'static) -> Result<(), LabError> {
@@ -174,26 +233,27 @@ impl Guest {
                 end.exit = exit;
                 return Ok(end);
             }
-            let Some(frames) = &self.frames else { break };
-            let frame = match frames.recv_timeout(LOOK) {
-                Err(RecvTimeoutError::Timeout) => continue,
+            let Some(news) = &self.news else { break };
+            match news.recv_timeout(LOOK) {
+                Err(RecvTimeoutError::Timeout) => {}
                 // QEMU is gone; the console says why.
                 Err(RecvTimeoutError::Disconnected) => {
                     end.exit = LabExit::GuestFailed(String::new());
                     break;
                 }
-                Ok(frame) => frame,
-            };
-            match frame {
-                Ok(frame) => {
+                Ok(News::Frame(frame)) => {
                     if let Some(exit) = self.take(frame, streams, &mut end)? {
                         end.exit = exit;
                         break;
                     }
                 }
-                Err(error) => {
+                Ok(News::Garbled(error)) => {
                     end.exit = LabExit::GuestFailed(error.to_string());
                     return Ok(end);
+                }
+                Ok(News::Stopped(word)) => {
+                    end.exit = LabExit::GuestFailed(format!("QEMU stopped it ({word})"));
+                    break;
                 }
             }
         }
@@ -210,8 +270,7 @@ impl Guest {
             return asked.elapsed() < FAREWELL;
         }
         *asked = Some(Instant::now());
-        let port = self.child.stdin.as_mut().filter(|_| end.first_command_after.is_some());
-        port.is_some_and(|port| port.write_all(&[INTERRUPT]).is_ok())
+        end.first_command_after.is_some() && self.port.write_all(&[INTERRUPT]).is_ok()
     }
 
     fn overdue(&self, request: &LabRequest, end: &End) -> Option<LabExit> {
@@ -219,8 +278,8 @@ impl Guest {
         if age >= request.limit {
             return Some(LabExit::TimeLimit);
         }
-        (end.first_command_after.is_none() && age >= BOOT_LIMIT).then(|| {
-            let limit = BOOT_LIMIT.as_secs();
+        (end.first_command_after.is_none() && age >= self.boot_limit).then(|| {
+            let limit = self.boot_limit.as_secs();
             LabExit::GuestFailed(format!("its command did not start within {limit} s"))
         })
     }
@@ -258,7 +317,7 @@ impl Guest {
 
     fn kill(&mut self) {
         // The reader must not wait for a place that nobody makes.
-        self.frames = None;
+        self.news = None;
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -288,17 +347,18 @@ fn store(archive: &mut Option<File>, bytes: &[u8]) -> Result<(), LabError> {
 }
 
 /// Reads frames until the stream ends, or is none of frames, or nobody wants more.
-fn read_frames(port: ChildStdout, sender: &SyncSender<io::Result<Frame>>) {
+fn read_frames(port: UnixStream, sender: &SyncSender<News>) {
     let mut port = io::BufReader::with_capacity(1 << 16, port);
     loop {
-        let (message, is_last) = match Frame::read_from(&mut port) {
+        let (news, is_last) = match Frame::read_from(&mut port) {
             Ok(None) => return,
-            // QEMU was ended in the middle of a frame: the console says why.
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return,
-            Ok(Some(frame)) => (Ok(frame), false),
-            Err(error) => (Err(error), true),
+            // QEMU was ended, in the middle of a frame or before it read what we sent: the console
+            // says why.
+            Err(error) if [UnexpectedEof, ConnectionReset].contains(&error.kind()) => return,
+            Ok(Some(frame)) => (News::Frame(frame), false),
+            Err(error) => (News::Garbled(error), true),
         };
-        if sender.send(message).is_err() || is_last {
+        if sender.send(news).is_err() || is_last {
             return;
         }
     }

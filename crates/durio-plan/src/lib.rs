@@ -6,6 +6,7 @@
 
 mod campaign;
 mod path;
+mod shared_walk;
 mod step;
 mod target;
 
@@ -14,6 +15,7 @@ pub use campaign::{
     Slice, Tracking, Until,
 };
 pub use path::RawPath;
+pub use shared_walk::SharedWalk;
 pub use step::{
     BatchPolicy, ClockChoice, EngineKind, JobPlace, Level, Limit, Load, NullScript, Placement,
     Role, Step,

@@ -185,6 +185,9 @@ pub struct Load {
     /// Where the jobs run.
     #[serde(default, skip_serializing_if = "Placement::is_device_node")]
     pub placement: Placement,
+    /// A sync holds up its job until it is done, whatever is in flight; nothing else is submitted.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub blocking_syncs: bool,
     /// When this load ends, if not with the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_limit: Option<Limit>,
@@ -204,6 +207,7 @@ impl Load {
             script: None,
             arrivals: Arrivals::Closed,
             placement: Placement::DeviceNode,
+            blocking_syncs: false,
             own_limit: None,
         }
     }

@@ -63,12 +63,18 @@ impl BucketCounts {
     /// does; sum and maximum stay exact.
     #[inline(always)]
     pub fn record(&mut self, nanos: u64) {
+        self.record_many(nanos, 1);
+    }
+
+    /// Takes the same latency `times` times, at least once.
+    #[inline(always)]
+    pub fn record_many(&mut self, nanos: u64, times: u64) {
         match self.counts.get_mut(bucket_of(nanos)) {
-            Some(count) => *count += 1,
-            None => self.counts[bucket_of(LATENCY_NS_MAX)] += 1,
+            Some(count) => *count += times,
+            None => self.counts[bucket_of(LATENCY_NS_MAX)] += times,
         }
         // 584 years of latencies fit.
-        self.sum_ns = self.sum_ns.wrapping_add(nanos);
+        self.sum_ns = self.sum_ns.wrapping_add(nanos.wrapping_mul(times));
         // Branches that are hardly ever taken are cheaper here than unconditional stores.
         if nanos < self.min_ns {
             self.min_ns = nanos;
@@ -125,9 +131,9 @@ mod tests {
 
     fn check(values: &[u64]) {
         let (mut counts, mut direct) = (BucketCounts::default(), LatencyHistogram::new());
-        for &value in values {
-            counts.record(value);
-            direct.record(value);
+        for (&value, times) in values.iter().zip([1, 3].into_iter().cycle()) {
+            counts.record_many(value, times);
+            (0..times).for_each(|_| direct.record(value));
         }
         let mut converted = LatencyHistogram::new();
         counts.add_to(&mut converted);

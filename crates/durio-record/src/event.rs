@@ -196,9 +196,8 @@ impl StepStarted {
     }
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-const fn is_zero(value: &u32) -> bool {
-    *value == 0
+fn is_zero<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// An interval is closed: all jobs together.
@@ -225,6 +224,10 @@ pub struct Interval {
     /// End, since the step's begin; the last interval may be shorter.
     #[serde(rename = "to_ns")]
     pub to: Nanos,
+    /// The longest time in which a job did not look for completions while some were outstanding.
+    /// None where operations are waited for one by one, and in records that have it not.
+    #[serde(default, rename = "unwatched_ns_max", skip_serializing_if = "Option::is_none")]
+    pub unwatched_max: Option<Nanos>,
     /// What completed in it; an operation without completions is absent.
     pub operations: Vec<OperationRecord>,
 }
@@ -238,9 +241,13 @@ pub struct Accounting {
     pub span_ns: u64,
     /// The same span on the engine's clock.
     pub engine_span_ns: u64,
+    /// Time in which the job made the data of writes, before they started: in no latency, and not
+    /// in `in_flight_ns`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub filling_ns: u64,
 }
 
-/// What an open loop did with its schedule, over all phases of one job.
+/// What an open loop did with its schedule, over the measured phase of one job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Pacing {
     /// Arrivals that were due before the end.
@@ -285,7 +292,8 @@ pub struct JobEnded {
     pub stream: u32,
     /// Number of the job among those of the step, from 0.
     pub job: u32,
-    /// From the end of the ramp to its last completion.
+    /// From the end of the ramp to its last completion, or to the end of an open loop's window if
+    /// that is later.
     #[serde(rename = "measured_ns")]
     pub measured: Nanos,
     /// User CPU time of its thread.
@@ -509,6 +517,15 @@ impl Event {
             Self::JobEnded(job) => &mut job.operations,
             _ => &mut [],
         }
+    }
+
+    /// True if it concludes a step, a round or the run.
+    #[must_use]
+    pub const fn ends_a_step(&self) -> bool {
+        matches!(
+            self,
+            Self::StepEnded(_) | Self::StepDeclined(_) | Self::RoundEnded(_) | Self::RunEnded(_)
+        )
     }
 
     /// Checks that the numbers of an event can be: what was read from a file may be damaged, and

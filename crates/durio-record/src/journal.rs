@@ -15,6 +15,7 @@ use durio_plan::RawPath;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
+use crate::manifest_file::sync_folder;
 use crate::{RecordError, file_names};
 
 /// A named file that durio made.
@@ -62,6 +63,7 @@ impl Journal {
             .append(true)
             .create_new(true)
             .open(&path)
+            .and_then(|file| sync_folder(run_folder).map(|()| file))
             .map_err(|error| RecordError::io("make", &path, error))?;
         flock(&file, FlockOperation::NonBlockingLockExclusive)
             .map_err(|errno| RecordError::io("lock", &path, errno.into()))?;
@@ -98,7 +100,8 @@ impl Journal {
         if !made.removed {
             self.left.push(made.path.clone());
         }
-        self.file.write_all(&line).map_err(|error| RecordError::io("write", &self.path, error))
+        let written = self.file.write_all(&line).and_then(|()| self.file.sync_data());
+        written.map_err(|error| RecordError::io("write", &self.path, error))
     }
 
     /// Ends the journal. What was not removed is left to the next run.
@@ -132,8 +135,13 @@ fn point_to(leftovers: &Leftovers, journal: &Path) -> Result<PathBuf, RecordErro
     let mut hidden = std::ffi::OsString::from(HIDDEN);
     hidden.push(&run);
     let unfinished = directory.join(hidden);
-    fs::write(&unfinished, absolute.as_os_str().as_bytes())
+    let written = File::create(&unfinished).and_then(|mut file| {
+        file.write_all(absolute.as_os_str().as_bytes())?;
+        file.sync_all()
+    });
+    written
         .and_then(|()| fs::rename(&unfinished, &pointer))
+        .and_then(|()| sync_folder(directory))
         .map_err(|error| RecordError::io("write", &pointer, error))?;
     Ok(pointer)
 }

@@ -1,9 +1,10 @@
-//! A manifest that is replaced whole while what it tells of grows: of benches and comparisons.
+//! Files that are replaced whole: manifests, also those of benches and comparisons, which grow with what
+//! they tell of, and reports.
 //!
 //! In: a value. Out: the same, read back, if its schema is known. Not here: what it holds.
 
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
@@ -27,19 +28,34 @@ pub(crate) fn replace(
     name: &str,
     manifest: &impl Serialize,
 ) -> Result<(), RecordError> {
+    let mut text = serde_json::to_vec_pretty(manifest)
+        .map_err(|error| RecordError::malformed("write", &folder.join(name), error))?;
+    text.push(b'\n');
+    replace_bytes(folder, name, &text)
+}
+
+/// The same of a file that is no manifest.
+pub(crate) fn replace_bytes(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), RecordError> {
     let path = folder.join(name);
     let new = folder.join(format!(".{name}.new"));
-    let mut text = serde_json::to_vec_pretty(manifest)
-        .map_err(|error| RecordError::malformed("write", &path, error))?;
-    text.push(b'\n');
     let written = File::create(&new).and_then(|mut file| {
-        file.write_all(&text)?;
+        file.write_all(bytes)?;
         file.sync_all()
     });
     written
         .and_then(|()| fs::rename(&new, &path))
-        .and_then(|()| File::open(folder)?.sync_all())
+        .and_then(|()| sync_folder(folder))
         .map_err(|error| RecordError::io("write", &path, error))
+}
+
+/// Makes the names in a folder last.
+pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    match File::open(folder)?.sync_all() {
+        // Some network and userland filesystems have no sync of folders.
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+        other => other,
+    }
 }
 
 /// Reads the file, of which schemas up to this one are known. Fields that are not known are passed

@@ -110,16 +110,22 @@ impl RunFolder {
             lines: open(file_names::EVENTS)?,
             histograms: HistogramLogReader::new(open(file_names::HISTOGRAMS)?),
             line_number: 0,
+            whole_bytes: 0,
+            has_failed: false,
         })
     }
 }
 
-/// Reads the events of a folder in order. A torn last line ends them, as does the end of the file.
+/// Reads the events of a folder in order, up to the end of the file or to the first that is not whole:
+/// a line without its end, or one whose histograms are not there. That one is an error that says how
+/// much is missing, and after it there is nothing more.
 pub struct EventReader {
     path: PathBuf,
     lines: BufReader<File>,
     histograms: HistogramLogReader<BufReader<File>>,
     line_number: u64,
+    whole_bytes: u64,
+    has_failed: bool,
 }
 
 impl std::fmt::Debug for EventReader {
@@ -129,6 +135,24 @@ impl std::fmt::Debug for EventReader {
 }
 
 impl EventReader {
+    /// The length of the events that were read, from the begin of their file.
+    #[must_use]
+    pub const fn whole_bytes(&self) -> u64 {
+        self.whole_bytes
+    }
+
+    /// After an error: true if nothing behind it ends a step. Then it is the end that a power cut leaves:
+    /// what ends a step is written when all before it is synced, unless the step only prepared a target.
+    /// Else something was damaged later.
+    pub fn is_torn_end(&mut self) -> bool {
+        let mut lines = std::iter::from_fn(|| self.next_line().transpose());
+        !lines.any(|line| {
+            let event = line.ok().and_then(|line| serde_json::from_slice::<TimedEvent>(&line).ok());
+            event.is_some_and(|timed| timed.event.ends_a_step())
+        })
+    }
+
+    /// The next line with its line feed, which the last one may lack.
     fn next_line(&mut self) -> Result<Option<Vec<u8>>, RecordError> {
         let mut line = Vec::new();
         let mut limited = std::io::Read::take(&mut self.lines, LINE_LENGTH_MAX);
@@ -137,38 +161,51 @@ impl EventReader {
             .map_err(|error| RecordError::io("read", &self.path, error))?;
         self.line_number += 1;
         if count as u64 == LINE_LENGTH_MAX {
-            let reason = format!("line {} is longer than 16 MiB", self.line_number);
-            return Err(RecordError::malformed("read", &self.path, reason));
+            return Err(self.unreadable("it is longer than 16 MiB"));
         }
-        // Without its line feed the line was not finished when the run was killed.
-        Ok(line.ends_with(b"\n").then_some(line))
+        Ok((count > 0).then_some(line))
+    }
+
+    /// The current line is not whole, and what follows it is left out.
+    fn unreadable(&self, reason: impl std::fmt::Display) -> RecordError {
+        let all = fs::metadata(&self.path).map_or(0, |it| it.len());
+        let missing = all.saturating_sub(self.whole_bytes);
+        let number = self.line_number;
+        let reason =
+            format!("line {number}: {reason}; the last {missing} of its {all} bytes are left out");
+        RecordError::malformed("read", &self.path, reason)
     }
 
     fn next_event(&mut self) -> Result<Option<TimedEvent>, RecordError> {
         let Some(line) = self.next_line()? else { return Ok(None) };
-        let mut timed: TimedEvent = serde_json::from_slice(&line).map_err(|error| {
-            let reason = format!("line {}: {error}", self.line_number);
-            RecordError::malformed("read", &self.path, reason)
-        })?;
-        timed.event.validate().map_err(|reason| {
-            let reason = format!("line {}: {reason}", self.line_number);
-            RecordError::malformed("read", &self.path, reason)
-        })?;
-        let histograms = &mut self.histograms;
-        let path = &self.path;
-        timed.event.for_each_latency(|latency: &mut Latency, _| {
-            let Some(tag) = &latency.tag else { return Ok(()) };
-            let histogram = histograms
-                .next_tagged(tag)
-                .map_err(|error| RecordError::io("read the histograms of", path, error))?;
-            let Some(histogram) = histogram else {
-                let reason = format!("the histogram log has no readable entry '{tag}'");
-                return Err(RecordError::malformed("read", path, reason));
-            };
-            latency.histogram = Some(histogram);
-            Ok(())
-        })?;
+        if !line.ends_with(b"\n") {
+            return Err(self.unreadable("it was not written to its end (a kill or a power cut)"));
+        }
+        let mut timed: TimedEvent =
+            serde_json::from_slice(&line).map_err(|error| self.unreadable(error))?;
+        timed.event.validate().map_err(|reason| self.unreadable(reason))?;
+        timed.event.for_each_latency(|latency: &mut Latency, _| self.complete(latency))?;
+        self.whole_bytes += line.len() as u64;
         Ok(Some(timed))
+    }
+
+    /// Fetches the histogram that a latency refers to.
+    fn complete(&mut self, latency: &mut Latency) -> Result<(), RecordError> {
+        let Some(tag) = &latency.tag else { return Ok(()) };
+        let histogram = self.histograms.next_tagged(tag);
+        let histogram = histogram
+            .map_err(|error| RecordError::io("read the histograms of", &self.path, error))?
+            .ok_or_else(|| {
+                let reason = format!("the histogram log has no readable entry '{tag}'");
+                self.unreadable(reason)
+            })?;
+        if histogram.count() != latency.exact.count {
+            let (entry, event) = (histogram.count(), latency.exact.count);
+            let reason = format!("it counts {event} where the entry '{tag}' counts {entry}");
+            return Err(self.unreadable(reason));
+        }
+        latency.histogram = Some(histogram);
+        Ok(())
     }
 }
 
@@ -176,7 +213,12 @@ impl Iterator for EventReader {
     type Item = Result<TimedEvent, RecordError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.next_event().transpose()
+        if self.has_failed {
+            return None;
+        }
+        let event = self.next_event();
+        self.has_failed = event.is_err();
+        event.transpose()
     }
 }
 

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::histogram_log::HistogramLogWriter;
 use crate::reader::TimedEvent;
-use crate::{Environment, Event, Latency, Manifest, RecordError, file_names};
+use crate::{Environment, Event, Latency, Manifest, RecordError, file_names, manifest_file};
 
 /// Writes the events of one run. A failed record must fail the run, because the record is the
 /// product: every error is returned.
@@ -53,19 +53,25 @@ impl RecordWriter {
         let started = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let histograms = HistogramLogWriter::new(create(&path)?, started)
             .map_err(|error| RecordError::io("write", &path, error))?;
-        // Last: a folder with a manifest is a run folder.
-        write_json(&folder.join(file_names::MANIFEST), manifest)?;
-        Ok(Self { folder: folder.to_owned(), events, histograms, part: 0 })
+        let mut writer = Self { folder: folder.to_owned(), events, histograms, part: 0 };
+        writer.sync_histograms()?;
+        sync_names(folder)?;
+        // Last: a folder with a manifest is a run folder, and has all that was written before it.
+        manifest_file::replace(folder, file_names::MANIFEST, manifest)?;
+        sync_names(folder.parent().unwrap_or(Path::new(".")))?;
+        Ok(writer)
     }
 
-    /// Goes on writing the record of an interrupted run, for the `part`-th time. What was torn when
-    /// the run was killed is cut off.
+    /// Goes on writing the record of an interrupted run, for the `part`-th time. Behind the first
+    /// `whole_bytes` of the events ([`crate::EventReader::whole_bytes`]) nothing was readable: that is
+    /// cut off, and so is the end of a histogram that was not finished.
     ///
     /// # Errors
     /// If a file cannot be written.
-    pub fn resume(folder: &Path, part: u32) -> Result<Self, RecordError> {
-        let events = append(&folder.join(file_names::EVENTS))?;
-        let histograms = HistogramLogWriter::resumed(append(&folder.join(file_names::HISTOGRAMS))?);
+    pub fn resume(folder: &Path, part: u32, whole_bytes: u64) -> Result<Self, RecordError> {
+        let events = append(&folder.join(file_names::EVENTS), |_| Ok(whole_bytes))?;
+        let log = append(&folder.join(file_names::HISTOGRAMS), end_of_whole_lines)?;
+        let histograms = HistogramLogWriter::resumed(log);
         Ok(Self { folder: folder.to_owned(), events, histograms, part })
     }
 
@@ -77,13 +83,40 @@ impl RecordWriter {
 
     /// Appends an event that happened `at` after the run's begin.
     ///
-    /// Histograms go first and both files are flushed, so that an event on disk always has them
-    /// and a killed run loses at most the event that was being written.
+    /// Histograms go first and both files are flushed, so that whoever reads an event has them and a
+    /// killed run loses at most the event that was being written. A power cut may take what was written
+    /// since the last [`Self::write_synced`], of each file another part.
     ///
     /// # Errors
     /// If a file cannot be written, for example because its disk is full.
     pub fn write(&mut self, at: Nanos, mut event: Event) -> Result<(), RecordError> {
         self.write_histograms(at, &mut event)?;
+        self.write_event(at, event)
+    }
+
+    /// The same, and makes all events until this one last: histograms first, so that this event never
+    /// stands in a record that lacks one. It waits for the storage below the record, so it has no place
+    /// while anything is measured.
+    ///
+    /// # Errors
+    /// If a file cannot be written or synced.
+    pub fn write_synced(&mut self, at: Nanos, mut event: Event) -> Result<(), RecordError> {
+        self.write_histograms(at, &mut event)?;
+        self.sync_histograms()?;
+        self.write_event(at, event)?;
+        let fail = |error| RecordError::io("sync", &self.folder.join(file_names::EVENTS), error);
+        self.events.get_ref().sync_data().map_err(fail)
+    }
+
+    fn sync_histograms(&mut self) -> Result<(), RecordError> {
+        let log = self.histograms.writer_mut();
+        let synced = log.flush().and_then(|()| log.get_ref().sync_data());
+        synced.map_err(|error| {
+            RecordError::io("sync", &self.folder.join(file_names::HISTOGRAMS), error)
+        })
+    }
+
+    fn write_event(&mut self, at: Nanos, event: Event) -> Result<(), RecordError> {
         let path = self.folder.join(file_names::EVENTS);
         let fail = |error| RecordError::io("write", &path, error);
         let line = serde_json::to_vec(&TimedEvent { at, event })
@@ -116,16 +149,23 @@ impl RecordWriter {
     /// # Errors
     /// If it cannot be written.
     pub fn save(&self, name: &str, contents: &[u8]) -> Result<(), RecordError> {
-        let path = self.folder.join(name);
-        fs::write(&path, contents).map_err(|error| RecordError::io("write", &path, error))
+        manifest_file::replace_bytes(&self.folder, name, contents)
     }
 }
 
-/// Opens a file of lines to append to; a last line that was not finished is cut off.
-fn append(path: &Path) -> Result<BufWriter<File>, RecordError> {
+/// Makes the names in a folder last.
+fn sync_names(folder: &Path) -> Result<(), RecordError> {
+    manifest_file::sync_folder(folder).map_err(|error| RecordError::io("sync", folder, error))
+}
+
+/// Opens a file to append to at its `end`, and cuts off what is behind it.
+fn append(
+    path: &Path,
+    end: impl FnOnce(&mut File) -> std::io::Result<u64>,
+) -> Result<BufWriter<File>, RecordError> {
     let fail = |error| RecordError::io("go on with", path, error);
     let mut file = File::options().read(true).write(true).open(path).map_err(fail)?;
-    let end = end_of_whole_lines(&mut file).map_err(fail)?;
+    let end = end(&mut file).map_err(fail)?;
     file.set_len(end).map_err(fail)?;
     file.seek(SeekFrom::Start(end)).map_err(fail)?;
     Ok(BufWriter::new(file))
@@ -158,5 +198,9 @@ fn write_json(path: &Path, value: &impl Serialize) -> Result<(), RecordError> {
     let mut text = serde_json::to_vec_pretty(value)
         .map_err(|error| RecordError::malformed("write", path, error))?;
     text.push(b'\n');
-    fs::write(path, text).map_err(|error| RecordError::io("write", path, error))
+    let written = File::create(path).and_then(|mut file| {
+        file.write_all(&text)?;
+        file.sync_all()
+    });
+    written.map_err(|error| RecordError::io("write", path, error))
 }

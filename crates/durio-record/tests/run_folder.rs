@@ -84,6 +84,7 @@ fn interval(index: u64, latencies: &[u64]) -> Event {
         index,
         from: Nanos::from_secs(index),
         to: Nanos::from_secs(index + 1),
+        unwatched_max: None,
         operations: vec![OperationRecord {
             operation: OperationName::Read,
             bytes: Bytes::new(4096 * latencies.len() as u64),
@@ -142,14 +143,27 @@ fn sample() -> (tempfile::TempDir, PathBuf) {
 }
 
 #[test]
-fn every_torn_end_of_the_events_gives_the_whole_events_before_it() {
+fn every_torn_end_of_the_events_gives_the_whole_events_before_it_and_says_what_is_missing() {
     let (_directory, folder) = sample();
     let path = folder.join(file_names::EVENTS);
     let whole = fs::read(&path).unwrap();
     for length in 0..=whole.len() {
         fs::write(&path, &whole[..length]).unwrap();
         let lines = whole[..length].iter().filter(|&&byte| byte == b'\n').count();
-        assert_eq!(read(&folder).unwrap().len(), lines, "{length} of {} bytes", whole.len());
+        let mut reader = RunFolder::open(&folder).unwrap().events().unwrap();
+        let (mut read, mut errors) = (0, Vec::new());
+        for event in reader.by_ref() {
+            match event {
+                Ok(_) => read += 1,
+                Err(error) => errors.push(error.source.to_string()),
+            }
+        }
+        let whole_bytes = usize::try_from(reader.whole_bytes()).unwrap();
+        assert_eq!(read, lines, "{length} of {} bytes", whole.len());
+        let missing = format!("the last {} of its {length} bytes", length - whole_bytes);
+        assert_eq!(errors.len(), usize::from(whole_bytes < length), "{errors:?}");
+        assert!(errors.iter().all(|it| it.contains(&missing)), "{missing}: {errors:?}");
+        assert!(reader.is_torn_end());
     }
 }
 
@@ -163,6 +177,18 @@ fn a_torn_histogram_log_is_an_error_at_the_event_that_needs_it() {
         let kind = read(&folder).unwrap_err().kind;
         assert_eq!(kind, RecordErrorKind::Malformed, "{length} of {} bytes", whole.len());
     }
+}
+
+#[test]
+fn a_histogram_of_other_counts_than_its_event_is_no_figure() {
+    let (_directory, folder) = sample();
+    let path = folder.join(file_names::EVENTS);
+    let text = fs::read_to_string(&path).unwrap();
+    let changed = text.replace("\"count\":3,", "\"count\":2,");
+    assert_ne!(changed, text);
+    fs::write(&path, changed).unwrap();
+    let error = read(&folder).unwrap_err();
+    assert!(error.source.to_string().contains("counts 2 where the entry"), "{}", error.source);
 }
 
 #[test]
@@ -264,7 +290,9 @@ fn a_resumed_record_cuts_off_what_was_torn_and_goes_on() {
     let events = folder.join("events.jsonl");
     let text = std::fs::read_to_string(&events).unwrap();
     std::fs::write(&events, format!("{text}{{\"at_ns\":3,\"ev")).unwrap();
-    let mut writer = RecordWriter::resume(&folder, 1).unwrap();
+    let mut reader = RunFolder::open(&folder).unwrap().events().unwrap();
+    assert_eq!(reader.by_ref().filter(Result::is_ok).count(), 2);
+    let mut writer = RecordWriter::resume(&folder, 1, reader.whole_bytes()).unwrap();
     let again = interval(2, &[7, 8]);
     writer.write(Nanos::from_secs(9), again.clone()).unwrap();
     let opened = RunFolder::open(&folder).unwrap();

@@ -84,6 +84,9 @@ fn phases(phases: &Phases, axis: &str, label: Label<'_>) -> String {
     text
 }
 
+/// An interval from the least to more than four times that is no place of a bend.
+const KNEE_WIDTH_MAX: f64 = 4.0;
+
 fn knee(knee: &Knee, kind: LadderKind) -> String {
     let figure = |units: f64| match kind {
         LadderKind::OfferedRate => rate(units),
@@ -94,6 +97,15 @@ fn knee(knee: &Knee, kind: LadderKind) -> String {
         LadderKind::Jobs | LadderKind::Depth => "parallel units inside the storage:",
     };
     match knee {
+        Knee::Measured { units, fitted_low, fitted_high, .. }
+            if *fitted_high > KNEE_WIDTH_MAX * fitted_low =>
+        {
+            format!(
+                "{what} {} (highest rate × lowest latency); by their scatter the points do not \
+                 say where the curve bends",
+                figure(*units)
+            )
+        }
         Knee::Measured { units, fitted, fitted_low, fitted_high } => format!(
             "{what} {} (highest rate × lowest latency); the fitted curve bends at {} ({} to {})",
             figure(*units),
@@ -120,17 +132,18 @@ fn best(ladder: &LadderFindings, axis: &str, label: Label<'_>) -> String {
 }
 
 fn cost_line(cost: &CostModel) -> String {
-    let mut text = format!(
-        "{} for each operation and {} for each KiB",
-        estimate(&cost.fixed_ns, 1.0),
-        estimate(&cost.ns_per_byte, 1024.0)
-    );
+    let each = |it: &Estimate| match it.is_known() {
+        true => format!("{} for each KiB", estimate(it, 1024.0)),
+        false => "too little for a KiB to tell".to_owned(),
+    };
+    let fixed = estimate(&cost.fixed_ns, 1.0);
+    let mut text = format!("{fixed} for each operation and {}", each(&cost.ns_per_byte));
     if let Some(bytes) = cost.break_even_bytes {
         let _ = write!(text, "; at {} both cost the same", size(bytes));
     }
     if let Some(bend) = &cost.bend {
-        let above = estimate(&bend.ns_per_byte_above, 1024.0);
-        let _ = write!(text, "; from {} on {above} for each KiB", size(bend.at_bytes));
+        let above = each(&bend.ns_per_byte_above);
+        let _ = write!(text, "; from {} on {above}", size(bend.at_bytes));
     }
     text
 }

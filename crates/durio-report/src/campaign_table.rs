@@ -268,7 +268,7 @@ pub(crate) fn basis_note(section: &SectionFindings) -> Option<String> {
             Some(format!("means of the rounds {first_round} to {last_round}"))
         }
         RowBasis::Trial { round } => {
-            Some(format!("figures of trial {round}, which gave the answer"))
+            Some(format!("figures of trial {round}, on which the answer rests"))
         }
     };
     section.rows.iter().find_map(of)
@@ -278,6 +278,7 @@ pub(crate) fn basis_note(section: &SectionFindings) -> Option<String> {
 pub(crate) fn trials_table(found: &SearchFindings) -> SectionTable {
     let row = |trial: &Trial| {
         let kept = match (trial.kept, trial.keeps_up) {
+            _ if trial.too_few => "too few to tell",
             (true, _) => "kept",
             (false, true) => "missed",
             (false, false) => "rate not reached",

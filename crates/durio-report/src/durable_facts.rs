@@ -3,12 +3,13 @@
 //! In: the findings of `durio durable`. Out: [`DurablePart`]s: a table and sentences for each
 //! question. Not here: widths, borders, tags, pictures.
 
+mod group_commit;
+
 use durio_analyse::Declined;
 use durio_analyse::cost_model::Estimate;
 use durio_analyse::durable::{
-    CommitDelayAdvice, CommitDelayFindings, Contention, CrossFindings, DurableFindings,
-    FlushSlopeFindings, LeftOut, Misfit, MisfitKind, Setting, SharedSync, SizeCurve, SizesFindings,
-    WritersFindings, request_words,
+    Contention, CrossFindings, DurableFindings, FlushSlopeFindings, LeftOut, Misfit, MisfitKind,
+    Setting, SharedSync, SizeCurve, SizesFindings, SlopeShape, WritersFindings, request_words,
 };
 use durio_plan::{FileLayout, Slice};
 use durio_record::SyncCaller;
@@ -35,9 +36,16 @@ pub(crate) struct DurablePart {
 
 /// Every part that has something to show, in the order in which one reads them.
 pub(crate) fn parts(found: &DurableFindings) -> Vec<DurablePart> {
-    let mut parts = vec![methods(found), commands(found), sync_calls(found), file_modes(found)];
+    let mut parts = vec![
+        disagreements(found),
+        methods(found),
+        commands(found),
+        sync_calls(found),
+        file_modes(found),
+    ];
     parts.extend([sizes(found), writers(found), cross(found), sync_every(found), slopes(found)]);
-    parts.extend([group_commit(found), delays(found), whole_cross(found), left(&found.left_out)]);
+    parts.extend([group_commit::group_commit(found), group_commit::delays(found)]);
+    parts.extend([whole_cross(found), left(&found.left_out)]);
     parts.retain(|part| !part.tables.is_empty() || !part.said.is_empty());
     parts
 }
@@ -82,12 +90,42 @@ pub(crate) fn size(bytes: f64) -> String {
     Bytes::new(whole).to_string()
 }
 
+/// So many settings that disagree with themselves are shown.
+const REPEATED_MAX: usize = 3;
+
+/// Rows that should be the same and are not: before anybody compares rows.
+fn disagreements(found: &DurableFindings) -> DurablePart {
+    let apart: Vec<_> = found.repeated.iter().filter(|it| !it.rates.agree).collect();
+    let line = |it: &&durio_analyse::durable::RepeatedSetting| {
+        let (low, high) = (it.rates.rate_min_per_second, it.rates.rate_max_per_second);
+        let setting = &it.setting;
+        let writers = counted(setting.committers().into(), "writer");
+        let words = format!(
+            "{}, {}, {writers}: {} in this run, {} to {}; a smaller difference between rows means \
+             nothing",
+            method_words(setting),
+            setting.block_size,
+            counted(it.rates.count, "measurement"),
+            rate(low),
+            rate(high)
+        );
+        ("heed", words)
+    };
+    let mut said: Vec<Said> = apart.iter().take(REPEATED_MAX).map(line).collect();
+    if let Some(more) = apart.len().checked_sub(REPEATED_MAX).filter(|more| *more > 0) {
+        said.push(("", format!("and {more} more that disagree with themselves")));
+    }
+    let title = "The same, measured again".to_owned();
+    DurablePart { slice: None, title, summary: "", tables: Vec::new(), said }
+}
+
 fn methods(found: &DurableFindings) -> DurablePart {
     let summary = "One writer, as pg_test_fsync asks: operations per second and what each takes, \
                    past and through the page cache; the unsynced write stands for contrast.";
     let mut part = part(Slice::Methods, "Sync methods", summary);
     let Some(methods) = &found.methods else { return part };
     part.tables = vec![tables::methods(methods)];
+    part.said.extend(part.tables.iter().filter_map(tables::noise_note).map(|it| ("noise", it)));
     let row = |at: Option<usize>| at.and_then(|at| methods.rows.get(at));
     if let Some(row) = row(methods.fastest)
         && let Some(figures) = &row.arm.figures
@@ -96,9 +134,10 @@ fn methods(found: &DurableFindings) -> DurablePart {
         part.said.push((
             "fastest",
             format!(
-                "{}: {}, {each} each",
+                "{}: {}, {each} each{}",
                 method_words(&row.arm.setting),
-                rate(figures.rate_per_second)
+                rate(figures.rate_per_second),
+                scatter(figures.noise_share)
             ),
         ));
     }
@@ -112,6 +151,25 @@ fn methods(found: &DurableFindings) -> DurablePart {
         part.said.extend(problems.map(|problem| ("heed", format!("{name}: {problem}"))));
     }
     part
+}
+
+/// A rate that is known no better than to a tenth is not the fastest for sure.
+const NOISE_MAX: f64 = 0.05;
+
+/// From here on two standard errors are half of the rate.
+const UNKNOWN_FROM: f64 = 0.25;
+
+/// How far a rate may be off by chance, where that is much: two standard errors.
+fn scatter(noise_share: Option<f64>) -> String {
+    match noise_share {
+        Some(share) if share > UNKNOWN_FROM => {
+            "; not steady: its intervals differ too much to rank it".to_owned()
+        }
+        Some(share) if share > NOISE_MAX => {
+            format!("; not steady: by its intervals ± {}", percent(2.0 * share))
+        }
+        _ => String::new(),
+    }
 }
 
 fn commands(found: &DurableFindings) -> DurablePart {
@@ -221,6 +279,7 @@ fn sizes(found: &DurableFindings) -> DurablePart {
     let mut part = part(Slice::Sizes, "Sizes and the cost of a durable write", summary);
     let Some(sizes) = &found.sizes else { return part };
     part.tables = vec![tables::sizes(sizes)];
+    part.said.extend(part.tables.iter().filter_map(tables::noise_note).map(|it| ("noise", it)));
     for curve in sizes.curves.iter().filter(|it| it.setting.is_durable()) {
         part.said.extend(of_curve(curve));
     }
@@ -240,13 +299,12 @@ fn of_curve(curve: &SizeCurve) -> Vec<Said> {
         return curve.declined.iter().map(|it| no_model(&name, it)).collect();
     };
     let fixed = with_interval(&model.fixed_ns, mean_latency);
-    let speed = curve.bandwidth_bytes_per_second.and_then(|it| {
-        let ends = match (it.low, it.high) {
-            (Some(low), Some(high)) => format!(" ({} to {})", bandwidth(low), bandwidth(high)),
-            (Some(low), None) => format!(" (at least {})", bandwidth(low)),
-            _ => String::new(),
-        };
-        Some(format!("{}{ends}", bandwidth(it.value?)))
+    let speed = curve.bandwidth_bytes_per_second.and_then(|it| match (it.low, it.high) {
+        (Some(low), Some(high)) => {
+            Some(format!("{} ({} to {})", bandwidth(it.value?), bandwidth(low), bandwidth(high)))
+        }
+        (Some(low), None) => Some(format!("at least {}", bandwidth(low))),
+        _ => it.value.map(bandwidth),
     });
     let speed = speed.unwrap_or_else(|| "no bandwidth to be told".to_owned());
     let mut said = vec![("cost", format!("{name}: {fixed} + size ÷ {speed}"))];
@@ -355,14 +413,10 @@ fn law_words(name: &str, found: &Contention) -> String {
         kappa.high
     );
     match found.holds_from {
-        None => format!(
-            "{name}: it does not hold, it errs by {}; the nearest: {figures}",
-            percent(found.residual_share_all)
-        ),
         Some(from) if from > 1.5 => format!(
             "{name}: it holds from {from:.0} writers on, fewer are a case of their own: {figures}"
         ),
-        Some(_) => format!("{name}: {figures}; it errs by {}", percent(law.residual_share)),
+        _ => format!("{name}: {figures}; it errs by {}", percent(law.residual_share)),
     }
 }
 
@@ -428,7 +482,11 @@ fn shared(name: &str, line: &SharedSync) -> String {
     };
     format!(
         "{name}: a write {} + a sync {} ÷ N{holds}",
-        with_interval(&line.write_ns, mean_latency),
+        if line.write_ns.is_known() {
+            with_interval(&line.write_ns, mean_latency)
+        } else {
+            "of next to nothing".to_owned()
+        },
         with_interval(&line.sync_ns, mean_latency)
     )
 }
@@ -453,77 +511,17 @@ fn slope(found: &FlushSlopeFindings) -> Option<Said> {
     let at = slope
         .flush_bytes_per_second
         .map_or_else(String::new, |it| format!("; that is {} of dirty data", bandwidth(it)));
-    let text = format!(
-        "{name}: {} + {} per MiB{at}",
-        with_interval(&slope.intercept_ns, mean_latency),
-        with_interval(&slope.ns_per_mib, signed_latency)
-    );
-    Some((slope.shape.words(), text))
-}
-
-fn signed_latency(nanos: f64) -> String {
-    let sign = if nanos < 0.0 { "-" } else { "" };
-    format!("{sign}{}", mean_latency(nanos.abs()))
-}
-
-fn group_commit(found: &DurableFindings) -> DurablePart {
-    let summary = "Committers that share a log's writes and syncs, against as many who write and \
-                   sync for themselves; latency as a committer sees it.";
-    let mut part = part(Slice::GroupCommit, "Group commit", summary);
-    let Some(commits) = &found.group_commit else { return part };
-    part.tables = vec![tables::group_commit(commits)];
-    let mut methods: Vec<String> =
-        commits.rows.iter().map(|row| method_words(&row.arm.setting)).collect();
-    methods.dedup();
-    part.said.push(("method", methods.join(", ")));
-    for row in commits.rows.iter().filter(|row| row.gain.is_some()) {
-        let (gain, setting) = (row.gain.unwrap_or_default(), &row.arm.setting);
-        part.said.push((
-            "gain",
-            format!(
-                "{} with records of {}: {} × the commits of independent writers",
-                counted(setting.committers().into(), "committer"),
-                setting.block_size,
-                decimal(gain)
-            ),
-        ));
-    }
-    part
-}
-
-fn delays(found: &DurableFindings) -> DurablePart {
-    let summary = "What a leader gains by waiting for more records. Advised is the smallest delay \
-                   within the noise of the best, if that gains more than the noise over none, and \
-                   the smallest batch bound that costs nothing.";
-    let mut part = part(Slice::CommitDelay, "Commit delay and batch bound", summary);
-    if found.commit_delays.is_empty() {
-        return part;
-    }
-    part.tables = vec![tables::commit_delays(&found.commit_delays)];
-    part.said = found.commit_delays.iter().filter_map(advice).collect();
-    part
-}
-
-fn advice(found: &CommitDelayFindings) -> Option<Said> {
-    let advice = found.advice.as_ref()?;
-    let setting = &found.arms.get(advice.arm)?.setting;
-    let name = counted(setting.committers().into(), "committer");
-    Some(("advised", format!("{name}: {}", delay_words(advice))))
-}
-
-fn delay_words(advice: &CommitDelayAdvice) -> String {
-    let bound = advice.batch_max;
-    if advice.delay == Nanos::ZERO {
-        return format!(
-            "no delay: the best gains {}, and up to {} is noise; batches up to {bound}",
-            percent(advice.best_gain_share),
-            percent(advice.noise_share)
-        );
-    }
-    let tail =
-        advice.p99_share.map_or_else(String::new, |share| format!(", p99 {:+.1} %", share * 100.0));
-    let (delay, gain) = (advice.delay, percent(advice.gain_share));
-    format!("a delay of {delay}: {gain} more commits than without{tail}; batches up to {bound}")
+    let (first, each) = (&slope.intercept_ns, &slope.ns_per_mib);
+    let alone = first.is_known().then(|| with_interval(first, mean_latency));
+    let text = match (slope.shape == SlopeShape::Rises, alone) {
+        (true, Some(alone)) => {
+            format!("{alone} + {} per MiB{at}", with_interval(each, mean_latency))
+        }
+        (true, None) => format!("{} per MiB{at}", with_interval(each, mean_latency)),
+        (false, Some(alone)) => format!("{alone}, whatever was written before"),
+        (false, None) => "no longer after much data than after little".to_owned(),
+    };
+    Some((slope.shape.words(), format!("{name}: {text}")))
 }
 
 fn whole_cross(found: &DurableFindings) -> DurablePart {

@@ -29,6 +29,23 @@ fn cell(figure: Option<f64>, write: impl Fn(f64) -> String) -> String {
     figure.map_or_else(String::new, write)
 }
 
+/// Stands in the place of a share that cannot be: a sync does not make a write faster.
+const NOISE: &str = "noise";
+
+fn of_unsynced(share: f64) -> String {
+    if share > 1.0 { NOISE.to_owned() } else { percent(share) }
+}
+
+/// Said below a table with such a share.
+pub(crate) fn noise_note(table: &SectionTable) -> Option<String> {
+    let has = table.rows.iter().any(|row| row.cells.iter().any(|cell| cell == NOISE));
+    has.then(|| {
+        "durable writes were faster than the same without a sync, which cannot be: other work \
+         disturbed them differently; a longer run tells more"
+            .to_owned()
+    })
+}
+
 fn rate_of(arm: &Arm) -> String {
     arm.figures.as_ref().map_or_else(|| NONE.to_owned(), |it| rate_bare(it.rate_per_second))
 }
@@ -82,7 +99,7 @@ pub(crate) fn methods(found: &MethodsFindings) -> SectionTable {
         let mut cells =
             vec![method_word(setting).to_owned(), cache, rate_of(&it.arm), p50, p99, p99_9];
         cells.push(flushes);
-        cells.extend([cell(it.share_of_unsynced, percent), cell(it.share_of_best, percent)]);
+        cells.extend([cell(it.share_of_unsynced, of_unsynced), cell(it.share_of_best, percent)]);
         cells
     };
     table(&header, found.rows.iter().map(row).collect())
@@ -142,7 +159,7 @@ pub(crate) fn sizes(found: &SizesFindings) -> SectionTable {
             let [_, _, bytes] = per_commit(arm);
             let mut cells = vec![method_words(&arm.setting), arm.setting.block_size.to_string()];
             cells.extend([rate_of(arm), bandwidth_of(arm), mean, p99, bytes]);
-            cells.push(cell(share, percent));
+            cells.push(cell(share, of_unsynced));
             rows.push(cells);
         }
     }

@@ -8,7 +8,7 @@ use durio_stack::{Host, LabFacts};
 use durio_units::{Bytes, Nanos};
 use durio_workload::CacheMode;
 
-use crate::figures::{counted, decimal, deviation, mean_latency, rate};
+use crate::figures::{counted, decimal, deviation, mean_latency, percent, rate};
 use crate::layer_facts::Named;
 
 /// Said where the machine shows nothing.
@@ -86,6 +86,25 @@ pub(crate) fn batches_line(batches: &BatchFindings) -> String {
     }
     parts.join(", ")
 }
+
+/// What was written, in one line; none if nothing was.
+pub(crate) fn data_line(workload: &WorkloadFindings) -> Option<String> {
+    let data = workload.data.as_ref()?;
+    let mut line = data.contents.clone();
+    if workload.batches.as_ref().is_some_and(|it| it.padding_share > 0.0) {
+        line.push_str("; batch padding is zeros");
+    }
+    if data.making_share >= MAKING_SHARE_MIN {
+        line.push_str(&format!(
+            "; making it took {} of the jobs' time",
+            percent(data.making_share)
+        ));
+    }
+    Some(line)
+}
+
+/// Less is not worth a word.
+const MAKING_SHARE_MIN: f64 = 0.001;
 
 /// durio's own cost, in one line.
 pub(crate) fn self_cost_line(cost: &SelfCost) -> String {
@@ -169,10 +188,13 @@ pub(crate) fn host_facts_other(host: &Host) -> Vec<Named> {
 
 /// What the figures are, then what made them.
 fn lab_words(lab: &LabFacts) -> String {
-    let LabFacts { timing, accelerator, qemu_version, cpu_model, icount_shift: _, root } = lab;
+    let LabFacts { timing, accelerator, without_kvm, qemu_version, cpu_model, .. } = lab;
+    let reason = without_kvm.as_ref().map(|it| format!(" because KVM does not work: {it}"));
     format!(
-        "{} (QEMU {qemu_version}, {accelerator}, processor {cpu_model}, {root} root)",
-        timing.meaning()
+        "{} (QEMU {qemu_version}, {accelerator}{}, processor {cpu_model}, {} root)",
+        timing.meaning(),
+        reason.unwrap_or_default(),
+        lab.root
     )
 }
 
@@ -220,4 +242,16 @@ pub(crate) fn switches_line(workload: &WorkloadFindings) -> Option<String> {
     let taken = workload.involuntary_switches_per_operation.map(decimal);
     let taken = taken.map_or_else(String::new, |taken| format!(" and {taken} involuntary"));
     Some(format!("{waited} voluntary{taken} context switches per operation"))
+}
+
+/// The device's own time beside the latencies, where the path permits to tell.
+pub(crate) fn device_time_line(workload: &WorkloadFindings) -> Option<String> {
+    let time = workload.device_time.as_ref()?;
+    Some(format!(
+        "{} per request at {}; {} per access above the device ({})",
+        mean_latency(time.request_ns_mean),
+        time.device,
+        mean_latency(time.outside_ns_mean),
+        percent(time.outside_share)
+    ))
 }

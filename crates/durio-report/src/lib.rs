@@ -16,7 +16,8 @@ mod durable_facts;
 mod durable_tables;
 mod facts;
 mod figures;
-mod fio_json;
+pub(crate) mod fio;
+mod headline;
 mod html;
 mod json;
 mod layer_facts;
@@ -38,7 +39,8 @@ pub use advice::write_advice;
 pub use audit::{AuditFormat, write_audit};
 use durio_analyse::Findings;
 
-pub use compare::{write_comparison, write_published};
+pub use compare::{gate_advice, write_comparison, write_published};
+pub use fio::{FioLog, FioRequest, fio_logs, fio_version, has_unrecorded_parts, write_fio};
 pub use plan::{PlanFormat, write_plan};
 pub use profile::{ProfileFormat, write_profile, write_profiles};
 pub use proof::write_proof;
@@ -120,6 +122,6 @@ pub fn write(
         Format::Json => json::write(findings, out),
         Format::Html => html::write(findings, out),
         Format::Csv => comma_separated::write(findings, out),
-        Format::FioJson => fio_json::write(findings, out),
+        Format::FioJson => fio::write_json(findings, out),
     }
 }

@@ -8,6 +8,7 @@ use durio_record::{Event, Interval, Phase};
 use durio_units::Nanos;
 use durio_workload::Workload;
 
+use crate::grid::Grid;
 use crate::recorder::{
     ClosedInterval, Counted, IntervalBuffer, PerOperation, Taken, operation_records, per_operation,
 };
@@ -15,35 +16,6 @@ use crate::recorder::{
 /// How many intervals without a completion are events of their own. What is left of a longer gap is
 /// one event: a stall of hours must not make millions of them.
 const EMPTY_MAX: u64 = 1000;
-
-/// Where an interval lies.
-pub(crate) struct Grid {
-    ramp: u64,
-    interval: u64,
-}
-
-impl Grid {
-    pub(crate) fn of(step: &Step) -> Self {
-        Self { ramp: step.ramp.get(), interval: step.interval.get().max(1) }
-    }
-
-    /// Number of intervals in the ramp.
-    fn ramp_intervals(&self) -> u64 {
-        self.ramp.div_ceil(self.interval)
-    }
-
-    /// Phase, begin and end of interval `index`, in nanoseconds since the step's begin. The same
-    /// boundaries as the measured loop's: the last interval of the ramp ends with it.
-    fn span(&self, index: u64) -> (Phase, u64, u64) {
-        let ramp_intervals = self.ramp_intervals();
-        if index < ramp_intervals {
-            let from = index * self.interval;
-            return (Phase::Ramp, from, (from + self.interval).min(self.ramp));
-        }
-        let from = self.ramp + (index - ramp_intervals) * self.interval;
-        (Phase::Measure, from, from.saturating_add(self.interval))
-    }
-}
 
 /// One load of the step, as it is run.
 pub(crate) struct Stream {
@@ -53,6 +25,19 @@ pub(crate) struct Stream {
     pub(crate) target: usize,
     /// Its jobs, which are numbered over all loads.
     pub(crate) jobs: usize,
+}
+
+/// What is known of an interval of one stream so far.
+#[derive(Default)]
+struct Open {
+    counted: PerOperation<Counted>,
+    unwatched_ns: u64,
+}
+
+impl Open {
+    fn new(workload: &Workload) -> Self {
+        Self { counted: per_operation(workload), unwatched_ns: 0 }
+    }
 }
 
 /// Gathers intervals and job totals.
@@ -65,12 +50,12 @@ pub(crate) struct Collector {
     stream_of: Vec<usize>,
     grid: Grid,
     /// Per interval and stream.
-    open: BTreeMap<u64, Vec<Option<PerOperation<Counted>>>>,
+    open: BTreeMap<u64, Vec<Option<Open>>>,
     /// Per job: below which interval it will not record again.
     passed: Vec<u64>,
     /// Per job: totals of the measured phase.
     pub(crate) totals: Vec<PerOperation<Counted>>,
-    empty: Vec<SyncSender<Box<IntervalBuffer>>>,
+    empty: Vec<SyncSender<IntervalBuffer>>,
     next: u64,
     highest: u64,
     /// Intervals without a completion, up to the next one.
@@ -83,7 +68,7 @@ impl Collector {
         step: &Step,
         round: u32,
         streams: Vec<Stream>,
-        empty: Vec<SyncSender<Box<IntervalBuffer>>>,
+        empty: Vec<SyncSender<IntervalBuffer>>,
     ) -> Self {
         let stream_of: Vec<usize> = streams
             .iter()
@@ -95,7 +80,7 @@ impl Collector {
             step: step.index,
             repeat: step.repeat,
             round,
-            grid: Grid::of(step),
+            grid: Grid::new(step.ramp.get(), step.interval.get()),
             open: BTreeMap::new(),
             passed: vec![0; stream_of.len()],
             totals: stream_of.iter().map(|&it| per_operation(&streams[it].workload)).collect(),
@@ -138,15 +123,16 @@ impl Collector {
     }
 
     fn take(&mut self, closed: ClosedInterval) {
-        let ClosedInterval { job, index, passed, buffer } = closed;
+        let ClosedInterval { job, index, passed, unwatched_ns, buffer } = closed;
         self.highest = self.highest.max(index).max(if passed == u64::MAX { 0 } else { passed });
         self.passed[job] = passed;
         let stream = self.stream_of[job];
         let streams = self.streams.len();
         let open = self.open.entry(index).or_insert_with(|| (0..streams).map(|_| None).collect());
         let workload = &self.streams[stream].workload;
-        let counted = open[stream].get_or_insert_with(|| per_operation(workload));
-        add(counted, &buffer.operations);
+        let open = open[stream].get_or_insert_with(|| Open::new(workload));
+        open.unwatched_ns = open.unwatched_ns.max(unwatched_ns);
+        add(&mut open.counted, &buffer.operations);
         if self.grid.span(index).0 == Phase::Measure {
             add(&mut self.totals[job], &buffer.operations);
         }
@@ -157,14 +143,15 @@ impl Collector {
     /// Closes the next interval, or the rest of a long gap, but none from number `bound` on.
     fn close(&mut self, bound: u64, step_end: u64, emit: &mut impl FnMut(Event)) {
         let index = self.next;
-        let counted = self.open.remove(&index);
-        self.empty_run = if counted.is_some() { 0 } else { self.empty_run + 1 };
+        let open = self.open.remove(&index);
+        self.empty_run = if open.is_some() { 0 } else { self.empty_run + 1 };
         self.next = if self.empty_run > EMPTY_MAX { self.gap_end(bound) } else { index + 1 };
         let (phase, from, _) = self.grid.span(index);
         let (_, _, to) = self.grid.span(self.next - 1);
-        let mut counted = counted.unwrap_or_default().into_iter();
+        let mut open = open.unwrap_or_default().into_iter();
         for (number, stream) in (0..).zip(&self.streams) {
-            let operations = counted.next().flatten().unwrap_or_default();
+            let open = open.next().flatten().unwrap_or_default();
+            let unwatched_max = (open.unwatched_ns > 0).then_some(Nanos::new(open.unwatched_ns));
             emit(Event::Interval(Interval {
                 step: self.step,
                 repeat: self.repeat,
@@ -175,7 +162,8 @@ impl Collector {
                 index,
                 from: Nanos::new(from),
                 to: Nanos::new(to.min(step_end).max(from)),
-                operations: operation_records(operations, Default::default()),
+                unwatched_max,
+                operations: operation_records(open.counted, Default::default()),
             }));
         }
     }

@@ -20,7 +20,7 @@ use std::thread::{Builder, Scope, ScopedJoinHandle, Thread};
 use durio_block::{Clock, Engine, SyncEngine, Ticks, WriteFlags};
 use durio_record::{Accounting, Pacing};
 use durio_units::Nanos;
-use durio_workload::{GroupCommit, Schedule};
+use durio_workload::{BlockFiller, GroupCommit, Schedule};
 
 use crate::counters::Usage;
 use crate::error::RunError;
@@ -65,13 +65,19 @@ type Handle<'scope> = ScopedJoinHandle<'scope, Ended>;
 pub(crate) fn run<C: Clock + Copy + Send + Sync>(
     engine: SyncEngine<C>,
     clock: C,
-    mut input: JobInput,
+    (mut input, filler): (JobInput, BlockFiller),
     shared: &Shared,
 ) -> Option<JobOutcome> {
     let schedules = std::mem::take(&mut input.committer_schedules);
     let mut ready = input.ready.take_over();
     let (index, facts) = (input.index, engine.facts());
-    let log = match CommitterThreads::new(engine, clock, input, shared, !schedules.is_empty()) {
+    let log = match CommitterThreads::new(
+        engine,
+        clock,
+        (input, filler),
+        shared,
+        !schedules.is_empty(),
+    ) {
         Some(log) => log,
         None => {
             ready.tell(Err(RunError::unsupported("a workload without committers has no log")));
@@ -108,15 +114,15 @@ impl<'a, C: Clock + Copy + Send + Sync> CommitterThreads<'a, C> {
     fn new(
         engine: SyncEngine<C>,
         clock: C,
-        input: JobInput,
+        (input, filler): (JobInput, BlockFiller),
         shared: &'a Shared,
         is_open: bool,
     ) -> Option<Self> {
         let policy = input.workload.group_commit?;
-        let bounds = input.limit.bounds(&clock);
+        let bounds = input.limit.bounds();
         let method = input.workload.sync.method;
         Some(Self {
-            state: Mutex::new(State::new(engine, bounds, input, is_open)?),
+            state: Mutex::new(State::new(engine, bounds, (input, filler), is_open)?),
             clock,
             policy,
             bounds,
@@ -161,7 +167,7 @@ impl<'a, C: Clock + Copy + Send + Sync> CommitterThreads<'a, C> {
         if word == Word::Go {
             let started = *shared.started.get_or_init(|| self.clock.now());
             let _ = self.started.set(started);
-            self.lock().begin(started, began);
+            self.lock().begin(started, began, &self.clock);
         }
         began
     }
@@ -187,8 +193,14 @@ impl<'a, C: Clock + Copy + Send + Sync> CommitterThreads<'a, C> {
     fn outcome(self, index: u32, began: ClockPair, ended: &[Ended]) -> JobOutcome {
         let finish = ClockPair::read(&self.clock);
         let started = self.started.get().copied().unwrap_or_default();
-        let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let span = state.last_completion.since(started);
+        // An open loop's window is as long as was asked for, whenever its last commit was.
+        let lasts = self.is_open && self.bounds.end.is_some();
+        let window = if lasts { finish.ticks.min(self.end()) } else { Ticks::default() };
+        let mut state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if lasts {
+            state.pass_to(window, &self.clock);
+        }
+        let end_ns = self.clock.nanos(state.last_completion.max(window).since(started));
         let (in_flight_ns, exchanges) =
             state.leader.as_ref().map_or((0, 0), |it| (it.in_flight.integral, it.exchanges));
         let result = LoopResult {
@@ -196,12 +208,13 @@ impl<'a, C: Clock + Copy + Send + Sync> CommitterThreads<'a, C> {
                 in_flight_ns,
                 span_ns: finish.reference_nanos.saturating_sub(began.reference_nanos),
                 engine_span_ns: self.clock.nanos(finish.ticks.since(began.ticks)),
+                filling_ns: 0,
             },
             pacing: pacing_of(ended),
             batches: Some(state.log.counts.batches()),
             reference: (began.reference_nanos, finish.reference_nanos),
-            measured: Nanos::new(self.clock.nanos(span.saturating_sub(self.bounds.ramp))),
-            end_ns: self.clock.nanos(span),
+            measured: Nanos::new(end_ns.saturating_sub(self.bounds.ramp)),
+            end_ns,
             exchanges,
             failure: state.failure,
             engine_error: state.engine_error,

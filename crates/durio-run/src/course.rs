@@ -45,6 +45,25 @@ impl<'a> Course<'a> {
         }
     }
 
+    /// Asks for the rate of the current step, if it begins a search that has a ceiling to go by.
+    pub(crate) fn begin_search(&mut self, first_rate: impl FnOnce(u32) -> Option<f64>) {
+        let Place { position, round: 0, rate: None } = self.place else { return };
+        if self.repeated.is_empty()
+            && let Some(section) = self.search_at(position)
+        {
+            self.place.rate = first_rate(section);
+        }
+    }
+
+    /// The section that begins there, if that is a search whose first rate is still to be told.
+    fn search_at(&self, position: usize) -> Option<u32> {
+        let step = self.plan.steps.get(position)?;
+        let section = self.plan.section_of(step)?;
+        let until = section.rounds?.until;
+        let asks = matches!(until, Until::GoalFound { ceiling_step: Some(_), .. });
+        step.section.filter(|_| asks && section.range().start == position)
+    }
+
     /// The step that follows if rounds go on; none at the end, or where that has to be decided on
     /// what the current one shows.
     pub(crate) fn likely_next(&self) -> Option<Place> {
@@ -52,7 +71,7 @@ impl<'a> Course<'a> {
             return Some(Place { position: next, round: 0, rate: None });
         }
         if !self.repeated.is_empty() {
-            return Some(self.place);
+            return Some(self.place).filter(|place| self.search_at(place.position).is_none());
         }
         let place = self.place;
         let next = match self.ending_section() {
@@ -66,7 +85,8 @@ impl<'a> Course<'a> {
                 None => Place { position: place.position + 1, round: 0, rate: None },
             },
         };
-        Some(next).filter(|next| next.position < self.plan.steps.len())
+        let is_known = next.round > 0 || self.search_at(next.position).is_none();
+        Some(next).filter(|next| is_known && next.position < self.plan.steps.len())
     }
 
     /// Goes on after the current step is done. At the end of a round `decide` gets the section and
@@ -194,6 +214,23 @@ mod tests {
         let thrice = walk(&plan, None, steady_after(2));
         assert_eq!(thrice, [(0, 0), (1, 0), (2, 0), (1, 1), (2, 1), (1, 2), (2, 2), (3, 0)]);
         assert_eq!(walk(&plan, None, steady_after(99)).len(), 1 + 2 * 4 + 1);
+    }
+
+    #[test]
+    fn a_search_begins_with_the_rate_that_is_asked_for_and_is_not_made_ready_before() {
+        let mut plan = plan(&[(1, None), (1, Some(3))]);
+        let goal = durio_plan::Goal { percentile: 99.0, latency: Nanos::from_millis(2) };
+        let until = Until::GoalFound { goal, precision_per_mille: 50, ceiling_step: Some(0) };
+        plan.campaign.as_mut().unwrap().sections[1].rounds = Some(Rounds { max: 3, until });
+        let mut course = Course::new(&plan, None);
+        course.begin_search(|_| panic!("the first step searches nothing"));
+        assert_eq!(course.likely_next(), None, "its rate is not known yet");
+        course.advance(|_, _| RoundDecision::Reached);
+        course.begin_search(|section| Some(100.0 + f64::from(section)));
+        assert_eq!(course.current(), Some(Place { position: 1, round: 0, rate: Some(101.0) }));
+        course.advance(|_, _| RoundDecision::AgainAt { rate_per_second: 7.0 });
+        course.begin_search(|_| panic!("the second round has its rate"));
+        assert_eq!(course.current(), Some(Place { position: 1, round: 1, rate: Some(7.0) }));
     }
 
     #[test]

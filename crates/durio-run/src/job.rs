@@ -10,9 +10,9 @@ use durio_block::{
 };
 use durio_plan::{EngineKind, Limit, NullScript};
 use durio_units::{Bytes, Nanos};
-use durio_workload::{CommitterThreads, Contents, Region, Schedule, Stream, SyncMethod, Workload};
-use rand_core::{Rng, SeedableRng};
-use rand_xoshiro::Xoshiro256PlusPlus;
+use durio_workload::{
+    BlockFiller, CommitterThreads, Region, Schedule, Stream, SyncMethod, Workload,
+};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::committer_threads;
@@ -67,9 +67,13 @@ pub(crate) struct JobInput {
     /// The processors that it may run on; none for any.
     pub(crate) processors: Vec<u32>,
     pub(crate) file: Option<OwnedFd>,
+    /// A second descriptor of the file, whose cached pages each pass drops.
+    pub(crate) pass_file: Option<OwnedFd>,
+    /// A sync holds up the job.
+    pub(crate) blocking_syncs: bool,
     pub(crate) clock: RunClock,
     pub(crate) closed: SyncSender<ClosedInterval>,
-    pub(crate) empty: Receiver<Box<IntervalBuffer>>,
+    pub(crate) empty: Receiver<IntervalBuffer>,
     pub(crate) ready: Readiness,
 }
 
@@ -113,10 +117,10 @@ impl JobLimit {
         }
     }
 
-    pub(crate) fn bounds(&self, clock: &impl Clock) -> Bounds {
-        let ramp = clock.ticks(self.ramp.get());
-        let end = self.duration.map(|duration| ramp + clock.ticks(duration.get()));
-        let interval = clock.ticks(self.interval.get()).max(1);
+    pub(crate) fn bounds(&self) -> Bounds {
+        let ramp = self.ramp.get();
+        let end = self.duration.map(|duration| ramp.saturating_add(duration.get()));
+        let interval = self.interval.get();
         Bounds { ramp, end, interval, operations: self.operations, bytes: self.bytes }
     }
 }
@@ -183,7 +187,8 @@ fn run_with_clock<C: Clock + Copy + Send + Sync>(
     clock: C,
     shared: &Shared,
 ) -> Option<JobOutcome> {
-    let buffers = match filled_buffers(&input) {
+    let mut filler = BlockFiller::new(&input.workload, input.seed);
+    let buffers = match filled_buffers(&input, &mut filler) {
         Ok(buffers) => buffers,
         Err(error) => return decline(input, error.into()),
     };
@@ -199,13 +204,14 @@ fn run_with_clock<C: Clock + Copy + Send + Sync>(
                 .clone()
                 .unwrap_or(NullScript { latencies: vec![Nanos::from_micros(100)], fails_at: None });
             let script = Script::new(script.latencies, script.fails_at);
-            drive(NullEngine::new(script, buffers), input, shared)
+            drive(NullEngine::new(script, buffers), (input, filler), shared)
         }
         (EngineKind::Sync, Some(file)) if has_committer_threads(&input.workload) => {
-            committer_threads::run(SyncEngine::new(clock, file, buffers), clock, input, shared)
+            let engine = SyncEngine::new(clock, file, buffers);
+            committer_threads::run(engine, clock, (input, filler), shared)
         }
         (EngineKind::Sync, Some(file)) => {
-            drive(SyncEngine::new(clock, file, buffers), input, shared)
+            drive(SyncEngine::new(clock, file, buffers), (input, filler), shared)
         }
         (EngineKind::Uring, Some(file)) => {
             let mut ring = match Ring::new(ring_entries(&input.workload)) {
@@ -213,13 +219,16 @@ fn run_with_clock<C: Clock + Copy + Send + Sync>(
                 Err(error) => return decline(input, ring_error(error)),
             };
             match UringEngine::new(clock, &mut ring, &file, buffers) {
-                Ok(engine) => drive(engine, input, shared),
+                Ok(engine) => drive(engine, (input, filler), shared),
                 Err(error) => decline(input, error.into()),
             }
         }
         (EngineKind::Aio, Some(file)) => {
             match AioEngine::new(clock, file, buffers, input.workload.depth) {
-                Ok(engine) => drive(engine, input, shared),
+                Ok(engine) => {
+                    let engine = engine.with_blocking_syncs(input.blocking_syncs);
+                    drive(engine, (input, filler), shared)
+                }
                 Err(error) => decline(input, error.into()),
             }
         }
@@ -245,41 +254,18 @@ pub(crate) fn has_committer_threads(workload: &Workload) -> bool {
 }
 
 /// Buffers with the workload's contents, different for each job.
-fn filled_buffers(input: &JobInput) -> Result<Buffers, BlockError> {
+fn filled_buffers(input: &JobInput, filler: &mut BlockFiller) -> Result<Buffers, BlockError> {
     let length = usize::try_from(input.workload.transfer_max().get()).unwrap_or(usize::MAX);
     let slots = (input.workload.depth * input.slots_each) as usize;
     let buffers = Buffers::try_new(slots, length)?;
     let linked = slots * (slots_per_operation(input.workload.sync.method) - 1);
     let mut buffers = buffers.with_bare(linked);
-    let mut random = Xoshiro256PlusPlus::seed_from_u64(!input.seed);
     for slot in 0..slots {
         // Touches every page before the measurement, also for reads.
-        fill(buffers.slot_mut(slot), input.workload.contents, &mut random);
+        filler.prime(buffers.slot_mut(slot));
     }
     Ok(buffers)
 }
-
-/// What the records of a log are cut from: one of the largest size; empty for other workloads.
-pub(crate) fn record_template(workload: &Workload, seed: u64) -> Box<[u8]> {
-    let length = workload.group_commit.map_or(0, |_| workload.block_size.get());
-    let mut template = vec![0; usize::try_from(length).unwrap_or(0)].into_boxed_slice();
-    fill(&mut template, workload.contents, &mut Xoshiro256PlusPlus::seed_from_u64(!seed));
-    template
-}
-
-/// Fills `data` with random bytes, of which a share of each 4 KiB is zeros.
-pub(crate) fn fill(data: &mut [u8], contents: Contents, random: &mut Xoshiro256PlusPlus) {
-    random.fill_bytes(data);
-    let Contents::Compressible { zeros } = contents else { return };
-    for block in data.chunks_mut(COMPRESSED_UNIT) {
-        let kept = block.len() - block.len() * usize::from(zeros.0.min(1000)) / 1000;
-        block[kept..].fill(0);
-    }
-}
-
-/// The zeros of compressible contents are spread over units of this size, the page size for which
-/// storages compress.
-const COMPRESSED_UNIT: usize = 4096;
 
 /// The kernel let the probe have a ring and refuses one to this job.
 fn ring_error(error: BlockError) -> RunError {
@@ -298,14 +284,18 @@ fn decline(mut input: JobInput, error: RunError) -> Option<JobOutcome> {
     None
 }
 
-fn drive<E: Engine>(mut engine: E, mut input: JobInput, shared: &Shared) -> Option<JobOutcome> {
+fn drive<E: Engine>(
+    mut engine: E,
+    (mut input, filler): (JobInput, BlockFiller),
+    shared: &Shared,
+) -> Option<JobOutcome> {
     let workload = &input.workload;
     let asynchronous = engine.capabilities().asynchronous;
     let stream = Stream::new(workload, input.region, input.seed);
     let kinds = (asynchronous, input.schedule.is_some());
     let mut recorder =
         Recorder::new(input.index as usize, workload, kinds, input.closed, input.empty);
-    let bounds = input.limit.bounds(engine.clock());
+    let bounds = input.limit.bounds();
     let loop_input = LoopInput {
         stream,
         recorder: &mut recorder,
@@ -317,10 +307,12 @@ fn drive<E: Engine>(mut engine: E, mut input: JobInput, shared: &Shared) -> Opti
         depth: workload.depth,
         batch: input.batch,
         varied: workload.has_mix(),
-        stamp: input.seed,
+        filler,
+        pass_file: input.pass_file.take(),
+        syncs_at_end: workload.syncs_at_end && workload.writes(),
     };
     let facts = engine.facts();
-    let mut log = Log::of(workload, input.region, record_template(workload, input.seed));
+    let mut log = Log::of(workload, input.region);
     let mut idle =
         Idle::with_capacity(workload.group_commit.map_or(0, |it| it.committers as usize));
     let measured = MeasuredLoop::new(&mut engine, bounds, loop_input);

@@ -12,8 +12,7 @@ use durio_block::{
 use durio_plan::{FileLayout, RawPath, Target, TargetKind};
 use durio_record::{Journal, Layout, MadeFile, TargetPrepared};
 use durio_units::Bytes;
-use rand_core::{Rng, SeedableRng};
-use rand_xoshiro::Xoshiro256PlusPlus;
+use durio_workload::BlockFiller;
 use rustix::fs::{FallocateFlags, fallocate, fstat, fsync, stat};
 use rustix::io::Errno;
 
@@ -22,9 +21,6 @@ use crate::sink::StopFlag;
 
 /// Bytes per write of the layout.
 const CHUNK: Bytes = Bytes::from_mib(1);
-
-/// Distance of the numbers that make every block of a laid-out file unlike every other.
-const BLOCK: usize = 4096;
 
 /// A target that is ready to be measured.
 #[derive(Debug)]
@@ -272,15 +268,13 @@ fn write_all(
     let direct = reopen(&made.file, OpenMode { write: true, direct: true, ..OpenMode::default() })?;
     let chunk = usize::try_from(CHUNK.get()).unwrap_or(usize::MAX);
     let mut buffers = Buffers::try_new(1, chunk)?;
-    if let Some(seed) = random_seed {
-        Xoshiro256PlusPlus::seed_from_u64(seed).fill_bytes(buffers.slot_mut(0));
-    }
+    let mut filler = random_seed.map(BlockFiller::unique);
     let mut offset = 0;
     while offset < size.get() && !stop.is_set() {
         let length = CHUNK.get().min(size.get() - offset);
         let data = &mut buffers.slot_mut(0)[..usize::try_from(length).unwrap_or(chunk)];
-        if random_seed.is_some() {
-            number_blocks(data, offset);
+        if let Some(filler) = &mut filler {
+            filler.fill(data);
         }
         let file = if length == CHUNK.get() { &direct.file } else { &made.file };
         write_at(file, data, offset).map_err(|errno| layout_error(made, size, errno))?;
@@ -288,14 +282,6 @@ fn write_all(
         progress(Bytes::new(offset));
     }
     Ok(Bytes::new(offset))
-}
-
-fn number_blocks(data: &mut [u8], offset: u64) {
-    for (block, data) in (0_u64..).zip(data.chunks_mut(BLOCK)) {
-        if let Some(head) = data.first_chunk_mut::<8>() {
-            *head = (offset + block * BLOCK as u64).to_le_bytes();
-        }
-    }
 }
 
 fn write_at(file: &OwnedFd, mut data: &[u8], mut offset: u64) -> Result<(), Errno> {
@@ -326,4 +312,24 @@ fn layout_error(made: &NewFile, size: Bytes, errno: Errno) -> RunError {
         error.hint = Some("make room, or give a smaller --size".to_owned());
     }
     error
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn laid_out_blocks_differ_from_each_other_in_all_their_bytes() {
+        let folder = tempfile::tempdir().unwrap();
+        let made = create_file(folder.path(), Path::new("f"), true).unwrap();
+        let (size, stop) = (Bytes::new((3 << 20) + 5000), StopFlag::default());
+        write_all(&made, size, Some(7), &stop, &mut |_| {}).unwrap();
+        let data = std::fs::read(folder.path().join("f")).unwrap();
+        assert_eq!(data.len() as u64, size.get());
+        // A block, and the one at its place in the next chunk; one byte of 256 is equal by chance.
+        for (a, b) in data.chunks(4096).zip(data[1 << 20..].chunks(4096)) {
+            let equal = a.iter().zip(b).filter(|(a, b)| a == b).count();
+            assert!(equal < 60, "{equal} of 4096 bytes");
+        }
+    }
 }

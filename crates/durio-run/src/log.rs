@@ -9,7 +9,7 @@ mod position;
 mod queue;
 
 use durio_units::Bytes;
-use durio_workload::{GroupCommit, Region, Workload};
+use durio_workload::{BlockFiller, GroupCommit, Region, Workload};
 
 pub(crate) use counts::BatchCounts;
 pub(crate) use position::LogPosition;
@@ -22,14 +22,12 @@ pub(crate) struct Log {
     pub(crate) queue: LogQueue,
     pub(crate) counts: BatchCounts,
     pub(crate) position: LogPosition,
-    /// The bytes of a record, of the largest size; each is stamped when it is copied.
-    pub(crate) template: Box<[u8]>,
 }
 
 impl Log {
-    /// The log of `workload` in `region`, whose records are cut from `template`; none if it has no
-    /// committers. Allocates everything that the log will ever need.
-    pub(crate) fn of(workload: &Workload, region: Region, template: Box<[u8]>) -> Option<Self> {
+    /// The log of `workload` in `region`; none if it has no committers. Allocates everything that
+    /// the log will ever need.
+    pub(crate) fn of(workload: &Workload, region: Region) -> Option<Self> {
         let policy = workload.group_commit?;
         let committers = policy.committers as usize;
         Some(Self {
@@ -37,7 +35,6 @@ impl Log {
             queue: LogQueue::new(committers, policy.batch_max.get()),
             counts: BatchCounts::new(committers),
             position: LogPosition::new(region),
-            template,
         })
     }
 
@@ -47,11 +44,13 @@ impl Log {
     }
 }
 
-/// Puts a record of `template` at `at` of a batch, unlike every other by its `stamp`.
+/// Makes a record of `length` bytes at `at` of a batch: that stands for copying it there, and costs
+/// about as much.
 #[inline]
-pub(crate) fn put_record(batch: &mut [u8], at: usize, template: &[u8], stamp: u64) {
+pub(crate) fn put_record(batch: &mut [u8], (at, length): (u64, u64), filler: &mut BlockFiller) {
+    let as_index = |bytes| usize::try_from(bytes).unwrap_or(usize::MAX);
+    let (at, length) = (as_index(at), as_index(length));
     // A batch has room for what joined it, by the write's bound.
-    let Some(place) = batch.get_mut(at..at + template.len()) else { return };
-    place.copy_from_slice(template);
-    crate::measured_loop::stamp_blocks(place, stamp);
+    let Some(place) = batch.get_mut(at..at.saturating_add(length)) else { return };
+    filler.fill(place);
 }

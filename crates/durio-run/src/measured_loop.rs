@@ -4,29 +4,38 @@
 //! A place in the queue that is refilled as it is reaped starts with the completion's clock value,
 //! so no time between two operations is lost. Nothing is allocated, nothing is printed.
 
+mod alike;
+mod blocking;
+mod data;
 mod group_commit;
+mod in_flight;
 mod open;
+mod passes;
 mod syncs;
 #[cfg(test)]
 mod tests;
 
+use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use durio_block::{Clock, Completion, Engine, Operation, OperationKind, Ticks, WriteFlags};
 use durio_record::{Accounting, Batches, Pacing};
 use durio_units::Nanos;
-use durio_workload::{Access, AccessKind, Stream, SyncMethod};
+use durio_workload::{Access, AccessKind, BlockFiller, Stream, SyncMethod};
 use rustix::io::Errno;
 
+use crate::grid::{Grid, Series};
 use crate::recorder::{Place, Recorder};
 use crate::sink::StopFlag;
+use alike::Alike;
+use data::Filling;
 use syncs::Follows;
 
 pub(crate) use group_commit::Idle;
-pub(crate) use open::MISSED_MAX;
+pub(crate) use in_flight::{ClockPair, InFlightCount};
 
-/// The boundaries of a job, in ticks since its start.
+/// The boundaries of a job, in nanoseconds since the step's begin.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds {
     /// End of the ramp.
@@ -42,10 +51,8 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// The end of the interval that begins at `begin`; the ramp's last one ends with the ramp.
-    pub(crate) fn interval_end(&self, begin: u64) -> u64 {
-        let end = begin.saturating_add(self.interval);
-        if begin < self.ramp { end.min(self.ramp) } else { end }
+    pub(crate) fn grid(&self) -> Grid {
+        Grid::new(self.ramp, self.interval)
     }
 }
 
@@ -53,13 +60,18 @@ impl Bounds {
 #[derive(Debug, Clone, Copy)]
 struct Slot {
     start: Ticks,
-    /// Start of the write that a sync makes durable.
-    commit_start: Ticks,
-    /// When it should have started; the start itself in a closed loop.
-    intended: Ticks,
     offset: u64,
     length: u64,
     kind: AccessKind,
+}
+
+/// Where the operation in a place comes from, if that is not its own start.
+#[derive(Debug, Clone, Copy, Default)]
+struct Origin {
+    /// Start of the write that a sync makes durable.
+    commit_start: Ticks,
+    /// When an operation of an open loop should have started.
+    intended: Ticks,
 }
 
 /// What ended a job early.
@@ -82,9 +94,10 @@ pub(crate) struct LoopResult {
     pub(crate) batches: Option<Batches>,
     /// Begin and end on the reference clock.
     pub(crate) reference: (u64, u64),
-    /// From the end of the ramp to the last completion.
+    /// From the end of the ramp to the end.
     pub(crate) measured: Nanos,
-    /// From the common begin to the last completion, in nanoseconds.
+    /// From the common begin to the end, in nanoseconds: the last completion, or the end of an open
+    /// loop's window if that is later.
     pub(crate) end_ns: u64,
     pub(crate) exchanges: u64,
     pub(crate) failure: Option<Failure>,
@@ -106,10 +119,16 @@ pub(crate) struct MeasuredLoop<'a, E: Engine> {
     follows: Follows,
     /// Blocks have several sizes.
     varied: bool,
+    /// Of which a further pass drops the cached pages.
+    pass_file: Option<OwnedFd>,
+    /// The job ends with an fsync.
+    syncs_at_end: bool,
     /// Places of accesses, one per operation of the depth.
     places: usize,
     /// As many, and as many again for syncs that are linked.
-    slots: Vec<Slot>,
+    slots: Box<[Slot]>,
+    /// Of the same places, where writes are followed by syncs or operations arrive.
+    origins: Box<[Origin]>,
     /// Places that are not in use, and since when; an open loop's.
     free: Vec<(u32, Ticks)>,
     /// Operations for the next exchange, the first `queued` of them.
@@ -118,43 +137,22 @@ pub(crate) struct MeasuredLoop<'a, E: Engine> {
     batch: usize,
     /// Where interval 0 begins; the same for all jobs.
     started: Ticks,
-    interval_end: Ticks,
-    interval_begin: u64,
-    interval_index: u64,
+    series: Series,
     end: Ticks,
     /// Accesses that may still be issued; none once the job is to end.
     remaining: u64,
     /// Bytes of accesses that may still be issued, where blocks have several sizes.
     remaining_bytes: u64,
     in_flight: InFlightCount,
+    alike: Alike,
     /// Both clocks, when the loop began.
     began: ClockPair,
     last_completion: Ticks,
-    stamp: u64,
+    filler: BlockFiller,
+    /// A write is queued whose data is not made yet.
+    unfilled: bool,
+    filling: Filling,
     result: LoopResult,
-}
-
-/// Number in flight over time, on the engine's reference clock: a side of Little's law that shares
-/// no stamp with the latencies. The clock is read only when the number changes, so a closed loop at
-/// full depth costs nothing.
-#[derive(Debug, Default)]
-pub(crate) struct InFlightCount {
-    now: u64,
-    since: u64,
-    pub(crate) integral: u64,
-}
-
-impl InFlightCount {
-    pub(crate) fn begin(&mut self, reference_nanos: u64) {
-        self.since = reference_nanos;
-    }
-
-    #[cold]
-    pub(crate) fn change(&mut self, by: i64, reference_nanos: u64) {
-        self.integral += self.now * reference_nanos.saturating_sub(self.since);
-        self.since = reference_nanos;
-        self.now = self.now.saturating_add_signed(by);
-    }
 }
 
 fn blank_operation(flags: WriteFlags) -> Operation {
@@ -166,27 +164,6 @@ fn blank_operation(flags: WriteFlags) -> Operation {
         length: 0,
         offset: 0,
         intended_start: Ticks::default(),
-    }
-}
-
-/// The engine's clock and its reference, read at the same moment.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct ClockPair {
-    pub(crate) ticks: Ticks,
-    pub(crate) reference_nanos: u64,
-}
-
-impl ClockPair {
-    /// Of several readings the one in which the least time passed between the two clocks: on a
-    /// busy machine a thread can lose the processor in between.
-    pub(crate) fn read(clock: &impl Clock) -> Self {
-        let readings = (0..8).map(|_| {
-            let before = clock.now();
-            let reference_nanos = clock.reference_nanos();
-            let width = clock.now().since(before);
-            (width, Self { ticks: before.plus(width / 2), reference_nanos })
-        });
-        readings.min_by_key(|(width, _)| *width).map(|(_, pair)| pair).unwrap_or_default()
     }
 }
 
@@ -205,8 +182,12 @@ pub(crate) struct LoopInput<'a> {
     pub(crate) batch: u32,
     /// Blocks have several sizes.
     pub(crate) varied: bool,
-    /// Distinguishes the stamps in written blocks from those of other jobs and runs.
-    pub(crate) stamp: u64,
+    /// What writes write.
+    pub(crate) filler: BlockFiller,
+    /// Of which a further pass drops the cached pages.
+    pub(crate) pass_file: Option<OwnedFd>,
+    /// The job ends with an fsync.
+    pub(crate) syncs_at_end: bool,
 }
 
 impl<'a, E: Engine> MeasuredLoop<'a, E> {
@@ -214,14 +195,7 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
         let depth = input.depth as usize;
         let follows = Follows::of(input.sync);
         let operations_each = slots_per_operation(input.sync);
-        let idle = Slot {
-            start: Ticks::default(),
-            commit_start: Ticks::default(),
-            intended: Ticks::default(),
-            offset: 0,
-            length: 0,
-            kind: AccessKind::Read,
-        };
+        let idle = Slot { start: Ticks::default(), offset: 0, length: 0, kind: AccessKind::Read };
         Self {
             engine,
             stream: input.stream,
@@ -232,24 +206,28 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
             commits: input.commits,
             follows,
             varied: input.varied,
+            pass_file: input.pass_file,
+            syncs_at_end: input.syncs_at_end,
             places: depth,
-            slots: vec![idle; depth * operations_each],
+            slots: vec![idle; depth * operations_each].into_boxed_slice(),
+            origins: vec![Origin::default(); depth * operations_each].into_boxed_slice(),
             free: Vec::with_capacity(depth),
             queue: vec![blank_operation(input.write_flags); depth * operations_each]
                 .into_boxed_slice(),
             queued: 0,
             batch: (input.batch as usize).min(depth) * operations_each,
             started: Ticks::default(),
-            interval_end: Ticks::default(),
-            interval_begin: 0,
-            interval_index: 0,
+            series: Series::new(bounds.grid()),
             end: Ticks::default(),
             remaining: bounds.operations,
             remaining_bytes: bounds.bytes,
             in_flight: InFlightCount::default(),
+            alike: Alike::NONE,
             began: ClockPair::default(),
             last_completion: Ticks::default(),
-            stamp: input.stamp,
+            filler: input.filler,
+            unfilled: false,
+            filling: Filling::default(),
             result: LoopResult::default(),
         }
     }
@@ -262,7 +240,17 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
     /// Runs to the limit, to the first error or until it is stopped; waits for what is in flight.
     ///
     /// `started` is the common begin of all jobs; this one may have been woken later.
-    pub(crate) fn run(mut self, started: Ticks) -> LoopResult {
+    pub(crate) fn run(self, started: Ticks) -> LoopResult {
+        // A loop without what most jobs do not need: the compiler leaves the questions out.
+        let is_plain = self.follows == Follows::Nothing && !self.varied && !self.commits;
+        match (is_plain && !self.stream.has_passes(), self.engine.capabilities().asynchronous) {
+            (true, false) if self.places == 1 => self.run_blocking(started),
+            (true, _) => self.run_closed::<true>(started),
+            (false, _) => self.run_closed::<false>(started),
+        }
+    }
+
+    fn run_closed<const PLAIN: bool>(mut self, started: Ticks) -> LoopResult {
         let mut completions = vec![Completion::default(); self.batch];
         self.begin(started);
         self.fill();
@@ -270,6 +258,7 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
             if self.is_over() {
                 self.remaining = 0;
             }
+            self.fill_writes();
             self.result.exchanges += 1;
             let count = match self.engine.exchange(&self.queue[..self.queued], &mut completions) {
                 Ok(count) => count,
@@ -281,10 +270,11 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
             };
             self.queued = 0;
             for completion in &completions[..count] {
-                self.settle(completion);
+                self.settle::<PLAIN>(completion);
             }
+            self.record_alike();
         }
-        self.finish()
+        self.finish(Ticks::default())
     }
 
     #[inline]
@@ -293,11 +283,17 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
     }
 
     fn begin(&mut self, started: Ticks) {
+        let clock = self.engine.clock();
         self.started = started;
-        self.interval_end = started.plus(self.bounds.interval_end(0));
-        self.end = self.bounds.end.map_or(Ticks(u64::MAX), |end| started.plus(end));
-        self.began = ClockPair::read(self.engine.clock());
+        self.series.begin(started, clock);
+        self.end = self.bounds.end.map_or(Ticks(u64::MAX), |end| started.plus(clock.ticks(end)));
+        self.began = ClockPair::read(clock);
         self.in_flight.begin(self.began.reference_nanos);
+    }
+
+    /// The end of the ramp of a job that begins at `started`.
+    fn ramp_end(&self, started: Ticks) -> Ticks {
+        started.plus(self.engine.clock().ticks(self.bounds.ramp))
     }
 
     fn fill(&mut self) {
@@ -305,7 +301,7 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
         self.last_completion = now;
         for slot in 0..self.places {
             if self.may_start(now) && !self.stop.load(Ordering::Relaxed) {
-                self.start_next(slot, now);
+                self.start_next::<false>(slot, now);
                 let nanos = self.engine.clock().reference_nanos();
                 self.in_flight.change(1, nanos);
             }
@@ -318,10 +314,18 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
     }
 
     #[inline(always)]
-    fn start_next(&mut self, slot: usize, now: Ticks) {
-        let access = self.stream.next_access();
-        self.count_down(&access);
-        self.start(slot, access, now, (now, now));
+    fn start_next<const PLAIN: bool>(&mut self, slot: usize, now: Ticks) {
+        let (mut access, mut now) = (self.stream.next_access(), now);
+        if PLAIN {
+            self.remaining -= 1;
+        } else {
+            if access.kind == AccessKind::DropCache {
+                (access, now) = self.begin_pass(access, 1);
+            }
+            self.count_down(&access);
+            self.origins[slot] = Origin { commit_start: now, intended: now };
+        }
+        self.start::<PLAIN>(slot, access, now);
     }
 
     #[inline(always)]
@@ -336,38 +340,24 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
     }
 
     #[inline(always)]
-    fn start(
-        &mut self,
-        slot: usize,
-        access: Access,
-        now: Ticks,
-        (commit_start, intended): (Ticks, Ticks),
-    ) {
-        let place = &mut self.slots[slot];
-        place.start = now;
-        place.commit_start = commit_start;
-        place.intended = intended;
-        place.kind = access.kind;
-        place.offset = access.offset;
-        place.length = access.length;
+    fn start<const PLAIN: bool>(&mut self, slot: usize, access: Access, now: Ticks) {
+        let Access { kind, offset, length } = access;
+        self.slots[slot] = Slot { start: now, offset, length, kind };
         // A depth is at most 2¹⁵ (durio-workload).
         #[expect(clippy::cast_possible_truncation, reason = "see above")]
         let index = slot as u32;
         // Flags are the same for all.
         let operation = &mut self.queue[self.queued];
-        operation.kind = kind_of(access.kind);
+        operation.kind = kind_of(kind);
         operation.link = false;
         operation.slot = index;
-        operation.length = access.length;
-        operation.offset = access.offset;
+        operation.length = length;
+        operation.offset = offset;
         operation.intended_start = now;
         self.queued += 1;
-        if access.kind == AccessKind::Write {
-            self.stamp += 1;
-            let data = self.engine.slot_mut(index);
-            let written = usize::try_from(access.length).unwrap_or(usize::MAX).min(data.len());
-            stamp_blocks(&mut data[..written], self.stamp);
-            if let Follows::Linked(sync) = self.follows {
+        if kind == AccessKind::Write {
+            self.unfilled = self.filler.renews();
+            if let (false, Follows::Linked(sync)) = (PLAIN, self.follows) {
                 self.link_sync(slot, sync);
             }
         }
@@ -375,12 +365,16 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
 
     /// Takes a completion and refills its place.
     #[inline(always)]
-    fn settle(&mut self, completion: &Completion) {
+    fn settle<const PLAIN: bool>(&mut self, completion: &Completion) {
         let slot = completion.slot as usize;
         let now = completion.completed_at;
-        let Some(slot) = self.conclude(slot, completion) else { return };
+        let Some(slot) = self.conclude::<PLAIN>(slot, completion) else { return };
         if self.may_start(now) {
-            self.start_next(slot, now);
+            // Completions of which more were seen than one exchange gives have waited here: their
+            // places were idle, which is no latency of the next operation.
+            let start = now.max(self.engine.looked_at());
+            self.filling.idle_ticks += start.since(now);
+            self.start_next::<PLAIN>(slot, start);
         } else {
             let nanos = self.engine.clock().reference_nanos();
             self.in_flight.change(-1, nanos);
@@ -389,18 +383,26 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
 
     /// Records a completion. Gives back its place, unless a sync is to follow there or to come.
     #[inline(always)]
-    fn conclude(&mut self, slot: usize, completion: &Completion) -> Option<usize> {
+    fn conclude<const PLAIN: bool>(
+        &mut self,
+        slot: usize,
+        completion: &Completion,
+    ) -> Option<usize> {
         let now = completion.completed_at;
-        if now > self.interval_end {
+        if self.series.is_over(now) {
             self.rotate(now);
         }
         self.last_completion = now;
-        let place = self.slots[slot];
-        if self.follows != Follows::Nothing {
-            return self.conclude_with_sync(slot, &place, completion);
+        if !PLAIN && self.follows != Follows::Nothing {
+            return self.conclude_with_sync(slot, completion);
         }
-        if succeeded(&place, completion.result) {
-            self.record(&place, completion);
+        let place = &self.slots[slot];
+        let is_done = match PLAIN {
+            true => i64::from(completion.result) == place.length.cast_signed(),
+            false => place.is_done_by(completion.result),
+        };
+        if is_done {
+            self.record::<PLAIN>(slot, completion);
         } else {
             self.fail(slot, completion.result);
         }
@@ -408,30 +410,44 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
     }
 
     #[inline(always)]
-    fn record(&mut self, place: &Slot, completion: &Completion) {
+    fn record<const PLAIN: bool>(&mut self, slot: usize, completion: &Completion) {
         let clock = self.engine.clock();
         let now = completion.completed_at;
-        let nanos = clock.nanos(now.since(place.start));
-        let recorded_as = PLACES[place.kind as usize];
+        let place = &self.slots[slot];
+        let (start, submitted, kind) = (place.start, completion.submitted_at, place.kind);
+        if PLAIN {
+            let alike = &mut self.alike;
+            if (start, submitted, now, kind)
+                == (alike.start, alike.submitted, alike.seen, alike.kind)
+            {
+                alike.count += 1;
+                return;
+            }
+            self.record_alike();
+            self.alike = Alike { start, submitted, seen: now, kind, count: 1 };
+            return;
+        }
+        let nanos = clock.nanos(now.since(start));
+        let recorded_as = PLACES[kind as usize];
         self.recorder.record(recorded_as, nanos);
-        if completion.submitted_at != now {
-            let submit = clock.nanos(completion.submitted_at.since(place.start));
-            self.recorder.record_parts(recorded_as, submit, nanos.saturating_sub(submit));
+        if self.engine.capabilities().asynchronous {
+            let submit = clock.nanos(submitted.since(start));
+            self.recorder.record_parts(recorded_as, submit, nanos);
         }
         if self.varied {
             self.recorder.record_bytes(recorded_as, place.length);
         }
         if self.commits {
-            self.record_commit(place, now, nanos);
+            self.record_commit(slot, now, nanos);
         }
     }
 
     #[inline]
-    fn record_commit(&mut self, place: &Slot, now: Ticks, nanos: u64) {
-        match (place.kind, self.follows) {
+    fn record_commit(&mut self, slot: usize, now: Ticks, nanos: u64) {
+        match (self.slots[slot].kind, self.follows) {
             (AccessKind::Write, Follows::Nothing) => self.recorder.record(Place::Commit, nanos),
             (AccessKind::Fsync | AccessKind::Fdatasync, _) => {
-                let nanos = self.engine.clock().nanos(now.since(place.commit_start));
+                let nanos = self.engine.clock().nanos(now.since(self.origins[slot].commit_start));
                 self.recorder.record(Place::Commit, nanos);
             }
             _ => {}
@@ -456,60 +472,66 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
         }
     }
 
-    /// Closes the interval that is over, and passes those in which nothing completed.
+    /// Closes the interval that is over, and passes those in which nothing completed; true if the
+    /// ramp ended.
     #[cold]
-    fn rotate(&mut self, now: Ticks) {
-        let mut next = self.interval_index;
-        let ramp_was_over = self.interval_begin >= self.bounds.ramp;
-        // An interval has its end: what completes with the last tick of a step belongs to it.
-        while now > self.interval_end {
-            self.interval_begin = self.interval_end.since(self.started);
-            self.interval_end = self.started.plus(self.bounds.interval_end(self.interval_begin));
-            next += 1;
-        }
-        self.recorder.rotate(next);
-        self.interval_index = next;
-        if !ramp_was_over && self.interval_begin >= self.bounds.ramp {
+    fn rotate(&mut self, now: Ticks) -> bool {
+        self.record_alike();
+        let unwatched = self.engine.take_unwatched();
+        let clock = self.engine.clock();
+        let ramp_ended = self.series.advance(now, clock);
+        self.recorder.rotate(self.series.index(), clock.nanos(unwatched));
+        if ramp_ended {
             self.recorder.forget_parts();
+        }
+        ramp_ended
+    }
+
+    /// The end of an open loop's window: as long as was asked for, whenever its last operation
+    /// completed; else its rate would depend on what was due last.
+    fn window_end(&self) -> Ticks {
+        match self.bounds.end {
+            Some(_) => self.engine.clock().now().min(self.end),
+            None => Ticks::default(),
         }
     }
 
-    fn finish(mut self) -> LoopResult {
+    /// The end is the last completion, or that of the window if it is later.
+    fn finish(mut self, window: Ticks) -> LoopResult {
+        if self.syncs_at_end && !self.is_failed() {
+            self.sync_at_end();
+        }
+        let unwatched = self.engine.take_unwatched();
         let clock = self.engine.clock();
         let ended = ClockPair::read(clock);
-        let span = self.last_completion.since(self.started);
+        // What waited for its data was not in flight, though its place was taken.
+        let idle = clock.nanos(self.filling.idle_ticks);
+        self.recorder.set_unwatched(clock.nanos(unwatched));
+        let end_ns = clock.nanos(self.last_completion.max(window).since(self.started));
         self.result.accounting = Accounting {
-            in_flight_ns: self.in_flight.integral,
+            in_flight_ns: self.in_flight.integral.saturating_sub(idle),
             span_ns: ended.reference_nanos.saturating_sub(self.began.reference_nanos),
             engine_span_ns: clock.nanos(ended.ticks.since(self.began.ticks)),
+            filling_ns: clock.nanos(self.filling.ticks),
         };
         self.result.reference = (self.began.reference_nanos, ended.reference_nanos);
-        self.result.end_ns = clock.nanos(span);
-        self.result.measured = Nanos::new(clock.nanos(span.saturating_sub(self.bounds.ramp)));
+        self.result.end_ns = end_ns;
+        self.result.measured = Nanos::new(end_ns.saturating_sub(self.bounds.ramp));
         self.result
     }
 }
 
-#[inline]
-fn succeeded(place: &Slot, result: i32) -> bool {
-    match place.kind {
-        AccessKind::Read | AccessKind::Write => i64::from(result) == place.length.cast_signed(),
-        AccessKind::Fsync
-        | AccessKind::Fdatasync
-        | AccessKind::Reallocate
-        | AccessKind::SyncFileRange => result >= 0,
-    }
-}
-
-/// The blocks in which a written slot differs from every other that durio writes: no storage can
-/// answer two writes with one.
-const STAMP_STRIDE: usize = 4096;
-
-#[inline]
-pub(crate) fn stamp_blocks(data: &mut [u8], stamp: u64) {
-    for block in data.chunks_mut(STAMP_STRIDE) {
-        if let Some(head) = block.first_chunk_mut::<8>() {
-            *head = stamp.to_le_bytes();
+impl Slot {
+    /// True if a completion with this result has done all of the operation.
+    #[inline(always)]
+    fn is_done_by(&self, result: i32) -> bool {
+        match self.kind {
+            AccessKind::Read | AccessKind::Write => i64::from(result) == self.length.cast_signed(),
+            AccessKind::Fsync
+            | AccessKind::Fdatasync
+            | AccessKind::Reallocate
+            | AccessKind::SyncFileRange
+            | AccessKind::DropCache => result >= 0,
         }
     }
 }
@@ -521,14 +543,22 @@ pub(crate) fn kind_of(kind: AccessKind) -> OperationKind {
         AccessKind::Write => OperationKind::Write,
         AccessKind::Fsync => OperationKind::Fsync,
         AccessKind::Fdatasync => OperationKind::Fdatasync,
-        AccessKind::Reallocate => OperationKind::Reallocate,
+        // No engine is given the last one: `passes` does it.
+        AccessKind::Reallocate | AccessKind::DropCache => OperationKind::Reallocate,
         AccessKind::SyncFileRange => OperationKind::SyncFileRange,
     }
 }
 
 /// How each kind of access is recorded, in the order of [`AccessKind`].
-const PLACES: [Place; 6] =
-    [Place::Read, Place::Write, Place::Sync, Place::Sync, Place::Reallocate, Place::Sync];
+const PLACES: [Place; 7] = [
+    Place::Read,
+    Place::Write,
+    Place::Sync,
+    Place::Sync,
+    Place::Reallocate,
+    Place::Sync,
+    Place::Reallocate,
+];
 
 /// Slots of the engine for each operation of the depth: one, and another if a sync is linked to it.
 pub(crate) const fn slots_per_operation(method: SyncMethod) -> usize {

@@ -9,13 +9,11 @@ use durio_block::{
     SyncEngine, Ticks, UringEngine, WriteFlags,
 };
 use durio_plan::EngineKind;
-use durio_workload::{Access, AccessKind, Stream, Workload};
-use rand_core::SeedableRng;
-use rand_xoshiro::Xoshiro256PlusPlus;
+use durio_workload::{Access, AccessKind, BlockFiller, Stream, Workload};
 use rustix::io::Errno;
 
 use crate::error::RunError;
-use crate::job::{fill, write_flags};
+use crate::job::write_flags;
 use crate::measured_loop::{Failure, kind_of, slots_per_operation};
 
 /// What ended operations early.
@@ -41,8 +39,7 @@ pub(crate) fn with_engine<C: Clock + Copy>(
     // A sync that is linked to its write has a slot of its own.
     let slots = slots_per_operation(workload.sync.method);
     let mut buffers = Buffers::try_new(1, length)?.with_bare(slots - 1);
-    let mut random = Xoshiro256PlusPlus::seed_from_u64(!seed);
-    fill(buffers.slot_mut(0), workload.contents, &mut random);
+    BlockFiller::new(workload, !seed).prime(buffers.slot_mut(0));
     match kind {
         EngineKind::Uring => {
             let mut ring = Ring::new(if slots > 1 { 2 } else { 1 })?;
@@ -53,6 +50,19 @@ pub(crate) fn with_engine<C: Clock + Copy>(
         EngineKind::Null | EngineKind::Fio => {}
     }
     Ok(())
+}
+
+/// Makes the data of an access, if it writes.
+pub(crate) fn fill<C: Clock>(
+    engine: &mut dyn Engine<Clock = C>,
+    filler: &mut BlockFiller,
+    access: Access,
+) {
+    if access.kind == AccessKind::Write {
+        let data = engine.slot_mut(0);
+        let length = usize::try_from(access.length).unwrap_or(usize::MAX).min(data.len());
+        filler.fill(&mut data[..length]);
+    }
 }
 
 /// Performs an access, and in the same submission the sync that is linked to it, if one is.

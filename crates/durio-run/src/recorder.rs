@@ -19,7 +19,9 @@ fn does(workload: &Workload, name: OperationName) -> bool {
     match name {
         OperationName::Read => workload.reads(),
         OperationName::Write => workload.writes(),
-        OperationName::Sync => workload.writes() && workload.sync.method.is_separate_call(),
+        OperationName::Sync => {
+            workload.writes() && (workload.sync.method.is_separate_call() || workload.syncs_at_end)
+        }
         OperationName::Commit => workload.has_commits(),
         OperationName::Reallocate => workload.at_end == durio_workload::AtEnd::Reallocate,
     }
@@ -132,18 +134,21 @@ pub(crate) struct ClosedInterval {
     pub(crate) index: u64,
     /// The job will not record into any interval below this number again.
     pub(crate) passed: u64,
+    /// The longest time in which the job did not look for completions.
+    pub(crate) unwatched_ns: u64,
     /// What completed in it.
-    pub(crate) buffer: Box<IntervalBuffer>,
+    pub(crate) buffer: IntervalBuffer,
 }
 
 /// A job's side: records into the current buffer.
 pub(crate) struct Recorder {
     job: usize,
-    current: Box<IntervalBuffer>,
+    current: IntervalBuffer,
     index: u64,
+    unwatched_ns: u64,
     parts: PerOperation<Parts>,
     closed: SyncSender<ClosedInterval>,
-    empty: Receiver<Box<IntervalBuffer>>,
+    empty: Receiver<IntervalBuffer>,
     /// How often no empty buffer was there and the job had to wait for one.
     pub(crate) waits: u64,
 }
@@ -154,18 +159,24 @@ impl Recorder {
         workload: &Workload,
         (asynchronous, is_open): (bool, bool),
         closed: SyncSender<ClosedInterval>,
-        empty: Receiver<Box<IntervalBuffer>>,
+        empty: Receiver<IntervalBuffer>,
     ) -> Self {
         let parts = if asynchronous { per_operation(workload) } else { Default::default() };
-        let current = Box::new(IntervalBuffer::new(workload, is_open));
-        Self { job, current, index: 0, parts, closed, empty, waits: 0 }
+        let current = IntervalBuffer::new(workload, is_open);
+        Self { job, current, index: 0, unwatched_ns: 0, parts, closed, empty, waits: 0 }
     }
 
     /// Takes a service latency.
     #[inline(always)]
     pub(crate) fn record(&mut self, place: Place, nanos: u64) {
+        self.record_many(place, nanos, 1);
+    }
+
+    /// Takes the same service latency so many times.
+    #[inline(always)]
+    pub(crate) fn record_many(&mut self, place: Place, nanos: u64, times: u64) {
         if let Some(taken) = &mut self.current.operations[place as usize] {
-            taken.service.record(nanos);
+            taken.service.record_many(nanos, times);
         }
     }
 
@@ -187,18 +198,31 @@ impl Recorder {
         }
     }
 
-    /// Takes the parts of a service latency.
+    /// Takes the parts of a service latency: the part until the submitting call returned, and the
+    /// rest. An engine that does one operation at a time has none.
     #[inline(always)]
-    pub(crate) fn record_parts(&mut self, place: Place, submit: u64, completion: u64) {
+    pub(crate) fn record_parts(&mut self, place: Place, submit: u64, service: u64) {
+        self.record_parts_of_many(place, submit, service, 1);
+    }
+
+    /// Takes the same parts so many times.
+    #[inline(always)]
+    pub(crate) fn record_parts_of_many(
+        &mut self,
+        place: Place,
+        submit: u64,
+        service: u64,
+        times: u64,
+    ) {
         if let Some(parts) = &mut self.parts[place as usize] {
-            parts.submit.record(submit);
-            parts.completion.record(completion);
+            parts.submit.record_many(submit, times);
+            parts.completion.record_many(service.saturating_sub(submit), times);
         }
     }
 
     /// Closes the current interval and goes on in number `next`. No allocation: the buffer is
     /// exchanged for an empty one.
-    pub(crate) fn rotate(&mut self, next: u64) {
+    pub(crate) fn rotate(&mut self, next: u64, unwatched_ns: u64) {
         let empty = match self.empty.try_recv() {
             Ok(buffer) => buffer,
             Err(_) => {
@@ -212,10 +236,16 @@ impl Recorder {
         };
         let buffer = std::mem::replace(&mut self.current, empty);
         self.current.clear();
-        let closed = ClosedInterval { job: self.job, index: self.index, passed: next, buffer };
+        let (job, index, passed) = (self.job, self.index, next);
+        let closed = ClosedInterval { job, index, passed, unwatched_ns, buffer };
         self.index = next;
         // Fails only if the collector is gone.
         let _ = self.closed.send(closed);
+    }
+
+    /// Notes for the last interval what [`Recorder::rotate`] takes for the others.
+    pub(crate) fn set_unwatched(&mut self, nanos: u64) {
+        self.unwatched_ns = nanos;
     }
 
     /// Forgets the parts: the ramp is over.
@@ -228,8 +258,8 @@ impl Recorder {
 
     /// Hands over the last interval and gives the parts as records without service latencies.
     pub(crate) fn finish(self) -> PerOperation<Parts> {
-        let Self { job, current, index, parts, closed, .. } = self;
-        let last = ClosedInterval { job, index, passed: u64::MAX, buffer: current };
+        let Self { job, current: buffer, index, unwatched_ns, parts, closed, .. } = self;
+        let last = ClosedInterval { job, index, passed: u64::MAX, unwatched_ns, buffer };
         let _ = closed.send(last);
         parts
     }

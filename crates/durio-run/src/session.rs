@@ -192,7 +192,10 @@ struct Session<'a, 'c, 's> {
 impl Session<'_, '_, '_> {
     fn run(&mut self, mut course: Course<'_>) -> Result<Outcome, RunError> {
         let mut ahead: Option<Armed> = None;
-        while let Some(place) = course.current() {
+        loop {
+            let sink = &mut *self.emitter.sink;
+            course.begin_search(|section| sink.first_rate(section));
+            let Some(place) = course.current() else { break };
             let step = &self.plan.steps[place.position];
             let result = self.run_step(step, place, &mut ahead, course.likely_next());
             let outcome = self.declined(step, place, result)?;

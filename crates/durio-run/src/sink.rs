@@ -38,6 +38,12 @@ pub trait EventSink {
     fn round_ended(&mut self, _section: u32, _round: u32) -> RoundDecision {
         RoundDecision::Reached
     }
+
+    /// The rate with which a search begins, where the plan has a step before it that shows what there
+    /// is at most. Without an answer it is the plan's.
+    fn first_rate(&mut self, _section: u32) -> Option<f64> {
+        None
+    }
 }
 
 /// Set from a signal handler or another thread: the run ends at the next completion.

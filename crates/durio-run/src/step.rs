@@ -15,7 +15,7 @@ use durio_block::EngineFacts;
 use durio_plan::{EngineKind, Load, Plan, Step};
 use durio_record::{Event, Outcome, StepStarted, StreamStarted};
 use durio_units::Nanos;
-use durio_workload::{Arrivals, Schedule, Workload, job_seed};
+use durio_workload::{Arrivals, CacheMode, Schedule, Workload, job_seed};
 
 use crate::collector::{Collector, Stream};
 use crate::counters::Watch;
@@ -201,7 +201,7 @@ struct Crew<'a> {
     inputs: Vec<JobInput>,
     /// Per job: its stream, and the way back for its buffers.
     streams: Vec<u32>,
-    empty: Vec<SyncSender<Box<IntervalBuffer>>>,
+    empty: Vec<SyncSender<IntervalBuffer>>,
     closed: SyncSender<ClosedInterval>,
     ready: Sender<Answer>,
     readiness: Receiver<Answer>,
@@ -212,7 +212,7 @@ struct Crew<'a> {
 type Started = (
     Arc<Shared>,
     Vec<JoinHandle<Option<JobOutcome>>>,
-    Vec<SyncSender<Box<IntervalBuffer>>>,
+    Vec<SyncSender<IntervalBuffer>>,
     Vec<EngineFacts>,
 );
 
@@ -255,7 +255,7 @@ impl<'a> Crew<'a> {
         load: &Load,
         effective: &Effective,
         arrivals: &Arrivals,
-        (place, file, empty): (u32, Option<std::os::fd::OwnedFd>, Receiver<Box<IntervalBuffer>>),
+        (place, file, empty): (u32, Option<std::os::fd::OwnedFd>, Receiver<IntervalBuffer>),
     ) -> Result<JobInput, RunError> {
         let Arming { plan, step, round, clock, processors, .. } = self.arming;
         let workload = &effective.workload;
@@ -278,6 +278,8 @@ impl<'a> Crew<'a> {
             schedule: Schedule::new(arrivals, place, workload.jobs, seed),
             committer_schedules: committer_schedules(arrivals, place, workload, seed),
             processors: processors.of(load, target, place)?,
+            pass_file: pass_file(workload, file.as_ref())?,
+            blocking_syncs: load.blocking_syncs,
             file,
             clock,
             closed: self.closed.clone(),
@@ -322,6 +324,16 @@ impl<'a> Crew<'a> {
     }
 }
 
+/// The same file once more, if each pass of a buffered job drops what is cached of it.
+fn pass_file(
+    workload: &Workload,
+    file: Option<&std::os::fd::OwnedFd>,
+) -> Result<Option<std::os::fd::OwnedFd>, RunError> {
+    let drops = workload.drops_cache_each_pass && workload.cache == CacheMode::Buffered;
+    let file = file.filter(|_| drops).map(std::os::fd::OwnedFd::try_clone).transpose();
+    file.map_err(|error| RunError::target("cannot open the target once more", Some(error.into())))
+}
+
 /// The schedules of committers with a thread each: together they offer what was asked for.
 fn committer_schedules(
     arrivals: &Arrivals,
@@ -349,11 +361,11 @@ fn spawn_error(started: usize, jobs: usize, error: std::io::Error) -> RunError {
 fn spare_buffers(
     workload: &Workload,
     is_open: bool,
-) -> (SyncSender<Box<IntervalBuffer>>, Receiver<Box<IntervalBuffer>>) {
+) -> (SyncSender<IntervalBuffer>, Receiver<IntervalBuffer>) {
     let (sender, receiver) = sync_channel(BUFFERS_PER_JOB);
     // The one in use is the recorder's own.
     for _ in 1..BUFFERS_PER_JOB {
-        let sent = sender.try_send(Box::new(IntervalBuffer::new(workload, is_open)));
+        let sent = sender.try_send(IntervalBuffer::new(workload, is_open));
         assert!(sent.is_ok(), "the channel holds all buffers of a job");
     }
     (sender, receiver)

@@ -173,9 +173,30 @@ fn check_limit(request: &RunRequest) -> Result<(), SpecError> {
             )
             .hint("give --duration with --ramp, or --ops alone"))
         }
-        Limit::Duration(duration) => check_intervals(request, duration),
+        Limit::Duration(duration) => {
+            check_arrivals(request, duration)?;
+            check_intervals(request, duration)
+        }
         Limit::Operations(_) | Limit::Volume(_) | Limit::VolumeWithin { .. } => Ok(()),
     }
+}
+
+/// Refuses a rate at which not even one operation is due on average.
+fn check_arrivals(request: &RunRequest, duration: Nanos) -> Result<(), SpecError> {
+    let Some(rate) = request.arrivals.rate_per_second() else { return Ok(()) };
+    if rate * duration.as_secs_f64() >= 1.0 {
+        return Ok(());
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a rate is at least one a week"
+    )]
+    let every = Nanos::new((1e9 / rate) as u64);
+    Err(SpecError::wrong_use(format!(
+        "at {rate}/s one operation is due every {every}: in {duration} there may be none"
+    ))
+    .hint(format!("give a --duration of several times {every}, or a higher --rate")))
 }
 
 fn check_intervals(request: &RunRequest, duration: Nanos) -> Result<(), SpecError> {

@@ -13,7 +13,7 @@ use crate::{RunRequest, SpecError, number, plan_run};
 #[derive(Debug, Clone, PartialEq)]
 pub struct SweepRequest {
     /// The job; its duration is that of one trial. Its arrivals say how the rate is offered; the rate
-    /// itself is where the search begins.
+    /// itself is where the search begins, unless that is the ceiling's.
     pub run: RunRequest,
     /// What must be kept.
     pub goal: Goal,
@@ -21,6 +21,8 @@ pub struct SweepRequest {
     pub precision: PerMille,
     /// At most this many rates are tried.
     pub trials_max: u32,
+    /// The search begins below what the closed loop reaches, and not at the rate of the arrivals.
+    pub from_ceiling: bool,
 }
 
 /// Makes the plan.
@@ -65,7 +67,7 @@ fn campaign(request: &SweepRequest, ceiling: u32, steps: &[Step]) -> Campaign {
     let until = Until::GoalFound {
         goal,
         precision_per_mille: request.precision.0,
-        ceiling_step: Some(ceiling),
+        ceiling_step: request.from_ceiling.then_some(ceiling),
     };
     let rounds = Rounds { max: request.trials_max, until };
     Campaign {

@@ -52,6 +52,9 @@ pub struct LabFacts {
     pub timing: LabTiming,
     /// How instructions are carried out: `tcg` (emulation) or `kvm`.
     pub accelerator: String,
+    /// Why it is emulated although its clock is the host's: what is wrong with KVM, in one line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub without_kvm: Option<String>,
     /// QEMU's version.
     pub qemu_version: String,
     /// The processor that is shown to the guest.
@@ -70,10 +73,13 @@ impl LabFacts {
     /// The file's text: a line `NAME VALUE` for each fact.
     #[must_use]
     pub fn to_text(&self) -> String {
-        let Self { timing, accelerator, qemu_version, cpu_model, icount_shift, root } = self;
+        let Self { timing, accelerator, without_kvm, qemu_version, cpu_model, .. } = self;
+        let Self { icount_shift, root, .. } = self;
+        let reason = without_kvm.as_deref().map(|reason| reason.replace('\n', " "));
+        let reason = reason.map(|it| format!("without_kvm {it}\n")).unwrap_or_default();
         let shift = icount_shift.map(|shift| format!("icount_shift {shift}\n")).unwrap_or_default();
         format!(
-            "timing {timing}\naccelerator {accelerator}\nqemu_version {qemu_version}\n\
+            "timing {timing}\naccelerator {accelerator}\n{reason}qemu_version {qemu_version}\n\
              cpu_model {cpu_model}\n{shift}root {root}\n"
         )
     }
@@ -94,6 +100,7 @@ impl LabFacts {
         Some(Self {
             timing,
             accelerator: value("accelerator")?,
+            without_kvm: value("without_kvm"),
             qemu_version: value("qemu_version")?,
             cpu_model: value("cpu_model")?,
             icount_shift: value("icount_shift").and_then(|shift| shift.parse().ok()),
@@ -116,6 +123,7 @@ mod tests {
         LabFacts {
             timing: if icount_shift.is_some() { LabTiming::Counted } else { LabTiming::Wall },
             accelerator: "tcg".into(),
+            without_kvm: icount_shift.is_none().then(|| "no KVM: here".into()),
             qemu_version: "7.2.22 (Debian 1:7.2)".into(),
             cpu_model: "Westmere".into(),
             icount_shift,

@@ -17,7 +17,7 @@ pub struct BlockShare {
 }
 
 /// The largest number of sizes in one mix.
-const SIZES_MAX: usize = 64;
+const SIZES_MAX: usize = 512;
 
 /// Checks a mix: sizes above zero, weights that add up to 1000.
 pub(crate) fn validate_mix(mix: &[BlockShare], size_max: Bytes) -> Result<(), DefinitionError> {
@@ -64,8 +64,8 @@ impl SizeChoice {
     /// The size that `bits` (32 of them) choose.
     #[inline]
     pub(crate) fn choose(&self, bits: u64) -> u64 {
-        let found = self.bounds.iter().find(|(bound, _)| bits < *bound);
-        found.or(self.bounds.last()).map_or(0, |(_, size)| *size)
+        let found = self.bounds.partition_point(|(bound, _)| *bound <= bits);
+        self.bounds.get(found).or(self.bounds.last()).map_or(0, |(_, size)| *size)
     }
 
     /// The smallest size.

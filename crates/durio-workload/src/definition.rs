@@ -6,7 +6,9 @@ use durio_units::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::blocks::validate_mix;
-use crate::{BlockShare, CommitterThreads, GroupCommit, Skew, SyncMethod, SyncPolicy};
+use crate::{
+    BlockShare, CommitterThreads, Contents, GroupCommit, Renewal, Skew, SyncMethod, SyncPolicy,
+};
 
 /// The order of offsets within a job's region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +34,19 @@ pub enum RegionRule {
         #[serde(rename = "by_bytes")]
         by: Bytes,
     },
+}
+
+impl RegionRule {
+    /// What jobs on one target touch unless they are told otherwise. Sequential jobs have a share
+    /// each: one behind the other would find every block in a cache, or overwrite what has just
+    /// been written.
+    #[must_use]
+    pub fn default_of(pattern: Pattern, jobs: u32) -> Self {
+        match pattern {
+            Pattern::Sequential if jobs > 1 => Self::ShareEach,
+            Pattern::Sequential | Pattern::Random => Self::Shared,
+        }
+    }
 }
 
 /// Through or past the page cache. Neither says anything about durability.
@@ -66,23 +81,8 @@ pub enum Coverage {
     EachOnce,
 }
 
-/// What is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Contents {
-    /// Random bytes.
-    #[default]
-    Incompressible,
-    /// Of each 4 KiB this share is zeros, the rest random.
-    Compressible {
-        /// The zeros, in thousandths.
-        #[serde(rename = "zeros_per_mille")]
-        zeros: PerMille,
-    },
-}
-
 /// A share in thousandths, 0 to 1000.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct PerMille(pub u16);
 
@@ -91,6 +91,18 @@ impl PerMille {
     pub const NONE: Self = Self(0);
     /// Everything.
     pub const ALL: Self = Self(1000);
+}
+
+/// How many of the accesses of a random pattern jump; the others go on where the one before of their
+/// kind, a read or a write, ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JumpShares {
+    /// Of reads.
+    #[serde(rename = "reads_per_mille")]
+    pub reads: PerMille,
+    /// Of writes.
+    #[serde(rename = "writes_per_mille")]
+    pub writes: PerMille,
 }
 
 /// A part of a target.
@@ -132,12 +144,25 @@ pub struct Workload {
     /// With a random pattern: how many blocks follow each other before the next jump.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub run_length: u32,
+    /// Reads and writes each go on where the one before of their own kind ended.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub own_cursors: bool,
+    /// With a random pattern, if some accesses do not jump: how many do. Needs `own_cursors`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jumps: Option<JumpShares>,
     /// With a sequential pattern: bytes left out after each block.
     #[serde(rename = "hole_bytes", default, skip_serializing_if = "is_default")]
     pub hole: Bytes,
     /// What is written.
     #[serde(default, skip_serializing_if = "is_default")]
     pub contents: Contents,
+    /// How that changes from one write to the next.
+    #[serde(default = "Renewal::of_old_records")]
+    pub renewal: Renewal,
+    /// Share of the writes that repeat an earlier one of the same job byte for byte; only where
+    /// every other write is new.
+    #[serde(rename = "duplicates_per_mille", default, skip_serializing_if = "is_default")]
+    pub duplicates: PerMille,
     /// Which part of the target each job touches.
     pub region: RegionRule,
     /// The part of the target that all jobs together touch; all of it if absent.
@@ -153,6 +178,13 @@ pub struct Workload {
     pub cache: CacheMode,
     /// What a sequential writer does at the end of its region.
     pub at_end: AtEnd,
+    /// Each job drops the clean pages of its region from the page cache where a further pass over it
+    /// begins; with independent draws, when they have moved as much as the region holds.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub drops_cache_each_pass: bool,
+    /// Each job that writes ends with an fsync, which is part of its time.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub syncs_at_end: bool,
     /// Each job is a log to which committers hand records of `block_size` (or of the mix); a write
     /// of the job is a batch of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -186,8 +218,12 @@ impl Default for Workload {
             skew: Skew::Uniform,
             coverage: Coverage::Independent,
             run_length: 1,
+            own_cursors: false,
+            jumps: None,
             hole: Bytes::ZERO,
             contents: Contents::Incompressible,
+            renewal: Renewal::EachWrite,
+            duplicates: PerMille::NONE,
             region: RegionRule::Shared,
             within: None,
             jobs: 1,
@@ -195,6 +231,8 @@ impl Default for Workload {
             sync: SyncPolicy::NONE,
             cache: CacheMode::Direct,
             at_end: AtEnd::WrapAround,
+            drops_cache_each_pass: false,
+            syncs_at_end: false,
             group_commit: None,
         }
     }
@@ -296,6 +334,7 @@ impl Workload {
         }
         self.validate_sizes()?;
         self.validate_order()?;
+        self.validate_contents()?;
         self.validate_log()
     }
 
@@ -350,27 +389,54 @@ impl Workload {
         }
         let random_only = self.run_length > 1
             || !self.skew.is_uniform()
+            || self.jumps.is_some()
             || self.coverage != Coverage::Independent;
         match self.pattern {
             Pattern::Sequential if random_only => {
-                fail("runs, skew and coverage are for random patterns")
+                fail("runs, jumps, skew and coverage are for random patterns")
             }
             Pattern::Random if self.hole > Bytes::ZERO => {
                 fail("holes between blocks are for sequential patterns")
             }
-            _ if self.coverage == Coverage::EachOnce && !self.skew.is_uniform() => {
-                fail("blocks that each come once cannot be skewed")
+            _ if self.coverage == Coverage::EachOnce
+                && !matches!(self.skew, Skew::Uniform | Skew::Zones { .. }) =>
+            {
+                fail("of blocks that each come once none is hot, but zones may come first")
             }
-            _ if self.coverage == Coverage::EachOnce && self.has_mix() => {
-                fail("blocks that each come once are of one size")
+            _ if self.jumps.is_some_and(|it| it.reads.max(it.writes) > PerMille::ALL) => {
+                fail("a share of jumps is 0 to 1000 thousandths")
             }
-            _ => match self.contents {
-                Contents::Compressible { zeros } if zeros > PerMille::ALL => {
-                    fail("a share of zeros is 0 to 1000 thousandths")
-                }
-                _ => Ok(()),
-            },
+            _ if self.jumps.is_some() && !self.own_cursors => {
+                fail("accesses that do not jump go on where the last of their kind ended")
+            }
+            _ if self.own_cursors && self.at_end == AtEnd::Reallocate => {
+                fail("a log segment is written at one place")
+            }
+            _ => Ok(()),
         }
+    }
+
+    fn validate_contents(&self) -> Result<(), DefinitionError> {
+        let fail = |text: &str| Err(DefinitionError(text.to_owned()));
+        if self.duplicates > PerMille::ALL {
+            return fail("a share of duplicates is 0 to 1000 thousandths");
+        }
+        match &self.contents {
+            Contents::Compressible { zeros } if *zeros > PerMille::ALL => {
+                fail("a share of zeros is 0 to 1000 thousandths")
+            }
+            Contents::Pattern { bytes } if bytes.is_empty() => fail("a pattern has bytes"),
+            _ if self.duplicates > PerMille::NONE && !self.has_new_blocks() => {
+                fail("duplicates are a share of writes that would else be new")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// True if writes have bytes that no other write has, but for the duplicates asked for.
+    #[must_use]
+    pub fn has_new_blocks(&self) -> bool {
+        self.renewal == Renewal::EachWrite && self.contents.is_random()
     }
 
     /// True if accesses are of several sizes.

@@ -2,13 +2,15 @@
 //!
 //! In: a [`Workload`] (plain data), a [`Region`] of the target and a seed.
 //! Out: a [`Stream`] of [`Access`]es; the same definition, region and seed give the same accesses
-//! on every machine and version.
+//! on every machine and version. A [`BlockFiller`] makes the bytes that they write.
 //! Also [`profile`]: what databases do, with their sources, as data.
 //! Not here: I/O, clocks, buffers, threads.
 
 mod arrivals;
+mod block_filler;
 mod blocks;
 mod catalogue;
+mod contents;
 mod definition;
 mod group_commit;
 mod permutation;
@@ -16,14 +18,17 @@ pub mod profile;
 mod skew;
 mod stream;
 mod sync;
+mod touched;
 mod varied;
 mod words;
 
 pub use arrivals::{Arrivals, Schedule};
+pub use block_filler::BlockFiller;
 pub use blocks::BlockShare;
 pub use catalogue::{Files, check_workloads, self_cost_workload};
+pub use contents::{Contents, Renewal};
 pub use definition::{
-    AtEnd, CacheMode, Contents, Coverage, DefinitionError, Pattern, PerMille, Region, RegionRule,
+    AtEnd, CacheMode, Coverage, DefinitionError, JumpShares, Pattern, PerMille, Region, RegionRule,
     Workload,
 };
 pub use group_commit::{CommitterThreads, GroupCommit};

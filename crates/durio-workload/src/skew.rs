@@ -38,7 +38,7 @@ pub enum Skew {
     /// Self-similar (Gray et al., "Quickly generating billion-record synthetic databases", 1994):
     /// a share h of the blocks gets the share 1 − h of the accesses, and so on within it.
     Pareto {
-        /// h × 1000; 1 to 499.
+        /// h × 1000; 1 to 999. From 500 on the few hot blocks are less apart from the others.
         h_per_mille: u16,
     },
     /// Around the region's middle.
@@ -66,8 +66,8 @@ impl Skew {
             Self::Zipf { theta_per_mille } if !(1..=10_000).contains(theta_per_mille) => fail(
                 format!("zipf theta must be 0.001 to 10, not {}", thousandths(*theta_per_mille)),
             ),
-            Self::Pareto { h_per_mille } if !(1..500).contains(h_per_mille) => fail(format!(
-                "pareto h must be 0.001 to 0.499, not {}",
+            Self::Pareto { h_per_mille } if !(1..1000).contains(h_per_mille) => fail(format!(
+                "pareto h must be 0.001 to 0.999, not {}",
                 thousandths((*h_per_mille).into())
             )),
             Self::Normal { deviation_per_mille } if !(1..=1000).contains(deviation_per_mille) => {

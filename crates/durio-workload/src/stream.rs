@@ -4,6 +4,7 @@ use durio_units::Bytes;
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use crate::block_filler::spread;
 use crate::varied::Varied;
 use crate::{AtEnd, Pattern, Region, SyncMethod, Workload};
 
@@ -22,6 +23,8 @@ pub enum AccessKind {
     Reallocate,
     /// sync_file_range of what was written, waited for.
     SyncFileRange,
+    /// Nothing for an engine: a pass over this region begins, and its clean pages are dropped first.
+    DropCache,
 }
 
 /// One access: what, where, how long. Offset and length are zero for syncs; whoever knows the write
@@ -38,16 +41,15 @@ pub struct Access {
 
 /// The seed of one job, from the plan's seed and the positions of step and job.
 ///
-/// Neighbouring inputs give unrelated seeds: SplitMix64's finalizer (Steele, Lea, Flood 2014).
+/// Neighbouring inputs give unrelated seeds.
 #[must_use]
 pub fn job_seed(plan_seed: u64, step: u64, job: u64) -> u64 {
-    let mut z = plan_seed
-        .wrapping_add(step.wrapping_mul(0x9E37_79B9_7F4A_7C15))
-        .wrapping_add(job.wrapping_mul(0xD1B5_4A32_D192_ED03))
-        .wrapping_add(0x9E37_79B9_7F4A_7C15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
+    spread(
+        plan_seed
+            .wrapping_add(step.wrapping_mul(0x9E37_79B9_7F4A_7C15))
+            .wrapping_add(job.wrapping_mul(0xD1B5_4A32_D192_ED03))
+            .wrapping_add(0x9E37_79B9_7F4A_7C15),
+    )
 }
 
 /// How the next access is found: blocks of one size have short ways.
@@ -79,6 +81,7 @@ pub struct Stream {
     random: Xoshiro256PlusPlus,
     order: Order,
     at_end: AtEnd,
+    drops_cache: bool,
     /// Below this threshold of 32 random bits an access is a read; 2³² means always.
     read_threshold: u64,
     block_size: u64,
@@ -103,6 +106,7 @@ impl Stream {
             random: Xoshiro256PlusPlus::seed_from_u64(seed),
             order: Order::of(workload, region, seed),
             at_end: workload.at_end,
+            drops_cache: workload.drops_cache_each_pass,
             read_threshold: (u64::from(workload.read_share.0) << 32) / 1000,
             block_size: workload.block_size.get(),
             block_count,
@@ -120,7 +124,15 @@ impl Stream {
         }
     }
 
-    /// The next access; never a sync.
+    /// True if something is to be done where a pass over the region begins: it is returned to the
+    /// preallocated state, or its cached pages are dropped.
+    #[must_use]
+    pub fn has_passes(&self) -> bool {
+        self.at_end == AtEnd::Reallocate || self.drops_cache
+    }
+
+    /// The next access; never a sync. A [`AccessKind::DropCache`] is for the caller to do, and the
+    /// next access follows it.
     #[inline(always)]
     pub fn next_access(&mut self) -> Access {
         match &mut self.order {
@@ -156,7 +168,10 @@ impl Stream {
         if self.next_block == self.block_count {
             self.next_block = 0;
             if self.at_end == AtEnd::Reallocate {
-                return self.reallocate();
+                return self.region_access(AccessKind::Reallocate);
+            }
+            if self.drops_cache {
+                return self.region_access(AccessKind::DropCache);
             }
         }
         let block = self.next_block;
@@ -202,9 +217,9 @@ impl Stream {
         Access { kind, offset, length: self.block_size }
     }
 
-    fn reallocate(&self) -> Access {
+    fn region_access(&self, kind: AccessKind) -> Access {
         Access {
-            kind: AccessKind::Reallocate,
+            kind,
             offset: self.region.offset.get(),
             length: Bytes::new(self.block_count * self.block_size).get(),
         }

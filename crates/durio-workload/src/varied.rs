@@ -1,5 +1,5 @@
 //! Accesses that are more than blocks of one size in plain order: size mixes, skew, runs of blocks
-//! between jumps, holes, and blocks that each come once.
+//! between jumps, holes, a place for reads and one for writes, and blocks that each come once.
 
 use rand_core::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -7,7 +7,8 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use crate::blocks::SizeChoice;
 use crate::permutation::Permutation;
 use crate::skew::Hotness;
-use crate::{Access, AccessKind, Coverage, Pattern, Region, Workload};
+use crate::touched::Touched;
+use crate::{Access, AccessKind, Coverage, JumpShares, Pattern, Region, Workload};
 
 /// Where the next place comes from.
 #[derive(Debug)]
@@ -26,6 +27,11 @@ enum Places {
         groups: u64,
         group_length: u64,
     },
+    /// The next unit from a draw on that was not touched in this pass.
+    Untouched {
+        touched: Touched,
+        hotness: Option<Hotness>,
+    },
 }
 
 /// The varied part of a stream.
@@ -37,11 +43,37 @@ pub(crate) struct Varied {
     /// Offsets are multiples of it: the smallest size.
     unit: u64,
     region: Region,
-    /// The end of the access before, from the region's begin.
-    cursor: u64,
+    /// The end of the access before, from the region's begin: of reads and of writes, or of all.
+    cursors: [u64; 2],
+    own_cursors: bool,
+    jumps: Option<JumpThresholds>,
     run_length: u32,
     /// Blocks that still follow the last jump.
     run_left: u32,
+    /// The page cache is dropped where a pass begins.
+    drops_cache: bool,
+    /// Bytes until independent draws have moved as much as the region holds.
+    pass_left: u64,
+}
+
+/// Below these thresholds of 32 random bits an access jumps.
+#[derive(Debug, Clone, Copy)]
+struct JumpThresholds {
+    reads: u64,
+    writes: u64,
+}
+
+impl JumpThresholds {
+    fn new(shares: JumpShares) -> Self {
+        let of = |per_mille: u16| (u64::from(per_mille) << 32) / 1000;
+        Self { reads: of(shares.reads.0), writes: of(shares.writes.0) }
+    }
+}
+
+/// A place, or that the pass is over.
+enum Found {
+    Place { place: u64, length: u64 },
+    NewPass,
 }
 
 impl Varied {
@@ -52,6 +84,9 @@ impl Varied {
             || workload.run_length > 1
             || workload.hole.get() > 0
             || workload.coverage != Coverage::Independent
+            || workload.own_cursors
+            || workload.jumps.is_some()
+            || (workload.drops_cache_each_pass && workload.pattern == Pattern::Random)
     }
 
     pub(crate) fn new(workload: &Workload, region: Region, seed: u64) -> Self {
@@ -68,9 +103,13 @@ impl Varied {
             writes,
             unit,
             region,
-            cursor: 0,
+            cursors: [0; 2],
+            own_cursors: workload.own_cursors,
+            jumps: workload.jumps.map(JumpThresholds::new),
             run_length: workload.run_length,
             run_left: 0,
+            drops_cache: workload.drops_cache_each_pass,
+            pass_left: region.length.get(),
         }
     }
 
@@ -83,40 +122,102 @@ impl Varied {
         };
         let sizes = if kind == AccessKind::Read { &self.reads } else { &self.writes };
         let length = sizes.choose(draw >> 32);
-        let place = self.place(length, random);
-        self.cursor = place + length;
-        if let Places::Sequential { hole } = self.places {
-            self.cursor += hole;
+        let mut found = self.find(kind, length, random);
+        if matches!(found, Found::NewPass) {
+            // A pass begins with a jump.
+            self.run_left = 0;
+            if self.drops_cache {
+                return self.region_access(AccessKind::DropCache);
+            }
+            found = self.find(kind, length, random);
         }
+        let Found::Place { place, length } = found else {
+            // A pass that has begun has a place.
+            return self.region_access(AccessKind::DropCache);
+        };
+        let mut end = place + length;
+        if let Places::Sequential { hole } = self.places {
+            end += hole;
+        }
+        self.cursors[self.cursor_of(kind)] = end;
+        self.pass_left = self.pass_left.saturating_sub(length);
         Access { kind, offset: self.region.offset.get() + place, length }
     }
 
-    /// Where an access of `length` goes, from the region's begin.
-    fn place(&mut self, length: u64, random: &mut Xoshiro256PlusPlus) -> u64 {
-        let fits = self.cursor + length <= self.region.length.get();
-        match &self.places {
-            Places::Sequential { .. } => {
-                return if fits { self.cursor } else { 0 };
-            }
-            _ if self.run_left > 0 && fits => {
-                self.run_left -= 1;
-                return self.cursor;
-            }
-            _ => self.run_left = self.run_length - 1,
+    fn cursor_of(&self, kind: AccessKind) -> usize {
+        usize::from(self.own_cursors && kind == AccessKind::Write)
+    }
+
+    fn region_access(&self, kind: AccessKind) -> Access {
+        Access { kind, offset: self.region.offset.get(), length: self.region.length.get() }
+    }
+
+    /// Where an access of `length`, or of another length that fits, goes, from the region's begin.
+    fn find(&mut self, kind: AccessKind, length: u64, random: &mut Xoshiro256PlusPlus) -> Found {
+        let cursor = self.cursors[self.cursor_of(kind)];
+        if matches!(self.places, Places::Sequential { .. }) {
+            return self.follow(kind, (cursor, length), random);
         }
+        let fits = cursor + length <= self.region.length.get();
+        let in_run = self.run_left > 0 && fits;
+        if in_run || (fits && self.stays(kind, random)) {
+            self.run_left = self.run_left.saturating_sub(u32::from(in_run));
+            if let Some(length) = self.go_on(cursor, length) {
+                return Found::Place { place: cursor, length };
+            }
+        }
+        self.run_left = self.run_length - 1;
         self.jump(length, random)
     }
 
-    fn jump(&mut self, length: u64, random: &mut Xoshiro256PlusPlus) -> u64 {
+    /// How much of `length` at the cursor is left to this pass; none where it has been there already.
+    fn go_on(&mut self, cursor: u64, length: u64) -> Option<u64> {
+        let Places::Untouched { touched, .. } = &mut self.places else { return Some(length) };
+        let free = touched.touch(cursor / self.unit, length.div_ceil(self.unit)) * self.unit;
+        (free > 0).then(|| length.min(free))
+    }
+
+    /// Whether a random access goes on where the one before of its kind ended.
+    fn stays(&self, kind: AccessKind, random: &mut Xoshiro256PlusPlus) -> bool {
+        let Some(jumps) = self.jumps else { return false };
+        let threshold = if kind == AccessKind::Read { jumps.reads } else { jumps.writes };
+        random.next_u64() >> 32 >= threshold
+    }
+
+    /// In sequence the last size before the region's end is one that fits.
+    fn follow(
+        &mut self,
+        kind: AccessKind,
+        (cursor, length): (u64, u64),
+        random: &mut Xoshiro256PlusPlus,
+    ) -> Found {
+        let left = self.region.length.get().saturating_sub(cursor);
+        let sizes = if kind == AccessKind::Read { &self.reads } else { &self.writes };
+        if left < sizes.smallest() {
+            let cursor = self.cursor_of(kind);
+            self.cursors[cursor] = 0;
+            return Found::NewPass;
+        }
+        let mut length = length;
+        for _ in 0..FITTING_DRAWS {
+            if length <= left {
+                return Found::Place { place: cursor, length };
+            }
+            length = sizes.choose(random.next_u64() >> 32);
+        }
+        Found::Place { place: cursor, length: sizes.smallest() }
+    }
+
+    fn jump(&mut self, length: u64, random: &mut Xoshiro256PlusPlus) -> Found {
         let last = (self.region.length.get() - length) / self.unit;
         let unit = self.unit;
-        match &mut self.places {
+        let place = match &mut self.places {
             Places::Sequential { .. } => 0,
-            Places::Uniform => {
-                // Uniform below the count (Lemire 2019), as in plain order.
-                let product = u128::from(random.next_u64()) * u128::from(last + 1);
-                (product >> 64) as u64 * unit
+            Places::Uniform | Places::Hot(_) if self.drops_cache && self.pass_left == 0 => {
+                self.pass_left = self.region.length.get();
+                return Found::NewPass;
             }
+            Places::Uniform => uniform(random, last + 1) * unit,
             // A large block at the end of the region begins where it just fits.
             Places::Hot(hotness) => hotness.draw(random).min(last) * unit,
             Places::EachOnce { permutation, key, next, groups, group_length } => {
@@ -124,26 +225,60 @@ impl Varied {
                     *key = key.wrapping_add(1);
                     *permutation = Permutation::new(*groups, *key);
                     *next = 0;
+                    return Found::NewPass;
                 }
                 let group = permutation.of(*next);
                 *next += 1;
                 group * *group_length
             }
-        }
+            Places::Untouched { touched, hotness } => {
+                let units = self.region.length.get() / unit;
+                let drawn = match hotness {
+                    Some(hotness) => hotness.draw(random),
+                    None => uniform(random, units),
+                };
+                let Some(place) = touched.next_free(drawn.min(units - 1)) else {
+                    touched.clear();
+                    return Found::NewPass;
+                };
+                // What is touched cuts an access short.
+                let free = touched.touch(place, length.div_ceil(unit)) * unit;
+                return Found::Place { place: place * unit, length: length.min(free) };
+            }
+        };
+        Found::Place { place, length }
     }
+}
+
+/// Sizes that are drawn until one fits; then the smallest is taken.
+const FITTING_DRAWS: u32 = 64;
+
+/// Uniform below `count` (Lemire 2019), as in plain order.
+fn uniform(random: &mut Xoshiro256PlusPlus, count: u64) -> u64 {
+    let product = u128::from(random.next_u64()) * u128::from(count);
+    // The high half is below `count`.
+    u64::try_from(product >> 64).unwrap_or(0)
 }
 
 fn places(workload: &Workload, region: Region, unit: u64, seed: u64) -> Places {
     if workload.pattern == Pattern::Sequential {
         return Places::Sequential { hole: workload.hole.get() };
     }
+    let hotness = Hotness::new(&workload.skew, region.length.get() / unit);
     if workload.coverage == Coverage::EachOnce {
+        let is_even = !workload.has_mix() && workload.jumps.is_none();
+        if !is_even || hotness.is_some() {
+            return Places::Untouched {
+                touched: Touched::new(region.length.get() / unit),
+                hotness,
+            };
+        }
         let group_length = workload.block_size.get() * u64::from(workload.run_length);
         let groups = region.length.get().div_ceil(group_length);
         let permutation = Permutation::new(groups, seed);
         return Places::EachOnce { permutation, key: seed, next: 0, groups, group_length };
     }
-    match Hotness::new(&workload.skew, region.length.get() / unit) {
+    match hotness {
         Some(hotness) => Places::Hot(hotness),
         None => Places::Uniform,
     }

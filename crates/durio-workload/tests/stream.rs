@@ -3,8 +3,8 @@
 
 use durio_units::Bytes;
 use durio_workload::{
-    AccessKind, AtEnd, BlockShare, Coverage, Pattern, PerMille, Region, RegionRule, Skew, Stream,
-    SyncMethod, SyncPolicy, Workload, check_workloads, job_seed,
+    Access, AccessKind, AtEnd, BlockShare, Coverage, JumpShares, Pattern, PerMille, Region,
+    RegionRule, Skew, Stream, SyncMethod, SyncPolicy, Workload, check_workloads, job_seed,
 };
 use proptest::prelude::*;
 
@@ -310,5 +310,100 @@ fn contradictions_of_order_and_sizes_are_refused() {
     ];
     for workload in wrong {
         assert!(workload.validate().is_err(), "{workload:?}");
+    }
+}
+
+/// The blocks of all reads, or of all writes.
+fn blocks_of(all: &[Access], kind: AccessKind) -> Vec<u64> {
+    let kept = all.iter().filter(|access| access.kind == kind);
+    kept.map(|access| (access.offset - 65_536) / 4096).collect()
+}
+
+#[test]
+fn reads_and_writes_in_sequence_have_a_place_each() {
+    let workload = Workload { own_cursors: true, ..definition(Pattern::Sequential, 500) };
+    let all = accesses(&workload, region(100), 120);
+    for kind in [AccessKind::Read, AccessKind::Write] {
+        let blocks = blocks_of(&all, kind);
+        assert!(blocks.len() > 30, "{}", blocks.len());
+        assert!((0..).zip(&blocks).all(|(index, &block)| block == index % 100), "{blocks:?}");
+    }
+}
+
+#[test]
+fn some_random_accesses_follow_the_one_before_of_their_kind() {
+    let jumps = Some(JumpShares { reads: PerMille(250), writes: PerMille::ALL });
+    let random = definition(Pattern::Random, 500);
+    let workload = Workload { jumps, own_cursors: true, ..random };
+    let all = accesses(&workload, region(100_000), 4000);
+    for (kind, expected) in [(AccessKind::Read, 0.75), (AccessKind::Write, 0.0)] {
+        let blocks = blocks_of(&all, kind);
+        let follow = blocks.windows(2).filter(|pair| pair[1] == pair[0] + 1).count();
+        let share = follow as f64 / blocks.len() as f64;
+        assert!((share - expected).abs() < 0.05, "{kind:?}: {share}");
+    }
+}
+
+#[test]
+fn each_block_comes_once_a_pass_also_where_accesses_follow_the_one_before() {
+    let jumps = Some(JumpShares { reads: PerMille(100), writes: PerMille::ALL });
+    let random = definition(Pattern::Random, 1000);
+    let coverage = Coverage::EachOnce;
+    let workload = Workload { jumps, coverage, own_cursors: true, ..random };
+    let mut blocks = blocks_of(&accesses(&workload, region(100), 100), AccessKind::Read);
+    blocks.sort_unstable();
+    assert!((0..).zip(&blocks).all(|(index, &block)| block == index), "{blocks:?}");
+}
+
+#[test]
+fn a_size_that_is_no_multiple_of_the_smallest_is_not_rounded_up() {
+    let random = definition(Pattern::Random, 1000);
+    let mix = vec![share(4, 500), share(6, 500)];
+    let workload = Workload { block_mix: mix, coverage: Coverage::EachOnce, ..random };
+    let workload = Workload { block_size: Bytes::from_kib(6), ..workload };
+    let all = accesses(&workload, region(200), 300);
+    assert!(all.iter().all(|access| access.length <= 6144), "{all:?}");
+    assert!(all.iter().any(|access| access.length == 6144));
+}
+
+#[test]
+fn each_pass_begins_with_a_cache_that_is_dropped() {
+    let sequential = definition(Pattern::Sequential, 0);
+    let random = definition(Pattern::Random, 0);
+    let each = Workload { coverage: Coverage::EachOnce, ..random.clone() };
+    let split = Workload { block_mix: vec![share(4, 500), share(8, 500)], ..each.clone() };
+    let split = Workload { block_size: Bytes::from_kib(8), ..split };
+    for workload in [sequential, random, each, split] {
+        let workload = Workload { drops_cache_each_pass: true, ..workload };
+        let all = accesses(&workload, region(16), 60);
+        let mut passes = all.split(|access| access.kind == AccessKind::DropCache);
+        let bytes: u64 = passes.next().unwrap().iter().map(|access| access.length).sum();
+        assert_eq!(bytes, 16 * 4096, "{workload:?}");
+        assert!(passes.count() >= 2);
+    }
+}
+
+#[test]
+fn sizes_of_a_mix_fill_a_pass_to_its_end() {
+    let mix = vec![share(4, 300), share(12, 300), share(32, 400)];
+    for (pattern, coverage) in
+        [(Pattern::Sequential, Coverage::Independent), (Pattern::Random, Coverage::EachOnce)]
+    {
+        let base = Workload { block_mix: mix.clone(), coverage, ..definition(pattern, 0) };
+        let workload = Workload { block_size: Bytes::from_kib(32), ..base };
+        let mut touched = vec![0_u32; 1000];
+        let (mut bytes, mut taken) = (0, 0);
+        for access in accesses(&workload, region(1000), 1000) {
+            if bytes == 1000 * 4096 {
+                break;
+            }
+            let first = usize::try_from((access.offset - 65_536) / 4096).unwrap();
+            let count = usize::try_from(access.length / 4096).unwrap();
+            touched[first..first + count].iter_mut().for_each(|it| *it += 1);
+            bytes += access.length;
+            taken += 1;
+        }
+        assert!(touched.iter().all(|&it| it == 1), "{pattern:?}");
+        assert!((180..400).contains(&taken), "{pattern:?}: {taken}");
     }
 }

@@ -37,6 +37,10 @@ pub(crate) struct Execution {
     pub(crate) seed: u64,
     /// The run is one of a bench, which is stopped as a whole and reports as a whole.
     within: Option<StopFlag>,
+    /// Whoever began it prints what was found, with the histograms.
+    is_printed_by_caller: bool,
+    /// No progress is shown, whatever the options say.
+    is_quiet: bool,
 }
 
 impl Execution {
@@ -55,7 +59,16 @@ impl Execution {
         let nanos = started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
         #[expect(clippy::cast_possible_truncation, reason = "any 64 bits of the time will do")]
         let seed = options.seed.unwrap_or(nanos as u64 ^ u64::from(std::process::id()));
-        Ok(Self { name, started, folder, leftovers, seed, within: None })
+        Ok(Self {
+            name,
+            started,
+            folder,
+            leftovers,
+            seed,
+            within: None,
+            is_printed_by_caller: false,
+            is_quiet: false,
+        })
     }
 
     /// A run of this bench, in a folder of this name inside of the bench's own: it prints no report,
@@ -68,7 +81,15 @@ impl Execution {
             leftovers: None,
             seed: self.seed,
             within: Some(stop.clone()),
+            is_printed_by_caller: false,
+            is_quiet: false,
         }
+    }
+
+    /// It prints nothing but progress, and that not if `is_quiet`; the findings that it gives have
+    /// their histograms.
+    pub(crate) fn printed_by_caller(self, is_quiet: bool) -> Self {
+        Self { is_printed_by_caller: true, is_quiet, ..self }
     }
 
     /// The folder that it makes.
@@ -133,11 +154,13 @@ pub(crate) fn execute(
     let writer = RecordWriter::create(&execution.folder, &manifest, plan, &environment)?;
     let journal = execution.journal(options)?;
     let mut analyser = Analyser::new(manifest, plan.clone(), environment.clone());
-    if options.format.shows_histograms() {
+    if execution.is_printed_by_caller || options.report_format().shows_histograms() {
         analyser.keep_histograms();
     }
-    let prints = execution.within.is_none();
-    let beginning = Beginning { writer, journal, analyser, environment, resume: None, prints };
+    let prints = execution.within.is_none() && !execution.is_printed_by_caller;
+    let progress = Progress::new(options.quiet || execution.is_quiet);
+    let beginning =
+        Beginning { writer, journal, analyser, environment, resume: None, progress, prints };
     carry_out(&execution.folder, plan, beginning, stop, options)
 }
 
@@ -153,16 +176,21 @@ pub(crate) fn go_on(
     // Before anything is appended: what was recorded so far is read as it is.
     let mut analyser =
         Analyser::new(folder.manifest.clone(), folder.plan.clone(), folder.environment.clone());
-    if options.format.shows_histograms() {
+    if options.report_format().shows_histograms() {
         analyser.keep_histograms();
     }
-    for event in folder.events()? {
-        analyser.observe(&event?.event);
+    // Behind the last whole one a power cut has torn the record.
+    let mut events = folder.events()?;
+    for event in events.by_ref().map_while(Result::ok) {
+        analyser.observe(&event.event);
     }
-    let writer = RecordWriter::resume(folder.path(), point.resumed_before + 1)?;
+    let part = point.resumed_before + 1;
+    let writer = RecordWriter::resume(folder.path(), part, events.whole_bytes())?;
     let journal = Journal::resume(folder.path(), execution.leftovers.as_ref())?;
     let resume = Some(interrupted.resume());
-    let beginning = Beginning { writer, journal, analyser, environment, resume, prints: true };
+    let progress = Progress::new(options.quiet);
+    let beginning =
+        Beginning { writer, journal, analyser, environment, resume, progress, prints: true };
     carry_out(folder.path(), &folder.plan, beginning, stop, options)
 }
 
@@ -173,6 +201,7 @@ struct Beginning {
     analyser: Analyser,
     environment: Environment,
     resume: Option<Resume>,
+    progress: Progress,
     prints: bool,
 }
 
@@ -183,9 +212,9 @@ fn carry_out(
     stop: StopFlag,
     options: &Measuring,
 ) -> Result<(Exit, Findings), Failure> {
-    let Beginning { writer, mut journal, analyser, environment, resume, prints } = beginning;
-    let mut recording =
-        Recording { plan, analyser, writer, progress: Progress::new(options.quiet) };
+    let Beginning { writer, mut journal, analyser, environment, resume, progress, prints } =
+        beginning;
+    let mut recording = Recording { plan, analyser, writer, progress };
     let context = Context {
         journal: &mut journal,
         devices: devices(plan, &environment),
@@ -208,7 +237,7 @@ fn carry_out(
     };
     save(&recording.writer, &findings)?;
     if prints && (outcome.is_ok() || !findings.workloads.is_empty()) {
-        output::findings(options.format, &findings)?;
+        output::findings(options.report_format(), &findings)?;
     }
     match outcome? {
         Outcome::Complete => Ok((Exit::Fine, findings)),

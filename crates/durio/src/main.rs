@@ -26,7 +26,8 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
-    let arguments = match args::Arguments::try_parse() {
+    let line = args::with_fio_words_last(std::env::args_os().collect());
+    let arguments = match args::Arguments::try_parse_from(line) {
         Ok(arguments) => arguments,
         Err(error) => return output::show_usage(&error),
     };

@@ -4,7 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use durio_plan::{Plan, TargetKind};
-use durio_record::{FolderName, Journal, ResumePoint, RunFolder, RunResumed, resume_point};
+use durio_record::{
+    FolderName, Journal, ResumePoint, RunFolder, RunResumed, TimedEvent, resume_point,
+};
 use durio_run::Resume;
 
 /// A campaign that was interrupted, and where it goes on.
@@ -40,10 +42,24 @@ pub(crate) fn interrupted(runs: &Path, plan: &Plan, seed: Option<u64>) -> Option
         if is_other || campaign.spec_hash != *hash || !is_same(plan, &folder.plan) || lives(&path) {
             return None;
         }
-        let events: Result<Vec<_>, _> = folder.events().ok()?.collect();
-        let point = resume_point(&folder.plan, events.ok()?.iter())?;
+        let events = readable_events(&folder)?;
+        let point = resume_point(&folder.plan, events.iter())?;
         Some(Interrupted { folder, point })
     })
+}
+
+/// The events up to where a power cut tore the record; none of a record that is damaged elsewhere.
+fn readable_events(folder: &RunFolder) -> Option<Vec<TimedEvent>> {
+    let mut reader = folder.events().ok()?;
+    let mut events = Vec::new();
+    while let Some(event) = reader.next() {
+        match event {
+            Ok(event) => events.push(event),
+            Err(_) if reader.is_torn_end() => {}
+            Err(_) => return None,
+        }
+    }
+    Some(events)
 }
 
 fn latest_folders(runs: &Path) -> Vec<PathBuf> {

@@ -86,6 +86,8 @@ fn operation(value: &Value) -> Option<Operation> {
         mean: number(value, "/service/mean_ns").ok()?,
         p50: number(value, "/service/p50_ns").ok(),
         p99: number(value, "/service/p99_ns").ok(),
+        p99_9: number(value, "/service/p99_9_ns").ok(),
+        max: number(value, "/service/max_ns").ok(),
     })
 }
 

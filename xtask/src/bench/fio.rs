@@ -17,7 +17,7 @@ use super::measured::{Kind, Measured, Operation};
 /// Percentiles of the total latency, not of the completion latency, which begins only after the
 /// submitting call returns.
 pub(super) const TOTAL_LATENCIES: &str =
-    "--lat_percentiles=1 --clat_percentiles=0 --slat_percentiles=0 --percentile_list=50:99";
+    "--lat_percentiles=1 --clat_percentiles=0 --slat_percentiles=0 --percentile_list=50:99:99.9";
 
 /// fio with one job on `target`; `options` are separated by blanks.
 pub(super) fn command(target: &Path, options: &str) -> Vec<OsString> {
@@ -67,6 +67,8 @@ fn operation(value: &Value, kind: Kind, seconds: f64) -> Option<Operation> {
         mean: number(value, "/lat_ns/mean").ok()?,
         p50: number(value, "/lat_ns/percentile/50.000000").ok(),
         p99: number(value, "/lat_ns/percentile/99.000000").ok(),
+        p99_9: number(value, "/lat_ns/percentile/99.900000").ok(),
+        max: number(value, "/lat_ns/max").ok(),
     })
 }
 

@@ -23,8 +23,10 @@ pub(crate) struct Arguments {
 }
 
 /// No interval ends within a run: its merge would be counted as cost of the I/Os.
-const DURIO_OPTIONS: &str = "--rw randread --bs 4k --size 1GiB --buffered --clock tsc --seed 1 \
-                             --interval 1h";
+const DURIO_OPTIONS: &str = "--size 1GiB --buffered --clock tsc --seed 1 --interval 1h";
+const READS: &str = "--rw randread --bs 4k";
+/// The same with the bytes of each write: divided by its size, what making data costs.
+const WRITES: &str = "--destroy /dev/zero --rw randwrite --bs 4k";
 const FIO_OPTIONS: &str = "--rw=randread --bs=4k --size=1G --direct=0";
 const FIO_URING: &str = "--ioengine=io_uring --iodepth=32 --fixedbufs=1 --registerfiles=1";
 const FIO_BATCH: &str = "--norandommap=1 --random_generator=tausworthe64 \
@@ -74,7 +76,10 @@ impl Counted {
 
 fn cases() -> Vec<Case> {
     let durio = |label, options: &str, goal| {
-        let options = format!("{DURIO_OPTIONS} {options}");
+        let options = match options.contains("--rw") {
+            true => format!("{DURIO_OPTIONS} {options}"),
+            false => format!("{DURIO_OPTIONS} {READS} {options}"),
+        };
         Case { label, is_durio: true, options, goal }
     };
     let fio = |label, options: String| {
@@ -82,11 +87,20 @@ fn cases() -> Vec<Case> {
         Case { label, is_durio: false, options, goal: None }
     };
     vec![
-        durio("durio sync", "--engine sync --depth 1", Some(200.0)),
+        durio("durio sync", "--engine sync --depth 1", Some(160.0)),
         fio("fio psync", "--ioengine=psync --iodepth=1".to_owned()),
-        durio("durio uring, depth 32, default batch", "--engine uring --depth 32", Some(300.0)),
+        durio("durio sync, writes", &format!("{WRITES} --engine sync --depth 1"), None),
+        fio(
+            "fio psync, writes, refill_buffers",
+            "--rw=randwrite --refill_buffers=1 --ioengine=psync --iodepth=1".to_owned(),
+        ),
+        durio("durio uring, depth 32, default batch", "--engine uring --depth 32", Some(265.0)),
         durio("durio uring, depth 32, batch 1", "--engine uring --depth 32 --batch 1", None),
-        durio("durio uring, depth 32, batch 32", "--engine uring --depth 32 --batch 32", None),
+        durio(
+            "durio uring, depth 32, batch 32",
+            "--engine uring --depth 32 --batch 32",
+            Some(215.0),
+        ),
         fio("fio io_uring, depth 32, defaults", FIO_URING.to_owned()),
         fio("fio io_uring, depth 32, hand-tuned", format!("{FIO_URING} {FIO_BATCH}")),
         durio("durio aio, depth 32, default batch", "--engine aio --depth 32", None),
@@ -197,6 +211,6 @@ mod tests {
     #[test]
     fn goals_are_those_of_the_default_batch_and_of_sync() {
         let goals: Vec<_> = cases().iter().filter_map(|case| case.goal).collect();
-        assert_eq!(goals, [200.0, 300.0]);
+        assert_eq!(goals, [160.0, 265.0, 215.0]);
     }
 }

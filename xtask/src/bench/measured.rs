@@ -37,6 +37,8 @@ pub(super) struct Operation {
     pub(super) mean: f64,
     pub(super) p50: Option<f64>,
     pub(super) p99: Option<f64>,
+    pub(super) p99_9: Option<f64>,
+    pub(super) max: Option<f64>,
 }
 
 /// One trial.

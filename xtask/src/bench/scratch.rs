@@ -2,9 +2,11 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use rustix::fs::Advice;
 use tempfile::TempDir;
 
 use super::session::Interrupt;
@@ -41,6 +43,21 @@ pub(super) fn warm(path: &Path) -> io::Result<()> {
     let mut file = File::open(path)?;
     let mut chunk = vec![0_u8; CHUNK];
     while file.read(&mut chunk)? > 0 {}
+    Ok(())
+}
+
+/// Bytes that are dropped of each hundred times as many: runs that are larger than the page cache's
+/// folios, of which only whole ones go.
+const DROPPED: u64 = 2 << 20;
+
+/// Reads a file once and drops a hundredth of it from the page cache again.
+pub(super) fn cool_a_hundredth(path: &Path) -> io::Result<()> {
+    warm(path)?;
+    let file = File::open(path)?;
+    let length = file.metadata()?.len();
+    for offset in (0..length).step_by(usize::try_from(100 * DROPPED).unwrap_or(usize::MAX)) {
+        rustix::fs::fadvise(&file, offset, NonZero::new(DROPPED), Advice::DontNeed)?;
+    }
     Ok(())
 }
 

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use durio_plan::{FileLayout, TargetKind};
 use durio_record::OperationName;
 use durio_units::Bytes;
-use durio_workload::{CacheMode, Contents, Pattern, SyncMethod, Workload};
+use durio_workload::{CacheMode, Contents, Pattern, Renewal, SyncMethod, Workload};
 
 use super::facts::Facts;
 use super::value::Value;
@@ -338,8 +338,11 @@ fn validity(gathered: &mut Gathered<'_>, findings: &Findings) {
     let stolen = findings.workloads.iter().filter_map(|it| it.cpu.machine_steal_share);
     gathered.number("steal_share", stolen.max_by(f64::total_cmp));
     let zeros = |it: &WorkloadFindings| match it.definition.contents {
+        // Storage finds the same buffers again.
+        _ if it.definition.renewal != Renewal::EachWrite => 1.0,
         Contents::Incompressible => 0.0,
         Contents::Compressible { zeros } => f64::from(zeros.0) / 1000.0,
+        Contents::Pattern { .. } => 1.0,
     };
     let writers = findings.workloads.iter().filter(|it| it.definition.read_share.0 < 1000);
     gathered.number("compressible_share", writers.map(zeros).max_by(f64::total_cmp));

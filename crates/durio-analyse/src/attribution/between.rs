@@ -95,7 +95,7 @@ pub struct LayerChange {
     pub context_switches_per_operation: Option<[f64; 2]>,
     /// The word.
     pub change: CostChange,
-    /// Why it is no difference, or cannot be told.
+    /// Why it is undecided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -108,10 +108,10 @@ pub enum CostChange {
     Cheaper,
     /// More than before, by more than the noise.
     Dearer,
-    /// Nothing beyond the noise, or less than 1 %.
+    /// The interval lies within 1 % on both sides of none.
     NoDifference,
-    /// A side was measured once, so the noise is not known.
-    CannotTell,
+    /// Neither: the repeats scatter too far, or a side was measured once.
+    Undecided,
 }
 
 /// Sets the benches of two kernels beside each other, one of each repeat; points are the same if

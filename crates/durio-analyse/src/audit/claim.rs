@@ -78,6 +78,8 @@ pub struct Claim {
     pub random: Option<bool>,
     /// Bytes per operation.
     pub block_size: Option<Bytes>,
+    /// Bytes per operation in the mean, where they differ: a log's batches, padding included.
+    pub mean_bytes: Option<Figure>,
     /// Workers, in total.
     pub jobs: Option<u32>,
     /// Operations that each may have in flight.
@@ -92,8 +94,16 @@ pub struct Claim {
     pub durability: Durability,
     /// Writes of a job from one sync call to the next; unknown unless it is said.
     pub writes_per_sync: Option<u32>,
-    /// Operations start at given times, not as fast as they can.
+    /// Operations start at given times or after a wait of their own, not as fast as they can.
     pub paced: bool,
+    /// Ends of the measured time that operations may reach across: its begin behind a ramp, its end
+    /// before the queue has drained. Each place in the queue has at most one such operation there.
+    pub open_ends: u8,
+    /// Time in which a job's places in the queue were taken, in the mean, as a share of the measured
+    /// time: jobs may end one after the other, and make data in between.
+    pub jobs_time_share: Option<f64>,
+    /// How far figures of this source may be apart though both are right, as a share.
+    pub tolerance: f64,
     /// Reads.
     pub read: Operations,
     /// Writes.
@@ -148,10 +158,33 @@ impl Claim {
             (one, other) => one.or(other)?,
         };
         let syncs = in_flight_of(&self.sync, self.sync.rate.or_else(|| self.sync_rate()));
-        match (self.durability, syncs) {
-            (Durability::SyncCall, Some(Some(sync))) => Some(sum.plus(sync)),
-            _ => Some(sum),
+        Some(self.while_running(match (self.durability, syncs) {
+            (Durability::SyncCall, Some(Some(sync))) => sum.plus(sync),
+            _ => sum,
+        }))
+    }
+
+    /// With the bounds that the ends of the measured time leave, and of the time in which all jobs
+    /// ran.
+    fn while_running(&self, in_flight: Figure) -> Figure {
+        let carried = self.carried_over().unwrap_or(0.0);
+        let running = self.jobs_time_share.filter(|share| *share > 0.0).unwrap_or(1.0);
+        Figure {
+            low: (in_flight.low - carried).max(0.0),
+            high: (in_flight.high + carried) / running,
+            ..in_flight
         }
+    }
+
+    /// The number in flight that operations across the ends of the measured time can make up: one
+    /// for each place and end, each at most as long as the longest operation.
+    #[expect(clippy::cast_precision_loss, reason = "a time of some digits")]
+    fn carried_over(&self) -> Option<f64> {
+        let runtime = self.runtime.filter(|runtime| *runtime > Nanos::ZERO)?;
+        let longest = [&self.read, &self.write, &self.sync];
+        let longest = longest.into_iter().filter_map(|it| Some(it.latency_ns_max?.high));
+        let longest = longest.fold(0.0, f64::max);
+        Some(f64::from(self.open_ends) * self.slots()? * longest / runtime.get() as f64)
     }
 
     /// Sync calls per second, by the writes between them.
@@ -240,6 +273,21 @@ mod tests {
         claim.writes_per_sync = Some(1);
         claim.durability = Durability::InTheWrite;
         assert!((claim.in_flight().unwrap().value - 1.0).abs() < 1e-3);
+    }
+
+    #[test]
+    fn operations_across_the_ends_of_the_measured_time_widen_the_bounds() {
+        let mut claim = Claim { read: operations(1000.0, 1_020.0), ..Claim::default() };
+        (claim.jobs, claim.depth) = (Some(1), Some(1));
+        claim.runtime = Some(Nanos::from_secs(1));
+        claim.read.latency_ns_max = Some(Figure::exact(15e6));
+        assert!((claim.in_flight().unwrap().low - 1.02).abs() < 1e-9);
+        claim.open_ends = 2;
+        let in_flight = claim.in_flight().unwrap();
+        assert!((in_flight.low - 0.99).abs() < 1e-9, "two of 15 ms in a second: {in_flight:?}");
+        assert!((in_flight.high - 1.05).abs() < 1e-9 && in_flight.value > 1.0);
+        claim.jobs_time_share = Some(0.5);
+        assert!((claim.in_flight().unwrap().high - 2.1).abs() < 1e-9, "while all jobs ran");
     }
 
     #[test]

@@ -104,6 +104,7 @@ fn settings(claim: &mut Claim, output: &FioOutput, given: &Given<'_>) {
     claim.target = given.text(&["filename"]).map(str::to_owned);
     claim.stack = claim.target.clone().unwrap_or_default();
     claim.paced = is_paced(given);
+    claim.open_ends = u8::from(given.has(&["ramp_time"]));
     durability(claim, given);
     if claim.workload.is_empty() {
         claim.workload = pattern;

@@ -89,7 +89,7 @@ const fn of_table(
 }
 
 /// Every rule. The order is that of the meanings in the findings.
-pub(super) const RULES: [Rule; 29] = [
+pub(super) const RULES: [Rule; 30] = [
     of_claim(
         "in-flight-impossible",
         in_flight::impossible,
@@ -116,6 +116,12 @@ pub(super) const RULES: [Rule; 29] = [
         in_flight::shortfall,
         "rate × latency leaves workers unaccounted for: they spent time elsewhere (in a sync that \
          the latency does not hold, in the program), or latency or rate is understated",
+    ),
+    of_claim(
+        "in-flight-above",
+        in_flight::above,
+        "rate × latency is above jobs × depth by less than a tool's own figures may be apart: fio \
+         averages the printed rate over samples, the latency over all operations",
     ),
     of_claim(
         "columns-exchanged",

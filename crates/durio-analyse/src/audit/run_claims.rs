@@ -6,10 +6,12 @@
 use durio_plan::{EngineKind, TargetKind};
 use durio_record::{OperationName, Phase};
 use durio_units::{Bytes, Nanos};
-use durio_workload::{CacheMode, Pattern, SyncMethod, Workload};
+use durio_workload::{CacheMode, CommitterThreads, Pattern, SyncMethod, Workload};
 
 use super::{Claim, Durability, Figure, Line, Operations};
-use crate::{Distribution, Findings, OperationFindings, WorkloadFindings};
+use crate::{
+    BatchFindings, Distribution, Findings, IntervalPoint, OperationFindings, WorkloadFindings,
+};
 
 /// The claims of a run, in the order of its steps; rounds and streams each their own.
 #[must_use]
@@ -24,12 +26,18 @@ fn claim(findings: &Findings, workload: &WorkloadFindings) -> Claim {
     let is_call = definition.sync.method.is_separate_call();
     let jobs = f64::from(effective.jobs.max(1));
     let of = |name| operations(workload, workload.operation(name));
+    // A linked sync holds its write's place until the commit is done, which alone has a latency then.
+    let is_linked = workload.operation(OperationName::Sync).is_none()
+        && definition.sync.method.is_linked()
+        && workload.operation(OperationName::Commit).is_some();
     Claim {
         line: Some(Line::Name(place(workload))),
         source: findings.run.run.clone(),
         stack: workload.location.clone(),
         workload: workload.name.clone(),
         durable: if is_call { format!("{name} every {every} writes") } else { name.to_owned() },
+        // Rounds and levels of a run are no rows that should be the same.
+        note: place(workload),
         read_share: Some(f64::from(definition.read_share.0) / 1000.0),
         random: Some(definition.pattern == Pattern::Random),
         block_size: block_size(definition),
@@ -38,11 +46,15 @@ fn claim(findings: &Findings, workload: &WorkloadFindings) -> Claim {
         engine: Some(effective.engine.name().to_owned()),
         blocking: Some(effective.engine == EngineKind::Sync),
         buffered: Some(effective.cache == CacheMode::Buffered),
-        durability: durability(definition),
-        writes_per_sync: is_call.then_some(every),
-        paced: workload.open_loop.is_some(),
+        mean_bytes: workload.batches.as_ref().and_then(|it| batch_bytes(it, definition)),
+        durability: if is_linked { Durability::InTheWrite } else { durability(definition) },
+        writes_per_sync: (is_call && !is_linked).then_some(every),
+        paced: workload.open_loop.is_some() || waits_for_records(workload),
+        // The queue drains after the end, and holds the ramp's operations at the begin.
+        open_ends: 1 + u8::from(ramp(findings, workload) > Nanos::ZERO),
+        jobs_time_share: busy_share(workload),
         read: of(OperationName::Read),
-        write: of(OperationName::Write),
+        write: if is_linked { linked(workload) } else { of(OperationName::Write) },
         sync: of(OperationName::Sync),
         bandwidth: Some(Figure::exact(workload.bandwidth)).filter(|it| it.value > 0.0),
         runtime: Some(workload.measured),
@@ -56,6 +68,18 @@ fn claim(findings: &Findings, workload: &WorkloadFindings) -> Claim {
     }
 }
 
+/// The share of the jobs' time in which their places in the queue were taken. In a closed loop that
+/// was counted: they are idle while data is made, while a place waits to be filled again, and when
+/// a job has ended before the others.
+fn busy_share(workload: &WorkloadFindings) -> Option<f64> {
+    let in_flight = &workload.in_flight;
+    let is_counted = in_flight.counted > 0.0 && in_flight.offered > 0.0;
+    match workload.open_loop.is_none() && workload.batches.is_none() && is_counted {
+        true => Some((in_flight.counted / in_flight.offered).min(1.0)),
+        false => in_flight.jobs_time_share,
+    }
+}
+
 /// `step 3, commit`, with round, repetition and stream where they are not the first.
 fn place(workload: &WorkloadFindings) -> String {
     let mut place = format!("step {}", workload.step);
@@ -65,6 +89,34 @@ fn place(workload: &WorkloadFindings) -> String {
         place.push_str(&format!(", {word} {number}"));
     }
     format!("{place}, {}", workload.name)
+}
+
+/// Writes with linked syncs: their number, and the latency of the commits that they are part of.
+fn linked(workload: &WorkloadFindings) -> Operations {
+    let of = |name| operations(workload, workload.operation(name));
+    let Operations { rate, count, .. } = of(OperationName::Write);
+    Operations { rate, count, ..of(OperationName::Commit) }
+}
+
+/// Bytes of a batch in the mean: its records, and what fills it up.
+fn batch_bytes(batches: &BatchFindings, definition: &Workload) -> Option<Figure> {
+    let filled = 1.0 - batches.padding_share;
+    let single = definition.block_mix.is_empty();
+    #[expect(clippy::cast_precision_loss, reason = "a record is far below 2⁵³ bytes")]
+    let records = batches.records_mean * definition.block_size.get() as f64;
+    (single && filled > 0.0).then(|| Figure::exact(records / filled))
+}
+
+/// A log that waits for records before it writes: by a delay, or for the threads that bring them.
+fn waits_for_records(workload: &WorkloadFindings) -> bool {
+    let policy = workload.definition.group_commit;
+    let threads = policy.is_some_and(|it| it.threads == CommitterThreads::OneEach);
+    threads || workload.batches.as_ref().is_some_and(|it| it.delayed_share > 0.0)
+}
+
+fn ramp(findings: &Findings, workload: &WorkloadFindings) -> Nanos {
+    let step = findings.plan.steps.get(workload.step as usize);
+    step.map_or(Nanos::ZERO, |step| step.ramp)
 }
 
 fn block_size(definition: &Workload) -> Option<Bytes> {
@@ -108,10 +160,9 @@ fn preconditioned(findings: &Findings, workload: &WorkloadFindings) -> Option<bo
 fn operations(workload: &WorkloadFindings, operation: Option<&OperationFindings>) -> Operations {
     let Some(operation) = operation else { return Operations::default() };
     let service = &operation.service;
-    let slots = u64::from(workload.effective.jobs) * u64::from(workload.effective.depth);
     let (bandwidth_min, bandwidth_mean) = samples(workload, operation).unzip();
     Operations {
-        rate: Some(rate(service.count, slots, workload.measured, operation.rate)),
+        rate: Some(Figure::exact(operation.rate)),
         latency_ns_mean: Some(Figure::exact(service.mean_ns)),
         latency_ns_min: Some(exact(service.min_ns)),
         latency_ns_max: Some(exact(service.max_ns)),
@@ -121,14 +172,6 @@ fn operations(workload: &WorkloadFindings, operation: Option<&OperationFindings>
         bandwidth_min,
         bandwidth_mean,
     }
-}
-
-/// What began in the ramp and ended in the measured time has latency from outside of it: as much as
-/// there are places in the queue.
-#[expect(clippy::cast_precision_loss, reason = "counts and times of some digits")]
-fn rate(count: u64, slots: u64, measured: Nanos, value: f64) -> Figure {
-    let low = count.saturating_sub(slots) as f64 * 1e9 / measured.get().max(1) as f64;
-    Figure { value, low: low.min(value), high: value }
 }
 
 fn percentiles(service: &Distribution) -> Vec<(f64, Figure)> {
@@ -147,21 +190,43 @@ fn exact(nanos: u64) -> Figure {
     Figure::exact(nanos as f64)
 }
 
-/// Fewer intervals than this say nothing about evenness.
-const INTERVALS_MIN: usize = 8;
+/// The length of a sample, as fio's: the rule that a slow one is a stall is made for those.
+const SAMPLE: Nanos = Nanos::from_millis(500);
 
-/// The slowest interval's bandwidth and the mean, where all accesses are of one kind.
-#[expect(clippy::cast_precision_loss, reason = "a number of intervals")]
+/// Fewer samples than this say nothing about evenness.
+const SAMPLES_MIN: usize = 8;
+
+/// In a sample of random arrivals of so many, half as many are five standard deviations away.
+const ARRIVALS_MIN: f64 = 100.0;
+
+/// The slowest sample's bandwidth and the mean, where all accesses are of one kind.
+#[expect(clippy::cast_precision_loss, reason = "a number of samples")]
 fn samples(workload: &WorkloadFindings, operation: &OperationFindings) -> Option<(Figure, Figure)> {
     let definition = &workload.definition;
     let alone = definition.reads() != definition.writes();
-    let measured = workload.intervals.iter().filter(|it| it.phase == Phase::Measure);
-    let rates: Vec<f64> = measured.filter(|it| !it.cut_short).map(|it| it.rate).collect();
-    if !alone || rates.len() < INTERVALS_MIN || operation.rate <= 0.0 {
+    let rates = sample_rates(&workload.intervals);
+    if !alone || rates.len() < SAMPLES_MIN || operation.rate <= 0.0 {
         return None;
     }
-    let each = operation.bandwidth / operation.rate;
     let least = rates.iter().copied().fold(f64::INFINITY, f64::min);
     let mean = rates.iter().sum::<f64>() / rates.len() as f64;
-    Some((Figure::exact(least * each), Figure::exact(mean * each)))
+    let expected = mean * SAMPLE.get() as f64 / 1e9;
+    let each = operation.bandwidth / operation.rate;
+    let is_chance = workload.open_loop.is_some() && expected < ARRIVALS_MIN;
+    (!is_chance).then(|| (Figure::exact(least * each), Figure::exact(mean * each)))
+}
+
+/// Rates over neighbouring intervals that are a sample long together.
+#[expect(clippy::cast_precision_loss, reason = "times of some digits")]
+fn sample_rates(intervals: &[IntervalPoint]) -> Vec<f64> {
+    let (mut rates, mut nanos, mut done) = (Vec::new(), 0.0, 0.0);
+    for it in intervals.iter().filter(|it| it.phase == Phase::Measure && !it.cut_short) {
+        let span = it.to.saturating_sub(it.from).get() as f64;
+        (nanos, done) = (nanos + span, done + it.rate * span);
+        if nanos >= SAMPLE.get() as f64 {
+            rates.push(done / nanos);
+            (nanos, done) = (0.0, 0.0);
+        }
+    }
+    rates
 }

@@ -55,7 +55,7 @@ fn scale<'a>(value: f64, units: &[(f64, &'a str)]) -> (f64, &'a str) {
 }
 
 /// Rounded to as many digits; what is no number is zero, for JSON has none.
-fn significant(value: f64, digits: usize) -> f64 {
+pub(super) fn significant(value: f64, digits: usize) -> f64 {
     match value.is_finite() {
         true => format!("{value:.*e}", digits.saturating_sub(1)).parse().unwrap_or(value),
         false => 0.0,

@@ -147,7 +147,7 @@ fn cost_of(rows: &[&Row], axis: &str) -> Result<CostModel, Declined> {
         let (level, service) = (row.level(axis)?, row.service?);
         Some(SizeCost { size_bytes: level.value, latency_ns: service.mean_ns })
     };
-    cost_model::fit(&rows.iter().filter_map(size).collect::<Vec<_>>())
+    cost_model::describe(&rows.iter().filter_map(size).collect::<Vec<_>>())
 }
 
 /// Puts the phase of each level into its row.

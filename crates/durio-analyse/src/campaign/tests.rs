@@ -340,7 +340,9 @@ fn a_long_step_that_falls_is_found_with_the_time_of_its_fall() {
         p50_ns: None,
         p99_ns: None,
         max_ns: None,
+        unwatched_max: None,
         cut_short: false,
+        kept: Vec::new(),
     };
     made.measured(step, 700.0, 1e3).intervals = (0..120).map(interval).collect();
     let run = &made.findings().sections[0].long_runs[0];

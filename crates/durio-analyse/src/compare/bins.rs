@@ -53,6 +53,15 @@ impl Bins {
         bins
     }
 
+    /// These latencies, without the 264 KiB of a histogram: simulations make millions.
+    #[cfg(test)]
+    pub(super) fn of_latencies(nanos: &mut [u64]) -> Self {
+        nanos.sort_unstable();
+        let mut bins = Self::default();
+        nanos.iter().for_each(|&nanos| bins.push(bin_of(nanos), 1));
+        bins
+    }
+
     /// Adds to the last bin, or to one above it.
     fn push(&mut self, bin: u16, count: u64) {
         let count = u32::try_from(count).unwrap_or(u32::MAX);
@@ -125,6 +134,12 @@ mod tests {
         assert_eq!(lowest_of(bin_of(3_600_000_000_000)), 3_590_592_659_456);
         let (low, high) = (lowest_of(1000), lowest_of(1001));
         assert!((high - low) * 100 < low, "{low} to {high}");
+    }
+
+    #[test]
+    fn latencies_have_the_bins_of_their_histogram() {
+        let mut values = [70_000, 3, 5_000_000, 3, 4];
+        assert_eq!(of(&values), Bins::of_latencies(&mut values));
     }
 
     #[test]

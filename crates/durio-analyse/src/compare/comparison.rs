@@ -103,15 +103,13 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// True if any figure could be judged.
+    /// True if both sides have any figure, whether the word on it is open or not.
     #[must_use]
     pub fn is_any_compared(&self) -> bool {
         let mut figures = self.steps.iter().flat_map(|step| &step.figures);
-        figures.any(|figure| figure.word != Word::CannotTell)
+        figures.any(|figure| figure.effect.is_some())
     }
-}
 
-impl Pair {
     /// How many rates and 99th percentiles have this word.
     #[must_use]
     pub fn gated_with(&self, word: Word) -> usize {
@@ -258,24 +256,25 @@ impl FigureName {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Word {
-    /// Better by more than the threshold, and beyond what chance explains.
+    /// Better by more than the threshold, and the interval does not reach zero.
     Faster,
-    /// Worse by more than the threshold, and beyond what chance explains.
+    /// Worse by more than the threshold, and the interval does not reach zero.
     Slower,
-    /// No difference that these runs could show, or one below the threshold.
+    /// The interval lies within the threshold on both sides of zero.
     NoDifference,
-    /// The runs do not say how far the figure scatters, or do not have it.
-    CannotTell,
+    /// Neither: the repeats scatter too far, a side has a single run, or the figure is missing.
+    Undecided,
 }
 
 /// How the interval was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
-    /// From the ranks of the repeats: Hodges-Lehmann shift, Mann-Whitney p-value.
-    Ranks,
-    /// From blocks of the runs' own intervals, drawn again. What differs between one run and the
-    /// next of the same thing is not in it.
+    /// From how far the repeats scatter: Welch's interval.
+    Repeats,
+    /// From blocks of the runs' own intervals, drawn again. With two repeats or more on both sides
+    /// it is the wider of both. Of a single run, what differs to the next of the same thing is not in
+    /// it.
     Blocks,
 }
 
@@ -284,25 +283,34 @@ pub enum Method {
 pub struct FigureComparison {
     /// Which.
     pub figure: FigureName,
-    /// The baseline's: of several repeats the median (by ranks) or the geometric mean (by blocks).
+    /// The baseline's: of several repeats the geometric mean.
     pub baseline: Option<f64>,
     /// The other's.
     pub other: Option<f64>,
-    /// other / baseline − 1; by ranks the median over all pairs of repeats, which need not be the
-    /// ratio of the two medians.
+    /// other / baseline − 1.
     pub effect: Option<f64>,
     /// Both ends of the effect's 95 % confidence interval.
     pub interval: Option<[f64; 2]>,
-    /// Two-sided p-value, by ranks.
-    pub p: Option<f64>,
+    /// How probable an effect towards worse as large as this, or larger, is if there is none: one-sided,
+    /// 0 to 1, not corrected for the number of figures. None with a single run on a side.
+    #[serde(default)]
+    pub p_worse: Option<f64>,
+    /// With 95 % confidence (one-sided) the other side is worse by this share at most; below zero it is
+    /// better. None with a single run on a side.
+    #[serde(default)]
+    pub worse_at_most: Option<f64>,
     /// How the interval was found.
     pub method: Option<Method>,
-    /// True if the interval lies on one side of zero and, with two to four repeats, all repeats of
-    /// one side lie beyond those of the other.
-    pub resolved: bool,
+    /// Standard deviation of single repeats, both sides together, as a share; none without two repeats
+    /// on a side.
+    #[serde(default)]
+    pub repeats_scatter: Option<f64>,
+    /// The smallest effect, as a share, that would be found in four of five such comparisons.
+    #[serde(default)]
+    pub visible: Option<f64>,
     /// The word.
     pub word: Word,
-    /// Why it is that word, where it is not a difference.
+    /// Why it is undecided.
     pub reason: Option<String>,
 }
 
@@ -315,11 +323,18 @@ impl FigureComparison {
     }
 }
 
-/// The answer to `--fail-over`.
+/// The answer to `--fail-over`: every rate and p99 of every step is in one of the three lists.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Gate {
-    /// Figures that are worse by more than was allowed.
+    /// Figures that are shown to be worse, by more than was allowed.
     pub regressions: Vec<String>,
-    /// Steps and figures of which that cannot be said, and why.
+    /// Steps and figures of which neither can be said, and why.
     pub undecided: Vec<String>,
+    /// Figures of which a loss beyond what was allowed is excluded.
+    #[serde(default)]
+    pub excluded: Vec<String>,
+    /// Repeats per side by which what is undecided would probably be decided; none if nothing is, or
+    /// if repeats do not help.
+    #[serde(default)]
+    pub repeats_needed: Option<usize>,
 }

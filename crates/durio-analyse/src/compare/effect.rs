@@ -3,19 +3,17 @@
 //! In: the figures of every repeat, and how far they scatter. Out: [`FigureComparison`].
 //! Not here: which steps belong together, and whether they may be compared.
 //!
-//! With [`REPEATS_MIN`] repeats on both sides the repeats' ranks decide. With fewer, each run's own
-//! intervals are drawn again, and the interval between the 2.5 % and 97.5 % quantiles of the draws
-//! is widened for few blocks as Student's t would be (Hesterberg, What Teachers Should Know About
-//! the Bootstrap, The American Statistician 69, 2015). All is reckoned in logarithms, so that an
-//! effect and its inverse are one and the same.
+//! Two estimates of the scatter are made where there are two repeats or more on both sides: from the
+//! repeats ([`repeats`](crate::repeats)), which holds all that differs from one run to the next, and
+//! from blocks of each run's own intervals, below which the scatter of few repeats can lie by luck
+//! alone. The wider one counts. With one run on a side there is only the second, which knows nothing
+//! of the next run: its interval is shown, and the word is left open. All is reckoned in logarithms,
+//! so that an effect and its inverse are one and the same.
 
 use super::bootstrap::{Logarithms, Replicates, logarithm};
 use super::comparison::{FigureComparison, FigureName, Method, Settings, Word};
-use super::normal::{normal_below, student_97_5};
-use super::ranks::{self, median_of_sorted};
-
-/// From this many repeats on both sides the ranks decide: then p can be below 1 %.
-pub(super) const REPEATS_MIN: usize = 5;
+use crate::least_squares::{count, mean};
+use crate::repeats::{Answer, Mean, Shift, repeats_to_see, scatter, why_open};
 
 /// One repeat's figures.
 #[derive(Debug)]
@@ -24,15 +22,6 @@ pub(super) struct Repeat {
     pub(super) values: [Option<f64>; FigureName::ALL.len()],
     /// How far they scatter; none with too few intervals.
     pub(super) replicates: Option<Replicates>,
-}
-
-/// An effect in logarithms.
-#[derive(Debug, Clone, Copy)]
-struct Estimate {
-    shift: f64,
-    interval: (f64, f64),
-    p: Option<f64>,
-    method: Method,
 }
 
 /// The comparison of one figure; none if neither side has it.
@@ -46,25 +35,23 @@ pub(super) fn figure(
     if !baseline.iter().chain(other).any(|it| value(it, at).is_some()) {
         return None;
     }
+    let sides = [baseline, other];
+    let logs = sides.map(|side| logarithms(side, at));
+    let middles = logs.each_ref().map(|logs| logs.as_deref().and_then(mean));
     let mut found = empty(figure);
-    let (Some(a), Some(b)) = (logarithms(baseline, at), logarithms(other, at)) else {
-        found.baseline = logarithms(baseline, at).as_deref().and_then(mean).map(f64::exp);
-        found.other = logarithms(other, at).as_deref().and_then(mean).map(f64::exp);
+    [found.baseline, found.other] = middles.map(|it| it.map(f64::exp));
+    let ([Some(a), Some(b)], [Some(middle_a), Some(middle_b)]) = (logs, middles) else {
         found.reason = Some("too few samples, or none, in one of the runs".to_owned());
         return Some(found);
     };
-    let by_ranks = a.len().min(b.len()) >= REPEATS_MIN;
-    let middle = if by_ranks { median } else { mean };
-    let (middle_a, middle_b) = (middle(&a)?, middle(&b)?);
-    (found.baseline, found.other) = (Some(middle_a.exp()), Some(middle_b.exp()));
-    found.effect = Some((middle_b - middle_a).exp_m1());
-    let estimate = match by_ranks {
-        true => from_ranks(&a, &b),
-        false => from_blocks(at, middle_b - middle_a, baseline, other),
-    };
-    match estimate {
-        Some(estimate) => judge(&mut found, &estimate, is_apart(&a, &b, by_ranks), settings),
-        None => found.reason = Some(no_interval(figure)),
+    let shift = middle_b - middle_a;
+    found.effect = Some(shift.exp_m1());
+    let by_repeats = by_repeats(&a, &b);
+    let by_blocks = by_blocks(at, shift, sides);
+    found.repeats_scatter = scatter([&a, &b]).map(f64::exp_m1);
+    match (by_repeats, by_blocks) {
+        (None, by_blocks) => leave_open(&mut found, by_blocks, [a.len(), b.len()]),
+        (Some(by_repeats), by_blocks) => judge(&mut found, by_repeats, by_blocks, settings),
     }
     Some(found)
 }
@@ -76,10 +63,12 @@ fn empty(figure: FigureName) -> FigureComparison {
         other: None,
         effect: None,
         interval: None,
-        p: None,
+        p_worse: None,
+        worse_at_most: None,
         method: None,
-        resolved: false,
-        word: Word::CannotTell,
+        repeats_scatter: None,
+        visible: None,
+        word: Word::Undecided,
         reason: None,
     }
 }
@@ -94,132 +83,99 @@ fn logarithms(repeats: &[Repeat], at: usize) -> Option<Vec<f64>> {
     repeats.iter().map(one).collect::<Option<Vec<f64>>>().filter(|all| !all.is_empty())
 }
 
-fn mean(values: &[f64]) -> Option<f64> {
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+/// None unless both sides have two repeats.
+fn by_repeats(a: &[f64], b: &[f64]) -> Option<Shift> {
+    Some(Shift::between(Mean::of(a)?, Mean::of(b)?))
 }
 
-fn median(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    median_of_sorted(&sorted)
+/// How far `shift` could be from what it is by what happens within the runs; none if a run has too
+/// few intervals, or none of the figure.
+fn by_blocks(at: usize, shift: f64, sides: [&[Repeat]; 2]) -> Option<Shift> {
+    let [a, b] = sides.map(|side| drawn_mean(side, at));
+    Some(Shift { value: shift, ..Shift::between(a?, b?) })
 }
 
-fn no_interval(figure: FigureName) -> String {
-    match figure {
-        FigureName::CpuPerOperation => {
-            format!("a run has one such figure; {REPEATS_MIN} repeats per side would tell")
-        }
-        _ => format!("too few intervals; longer runs or {REPEATS_MIN} repeats per side would tell"),
-    }
-}
-
-/// True if ranks decide, or if no repeat of one side lies among those of the other. Single runs
-/// are always apart: of them only the interval speaks.
-fn is_apart(a: &[f64], b: &[f64], by_ranks: bool) -> bool {
-    let ends = |values: &[f64]| {
-        let low = values.iter().copied().fold(f64::INFINITY, f64::min);
-        (low, values.iter().copied().fold(f64::NEG_INFINITY, f64::max))
-    };
-    let (a, b) = (ends(a), ends(b));
-    by_ranks || a.1 < b.0 || b.1 < a.0
-}
-
-fn from_ranks(a: &[f64], b: &[f64]) -> Option<Estimate> {
-    let found = ranks::shift(a, b)?;
-    let ranks::Shift { shift, interval, p } = found;
-    Some(Estimate { shift, interval, p: Some(p), method: Method::Ranks })
-}
-
-/// The mean of the repeats' draws, as far as it is from the repeats' own intervals taken whole.
-struct Scatter {
-    draws: Vec<f64>,
-    blocks: usize,
-}
-
-fn scatter(repeats: &[Repeat], at: usize) -> Option<Scatter> {
+/// The mean of the repeats' draws: as far as each is from its run's own intervals taken whole.
+fn drawn_mean(repeats: &[Repeat], at: usize) -> Option<Mean> {
     let of = |figures: &Logarithms| figures.get(at).copied();
     let all: Vec<&Replicates> =
         repeats.iter().map(|it| it.replicates.as_ref()).collect::<Option<_>>()?;
-    let count = all.len() as f64;
-    let length = all.iter().map(|it| it.draws.len()).min()?;
-    let mut draws = vec![0.0; length];
+    let mut draws = vec![0.0; all.iter().map(|it| it.draws.len()).min()?];
     for one in &all {
         let centre = of(&one.centre)?;
         for (sum, draw) in draws.iter_mut().zip(&one.draws) {
-            *sum += (of(draw)? - centre) * one.stretch / count;
+            *sum += (of(draw)? - centre) * one.stretch / count(all.len());
         }
     }
-    let blocks = all.iter().map(|it| it.blocks).sum();
-    draws.iter().all(|it| it.is_finite()).then_some(Scatter { draws, blocks })
+    // A draw of n blocks scatters less than n blocks do, by (n − 1) / n (Hesterberg, What Teachers
+    // Should Know About the Bootstrap, The American Statistician 69, 2015).
+    let freedom: f64 = all.iter().map(|it| count(it.blocks) - 1.0).sum::<f64>().max(1.0);
+    let widened = 1.0 + count(all.len()) / freedom;
+    let of_draw = Mean::of(&draws)?;
+    let variance = of_draw.variance * count(draws.len()) * widened;
+    Some(Mean { value: of_draw.value, variance, freedom })
 }
 
-impl Scatter {
-    /// Variance of the mean, as the draws have it.
-    fn variance(&self) -> f64 {
-        let mean = mean(&self.draws).unwrap_or_default();
-        let squares = self.draws.iter().map(|it| (it - mean).powi(2)).sum::<f64>();
-        squares / (self.draws.len() as f64 - 1.0).max(1.0)
+/// One run says how far it scatters within, and nothing of the next.
+fn leave_open(found: &mut FigureComparison, by_blocks: Option<Shift>, repeats: [usize; 2]) {
+    let sides = if repeats == [1, 1] { "one run per side" } else { "one run on one side" };
+    found.reason = Some(format!("{sides} does not show how far runs of the same thing differ"));
+    if let Some(shift) = by_blocks {
+        found.interval = interval(&shift);
+        found.method = Some(Method::Blocks);
     }
-
-    fn freedom(&self) -> f64 {
-        (self.blocks as f64 - 1.0).max(1.0)
-    }
 }
 
-fn from_blocks(at: usize, shift: f64, baseline: &[Repeat], other: &[Repeat]) -> Option<Estimate> {
-    let (a, b) = (scatter(baseline, at)?, scatter(other, at)?);
-    let tail = tail(&a, &b);
-    let mut draws: Vec<f64> = b.draws.iter().zip(&a.draws).map(|(b, a)| b - a).collect();
-    draws.sort_by(f64::total_cmp);
-    let low = shift + quantile_of_sorted(&draws, tail)?;
-    let high = shift + quantile_of_sorted(&draws, 1.0 - tail)?;
-    // The estimate itself is always a possible value.
-    let interval = (low.min(shift), high.max(shift));
-    Some(Estimate { shift, interval, p: None, method: Method::Blocks })
+fn interval(shift: &Shift) -> Option<[f64; 2]> {
+    let ends = shift.interval().map(f64::exp_m1);
+    ends.iter().all(|it| it.is_finite()).then_some(ends)
 }
 
-/// The share of draws to leave out at either end: 2.5 %, less with few blocks. Degrees of freedom
-/// after Welch and Satterthwaite.
-fn tail(a: &Scatter, b: &Scatter) -> f64 {
-    let (var_a, var_b) = (a.variance(), b.variance());
-    let share = var_a.powi(2) / a.freedom() + var_b.powi(2) / b.freedom();
-    let freedom = match share > 0.0 {
-        true => (var_a + var_b).powi(2) / share,
-        false => a.freedom() + b.freedom(),
+fn judge(
+    found: &mut FigureComparison,
+    by_repeats: Shift,
+    by_blocks: Option<Shift>,
+    settings: &Settings,
+) {
+    let blocks = by_blocks.filter(|it| it.half_width() > by_repeats.half_width());
+    let (method, shift) = match blocks {
+        Some(blocks) => (Method::Blocks, blocks),
+        None => (Method::Repeats, by_repeats),
     };
-    let widened = student_97_5(freedom) * ((freedom + 1.0) / freedom).sqrt();
-    normal_below(-widened)
+    found.interval = interval(&shift);
+    found.method = Some(method);
+    found.visible = Some(shift.visible().exp_m1()).filter(|it| it.is_finite());
+    let worse = towards_worse(found.figure, shift);
+    found.p_worse = Some(worse.p_above_zero());
+    found.worse_at_most = Some(loss(found.figure, worse.value + worse.margin()));
+    found.word = match (shift.answer(settings.threshold), found.figure.is_more_better()) {
+        (Answer::Higher, true) | (Answer::Lower, false) => Word::Faster,
+        (Answer::Higher, false) | (Answer::Lower, true) => Word::Slower,
+        (Answer::Same, _) => Word::NoDifference,
+        (Answer::Open, _) => Word::Undecided,
+    };
+    let why = || why_open(found.repeats_scatter, shift.visible().exp_m1());
+    found.reason = (found.word == Word::Undecided).then(why);
 }
 
-/// Interpolated between neighbours.
-fn quantile_of_sorted(sorted: &[f64], quantile: f64) -> Option<f64> {
-    let place = quantile.clamp(0.0, 1.0) * (sorted.len().checked_sub(1)? as f64);
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "below the length")]
-    let below = place.floor() as usize;
-    let low = sorted.get(below)?;
-    let high = sorted.get(below + 1).unwrap_or(low);
-    Some(low + (high - low) * (place - place.floor()))
+/// The same shift with worse above zero.
+fn towards_worse(figure: FigureName, shift: Shift) -> Shift {
+    let sign = if figure.is_more_better() { -1.0 } else { 1.0 };
+    Shift { value: sign * shift.value, ..shift }
 }
 
-fn judge(found: &mut FigureComparison, it: &Estimate, is_apart: bool, settings: &Settings) {
-    let effect = it.shift.exp_m1();
-    found.effect = Some(effect);
-    let (low, high) = (it.interval.0.exp_m1(), it.interval.1.exp_m1());
-    found.interval = (low.is_finite() && high.is_finite()).then_some([low, high]);
-    found.p = it.p;
-    found.method = Some(it.method);
-    let beyond_zero = found.interval.is_some() && (low > 0.0 || high < 0.0);
-    found.resolved = beyond_zero && is_apart;
-    let is_large = effect.abs() > settings.threshold;
-    found.word = match (found.resolved && is_large, effect > 0.0) {
-        (false, _) => Word::NoDifference,
-        (true, is_more) if is_more == found.figure.is_more_better() => Word::Faster,
-        (true, _) => Word::Slower,
-    };
-    found.reason = match (beyond_zero, is_apart, is_large) {
-        (true, true, true) => None,
-        (true, true, false) => Some("below the threshold".to_owned()),
-        (true, false, _) => Some("repeats of both sides overlap".to_owned()),
-        (false, ..) => Some("chance explains it".to_owned()),
-    };
+/// A shift towards worse as the share by which the figure is worse; what is better is below zero.
+fn loss(figure: FigureName, worse: f64) -> f64 {
+    if figure.is_more_better() { -(-worse).exp_m1() } else { worse.exp_m1() }
+}
+
+/// The shift towards worse that is a loss of this share.
+fn shift_of_loss(figure: FigureName, share: f64) -> f64 {
+    if figure.is_more_better() { -(-share).ln_1p() } else { share.ln_1p() }
+}
+
+/// Repeats per side by which a loss of `share` could be seen, by how far the repeats at hand
+/// scatter; none without two on a side, or if a thousand are too few.
+pub(super) fn repeats_needed(found: &FigureComparison, share: f64) -> Option<usize> {
+    repeats_to_see(shift_of_loss(found.figure, share), found.repeats_scatter?.ln_1p())
 }

@@ -57,7 +57,7 @@ impl RunReader {
 }
 
 /// One run.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Run {
     pub(super) findings: Findings,
     pub(super) series: BTreeMap<Place, Series>,

@@ -15,7 +15,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::Declined;
 use crate::cost_model::relative_fit;
-use crate::least_squares::{count, mean, student_95};
+use crate::least_squares::{count, mean};
+use crate::student::student_95;
 
 /// Writers and what they reached together.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -73,6 +74,29 @@ pub struct Contention {
     pub holds_from: Option<f64>,
     /// Residual of the law over all numbers of writers.
     pub residual_share_all: f64,
+}
+
+/// σ is a share; an interval as wide as this tells nothing about it.
+const SIGMA_WIDTH_MAX: f64 = 0.5;
+
+impl Contention {
+    /// The law, unless it does not describe the rates.
+    ///
+    /// # Errors
+    /// [`Declined::DoesNotDescribe`] if it misses them by more than [`HOLDS_SHARE`], or the share of
+    /// the work for which writers queue could be nearly anything.
+    pub fn describing(self) -> Result<Self, Declined> {
+        let sigma = self.law.contention;
+        let why = if self.holds_from.is_none() {
+            format!("it is off by {:.0} %", self.residual_share_all * 100.0)
+        } else if sigma.high - sigma.low > SIGMA_WIDTH_MAX || sigma.value > 1.0 {
+            let [low, high] = [sigma.low, sigma.high].map(|share| share * 100.0);
+            format!("by their scatter σ is anything from {low:.0} to {high:.0} %")
+        } else {
+            return Ok(self);
+        };
+        Err(Declined::DoesNotDescribe { model: "Gunther's law".to_owned(), why })
+    }
 }
 
 /// Fewest numbers of writers: three parameters and one to spare.
@@ -285,6 +309,21 @@ mod tests {
             }
         }
         assert!(covered.iter().all(|it| *it >= 36), "{covered:?} of 40");
+    }
+
+    #[test]
+    fn a_law_that_misses_the_rates_or_knows_nothing_is_declined() {
+        assert!(contention(&points(law)).unwrap().describing().is_ok());
+        // One writer is disturbed, the others are not: seen on a busy machine.
+        let disturbed = [(1.0, 334.0), (4.0, 62_200.0), (16.0, 22_600.0), (64.0, 126_000.0)];
+        let point = |(writers, total_per_second)| WritersRate { writers, total_per_second };
+        let found = contention(&disturbed.map(point)).unwrap().describing();
+        let Err(Declined::DoesNotDescribe { why, .. }) = found else { panic!("{found:?}") };
+        assert!(why.starts_with("it is off by 6"), "{why}");
+        let mut vague = contention(&points(law)).unwrap();
+        vague.law.contention = Interval { value: 0.637, low: 0.0, high: 17.54 };
+        let why = vague.describing().unwrap_err().to_string();
+        assert!(why.contains("anything from 0 to 1754 %"), "{why}");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::arm::{Arm, Measured, Setting, arms, bytes, grouped};
 use crate::Declined;
-use crate::cost_model::{Estimate, relative_fit};
+use crate::cost_model::{Estimate, relative_fit, time};
 
 /// Dirty data, and the flush after it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -140,11 +140,24 @@ pub(super) fn flush_slopes(measured: &Measured<'_>) -> Vec<FlushSlopeFindings> {
 fn of_group(arms: &[Arm]) -> Option<FlushSlopeFindings> {
     let mut points: Vec<FlushPoint> = arms.iter().filter_map(point).collect();
     points.sort_by_key(|point| point.blocks);
-    let (slope, declined) = match flush_slope(&points) {
+    let (slope, declined) = match flush_slope(&points).and_then(|it| describing(it, &points)) {
         Ok(slope) => (Some(slope), None),
         Err(reason) => (None, Some(reason)),
     };
     Some(FlushSlopeFindings { setting: arms.first()?.setting.clone(), points, slope, declined })
+}
+
+/// A line through times that scatter by more than they rise has no figure worth reading.
+fn describing(slope: FlushSlope, points: &[FlushPoint]) -> Result<FlushSlope, Declined> {
+    if slope.shape != SlopeShape::CannotTell {
+        return Ok(slope);
+    }
+    let times = || points.iter().map(|point| point.flush_ns_p50);
+    let (low, high) = (times().fold(f64::INFINITY, f64::min), times().fold(0.0, f64::max));
+    let [low, high] = [low, high].map(time);
+    let why =
+        format!("flushes take {low} to {high} whatever was written before, which hides a rise");
+    Err(Declined::DoesNotDescribe { model: "a line".to_owned(), why })
 }
 
 fn point(arm: &Arm) -> Option<FlushPoint> {
@@ -194,6 +207,18 @@ mod tests {
             point.flush_ns_p50 *= [1.0, 4.0, 0.6, 2.5, 0.5, 3.0, 1.2][at];
         }
         assert_eq!(flush_slope(&found).unwrap().shape, SlopeShape::CannotTell);
+    }
+
+    #[test]
+    fn a_line_through_scatter_is_not_given() {
+        let mut scattered = points(|_| 25_000.0);
+        for (at, point) in scattered.iter_mut().enumerate() {
+            point.flush_ns_p50 *= [1.0, 4.0, 0.6, 2.5, 0.5, 3.0, 1.2][at];
+        }
+        let found = describing(flush_slope(&scattered).unwrap(), &scattered);
+        assert!(found.unwrap_err().to_string().contains("does not describe"));
+        let rising = points(|mib| 400_000.0 + 2e6 * mib);
+        assert!(describing(flush_slope(&rising).unwrap(), &rising).is_ok());
     }
 
     #[test]

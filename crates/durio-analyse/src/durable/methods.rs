@@ -12,7 +12,8 @@ pub struct MethodRow {
     /// The method as set and measured.
     #[serde(flatten)]
     pub arm: Arm,
-    /// Its rate as a share of that of unsynced writes with the same cache mode and file.
+    /// Its rate as a share of that of unsynced writes with the same cache mode and file. Above 1 it
+    /// is noise: a sync does not make a write faster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share_of_unsynced: Option<f64>,
     /// Its rate as a share of the fastest durable method's.

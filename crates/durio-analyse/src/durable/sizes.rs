@@ -49,7 +49,7 @@ pub struct DurableShare {
     pub durable_curve: usize,
     /// Position of the unsynced curve: buffered, where there is one.
     pub unsynced_curve: usize,
-    /// Bandwidth of the durable over that of the unsynced writes.
+    /// Bandwidth of the durable over that of the unsynced writes; above 1 it is noise.
     pub share: f64,
 }
 
@@ -110,7 +110,7 @@ fn curve(mut arms: Vec<Arm>, boundaries: &[Boundary]) -> Option<SizeCurve> {
     arms.sort_by_key(|arm| arm.setting.block_size);
     let setting = arms.first()?.setting.clone();
     let costs = costs(&arms);
-    let (model, declined) = match cost_model::fit(&whole_pages(&costs)) {
+    let (model, declined) = match cost_model::describe(&whole_pages(&costs)) {
         Ok(model) => (Some(model), None),
         Err(reason) => (None, Some(reason)),
     };

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::arm::{Arm, Measured, arms, grouped};
 use crate::Declined;
-use crate::cost_model::{Estimate, relative_fit};
+use crate::cost_model::{Estimate, relative_fit, time};
 
 /// N and what it costs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -81,5 +81,42 @@ fn shared_sync(rows: &[SyncEveryRow]) -> Result<SharedSync, Declined> {
     })?;
     let [write_ns, sync_ns] = fit.estimates;
     let residual_share_max = fit.relative.iter().map(|it| it.abs()).fold(0.0, f64::max);
-    Ok(SharedSync { write_ns, sync_ns, residual_share_max })
+    describing(SharedSync { write_ns, sync_ns, residual_share_max })
+}
+
+/// A line that misses a point by more than half of it describes nothing; up to then the report says
+/// by how much.
+const MISSES_MAX: f64 = 0.5;
+
+fn describing(line: SharedSync) -> Result<SharedSync, Declined> {
+    let why = if line.residual_share_max > MISSES_MAX {
+        format!("it is off by up to {:.0} %", line.residual_share_max * 100.0)
+    } else if !line.sync_ns.is_known() {
+        let (low, high) = line.sync_ns.interval().unwrap_or_default();
+        format!("by their scatter a sync takes anything from {} to {}", time(low), time(high))
+    } else {
+        return Ok(line);
+    };
+    Err(Declined::DoesNotDescribe { model: "a model of write and shared sync".to_owned(), why })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_that_misses_its_points_or_knows_nothing_is_declined() {
+        let known = |value: f64| Estimate { value, plus_minus: Some(value / 10.0) };
+        let line = |sync_ns, residual_share_max| SharedSync {
+            write_ns: known(3e3),
+            sync_ns,
+            residual_share_max,
+        };
+        assert!(describing(line(known(4e5), 0.4)).is_ok());
+        let why = describing(line(known(4e5), 0.912)).unwrap_err().to_string();
+        assert!(why.contains("off by up to 91 %"), "{why}");
+        let vague = Estimate { value: 361e3, plus_minus: Some(751e3) };
+        let why = describing(line(vague, 0.1)).unwrap_err().to_string();
+        assert!(why.contains("anything from 0 ns to 1.11 ms"), "{why}");
+    }
 }

@@ -84,7 +84,7 @@ fn findings(file_each: bool, mut arms: Vec<Arm>, sizes: Option<&SizesFindings>) 
         })
     };
     let points: Vec<WritersRate> = arms.iter().flat_map(points).collect();
-    let (law, declined) = match contention(&points) {
+    let (law, declined) = match contention(&points).and_then(Contention::describing) {
         Ok(found) => (Some(found), None),
         Err(reason) => (None, Some(reason)),
     };

@@ -1,6 +1,6 @@
 //! Warnings about the figures themselves.
 
-use durio_record::OperationName;
+use durio_record::{OperationName, Phase};
 use durio_units::Nanos;
 use durio_workload::CacheMode;
 
@@ -39,13 +39,19 @@ fn headline_distribution(workload: &WorkloadFindings) -> Option<&Distribution> {
 /// the number does not change.
 const COUNTED_AROUND_SECONDS: f64 = 10e-6;
 
+/// Once in a while the thread loses the processor between the two clocks, for a time slice or two: in
+/// a slow loop that is a share of what there is to count.
+const LOST_SECONDS: f64 = 10e-3;
+
 /// What of the accounting does not hold.
 pub(super) fn inconsistency(workload: &WorkloadFindings) -> Option<String> {
     let in_flight = &workload.in_flight;
     let counted = in_flight.span >= ACCOUNTED_MIN;
     let apart = (in_flight.counted - in_flight.by_latency).abs();
     let is_open = workload.open_loop.is_some();
-    let explained = is_open && apart <= workload.iops * COUNTED_AROUND_SECONDS;
+    let around = workload.iops * COUNTED_AROUND_SECONDS;
+    let lost = LOST_SECONDS / in_flight.span.as_secs_f64();
+    let explained = is_open && apart <= around + lost;
     (counted && !explained && in_flight.deviation.abs() > DEVIATION_MAX).then(|| {
         format!(
             "latency × rate gives {:.2} in flight, counted were {:.2}",
@@ -195,6 +201,103 @@ pub(super) fn submit_latency(basis: &Basis<'_>) -> Vec<WarningFinding> {
     )
 }
 
+/// Time outside of the device that is worth a warning, as a share of the latency and at the least:
+/// system calls and an interrupt take some tens of microseconds on a slow machine.
+const OUTSIDE_SHARE_MAX: f64 = 0.25;
+const OUTSIDE_MAX: Nanos = Nanos::from_micros(50);
+
+pub(super) fn outside_device(basis: &Basis<'_>) -> Vec<WarningFinding> {
+    per_workload(
+        basis,
+        "outside-device",
+        |workload| {
+            let time = workload.device_time.as_ref()?;
+            let is_much = time.outside_share > OUTSIDE_SHARE_MAX
+                && time.outside_ns_mean > nanos_f64(OUTSIDE_MAX);
+            is_much.then(|| {
+                format!(
+                    "time outside of the device: {} of each operation ({}; a request takes {} at \
+                     {}); {}",
+                    mean(time.outside_ns_mean),
+                    percent(time.outside_share),
+                    mean(time.request_ns_mean),
+                    time.device,
+                    held_by(workload, time.outside_ns_mean)
+                )
+            })
+        },
+        "part of the latency arises above the device",
+        "compare with another engine and with less depth; durio check --verbose shows the layers, \
+         durio stack bench what each of them costs",
+    )
+}
+
+/// Who has most of the time outside of the device, as far as the stamps tell.
+fn held_by(workload: &WorkloadFindings, outside_ns: f64) -> String {
+    let names = [OperationName::Read, OperationName::Write];
+    let parts = names.iter().filter_map(|&name| workload.operation(name)?.submit.as_ref());
+    let submit = parts
+        .map(|it| it.mean_ns)
+        .fold(None, |most: Option<f64>, it| Some(most.map_or(it, |most| most.max(it))));
+    match (submit, workload.unwatched_max) {
+        (Some(submit), _) if submit > outside_ns / 2.0 => {
+            format!("held by submission, {} each", mean(submit))
+        }
+        (Some(_), Some(unwatched)) => format!(
+            "spent between completion at the device and durio seeing it: the longest time \
+             without a look was {unwatched}"
+        ),
+        _ => "held by the kernel above the device, or by waiting for a processor".to_owned(),
+    }
+}
+
+fn mean(nanos: f64) -> Nanos {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a latency's mean, positive"
+    )]
+    let whole = nanos as u64;
+    Nanos::new(whole)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a threshold")]
+fn nanos_f64(nanos: Nanos) -> f64 {
+    nanos.get() as f64
+}
+
+/// A time without a look below this, or below twice what an operation usually takes, is that of a
+/// system call.
+const UNWATCHED_MIN: Nanos = Nanos::from_millis(1);
+
+/// One interval in so many with a long time without a look is chance on a busy machine.
+const UNWATCHED_INTERVALS: usize = 4;
+
+pub(super) fn unwatched(basis: &Basis<'_>) -> Vec<WarningFinding> {
+    per_workload(
+        basis,
+        "unwatched",
+        |workload| {
+            let figures = headline_distribution(workload)?;
+            let usual = figures.p50_ns.unwrap_or(figures.max_ns);
+            let long = Nanos::new(usual.saturating_mul(2)).max(UNWATCHED_MIN);
+            let measured = workload.intervals.iter().filter(|it| it.phase == Phase::Measure);
+            let all = measured.clone().count();
+            let late = measured.filter(|it| it.unwatched_max.is_some_and(|it| it >= long)).count();
+            let longest = workload.unwatched_max?;
+            (late > 0 && late * UNWATCHED_INTERVALS >= all).then(|| {
+                format!(
+                    "a job went up to {longest} without looking for completions, {long} or more in \
+                     {late} of {all} intervals"
+                )
+            })
+        },
+        "what completed meanwhile was seen late: part of the tail latency is durio's own",
+        "leave more processors to durio, or give fewer --jobs; if nothing else runs, report it as a \
+         fault of durio",
+    )
+}
+
 pub(super) fn notes(basis: &Basis<'_>) -> Vec<WarningFinding> {
     let note = |seen: &str| {
         let why = "the runner could not do everything as planned";
@@ -210,7 +313,7 @@ pub(super) fn notes(basis: &Basis<'_>) -> Vec<WarningFinding> {
 mod tests {
     use super::super::sample::{Sample, check_quiet, check_warns, sample};
     use super::*;
-    use crate::OpenLoop;
+    use crate::{DeviceTime, IntervalPoint, OpenLoop};
     use durio_workload::{Arrivals, PerMille, SyncPolicy};
 
     #[test]
@@ -271,6 +374,61 @@ mod tests {
     }
 
     #[test]
+    fn time_outside_of_the_device_is_named_with_who_holds_it() {
+        let spoil = |sample: &mut Sample, outside: f64, submit: Option<f64>| {
+            sample.workloads[0].device_time = Some(DeviceTime {
+                device: "sda".to_owned(),
+                requests_per_access: 1.0,
+                request_ns_mean: 200_000.0,
+                outside_ns_mean: outside,
+                outside_share: outside / (outside + 200_000.0),
+            });
+            sample.workloads[0].unwatched_max = Some(Nanos::from_millis(5));
+            let write = sample.operation(OperationName::Write);
+            write.submit = submit.map(|mean_ns| Distribution { mean_ns, ..write.service.clone() });
+        };
+        let seen = |outside, submit| {
+            let mut sample = sample();
+            spoil(&mut sample, outside, submit);
+            outside_device(&sample.basis()).pop().map(|warning| warning.seen)
+        };
+        assert_eq!(seen(60_000.0, None), None);
+        assert_eq!(seen(45_000.0, None), None);
+        let late = seen(300_000.0, Some(10_000.0)).unwrap();
+        assert!(late.contains("300 µs of each operation (60 %") && late.contains("5 ms"), "{late}");
+        let submitted = seen(300_000.0, Some(250_000.0)).unwrap();
+        assert!(submitted.contains("held by submission, 250 µs each"), "{submitted}");
+        assert!(seen(300_000.0, None).unwrap().contains("by the kernel"));
+    }
+
+    #[test]
+    fn intervals_in_which_nobody_looked_are_named_if_they_are_many_and_longer_than_usual() {
+        let spoil = |sample: &mut Sample, unwatched: &[u64]| {
+            let point = |&millis: &u64| IntervalPoint {
+                phase: Phase::Measure,
+                from: Nanos::ZERO,
+                to: Nanos::from_secs(1),
+                rate: 1000.0,
+                p50_ns: None,
+                p99_ns: None,
+                max_ns: None,
+                unwatched_max: Some(Nanos::from_millis(millis)),
+                kept: Vec::new(),
+                cut_short: false,
+            };
+            sample.workloads[0].intervals = unwatched.iter().map(point).collect();
+            sample.workloads[0].unwatched_max =
+                unwatched.iter().max().copied().map(Nanos::from_millis);
+        };
+        check_warns(unwatched, "unwatched", |sample| spoil(sample, &[0, 0, 0, 5]));
+        check_quiet(unwatched, |sample| spoil(sample, &[0, 0, 0, 0, 5]));
+        check_quiet(unwatched, |sample| {
+            spoil(sample, &[5, 5, 5]);
+            sample.headline().service.p50_ns = Some(3_000_000);
+        });
+    }
+
+    #[test]
     fn a_clock_that_drifts_is_named() {
         check_warns(clock, "clock", |sample| {
             sample.workloads[0].in_flight.clock_deviation = 0.002;
@@ -325,6 +483,10 @@ mod tests {
                 intervals: 3,
                 intervals_empty: 0,
                 intervals_under_half: 0,
+                interval: Nanos::from_secs(1),
+                rate_min_per_second: 90.0,
+                rate_max_per_second: 110.0,
+                steadiness: None,
             };
         });
     }

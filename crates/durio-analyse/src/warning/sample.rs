@@ -136,6 +136,7 @@ fn commit_findings(definition: durio_workload::Workload) -> WorkloadFindings {
         levels: Vec::new(),
         open_loop: None,
         batches: None,
+        data: None,
         idle_before: None,
         location: "/data".to_owned(),
         target: "log".to_owned(),
@@ -164,6 +165,7 @@ fn commit_findings(definition: durio_workload::Workload) -> WorkloadFindings {
             deviation: 0.0,
             span: Nanos::from_secs(300),
             clock_deviation: 0.0,
+            jobs_time_share: None,
         },
         cpu: CpuFindings {
             per_operation_ns: 5000.0,
@@ -180,13 +182,20 @@ fn commit_findings(definition: durio_workload::Workload) -> WorkloadFindings {
         involuntary_switches_per_operation: Some(0.0),
         machine_switches_per_operation: None,
         time_slices: None,
+        device_time: None,
+        unwatched_max: None,
         evenness: Some(Evenness {
             coefficient_of_variation: 0.02,
             intervals: 300,
             intervals_empty: 0,
             intervals_under_half: 0,
+            interval: Nanos::from_secs(1),
+            rate_min_per_second: 90.0,
+            rate_max_per_second: 110.0,
+            steadiness: None,
         }),
         intervals: Vec::new(),
+        exchanges: 0,
         devices: Vec::new(),
     }
 }

@@ -5,6 +5,7 @@
 use durio_plan::TargetKind;
 use durio_stack::Stack;
 use durio_units::Bytes;
+use durio_workload::Pattern;
 
 use super::{Basis, per_workload, warning};
 use crate::signals::dropping_options;
@@ -92,6 +93,30 @@ pub(super) fn sparse_files(basis: &Basis<'_>) -> Vec<WarningFinding> {
     )
 }
 
+/// The most sequential jobs that begin at one block of a target.
+fn walked_together(basis: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
+    let step = basis.plan.steps.get(workload.step as usize)?;
+    let load = step.stream(workload.stream)?;
+    let is_concerned = load.workload.pattern == Pattern::Sequential;
+    let walks = basis.plan.shared_walks(step);
+    let of_load =
+        walks.iter().filter(|it| is_concerned && load.targets().any(|at| at == it.target));
+    let jobs = of_load.map(|it| it.jobs).max()?;
+    Some(format!("{jobs} jobs access the same blocks sequentially"))
+}
+
+pub(super) fn shared_walks(basis: &Basis<'_>) -> Vec<WarningFinding> {
+    per_workload(
+        basis,
+        "shared-blocks",
+        |workload| walked_together(basis, workload),
+        "the first job to reach a block brings it into caches for the others, or has just written \
+         it: the rate is higher than that of the storage",
+        "give each job a share of its own (--share-each; region = \"share-each\" in a spec; \
+         offset_increment in a fio job), or a file each",
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::sample::{check_quiet, check_warns};
@@ -101,9 +126,22 @@ mod tests {
 
     #[test]
     fn a_clean_run_gives_no_warning_of_this_file() {
-        for rule in [memory_backed, raw_reads, sparse_files] {
+        for rule in [memory_backed, raw_reads, sparse_files, shared_walks] {
             check_quiet(rule, |_| {});
         }
+    }
+
+    #[test]
+    fn sequential_jobs_that_share_their_blocks_are_told() {
+        use durio_workload::RegionRule;
+        let with = |region| {
+            move |sample: &mut super::super::sample::Sample| {
+                let workload = &mut sample.plan.steps[0].load.workload;
+                (workload.jobs, workload.region) = (4, region);
+            }
+        };
+        check_warns(shared_walks, "shared-blocks", with(RegionRule::Shared));
+        check_quiet(shared_walks, with(RegionRule::ShareEach));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Completions: how many, whose, when.
 
+use std::time::{Duration, Instant};
+
 use super::bench::{
     BLOCK, Bench, DEPTH, SLOT_BLOCKS, exchange, exchange_all, fill, read, result, sync, write,
 };
@@ -27,6 +29,16 @@ pub(super) fn cases<C: Clock>() -> Vec<Case<C>> {
             Needs::Storage,
             "what_was_in_flight_at_the_drop_is_whole",
             what_was_in_flight_at_the_drop,
+        ),
+        case(
+            Needs::Storage,
+            "a_delayed_completion_is_given_though_others_come_without_a_pause",
+            a_delayed_completion_among_inline_ones,
+        ),
+        case(
+            Needs::Storage,
+            "completions_that_are_there_are_stamped_before_they_are_asked_for",
+            stamped_when_seen,
         ),
     ]
 }
@@ -158,5 +170,53 @@ fn what_was_in_flight_at_the_drop<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
         let expected: Vec<u64> = (100..).take(DEPTH as usize).collect();
         super::bench::assert_file_holds(&path, &expected);
     }
+    Outcome::Passed
+}
+
+/// A read beyond the file's end: the kernel answers it inside the submitting call.
+fn inline_read(slot: u32) -> Operation {
+    read(slot, 1 << 20)
+}
+
+/// A sync is carried out by another thread of the kernel; reads that end in the submitting call
+/// keep the queue of completions busy meanwhile, and room is never left.
+fn a_delayed_completion_among_inline_ones<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
+    /// A thousand times what a sync of a clean file takes, and several times a stall of a disk.
+    const PATIENCE: Duration = Duration::from_secs(5);
+    bench.engine(bench.open(&bench.file(1, 0)), &mut |engine| {
+        for delayed in [OperationKind::Fdatasync, OperationKind::Fsync] {
+            let mut operations: Vec<Operation> = (1..DEPTH).map(inline_read).collect();
+            operations.insert(0, sync(delayed, 0));
+            let begin = Instant::now();
+            let mut is_there = false;
+            while !is_there {
+                assert!(begin.elapsed() < PATIENCE, "{delayed:?} was held back for {PATIENCE:?}");
+                let given = exchange(engine, &operations, 2);
+                is_there = given.iter().any(|completion| completion.slot == 0);
+                let again = given.iter().filter(|completion| completion.slot != 0);
+                operations = again.map(|completion| inline_read(completion.slot)).collect();
+            }
+            while !exchange(engine, &std::mem::take(&mut operations), 2).is_empty() {}
+        }
+    });
+    Outcome::Passed
+}
+
+/// What is complete when the first exchange returns does not become slower by being taken later.
+fn stamped_when_seen<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
+    bench.engine(bench.open(&bench.file(1, 0)), &mut |engine| {
+        if !engine.capabilities().asynchronous {
+            return;
+        }
+        let operations: Vec<Operation> = (0..DEPTH).map(inline_read).collect();
+        let mut given = exchange(engine, &operations, 1);
+        let seen = engine.clock().now();
+        while given.len() < operations.len() {
+            std::thread::sleep(Duration::from_millis(1));
+            given.extend(exchange(engine, &[], 1));
+        }
+        let late = given.iter().filter(|completion| completion.completed_at > seen).count();
+        assert_eq!(late, 0, "completions that were stamped when they were asked for");
+    });
     Outcome::Passed
 }

@@ -2,7 +2,7 @@
 //!
 //! In: a [`Workload`]. Out: `rw`, sizes, mix, distribution. Not here: how they are submitted.
 
-use durio_workload::{BlockShare, Contents, Coverage, Pattern, Skew, Workload};
+use durio_workload::{BlockShare, Coverage, Pattern, Skew, Workload};
 
 use super::{FioOption, option, refuse, whole_percent};
 use crate::FioError;
@@ -20,8 +20,12 @@ pub(super) fn options(workload: &Workload) -> Result<Vec<FioOption>, FioError> {
         skew,
         coverage,
         run_length,
+        own_cursors,
+        jumps,
         hole,
-        contents: Contents::Incompressible | Contents::Compressible { .. },
+        contents: _,
+        renewal: _,
+        duplicates: _,
         // Each job's region is in its place.
         region: _,
         within: _,
@@ -30,6 +34,8 @@ pub(super) fn options(workload: &Workload) -> Result<Vec<FioOption>, FioError> {
         sync: _,
         cache: _,
         at_end: _,
+        drops_cache_each_pass: _,
+        syncs_at_end: _,
         group_commit,
     } = workload;
     if group_commit.is_some() {
@@ -38,14 +44,15 @@ pub(super) fn options(workload: &Workload) -> Result<Vec<FioOption>, FioError> {
     let mut options = Vec::new();
     let is_mixed = workload.reads() && workload.writes();
     let number = match pattern {
-        Pattern::Sequential if is_mixed => {
+        Pattern::Sequential if is_mixed && !own_cursors => {
             return refuse("sequential reads and writes at one place; fio has a place for each");
         }
         Pattern::Sequential => hole.get(),
         Pattern::Random => u64::from(*run_length),
     };
     let word = match (pattern, workload.reads(), workload.writes()) {
-        (Pattern::Sequential, true, _) => "read",
+        (Pattern::Sequential, true, true) => "rw",
+        (Pattern::Sequential, true, false) => "read",
         (Pattern::Sequential, false, _) => "write",
         (Pattern::Random, true, true) => "randrw",
         (Pattern::Random, true, false) => "randread",
@@ -66,6 +73,11 @@ pub(super) fn options(workload: &Workload) -> Result<Vec<FioOption>, FioError> {
     if *pattern == Pattern::Random {
         options.push(option("blockalign", smallest(workload)));
         options.extend(order(skew, *coverage, *run_length)?);
+        if let Some(jumps) = jumps {
+            let reads = whole_percent(jumps.reads.0, "a share of jumps")?;
+            let writes = whole_percent(jumps.writes.0, "a share of jumps")?;
+            options.push(option("percentage_random", format!("{reads},{writes}")));
+        }
     }
     Ok(options)
 }
@@ -100,13 +112,14 @@ fn split(mix: &[BlockShare]) -> Result<String, FioError> {
 }
 
 fn order(skew: &Skew, coverage: Coverage, run_length: u32) -> Result<Vec<FioOption>, FioError> {
-    if coverage == Coverage::EachOnce {
-        return match run_length {
-            1 => Ok(Vec::new()),
-            _ => refuse("runs of blocks that each come once: fio's map cuts them short"),
-        };
+    let is_each_once = coverage == Coverage::EachOnce;
+    if is_each_once && run_length > 1 {
+        return refuse("runs of blocks that each come once: fio's map cuts them short");
     }
-    let mut options = vec![option("norandommap", 1)];
+    if is_each_once && matches!(skew, Skew::Zipf { .. } | Skew::Pareto { .. }) {
+        return refuse("zipf or pareto over blocks that each come once: fio has no map then");
+    }
+    let mut options = if is_each_once { Vec::new() } else { vec![option("norandommap", 1)] };
     let thousandths = |number: u32| f64::from(number) / 1000.0;
     let distribution = match skew {
         Skew::Uniform => return Ok(options),

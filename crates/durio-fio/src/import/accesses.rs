@@ -3,7 +3,7 @@
 //! In: [`PatternOptions`]. Out: those fields of a [`Workload`], and its sizes. Not here: regions.
 
 use durio_units::Bytes;
-use durio_workload::{Coverage, Pattern, PerMille, Skew, Workload};
+use durio_workload::{Coverage, JumpShares, Pattern, PerMille, Skew, Workload};
 
 use super::said::{Said, or};
 use super::sizes::{SizeOptions, Sizes, sizes};
@@ -76,7 +76,7 @@ pub(super) fn accesses(options: &PatternOptions, at: &Place, said: &mut Said) ->
                 soft_map: soft_random_map.as_ref(),
                 generator: generator.as_ref(),
             };
-            random.set(&mut workload, at, said);
+            random.set(&mut workload, said);
             sizes.check_alignment(at, said);
         }
     }
@@ -118,11 +118,8 @@ fn sequential(
             said.refuse_at(at, "rw", "durio does not go backwards; use randread or randwrite");
         }
     }
-    if workload.reads() && workload.writes() {
-        let reason = "fio reads and writes at two places that move on by themselves, durio at one; \
-                      write a job that reads and one that writes";
-        said.refuse_at(at, "rw", reason);
-    }
+    // fio has a place for reads and one for writes.
+    workload.own_cursors = workload.reads() && workload.writes();
 }
 
 /// What is said of random accesses.
@@ -139,16 +136,28 @@ struct Random<'o> {
 }
 
 impl Random<'_> {
-    fn set(&self, workload: &mut Workload, at: &Place, said: &mut Said) {
+    fn set(&self, workload: &mut Workload, said: &mut Said) {
         workload.pattern = Pattern::Random;
         workload.run_length = self.run;
         workload.skew =
             self.distribution.map_or(Skew::Uniform, |given| skew(given, self.direction, said));
+        workload.jumps = self.jumps();
+        workload.own_cursors = workload.jumps.is_some();
         self.check(said);
         if self.covers() {
             workload.coverage = Coverage::EachOnce;
-            self.check_map(workload, at, said);
+            self.tell_of_runs(said);
         }
+    }
+
+    /// fio's `percentage_random`, where it is less than all.
+    fn jumps(&self) -> Option<JumpShares> {
+        let share = |given: &Option<Given<u8>>| PerMille(u16::from(or(given.as_ref(), 100)) * 10);
+        let shares =
+            JumpShares { reads: share(&self.percent.read), writes: share(&self.percent.write) };
+        let of_reads = self.direction != Direction::Write && shares.reads < PerMille::ALL;
+        let of_writes = self.direction != Direction::Read && shares.writes < PerMille::ALL;
+        (of_reads || of_writes).then_some(shares)
     }
 
     fn check(&self, said: &mut Said) {
@@ -158,16 +167,8 @@ impl Random<'_> {
             |sequencer| *sequencer == Sequencer::Sequential || self.run == 1,
             "durio does not go to the same offset again and again",
         );
-        for percent in [&self.percent.read, &self.percent.write] {
-            said.refuse_unless(
-                "percentage_random",
-                percent.as_ref(),
-                |percent| *percent == 100,
-                "durio's accesses are all random or all sequential; write two jobs",
-            );
-        }
         if let Some(given) = self.soft_map {
-            said.note("softrandommap", given, "durio's map needs no memory");
+            said.note("softrandommap", given, "durio's map may be as large as it has to be");
         }
     }
 
@@ -180,22 +181,11 @@ impl Random<'_> {
         !is_hot && (is_lfsr || !self.has_no_map)
     }
 
-    /// With a map fio cuts accesses short that meet touched blocks.
-    fn check_map(&self, workload: &Workload, at: &Place, said: &mut Said) {
-        let what = if workload.has_mix() {
-            "accesses of several sizes"
-        } else if workload.run_length > 1 {
-            "runs of accesses"
-        } else if !workload.skew.is_uniform() {
-            "zones"
-        } else {
-            return;
-        };
-        let at = self.access.map_or(at, |given| &given.at);
-        let reason = format!(
-            "with {what} fio's map of touched blocks cuts accesses short or moves them; add \
-             norandommap, then fio and durio do the same"
-        );
-        said.refuse_at(at, "norandommap", &reason);
+    /// In fio the accesses that follow a jump are not in its map.
+    fn tell_of_runs(&self, said: &mut Said) {
+        if let (true, Some(given)) = (self.run > 1, self.access) {
+            let what = "durio's runs do not overlap within a pass over the blocks, fio's may";
+            said.note("rw", given, what);
+        }
     }
 }

@@ -1,49 +1,63 @@
 //! What is written.
 //!
-//! In: [`DataOptions`]. Out: [`Contents`]. Not here: the contents of files that are laid out.
+//! In: [`DataOptions`]. Out: contents, how they change from write to write, and how many repeat, as
+//! fio means it. Not here: the contents of files that are laid out.
 
-use durio_workload::{Contents, PerMille};
+use durio_workload::{Contents, PerMille, Renewal, Workload};
 
 use super::said::Said;
-use crate::job_file::{DataOptions, Place};
+use crate::job_file::{DataOptions, Given};
 
 /// durio spreads zeros over units of this size.
 const UNIT: u64 = 4096;
 
-/// Reads the contents; a job that only reads has none.
-pub(super) fn contents(
-    options: &DataOptions,
-    writes: bool,
-    at: &Place,
-    said: &mut Said,
-) -> Contents {
-    let DataOptions { compressible_percent, compress_chunk_bytes, refill, zeros, scramble } =
-        options;
-    if !writes {
-        return Contents::Incompressible;
+/// Sets what `workload` writes; one that only reads writes nothing.
+pub(super) fn set_data(options: &DataOptions, workload: &mut Workload, said: &mut Said) {
+    let DataOptions {
+        compressible_percent,
+        compress_chunk_bytes,
+        refill,
+        zeros,
+        scramble,
+        duplicate_percent,
+        pattern,
+    } = options;
+    if !workload.writes() {
+        return;
     }
-    let are_zeros = zeros.as_ref().is_some_and(|given| given.value);
-    let is_scrambled = scramble.as_ref().is_none_or(|given| given.value);
-    let is_refilled = refill.as_ref().is_some_and(|given| given.value);
-    if !are_zeros && (is_scrambled || is_refilled) {
-        let named = refill.as_ref().filter(|given| given.value).or(scramble.as_ref());
-        let option = if is_refilled { "refill_buffers" } else { "scramble_buffers" };
-        let what = "fio changes what it writes from write to write; durio writes its random \
-                    buffers as they are: a storage that removes duplicates would show it";
-        said.note_at(named.map_or(at, |given| &given.at), option, what);
-    }
+    let is_on = |given: &Option<Given<bool>>| given.as_ref().map(|given| given.value);
     let percent = compressible_percent.as_ref().filter(|given| given.value > 0);
-    if let (Some(given), None) =
-        (percent, compress_chunk_bytes.as_ref().filter(|it| it.value == UNIT))
+    let duplicates = duplicate_percent.as_ref().filter(|given| given.value > 0);
+    if let (Some(given), Some(_)) = (percent, pattern) {
+        let reason = "durio's compressible blocks end in zeros, not in a buffer_pattern";
+        return said.refuse("buffer_compress_percentage", given, reason);
+    }
+    if let Some(given) = percent
+        && compress_chunk_bytes.as_ref().is_none_or(|it| it.value != UNIT)
     {
         let what = format!("durio keeps the share of zeros in each {UNIT} bytes");
         said.note("buffer_compress_percentage", given, &what);
     }
-    match percent {
-        _ if are_zeros => Contents::Compressible { zeros: PerMille::ALL },
-        Some(given) => {
-            Contents::Compressible { zeros: PerMille(u16::from(given.value.min(100)) * 10) }
-        }
-        None => Contents::Incompressible,
+    workload.contents = match (pattern, percent) {
+        (Some(pattern), _) => Contents::Pattern { bytes: pattern.value.clone() },
+        _ if is_on(zeros) == Some(true) => Contents::Compressible { zeros: PerMille::ALL },
+        (_, Some(given)) => Contents::Compressible { zeros: per_mille(given) },
+        (_, None) => Contents::Incompressible,
+    };
+    // A pattern and zeros are never changed; a share of zeros or of duplicates implies
+    // refill_buffers (fio's HOWTO, buffer_compress_percentage and dedupe_percentage).
+    workload.renewal = match is_on(refill) {
+        _ if !workload.contents.is_random() => Renewal::Never,
+        _ if percent.is_some() || duplicates.is_some() => Renewal::EachWrite,
+        Some(true) => Renewal::EachWrite,
+        _ if is_on(scramble) == Some(false) => Renewal::Never,
+        _ => Renewal::Scrambled,
+    };
+    if let (Some(given), true) = (duplicates, workload.has_new_blocks()) {
+        workload.duplicates = per_mille(given);
     }
+}
+
+fn per_mille(percent: &Given<u8>) -> PerMille {
+    PerMille(u16::from(percent.value.min(100)) * 10)
 }

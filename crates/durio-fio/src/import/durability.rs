@@ -13,7 +13,18 @@ pub(super) struct Writing {
     pub(super) reads: bool,
     pub(super) writes: bool,
     pub(super) depth: u32,
-    pub(super) direct: bool,
+    /// The engine's syncs hold up the job.
+    pub(super) blocks: bool,
+    /// Passes over the region may be several, each of which fio ends.
+    pub(super) has_passes: bool,
+}
+
+/// How writes are made durable, and whether once more at the end.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Syncs {
+    pub(super) policy: SyncPolicy,
+    pub(super) at_end: bool,
+    pub(super) block: bool,
 }
 
 /// Reads the policy; refuses two methods at once.
@@ -22,7 +33,7 @@ pub(super) fn sync_policy(
     writing: Writing,
     at: &Place,
     said: &mut Said,
-) -> SyncPolicy {
+) -> Syncs {
     let DurabilityOptions {
         open,
         fsync_every,
@@ -35,10 +46,8 @@ pub(super) fn sync_policy(
         said.note("create_fsync", given, "durio syncs every file that it lays out");
     }
     if !writing.writes {
-        return read_only(fsync_every.as_ref().or(fdatasync_every.as_ref()), said);
-    }
-    for (option, given) in [("end_fsync", fsync_at_end), ("fsync_on_close", fsync_on_close)] {
-        at_end(option, given.as_ref(), writing, said);
+        let policy = read_only(fsync_every.as_ref().or(fdatasync_every.as_ref()), said);
+        return Syncs { policy, at_end: false, block: false };
     }
     let method = |open: &Given<SyncOpen>| match open.value {
         SyncOpen::None => None,
@@ -63,7 +72,14 @@ pub(super) fn sync_policy(
         said.refuse_at(at, "fsync", reason);
     }
     separate_calls(policy, writing, at, said);
-    policy
+    let wants_last = [("end_fsync", fsync_at_end), ("fsync_on_close", fsync_on_close)]
+        .into_iter()
+        .filter(|(option, given)| at_end(option, given.as_ref(), writing, said))
+        .count();
+    // With a sync after each write, the last write has its own.
+    let is_covered = policy.method.is_separate_call() && policy.every == 1;
+    let block = writing.blocks && policy.method.is_separate_call() && writing.depth > 1;
+    Syncs { policy, at_end: wants_last > 0 && !is_covered, block }
 }
 
 fn read_only(given: Option<&Given<u32>>, said: &mut Said) -> SyncPolicy {
@@ -73,16 +89,14 @@ fn read_only(given: Option<&Given<u32>>, said: &mut Said) -> SyncPolicy {
     SyncPolicy::NONE
 }
 
-fn at_end(option: &str, given: Option<&Given<bool>>, writing: Writing, said: &mut Said) {
-    let Some(given) = given.filter(|given| given.value) else { return };
-    if writing.direct {
-        let what = "fio's runtime holds one more sync at its end, which durio does not do";
-        said.note(option, given, what);
-    } else {
-        let reason = "fio's rate of a buffered writer holds the time of this sync, durio's would \
-                      not; give fsync=N or fdatasync=N, or direct=1";
+fn at_end(option: &str, given: Option<&Given<bool>>, writing: Writing, said: &mut Said) -> bool {
+    let Some(given) = given.filter(|given| given.value) else { return false };
+    if writing.has_passes {
+        let reason = "fio syncs at the end of each of several passes over the file, durio once at \
+                      the end of all; write one pass";
         said.refuse(option, given, reason);
     }
+    true
 }
 
 fn separate_calls(policy: SyncPolicy, writing: Writing, at: &Place, said: &mut Said) {
@@ -91,6 +105,11 @@ fn separate_calls(policy: SyncPolicy, writing: Writing, at: &Place, said: &mut S
     }
     let option = policy.method.name();
     said.note_at(at, option, "durio also syncs after the last write, which fio leaves out");
+    if writing.depth > 1 && writing.blocks {
+        let what = "the job waits in each sync and submits nothing meanwhile, as in fio before 3.41; \
+                    later ones keep syncs in flight";
+        said.note_at(at, option, what);
+    }
     if writing.depth > 1 {
         let what = "durio syncs when the write that the sync covers is complete; fio does not wait \
                     for writes in flight";

@@ -156,10 +156,9 @@ impl<'o> ExtentOptions<'o> {
         if least != most {
             return Err(self.wrong("filesize", "durio makes files of one size; give one size"));
         }
-        if offset > 0 {
-            return Err(self.wrong("filesize", "with an offset give size"));
-        }
-        Ok(most)
+        most.checked_sub(offset).ok_or_else(|| {
+            self.wrong("filesize", "the file ends before the offset of a copy; give a larger one")
+        })
     }
 
     /// What one pass moves: `io_size`, or else `size`, or else all of the region.

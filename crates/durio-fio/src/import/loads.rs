@@ -10,6 +10,7 @@ use durio_workload::{Arrivals, Region, RegionRule, Workload};
 
 use super::extent::Extent;
 use super::placement::Home;
+use super::rows::{CopiesPlace, StreamPlace};
 use super::said::Said;
 use super::section::{CopyPlace, Section};
 use super::timing::Bounds;
@@ -29,44 +30,53 @@ struct Part<'s> {
     within: Region,
     /// Per section in it.
     homes: Vec<Home>,
+    /// Numbers of the first copies of the sections in it, among the copies of all sections.
+    first_copies: Vec<u32>,
     copies_each: u32,
     bounds: Bounds,
 }
 
-/// The steps of all groups, in order.
-pub(super) fn steps(sections: &[Section], said: &mut Said) -> Vec<Step> {
-    let mut steps: Vec<Step> = Vec::new();
+/// The steps of all groups, in order, and which copies are in which of their loads.
+pub(super) fn steps(sections: &[Section], said: &mut Said) -> (Vec<Step>, Vec<CopiesPlace>) {
+    let (mut steps, mut places): (Vec<Step>, Vec<CopiesPlace>) = Default::default();
     let last_group = sections.last().map_or(0, |section| section.group);
     for group in sections.chunk_by(|one, other| one.group == other.group) {
         let is_last = group.first().is_some_and(|first| first.group == last_group);
-        if let Some(mut step) = step(group, is_last, said) {
+        let parts = parts_of_group(group);
+        if let Some(mut step) = step(group, &parts, is_last, said) {
             step.index = u32::try_from(steps.len()).unwrap_or(u32::MAX);
+            for (stream, part) in (0..).zip(&parts) {
+                places.extend(part.places(StreamPlace { step: step.index, stream }));
+            }
             steps.push(step);
         }
     }
-    steps
+    (steps, places)
 }
 
-fn step(group: &[Section], is_last: bool, said: &mut Said) -> Option<Step> {
-    let first = group.first()?;
+fn parts_of_group(group: &[Section]) -> Vec<Part<'_>> {
+    let copies: usize = group.iter().map(|section| section.copies.len()).sum();
     let mut parts: Vec<Part<'_>> = Vec::new();
-    for section in group {
-        for part in parts_of(section) {
-            add(&mut parts, part);
-        }
+    for part in group.iter().flat_map(|section| parts_of(section, copies <= LOADS_MAX)) {
+        add(&mut parts, part);
     }
+    parts
+}
+
+fn step(group: &[Section], parts: &[Part<'_>], is_last: bool, said: &mut Said) -> Option<Step> {
+    let first = group.first()?;
     if parts.len() > LOADS_MAX {
         let reason = format!("{} loads at the same time, more than {LOADS_MAX}", parts.len());
         said.refuse_at(&first.at, "numjobs", &reason);
         return None;
     }
-    tell_of_parts(group, &parts, said);
+    tell_of_parts(group, parts, said);
     let bounds: Vec<Bounds> = parts.iter().map(|part| part.bounds).collect();
     let mut loads = parts.iter().map(load);
     let load = loads.next()?;
     let beside: Vec<Load> = loads.collect();
     let limit = bounds.first()?.limit(load.workload.jobs);
-    let interval = interval(bounds.first()?.duration);
+    let interval = common_interval(group, bounds.first()?.duration, said);
     let mut step = Step::new(Role::Measure, load, limit, interval);
     for (mut other, bounds) in beside.into_iter().zip(bounds.iter().skip(1)) {
         let own = bounds.limit(other.workload.jobs);
@@ -88,9 +98,11 @@ fn interval(duration: Option<Nanos>) -> Nanos {
     Nanos::new(fiftieth.max(coarse))
 }
 
-/// The loads of one section.
-fn parts_of(section: &Section) -> Vec<Part<'_>> {
-    let whole = rule_of(&section.copies, section.workload.block_size);
+/// The loads of one section: one for all its copies where fio has one row for them, else one each.
+/// More copies than a step may have loads are one all the same, if they can be.
+fn parts_of(section: &Section, may_part: bool) -> Vec<Part<'_>> {
+    let is_one = !section.reporting.is_apart || !may_part || section.copies.len() == 1;
+    let whole = is_one.then(|| rule_of(&section.copies, section.workload.block_size)).flatten();
     if let Some((targets, rule, within)) = whole {
         let copies = &section.copies;
         return vec![part(section, copies, targets, rule, within, section.home.clone())];
@@ -102,7 +114,9 @@ fn parts_of(section: &Section) -> Vec<Part<'_>> {
         };
         let within = region(&copy.extent);
         let copies = std::slice::from_ref(copy);
-        part(section, copies, vec![copy.target], RegionRule::Shared, within, home)
+        let one = part(section, copies, vec![copy.target], RegionRule::Shared, within, home);
+        let number = u32::try_from(index).unwrap_or(u32::MAX);
+        Part { first_copies: vec![section.first_copy.saturating_add(number)], ..one }
     };
     section.copies.iter().enumerate().map(single).collect()
 }
@@ -123,6 +137,7 @@ fn part<'s>(
         rule,
         within,
         homes: vec![home],
+        first_copies: vec![section.first_copy],
         copies_each: u32::try_from(copies.len()).unwrap_or(u32::MAX),
         bounds: Bounds { bytes, duration: section.timing.duration },
     }
@@ -181,6 +196,7 @@ fn add<'s>(parts: &mut Vec<Part<'s>>, part: Part<'s>) {
             known.targets.extend(&part.targets);
             known.names.extend(&part.names);
             known.homes.extend(part.homes);
+            known.first_copies.extend(part.first_copies);
         }
         None => parts.push(part),
     }
@@ -192,6 +208,7 @@ impl Part<'_> {
         let [target] = other.targets.as_slice() else { return false };
         let (ours, theirs) = (self.section, other.section);
         let is_another = !std::ptr::eq(ours, theirs) && !self.targets.contains(target);
+        let in_one_row = !ours.reporting.is_apart && !theirs.reporting.is_apart;
         let same_places = self.targets.len() == self.names.len()
             && (self.rule, self.within, self.copies_each, self.bounds)
                 == (other.rule, other.within, other.copies_each, other.bounds);
@@ -205,6 +222,7 @@ impl Part<'_> {
             ..workload.clone()
         };
         is_another
+            && in_one_row
             && same_places
             && same_homes
             && (ours.engine, ours.batch, ours.arrivals, ours.timing, ours.reporting_group)
@@ -216,6 +234,11 @@ impl Part<'_> {
                     theirs.reporting_group,
                 )
             && nameless(&ours.workload) == nameless(&theirs.workload)
+    }
+
+    fn places(&self, at: StreamPlace) -> impl Iterator<Item = CopiesPlace> {
+        let place = move |&first: &u32| CopiesPlace { first, copies: self.copies_each, at };
+        self.first_copies.iter().map(place)
     }
 
     fn jobs(&self) -> u32 {
@@ -259,6 +282,7 @@ fn load(part: &Part<'_>) -> Load {
         batch: section.batch,
         arrivals,
         placement: Home::interleaved(&part.homes, part.copies_each),
+        blocking_syncs: section.blocking_syncs,
         ..Load::new(first, workload, section.engine)
     }
 }
@@ -273,8 +297,13 @@ fn tell_of_parts(group: &[Section], parts: &[Part<'_>], said: &mut Said) {
         said.note_at(&part.section.at, "name", &what);
     }
     for section in group {
+        let joined = |part: &&Part<'_>| part.copies_each > 1 && std::ptr::eq(part.section, section);
+        if section.reporting.is_apart && parts.iter().any(|part| joined(&part)) {
+            let what = "so many copies have one row and one log together";
+            said.note_at(&section.at, "numjobs", what);
+        }
         let own = parts.iter().filter(|part| std::ptr::eq(part.section, section)).count();
-        if own > 1 {
+        if own > 1 && !section.reporting.is_apart {
             let what = "the regions of its copies follow no rule that durio knows: each copy is a \
                         load of its own";
             said.note_at(&section.at, "numjobs", what);
@@ -289,6 +318,17 @@ fn common_ramp(group: &[Section], said: &mut Said) -> Nanos {
         said.refuse_at(&other.at, "ramp_time", reason);
     }
     ramp
+}
+
+/// The length of the lines of logs, if there are some, else what suits the duration.
+fn common_interval(group: &[Section], duration: Option<Nanos>, said: &mut Said) -> Nanos {
+    let mut asked = group.iter().filter_map(|it| Some((it.reporting.log_interval?, &it.at)));
+    let Some((interval, _)) = asked.next() else { return self::interval(duration) };
+    if let Some((_, at)) = asked.find(|(other, _)| *other != interval) {
+        let reason = "jobs that run at the same time are recorded in the same intervals";
+        said.refuse_at(at, "log_avg_msec", reason);
+    }
+    interval
 }
 
 fn common_drop(group: &[Section], said: &mut Said) -> bool {

@@ -2,7 +2,7 @@
 //!
 //! In: the options of targets. Out: paths to be looked at. Not here: regions.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use durio_units::Bytes;
 
@@ -49,8 +49,18 @@ pub(super) enum Spot {
 }
 
 /// The spot of copy `copy` (from 0) of a job; none if it names several files.
-pub(super) fn spot(job: &ResolvedJob, copy: u32) -> Option<Spot> {
+pub(super) fn spot(
+    job: &ResolvedJob,
+    copy: u32,
+    facts: &dyn Fn(&Path) -> Option<PlaceFacts>,
+) -> Option<Spot> {
     let target = &job.options.target;
+    let special = named_by_section(job).filter(|path| {
+        matches!(facts(path), Some(PlaceFacts::Device { .. } | PlaceFacts::NullDevice))
+    });
+    if let Some(path) = special {
+        return Some(Spot::Named(path));
+    }
     let directory = directory(target, copy);
     match target.filenames.as_ref().map(|names| names.value.as_slice()) {
         Some([name]) => Some(Spot::Named(match directory {
@@ -59,11 +69,49 @@ pub(super) fn spot(job: &ResolvedJob, copy: u32) -> Option<Spot> {
             None => PathBuf::from(name),
         })),
         Some(_) => None,
-        None => Some(Spot::Own {
-            directory: PathBuf::from(directory.unwrap_or(".")),
-            name: format!("{}.{copy}.0", job.name),
-        }),
+        None => {
+            let name = own_name(job, copy);
+            let whole = match directory {
+                Some(directory) => PathBuf::from(format!("{directory}/{name}")),
+                None => PathBuf::from(&name),
+            };
+            let folder = whole.parent().filter(|it| !it.as_os_str().is_empty());
+            let directory = folder.unwrap_or(Path::new(".")).to_owned();
+            let name = whole.file_name().map_or(name, |it| it.to_string_lossy().into_owned());
+            Some(Spot::Own { directory, name })
+        }
     }
+}
+
+/// The name that fio gives the file of copy `copy`, which may be a path: `filename_format`, by
+/// default the section's name and the numbers of the copy and of its file.
+fn own_name(job: &ResolvedJob, copy: u32) -> String {
+    let format = job.options.target.name_format.as_ref().map(|given| given.value.as_str());
+    let format = format.filter(|it| !it.is_empty()).unwrap_or("$jobname.$jobnum.$filenum");
+    let with_job = replaced(format, "$jobname", &job.section);
+    replaced(&replaced(&with_job, "$jobnum", &copy.to_string()), "$filenum", "0")
+}
+
+/// fio's keywords count in any case.
+fn replaced(text: &str, keyword: &str, by: &str) -> String {
+    let mut rest = text;
+    let mut whole = String::with_capacity(text.len());
+    while let Some(at) = rest.to_ascii_lowercase().find(keyword) {
+        let (before, after) = rest.split_at(at);
+        whole.push_str(before);
+        whole.push_str(by);
+        rest = after.get(keyword.len()..).unwrap_or_default();
+    }
+    whole + rest
+}
+
+/// What stands at the path of the section's own name, if it is no regular file, is what fio works
+/// on: `[/dev/sdb]`.
+fn named_by_section(job: &ResolvedJob) -> Option<PathBuf> {
+    let target = &job.options.target;
+    let is_one = target.files.as_ref().is_none_or(|given| given.value == 1);
+    let is_free = target.filenames.is_none() && target.directories.is_none() && is_one;
+    (is_free && job.section.contains('/')).then(|| PathBuf::from(&job.section))
 }
 
 /// Copies take turns with the directories.
@@ -77,17 +125,14 @@ fn directory(target: &TargetOptions, copy: u32) -> Option<&str> {
 const COPIES_LOOKED_AT: u32 = 4096;
 
 /// The paths of which must be known what they are: named files, and directories of files that
-/// durio makes; each once, in the order of the jobs.
+/// durio makes; each once, in the order of the jobs. `is_device` looks at a path.
 #[must_use]
-pub fn named_paths(jobs: &[ResolvedJob]) -> Vec<PathBuf> {
+pub fn named_paths(jobs: &[ResolvedJob], is_device: &dyn Fn(&Path) -> bool) -> Vec<PathBuf> {
+    let facts = |path: &Path| is_device(path).then_some(PlaceFacts::NullDevice);
     let mut paths: Vec<PathBuf> = Vec::new();
     for job in jobs {
-        let directories = job.options.target.directories.as_ref();
-        // Further copies are on the same paths again.
-        let different = directories.map_or(1, |given| given.value.len());
-        let different = u32::try_from(different).unwrap_or(u32::MAX).min(COPIES_LOOKED_AT);
-        for copy in 0..job.copies.min(different) {
-            let path = match spot(job, copy) {
+        for copy in 0..job.copies.min(COPIES_LOOKED_AT) {
+            let path = match spot(job, copy, &facts) {
                 Some(Spot::Named(path) | Spot::Own { directory: path, .. }) => path,
                 None => continue,
             };

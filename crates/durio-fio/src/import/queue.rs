@@ -4,7 +4,7 @@
 //! copies there are.
 
 use durio_plan::{BatchPolicy, EngineKind};
-use durio_workload::Arrivals;
+use durio_workload::{Arrivals, PerMille};
 
 use super::said::{Said, or};
 use super::sizes::Sizes;
@@ -18,12 +18,14 @@ pub(super) struct Queue {
     pub(super) batch: BatchPolicy,
     /// Of one copy.
     pub(super) arrivals: Arrivals,
+    /// The share of reads, where rates of reads and of writes decide it.
+    pub(super) read_share: Option<PerMille>,
 }
 
 /// Reads the queue of a job with accesses of these directions and sizes.
 pub(super) fn queue(
     options: &QueueOptions,
-    (direction, sizes): (Direction, &Sizes),
+    (direction, read_share, sizes): (Direction, PerMille, &Sizes),
     at: &Place,
     said: &mut Said,
 ) -> Queue {
@@ -37,6 +39,7 @@ pub(super) fn queue(
         bytes_per_second,
         accesses_per_second,
         rate_process,
+        offloads,
         polled,
         registered_buffers,
         registered_files,
@@ -44,6 +47,9 @@ pub(super) fn queue(
         submission_thread_cpu,
     } = options;
     let kind = engine_kind(engine.as_ref(), said);
+    if let Some(given) = offloads.as_ref().filter(|given| given.value) {
+        offloaded(kind, given, depth.as_ref(), said);
+    }
     let depth = depth_of(kind, depth.as_ref(), said);
     let batch = Batch {
         submit: submit_batch.as_ref(),
@@ -51,7 +57,7 @@ pub(super) fn queue(
         complete_max: complete_batch_max.as_ref(),
         low: depth_low.as_ref(),
     };
-    let rate = Rate { direction, sizes, process: rate_process.as_ref() };
+    let rate = Rate { direction, read_share, sizes, process: rate_process.as_ref() };
     let polled = polled.as_ref();
     said.refuse_unless("hipri", polled, |on| !on, "durio waits for completions and does not poll");
     let reason = "durio submits itself, without a thread of the kernel";
@@ -62,12 +68,21 @@ pub(super) fn queue(
     if kind == EngineKind::Uring {
         registered(registered_buffers.as_ref(), registered_files.as_ref(), at, said);
     }
-    Queue {
-        engine: kind,
-        depth,
-        batch: batch.policy(depth, said),
-        arrivals: rate.arrivals(bytes_per_second, accesses_per_second, said),
+    let batch = batch.policy(depth, said);
+    let (arrivals, read_share) = rate.arrivals(bytes_per_second, accesses_per_second, said);
+    Queue { engine: kind, depth, batch, arrivals, read_share }
+}
+
+fn offloaded(kind: EngineKind, given: &Given<bool>, depth: Option<&Given<u32>>, said: &mut Said) {
+    if !kind.is_asynchronous() && or(depth, 1) > 1 {
+        let reason = "each of fio's threads waits for an access of its own; write numjobs for \
+                      iodepth, or use an asynchronous engine";
+        said.refuse("io_submit_mode", given, reason);
+        return;
     }
+    let what = "durio keeps the schedule of a rate without further threads, and tells the response \
+                latency from the intended start";
+    said.note("io_submit_mode", given, what);
 }
 
 fn registered(
@@ -89,6 +104,13 @@ fn engine_kind(given: Option<&Given<Engine>>, said: &mut Said) -> EngineKind {
     let Some(given) = given else { return EngineKind::Sync };
     match given.value {
         Engine::Sync | Engine::Psync | Engine::Pvsync | Engine::Pvsync2 => EngineKind::Sync,
+        Engine::Posixaio => {
+            let what = "the C library does the accesses of a file one at a time, in a thread of its \
+                        own; durio does them in the job's thread, one at a time: rates are alike, \
+                        and fio's latency has the wait for those before";
+            said.note("ioengine", given, what);
+            EngineKind::Sync
+        }
         Engine::Libaio => EngineKind::Aio,
         Engine::IoUring => EngineKind::Uring,
         Engine::Null => {
@@ -154,6 +176,7 @@ impl Batch<'_> {
 /// What a rate depends on.
 struct Rate<'o> {
     direction: Direction,
+    read_share: PerMille,
     sizes: &'o Sizes,
     process: Option<&'o Given<RateProcess>>,
 }
@@ -164,50 +187,81 @@ impl Rate<'_> {
         bytes: &PerDirection<Option<Given<u64>>>,
         accesses: &PerDirection<Option<Given<u32>>>,
         said: &mut Said,
-    ) -> Arrivals {
-        let bytes = self.side(bytes).filter(|given| given.value > 0);
-        let accesses = self.side(accesses).filter(|given| given.value > 0);
-        let rate_per_second = match (bytes, accesses) {
-            (None, None) => return Arrivals::Closed,
-            (Some(_), Some(given)) => {
+    ) -> (Arrivals, Option<PerMille>) {
+        let is_set = |given: &&Given<u64>| given.value > 0;
+        let wide = |given: &Option<Given<u32>>| {
+            let given = given.as_ref()?;
+            Some(Given { value: u64::from(given.value), at: given.at.clone() })
+        };
+        let (read, write) = (wide(&accesses.read), wide(&accesses.write));
+        let accesses = (read.as_ref().filter(is_set), write.as_ref().filter(is_set));
+        let bytes = (bytes.read.as_ref().filter(is_set), bytes.write.as_ref().filter(is_set));
+        let (by_bytes, by_accesses) = (self.of_direction(bytes), self.of_direction(accesses));
+        let (option, sides, unit) = match (by_bytes, by_accesses) {
+            ((None, None), (None, None)) => return (Arrivals::Closed, None),
+            ((None, None), sides) => ("rate_iops", sides, 1),
+            (sides, (None, None)) => ("rate", sides, self.sizes.block_size.max(1)),
+            (_, (Some(given), _) | (None, Some(given))) => {
                 said.refuse("rate_iops", given, "give one of rate and rate_iops");
-                return Arrivals::Closed;
-            }
-            (None, Some(given)) => self.paced("rate_iops", given, f64::from(given.value), said),
-            (Some(given), None) => {
-                let single = self.sizes.is_single();
-                if !single {
-                    let reason = "with several block sizes give rate_iops";
-                    said.refuse("rate", given, reason);
-                }
-                #[expect(clippy::cast_precision_loss, reason = "a rate")]
-                let rate = given.value as f64 / self.sizes.block_size.max(1) as f64;
-                self.paced("rate", given, rate, said)
+                return (Arrivals::Closed, None);
             }
         };
-        match or(self.process, RateProcess::Linear) {
+        if let (Some(given), true) = (sides.0.or(sides.1), unit > 1 && !self.sizes.is_single()) {
+            said.refuse(option, given, "with several block sizes give rate_iops");
+        }
+        self.tell(option, sides, said);
+        let (rate_per_second, read_share) = self.together(sides, unit);
+        let arrivals = match or(self.process, RateProcess::Linear) {
             RateProcess::Linear => Arrivals::Constant { rate_per_second },
             RateProcess::Poisson => Arrivals::Poisson { rate_per_second },
-        }
+        };
+        (arrivals, read_share)
     }
 
-    fn side<'g, T>(&self, given: &'g PerDirection<Option<Given<T>>>) -> Option<&'g Given<T>> {
+    fn of_direction<'g>(&self, (read, write): Sides<'g>) -> Sides<'g> {
         match self.direction {
-            Direction::Read => given.read.as_ref(),
-            Direction::Write => given.write.as_ref(),
-            Direction::Mixed => given.read.as_ref().or(given.write.as_ref()),
+            Direction::Read => (read, None),
+            Direction::Write => (None, write),
+            Direction::Mixed => (read, write),
         }
     }
 
-    fn paced<T>(&self, option: &str, given: &Given<T>, rate: f64, said: &mut Said) -> f64 {
+    /// Accesses per second, and the share of reads that follows from two rates.
+    #[expect(clippy::cast_precision_loss, reason = "rates")]
+    fn together(&self, sides: Sides<'_>, unit: u64) -> (f64, Option<PerMille>) {
+        let rate = |given: &Given<u64>| given.value as f64 / unit as f64;
+        let share = f64::from(self.read_share.0) / 1000.0;
+        match (self.direction, sides) {
+            (Direction::Mixed, (Some(reads), Some(writes))) => {
+                let (reads, writes) = (rate(reads), rate(writes));
+                let share = (reads / (reads + writes) * 1000.0).round();
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "≤ 1000"
+                )]
+                let share = PerMille(share as u16);
+                (reads + writes, Some(share))
+            }
+            // The other kind keeps its share beside the one that has a rate.
+            (Direction::Mixed, (Some(reads), None)) => (rate(reads) / share, None),
+            (Direction::Mixed, (None, Some(writes))) => (rate(writes) / (1.0 - share), None),
+            (_, (given, other)) => (given.or(other).map_or(0.0, rate), None),
+        }
+    }
+
+    fn tell(&self, option: &str, sides: Sides<'_>, said: &mut Said) {
+        let Some(given) = sides.0.or(sides.1) else { return };
         if self.direction == Direction::Mixed {
-            let reason = "fio paces reads and writes each on its own; write a job that reads and \
-                          one that writes";
-            said.refuse(option, given, reason);
+            let what = "fio paces reads and writes each on its own; durio draws which of the two is \
+                        due, so that each has its rate in the mean, whatever rwmixread says";
+            said.note(option, given, what);
         }
         let what = "durio keeps the schedule whatever the storage does: service latency is fio's \
                     latency, response latency counts from the intended start";
         said.note(option, given, what);
-        rate
     }
 }
+
+/// What is given for reads and for writes.
+type Sides<'g> = (Option<&'g Given<u64>>, Option<&'g Given<u64>>);

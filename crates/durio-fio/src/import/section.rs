@@ -7,12 +7,13 @@ use durio_units::{Bytes, Nanos};
 use durio_workload::{Arrivals, CacheMode, Coverage, Pattern, Workload};
 
 use super::accesses::accesses;
-use super::data::contents;
+use super::data::set_data;
 use super::durability::{Writing, sync_policy};
 use super::extent::{Extent, ExtentOptions};
 use super::place::spot;
 use super::placement::{Home, home};
 use super::queue::queue;
+use super::rows::{Reporting, reporting};
 use super::said::{Said, or};
 use super::sizes::Sizes;
 use super::targets::{Claim, Targets};
@@ -29,13 +30,17 @@ pub(super) struct Section {
     pub(super) workload: Workload,
     pub(super) engine: EngineKind,
     pub(super) batch: BatchPolicy,
+    pub(super) blocking_syncs: bool,
     /// Of one copy.
     pub(super) arrivals: Arrivals,
     pub(super) home: Home,
     pub(super) timing: Timing,
     /// Whether the page cache is dropped before; none where it does not matter.
     pub(super) drops_cache: Option<bool>,
+    pub(super) reporting: Reporting,
     pub(super) copies: Vec<CopyPlace>,
+    /// The number of the first copy among those of all sections.
+    pub(super) first_copy: u32,
 }
 
 /// Where one copy works, and how much.
@@ -68,6 +73,7 @@ pub(super) fn section(
         timing: timing_options,
         placement,
         data,
+        output,
     } = options;
     if *copies > COPIES_MAX {
         said.refuse_at(at, "numjobs", &format!("durio runs at most {COPIES_MAX} jobs"));
@@ -79,21 +85,36 @@ pub(super) fn section(
         (true, false) => Direction::Read,
         (false, _) => Direction::Write,
     };
-    let queue = queue(queue_options, (direction, &sizes), at, said);
+    let queue = queue(queue_options, (direction, workload.read_share, &sizes), at, said);
     let direct = or(target.direct.as_ref(), false);
-    let (reads, writes) = (workload.reads(), workload.writes());
-    let writing = Writing { reads, writes, depth: queue.depth, direct };
+    let timing = timing(timing_options, at, said);
+    let writing = Writing {
+        reads: workload.reads(),
+        writes: workload.writes(),
+        depth: queue.depth,
+        blocks: queue.engine == EngineKind::Aio,
+        has_passes: timing.is_by_volume && timing.loops > 1,
+    };
+    let syncs = sync_policy(durability, writing, at, said);
     workload.name.clone_from(name);
     workload.summary = description.as_ref().map_or_else(String::new, |text| text.value.clone());
     workload.depth = queue.depth;
     workload.cache = if direct { CacheMode::Direct } else { CacheMode::Buffered };
-    workload.sync = sync_policy(durability, writing, at, said);
-    workload.contents = contents(data, writes, at, said);
-    let timing = timing(timing_options, at, said);
+    (workload.sync, workload.syncs_at_end) = (syncs.policy, syncs.at_end);
+    set_data(data, &mut workload, said);
+    workload.read_share = queue.read_share.unwrap_or(workload.read_share);
     let of_targets = TargetsOf { job, workload: &workload, sizes: &sizes, timing };
     let places = of_targets.places(target, targets, said)?;
+    if let Some(given) = target.create_only.as_ref().filter(|given| given.value) {
+        let what =
+            "its files are laid out with all others before the first job, and nothing is run";
+        said.note("create_only", given, what);
+        return None;
+    }
     let is_null = places.iter().all(|place| targets.is_null(place.target));
     let drops_cache = of_targets.drops_cache(target.invalidate.as_ref(), is_null, said);
+    let has_passes = of_targets.has_passes(&places);
+    workload.drops_cache_each_pass = drops_cache == Some(true) && has_passes;
     Some(Section {
         at: at.clone(),
         group: *group,
@@ -101,11 +122,14 @@ pub(super) fn section(
         workload,
         engine: queue.engine,
         batch: queue.batch,
+        blocking_syncs: syncs.block,
         arrivals: queue.arrivals,
         home: home(placement, (first, *copies), said),
         timing,
         drops_cache,
+        reporting: reporting(output, timing.duration, said),
         copies: places,
+        first_copy: first,
     })
 }
 
@@ -127,6 +151,7 @@ impl TargetsOf<'_> {
         let TargetOptions {
             filenames,
             directories,
+            name_format: _,
             files,
             open_files: _,
             file_service: _,
@@ -141,6 +166,7 @@ impl TargetsOf<'_> {
             overwrite,
             append,
             create_on_open,
+            create_only: _,
             allow_create,
             unlink,
             invalidate: _,
@@ -148,18 +174,22 @@ impl TargetsOf<'_> {
             direct: _,
         } = options;
         one_file(files.as_ref(), filenames.as_ref(), said);
-        making(append.as_ref(), create_on_open.as_ref(), pre_read.as_ref(), said);
+        making(append.as_ref(), pre_read.as_ref(), said);
+        let on_open = self.create_on_open(create_on_open.as_ref(), said);
         let at = filenames.as_ref().map(|it| &it.at).or(directories.as_ref().map(|it| &it.at));
         let overwrites = or(overwrite.as_ref(), false);
         let claim = Claim {
             at: at.unwrap_or(&self.job.at),
             writes: self.workload.writes(),
-            layout: self.layout(fallocate.as_ref(), overwrites, said),
+            layout: match on_open {
+                true => FileLayout::Empty,
+                false => self.layout(fallocate.as_ref(), overwrites, said),
+            },
         };
         let extents = ExtentOptions::new(options, self.sizes.smallest, &self.job.at);
         let mut places = Vec::new();
         for copy in 0..self.job.copies {
-            let index = targets.claim(spot(self.job, copy)?, &claim, said)?;
+            let index = targets.claim(spot(self.job, copy, targets.facts)?, &claim, said)?;
             let extent = extents.of(copy, targets.existing(index), said)?;
             targets.reach(index, extent.end(), &claim, said);
             self.check_block(&extent, said)?;
@@ -188,6 +218,16 @@ impl TargetsOf<'_> {
             let reason = "durio removes no file that it has not made";
             said.refuse_unless("unlink", unlink, |on| !on, reason);
         }
+    }
+
+    /// A file that is made when it is opened is empty and grows.
+    fn create_on_open(&self, given: Option<&Given<bool>>, said: &mut Said) -> bool {
+        let Some(given) = given.filter(|given| given.value) else { return false };
+        if self.workload.reads() {
+            let reason = "a file that is made when it is opened has nothing to read";
+            said.refuse("create_on_open", given, reason);
+        }
+        true
     }
 
     /// As fio lays out a file: written where it is read or overwritten, else allocated.
@@ -225,9 +265,8 @@ impl TargetsOf<'_> {
         None
     }
 
-    /// What a copy moves in all: fio does whole blocks, one more where offsets are free, and with
-    /// holes a single pass where the file goes on behind the region (`is_open`; where it does not,
-    /// fio begins anew until all bytes are done).
+    /// What a copy moves in all: fio does whole blocks, one more where offsets are free. With holes it
+    /// begins anew until all bytes are done, unless its pass ends before the file does (`is_open`).
     fn bytes(
         &self,
         (extent, is_open): (&Extent, bool),
@@ -244,14 +283,23 @@ impl TargetsOf<'_> {
         let block = self.sizes.block_size.max(1);
         let is_free = self.workload.pattern == Pattern::Random
             && self.workload.coverage == Coverage::Independent;
+        // Holes: so many blocks fit; the pass is over where the next begins in the file and does not
+        // fit, or where the file goes on behind the region.
+        let step = block.saturating_add(self.workload.hole.get());
+        let fits = (extent.length - block.min(extent.length)) / step + 1;
+        let ends_at_hole = self.workload.hole > Bytes::ZERO
+            && (is_open || fits.saturating_mul(step) < extent.length);
         let pass = match (self.sizes.is_single(), is_free) {
-            (true, false) if is_open && self.workload.hole > Bytes::ZERO => {
-                let step = block.saturating_add(self.workload.hole.get());
-                (extent.length - block.min(extent.length)) / step * block + block
+            (true, false) if ends_at_hole => fits.saturating_mul(block),
+            // Where the file goes on behind the size, the last block may go over it.
+            (true, _) if extent.volume < extent.length => {
+                extent.volume.checked_next_multiple_of(block).unwrap_or(u64::MAX)
             }
             (true, true) => extent.volume.checked_next_multiple_of(block).unwrap_or(u64::MAX),
             (true, false) => extent.volume - extent.volume % block,
-            (false, _) => extent.volume,
+            // Accesses that each come once, or one after the other, end with the last that fits.
+            (false, false) => extent.volume - extent.volume % self.sizes.smallest.max(1),
+            (false, true) => extent.volume,
         };
         let all = pass.saturating_mul(u64::from(self.timing.loops));
         let Some(given) = accesses else { return Some(all) };
@@ -259,6 +307,20 @@ impl TargetsOf<'_> {
             said.refuse("number_ios", given, "with several block sizes give io_size");
         }
         Some(all.min(given.value.saturating_mul(block)))
+    }
+
+    /// Whether fio drops the cache again where a pass over the region begins: where offsets come round,
+    /// or where it opens the file anew after `size`. Free draws that time alone bounds never do.
+    fn has_passes(&self, places: &[CopyPlace]) -> bool {
+        let is_free = self.workload.pattern == Pattern::Random
+            && self.workload.coverage == Coverage::Independent;
+        let moves_more = |place: &CopyPlace| place.bytes.is_some_and(|it| it > place.extent.length);
+        match self.timing.is_by_volume {
+            // fio writes freely drawn offsets in one go, whatever io_size is.
+            true if is_free && !self.workload.reads() => self.timing.loops > 1,
+            true => places.iter().any(moves_more),
+            false => !is_free,
+        }
     }
 
     /// fio drops what is cached of a file before it begins, unless it is told not to.
@@ -283,19 +345,14 @@ impl TargetsOf<'_> {
 fn one_file(files: Option<&Given<u32>>, names: Option<&Given<Vec<String>>>, said: &mut Said) {
     let reason = "each job of durio works on one file; write a section for each file";
     said.refuse_unless("nrfiles", files, |count| *count == 1, reason);
-    said.refuse_unless("filename", names, |names| names.len() == 1, reason);
+    let names_reason = "fio would work on several files, for each filename adds one, also to those of \
+                        [global]; each job of durio works on one: write a section for each file";
+    said.refuse_unless("filename", names, |names| names.len() == 1, names_reason);
 }
 
-fn making(
-    append: Option<&Given<bool>>,
-    create_on_open: Option<&Given<bool>>,
-    pre_read: Option<&Given<bool>>,
-    said: &mut Said,
-) {
+fn making(append: Option<&Given<bool>>, pre_read: Option<&Given<bool>>, said: &mut Said) {
     let append_reason = "durio writes within a region; give offset and size";
     said.refuse_unless("file_append", append, |on| !on, append_reason);
-    let open_reason = "durio lays out files before it measures";
-    said.refuse_unless("create_on_open", create_on_open, |on| !on, open_reason);
     let read_reason = "durio does not fill the page cache before; write a job that reads the file, \
                        and stonewall";
     said.refuse_unless("pre_read", pre_read, |on| !on, read_reason);

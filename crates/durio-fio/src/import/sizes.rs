@@ -11,7 +11,7 @@ use crate::job_file::{BlockSizeShare, Direction, Given, PerDirection, Place};
 /// fio's block size where nothing is said.
 const BLOCK_DEFAULT: u64 = 4096;
 /// The most sizes that a mix may have.
-const SIZES_MAX: u64 = 64;
+const SIZES_MAX: u64 = 512;
 
 /// The sizes of one direction.
 #[derive(Debug, Clone, PartialEq, Eq)]

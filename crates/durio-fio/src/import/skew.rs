@@ -34,9 +34,9 @@ fn convert(distribution: &Distribution, direction: Direction) -> Result<Skew, St
             Ok(Skew::Zipf { theta_per_mille })
         }
         Distribution::Pareto { share, center: None } => {
-            let h = thousandths(*share, 499).and_then(|h| u16::try_from(h).ok());
+            let h = thousandths(*share, 999).and_then(|h| u16::try_from(h).ok());
             let h_per_mille =
-                h.ok_or("durio knows pareto from 0.001 to 0.499 in steps of 0.001")?;
+                h.ok_or("durio knows pareto from 0.001 to 0.999 in steps of 0.001")?;
             Ok(Skew::Pareto { h_per_mille })
         }
         Distribution::Normal { .. } => {

@@ -15,7 +15,8 @@ use crate::job_file::Place;
 
 /// The targets so far.
 pub(super) struct Targets<'f> {
-    facts: &'f dyn Fn(&Path) -> Option<PlaceFacts>,
+    /// What is at a path.
+    pub(super) facts: &'f dyn Fn(&Path) -> Option<PlaceFacts>,
     file_name: &'f str,
     entries: Vec<Entry>,
 }

@@ -6,7 +6,7 @@ use durio_plan::Limit;
 use durio_units::{Bytes, Nanos};
 
 use super::said::{Said, or};
-use crate::job_file::{ExitScope, Place, TimingOptions};
+use crate::job_file::{ExitScope, Given, Place, TimingOptions};
 
 /// The bounds of one copy; at least one of them is there, or else it was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +36,8 @@ pub(super) struct Timing {
     pub(super) is_by_volume: bool,
     pub(super) duration: Option<Nanos>,
     pub(super) ramp: Nanos,
+    /// Since the start of fio.
+    pub(super) start_delay: Nanos,
     pub(super) loops: u32,
     /// The scope of `exitall`, if it is given.
     pub(super) ends: Option<ExitScope>,
@@ -47,6 +49,7 @@ pub(super) fn timing(options: &TimingOptions, at: &Place, said: &mut Said) -> Ti
         runtime_us,
         time_based,
         ramp_us,
+        start_delay_us,
         loops,
         exit_all,
         exit_all_on_error,
@@ -54,16 +57,13 @@ pub(super) fn timing(options: &TimingOptions, at: &Place, said: &mut Said) -> Ti
     } = options;
     let runtime = or(runtime_us.as_ref(), 0);
     let duration = (runtime > 0).then(|| nanos(runtime));
-    let is_timed = or(time_based.as_ref(), false);
-    if let (true, None, Some(given)) = (is_timed, duration, time_based.as_ref()) {
-        said.refuse("time_based", given, "it needs a runtime; fio refuses it as well");
+    let wants_time = time_based.as_ref().filter(|given| given.value);
+    if let (Some(given), None) = (wants_time, duration) {
+        said.note("time_based", given, "without a runtime the size decides, in fio as in durio");
     }
+    let is_timed = wants_time.is_some() && duration.is_some();
+    // What is moved in the ramp counts for the size of a job, in fio as in durio.
     let ramp = or(ramp_us.as_ref(), 0);
-    if let (false, Some(given)) = (is_timed, ramp_us.as_ref().filter(|given| given.value > 0)) {
-        let reason = "the amount of a job that ends by its size begins after fio's ramp and with \
-                      durio's; add time_based and a runtime";
-        said.refuse("ramp_time", given, reason);
-    }
     if let Some(given) = exit_all_on_error {
         said.note("exitall_on_error", given, "the first error always ends a run of durio");
     }
@@ -78,9 +78,19 @@ pub(super) fn timing(options: &TimingOptions, at: &Place, said: &mut Said) -> Ti
         is_by_volume: !is_timed,
         duration,
         ramp: nanos(ramp),
+        start_delay: start_delay(start_delay_us.as_ref(), said),
         loops: or(loops.as_ref(), 1),
         ends: exit_all.as_ref().map(|_| scope),
     }
+}
+
+fn start_delay(given: Option<&Given<(u64, u64)>>, said: &mut Said) -> Nanos {
+    let Some(given) = given else { return Nanos::ZERO };
+    let (least, most) = given.value;
+    if least != most {
+        said.refuse("startdelay", given, "durio draws no time to wait; give one");
+    }
+    nanos(least)
 }
 
 /// Beyond a year, a unit was mistaken; and sums of times must not overflow.

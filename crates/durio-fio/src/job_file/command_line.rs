@@ -1,14 +1,16 @@
 //! fio's command line: `--name=a --rw=read file.fio`.
 //!
 //! In: words, without the program's name. Out: the same [`JobFile`] as from a file, with the
-//! position of each word in place of the line. Not here: short options (fio has a few), and names
-//! that are cut short, which fio's getopt completes.
+//! position of each word in place of the line; names may be cut short as long as one option begins so
+//! (getopt). Not here: short options (fio has a few).
 
 use super::grammar::append_job_file;
-use super::options::{ProgramClass, ProgramOption, Takes, find_program_option};
+use super::options::{
+    ProgramClass, ProgramOption, Takes, find_program_option, names_that_begin_with,
+};
 use super::{
-    JobFile, Kind, LINE_BYTES_MAX, Note, Place, SECTIONS_MAX, SETTINGS_MAX, Section, Setting,
-    Surroundings, find_option, is_global_name, known_option,
+    JobFile, Kind, LINE_BYTES_MAX, Note, Place, Question, SECTIONS_MAX, SETTINGS_MAX, Section,
+    Setting, Surroundings, find_option, is_global_name, known_option,
 };
 use crate::FioError;
 
@@ -37,7 +39,8 @@ pub fn parse_command_line(
         let wanted = |section: &Section| section.is_global || sections.contains(&section.name);
         file.sections.retain(wanted);
     }
-    if file.sections.iter().all(|section| section.is_global) {
+    let asks_version = file.printing.question == Some(Question::Version);
+    if file.sections.iter().all(|section| section.is_global) && !asks_version {
         let what = "no job: give --name=NAME and its options, or a job file";
         return Err(FioError::job_file(&Place::Word(1), what));
     }
@@ -83,6 +86,7 @@ impl Reader {
             Some((name, value)) => (name, Some(value)),
             None => (bare, None),
         };
+        let name = completed(name, at)?;
         // Both are a job's: fio's own long options have neither.
         if let Some(option) = find_program_option(name).filter(|_| find_option(name).is_none()) {
             let value = taken(option.takes, value, next);
@@ -114,6 +118,14 @@ impl Reader {
             (ProgramClass::Section, value) => {
                 self.sections.extend(value.map(str::to_owned));
                 Ok(())
+            }
+            (ProgramClass::ReadOnly, _) => {
+                self.file.read_only = Some(at.clone());
+                Ok(())
+            }
+            (ProgramClass::Printing(option), value) => {
+                let taken = self.file.printing.take(option, value);
+                taken.or_else(|what| error(format!("--{name}: {what}")))
             }
             (ProgramClass::OutputOnly, value) => {
                 let value = value.map(str::to_owned);
@@ -158,6 +170,22 @@ impl Reader {
     }
 }
 
+/// The whole name of an option that is cut short, as getopt completes it.
+fn completed<'w>(name: &'w str, at: &Place) -> Result<&'w str, FioError> {
+    if find_option(name).is_some() || find_program_option(name).is_some() {
+        return Ok(name);
+    }
+    match names_that_begin_with(name).as_slice() {
+        [one] => Ok(one),
+        // Nothing begins so; whoever looks the name up says what may be meant.
+        [] => Ok(name),
+        several => {
+            let what = format!("{name:?} may be one of: {}", several.join(", "));
+            Err(FioError::job_file(at, what))
+        }
+    }
+}
+
 /// The value of an option, from the word itself or the next one.
 fn taken<'w>(
     takes: Takes,
@@ -173,7 +201,7 @@ fn taken<'w>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job_file::{Machine, Source};
+    use crate::job_file::{Machine, OutputFormat, PrintSettings, Source};
 
     fn parse(line: &str) -> Result<JobFile, String> {
         let mut read = |name: &str, _: Option<&str>| match name {
@@ -219,6 +247,14 @@ mod tests {
     }
 
     #[test]
+    fn a_name_is_completed_if_one_option_begins_so() {
+        let file = parse("--name=a --loop=3 -norandomm --section=a").unwrap();
+        assert_eq!(shape(&file), ["a#0: loops=Some(\"3\") norandommap=None"]);
+        let error = parse("--name=a --buffer=1").unwrap_err();
+        assert!(error.contains("may be one of: buffer") && error.contains("buffered"), "{error}");
+    }
+
+    #[test]
     fn job_files_are_read_after_all_options_and_sections_choose_among_their_jobs() {
         let file = parse("one.fio --bs=4k two.fio --section=x --section z").unwrap();
         let expected = [
@@ -231,17 +267,41 @@ mod tests {
     }
 
     #[test]
-    fn options_of_output_are_noted_and_others_are_errors() {
-        let file = parse("--output-format=json --eta never --minimal --name=a").unwrap();
+    fn options_of_output_are_taken_or_noted_and_others_are_errors() {
+        let file = parse("--status-interval 1 --output-format=json,normal --eta never --name=a");
+        let file = file.unwrap();
         let noted: Vec<_> = file.notes.iter().map(|it| it.option.as_str()).collect();
-        assert_eq!(noted, ["output-format", "eta", "minimal"]);
+        assert_eq!(noted, ["status-interval"]);
+        let PrintSettings { formats, shows_progress, .. } = file.printing;
+        assert_eq!(
+            (formats, shows_progress),
+            (vec![OutputFormat::Json, OutputFormat::Normal], false)
+        );
+        let file =
+            parse("--output=f --output-format=json,json+ --terse-version 5 --name=a").unwrap();
+        let printing = file.printing;
+        assert_eq!(printing.formats, [OutputFormat::JsonPlus]);
+        assert_eq!((printing.output.as_deref(), printing.terse_version), (Some("f"), 5));
+        assert_eq!(parse("--minimal --name=a").unwrap().printing.formats, [OutputFormat::Terse]);
+        let both = [OutputFormat::Normal, OutputFormat::Terse];
+        assert_eq!(parse("--append-terse --name=a").unwrap().printing.formats, both);
+        assert_eq!(parse("--version").unwrap().printing.question, Some(Question::Version));
         for (line, expected) in [
             ("--client=h --name=a", "word 1 of the fio command line: --client: durio does not"),
             ("--name=a --bs", "word 2 of the fio command line: bs needs a value"),
-            ("--name=a --iodept=4", "word 2 of the fio command line: fio has no option named"),
+            ("--name=a --iodept=4", "word 2 of the fio command line: \"iodept\" may be one of"),
+            ("--name=a --iodetph=4", "word 2 of the fio command line: fio has no option named"),
             ("--bs=4k", "word 1 of the fio command line: no job"),
             ("--name=a --section=b", "word 1 of the fio command line: no job"),
             ("gone.fio", "word 1 of the fio command line: cannot read \"gone.fio\""),
+            (
+                "--output-format=xml --name=a",
+                "word 1 of the fio command line: --output-format: \"xml\"",
+            ),
+            (
+                "--terse-version=1 --name=a",
+                "word 1 of the fio command line: --terse-version: \"1\"",
+            ),
             ("--name=a --output", "word 2 of the fio command line: --output needs a value"),
         ] {
             let error = parse(line).unwrap_err();

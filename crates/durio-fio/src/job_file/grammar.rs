@@ -282,8 +282,8 @@ mod tests {
     #[test]
     fn texts_beyond_the_limits_are_errors() {
         assert!(parse(&"[a]\n".repeat(600)).unwrap_err().contains("more than 512 sections"));
-        let many = format!("[a]\n{}", "bs=4k\n".repeat(5000));
-        assert!(parse(&many).unwrap_err().contains("more than 2048 settings"));
+        let many = format!("[a]\n{}", "bs=4k\n".repeat(SETTINGS_MAX + 1));
+        assert!(parse(&many).unwrap_err().contains("more than 32768 settings"));
         assert!(parse("[a]\ninclude twice").unwrap_err().contains("includes nest deeper than 8"));
         let long = format!("[a]\ndescription={}", "x".repeat(9000));
         assert!(parse(&long).unwrap_err().contains("where fio cuts it"));

@@ -11,7 +11,8 @@ mod program;
 mod refused;
 mod workload;
 
-pub(super) use program::{ProgramClass, ProgramOption, Takes, find_program_option};
+use program::program_option_names;
+pub(super) use program::{Printing, ProgramClass, ProgramOption, Takes, find_program_option};
 
 /// What an option's value is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,6 +124,16 @@ pub fn option_rows() -> impl Iterator<Item = &'static OptionRow> {
 /// The option of that name or alias.
 pub fn find_option(name: &str) -> Option<&'static OptionRow> {
     option_rows().find(|row| row.is_called(name))
+}
+
+/// The names of options, of jobs and of the program, that begin with `text`, in alphabetical order.
+pub(super) fn names_that_begin_with(text: &str) -> Vec<&'static str> {
+    let of_jobs = option_rows().flat_map(|row| [Some(row.name), row.alias]).flatten();
+    let all = of_jobs.chain(program_option_names());
+    let mut names: Vec<_> = all.filter(|name| !text.is_empty() && name.starts_with(text)).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
 }
 
 /// The words of a choice.

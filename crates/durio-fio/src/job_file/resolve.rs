@@ -4,6 +4,7 @@
 //! number of the job), defaults of options that nobody gave, and files.
 
 mod choices;
+mod output;
 mod pattern;
 mod queue;
 mod settings;
@@ -13,7 +14,7 @@ use settings::Settings;
 
 use super::options::{Class, OptionRow, find_option};
 use super::values;
-use super::{JobFile, JobOptions, Note, Place, Refusal, ResolvedJob, Section, Setting};
+use super::{Direction, JobFile, JobOptions, Note, Place, Refusal, ResolvedJob, Section, Setting};
 use crate::FioError;
 
 /// Resolves all jobs.
@@ -39,9 +40,18 @@ pub fn resolve(file: &JobFile) -> Result<Vec<ResolvedJob>, FioError> {
         let waits = file_number > 0 && !jobs.iter().any(|job| is_of(job, file, file_number));
         let mut job = resolve_section(section, defaults.clone(), jobs.last(), waits)?;
         job.options.timing.exit_all.clone_from(&exit_all);
+        job.refusals.extend(file.read_only.as_ref().and_then(|at| writes_read_only(&job, at)));
         jobs.push(job);
     }
     Ok(jobs)
+}
+
+/// With `--readonly` fio refuses jobs that write.
+fn writes_read_only(job: &ResolvedJob, at: &Place) -> Option<Refusal> {
+    let writes =
+        job.options.pattern.access.as_ref().filter(|it| it.value.direction != Direction::Read)?;
+    let reason = format!("with --readonly ({at}) no job may write");
+    Some(refusal_at("rw", None, &writes.at, &reason))
 }
 
 /// Whether a job stands in the `number`th file.
@@ -77,11 +87,13 @@ fn resolve_section<'f>(
     let copies = settings.positive("numjobs")?;
     Ok(ResolvedJob {
         name: name.map_or_else(|| section.name.clone(), |it| it.value),
+        section: section.name.clone(),
         at: section.at.clone(),
         group: first_or(waits, previous.map(|it| it.group)),
         reporting_group: first_or(begins_group, previous.map(|it| it.reporting_group)),
         copies: copies.map_or(1, |it| it.value),
         options,
+        listed: section.valued_options(),
         notes,
         refusals,
     })
@@ -92,7 +104,6 @@ fn job_options(
     notes: &mut Vec<Note>,
     refusals: &mut Vec<Refusal>,
 ) -> Result<JobOptions, FioError> {
-    choices::refuse_start_delay(settings, refusals)?;
     Ok(JobOptions {
         description: settings.text("description")?,
         target: target::target(settings)?,
@@ -102,6 +113,7 @@ fn job_options(
         timing: choices::timing(settings)?,
         placement: choices::placement(settings)?,
         data: choices::data(settings)?,
+        output: output::output(settings)?,
     })
 }
 
@@ -119,12 +131,24 @@ fn sort_out(
             notes.push(note(setting, "it changes only what fio prints or how it measures itself"));
         }
         Class::WithoutEffect { reason } => notes.push(note(setting, reason)),
+        Class::Refused { .. } if is_without_verify(row.name, settings) => {
+            notes.push(note(setting, "without verify it changes nothing"));
+        }
         Class::Refused { unless, .. } if is_neutral(setting.value.as_deref(), unless) => {}
         Class::Refused { reason, .. } => refusals.push(refusal(setting, reason)),
     }
     if let Some(reason) = wrong_engine(row, settings) {
         refusals.push(refusal(setting, &reason));
     }
+}
+
+/// Whether an option only says how fio verifies, and nothing is verified.
+fn is_without_verify(option: &str, settings: &Settings<'_>) -> bool {
+    let how =
+        ["verify_async", "verify_backlog", "verify_interval", "verify_offset", "verify_pattern"];
+    let is_off = settings.last("verify").and_then(|it| it.value.as_deref());
+    let is_how = option != "verify_only" && how.iter().any(|begin| option.starts_with(begin));
+    is_how && is_off.is_none_or(|it| it == "0")
 }
 
 /// Whether a value is one of those with which nothing changes, as text or as a number.

@@ -63,6 +63,8 @@ impl std::fmt::Display for Refusal {
 pub struct ResolvedJob {
     /// `name=`, or else the section's name.
     pub name: String,
+    /// The section's name, after which fio names files.
+    pub section: String,
     /// Where the job begins.
     pub at: Place,
     /// Jobs of one group run at the same time; groups run one after another, from 0.
@@ -73,6 +75,8 @@ pub struct ResolvedJob {
     pub copies: u32,
     /// What the job does.
     pub options: JobOptions,
+    /// The options of its own section that have a value, by name, as fio lists them.
+    pub listed: Vec<(String, String)>,
     /// Options without effect on what is done.
     pub notes: Vec<Note>,
     /// Options that cannot be honoured; the job must not run if there is one.
@@ -98,6 +102,8 @@ pub struct JobOptions {
     pub placement: PlacementOptions,
     /// What is written.
     pub data: DataOptions,
+    /// What is printed and logged.
+    pub output: OutputOptions,
 }
 
 /// Where the accesses go.
@@ -107,6 +113,8 @@ pub struct TargetOptions {
     pub filenames: Option<Given<Vec<String>>>,
     /// `directory`: copies of the job take turns.
     pub directories: Option<Given<Vec<String>>>,
+    /// `filename_format`: how files are named that have no `filename`.
+    pub name_format: Option<Given<String>>,
     /// `nrfiles`: files per copy of the job.
     pub files: Option<Given<u32>>,
     /// `openfiles`: how many of them are open at once.
@@ -135,6 +143,8 @@ pub struct TargetOptions {
     pub append: Option<Given<bool>>,
     /// `create_on_open`: files are not laid out before.
     pub create_on_open: Option<Given<bool>>,
+    /// `create_only`: files are laid out, and nothing else is done.
+    pub create_only: Option<Given<bool>>,
     /// `allow_file_create`: 0 makes a missing file an error.
     pub allow_create: Option<Given<bool>>,
     /// `unlink`: files are removed at the end.
@@ -206,6 +216,8 @@ pub struct QueueOptions {
     pub accesses_per_second: PerDirection<Option<Given<u32>>>,
     /// `rate_process`: when the accesses of a rate are due.
     pub rate_process: Option<Given<RateProcess>>,
+    /// `io_submit_mode=offload`: threads of their own submit.
+    pub offloads: Option<Given<bool>>,
     /// `hipri`: completions are polled for.
     pub polled: Option<Given<bool>>,
     /// `fixedbufs` of io_uring.
@@ -244,6 +256,8 @@ pub struct TimingOptions {
     pub time_based: Option<Given<bool>>,
     /// `ramp_time` in microseconds, before the runtime.
     pub ramp_us: Option<Given<u64>>,
+    /// `startdelay` in microseconds since fio's own start: least and most.
+    pub start_delay_us: Option<Given<(u64, u64)>>,
     /// `loops`, from 1.
     pub loops: Option<Given<u32>>,
     /// `exitall`: when one job ends, so do those of the scope. fio takes it for all jobs if it
@@ -283,4 +297,35 @@ pub struct DataOptions {
     pub zeros: Option<Given<bool>>,
     /// `scramble_buffers`: contents are changed a little for every write.
     pub scramble: Option<Given<bool>>,
+    /// `dedupe_percentage`: writes that repeat an earlier one.
+    pub duplicate_percent: Option<Given<u8>>,
+    /// `buffer_pattern`: bytes that are written over and over.
+    pub pattern: Option<Given<Vec<u8>>>,
+}
+
+/// What is printed and logged of a job.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct OutputOptions {
+    /// `group_reporting`: the jobs of a reporting group are one row.
+    pub group_reporting: Option<Given<bool>>,
+    /// `disk_util`: the counters of block devices are shown.
+    pub disk_util: Option<Given<bool>>,
+    /// `clat_percentiles`, `lat_percentiles`, `slat_percentiles`.
+    pub completion_percentiles: Option<Given<bool>>,
+    /// See there.
+    pub total_percentiles: Option<Given<bool>>,
+    /// See there.
+    pub submit_percentiles: Option<Given<bool>>,
+    /// `percentile_list`, ascending.
+    pub percentiles: Option<Given<Vec<f64>>>,
+    /// `write_bw_log`: what the names of the log's files begin with; "" is the job's name.
+    pub bandwidth_log: Option<Given<String>>,
+    /// `write_lat_log`, in the same way.
+    pub latency_log: Option<Given<String>>,
+    /// `write_iops_log`, in the same way.
+    pub rate_log: Option<Given<String>>,
+    /// `log_avg_msec`: milliseconds that a line of a log is about; 0 is a line per I/O.
+    pub log_average_ms: Option<Given<u32>>,
+    /// `per_job_logs`: each copy has files of its own.
+    pub per_job_logs: Option<Given<bool>>,
 }

@@ -7,11 +7,13 @@
 
 mod direction;
 mod distribution;
+mod pattern;
 mod sets;
 mod split;
 
 pub(super) use direction::{by_direction, pieces};
 pub(super) use distribution::{distribution, file_service};
+pub(super) use pattern::pattern;
 pub(super) use sets::{cpu_list, cpu_mask, memory_policy, name_list, node_list};
 pub(super) use split::block_size_split;
 
@@ -183,6 +185,9 @@ fn leading_number(text: &str) -> Result<(u64, &str), String> {
         return Err(not_a_number());
     }
     let value = digits.parse::<i64>().ok().and_then(|it| u64::try_from(it).ok());
+    // Scripts write whole numbers as `4096.0`: what fio overlooks there is nothing.
+    let is_zero = |fraction: &str| fraction.bytes().all(|digit| digit == b'0');
+    let unit = if unit.strip_prefix('.').is_some_and(is_zero) { "" } else { unit };
     Ok((value.ok_or_else(|| format!("{text:?} is too large"))?, unit))
 }
 
@@ -220,6 +225,7 @@ mod tests {
             ("512b", 512, 512),
             ("0x200", 512, 512),
             ("(4k+1)", 4097, 4097),
+            ("4096.0", 4096, 4096),
         ];
         for (text, binary, decimal) in cases {
             assert_eq!(size(text, 1024), Ok(binary), "{text}");
@@ -229,9 +235,21 @@ mod tests {
 
     #[test]
     fn what_fio_would_misread_is_an_error() {
-        for text in
-            ["", " 4k", "1.5g", "4kk", "4 k", "4x", "0x10k", "-4k", "k", "9999999999p", "4%", "3z"]
-        {
+        for text in [
+            "",
+            " 4k",
+            "1.5g",
+            "1.0g",
+            "4kk",
+            "4 k",
+            "4x",
+            "0x10k",
+            "-4k",
+            "k",
+            "9999999999p",
+            "4%",
+            "3z",
+        ] {
             assert!(size(text, 1024).is_err(), "{text}");
         }
         for text in ["", " 5m", "1m30s", "10sec", "1.5", "(500ms)", "(3600)", "10min"] {

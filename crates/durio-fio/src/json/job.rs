@@ -67,6 +67,12 @@ pub struct Direction {
 }
 
 impl Direction {
+    /// Operations per second as fio's texts have them: from the counts, rounded down.
+    #[must_use]
+    pub fn whole_iops(&self) -> u64 {
+        self.total_ios.saturating_mul(1000).checked_div(self.runtime).unwrap_or(0)
+    }
+
     pub(super) fn read(cursor: &mut Cursor<'_>) -> Read<Self> {
         let mut direction = Self::default();
         let mut has_bytes = false;

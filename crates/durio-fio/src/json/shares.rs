@@ -53,9 +53,12 @@ fn labelled(counts: &[u128], total: u128) -> Shares {
     labels.zip(counts).map(|(label, &count)| (label, percent(count, total))).collect()
 }
 
+/// What fio shows at least of what was there.
+const LEAST: f64 = 0.01;
+
 #[expect(clippy::cast_precision_loss, reason = "printed with six decimals")]
 fn percent(count: u128, total: u128) -> f64 {
-    if total == 0 { 0.0 } else { 100.0 * count as f64 / total as f64 }
+    if total == 0 || count == 0 { 0.0 } else { (100.0 * count as f64 / total as f64).max(LEAST) }
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ fn import_file(path: &Path) -> Result<ImportedPlan, String> {
     let jobs = parse_job_file(&Source { name, text }, &mut surroundings)
         .and_then(|file| resolve(&file))
         .map_err(|error| error.to_string())?;
-    let _ = named_paths(&jobs);
+    let _ = named_paths(&jobs, &|_| false);
     let settings = ImportSettings { seed: 1, clock: ClockChoice::Auto, file_name: "f".to_owned() };
     import(&jobs, &facts, &settings).map_err(|refusals| {
         assert!(refusals.iter().all(|refusal| !refusal.option.is_empty()));

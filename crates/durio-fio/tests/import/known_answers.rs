@@ -3,7 +3,7 @@
 use durio_plan::{BatchPolicy, EngineKind, FileLayout, Limit, Placement, TargetKind};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{
-    Arrivals, CacheMode, Contents, Coverage, Pattern, PerMille, Region, RegionRule, Skew,
+    Arrivals, CacheMode, Contents, Coverage, Pattern, PerMille, Region, RegionRule, Renewal, Skew,
     SyncMethod, SyncPolicy,
 };
 
@@ -85,7 +85,7 @@ fn amounts_and_times_are_limits() {
     let limit = |more: &str| step(&format!("[a]\nfilename=/dev/a\nrw=randread\n{more}")).limit;
     let mib = |count| Limit::Volume(Bytes::from_mib(count));
     assert_eq!(limit("size=10m"), mib(10));
-    assert_eq!(limit("size=10m\nloops=3\nnumjobs=2"), mib(60));
+    assert_eq!(limit("size=10m\nloops=3\nnumjobs=2\ngroup_reporting"), mib(60));
     assert_eq!(limit("size=10m\nio_size=4m"), mib(4));
     assert_eq!(limit("size=25%"), mib(256));
     assert_eq!(limit("number_ios=256"), mib(1));
@@ -106,7 +106,8 @@ fn a_ramp_is_kept_with_a_time() {
 #[test]
 fn copies_share_a_region_or_have_shares_or_offsets() {
     let of = |more: &str| {
-        let load = load(&format!("[a]\nfilename=/dev/a\nrw=randread\nnumjobs=4\n{more}"));
+        let load =
+            load(&format!("[a]\nfilename=/dev/a\nrw=randread\nnumjobs=4\ngroup_reporting\n{more}"));
         let within = load.workload.within.unwrap();
         (load.workload.region, within.offset.get() >> 20, within.length.get() >> 20)
     };
@@ -132,7 +133,9 @@ fn queues_keep_their_engine_depth_and_batch() {
 
 #[test]
 fn rates_are_those_of_all_copies() {
-    let of = |more: &str| load(&format!("[a]\nfilename=/dev/a\nnumjobs=4\n{more}")).arrivals;
+    let of = |more: &str| {
+        load(&format!("[a]\nfilename=/dev/a\nnumjobs=4\ngroup_reporting\n{more}")).arrivals
+    };
     assert_eq!(of("rate_iops=100"), Arrivals::Constant { rate_per_second: 400.0 });
     let poisson = Arrivals::Poisson { rate_per_second: 400.0 };
     assert_eq!(of("rate_iops=100\nrate_process=poisson"), poisson);
@@ -140,19 +143,34 @@ fn rates_are_those_of_all_copies() {
 }
 
 #[test]
-fn contents_are_random_compressible_or_zero() {
-    let of =
-        |more: &str| load(&format!("[a]\nfilename=/dev/a\nrw=write\n{more}")).workload.contents;
-    assert_eq!(of(""), Contents::Incompressible);
+fn contents_change_from_write_to_write_as_fio_means_it() {
+    let of = |more: &str| {
+        let workload = load(&format!("[a]\nfilename=/dev/a\nrw=write\n{more}")).workload;
+        (workload.contents, workload.renewal, workload.duplicates.0)
+    };
+    let random = Contents::Incompressible;
     let half = Contents::Compressible { zeros: PerMille(500) };
-    assert_eq!(of("buffer_compress_percentage=50"), half);
-    assert_eq!(of("zero_buffers"), Contents::Compressible { zeros: PerMille::ALL });
+    let zeros = Contents::Compressible { zeros: PerMille::ALL };
+    let pattern = Contents::Pattern { bytes: vec![0xde, 0xad] };
+    for (options, expected) in [
+        ("", (&random, Renewal::Scrambled, 0)),
+        ("scramble_buffers=0", (&random, Renewal::Never, 0)),
+        ("refill_buffers", (&random, Renewal::EachWrite, 0)),
+        ("buffer_compress_percentage=50", (&half, Renewal::EachWrite, 0)),
+        ("dedupe_percentage=20", (&random, Renewal::EachWrite, 200)),
+        ("dedupe_percentage=20\nbuffer_compress_percentage=50", (&half, Renewal::EachWrite, 200)),
+        ("zero_buffers\nrefill_buffers", (&zeros, Renewal::Never, 0)),
+        ("buffer_pattern=0xdead\nrefill_buffers", (&pattern, Renewal::Never, 0)),
+    ] {
+        let (contents, renewal, duplicates) = expected;
+        assert_eq!(of(options), (contents.clone(), renewal, duplicates), "{options}");
+    }
 }
 
 #[test]
 fn copies_have_the_cpus_that_fio_would_give_them() {
     let text = "[a]\nfilename=/dev/a\nrw=randread\n[b]\nstonewall\nfilename=/dev/a\nrw=randread\n\
-                numjobs=3\ncpus_allowed=0,2,4\ncpus_allowed_policy=split";
+                numjobs=3\ngroup_reporting\ncpus_allowed=0,2,4\ncpus_allowed_policy=split";
     let steps = plan(text).plan.steps;
     // The first copy of b is the second of all.
     assert_eq!(steps[1].load.placement, Placement::Cpus(vec![2, 4, 0]));
@@ -182,10 +200,79 @@ fn files_that_are_not_there_are_laid_out_as_fio_does() {
 
 #[test]
 fn copies_without_a_name_have_a_file_each() {
-    let plan = plan("[a]\ndirectory=dir\nrw=randread\nsize=8m\nnumjobs=3").plan;
+    let plan = plan("[a]\ndirectory=dir\nrw=randread\nsize=8m\nnumjobs=3\ngroup_reporting").plan;
     assert_eq!(plan.targets.len(), 3);
     let load = &plan.steps[0].load;
     assert_eq!((load.target, &load.more_targets[..]), (0, &[1, 2][..]));
     let whole = Region { offset: Bytes::ZERO, length: Bytes::from_mib(8) };
     assert_eq!((load.workload.jobs, load.workload.within), (3, Some(whole)));
+}
+
+#[test]
+fn reads_and_writes_in_sequence_have_a_place_each_and_some_jump() {
+    let workload = load("[a]\nfilename=/dev/a\nrw=rw").workload;
+    assert!(workload.own_cursors && workload.pattern == Pattern::Sequential);
+    assert!(!load("[a]\nfilename=/dev/a\nrw=read").workload.own_cursors);
+    let workload = load("[a]\nfilename=/dev/a\nrw=randrw\npercentage_random=40,70").workload;
+    let jumps = workload.jumps.unwrap();
+    assert_eq!((jumps.reads, jumps.writes), (PerMille(400), PerMille(700)));
+    assert!(workload.own_cursors);
+}
+
+#[test]
+fn the_page_cache_is_dropped_where_fio_drops_it() {
+    let drops = |more: &str| {
+        let text = format!("[a]\nfilename=/dev/a\n{more}");
+        load(&text).workload.drops_cache_each_pass
+    };
+    assert!(!drops("rw=read"), "one pass");
+    assert!(drops("rw=read\nloops=2"));
+    assert!(drops("rw=read\nsize=1m\nio_size=2m"));
+    assert!(drops("rw=read\ntime_based\nruntime=1"));
+    assert!(drops("rw=randread\ntime_based\nruntime=1"));
+    assert!(!drops("rw=randread\ntime_based\nruntime=1\nnorandommap"), "no pass ends");
+    assert!(drops("rw=randread\nloops=2\nnorandommap"), "fio opens the file anew");
+    assert!(!drops("rw=read\nloops=2\ndirect=1"));
+    assert!(!drops("rw=read\nloops=2\ninvalidate=0"));
+}
+
+#[test]
+fn rates_of_reads_and_of_writes_are_one_with_their_shares() {
+    let load = load("[a]\nfilename=/dev/a\nrw=randrw\nrate_iops=300,100");
+    assert_eq!(load.arrivals, Arrivals::Constant { rate_per_second: 400.0 });
+    assert_eq!(load.workload.read_share, PerMille(750));
+    let load = super::load("[a]\nfilename=/dev/a\nrw=randrw\nrwmixread=20\nrate_iops=,80");
+    assert_eq!(load.arrivals, Arrivals::Constant { rate_per_second: 100.0 });
+    assert_eq!(load.workload.read_share, PerMille(200));
+}
+
+#[test]
+fn libaio_is_held_up_by_its_syncs_and_io_uring_is_not() {
+    let text = "[a]\nfilename=/dev/a\nrw=write\niodepth=16\nfsync=1\nioengine=";
+    assert!(load(&format!("{text}libaio")).blocking_syncs);
+    assert!(!load(&format!("{text}io_uring")).blocking_syncs);
+}
+
+#[test]
+fn a_delay_counts_from_the_start_of_all_jobs() {
+    let text = "[global]\nfilename=/dev/a\ntime_based\nruntime=10\nramp_time=1\n[a]\nstartdelay=2\n\
+                [b]\nstonewall\nstartdelay=20\n[c]\nstonewall\nstartdelay=5";
+    let pauses: Vec<_> = plan(text).plan.steps.iter().map(|step| step.pause_before).collect();
+    assert_eq!(pauses, [2, 7, 0].map(Nanos::from_secs));
+    let text = "[a]\nfilename=/dev/a\n[b]\nfilename=/dev/a\nstonewall\nstartdelay=5";
+    assert!(super::imported(text).is_err(), "how long the first job takes is not known");
+}
+
+#[test]
+fn files_of_jobs_are_where_their_names_put_them() {
+    let directory = |text: &str| match &plan(text).plan.targets[0].kind {
+        TargetKind::NewFile { directory, .. } => directory.as_path().display().to_string(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(directory("[a]\ndirectory=dir\nsize=1m"), "dir");
+    assert_eq!(directory("[dir/b]\nsize=1m"), "dir");
+    assert_eq!(directory("[a]\nfilename_format=dir/$JobName.$filenum\nsize=1m"), "dir");
+    let text = "[a]\nfilename_format=$jobnum.x\nnumjobs=2\nsize=1m\n[b]\nstonewall\n\
+                filename_format=1.x\nsize=1m";
+    assert_eq!(plan(text).plan.targets.len(), 2, "the last is the second copy's file");
 }

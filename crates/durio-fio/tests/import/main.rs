@@ -12,6 +12,7 @@ mod any_job;
 mod examples;
 mod known_answers;
 mod refusals;
+mod rows;
 mod together;
 
 use std::path::Path;

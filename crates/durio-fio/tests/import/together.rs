@@ -6,9 +6,9 @@ use durio_units::{Bytes, Nanos};
 use super::{imported, plan, step};
 
 #[test]
-fn drives_with_a_section_each_are_one_load_over_all_of_them() {
-    let text = "[global]\nrw=randread\nnumjobs=2\ncpus_allowed_policy=split\n\
-                [n0]\nfilename=/dev/n0\ncpus_allowed=0-1\n[n1]\nfilename=/dev/n1\ncpus_allowed=2-3";
+fn drives_with_a_section_each_in_one_row_are_one_load_over_all_of_them() {
+    let text = "[global]\nrw=randread\nnumjobs=2\ngroup_reporting\n\
+                cpus_allowed_policy=split\n[n0]\nfilename=/dev/n0\ncpus_allowed=0-1\n[n1]\nfilename=/dev/n1\ncpus_allowed=2-3";
     let imported = plan(text);
     let step = &imported.plan.steps[0];
     assert!(step.beside.is_empty());

@@ -177,5 +177,6 @@ fn the_largest_texts_take_bounded_time() {
     each(&format!("[a]\nbs={}", "(".repeat(8000)));
     each(&format!("[a]\ncpus_allowed={}", "0-4095,".repeat(1000)));
     each(&"x".repeat((1 << 20) + 1));
-    assert!(begin.elapsed() < Duration::from_secs(4), "{:?}", begin.elapsed());
+    // Two seconds on a quiet machine; without a bound some of them would take hours.
+    assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", begin.elapsed());
 }

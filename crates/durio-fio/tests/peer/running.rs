@@ -54,7 +54,8 @@ fn a_stopped_run_ends_soon_and_gives_what_there_is() {
     let begin = Instant::now();
     let stop = || begin.elapsed() > Duration::from_millis(1500);
     let run = run_fio(&command(&fio, &options), &stop).unwrap();
-    assert!(run.is_stopped && begin.elapsed() < Duration::from_secs(5));
+    // Half of what it would run for.
+    assert!(run.is_stopped && begin.elapsed() < Duration::from_secs(30));
     assert!(run.file.output.jobs[0].read.as_ref().unwrap().total_ios > 100);
 }
 

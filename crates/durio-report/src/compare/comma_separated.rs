@@ -7,7 +7,7 @@ use std::io;
 
 use durio_analyse::compare::{Comparison, FigureComparison, Pair, StepComparison, Word};
 
-const HEADER: [&str; 20] = [
+const HEADER: [&str; 23] = [
     "baseline_side",
     "other_side",
     "workload",
@@ -24,7 +24,10 @@ const HEADER: [&str; 20] = [
     "effect",
     "interval_low",
     "interval_high",
-    "p",
+    "p_worse",
+    "worse_at_most",
+    "repeats_scatter",
+    "visible",
     "method",
     "word",
     "reason",
@@ -37,7 +40,7 @@ pub(super) fn write(comparison: &Comparison, out: &mut dyn io::Write) -> io::Res
         for step in &pair.steps {
             if step.figures.is_empty() {
                 let mut record = of_step(pair, step);
-                record.extend(std::iter::repeat_n(String::new(), 8));
+                record.extend(std::iter::repeat_n(String::new(), 11));
                 record.extend(["not_comparable".to_owned(), step.not_comparable.join("; ")]);
                 writer.write_record(&record)?;
             }
@@ -68,14 +71,14 @@ fn of_step(pair: &Pair, step: &StepComparison) -> Vec<String> {
     ]
 }
 
-fn of_figure(it: &FigureComparison) -> [String; 10] {
+fn of_figure(it: &FigureComparison) -> [String; 13] {
     let number = |value: Option<f64>| value.map_or_else(String::new, |it| it.to_string());
     let method = it.method.map_or_else(String::new, |it| format!("{it:?}").to_lowercase());
     let word = match it.word {
         Word::Faster => "faster",
         Word::Slower => "slower",
         Word::NoDifference => "no_difference",
-        Word::CannotTell => "cannot_tell",
+        Word::Undecided => "undecided",
     };
     [
         it.figure.name().to_owned(),
@@ -84,7 +87,10 @@ fn of_figure(it: &FigureComparison) -> [String; 10] {
         number(it.effect),
         number(it.interval.map(|it| it[0])),
         number(it.interval.map(|it| it[1])),
-        number(it.p),
+        number(it.p_worse),
+        number(it.worse_at_most),
+        number(it.repeats_scatter),
+        number(it.visible),
         method,
         word.to_owned(),
         it.reason.clone().unwrap_or_default(),

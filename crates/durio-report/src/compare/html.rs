@@ -23,10 +23,11 @@ struct ComparePage<'a> {
     comparison: &'a Comparison,
     version: &'static str,
     style: &'static str,
-    columns: [&'static str; 5],
+    columns: [&'static str; 4],
     sides: Vec<(&'a str, String)>,
     fail_over: String,
     pairs: Vec<PairPart<'a>>,
+    advice: Option<String>,
     rule: String,
     blocks_note: Option<String>,
 }
@@ -44,13 +45,13 @@ struct StepPart<'a> {
     basis: String,
     differences: Option<String>,
     rows: Vec<RowPart>,
-    untold: Vec<String>,
+    undecided: Vec<String>,
     svg: Option<String>,
 }
 
 struct RowPart {
     name: String,
-    cells: [String; 5],
+    cells: [String; 4],
     class: &'static str,
     word: &'static str,
 }
@@ -65,6 +66,7 @@ pub(super) fn write(comparison: &Comparison, out: &mut dyn io::Write) -> io::Res
         sides: comparison.sides.iter().map(|it| (it.label.as_str(), words::side(it))).collect(),
         fail_over: crate::figures::percent(comparison.settings.fail_over.unwrap_or_default()),
         pairs,
+        advice: words::gate_advice(comparison),
         rule: words::rule(comparison),
         blocks_note: words::blocks_note(comparison),
     };
@@ -104,7 +106,7 @@ fn part(step: &StepComparison, is_drawn: bool) -> io::Result<StepPart<'_>> {
         class: match it.word {
             Word::Faster => "good",
             Word::Slower => "bad",
-            Word::NoDifference | Word::CannotTell => "plain",
+            Word::NoDifference | Word::Undecided => "plain",
         },
         word: words::word(it),
     };
@@ -114,7 +116,7 @@ fn part(step: &StepComparison, is_drawn: bool) -> io::Result<StepPart<'_>> {
         basis: words::basis(step),
         differences: words::step_differences(step),
         rows: step.figures.iter().map(row).collect(),
-        untold: words::untold(step),
+        undecided: words::undecided(step),
         svg: if is_drawn { overlay(&step.curves)? } else { None },
     })
 }

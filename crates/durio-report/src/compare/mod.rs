@@ -15,6 +15,7 @@ use durio_analyse::compare::Comparison;
 
 pub use published::write_published;
 pub(crate) use text::write_figures;
+pub use words::gate_advice;
 
 use crate::{Format, Options};
 

@@ -30,7 +30,7 @@ pub(super) fn write(
         pair(it, &mut page);
     }
     if let Some(it) = &comparison.gate {
-        gate(it, comparison.settings.fail_over.unwrap_or_default(), &mut page);
+        gate(it, comparison, &mut page);
     }
     page.heading("How");
     page.paragraph("  ", Look::Dim, &words::rule(comparison));
@@ -102,7 +102,7 @@ fn in_full(step: &StepComparison, page: &mut Page) {
         table.add_row(row(&words::figure_name(step, figure.figure), figure));
     }
     put(table, page);
-    for line in words::untold(step) {
+    for line in words::undecided(step) {
         page.paragraph("  ", Look::Dim, &line);
     }
 }
@@ -141,15 +141,22 @@ fn in_short(pair: &Pair, page: &mut Page) {
     page.paragraph("  ", Look::Dim, "All figures of all steps: --format json, csv or html.");
 }
 
-fn gate(gate: &Gate, fail_over: f64, page: &mut Page) {
+fn gate(gate: &Gate, comparison: &Comparison, page: &mut Page) {
+    let fail_over = comparison.settings.fail_over.unwrap_or_default();
     page.heading(&format!("Regression by more than {}", crate::figures::percent(fail_over)));
-    for line in &gate.regressions {
-        page.labelled("WORSE", 7, Look::Bad, line);
-    }
-    for line in &gate.undecided {
-        page.labelled("unknown", 7, Look::Heed, line);
-    }
     if gate.regressions.is_empty() && gate.undecided.is_empty() {
         page.paragraph("  ", Look::Good, "none");
+    }
+    for line in &gate.regressions {
+        page.labelled("WORSE", 9, Look::Bad, line);
+    }
+    for line in &gate.undecided {
+        page.labelled("undecided", 9, Look::Heed, line);
+    }
+    for line in &gate.excluded {
+        page.labelled("ok", 9, Look::Good, line);
+    }
+    if let Some(advice) = words::gate_advice(comparison) {
+        page.paragraph("  ", Look::Plain, &advice);
     }
 }

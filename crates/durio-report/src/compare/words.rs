@@ -11,7 +11,7 @@ use crate::figures::{ABSENT, bandwidth, counted, deviation, mean_latency, percen
 use crate::rows::place_name;
 
 /// The headings of [`cells`], after the figure's own.
-pub(super) const COLUMNS: [&str; 5] = ["baseline", "other", "effect", "95 % interval", "p"];
+pub(super) const COLUMNS: [&str; 4] = ["baseline", "other", "effect", "95 % interval"];
 
 /// A side in one line.
 pub(super) fn side(side: &SideFacts) -> String {
@@ -45,17 +45,15 @@ fn value(figure: FigureName, value: Option<f64>) -> String {
 }
 
 /// The cells under [`COLUMNS`].
-pub(super) fn cells(it: &FigureComparison) -> [String; 5] {
+pub(super) fn cells(it: &FigureComparison) -> [String; 4] {
     let effect = it.effect.map_or_else(String::new, deviation);
     let interval =
         it.interval.map(|[low, high]| format!("{} to {}", deviation(low), deviation(high)));
-    let p = it.p.map_or_else(String::new, |p| format!("{p:.3}"));
     [
         value(it.figure, it.baseline),
         value(it.figure, it.other),
         effect,
         interval.unwrap_or_default(),
-        p,
     ]
 }
 
@@ -67,18 +65,22 @@ pub(super) fn word(it: &FigureComparison) -> &'static str {
         (Word::Faster, _) => "faster",
         (Word::Slower, _) => "slower",
         (Word::NoDifference, _) => "no difference",
-        (Word::CannotTell, _) => "cannot tell",
+        (Word::Undecided, _) => "undecided",
     }
 }
 
-/// The figures of which nothing can be told, and why.
-pub(super) fn untold(step: &StepComparison) -> Vec<String> {
-    let untold = step.figures.iter().filter(|it| it.word == Word::CannotTell);
-    let line = |it: &FigureComparison| {
+/// Why figures are undecided, those with one reason in one line.
+pub(super) fn undecided(step: &StepComparison) -> Vec<String> {
+    let mut lines: Vec<(String, &str)> = Vec::new();
+    for it in step.figures.iter().filter(|it| it.word == Word::Undecided) {
         let reason = it.reason.as_deref().unwrap_or("unknown");
-        format!("{}: cannot tell: {reason}", figure_name(step, it.figure))
-    };
-    untold.map(line).collect()
+        let name = figure_name(step, it.figure);
+        match lines.iter_mut().find(|(_, known)| *known == reason) {
+            Some((names, _)) => names.push_str(&format!(", {name}")),
+            None => lines.push((name, reason)),
+        }
+    }
+    lines.into_iter().map(|(names, reason)| format!("{names}: undecided: {reason}")).collect()
 }
 
 /// Rates and 99th percentiles of all steps, counted by word.
@@ -87,8 +89,8 @@ pub(super) fn summary(pair: &Pair) -> String {
     let words = [
         (Word::Faster, "faster"),
         (Word::Slower, "slower"),
-        (Word::NoDifference, "with no difference that these runs could show"),
-        (Word::CannotTell, "of which these runs cannot tell"),
+        (Word::NoDifference, "with no difference"),
+        (Word::Undecided, "undecided"),
     ];
     for (word, words) in words {
         match pair.gated_with(word) {
@@ -108,16 +110,10 @@ pub(super) fn summary(pair: &Pair) -> String {
 
 /// How many repeats the figures of a step are of.
 pub(super) fn basis(step: &StepComparison) -> String {
-    let method = step.figures.iter().find_map(|it| it.method);
     let [a, b] = step.repeats;
-    match method {
-        Some(Method::Ranks) => format!(
-            "{a} against {b} repeats, by their ranks: medians, and the median of all effects"
-        ),
-        _ if step.repeats == [1, 1] => {
-            "one run against one, by blocks of their intervals".to_owned()
-        }
-        _ => format!("{a} against {b} repeats, by blocks of their intervals"),
+    match [a, b].contains(&1) {
+        true => format!("{a} against {}, by blocks of their intervals", counted(b as u64, "run")),
+        false => format!("{a} against {b} repeats: geometric means"),
     }
 }
 
@@ -127,9 +123,10 @@ pub(super) fn blocks_note(comparison: &Comparison) -> Option<String> {
     let mut figures = steps.flat_map(|it| &it.figures);
     figures.any(|it| it.method == Some(Method::Blocks)).then(|| {
         format!(
-            "Intervals by blocks come from each run's own intervals, drawn again {} times (seed {}). \
-             What differs from one run to the next of the same thing is not in them: repeats tell, \
-             5 or more per side.",
+            "Blocks of each run's own intervals are drawn again {} times (seed {}) and widen the \
+             interval of few repeats. Of a single run that interval holds nothing of what differs \
+             from one run to the next of the same thing, so it decides nothing: repeats do, 5 or more \
+             per side.",
             comparison.resamples, comparison.settings.seed
         )
     })
@@ -137,11 +134,26 @@ pub(super) fn blocks_note(comparison: &Comparison) -> Option<String> {
 
 /// How the words were found.
 pub(super) fn rule(comparison: &Comparison) -> String {
+    let threshold = percent(comparison.settings.threshold);
     format!(
-        "Faster or slower: the effect is more than {}, and its 95 % interval does not reach zero \
-         (with 2 to 4 repeats, no repeat of one side lies among the other's).",
-        percent(comparison.settings.threshold)
+        "Faster or slower: the effect is more than {threshold}, and its 95 % interval (Welch's, of the \
+         logarithms of the repeats) does not reach zero. No difference: the interval lies within \
+         {threshold} on both sides of zero. Undecided: neither is shown."
     )
+}
+
+/// What would decide a gate that is undecided, as a sentence; none if nothing is, or if more runs do
+/// not help.
+#[must_use]
+pub fn gate_advice(comparison: &Comparison) -> Option<String> {
+    let needed = comparison.gate.as_ref()?.repeats_needed?;
+    // As the option takes it, in tenths.
+    let fail_over = (comparison.settings.fail_over? * 1000.0).round() / 10.0;
+    Some(format!(
+        "About {needed} repeats per side would decide: name several runs per side (a1,a2,… b1,b2,…), or \
+         let them take turns: durio compare --interleave A.toml B.toml --pairs {needed} --fail-over \
+         {fail_over}% -- OPTIONS"
+    ))
 }
 
 /// The step, and what it is of.

@@ -4,7 +4,7 @@ use durio_analyse::{Distribution, Findings, OperationFindings, WorkloadFindings}
 use durio_stack::DeviceCounters;
 use durio_units::{Bytes, Nanos};
 
-use crate::facts::{engine_line, in_flight_line, switches_line};
+use crate::facts::{data_line, device_time_line, engine_line, in_flight_line, switches_line};
 use crate::figures::{counted, decimal, latency, latency_or_absent, mean_latency, percent};
 use crate::layer_facts::Named;
 use crate::rows::place_name;
@@ -32,12 +32,19 @@ fn account(workload: &WorkloadFindings) -> Account {
         named("CPU per operation", mean_latency(workload.cpu.per_operation_ns)),
         named("CPU of the jobs", cpu_of_jobs(workload)),
     ];
+    facts.extend(data_line(workload).map(|it| named("data", it)));
     facts.extend(cpu_of_machine(workload));
     facts.extend(switches_line(workload).map(|it| named("context switches of the jobs", it)));
     facts.extend(workload.machine_switches_per_operation.map(|it| {
         let text = format!("{} per operation (of all programs)", decimal(it));
         named("context switches of the machine", text)
     }));
+    facts.extend(device_time_line(workload).map(|it| named("time at the device", it)));
+    facts.extend(
+        workload
+            .unwatched_max
+            .map(|it| named("longest time without a look for completions", it.to_string())),
+    );
     let throttled = workload.cpu.throttled.map(|it| it.to_string());
     facts.extend(throttled.map(|it| named("held back by quota", it)));
     facts.extend(workload.evenness.map(|it| {

@@ -23,6 +23,7 @@ use durio_units::Bytes;
 
 use crate::facts::{host_facts, host_facts_other, host_short, state_meaning, state_word};
 use crate::figures::{ABSENT_NOTE, latency, rate_bare};
+use crate::headline;
 use crate::layer_facts::Named;
 use crate::rows::{COLUMNS, locations, place_name};
 use crate::signal_words::{NO_PROOF, QUESTION};
@@ -55,6 +56,8 @@ struct ReportPage<'a> {
     state: &'static str,
     state_meaning: Option<&'static str>,
     rate: String,
+    range: Option<String>,
+    steady: Option<headline::Verdict>,
     p99: Option<String>,
     verdicts: Vec<VerdictCard<'a>>,
     time_heading: &'static str,
@@ -125,6 +128,8 @@ fn page(findings: &Findings) -> io::Result<ReportPage<'_>> {
         state: state_word(findings.state),
         state_meaning: state_meaning(findings.state),
         rate: leading.map(|it| rate_bare(it.durable_commits_per_second)).unwrap_or_default(),
+        range: leading.and_then(headline::range),
+        steady: leading.map(headline::verdict),
         p99: leading.and_then(|it| it.commit_latency_ns_p99).map(latency),
         verdicts: verdicts::cards(findings),
         time_heading: TIME_HEADING,

@@ -132,14 +132,14 @@ pub(super) const fn word(change: CostChange) -> &'static str {
         CostChange::Cheaper => "cheaper",
         CostChange::Dearer => "dearer",
         CostChange::NoDifference => "no different",
-        CostChange::CannotTell => "cannot tell",
+        CostChange::Undecided => "undecided",
     }
 }
 
 /// Why layers are not judged, each reason with the layers that it is of, or all.
 pub(super) fn untold(layers: &[LayerChange]) -> Vec<String> {
     let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
-    for it in layers.iter().filter(|it| it.change == CostChange::CannotTell) {
+    for it in layers.iter().filter(|it| it.change == CostChange::Undecided) {
         let reason = it.reason.as_deref().unwrap_or("the noise is not known");
         match reasons.iter_mut().find(|(known, _)| *known == reason) {
             Some((_, names)) => names.push(name(layers, it)),
@@ -147,8 +147,8 @@ pub(super) fn untold(layers: &[LayerChange]) -> Vec<String> {
         }
     }
     let line = |(reason, names): (&str, Vec<String>)| match names.len() == layers.len() {
-        true => format!("cannot tell what is cheaper or dearer: {reason}"),
-        false => format!("cannot tell of {}: {reason}", names.join(", ")),
+        true => format!("undecided what is cheaper or dearer: {reason}"),
+        false => format!("undecided of {}: {reason}", names.join(", ")),
     };
     reasons.into_iter().map(line).collect()
 }
@@ -157,8 +157,8 @@ pub(super) fn untold(layers: &[LayerChange]) -> Vec<String> {
 pub(super) const NOTE: &str = "A, B: time per operation of the layer with all that lies below it, geometric mean of the \
      repeats. B ÷ A: above 1 it became dearer; 95 %: the confidence interval of that (Welch's, of the \
      logarithms of the repeats). scatter: highest ÷ lowest repeat less one, of A and of B. added: time \
-     that the layer adds to the one just below. cheaper, dearer: the interval does not hold 1, no repeat \
-     of one side lies among those of the other, and the change is at least 1 %.";
+     that the layer adds to the one just below. cheaper, dearer: the interval does not hold 1 and \
+     the change is more than 1 %; no different: it lies within 1 %; undecided: neither is shown.";
 
 /// Said under what the layers take of the processor.
 pub(super) const PROCESSOR_NOTE: &str = "CPU, switches: processor time and context switches of the jobs per operation, mean of the \

@@ -71,6 +71,6 @@ const fn word(change: CostChange) -> &'static str {
         CostChange::Cheaper => "cheaper",
         CostChange::Dearer => "dearer",
         CostChange::NoDifference => "no_difference",
-        CostChange::CannotTell => "cannot_tell",
+        CostChange::Undecided => "undecided",
     }
 }

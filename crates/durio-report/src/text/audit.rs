@@ -14,6 +14,12 @@ use crate::figures::counted;
 /// Findings with the same reason are listed by their lines alone from as many on.
 const ALIKE_MIN: usize = 3;
 
+/// Rows that a rule of a lighter tier shows; the others are counted. What is impossible is shown whole.
+const SHOWN_MAX: usize = 8;
+
+/// Names in a list; the others are counted. Lines take less room, as ranges.
+const NAMES_MAX: usize = 4;
+
 pub(crate) fn write(
     findings: &AuditFindings,
     subject: &str,
@@ -75,17 +81,26 @@ fn of_rule_in_tier(rule: &RuleMeaning, findings: &[&AuditFinding], tier: Tier, p
     for finding in findings {
         alike.entry(&finding.reason).or_default().push(&finding.line);
     }
-    for finding in findings {
+    // Told once, where the first of them stands.
+    let is_told = |finding: &&&AuditFinding| match alike.get(finding.reason.as_str()) {
+        Some(lines) if lines.len() >= ALIKE_MIN => {
+            lines.first().is_some_and(|&first| std::ptr::eq(first, &finding.line))
+        }
+        _ => true,
+    };
+    let told: Vec<_> = findings.iter().filter(is_told).collect();
+    let shown_max = if tier == Tier::Impossible { told.len() } else { SHOWN_MAX };
+    for finding in told.iter().take(shown_max) {
         match alike.get(finding.reason.as_str()) {
             Some(lines) if lines.len() >= ALIKE_MIN => {
-                // Told once, where the first of them stands.
-                if lines.first().is_some_and(|&first| std::ptr::eq(first, &finding.line)) {
-                    let text = format!("{}: {}", places(lines), finding.reason);
-                    page.paragraph("    ", Look::Plain, &text);
-                }
+                let text = format!("{}: {}", places(lines), finding.reason);
+                page.paragraph("    ", Look::Plain, &text);
             }
             _ => one(finding, page),
         }
+    }
+    if let Some(more) = told.len().checked_sub(shown_max).filter(|more| *more > 0) {
+        page.paragraph("    ", Look::Dim, &format!("and {more} more; --format json has all"));
     }
 }
 
@@ -95,9 +110,10 @@ fn one(finding: &AuditFinding, page: &mut Page) {
     page.paragraph("      ", Look::Plain, &finding.reason);
 }
 
-/// `line 7`, `lines 7, 9–12`, or names.
+/// `line 7`, `lines 7, 9–12`, or the first names.
 fn places(lines: &[&Line]) -> String {
     let mut parts: Vec<String> = Vec::new();
+    let mut names: Vec<&str> = Vec::new();
     let mut run: Option<(u64, u64)> = None;
     let mut numbers = 0;
     for line in lines {
@@ -114,14 +130,23 @@ fn places(lines: &[&Line]) -> String {
                     }
                 };
             }
-            Line::Name(name) => parts.push(name.clone()),
+            Line::Name(name) => names.push(name),
         }
     }
     parts.extend(run.map(range));
     match numbers {
-        0 => parts.join(", "),
+        0 => named(&names),
         1 => format!("line {}", parts.join(", ")),
         _ => format!("lines {}", parts.join(", ")),
+    }
+}
+
+/// Names may have commas in them.
+fn named(names: &[&str]) -> String {
+    let first = names.get(..NAMES_MAX).unwrap_or(names).join("; ");
+    match names.len().saturating_sub(NAMES_MAX) {
+        0 => first,
+        more => format!("{first}; and {}", counted(more as u64, "more row")),
     }
 }
 
@@ -199,6 +224,15 @@ mod tests {
     }
 
     #[test]
+    fn a_rule_with_many_rows_shows_the_first_of_them() {
+        let row = |rate| format!("a,b,randread,4k,1,1,,{rate},41,,,,180");
+        let rows: Vec<String> = (0..12).map(|at| row(9911 - at)).collect();
+        let text = text_of(&rows.iter().map(String::as_str).collect::<Vec<_>>());
+        assert!(text.contains("line 9:") && !text.contains("line 10:"), "{text}");
+        assert!(text.contains("and 4 more; --format json has all"), "{text}");
+    }
+
+    #[test]
     fn control_characters_of_the_table_are_not_sent_to_the_terminal() {
         let text = text_of(&["a,\u{1b}[31mred,randread,4k,1,1,,10000,500,,,,900"]);
         assert!(!text.contains('\u{1b}') && text.contains("red"));
@@ -207,7 +241,8 @@ mod tests {
     #[test]
     fn names_of_jobs_stand_without_the_word_line() {
         let (a, b) = (Line::Name("wal".into()), Line::Name("scan".into()));
-        assert_eq!(places(&[&a, &b]), "wal, scan");
+        assert_eq!(places(&[&a, &b]), "wal; scan");
+        assert_eq!(places(&[&a, &b, &a, &b, &a]), "wal; scan; wal; scan; and 1 more row");
         assert_eq!(places(&[&Line::Number(3), &Line::Number(4)]), "lines 3, 4");
     }
 }

@@ -6,6 +6,7 @@ use super::campaign;
 use super::page::{Look, Page};
 use crate::facts::{state_meaning, state_word};
 use crate::figures::{latency, rate_bare};
+use crate::headline::{Verdict, range, verdict};
 use crate::rows::{locations, place_name};
 
 pub(super) fn write(findings: &Findings, page: &mut Page) {
@@ -32,7 +33,8 @@ fn title(findings: &Findings, page: &mut Page) {
 
 fn figures(leading: &Leading, page: &mut Page) {
     let rate = rate_bare(leading.durable_commits_per_second);
-    page.paragraph("  ", Look::Bold, &format!("{rate} durable commits per second"));
+    let range = range(leading).map_or_else(String::new, |range| format!(" ({range})"));
+    page.paragraph("  ", Look::Bold, &format!("{rate} durable commits per second{range}"));
     let tail = match leading.commit_latency_ns_p99 {
         Some(nanos) => format!("p99 of a durable commit {}", latency(nanos)),
         None => "p99 of a durable commit unknown: fewer than 100 commits".to_owned(),
@@ -40,6 +42,11 @@ fn figures(leading: &Leading, page: &mut Page) {
     page.paragraph("  ", Look::Bold, &tail);
     let basis = format!("workload {} at {}", leading.workload, leading.location);
     page.paragraph("  ", Look::Dim, &basis);
+    match verdict(leading) {
+        Verdict::Steady(how) => page.paragraph("  ", Look::Dim, &format!("steady: {how}")),
+        Verdict::NotSteady(why) => page.labelled("NOT STEADY", 11, Look::Heed, &why),
+        Verdict::Unknown(why) => page.paragraph("  ", Look::Heed, &why),
+    }
 }
 
 fn state(findings: &Findings, page: &mut Page) {

@@ -26,6 +26,7 @@ pub(crate) fn write(
     head(plan, &mut page);
     writes(plan, &mut page);
     steps(plan, &mut page);
+    shared_walks(plan, &mut page);
     sums(plan, &mut page);
     if !obstacles.is_empty() {
         page.heading("Before this can run");
@@ -65,7 +66,20 @@ fn writes(plan: &Plan, page: &mut Page) {
         page.hanging(indent, Look::Plain, "      ", Look::Plain, &layout(target));
         let written = written(plan, index);
         page.hanging(indent, Look::Plain, "      ", Look::Plain, &written.words(target.size));
+        for data in data_of(plan, index) {
+            page.hanging(indent, Look::Plain, "      ", Look::Plain, &format!("data: {data}"));
+        }
     }
+}
+
+/// What the steps write to a target: each kind of data once.
+fn data_of(plan: &Plan, target: usize) -> Vec<String> {
+    let mut kinds = Vec::new();
+    let loads = plan.steps.iter().flat_map(Step::loads);
+    for load in loads.filter(|load| load.targets().any(|it| it == target)) {
+        kinds.extend(load.workload.data_words().filter(|words| !kinds.contains(words)));
+    }
+    kinds
 }
 
 /// The null target of durio's own cost is read in memory only.
@@ -175,6 +189,25 @@ fn steps(plan: &Plan, page: &mut Page) {
     if !loose.is_empty() {
         table(plan, &loose, page);
     }
+}
+
+/// Sequential jobs that walk the same blocks: how many at most, and in which steps.
+fn shared_walks(plan: &Plan, page: &mut Page) {
+    let walks = plan.steps.iter().map(|step| (step, plan.shared_walks(step)));
+    let walking: Vec<(&Step, u32)> = walks
+        .filter_map(|(step, walks)| Some((step, walks.iter().map(|it| it.jobs).max()?)))
+        .collect();
+    let Some(most) = walking.iter().map(|(_, jobs)| *jobs).max() else { return };
+    let mut names: Vec<&str> = walking.iter().map(|(step, _)| &*step.load.workload.name).collect();
+    names.dedup();
+    let text = format!(
+        "up to {} access the same blocks sequentially ({}): the first to reach a block brings it into \
+         caches for the others; give each a share of its own unless that is intended",
+        counted(most.into(), "job"),
+        names.iter().map(|name| clean(name)).collect::<Vec<_>>().join(", ")
+    );
+    page.blank();
+    page.hanging("  ! ", Look::Heed, "    ", Look::Plain, &text);
 }
 
 fn section_head(section: &Section, steps: &[Step], page: &mut Page) {

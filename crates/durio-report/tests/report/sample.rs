@@ -153,6 +153,8 @@ fn leading(workload: &WorkloadFindings) -> Leading {
         location: workload.location.clone(),
         durable_commits_per_second: commit.rate,
         commit_latency_ns_p99: commit.service.p99_ns,
+        evenness: workload.evenness,
+        same_workload: None,
     }
 }
 
@@ -177,6 +179,7 @@ fn workload(
         section: None,
         levels: Vec::new(),
         batches: None,
+        data: None,
         open_loop: None,
         idle_before: None,
         location: location.into(),
@@ -195,6 +198,7 @@ fn workload(
             deviation: 0.003 + 0.001 * index as f64,
             span: Nanos::from_secs(intervals / 10),
             clock_deviation: -0.000_02,
+            jobs_time_share: None,
         },
         cpu: CpuFindings {
             per_operation_ns: 4_300.0,
@@ -211,13 +215,20 @@ fn workload(
         involuntary_switches_per_operation: Some(0.003),
         machine_switches_per_operation: Some(4.2),
         time_slices: None,
+        device_time: None,
+        unwatched_max: None,
         evenness: Some(Evenness {
             coefficient_of_variation: 0.087,
             intervals,
             intervals_empty: 1,
             intervals_under_half: 2,
+            interval: Nanos::from_secs(1),
+            rate_min_per_second: 90.0,
+            rate_max_per_second: 110.0,
+            steadiness: None,
         }),
         intervals: (0..intervals).map(|it| interval(it, iops, &operations[0].service)).collect(),
+        exchanges: 0,
         devices: vec![devices()],
         definition: definition.clone(),
         operations,
@@ -341,7 +352,9 @@ fn interval(index: u64, iops: f64, service: &Distribution) -> IntervalPoint {
         p50_ns: scaled(service.p50_ns),
         p99_ns: scaled(service.p99_ns),
         max_ns: scaled(service.p99_9_ns),
+        unwatched_max: None,
         cut_short: false,
+        kept: Vec::new(),
     }
 }
 

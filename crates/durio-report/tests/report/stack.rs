@@ -272,7 +272,7 @@ fn single_runs_on_two_kernels_are_shown_without_a_verdict() {
         assert!(!text.contains(">cheaper<") && !text.contains("cheaper md"), "{text}");
     }
     let csv = compared(Format::Csv, &once);
-    assert_eq!(csv.matches(",cannot_tell,").count(), 6, "{csv}");
+    assert_eq!(csv.matches(",undecided,").count(), 6, "{csv}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use super::state::Fate;
 use super::{CommitterThreads, Ended};
 use crate::counters::Usage;
 use crate::gate::Word;
-use crate::measured_loop::MISSED_MAX;
+use crate::pacer::{Lateness, MISSED_MAX, Pacer};
 
 /// Nobody sleeps longer without looking whether all is over.
 const LOOK: Duration = Duration::from_millis(100);
@@ -36,7 +36,6 @@ struct Arriving {
     due: Ticks,
     /// Since when it has no record.
     free_since: Ticks,
-    pacing: Pacing,
 }
 
 impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
@@ -58,9 +57,18 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
         Ended { usage: Usage::of_thread().since(before), pacing }
     }
 
-    fn end(&self) -> Ticks {
+    /// A time since the begin, in nanoseconds, on the clock.
+    fn at(&self, nanos: u64) -> Ticks {
         let started = self.started.get().copied().unwrap_or_default();
-        self.bounds.end.map_or(Ticks(u64::MAX), |end| started.plus(end))
+        started.plus(self.clock.ticks(nanos))
+    }
+
+    pub(super) fn end(&self) -> Ticks {
+        self.bounds.end.map_or(Ticks(u64::MAX), |end| self.at(end))
+    }
+
+    fn ramp_end(&self) -> Ticks {
+        self.at(self.bounds.ramp)
     }
 
     fn commit_at_once(&self, me: u32) {
@@ -74,9 +82,9 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
     }
 
     fn commit_on_arrival(&self, me: u32, schedule: Schedule) -> Pacing {
-        let pacing = Pacing::default();
         let mut arriving =
-            Arriving { schedule, due: Ticks::default(), free_since: Ticks::default(), pacing };
+            Arriving { schedule, due: Ticks::default(), free_since: Ticks::default() };
+        let mut pacer = Pacer::new(self.ramp_end());
         self.advance(&mut arriving);
         let end = self.end();
         while arriving.due < end && self.sleep_until(arriving.due) {
@@ -84,41 +92,29 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
             if now >= end || !self.commit_one(me, (now, arriving.due)) {
                 break;
             }
-            self.pace(&mut arriving, now);
+            let late = self.clock.nanos(now.since(arriving.due));
+            let punctual = arriving.free_since <= arriving.due;
+            pacer.started(arriving.due, Lateness { punctual, behind_ns: late, lag_ns: late });
             arriving.free_since = self.clock.now();
             self.advance(&mut arriving);
         }
-        self.count_missed(&mut arriving, end);
-        arriving.pacing
+        if self.bounds.end.is_some() && self.lock().expects_records() {
+            self.count_missed(&mut arriving, &mut pacer);
+            // The window is as long as it was meant to be, also if nothing more is due in it.
+            self.sleep_until(end);
+        }
+        pacer.pacing()
     }
 
     fn advance(&self, arriving: &mut Arriving) {
-        let started = self.started.get().copied().unwrap_or_default();
-        arriving.due = started.plus(self.clock.ticks(arriving.schedule.next_start()));
-    }
-
-    /// Counts an arrival that was handed over at `now`.
-    fn pace(&self, arriving: &mut Arriving, now: Ticks) {
-        let late = self.clock.nanos(now.since(arriving.due));
-        let pacing = &mut arriving.pacing;
-        pacing.due += 1;
-        pacing.started += 1;
-        pacing.behind_ns_max = pacing.behind_ns_max.max(late);
-        if arriving.free_since <= arriving.due {
-            pacing.punctual += 1;
-            pacing.lag_ns_sum = pacing.lag_ns_sum.saturating_add(late);
-            pacing.lag_ns_max = pacing.lag_ns_max.max(late);
-        }
+        arriving.due = self.at(arriving.schedule.next_start());
     }
 
     /// Counts the arrivals that were due before the end and were not handed over.
-    fn count_missed(&self, arriving: &mut Arriving, end: Ticks) {
-        let until = self.clock.now().min(end);
+    fn count_missed(&self, arriving: &mut Arriving, pacer: &mut Pacer) {
+        let until = self.clock.now().min(self.end());
         let bound = MISSED_MAX / u64::from(self.policy.committers.max(1));
-        while self.bounds.end.is_some() && arriving.due < until && arriving.pacing.due < bound {
-            arriving.pacing.due += 1;
-            self.advance(arriving);
-        }
+        pacer.missed(arriving.due, (until, bound), || self.at(arriving.schedule.next_start()));
     }
 
     /// Sleeps until `due`; false if all is over.
@@ -145,7 +141,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
                     let now = self.clock.now();
                     let service = self.clock.nanos(now.since(handed));
                     let response = self.is_open.then(|| self.clock.nanos(now.since(intended)));
-                    state.record_commit(service, response, now);
+                    state.record_commit(service, response, (now, &self.clock));
                     return true;
                 }
                 Fate::Failed => return false,

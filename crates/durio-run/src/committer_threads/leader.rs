@@ -219,7 +219,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
         sync: Option<(Ticks, Ticks)>,
     ) {
         let nanos = |(begin, end): (Ticks, Ticks)| self.clock.nanos(end.since(begin));
-        state.pass_to(sync.unwrap_or(write).1);
+        state.pass_to(sync.unwrap_or(write).1, &self.clock);
         state.recorder.record(Place::Write, nanos(write));
         state.recorder.record_bytes(Place::Write, batch.length);
         if let Some(sync) = sync {

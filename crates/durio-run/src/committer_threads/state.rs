@@ -2,10 +2,11 @@
 //! record, the recorder, and the leader's tools while nobody leads.
 
 use durio_block::{BlockError, Clock, SyncEngine, Ticks};
-use durio_workload::{AccessKind, Stream, Workload};
+use durio_workload::{AccessKind, BlockFiller, Stream, Workload};
 
 use super::Leader;
-use crate::job::{JobInput, record_template};
+use crate::grid::Series;
+use crate::job::JobInput;
 use crate::log::{Log, Record, put_record};
 use crate::measured_loop::{Bounds, ClockPair, Failure};
 use crate::recorder::{Place, Recorder};
@@ -17,15 +18,6 @@ pub(super) enum Fate {
     Acknowledged,
     /// It will never be acknowledged.
     Failed,
-}
-
-/// The intervals of a job, as its recorder has them.
-#[derive(Debug)]
-struct Intervals {
-    started: Ticks,
-    begin: u64,
-    end: Ticks,
-    index: u64,
 }
 
 pub(super) struct State<C> {
@@ -42,11 +34,10 @@ pub(super) struct State<C> {
     pub(super) spare: Vec<Vec<u32>>,
     /// Committers that have not ended.
     pub(super) active: u32,
-    bounds: Bounds,
-    intervals: Intervals,
+    series: Series,
     remaining: u64,
     remaining_bytes: u64,
-    stamp: u64,
+    filler: BlockFiller,
     pub(super) last_completion: Ticks,
     pub(super) failure: Option<Failure>,
     pub(super) engine_error: Option<BlockError>,
@@ -57,12 +48,11 @@ impl<C: Clock> State<C> {
     pub(super) fn new(
         engine: SyncEngine<C>,
         bounds: Bounds,
-        input: JobInput,
+        (input, filler): (JobInput, BlockFiller),
         is_open: bool,
     ) -> Option<Self> {
         let workload: &Workload = &input.workload;
-        let template = record_template(workload, input.seed);
-        let log = Log::of(workload, input.region, template)?;
+        let log = Log::of(workload, input.region)?;
         let committers = log.policy.committers;
         let bytes = usize::try_from(workload.transfer_max().get()).unwrap_or(usize::MAX);
         let stream = Stream::new(workload, input.region, input.seed);
@@ -79,25 +69,18 @@ impl<C: Clock> State<C> {
             // A third one is never needed long: waking takes less than a flush.
             spare: vec![Vec::with_capacity(committers as usize + 1)],
             active: committers,
-            bounds,
-            intervals: Intervals {
-                started: Ticks::default(),
-                begin: 0,
-                end: Ticks::default(),
-                index: 0,
-            },
+            series: Series::new(bounds.grid()),
             remaining: bounds.operations,
             remaining_bytes: bounds.bytes,
-            stamp: input.seed,
+            filler,
             last_completion: Ticks::default(),
             failure: None,
             engine_error: None,
         })
     }
 
-    pub(super) fn begin(&mut self, started: Ticks, began: ClockPair) {
-        self.intervals.started = started;
-        self.intervals.end = started.plus(self.bounds.interval_end(0));
+    pub(super) fn begin(&mut self, started: Ticks, began: ClockPair, clock: &C) {
+        self.series.begin(started, clock);
         self.last_completion = began.ticks;
         if let Some(leader) = &mut self.leader {
             leader.in_flight.begin(began.reference_nanos);
@@ -125,6 +108,11 @@ impl<C: Clock> State<C> {
         true
     }
 
+    /// True if the limit is a time that is not over yet, as far as records tell.
+    pub(super) fn expects_records(&self) -> bool {
+        self.remaining > 0
+    }
+
     /// What makes a batch durable after its write, where that is a call of its own.
     pub(super) fn sync_after_write(&mut self) -> Option<AccessKind> {
         self.stream.follow_up(AccessKind::Write).map(|access| access.kind)
@@ -138,37 +126,32 @@ impl<C: Clock> State<C> {
     /// Copies what waits into the next batch, as far as there is room.
     pub(super) fn join(&mut self) {
         while let Some((record, at)) = self.log.queue.join_next() {
-            self.stamp += 1;
-            let as_index = |bytes| usize::try_from(bytes).unwrap_or(usize::MAX);
-            let length = as_index(record.length).min(self.log.template.len());
-            let record = &self.log.template[..length];
-            put_record(&mut self.next_batch, as_index(at), record, self.stamp);
+            put_record(&mut self.next_batch, (at, record.length), &mut self.filler);
         }
     }
 
     /// Something completed at `now`: closes the intervals that are over before.
-    pub(super) fn pass_to(&mut self, now: Ticks) {
+    pub(super) fn pass_to(&mut self, now: Ticks, clock: &C) {
         self.last_completion = self.last_completion.max(now);
-        if now <= self.intervals.end {
+        if !self.series.is_over(now) {
             return;
         }
-        let Intervals { started, begin, end, index } = &mut self.intervals;
-        let was_ramp = *begin < self.bounds.ramp;
-        while now > *end {
-            *begin = end.since(*started);
-            *end = started.plus(self.bounds.interval_end(*begin));
-            *index += 1;
-        }
-        self.recorder.rotate(*index);
-        if was_ramp && *begin >= self.bounds.ramp {
+        let ramp_ended = self.series.advance(now, clock);
+        self.recorder.rotate(self.series.index(), 0);
+        if ramp_ended {
             self.recorder.forget_parts();
             self.log.counts.clear();
         }
     }
 
     /// Records what a committer saw, from its record's hand-over to `now`.
-    pub(super) fn record_commit(&mut self, service_ns: u64, response_ns: Option<u64>, now: Ticks) {
-        self.pass_to(now);
+    pub(super) fn record_commit(
+        &mut self,
+        service_ns: u64,
+        response_ns: Option<u64>,
+        (now, clock): (Ticks, &C),
+    ) {
+        self.pass_to(now, clock);
         self.recorder.record(Place::Commit, service_ns);
         if let Some(nanos) = response_ns {
             self.recorder.record_response(Place::Commit, nanos);

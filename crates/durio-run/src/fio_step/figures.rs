@@ -148,6 +148,7 @@ pub(super) fn interval(place: &StreamPlace<'_>, jobs: &[FioJob]) -> Interval {
         index: 0,
         from: Nanos::ZERO,
         to: measured(jobs),
+        unwatched_max: None,
         operations: operations(load, jobs, false),
     }
 }

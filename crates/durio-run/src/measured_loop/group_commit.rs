@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering;
 use durio_block::{Clock, Completion, Engine, Ticks};
 use durio_workload::{Access, AccessKind, Schedule};
 
-use super::{LoopResult, MeasuredLoop, PLACES, kind_of, succeeded};
+use super::{LoopResult, MeasuredLoop, PLACES, kind_of};
 use crate::log::{Log, Record, Taken, put_record};
 use crate::recorder::Place;
 use arrivals::Committers;
@@ -82,7 +82,8 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
         let delay = self.engine.clock().ticks(log.policy.delay.get());
         let slots = if log.policy.double_buffered { 2 } else { 1 };
         let (stage, batch) = (Stage::Free, Batch::default());
-        let committers = Committers::new(schedule, idle, started);
+        let ramp_end = self.ramp_end(started);
+        let committers = Committers::new(schedule, idle, ramp_end);
         let (flying, filling) = (0, 0);
         let log_loop =
             LogLoop { base: self, log, committers, stage, batch, flying, filling, slots, delay };
@@ -115,9 +116,14 @@ impl<E: Engine> LogLoop<'_, '_, E> {
                 self.settle(completion);
             }
         }
+        let is_open = !self.committers.are_closed();
+        let window = if is_open { self.base.window_end() } else { Ticks::default() };
+        if self.base.series.is_over(window) {
+            self.rotate(window);
+        }
         self.base.result.pacing = self.count_missed();
         self.base.result.batches = Some(self.log.counts.batches());
-        self.base.finish()
+        self.base.finish(window)
     }
 
     /// Nothing is handed over after the end; after an error or a wish to stop, nothing is written.
@@ -165,12 +171,8 @@ impl<E: Engine> LogLoop<'_, '_, E> {
     #[inline]
     fn join(&mut self) {
         while let Some((record, at)) = self.log.queue.join_next() {
-            self.base.stamp += 1;
-            let length = usize::try_from(record.length).unwrap_or(usize::MAX);
-            let length = length.min(self.log.template.len());
-            let at = usize::try_from(at).unwrap_or(usize::MAX);
             let batch = self.base.engine.slot_mut(self.filling);
-            put_record(batch, at, &self.log.template[..length], self.base.stamp);
+            put_record(batch, (at, record.length), &mut self.base.filler);
         }
     }
 
@@ -250,12 +252,12 @@ impl<E: Engine> LogLoop<'_, '_, E> {
     #[inline]
     fn settle(&mut self, completion: &Completion) {
         let now = completion.completed_at;
-        if now > self.base.interval_end {
+        if self.base.series.is_over(now) {
             self.rotate(now);
         }
         self.base.last_completion = now;
         let place = self.base.slots[0];
-        if !succeeded(&place, completion.result) {
+        if !place.is_done_by(completion.result) {
             self.fail(completion.result);
             return;
         }
@@ -268,9 +270,7 @@ impl<E: Engine> LogLoop<'_, '_, E> {
 
     #[cold]
     fn rotate(&mut self, now: Ticks) {
-        let was_ramp = self.base.interval_begin < self.base.bounds.ramp;
-        self.base.rotate(now);
-        if was_ramp && self.base.interval_begin >= self.base.bounds.ramp {
+        if self.base.rotate(now) {
             self.log.counts.clear();
         }
     }
@@ -291,10 +291,8 @@ impl<E: Engine> LogLoop<'_, '_, E> {
         let nanos = clock.nanos(now.since(place.start));
         let recorded_as = PLACES[place.kind as usize];
         self.base.recorder.record(recorded_as, nanos);
-        if completion.submitted_at != now {
-            let submit = clock.nanos(completion.submitted_at.since(place.start));
-            self.base.recorder.record_parts(recorded_as, submit, nanos.saturating_sub(submit));
-        }
+        let submit = clock.nanos(completion.submitted_at.since(place.start));
+        self.base.recorder.record_parts(recorded_as, submit, nanos);
         if recorded_as == Place::Write {
             self.base.recorder.record_bytes(recorded_as, place.length);
         }

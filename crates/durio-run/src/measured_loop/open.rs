@@ -3,20 +3,20 @@
 //! Service latency is from the start as it was, response latency from the start as it should have
 //! been; both are kept. An arrival that is due while every place in the queue is taken waits for
 //! one: that is the storage's doing, and in its response. The time by which an arrival started late
-//! though a place was free is the generator's doing, and counted apart ([`Pacing`]).
+//! though a place was free is the generator's doing, and counted apart ([`Pacer`]).
 
 use std::sync::atomic::Ordering;
 
 use durio_block::{Clock, Completion, Engine, Ticks};
-use durio_record::Pacing;
 use durio_workload::{AccessKind, Schedule};
 
 use super::syncs::Follows;
-use super::{LoopResult, MeasuredLoop, succeeded};
+use super::{LoopResult, MeasuredLoop, Origin};
+use crate::pacer::{Lateness, MISSED_MAX, Pacer};
 use crate::recorder::Place;
 
 /// No wait is longer, so that a wish to stop is heard.
-pub(super) const WAIT_MAX_NANOS: u64 = 100_000_000;
+const WAIT_MAX_NANOS: u64 = 100_000_000;
 
 /// The schedule with what is due next.
 pub(super) struct Due {
@@ -30,7 +30,8 @@ impl<E: Engine> MeasuredLoop<'_, E> {
     ///
     /// `started` is the common begin of all jobs.
     pub(crate) fn run_open(mut self, started: Ticks, schedule: Schedule) -> LoopResult {
-        let mut completions = vec![Completion::default(); self.batch];
+        // Room for all that a look can show: what waited here for its turn would count as in flight.
+        let mut completions = vec![Completion::default(); self.slots.len()];
         self.begin(started);
         self.last_completion = self.began.ticks;
         for slot in (0..self.places).rev() {
@@ -38,13 +39,13 @@ impl<E: Engine> MeasuredLoop<'_, E> {
         }
         let mut due = Due { schedule, next: started };
         self.advance(&mut due);
-        let mut pacing = Pacing::default();
+        let mut pacer = Pacer::new(self.ramp_end(started));
         loop {
             if self.is_over() || self.engine.clock().now() >= self.end {
                 self.remaining = 0;
             }
-            self.start_due(&mut due, &mut pacing);
-            if self.in_flight.now == 0 && !self.may_start(due.next) {
+            self.start_due(&mut due, &mut pacer);
+            if self.in_flight.now == 0 && self.remaining == 0 {
                 break;
             }
             let deadline = self.deadline(&due);
@@ -53,7 +54,10 @@ impl<E: Engine> MeasuredLoop<'_, E> {
             let exchanged =
                 self.engine.exchange_until(&self.queue[..queued], &mut completions, deadline);
             match exchanged {
-                Ok(count) => completions[..count].iter().for_each(|it| self.settle_open(it)),
+                Ok(count) => {
+                    let reference = self.engine.clock().reference_nanos();
+                    completions[..count].iter().for_each(|it| self.settle_open(it, reference));
+                }
                 Err(error) => {
                     self.failed.store(true, Ordering::Relaxed);
                     self.result.engine_error = Some(error);
@@ -61,9 +65,13 @@ impl<E: Engine> MeasuredLoop<'_, E> {
                 }
             }
         }
-        self.count_missed(&mut due, &mut pacing);
-        self.result.pacing = Some(pacing);
-        self.finish()
+        self.count_missed(&mut due, &mut pacer);
+        self.result.pacing = Some(pacer.pacing());
+        let window = self.window_end();
+        if self.series.is_over(window) {
+            self.rotate(window);
+        }
+        self.finish(window)
     }
 
     pub(super) fn advance(&self, due: &mut Due) {
@@ -72,51 +80,65 @@ impl<E: Engine> MeasuredLoop<'_, E> {
     }
 
     /// Starts what is due, as far as there are places and one exchange takes it.
-    fn start_due(&mut self, due: &mut Due, pacing: &mut Pacing) {
+    fn start_due(&mut self, due: &mut Due, pacer: &mut Pacer) {
         let now = self.engine.clock().now();
+        let (mut punctual, mut latest) = (0, 0);
+        // Both clocks at the same moment: the two sides of Little's law begin together.
+        let reference = self.engine.clock().reference_nanos();
         while due.next <= now && self.may_start(due.next) && self.queued < self.queue.len() {
             // The place at the bottom is free for the longest time.
-            let Some(&(_, free_since)) = self.free.first() else { return };
-            let Some((slot, _)) = self.free.pop() else { return };
+            let Some(&(_, free_since)) = self.free.first() else { break };
+            let Some((slot, _)) = self.free.pop() else { break };
             let late = self.engine.clock().nanos(now.since(due.next));
-            pacing.due += 1;
-            pacing.started += 1;
-            pacing.behind_ns_max = pacing.behind_ns_max.max(late);
-            if free_since <= due.next {
-                pacing.punctual += 1;
-                pacing.lag_ns_sum = pacing.lag_ns_sum.saturating_add(late);
-                pacing.lag_ns_max = pacing.lag_ns_max.max(late);
+            let is_punctual = free_since <= due.next;
+            let late_by = Lateness { punctual: is_punctual, behind_ns: late, lag_ns: late };
+            if pacer.started(due.next, late_by) {
+                (punctual, latest) = (punctual + 1, late.max(latest));
             }
-            let access = self.stream.next_access();
+            let (mut access, mut now) = (self.stream.next_access(), now);
+            if access.kind == AccessKind::DropCache {
+                (access, now) = self.begin_pass(access, 0);
+            }
             self.count_down(&access);
-            self.start(slot as usize, access, now, (now, due.next));
-            let nanos = self.engine.clock().reference_nanos();
-            self.in_flight.change(1, nanos);
+            self.origins[slot as usize] = Origin { commit_start: now, intended: due.next };
+            self.start::<false>(slot as usize, access, now);
+            self.in_flight.change(1, reference);
             self.advance(due);
         }
+        // Making their data is the generator's doing too.
+        let filling = self.fill_writes();
+        pacer.lagged(punctual, latest, filling);
+    }
+
+    /// When a wait must be over, so that a wish to stop and the end of the window are heard.
+    pub(super) fn next_look(&self) -> Ticks {
+        let clock = self.engine.clock();
+        let now = clock.now();
+        let latest = now.plus(clock.ticks(WAIT_MAX_NANOS));
+        if now < self.end { latest.min(self.end) } else { latest }
     }
 
     /// Until when nothing has to be started.
     fn deadline(&self, due: &Due) -> Ticks {
-        let clock = self.engine.clock();
-        let latest = clock.now().plus(clock.ticks(WAIT_MAX_NANOS));
+        let latest = self.next_look();
         let can_start = !self.free.is_empty() && self.may_start(due.next);
         if can_start { due.next.min(latest) } else { latest }
     }
 
     /// Takes a completion; its place is free until an arrival needs it.
-    fn settle_open(&mut self, completion: &Completion) {
-        let place = self.slots[completion.slot as usize];
+    fn settle_open(&mut self, completion: &Completion, reference: u64) {
+        let slot = completion.slot as usize;
+        let (kind, intended) = (self.slots[slot].kind, self.origins[slot].intended);
+        let succeeded = self.slots[slot].is_done_by(completion.result);
         let now = completion.completed_at;
-        let freed = self.conclude(completion.slot as usize, completion);
-        if succeeded(&place, completion.result) {
-            let response = self.engine.clock().nanos(now.since(place.intended));
-            self.record_response(place.kind, response);
+        let freed = self.conclude::<false>(slot, completion);
+        if succeeded {
+            let response = self.engine.clock().nanos(now.since(intended));
+            self.record_response(kind, response);
         }
         if let Some(slot) = freed {
             self.free.push((u32::try_from(slot).unwrap_or(u32::MAX), now));
-            let nanos = self.engine.clock().reference_nanos();
-            self.in_flight.change(-1, nanos);
+            self.in_flight.change(-1, reference);
         }
     }
 
@@ -135,19 +157,20 @@ impl<E: Engine> MeasuredLoop<'_, E> {
             AccessKind::Fsync
             | AccessKind::Fdatasync
             | AccessKind::Reallocate
-            | AccessKind::SyncFileRange => {}
+            | AccessKind::SyncFileRange
+            | AccessKind::DropCache => {}
         }
     }
 
     /// Counts the arrivals that were due before the end and found no place until then.
-    pub(super) fn count_missed(&mut self, due: &mut Due, pacing: &mut Pacing) {
-        let end = self.last_completion.min(self.end);
-        while self.bounds.end.is_some() && due.next < end && pacing.due < MISSED_MAX {
-            pacing.due += 1;
-            self.advance(due);
+    pub(super) fn count_missed(&self, due: &mut Due, pacer: &mut Pacer) {
+        if self.bounds.end.is_none() {
+            return;
         }
+        let end = self.engine.clock().now().min(self.end);
+        pacer.missed(due.next, (end, MISSED_MAX), || {
+            self.advance(due);
+            due.next
+        });
     }
 }
-
-/// More arrivals are not counted one by one: at 20 ns each that takes seconds.
-pub(crate) const MISSED_MAX: u64 = 1 << 28;

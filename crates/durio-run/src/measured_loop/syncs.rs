@@ -14,7 +14,7 @@
 use durio_block::{Clock, Completion, Engine};
 use durio_workload::{AccessKind, SyncMethod};
 
-use super::{MeasuredLoop, Slot, kind_of, succeeded};
+use super::{MeasuredLoop, Slot, kind_of};
 use crate::recorder::Place;
 
 /// What is done after a write, or with it.
@@ -47,27 +47,26 @@ impl<E: Engine> MeasuredLoop<'_, E> {
     pub(super) fn conclude_with_sync(
         &mut self,
         slot: usize,
-        place: &Slot,
         completion: &Completion,
     ) -> Option<usize> {
         if let Follows::Linked(_) = self.follows {
-            return self.conclude_linked(slot, place, completion);
+            return self.conclude_linked(slot, completion);
         }
-        if !succeeded(place, completion.result) {
+        let place = self.slots[slot];
+        if !place.is_done_by(completion.result) {
             self.fail(slot, completion.result);
             return Some(slot);
         }
         if self.follows == Follows::RangeThenFile && place.kind != AccessKind::Write {
-            self.record_range_sync(place, completion);
+            self.record_range_sync(slot, completion);
         } else {
-            self.record(place, completion);
+            self.record::<false>(slot, completion);
         }
         let Some(mut access) = self.stream.follow_up(place.kind) else { return Some(slot) };
-        let now = completion.completed_at;
         if access.kind == AccessKind::SyncFileRange {
             (access.offset, access.length) = (place.offset, place.length);
         }
-        self.start(slot, access, now, (place.commit_start, place.intended));
+        self.start::<false>(slot, access, completion.completed_at);
         if place.kind == AccessKind::SyncFileRange {
             // The two calls are one sync.
             self.slots[slot].start = place.start;
@@ -76,34 +75,30 @@ impl<E: Engine> MeasuredLoop<'_, E> {
     }
 
     /// Records what may be the second half of a sync, after its range's, or another access.
-    fn record_range_sync(&mut self, place: &Slot, completion: &Completion) {
-        match place.kind {
+    fn record_range_sync(&mut self, slot: usize, completion: &Completion) {
+        match self.slots[slot].kind {
             AccessKind::SyncFileRange => {}
             AccessKind::Fdatasync => {
                 let now = completion.completed_at;
-                let nanos = self.engine.clock().nanos(now.since(place.start));
+                let nanos = self.engine.clock().nanos(now.since(self.slots[slot].start));
                 self.recorder.record(Place::Sync, nanos);
                 if self.commits {
-                    self.record_commit(place, now, nanos);
+                    self.record_commit(slot, now, nanos);
                 }
             }
-            _ => self.record(place, completion),
+            _ => self.record::<false>(slot, completion),
         }
     }
 
     /// A write's place is free when its sync is complete too; the other accesses have none.
-    fn conclude_linked(
-        &mut self,
-        slot: usize,
-        place: &Slot,
-        completion: &Completion,
-    ) -> Option<usize> {
-        if !succeeded(place, completion.result) {
+    fn conclude_linked(&mut self, slot: usize, completion: &Completion) -> Option<usize> {
+        let place = self.slots[slot];
+        if !place.is_done_by(completion.result) {
             self.fail(slot, completion.result);
         } else if slot < self.places {
-            self.record(place, completion);
+            self.record::<false>(slot, completion);
         } else {
-            self.record_commit(place, completion.completed_at, 0);
+            self.record_commit(slot, completion.completed_at, 0);
         }
         match slot.checked_sub(self.places) {
             Some(of_write) => Some(of_write),
@@ -116,6 +111,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
         let behind = slot + self.places;
         let write = self.slots[slot];
         self.slots[behind] = Slot { kind, offset: 0, length: 0, ..write };
+        self.origins[behind] = self.origins[slot];
         let [write, sync] = &mut self.queue[self.queued - 1..=self.queued] else { return };
         write.link = true;
         *sync = *write;

@@ -1,6 +1,7 @@
 //! The measured loop on virtual time: exact latencies, complete accounting, and accounting faults
 //! that must show.
 
+mod data;
 mod syncs;
 
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -12,8 +13,8 @@ use durio_block::{
 use durio_record::OperationName;
 use durio_units::{Bytes, Nanos};
 use durio_workload::{
-    Arrivals, BlockShare, PerMille, Schedule, SyncMethod, SyncPolicy, Workload, check_workloads,
-    self_cost_workload,
+    Arrivals, BlockFiller, BlockShare, PerMille, Schedule, SyncMethod, SyncPolicy, Workload,
+    check_workloads, self_cost_workload,
 };
 
 use super::{Bounds, LoopInput, LoopResult, MeasuredLoop};
@@ -47,9 +48,7 @@ fn run_bounded<E: Engine>(
     let (closed, intervals) = sync_channel(10_000);
     let (spare, empty) = sync_channel(10_000);
     for _ in 0..100 {
-        spare
-            .send(Box::new(crate::recorder::IntervalBuffer::new(workload, schedule.is_some())))
-            .unwrap();
+        spare.send(crate::recorder::IntervalBuffer::new(workload, schedule.is_some())).unwrap();
     }
     let mut recorder = Recorder::new(0, workload, (true, schedule.is_some()), closed, empty);
     let region = workload.region_of(0, Bytes::from_mib(1)).unwrap();
@@ -65,7 +64,9 @@ fn run_bounded<E: Engine>(
         depth: workload.depth,
         batch: 4,
         varied: workload.has_mix(),
-        stamp: 0,
+        filler: BlockFiller::new(workload, 1),
+        pass_file: None,
+        syncs_at_end: workload.syncs_at_end,
     };
     let measured = MeasuredLoop::new(engine, bounds, input);
     let mut result = None;
@@ -171,7 +172,7 @@ impl Clock for SlowClock {
     }
 
     fn ticks(&self, nanos: u64) -> u64 {
-        nanos * 100 / 97
+        nanos / 97 * 100 + nanos % 97 * 100 / 97
     }
 
     fn reference_nanos(&self) -> u64 {
@@ -242,10 +243,63 @@ fn one_second(
     workload: &Workload,
     rate: f64,
 ) -> (LoopResult, Receiver<ClosedInterval>) {
+    one_second_after(0, engine, workload, rate)
+}
+
+/// As [`one_second`], after a ramp of so many nanoseconds.
+fn one_second_after(
+    ramp: u64,
+    engine: &mut NullEngine,
+    workload: &Workload,
+    rate: f64,
+) -> (LoopResult, Receiver<ClosedInterval>) {
     let schedule = Schedule::new(&Arrivals::Constant { rate_per_second: rate }, 0, 1, 1);
-    let end = Some(1_000_000_000);
-    let bounds = Bounds { ramp: 0, end, interval: u64::MAX, operations: u64::MAX, bytes: u64::MAX };
+    let end = Some(ramp + 1_000_000_000);
+    let bounds = Bounds { ramp, end, interval: u64::MAX, operations: u64::MAX, bytes: u64::MAX };
     run_bounded(engine, workload, bounds, schedule)
+}
+
+#[test]
+fn the_window_of_an_open_loop_is_as_long_as_was_asked_for_whenever_its_last_operation_was() {
+    let mut engine = null_engine(&[100_000], 1);
+    let (result, intervals) = one_second(&mut engine, &self_cost_workload(1), 2.0);
+    assert_eq!(total(&intervals, OperationName::Read).exact.count, 2);
+    assert_eq!((result.measured.get(), result.end_ns), (1_000_000_000, 1_000_000_000));
+    assert_eq!(result.accounting.span_ns, 1_000_000_000);
+}
+
+#[test]
+fn the_intervals_of_an_open_loop_reach_to_the_end_of_its_window() {
+    let mut engine = null_engine(&[100_000], 1);
+    let schedule = Schedule::new(&Arrivals::Constant { rate_per_second: 2.0 }, 0, 1, 1);
+    let (ramp, end) = (1_600_000_000, Some(2_000_000_000));
+    let interval = 100_000_000;
+    let bounds = Bounds { ramp, end, interval, operations: u64::MAX, bytes: u64::MAX };
+    let (_, intervals) = run_bounded(&mut engine, &self_cost_workload(1), bounds, schedule);
+    let last = intervals.try_iter().last().unwrap();
+    // 16 of the ramp, in which all four operations are, and 4 without any.
+    assert_eq!(last.index, 19);
+}
+
+#[test]
+fn an_open_loop_with_nothing_due_lasts_its_time() {
+    let mut engine = null_engine(&[100_000], 1);
+    let schedule = Schedule::new(&Arrivals::Constant { rate_per_second: 0.01 }, 1, 2, 1);
+    let end = Some(3_000_000_000);
+    let bounds = Bounds { ramp: 0, end, interval: u64::MAX, operations: u64::MAX, bytes: u64::MAX };
+    let (result, intervals) = run_bounded(&mut engine, &self_cost_workload(1), bounds, schedule);
+    assert_eq!(total(&intervals, OperationName::Read).exact.count, 0);
+    assert_eq!(result.measured.get(), 3_000_000_000);
+}
+
+#[test]
+fn arrivals_of_the_ramp_are_not_counted() {
+    let mut engine = null_engine(&[100_000], 1);
+    let ramp = 2_000_000_000;
+    let (result, _) = one_second_after(ramp, &mut engine, &self_cost_workload(1), 1000.0);
+    let pacing = result.pacing.unwrap();
+    assert_eq!((pacing.due, pacing.started, pacing.punctual), (1000, 1000, 1000));
+    assert_eq!(result.measured.get(), 1_000_000_000);
 }
 
 fn responses(closed: &ClosedInterval, name: OperationName) -> durio_record::Exact {
@@ -329,4 +383,31 @@ fn a_volume_of_mixed_sizes_ends_when_its_bytes_are_issued() {
     counted
         .add(closed[0].buffer.operations[place_of(OperationName::Read) as usize].as_ref().unwrap());
     assert!((bytes..bytes + 8192).contains(&counted.bytes), "{}", counted.bytes);
+}
+
+#[test]
+fn passes_that_drop_the_cache_and_a_last_sync_are_no_accesses() {
+    let workload = Workload {
+        read_share: PerMille::NONE,
+        drops_cache_each_pass: true,
+        syncs_at_end: true,
+        jobs: 1,
+        depth: 1,
+        ..Workload::default()
+    };
+    // A region of 1 MiB has 256 blocks: three passes and a part of a fourth.
+    let mut engine = null_engine(&[10_000], 1);
+    let (result, intervals) = run(&mut engine, &workload, 800, 1_000_000_000);
+    assert!(result.failure.is_none());
+    // A last sync takes as long as any operation on this clock.
+    assert_eq!(result.measured, Nanos::from_micros(8010));
+    let closed: Vec<_> = intervals.try_iter().collect();
+    let of = |name| {
+        let counted =
+            closed.iter().filter_map(|it| it.buffer.operations[place_of(name) as usize].as_ref());
+        let mut sum = durio_record::LatencyHistogram::new();
+        counted.for_each(|it| it.service.add_to(&mut sum));
+        sum.exact.count
+    };
+    assert_eq!((of(OperationName::Write), of(OperationName::Sync)), (800, 1));
 }

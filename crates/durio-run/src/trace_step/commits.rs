@@ -4,7 +4,7 @@
 //! methods that sync each write by itself, one write.
 
 use durio_block::{Engine, MonotonicClock};
-use durio_workload::{Access, AccessKind, Stream, Workload, job_seed};
+use durio_workload::{Access, AccessKind, BlockFiller, Stream, Workload, job_seed};
 
 use super::instance::TraceInstance;
 use crate::error::RunError;
@@ -35,6 +35,7 @@ pub(super) fn make_commits(
     let seed = job_seed(arming.plan.seed, arming.step.index.into(), 0);
     let mut committing = Committing {
         stream: Stream::new(workload, single.region, seed),
+        filler: BlockFiller::new(workload, seed),
         workload,
         count: single.count,
         stop: arming.stop,
@@ -49,6 +50,7 @@ pub(super) fn make_commits(
 /// Commits on their way.
 struct Committing<'a> {
     stream: Stream,
+    filler: BlockFiller,
     workload: &'a Workload,
     count: u64,
     stop: &'a StopFlag,
@@ -87,6 +89,7 @@ impl Committing<'_> {
     ) -> Result<Access, Ended> {
         loop {
             let access = self.stream.next_access();
+            one_by_one::fill(engine, &mut self.filler, access);
             if access.kind == AccessKind::Write {
                 return Ok(access);
             }

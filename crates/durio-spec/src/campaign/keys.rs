@@ -210,12 +210,17 @@ pub(crate) const LOAD: &[Key] = &[
     ladder(
         "compressible",
         Kind::Share,
-        "Share of what is written that is zeros; the rest is random. Default: 0%.",
+        "Share of each 4 KiB written that is zeros; the rest is random. Default: 0%.",
+    ),
+    ladder(
+        "duplicates",
+        Kind::Share,
+        "Share of the writes that repeat an earlier one of the job; all others are unique. Default: 0%.",
     ),
     ladder(
         "region",
         Kind::Region,
-        "What a job may touch: all of it (shared), a share each, or from an offset per job to the end; offset:spread is ⌊100 / jobs⌋ % per job. Default: shared.",
+        "What a job may touch: all of it (shared), a share each, or from an offset per job to the end; offset:spread is ⌊100 / jobs⌋ % per job. Default: a share each for several sequential jobs, else shared.",
     ),
     ladder("within", Kind::Within, "The part of the target that all jobs together touch."),
     ladder("jobs", Kind::Count, "Workers. Default: 1."),

@@ -107,12 +107,12 @@ fn workload(values: Values<'_>, target: &Target, paths: u32) -> Result<Workload,
     let jobs = jobs(values, paths)?;
     let (block_size, block_mix, write_block_mix) = sizes(values);
     let per_path = (jobs / paths).max(1);
+    let pattern = match values.word("pattern") {
+        Some("random") => Pattern::Random,
+        _ => Pattern::Sequential,
+    };
     let mut workload = Workload {
-        pattern: if values.word("pattern") == Some("random") {
-            Pattern::Random
-        } else {
-            Pattern::Sequential
-        },
+        pattern,
         read_share: values.share("reads").unwrap_or(PerMille::ALL),
         block_size,
         block_mix,
@@ -128,7 +128,8 @@ fn workload(values: Values<'_>, target: &Target, paths: u32) -> Result<Workload,
         run_length: values.count("run_length").unwrap_or(1),
         hole: values.bytes("hole").unwrap_or(Bytes::ZERO),
         contents: contents(values),
-        region: region(values, target.size, per_path),
+        duplicates: values.share("duplicates").unwrap_or(PerMille::NONE),
+        region: region(values, pattern, target.size, per_path),
         within: within(values, target.size)?,
         jobs,
         depth: values.count("depth").unwrap_or(1),
@@ -187,8 +188,9 @@ fn contents(values: Values<'_>) -> Contents {
     }
 }
 
-fn region(values: Values<'_>, size: Bytes, jobs: u32) -> RegionRule {
+fn region(values: Values<'_>, pattern: Pattern, size: Bytes, jobs: u32) -> RegionRule {
     match values.get("region") {
+        None => RegionRule::default_of(pattern, jobs),
         Some(Value::Region(RegionValue::ShareEach)) => RegionRule::ShareEach,
         Some(Value::Region(RegionValue::OffsetEach(by))) => {
             RegionRule::OffsetEach { by: by.of(size) }

@@ -31,6 +31,7 @@ impl LogProfile {
             read_share: PerMille::NONE,
             block_size,
             block_mix,
+            region: RegionRule::default_of(Pattern::Sequential, self.logs.value),
             jobs: self.logs.value,
             sync: SyncPolicy { method: self.sync.value, every: self.sync_every.value },
             cache: mode(self.cache.value),
@@ -75,9 +76,6 @@ impl StreamProfile {
             }
             _ => SyncPolicy::NONE,
         };
-        // Sequential workers each have a part of their own: one behind the other would find every
-        // block in a cache.
-        let apart = access.pattern == Pattern::Sequential && self.jobs.value > 1;
         Workload {
             name: self.name.clone(),
             summary: self.summary.clone(),
@@ -86,7 +84,7 @@ impl StreamProfile {
             read_share: if writes { PerMille::NONE } else { PerMille::ALL },
             block_size,
             block_mix,
-            region: if apart { RegionRule::ShareEach } else { RegionRule::Shared },
+            region: RegionRule::default_of(access.pattern, self.jobs.value),
             jobs: self.jobs.value,
             depth: self.depth.value,
             sync,

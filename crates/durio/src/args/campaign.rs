@@ -36,7 +36,7 @@ pub(crate) struct RunCommand {
     /// A campaign instead of one job: a TOML file, the name of a spec that durio brings along, or
     /// profile:NAME
     #[arg(value_name = "SPEC", conflicts_with_all = [
-        "rw", "bs", "mix", "sync", "sync_every", "share_each", "rewrite", "buffered", "engine", "jobs",
+        "rw", "bs", "mix", "sync", "sync_every", "share_each", "shared", "rewrite", "buffered", "engine", "jobs",
         "depth", "batch", "rate", "constant", "cpus", "node", "null_latency", "null_fails_at", "ops",
         "ramp", "interval", "no_self_cost", "trace_path", "committers",
     ])]

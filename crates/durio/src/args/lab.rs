@@ -160,7 +160,8 @@ impl InGuest {
 ///
 /// With counted timing (the default) the guest's clock counts instructions: figures repeat on any
 /// machine, under any load. They are software cost per I/O without contention, never speed, and
-/// are marked so. With wall timing the clock is the host's, and KVM is used where it works.
+/// are marked so. With wall timing the clock is the host's, and KVM is used where it works: that
+/// is tried first; else the guest is emulated, and stderr and the record say why.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
 pub(crate) struct LabRun {

@@ -174,8 +174,11 @@ fn conclusion(comparison: &Comparison, is_damaged: bool) -> Exit {
     }
     let Some(gate) = &comparison.gate else { return exit };
     for line in &gate.undecided {
-        output::remark(&format!("durio: --fail-over cannot be decided: {line}"));
+        output::remark(&format!("durio: --fail-over is undecided: {line}"));
         exit = Exit::CannotMeasure;
+    }
+    if let Some(advice) = durio_report::gate_advice(comparison) {
+        output::remark(&format!("durio: {advice}"));
     }
     for line in &gate.regressions {
         output::remark(&format!("durio: regression: {line}"));

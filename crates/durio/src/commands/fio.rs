@@ -1,16 +1,21 @@
 //! `durio fio`: jobs of fio, from job files or a fio command line, run by durio.
 //!
-//! In: words as fio takes them. Out: a plan, and on stderr what is not as in fio. Not here: what an
-//! option means (durio-fio), and running.
+//! In: words as fio takes them. Out: a plan, or a run and its results, and what is not as in fio. Not
+//! here: what an option means (durio-fio), and how results are written (durio-report).
+
+mod stand_in;
 
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use durio_fio::FioError;
-use durio_fio::import::{ImportSettings, ImportedPlan, PlaceFacts, import, named_paths};
+use durio_fio::import::{
+    ImportSettings, ImportedPlan, PlaceFacts, ResultShape, import, named_paths,
+};
 use durio_fio::job_file::{
-    FILE_BYTES_MAX, Machine, Note, Refusal, Source, Surroundings, parse_command_line, resolve,
+    FILE_BYTES_MAX, JobFile, Machine, Note, PrintSettings, Refusal, Source, Surroundings,
+    parse_command_line, resolve,
 };
 use durio_plan::Plan;
 use durio_spec::{Location, LocationFacts};
@@ -24,29 +29,47 @@ use crate::output;
 
 pub(crate) fn fio(arguments: &Fio) -> Result<Exit, Failure> {
     let words = words(arguments)?;
+    let options = &arguments.common;
     if arguments.plan {
-        let settings = ImportSettings {
-            seed: arguments.common.seed.unwrap_or(0),
-            clock: arguments.common.clock,
-            file_name: ".durio-plan".to_owned(),
-        };
-        let plan = import_words(&words, Permitted::of(&arguments.common), &settings)?;
-        output::answer(&plan_text(&plan)?)?;
+        let imported = import_words(&words, Permitted::of(options), &planning(options))?;
+        imported.notes.iter().for_each(|note| output::remark(note));
+        output::answer(&plan_text(&imported.plan)?)?;
         return Ok(Exit::Fine);
     }
-    run_words(&words, &arguments.common)
+    if options.format.is_some() {
+        return run_words(&words, options);
+    }
+    stand_in::run(&words, options)
 }
 
-/// Runs the jobs that `words` describe.
-pub(crate) fn run_words(words: &[String], options: &Measuring) -> Result<Exit, Failure> {
+/// Runs the jobs that `words` describe, and prints durio's report.
+fn run_words(words: &[String], options: &Measuring) -> Result<Exit, Failure> {
     let execution = Execution::begin("fio", options)?;
-    let settings = ImportSettings {
-        seed: execution.seed,
+    let file = parse(words)?;
+    let settings = running(&execution, options);
+    let imported = import_file(&file, Permitted::of(options), &settings)?;
+    imported.notes.iter().for_each(|note| output::remark(note));
+    if !imported.shape.logs.is_empty() || file.printing != PrintSettings::default() {
+        output::remark(
+            "note: logs, --output and --output-format are of fio's output, which durio fio gives \
+             without --format",
+        );
+    }
+    execute(&execution, &imported.plan, options).map(|(exit, _)| exit)
+}
+
+/// Settings of an import that is to be run.
+fn running(execution: &Execution, options: &Measuring) -> ImportSettings {
+    ImportSettings { seed: execution.seed, clock: options.clock, file_name: execution.file_name() }
+}
+
+/// Settings of an import that is only looked at.
+fn planning(options: &Measuring) -> ImportSettings {
+    ImportSettings {
+        seed: options.seed.unwrap_or(0),
         clock: options.clock,
-        file_name: execution.file_name(),
-    };
-    let plan = import_words(words, Permitted::of(options), &settings)?;
-    execute(&execution, &plan, options).map(|(exit, _)| exit)
+        file_name: ".durio-plan".to_owned(),
+    }
 }
 
 /// `durio run JOB.fio`.
@@ -65,7 +88,9 @@ pub(crate) fn plan_file(path: &Path, arguments: &PlanArguments) -> Result<Plan, 
     };
     let permitted =
         Permitted { destroy: &arguments.destroy, force_signature: arguments.force_signature };
-    import_words(&[word(path)?], permitted, &settings)
+    let imported = import_words(&[word(path)?], permitted, &settings)?;
+    imported.notes.iter().for_each(|note| output::remark(note));
+    Ok(imported.plan)
 }
 
 /// A job file says itself where and how long.
@@ -83,7 +108,8 @@ fn check_alone(targets: &[PathBuf], expanding: &Expanding) -> Result<(), Failure
 
 fn word(path: &Path) -> Result<String, Failure> {
     path.to_str().map(str::to_owned).ok_or_else(|| {
-        Failure::new(Exit::WrongUse, format!("the name '{}' is no text", path.display()))
+        let text = format!("'{}' is no text; give the file another name", path.display());
+        Failure::new(Exit::WrongUse, text)
     })
 }
 
@@ -100,48 +126,69 @@ impl<'a> Permitted<'a> {
     }
 }
 
-/// True for a file that is named as fio's job files are.
+/// True for a file that is named as fio's job files are (`.fio`, `.job`), or is no TOML by its name
+/// and begins with a section.
 pub(crate) fn is_job_file(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "fio")
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("fio" | "job") => return true,
+        Some("toml") => return false,
+        _ => {}
+    }
+    let text = path.is_file().then(|| std::fs::read(path).ok()).flatten().unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let lines = text.lines().map(str::trim);
+    let first = lines.into_iter().find(|line| !line.is_empty() && !line.starts_with([';', '#']));
+    first.is_some_and(|line| line.starts_with('['))
 }
 
-/// The plan of the jobs that `words` describe, the names of job files among them; notes go to
-/// stderr.
-pub(crate) fn import_words(
-    words: &[String],
-    permitted: Permitted<'_>,
-    settings: &ImportSettings,
-) -> Result<Plan, Failure> {
+/// Jobs of fio as a plan, and what fio would say of them.
+pub(crate) struct Imported {
+    pub(crate) plan: Plan,
+    /// What is not as in fio, a line each.
+    pub(crate) notes: Vec<String>,
+    pub(crate) shape: ResultShape,
+    pub(crate) global_options: Vec<(String, String)>,
+}
+
+/// The words as fio's command line, with the job files that it names.
+fn parse(words: &[String]) -> Result<JobFile, Failure> {
     let environment = |name: &str| std::env::var(name).ok();
     let mut surroundings =
         Surroundings { read: &mut read_source, environment: &environment, machine: machine() };
-    let file = parse_command_line(words, &mut surroundings).map_err(wrong_use)?;
-    let jobs = resolve(&file).map_err(wrong_use)?;
-    let paths = named_paths(&jobs);
+    parse_command_line(words, &mut surroundings).map_err(wrong_use)
+}
+
+/// The plan of the jobs that `words` describe, the names of job files among them.
+fn import_words(
+    words: &[String],
+    permitted: Permitted<'_>,
+    settings: &ImportSettings,
+) -> Result<Imported, Failure> {
+    import_file(&parse(words)?, permitted, settings)
+}
+
+fn import_file(
+    file: &JobFile,
+    permitted: Permitted<'_>,
+    settings: &ImportSettings,
+) -> Result<Imported, Failure> {
+    let jobs = resolve(file).map_err(wrong_use)?;
+    let paths = named_paths(&jobs, &is_device);
     let locations = locate_with(&paths, permitted.destroy, permitted.force_signature)?;
     let facts =
         |path: &Path| locations.iter().find(|it| it.path.as_path() == path).map(place_facts);
-    let ImportedPlan { plan, notes } =
+    let ImportedPlan { plan, notes, shape } =
         import(&jobs, &facts, settings).map_err(|refusals| refused(&refusals))?;
-    for note in file.notes.iter().chain(&notes) {
-        output::remark(&format!("note: {}", note_line(note)));
-    }
-    Ok(plan)
+    let lines = file.notes.iter().chain(&notes).map(|note| format!("note: {}", note_line(note)));
+    Ok(Imported { plan, notes: lines.collect(), shape, global_options: file.global_options() })
 }
 
 fn words(arguments: &Fio) -> Result<Vec<String>, Failure> {
-    let text = |path: &PathBuf| {
-        path.to_str().map(str::to_owned).ok_or_else(|| {
-            let text = format!("'{}' is no text; give the file another name", path.display());
-            Failure::new(Exit::WrongUse, text)
-        })
-    };
-    let files = arguments.files.iter().map(text);
     let words: Vec<String> =
-        files.chain(arguments.command_line.iter().cloned().map(Ok)).collect::<Result<_, _>>()?;
+        arguments.words.iter().map(|path| word(path)).collect::<Result<_, _>>()?;
     if words.is_empty() {
         let failure = Failure::new(Exit::WrongUse, "neither a job file nor a command line of fio");
-        return Err(failure.hint("durio fio JOB.fio, or durio fio -- --name=job --rw=randread …"));
+        return Err(failure.hint("durio fio JOB.fio, or durio fio --name=job --rw=randread …"));
     }
     Ok(words)
 }
@@ -149,6 +196,9 @@ fn words(arguments: &Fio) -> Result<Vec<String>, Failure> {
 /// Reads a job file as fio finds it: as it is named, or for an include beside the file that names
 /// it.
 fn read_source(name: &str, from: Option<&str>) -> Result<Source, String> {
+    if name == "-" && from.is_none() {
+        return text_of(name.to_owned(), std::io::stdin());
+    }
     let beside = from.and_then(|from| Path::new(from).parent()).map(|folder| folder.join(name));
     let (path, file) = match (File::open(name), beside) {
         (Err(_), Some(beside)) if !Path::new(name).is_absolute() => {
@@ -156,10 +206,13 @@ fn read_source(name: &str, from: Option<&str>) -> Result<Source, String> {
         }
         (opened, _) => (name.to_owned(), opened),
     };
+    text_of(path, file.map_err(|error| error.to_string())?)
+}
+
+fn text_of(path: String, input: impl std::io::Read) -> Result<Source, String> {
     let mut bytes = Vec::new();
     let most = u64::try_from(FILE_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
-    file.and_then(|file| file.take(most).read_to_end(&mut bytes))
-        .map_err(|error| error.to_string())?;
+    input.take(most).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
     let text = String::from_utf8(bytes).map_err(|_| "it is no text (UTF-8)".to_owned())?;
     Ok(Source { name: path, text })
 }
@@ -177,6 +230,17 @@ fn machine() -> Machine {
 fn configured_cpus() -> Option<u32> {
     let list = std::fs::read_to_string("/sys/devices/system/cpu/present").ok()?;
     u32::try_from(durio_stack::numbers_in_list(list.trim())?.len()).ok()
+}
+
+/// fio works on a device that a section is named after.
+fn is_device(path: &Path) -> bool {
+    use std::os::unix::fs::FileTypeExt as _;
+    let kind = path.symlink_metadata().map(|facts| facts.file_type());
+    kind.is_ok_and(|kind| {
+        let is_device = |kind: std::fs::FileType| kind.is_block_device() || kind.is_char_device();
+        let target = || path.metadata().is_ok_and(|facts| is_device(facts.file_type()));
+        is_device(kind) || (kind.is_symlink() && target())
+    })
 }
 
 fn place_facts(location: &Location) -> PlaceFacts {

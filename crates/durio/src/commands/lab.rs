@@ -45,10 +45,18 @@ fn run(arguments: &LabRun) -> Result<Exit, Failure> {
     let (mut stdout, mut stderr) = (io::stdout(), io::stderr());
     let mut streams = Streams { stdout: &mut stdout, stderr: &mut stderr };
     let outcome = durio_lab::run(&request, &mut streams, &|| stop.is_set())?;
+    say_if_emulated(&outcome);
     if arguments.verbose {
         describe(&request, &outcome);
     }
     conclude(&request, &outcome)
+}
+
+/// Whoever asks for the host's time may expect the host's processor.
+pub(super) fn say_if_emulated(outcome: &LabOutcome) {
+    if let Some(reason) = &outcome.facts.without_kvm {
+        output::remark(&format!("durio: the guest was emulated; KVM does not work here: {reason}"));
+    }
 }
 
 fn conclude(request: &LabRequest, outcome: &LabOutcome) -> Result<Exit, Failure> {

@@ -87,7 +87,7 @@ fn workload(arguments: &Run) -> Result<Workload, Failure> {
         pattern,
         read_share,
         block_size: arguments.bs,
-        region: if arguments.share_each { RegionRule::ShareEach } else { RegionRule::Shared },
+        region: region(arguments, pattern),
         within: arguments.rewrite.then_some(Region { offset: Bytes::ZERO, length: arguments.bs }),
         jobs: arguments.jobs,
         depth: arguments.depth,
@@ -96,6 +96,14 @@ fn workload(arguments: &Run) -> Result<Workload, Failure> {
         group_commit: arguments.committing.policy(),
         ..Workload::default()
     })
+}
+
+fn region(arguments: &Run, pattern: Pattern) -> RegionRule {
+    match (arguments.share_each, arguments.shared || arguments.rewrite) {
+        (true, _) => RegionRule::ShareEach,
+        (false, true) => RegionRule::Shared,
+        (false, false) => RegionRule::default_of(pattern, arguments.jobs),
+    }
 }
 
 fn arrivals(arguments: &Run) -> Arrivals {

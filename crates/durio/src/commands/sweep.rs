@@ -9,6 +9,9 @@ use crate::execute::execute;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 
+/// Accesses per second.
+const FIRST_RATE: f64 = 100.0;
+
 pub(crate) fn sweep(arguments: &Sweep) -> Result<Exit, Failure> {
     let job = &arguments.job;
     if job.rate.is_some() {
@@ -16,7 +19,8 @@ pub(crate) fn sweep(arguments: &Sweep) -> Result<Exit, Failure> {
             .hint("give --from where the search shall begin, and leave --rate out"));
     }
     let (execution, mut run) = request("sweep", job)?;
-    let rate_per_second = arguments.from;
+    // Without a first rate the closed loop decides; this one stands in its place in the plan.
+    let rate_per_second = arguments.from.unwrap_or(FIRST_RATE);
     run.arrivals = match arguments.equally_spaced {
         true => Arrivals::Constant { rate_per_second },
         false => Arrivals::Poisson { rate_per_second },
@@ -26,6 +30,7 @@ pub(crate) fn sweep(arguments: &Sweep) -> Result<Exit, Failure> {
         goal: arguments.goal,
         precision: arguments.precision,
         trials_max: arguments.trials,
+        from_ceiling: arguments.from.is_none(),
     })?;
     let (exit, findings) = execute(&execution, &plan, &job.common)?;
     let section = findings.campaign.as_ref().and_then(|campaign| campaign.sections.last());

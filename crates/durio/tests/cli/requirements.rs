@@ -38,7 +38,8 @@ fn is_there(requirement: &str) -> bool {
     }
 }
 
-fn program_path(program: &str) -> Option<PathBuf> {
+/// Where a program is.
+pub(crate) fn program_path(program: &str) -> Option<PathBuf> {
     env::split_paths(&search_path()).map(|folder| folder.join(program)).find(|path| path.is_file())
 }
 

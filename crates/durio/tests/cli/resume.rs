@@ -1,6 +1,7 @@
 //! A campaign that was interrupted goes on where it ended, in its own folder.
 
 use std::fs;
+use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
@@ -49,7 +50,14 @@ fn sandbox() -> Sandbox {
 /// Interrupts the campaign within its second ladder step.
 fn interrupted(sandbox: &Sandbox, signal: Signal) {
     let mut running = sandbox.durio(LINE).start();
-    thread::sleep(Duration::from_millis(1700));
+    let is_there = |run: &PathBuf| {
+        let events = fs::read_to_string(run.join("events.jsonl")).unwrap_or_default();
+        events.contains("\"event\":\"step_started\",\"step\":2")
+    };
+    while !sandbox.runs().iter().any(is_there) {
+        assert!(running.is_alive(), "{}", running.stderr());
+        thread::sleep(Duration::from_millis(20));
+    }
     running.signal(signal);
     running.wait_at_most(Duration::from_secs(60));
 }

@@ -37,6 +37,11 @@ impl Sandbox {
         Self::in_directory(&std::env::temp_dir())
     }
 
+    /// In memory, where no disk is waited for.
+    pub(crate) fn in_memory() -> Self {
+        Self::in_directory(Path::new("/dev/shm"))
+    }
+
     fn in_directory(directory: &Path) -> Self {
         let root = TempDir::with_prefix_in("cli-", directory).unwrap();
         fs::set_permissions(root.path(), fs::Permissions::from_mode(0o755)).unwrap();

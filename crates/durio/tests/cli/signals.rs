@@ -78,8 +78,13 @@ fn an_interrupted_run_shows_what_it_has_and_says_that_it_was_stopped() {
 #[test]
 fn a_virtual_clock_can_be_interrupted_too() {
     let sandbox = Sandbox::new();
-    let line = "run --quiet --engine null --duration 700h";
-    stop_after(&sandbox, line, Signal::INT, 300).expect_exit(130);
+    let mut running = sandbox.durio("run --quiet --engine null --duration 700h").start();
+    while sandbox.runs().is_empty() {
+        assert!(running.is_alive(), "{}", running.stderr());
+        thread::sleep(Duration::from_millis(10));
+    }
+    running.signal(Signal::INT);
+    running.wait_at_most(Duration::from_secs(60)).expect_exit(130);
 }
 
 #[test]
@@ -90,7 +95,8 @@ fn a_second_interrupt_ends_it_at_once() {
     running.signal(Signal::INT);
     thread::sleep(Duration::from_millis(10));
     running.signal(Signal::INT);
-    let ended = running.wait_at_most(Duration::from_secs(2)).expect_exit(130);
+    // Eight workloads of 30 s are before it.
+    let ended = running.wait_at_most(Duration::from_secs(20)).expect_exit(130);
     assert!(sandbox.differences().is_empty(), "{}", ended.stderr);
     // Its pointer may be there still; the next run sees that nothing is left.
     sandbox.durio("run --quiet --engine null --ops 10").run().expect_exit(0).expect_no_stderr();

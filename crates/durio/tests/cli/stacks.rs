@@ -216,7 +216,7 @@ fn a_comparison_is_shown_again_from_its_folder(sandbox: &Sandbox, bench: &Path) 
     let json = report("json").run().expect_exit(0).json();
     let layers = json["workloads"][0]["layers"].as_array().unwrap();
     assert_eq!(layers.len(), 4);
-    assert!(layers.iter().all(|it| it["ratio"] == 1.0 && it["change"] == "cannot_tell"), "{json}");
+    assert!(layers.iter().all(|it| it["ratio"] == 1.0 && it["change"] == "undecided"), "{json}");
     report("html").run().expect_exit(0).expect_stdout("<svg");
     report("csv").run().expect_exit(0).expect_stdout("context_switches_per_operation_a");
     report("fio-json").run().expect_exit(2).expect_stderr("no place in fio's JSON");

@@ -194,7 +194,9 @@ fn a_disk_that_becomes_full_under_the_record_ends_the_run_and_its_files() {
     ended.expect_stderr("No space left on device").expect_stderr("--out");
     assert!(sandbox.differences().is_empty(), "{:?}", sandbox.differences());
     let run = crate::sandbox::entries(small.point()).remove(0);
-    let report = sandbox.durio("report --format json").word(run).run().expect_exit(0);
+    let report = sandbox.durio("report --format json").word(run).run();
+    // The last event may be there only in part, which is told.
+    assert!([0, 3].contains(&report.code()), "{}", report.code());
     assert_eq!(report.json()["state"], "partial");
     sandbox.may_leave_pointers();
 }

@@ -223,7 +223,9 @@ fn one_run_has_an_interval_from_its_batches() {
         p50_ns: None,
         p99_ns: None,
         max_ns: None,
+        unwatched_max: None,
         cut_short: false,
+        kept: Vec::new(),
     };
     single.workloads[0].intervals = (0..25).map(interval).collect();
     let points = vec![point("s", "raw", PointKind::Raw, None, Some(&single))];

@@ -2,7 +2,7 @@
 //!
 //! In: a claim, or a table. Out: figures that contradict each other. Not here: limits of hardware.
 
-use super::super::wording::{bandwidth, evidence, rate};
+use super::super::wording::{bandwidth, evidence, number, rate};
 use super::units::other_units;
 use super::{About, Claim, Seen, Tier};
 use crate::audit::Figure;
@@ -16,11 +16,15 @@ const UNIT_TOLERANCE: f64 = 0.005;
 
 const MEBI: f64 = 1024.0 * 1024.0 / 1e6;
 
-/// What rate and block size make, and what is said.
+/// What rate and bytes per operation make, and what is said.
 fn made_and_said(claim: &Claim) -> Option<(Figure, Figure)> {
+    Some((claim.rate()?.times(bytes_each(claim)?), claim.bandwidth?))
+}
+
+fn bytes_each(claim: &Claim) -> Option<Figure> {
     #[expect(clippy::cast_precision_loss, reason = "block sizes are far below 2⁵³")]
-    let block = claim.block_size?.get() as f64;
-    Some((claim.rate()?.scaled(block), claim.bandwidth?))
+    let block = |size: durio_units::Bytes| Figure::exact(size.get() as f64);
+    claim.mean_bytes.or_else(|| claim.block_size.map(block))
 }
 
 pub(super) fn contradiction(claim: &Claim) -> Option<Seen> {
@@ -31,10 +35,13 @@ pub(super) fn contradiction(claim: &Claim) -> Option<Seen> {
             Some((_, unit)) => format!("; it fits if the bandwidth is in {unit}, not MB/s"),
             None => String::new(),
         };
+        let each = match claim.mean_bytes {
+            Some(mean) => format!("{} bytes in the mean", number(mean.value)),
+            None => format!("{} each", claim.block_size.unwrap_or_default()),
+        };
         let reason = format!(
-            "{} of {} each are {}, and the bandwidth is given as {}{unit}",
+            "{} of {each} are {}, and the bandwidth is given as {}{unit}",
             rate(claim.rate().map_or(0.0, |rate| rate.value)),
-            claim.block_size.unwrap_or_default(),
             bandwidth(made.value),
             bandwidth(said.value),
         );
@@ -115,6 +122,17 @@ mod tests {
         assert_eq!(contradiction(&claim), None);
         let claim = with(Figure::exact(57_086.0), Figure::exact(233.8));
         assert_eq!(contradiction(&claim), None, "converted from 223 MiB/s");
+    }
+
+    #[test]
+    fn batches_of_records_are_counted_with_their_padding() {
+        let mut claim = with(Figure::exact(413.8), Figure::exact(1.695));
+        claim.block_size = Some(durio_units::Bytes::new(256));
+        assert!(contradiction(&claim).unwrap().reason.contains("413.8/s of 256 B each"));
+        claim.mean_bytes = Some(Figure::exact(4096.0));
+        assert_eq!(contradiction(&claim), None);
+        claim.mean_bytes = Some(Figure::exact(3072.0));
+        assert!(contradiction(&claim).unwrap().reason.contains("3072 bytes in the mean"));
     }
 
     #[test]

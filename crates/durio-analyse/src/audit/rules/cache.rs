@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use super::super::wording::{bandwidth, evidence, number};
 use super::{About, Claim, Seen, Tier};
-use crate::audit::Figure;
+use crate::audit::{Durability, Figure};
 
 /// Buffered writes this many times faster than the largest volume were not written to the device.
 const FASTER_THAN_SUSTAINED: f64 = 1.2;
@@ -17,13 +17,23 @@ const LARGER: u64 = 4;
 /// The most that is known of the volume touched: file size, else bytes in all.
 pub(super) fn fits_in_memory(claim: &Claim) -> Option<Seen> {
     let (memory, touched) = (claim.memory?, claim.size.or(claim.total)?);
-    (claim.buffered == Some(true) && touched <= memory).then(|| {
+    (claim.buffered == Some(true) && !waits_for_device(claim) && touched <= memory).then(|| {
         let reason = format!("{touched} through the page cache of a machine with {memory}");
         #[expect(clippy::cast_precision_loss, reason = "sizes of some digits")]
         let figures =
             [("touched_bytes", touched.get() as f64), ("memory_bytes", memory.get() as f64)];
         Seen::new(Tier::Doubtful, reason, evidence(figures))
     })
+}
+
+/// Writes that a sync follows, each or a known number of them, wait for the device all the same.
+fn waits_for_device(claim: &Claim) -> bool {
+    let syncs = match claim.durability {
+        Durability::InTheWrite => true,
+        Durability::SyncCall => claim.writes_per_sync.is_some(),
+        Durability::Unknown | Durability::Denied | Durability::OnlyTheCall => false,
+    };
+    syncs && claim.read_share == Some(0.0)
 }
 
 struct Sustained {
@@ -103,6 +113,22 @@ mod tests {
         assert!(!codes(&claim).contains(&"page-cache".to_owned()));
         claim.buffered = None;
         assert!(!codes(&claim).contains(&"page-cache".to_owned()), "unknown is no evidence");
+    }
+
+    #[test]
+    fn buffered_writes_that_are_synced_are_no_figure_of_the_page_cache() {
+        let mut claim = sound("randwrite");
+        claim.buffered = Some(true);
+        (claim.memory, claim.size) = (Some(Bytes::from_gib(64)), Some(Bytes::from_gib(4)));
+        assert!(fits_in_memory(&claim).is_some());
+        (claim.durability, claim.writes_per_sync) = (Durability::SyncCall, Some(1));
+        assert_eq!(fits_in_memory(&claim), None);
+        claim.writes_per_sync = None;
+        assert!(fits_in_memory(&claim).is_some(), "how often is not said");
+        claim.durability = Durability::InTheWrite;
+        assert_eq!(fits_in_memory(&claim), None);
+        claim.read_share = Some(0.7);
+        assert!(fits_in_memory(&claim).is_some(), "the reads do not wait");
     }
 
     fn written(gib: u64, megabytes: f64) -> Claim {

@@ -11,6 +11,10 @@ use crate::audit::Figure;
 /// by 0.3 percentage points at 22 000 operations.
 const MIX_TOLERANCE: f64 = 0.01;
 
+/// Where the operations are counted, by as many standard deviations of a random mix: of true mixes
+/// one in 16 000 is beyond.
+const MIX_DEVIATIONS: f64 = 4.0;
+
 /// As many equal digits are no chance.
 const DIGITS_MIN: usize = 4;
 
@@ -26,7 +30,7 @@ fn latencies(claim: &Claim) -> Option<Seen> {
     other.read.latency_ns_mean = Some(write);
     other.write.latency_ns_mean = Some(read);
     let in_flight = other.in_flight()?;
-    let fits = fit(in_flight, slots, claim.rate()?.value) == Fit::Fits;
+    let fits = fit(in_flight, slots, claim.rate()?.value, claim.tolerance) == Fit::Fits;
     (as_printed != Fit::Fits && fits).then(|| {
         let reason = format!(
             "with the latencies exchanged (reads {}, writes {}) the figures fit: {} of jobs × depth",
@@ -47,7 +51,8 @@ fn latencies(claim: &Claim) -> Option<Seen> {
 /// Rates of reads and writes in each other's columns.
 fn rates(claim: &Claim) -> Option<Seen> {
     let (stated, share) = (claim.read_share?, read_share(claim)?);
-    (!near(share, stated) && near(share, 1.0 - stated)).then(|| {
+    let near = |stated: f64| near(share, stated, tolerance(claim, stated));
+    (!near(stated) && near(1.0 - stated)).then(|| {
         let reason = format!(
             "{} of the operations are reads where {} are asked for: the rates of reads and writes \
              stand in each other's place",
@@ -60,7 +65,8 @@ fn rates(claim: &Claim) -> Option<Seen> {
 
 pub(super) fn mix(claim: &Claim) -> Option<Seen> {
     let (stated, share) = (claim.read_share?, read_share(claim)?);
-    (!near(share, stated) && !near(share, 1.0 - stated)).then(|| {
+    let near = |stated: f64| near(share, stated, tolerance(claim, stated));
+    (!near(stated) && !near(1.0 - stated)).then(|| {
         let reason = format!(
             "{} of the operations are reads ({} to {} after rounding) where {} are asked for",
             percent(share.value),
@@ -81,8 +87,16 @@ fn mix_evidence(share: Figure, stated: f64) -> super::Evidence {
     ])
 }
 
-fn near(share: Figure, stated: f64) -> bool {
-    (share.low - MIX_TOLERANCE..=share.high + MIX_TOLERANCE).contains(&stated)
+fn near(share: Figure, stated: f64, tolerance: f64) -> bool {
+    (share.low - tolerance..=share.high + tolerance).contains(&stated)
+}
+
+/// How far the share of a random mix may be off, by the number of operations where that is known.
+#[expect(clippy::cast_precision_loss, reason = "a count")]
+fn tolerance(claim: &Claim, stated: f64) -> f64 {
+    let counts = claim.read.count.zip(claim.write.count);
+    let count = counts.map_or(f64::INFINITY, |(read, write)| read.saturating_add(write) as f64);
+    MIX_TOLERANCE.max(MIX_DEVIATIONS * (stated * (1.0 - stated) / count.max(1.0)).sqrt())
 }
 
 /// Share of reads in the rates, where both are given.
@@ -170,6 +184,13 @@ mod tests {
         claim.read = operations(6_910.0, 99.0);
         claim.write = operations(3_090.0, 99.0);
         assert!(!has(&claim, "mix-unlike-stated"));
+        claim.read = operations(6_600.0, 99.0);
+        claim.write = operations(3_400.0, 99.0);
+        assert!(has(&claim, "mix-unlike-stated"));
+        (claim.read.count, claim.write.count) = (Some(66), Some(34));
+        assert!(!has(&claim, "mix-unlike-stated"), "chance makes 66 of 100 of 70 %");
+        (claim.read.count, claim.write.count) = (Some(6_600), Some(3_400));
+        assert!(has(&claim, "mix-unlike-stated"));
     }
 
     #[test]

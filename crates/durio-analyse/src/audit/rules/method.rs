@@ -5,7 +5,7 @@
 use durio_units::Nanos;
 
 use super::super::phrases::words;
-use super::super::wording::{evidence, time, with_text};
+use super::super::wording::{evidence, significant, time, with_text};
 use super::{Claim, Seen, Tier};
 
 /// Under 300 s a run says little about production; 5 s miss garbage collection, throttling and burst
@@ -57,7 +57,8 @@ pub(super) fn too_short(claim: &Claim) -> Option<Seen> {
         _ => return None,
     };
     let reason = match stated {
-        true => format!("{} long", time(nanos)),
+        // Steps of one length differ by the clock, and are told together.
+        true => format!("about {} long", time(significant(nanos, 1))),
         false => format!("its volume took {} at most", time(nanos)),
     };
     Some(Seen::new(tier, reason, evidence([("ran_ns", nanos)])))

@@ -1,6 +1,7 @@
 //! Rows of the same series, which differ in nothing but jobs and depth.
 //!
-//! In: a table. Out: impossible rows whose neighbours tell what would fit. Not here: rows that fit.
+//! In: a table. Out: rows with too many in flight, whose neighbours tell what would fit. Not here:
+//! rows that fit.
 
 use std::collections::HashMap;
 
@@ -16,17 +17,18 @@ const SPREAD_MAX: f64 = 0.05;
 
 pub(super) fn rate(claims: &[Claim]) -> Vec<About> {
     let mut shares: HashMap<_, Vec<f64>> = HashMap::new();
-    for claim in claims {
+    for claim in claims.iter().filter(|claim| !claim.paced) {
         if let Some((in_flight, slots, Fit::Fits)) = fit_of(claim) {
             shares.entry(series(claim)).or_default().push(in_flight.value / slots);
         }
     }
-    let impossible = |claim: &&Claim| matches!(fit_of(claim), Some((_, _, Fit::Impossible)));
+    let too_much =
+        |claim: &&Claim| matches!(fit_of(claim), Some((_, _, Fit::Impossible | Fit::Above)));
     let about = |claim: &Claim| {
         let seen = expected(claim, shares.get(&series(claim))?)?;
         Some(About::new(claim, seen))
     };
-    claims.iter().filter(impossible).filter_map(about).collect()
+    claims.iter().filter(too_much).filter_map(about).collect()
 }
 
 fn series(claim: &Claim) -> (&str, &str, &str) {

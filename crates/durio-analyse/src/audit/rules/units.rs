@@ -26,7 +26,7 @@ pub(super) fn thousandfold(claim: &Claim) -> Option<Seen> {
         (1e-6, "as if the latency were in a unit a million times smaller, or the rate had an M"),
     ];
     let fits =
-        |(factor, _): &&(f64, &str)| fit(in_flight.scaled(*factor), slots, rate) == Fit::Fits;
+        |(factor, _): &&(f64, &str)| fit(in_flight.scaled(*factor), slots, rate, 0.0) == Fit::Fits;
     let (factor, meaning) = meaning.iter().find(fits).filter(|_| as_printed != Fit::Fits)?;
     let reason = format!(
         "{} of {} in flight; {factor} times that would fit, {meaning}",

@@ -1,18 +1,18 @@
-//! Options that change only what fio prints, logs, or how it measures itself.
+//! Options of what fio prints, logs, or how it measures itself.
 
-use super::{Kind, OptionRow, output};
+use super::{Kind, OptionRow, honoured, output};
 
-/// Options that are ignored with a note.
+/// Options that choose rows, percentiles and logs, and others, which are ignored with a note.
 pub(super) const ROWS: &[OptionRow] = &[
-    output("group_reporting", Kind::Flag),
+    honoured("group_reporting", Kind::Flag),
     output("stats", Kind::Bool),
-    output("per_job_logs", Kind::Bool),
-    output("write_bw_log", Kind::Text),
-    output("write_lat_log", Kind::Text),
-    output("write_iops_log", Kind::Text),
+    honoured("per_job_logs", Kind::Bool),
+    honoured("write_bw_log", Kind::Text),
+    honoured("write_lat_log", Kind::Text),
+    honoured("write_iops_log", Kind::Text),
     output("write_hist_log", Kind::Text),
     output("log_entries", Kind::Integer),
-    output("log_avg_msec", Kind::Integer),
+    honoured("log_avg_msec", Kind::Integer),
     output("log_hist_msec", Kind::Integer),
     output("log_hist_coarseness", Kind::Integer),
     output("log_window_value", Kind::Choice(&["avg", "max", "both", "0", "1"])).or("log_max_value"),
@@ -28,12 +28,12 @@ pub(super) const ROWS: &[OptionRow] = &[
     output("block_error_percentiles", Kind::Bool),
     output("bwavgtime", Kind::Integer),
     output("iopsavgtime", Kind::Integer),
-    output("clat_percentiles", Kind::Bool),
-    output("lat_percentiles", Kind::Bool),
-    output("slat_percentiles", Kind::Bool),
-    output("percentile_list", Kind::Floats),
+    honoured("clat_percentiles", Kind::Bool),
+    honoured("lat_percentiles", Kind::Bool),
+    honoured("slat_percentiles", Kind::Bool),
+    honoured("percentile_list", Kind::Floats),
     output("significant_figures", Kind::Integer),
-    output("disk_util", Kind::Bool),
+    honoured("disk_util", Kind::Bool),
     output("gtod_reduce", Kind::Bool),
     output("gtod_cpu", Kind::Integer),
     output("disable_lat", Kind::Bool),

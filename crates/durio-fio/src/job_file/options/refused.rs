@@ -18,7 +18,7 @@ const NO_CGROUP: &str = "durio moves no job into a cgroup; start durio in the cg
 const NO_PRIORITY: &str = "durio sets no priorities; start durio with nice or ionice";
 const NO_CREDENTIALS: &str = "durio changes no user; start durio as that user";
 const NO_BUFFERS: &str = "durio places its buffers itself; remove it";
-const NO_DEDUPE: &str = "durio writes no repeated blocks; use buffer_compress_percentage or fio";
+const NO_DEDUPE: &str = "durio repeats earlier writes of the same job (dedupe_mode=repeat)";
 const NO_STEADY: &str =
     "durio does not end a job by fio's steady state rule; give runtime and see the intervals";
 const NO_ERRORS: &str = "the first error ends a durio step; a device with errors is not measured";
@@ -30,12 +30,6 @@ const NO_FSYNC_VARIANT: &str = "durio knows fsync, fdatasync and sync=; use one 
 /// Options that are refused.
 pub(super) const ROWS: &[OptionRow] = &[
     // Files.
-    refused(
-        "filename_format",
-        Kind::Text,
-        &["$jobname.$jobnum.$filenum"],
-        "durio names the files that it makes itself; give filename= to name them",
-    ),
     refused(
         "unique_filename",
         Kind::Bool,
@@ -69,12 +63,6 @@ pub(super) const ROWS: &[OptionRow] = &[
     .or("fill_fs"),
     refused("create_serialize", Kind::Bool, &["1", "0"], "it orders only the making of files"),
     refused(
-        "create_only",
-        Kind::Bool,
-        &["0"],
-        "durio lays out files only to measure them; remove it",
-    ),
-    refused(
         "allow_mounted_write",
         Kind::Bool,
         &["0"],
@@ -89,7 +77,8 @@ pub(super) const ROWS: &[OptionRow] = &[
     refused(
         "fadvise_hint",
         Kind::Choice(&["0", "1", "random", "sequential", "noreuse"]),
-        &["0"],
+        // 1 is fio's default, of which import tells.
+        &["0", "1"],
         "durio gives the kernel no advice about access; only fadvise_hint=0 is honoured",
     ),
     refused(
@@ -132,16 +121,9 @@ pub(super) const ROWS: &[OptionRow] = &[
     refused("trim_verify_zero", Kind::Bool, &["0", "1"], NO_TRIM),
     refused("trim_backlog", Kind::Size, &["0"], NO_TRIM),
     refused("trim_backlog_batch", Kind::Integer, &["0"], NO_TRIM),
-    refused("dedupe_percentage", Kind::Integer, &["0"], NO_DEDUPE),
     refused("dedupe_global", Kind::Bool, &["0"], NO_DEDUPE),
     refused("dedupe_mode", Kind::Choice(&["repeat", "working_set"]), &["repeat"], NO_DEDUPE),
     refused("dedupe_working_set_percentage", Kind::Integer, &["5"], NO_DEDUPE),
-    refused(
-        "buffer_pattern",
-        Kind::Text,
-        &[],
-        "durio writes random bytes, zeros, or bytes of a given compressibility, no patterns",
-    ),
     // Durability.
     refused("write_barrier", Kind::Integer, &["0"], NO_FSYNC_VARIANT),
     refused("sync_file_range", Kind::Text, &[], NO_RANGE_SYNC),
@@ -152,12 +134,6 @@ pub(super) const ROWS: &[OptionRow] = &[
         Kind::Bool,
         &["0"],
         "durio does not hold back overlapping accesses; use a pattern without overlaps",
-    ),
-    refused(
-        "io_submit_mode",
-        Kind::Choice(&["inline", "offload"]),
-        &["inline"],
-        "durio needs no threads to submit on schedule; with rate_iops, latency counts from the intended start",
     ),
     refused("thinktime", Kind::Microseconds, &["0"], NO_THINKTIME),
     refused("thinktime_spin", Kind::Microseconds, &["0"], NO_THINKTIME),

@@ -29,6 +29,7 @@ pub(super) const ROWS: &[OptionRow] = &[
     // Targets.
     honoured("filename", Kind::Text),
     honoured("directory", Kind::Text),
+    honoured("filename_format", Kind::Text),
     honoured("nrfiles", Kind::Integer).or("nr_files"),
     honoured("openfiles", Kind::Integer),
     honoured("file_service_type", Kind::Choice(FILE_ORDERS)),
@@ -43,6 +44,7 @@ pub(super) const ROWS: &[OptionRow] = &[
     honoured("overwrite", Kind::Bool),
     honoured("file_append", Kind::Bool),
     honoured("create_on_open", Kind::Bool),
+    honoured("create_only", Kind::Bool),
     honoured("allow_file_create", Kind::Bool),
     honoured("unlink", Kind::Bool),
     honoured("invalidate", Kind::Bool),
@@ -76,6 +78,7 @@ pub(super) const ROWS: &[OptionRow] = &[
     honoured("iodepth_low", Kind::Integer),
     honoured("rate", Kind::Sizes),
     honoured("rate_iops", Kind::Integers),
+    honoured("io_submit_mode", Kind::Choice(&["inline", "offload"])),
     honoured("rate_process", Kind::Choice(&["linear", "poisson"])),
     // Durability.
     honoured("sync", Kind::Choice(&["none", "0", "sync", "1", "dsync"])),
@@ -109,4 +112,6 @@ pub(super) const ROWS: &[OptionRow] = &[
     honoured("refill_buffers", Kind::Flag),
     honoured("zero_buffers", Kind::Flag),
     honoured("scramble_buffers", Kind::Bool),
+    honoured("dedupe_percentage", Kind::Integer),
+    honoured("buffer_pattern", Kind::Text),
 ];

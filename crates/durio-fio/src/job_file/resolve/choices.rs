@@ -2,10 +2,9 @@
 
 use super::super::values;
 use super::super::{
-    CpuPolicy, DataOptions, DurabilityOptions, ExitScope, Given, PlacementOptions, Refusal,
-    SyncOpen, TimingOptions,
+    CpuPolicy, DataOptions, DurabilityOptions, ExitScope, Given, PlacementOptions, SyncOpen,
+    TimingOptions,
 };
-use super::refusal;
 use super::settings::{Settings, complaint};
 use crate::FioError;
 
@@ -37,6 +36,7 @@ pub(super) fn timing(settings: &Settings<'_>) -> Result<TimingOptions, FioError>
         runtime_us: settings.seconds("runtime")?,
         time_based: settings.flag("time_based")?,
         ramp_us: settings.seconds("ramp_time")?,
+        start_delay_us: settings.read("startdelay", |text, _| start_delay(text))?,
         loops: settings.positive("loops")?,
         exit_all: None,
         exit_all_on_error: settings.flag("exitall_on_error")?,
@@ -53,23 +53,13 @@ fn exit_scope(text: &str) -> Result<ExitScope, String> {
     }
 }
 
-/// A job that does not begin with its group is refused.
-pub(super) fn refuse_start_delay(
-    settings: &Settings<'_>,
-    refusals: &mut Vec<Refusal>,
-) -> Result<(), FioError> {
-    let is_now = |text: &str, _: values::KbBase| {
-        values::pieces(text)
-            .into_iter()
-            .try_fold(true, |is, it| Ok(is && values::seconds(it)? == 0))
-    };
-    let given = settings.read("startdelay", is_now)?;
-    if let (Some(Given { value: false, .. }), Some(setting)) = (given, settings.last("startdelay"))
-    {
-        let reason = "durio starts all jobs of a group at the same moment; use stonewall for order";
-        refusals.push(refusal(setting, reason));
+/// `startdelay`: one time, or the least and the most.
+fn start_delay(text: &str) -> Result<(u64, u64), String> {
+    match values::pieces(text).as_slice() {
+        [one] => values::seconds(one).map(|it| (it, it)),
+        [least, most] => Ok((values::seconds(least)?, values::seconds(most)?)),
+        _ => Err(format!("{text:?} is neither a time nor a range of times")),
     }
-    Ok(())
 }
 
 /// Reads on which CPUs and memory the job runs.
@@ -112,5 +102,7 @@ pub(super) fn data(settings: &Settings<'_>) -> Result<DataOptions, FioError> {
         refill: settings.flag("refill_buffers")?,
         zeros: settings.flag("zero_buffers")?,
         scramble: settings.boolean("scramble_buffers")?,
+        duplicate_percent: settings.percent("dedupe_percentage")?,
+        pattern: settings.read("buffer_pattern", |text, _| values::pattern(text))?,
     })
 }

@@ -24,6 +24,7 @@ pub(super) fn queue(
         bytes_per_second: settings.read_directions("rate", rate)?,
         accesses_per_second: settings.read_directions("rate_iops", rate_iops)?,
         rate_process: settings.read("rate_process", |text, _| rate_process(text))?,
+        offloads: settings.read("io_submit_mode", |text, _| offloads(text))?,
         polled: settings.flag("hipri")?,
         registered_buffers: settings.flag("fixedbufs")?,
         registered_files: settings.flag("registerfiles")?,
@@ -44,17 +45,32 @@ fn engine(
         "pvsync2" => Engine::Pvsync2,
         "libaio" => Engine::Libaio,
         "io_uring" => Engine::IoUring,
+        "posixaio" => Engine::Posixaio,
+        "mmap" => {
+            let reason = "its accesses are page faults of mapped memory, which no call of durio's \
+                          engines stands for; run this job with fio";
+            refusals.extend(settings.last("ioengine").map(|it| refusal(it, reason)));
+            return Ok(None);
+        }
         "null" => Engine::Null,
         other => {
             let reason = format!(
                 "durio has no engine {other}; it has sync, psync, pvsync, pvsync2, libaio, \
-                 io_uring, null"
+                 io_uring, posixaio, null"
             );
             refusals.extend(settings.last("ioengine").map(|it| refusal(it, &reason)));
             return Ok(None);
         }
     };
     Ok(Some(Given { value, at: given.at }))
+}
+
+fn offloads(text: &str) -> Result<bool, String> {
+    match text {
+        "inline" => Ok(false),
+        "offload" => Ok(true),
+        _ => Err(format!("{text:?} is none of: inline, offload")),
+    }
 }
 
 fn rate_process(text: &str) -> Result<RateProcess, String> {

@@ -92,6 +92,23 @@ impl<'f> Settings<'f> {
         read_entry(entry, &read).map(Some)
     }
 
+    /// Reads all lists of a name as one: each `filename` adds to those before, also to those of the
+    /// defaults.
+    pub(super) fn read_together<T>(
+        &self,
+        name: &'static str,
+        read: impl Fn(&str) -> Result<Vec<T>, String>,
+    ) -> Result<Option<Given<Vec<T>>>, FioError> {
+        let mut all: Option<Given<Vec<T>>> = None;
+        for entry in self.all(name) {
+            let Given { value, at } = read_entry(entry, &|text: &str, _| read(text))?;
+            let mut together = all.map_or_else(Vec::new, |given| given.value);
+            together.extend(value);
+            all = Some(Given { value: together, at });
+        }
+        Ok(all)
+    }
+
     /// Reads a list by direction: a direction that the last setting leaves out keeps its value.
     pub(super) fn read_directions<T: Clone>(
         &self,

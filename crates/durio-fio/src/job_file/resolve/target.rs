@@ -10,8 +10,9 @@ pub(super) fn target(settings: &Settings<'_>) -> Result<TargetOptions, FioError>
     let names = |name| settings.read(name, |text, _| values::name_list(text));
     let scaled = |name| settings.read(name, scaled_size);
     Ok(TargetOptions {
-        filenames: names("filename")?,
+        filenames: settings.read_together("filename", values::name_list)?,
         directories: names("directory")?,
+        name_format: settings.read("filename_format", |text, _| Ok(text.to_owned()))?,
         files: settings.positive("nrfiles")?,
         open_files: settings.integer("openfiles")?,
         file_service: settings.read("file_service_type", |text, _| values::file_service(text))?,
@@ -26,6 +27,7 @@ pub(super) fn target(settings: &Settings<'_>) -> Result<TargetOptions, FioError>
         overwrite: settings.boolean("overwrite")?,
         append: settings.boolean("file_append")?,
         create_on_open: settings.boolean("create_on_open")?,
+        create_only: settings.boolean("create_only")?,
         allow_create: settings.boolean("allow_file_create")?,
         unlink: settings.boolean("unlink")?,
         invalidate: settings.boolean("invalidate")?,

@@ -153,6 +153,8 @@ pub enum Engine {
     Libaio,
     /// io_uring.
     IoUring,
+    /// POSIX AIO.
+    Posixaio,
     /// No I/O.
     Null,
 }

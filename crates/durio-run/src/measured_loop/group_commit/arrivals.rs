@@ -13,7 +13,8 @@ use durio_record::Pacing;
 use durio_workload::Schedule;
 
 use super::LogLoop;
-use crate::measured_loop::open::{Due, WAIT_MAX_NANOS};
+use crate::measured_loop::open::Due;
+use crate::pacer::{Lateness, Pacer};
 
 /// Since when each committer has no record, the longest first.
 pub(crate) type Idle = VecDeque<Ticks>;
@@ -23,13 +24,13 @@ pub(super) struct Committers<'b> {
     /// What arrives; none in a closed loop.
     due: Option<Due>,
     idle: &'b mut Idle,
-    pacing: Pacing,
+    pacer: Pacer,
 }
 
 impl<'b> Committers<'b> {
-    pub(super) fn new(schedule: Option<Schedule>, idle: &'b mut Idle, started: Ticks) -> Self {
-        let due = schedule.map(|schedule| Due { schedule, next: started });
-        Self { due, idle, pacing: Pacing::default() }
+    pub(super) fn new(schedule: Option<Schedule>, idle: &'b mut Idle, ramp_end: Ticks) -> Self {
+        let due = schedule.map(|schedule| Due { schedule, next: Ticks::default() });
+        Self { due, idle, pacer: Pacer::new(ramp_end) }
     }
 
     #[inline]
@@ -41,20 +42,6 @@ impl<'b> Committers<'b> {
     #[inline]
     pub(super) fn release(&mut self, now: Ticks) {
         self.idle.push_back(now);
-    }
-
-    /// Counts an arrival that was handed over `behind_ns` after it was due, `lag_ns` of them though
-    /// nothing was in the way; `punctual` if a committer had no record when it was due.
-    fn pace(&mut self, punctual: bool, behind_ns: u64, lag_ns: u64) {
-        let pacing = &mut self.pacing;
-        pacing.due += 1;
-        pacing.started += 1;
-        pacing.behind_ns_max = pacing.behind_ns_max.max(behind_ns);
-        if punctual {
-            pacing.punctual += 1;
-            pacing.lag_ns_sum = pacing.lag_ns_sum.saturating_add(lag_ns);
-            pacing.lag_ns_max = pacing.lag_ns_max.max(lag_ns);
-        }
     }
 }
 
@@ -102,9 +89,12 @@ impl<E: Engine> LogLoop<'_, '_, E> {
         // Until its last completion the loop was in the kernel.
         let handed = if could <= free_since { could } else { now };
         let clock = self.base.engine.clock();
-        let behind = clock.nanos(handed.since(due));
-        let lag = clock.nanos(handed.since(could));
-        self.committers.pace(idle_since <= due, behind, lag);
+        let late = Lateness {
+            punctual: idle_since <= due,
+            behind_ns: clock.nanos(handed.since(due)),
+            lag_ns: clock.nanos(handed.since(could)),
+        };
+        self.committers.pacer.started(due, late);
         self.hand_over(handed, due);
         if let Some(due) = &mut self.committers.due {
             self.base.advance(due);
@@ -113,13 +103,12 @@ impl<E: Engine> LogLoop<'_, '_, E> {
 
     /// True if more may arrive before the end.
     pub(super) fn expects_arrivals(&self) -> bool {
-        self.committers.due.as_ref().is_some_and(|due| self.base.may_start(due.next))
+        self.committers.due.is_some() && self.base.remaining > 0
     }
 
     /// Until when nothing has to be handed over.
     pub(super) fn next_arrival(&self) -> Ticks {
-        let clock = self.base.engine.clock();
-        let latest = clock.now().plus(clock.ticks(WAIT_MAX_NANOS));
+        let latest = self.base.next_look();
         match &self.committers.due {
             Some(due) if !self.committers.idle.is_empty() && self.base.may_start(due.next) => {
                 due.next.min(latest)
@@ -131,8 +120,7 @@ impl<E: Engine> LogLoop<'_, '_, E> {
     /// What became of the schedule, with the arrivals that found no committer until the end.
     pub(super) fn count_missed(&mut self) -> Option<Pacing> {
         let mut due = self.committers.due.take()?;
-        let mut pacing = self.committers.pacing;
-        self.base.count_missed(&mut due, &mut pacing);
-        Some(pacing)
+        self.base.count_missed(&mut due, &mut self.committers.pacer);
+        Some(self.committers.pacer.pacing())
     }
 }

@@ -9,8 +9,8 @@ use durio_block::{Buffers, Engine, NullEngine, OperationKind, Script, Ticks, Wri
 use durio_record::{Batches, Exact, LatencyHistogram, OperationName};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{
-    Arrivals, BlockShare, GroupCommit, Pattern, PerMille, Schedule, Stream, SyncMethod, SyncPolicy,
-    Workload,
+    Arrivals, BlockFiller, BlockShare, GroupCommit, Pattern, PerMille, Schedule, Stream,
+    SyncMethod, SyncPolicy, Workload,
 };
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -23,6 +23,9 @@ use witness::Witness;
 
 const MICRO: u64 = 1000;
 const MILLI: u64 = 1_000_000;
+
+/// Of the records' bytes.
+const SEED: u64 = 1;
 
 /// A log of 256-byte records made durable by fdatasync.
 fn workload(policy: GroupCommit) -> Workload {
@@ -114,7 +117,7 @@ impl Case {
     fn run(&self) -> Ran {
         self.workload.validate().unwrap();
         let stop = StopFlag::default();
-        let mut witness = Witness::new(self.engine(), stop.clone(), self.stop_at);
+        let mut witness = Witness::new(self.engine(), SEED, stop.clone(), self.stop_at);
         let (result, closed) = self.drive(&mut witness, &stop, None);
         Ran { result, closed: closed.try_iter().collect(), witness }
     }
@@ -131,12 +134,11 @@ impl Case {
         let (closed, intervals) = sync_channel(100_000);
         let (spare, empty) = sync_channel(1000);
         for _ in 0..20 {
-            spare.send(Box::new(IntervalBuffer::new(workload, schedule.is_some()))).unwrap();
+            spare.send(IntervalBuffer::new(workload, schedule.is_some())).unwrap();
         }
         let mut recorder = Recorder::new(0, workload, (true, schedule.is_some()), closed, empty);
         let region = workload.region_of(0, self.region).unwrap();
-        let template = crate::job::record_template(workload, 1);
-        let mut log = Log::of(workload, region, template).unwrap();
+        let mut log = Log::of(workload, region).unwrap();
         let mut idle = Idle::with_capacity(self.policy().committers as usize);
         let input = LoopInput {
             stream: Stream::new(workload, region, 1),
@@ -149,7 +151,9 @@ impl Case {
             depth: workload.depth,
             batch: 1,
             varied: workload.has_mix(),
-            stamp: 0,
+            filler: BlockFiller::new(workload, SEED),
+            pass_file: None,
+            syncs_at_end: workload.syncs_at_end,
         };
         let measured = MeasuredLoop::new(engine, self.bounds, input);
         let mut result = None;
@@ -428,8 +432,8 @@ fn arbitrary(seed: u64) -> Case {
     case.region = Bytes::new((200_000 + below(1 << 20)).into());
     let share = |bytes, weight| BlockShare { size: Bytes::new(bytes), weight: PerMille(weight) };
     if below(2) == 0 {
-        case.workload.block_size = Bytes::new(9000);
-        case.workload.block_mix = vec![share(24, 300), share(700, 500), share(9000, 200)];
+        case.workload.block_size = Bytes::new(4000);
+        case.workload.block_mix = vec![share(24, 300), share(700, 500), share(4000, 200)];
     }
     if below(3) == 0 {
         case.arrivals = Arrivals::Poisson { rate_per_second: f64::from(10 + below(100_000)) };

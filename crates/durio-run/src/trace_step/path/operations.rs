@@ -4,7 +4,7 @@
 //! between them: the stamps are of the trace's own clock.
 
 use durio_block::{Clock, Engine};
-use durio_workload::{AccessKind, Region, Stream, Workload};
+use durio_workload::{AccessKind, BlockFiller, Region, Stream, Workload};
 
 use crate::one_by_one::{self, Ended, Ending};
 use crate::sink::StopFlag;
@@ -25,6 +25,7 @@ impl Stamps {
 /// Operations on their way.
 pub(super) struct Making<'a> {
     stream: Stream,
+    filler: BlockFiller,
     workload: &'a Workload,
     stop: &'a StopFlag,
     pub(super) ending: Ending,
@@ -38,7 +39,8 @@ impl<'a> Making<'a> {
         stop: &'a StopFlag,
     ) -> Self {
         let stream = Stream::new(workload, region, seed);
-        Self { stream, workload, stop, ending: Ending::default() }
+        let filler = BlockFiller::new(workload, seed);
+        Self { stream, filler, workload, stop, ending: Ending::default() }
     }
 
     /// Makes `count` operations, or as many as come to their end.
@@ -64,6 +66,7 @@ impl<'a> Making<'a> {
         engine: &mut dyn Engine<Clock = C>,
     ) -> Result<Option<Stamps>, Ended> {
         let access = self.stream.next_access();
+        one_by_one::fill(engine, &mut self.filler, access);
         let begin = engine.clock().now().0;
         one_by_one::access(engine, self.workload, access, &mut self.ending)?;
         one_by_one::follow_ups(engine, &mut self.stream, access, &mut self.ending)?;

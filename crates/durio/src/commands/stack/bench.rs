@@ -33,7 +33,7 @@ use crate::state_folder::runs_folder;
 
 pub(super) fn bench(arguments: &StackBenching) -> Result<Exit, Failure> {
     let options = &arguments.common;
-    refuse_formats(options.format)?;
+    refuse_formats(options.report_format())?;
     if arguments.lab {
         return bench_in_lab(arguments);
     }
@@ -61,7 +61,7 @@ pub(super) fn bench(arguments: &StackBenching) -> Result<Exit, Failure> {
     let running = Running { execution: &execution, planning: &planning, options, stop: &stop };
     let manifest = running.run(manifest, &writer, &estimates)?;
     let folder = BenchFolder::open(&absolute(writer.folder()))?;
-    conclude(&folder, options.format)?;
+    conclude(&folder, options.report_format())?;
     Ok(match manifest.outcome {
         Some(Outcome::Complete) => Exit::Fine,
         Some(Outcome::Interrupted) => Exit::Interrupted,
@@ -92,7 +92,7 @@ fn bench_in_lab(arguments: &StackBenching) -> Result<Exit, Failure> {
         runs: &runs_folder(options.out.as_deref())?,
     };
     let (folder, exit) = bench.run(&stop)?;
-    conclude(&BenchFolder::open(&absolute(&folder))?, options.format)?;
+    conclude(&BenchFolder::open(&absolute(&folder))?, options.report_format())?;
     Ok(exit)
 }
 

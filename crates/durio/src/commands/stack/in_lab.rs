@@ -17,7 +17,7 @@ use super::guest_needs::GuestNeeds;
 use super::{chosen, read};
 use crate::args::{Choosing, InGuest};
 use crate::bench::{Planning, estimates};
-use crate::commands::lab::kernel_for;
+use crate::commands::lab::{kernel_for, say_if_emulated};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::output;
@@ -67,6 +67,9 @@ impl GuestBench<'_> {
             if self.quiet { &mut silent } else { &mut stderr };
         let mut streams = Streams { stdout: &mut answers, stderr: remarks };
         let outcome = durio_lab::run(&request, &mut streams, &|| stop.is_set())?;
+        if !self.quiet {
+            say_if_emulated(&outcome);
+        }
         let exit = exit_of(&request, &outcome)?;
         let folder = brought.keep(self.runs)?;
         Ok((folder.ok_or_else(|| without_folder(&request, &outcome, exit))?, exit))

@@ -7,7 +7,7 @@ use durio_block::{
 };
 use durio_record::Exact;
 use durio_units::Bytes;
-use durio_workload::Workload;
+use durio_workload::{BlockFiller, Workload};
 
 use crate::sink::StopFlag;
 
@@ -31,16 +31,26 @@ pub(super) struct Witness {
     exchanges: u64,
     /// The highest number of a record so far.
     highest: u64,
+    /// Makes the same bytes as the log's.
+    twin: BlockFiller,
+    /// How the next record begins.
+    next_head: [u8; 8],
     pub(super) writes: Vec<Write>,
 }
 
 impl Witness {
-    pub(super) fn new(engine: NullEngine, stop: StopFlag, stop_at: Option<u64>) -> Self {
-        Self { engine, stop, stop_at, exchanges: 0, highest: 0, writes: Vec::new() }
+    /// For a log whose data has `seed`.
+    pub(super) fn new(engine: NullEngine, seed: u64, stop: StopFlag, stop_at: Option<u64>) -> Self {
+        let (twin, writes) = (BlockFiller::unique(seed), Vec::new());
+        let (exchanges, highest, next_head) = (0, 0, [0; 8]);
+        let mut witness =
+            Self { engine, stop, stop_at, exchanges, highest, twin, next_head, writes };
+        witness.twin.fill(&mut witness.next_head);
+        witness
     }
 
-    /// Looks for the stamps of the records that follow: each begins with its number, and numbers
-    /// are given in order.
+    /// Looks for the heads of the records that follow: each begins as no other does, and they are
+    /// made in order.
     fn see(&mut self, operation: &Operation) {
         if operation.kind != OperationKind::Write {
             return;
@@ -49,13 +59,14 @@ impl Witness {
         let data = &self.engine.slot_mut(operation.slot)[..length];
         let mut records = Vec::new();
         let mut next = self.highest + 1;
-        // Sizes of records are multiples of 4; other bytes are random, so that they equal the next
-        // number by chance once in 2⁶⁴.
+        // Sizes of records are multiples of 4, of 4 KiB at most; other bytes are random, so that they equal the next
+        // head by chance once in 2⁶⁴.
         let heads = (0..length.saturating_sub(7)).step_by(4);
         for at in heads {
-            if data[at..at + 8] == next.to_le_bytes() {
+            if data[at..at + 8] == self.next_head {
                 records.push(next);
                 next += 1;
+                self.twin.fill(&mut self.next_head);
             }
         }
         self.highest = next - 1;

@@ -4,7 +4,9 @@
 //! region of an own per job, batches) are left out. Not here: a job file; durio writes none.
 
 use durio_analyse::{Findings, WorkloadFindings};
+use durio_fio::import::ResultJob;
 use durio_fio::json::Options;
+use durio_fio::normal::JobHead;
 use durio_plan::{EngineKind, Limit, Load, Plan, Step, Target, TargetKind};
 use durio_workload::{Arrivals, CacheMode, Pattern, SyncMethod, Workload};
 
@@ -27,6 +29,30 @@ pub(super) fn options(findings: &Findings, workload: &WorkloadFindings) -> Optio
     options.extend(step.into_iter().flat_map(limit));
     options.extend(arrivals(workload));
     options.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// What a job is going to do, from what it did; none if the run ended before it.
+pub(super) fn head(findings: &Findings, job: &ResultJob) -> Option<JobHead> {
+    let workload = super::workload_at(findings, job.place)?;
+    let step = findings.plan.steps.get(workload.step as usize);
+    let load = step.and_then(|step| step.stream(workload.stream));
+    let definition = &workload.definition;
+    let mixes = [&definition.block_mix, &definition.write_block_mix];
+    let mixed = mixes.into_iter().flatten().map(|share| share.size.get());
+    let sizes: Vec<u64> = mixed.collect();
+    let usual = definition.block_size.get();
+    Some(JobHead {
+        name: job.name.clone(),
+        group: job.group,
+        pattern: pattern(definition).to_owned(),
+        block_bytes: (
+            sizes.iter().copied().min().unwrap_or(usual),
+            sizes.iter().copied().max().unwrap_or(usual),
+        ),
+        engine: engine(workload, load),
+        depth: workload.effective.depth,
+        copies: job.copies,
+    })
 }
 
 type Named = (&'static str, String);
@@ -109,5 +135,5 @@ fn arrivals(workload: &WorkloadFindings) -> Vec<Named> {
     let each = open.offered_per_second / f64::from(workload.effective.jobs.max(1));
     let process =
         if matches!(open.arrivals, Arrivals::Poisson { .. }) { "poisson" } else { "linear" };
-    vec![("rate_iops", super::whole(each).to_string()), ("rate_process", process.to_owned())]
+    vec![("rate_iops", super::job::whole(each).to_string()), ("rate_process", process.to_owned())]
 }

@@ -4,14 +4,9 @@
 
 use durio_analyse::{Distribution, OperationFindings};
 use durio_fio::histogram::FioBins;
+use durio_fio::import::Percentiles;
 use durio_fio::json::LatencyBlock;
 use durio_record::Latency;
-
-/// The percentiles that fio prints if it is not told which.
-const PERCENTILES: [f64; 17] = [
-    1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95,
-    99.99,
-];
 
 /// All of it.
 pub(super) fn service(operation: &OperationFindings) -> LatencyBlock {
@@ -43,7 +38,8 @@ pub(super) fn completion(operation: &OperationFindings) -> LatencyBlock {
     operation.completion.as_ref().map_or_else(|| service(operation), |it| block(it, kept))
 }
 
-fn nothing() -> LatencyBlock {
+/// Of no operation.
+pub(super) fn nothing() -> LatencyBlock {
     LatencyBlock { n: Some(0), ..LatencyBlock::default() }
 }
 
@@ -52,7 +48,7 @@ fn block(figures: &Distribution, kept: Option<&Latency>) -> LatencyBlock {
     LatencyBlock {
         min: figures.min_ns,
         max: figures.max_ns,
-        mean: super::finite(figures.mean_ns),
+        mean: super::job::finite(figures.mean_ns),
         stddev: kept.map_or(0.0, |kept| deviation(kept, figures.mean_ns)),
         n: Some(figures.count),
         percentiles: of_bins(&bins),
@@ -71,7 +67,7 @@ fn bins(latency: &Latency) -> FioBins {
 
 fn of_bins(bins: &FioBins) -> Vec<(f64, u64)> {
     let known = |percent| Some((percent, bins.percentile_ns(percent)?));
-    PERCENTILES.into_iter().filter_map(known).collect()
+    Percentiles::default().list.into_iter().filter_map(known).collect()
 }
 
 /// The first point of the curve that is not below the percentile; beyond its end the longest.
@@ -82,7 +78,7 @@ fn of_curve(operation: &OperationFindings) -> Vec<(f64, u64)> {
     };
     match operation.curve.is_empty() {
         true => Vec::new(),
-        false => PERCENTILES.into_iter().map(at).collect(),
+        false => Percentiles::default().list.into_iter().map(at).collect(),
     }
 }
 
@@ -97,7 +93,7 @@ fn deviation(latency: &Latency, mean_ns: f64) -> f64 {
         })
         .sum();
     let count = latency.exact.count as f64;
-    if count > 1.0 { super::finite((squares / (count - 1.0)).sqrt()) } else { 0.0 }
+    if count > 1.0 { super::job::finite((squares / (count - 1.0)).sqrt()) } else { 0.0 }
 }
 
 #[cfg(test)]

@@ -1,0 +1,87 @@
+//! What is said of the figures: verdicts against cited thresholds, and warnings.
+
+use durio_workload::profile::Provenance;
+use serde::{Deserialize, Serialize};
+
+/// Fit or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VerdictWord {
+    /// The documented threshold is met.
+    Fit,
+    /// It is not.
+    Unfit,
+    /// The vendor documents none; the percentiles speak.
+    NoDocumentedThreshold,
+    /// The threshold's workload was not measured, or its figures are not the storage's.
+    CannotTell,
+}
+
+impl VerdictWord {
+    /// As users read it.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Fit => "fit",
+            Self::Unfit => "unfit",
+            Self::NoDocumentedThreshold => "no documented threshold",
+            Self::CannotTell => "cannot tell",
+        }
+    }
+}
+
+/// Where a threshold is documented.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Source {
+    /// By whom.
+    pub publisher: String,
+    /// In which document.
+    pub document: String,
+    /// Address.
+    pub url: String,
+    /// How it is known: a maker's word, or practice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Provenance>,
+}
+
+/// One criterion of one database against one location.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// Short name, as `--database` takes it.
+    pub database: String,
+    /// The location.
+    pub location: String,
+    /// The word.
+    pub verdict: VerdictWord,
+    /// True if the run was too short for the claim.
+    pub provisional: bool,
+    /// The criterion, as a sentence.
+    pub criterion: String,
+    /// What was measured, as a sentence with its unit.
+    pub measured: String,
+    /// The measured value, in the threshold's unit.
+    pub value: Option<f64>,
+    /// The threshold.
+    pub threshold: Option<f64>,
+    /// Unit of value and threshold.
+    pub unit: String,
+    /// Where the threshold is documented.
+    pub source: Option<Source>,
+    /// What the reader should know about the comparison.
+    pub note: Option<String>,
+}
+
+/// A warning: what was seen, why it matters, what to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WarningFinding {
+    /// Stable short name.
+    pub code: String,
+    /// The workloads or locations that it is about; empty for the whole run.
+    pub about: Vec<String>,
+    /// What was seen, with the figures.
+    pub seen: String,
+    /// Why it matters.
+    pub why: String,
+    /// What to do.
+    pub advice: String,
+}

@@ -1,0 +1,54 @@
+//! What fio printed is printed again from its JSON.
+
+use super::*;
+use crate::json::read;
+
+/// Output of fio 3.33 with `--output-format=json,normal`: the document, then the text.
+fn check(recorded: &str) {
+    let (document, expected) = recorded.split_once("\n}\n").unwrap();
+    let document = format!("{document}\n}}\n");
+    let output = read(document.as_bytes()).unwrap().output;
+    let facts = |block: &str| {
+        let copies = block.split_once("jobs=").unwrap().1.split_once(')').unwrap().0;
+        let process = block.split_once(": pid=").unwrap().1.split_once(':').unwrap().0;
+        RowFacts { copies: copies.parse().unwrap(), process: process.parse().unwrap() }
+    };
+    let rows: Vec<_> = expected.lines().filter(|it| it.contains("groupid=")).map(facts).collect();
+    let written = write(&output, &rows);
+    for (written, expected) in written.lines().zip(expected.lines()) {
+        assert_eq!(written, expected);
+    }
+    assert_eq!(written, expected);
+}
+
+#[test]
+fn reads_in_a_group_are_as_fio_prints_them() {
+    check(include_str!("../../tests/recorded/normal_group.txt"));
+}
+
+#[test]
+fn writes_with_syncs_are_as_fio_prints_them() {
+    check(include_str!("../../tests/recorded/normal_sync.txt"));
+}
+
+#[test]
+fn a_mix_with_percentiles_of_its_own_is_as_fio_prints_it() {
+    check(include_str!("../../tests/recorded/normal_mixed.txt"));
+}
+
+#[test]
+fn the_lines_before_a_run_are_fio_s() {
+    let head_of = |copies| JobHead {
+        name: "rr".to_owned(),
+        group: 0,
+        pattern: "randread".to_owned(),
+        block_bytes: (4096, 65536),
+        engine: "libaio".to_owned(),
+        depth: 4,
+        copies,
+    };
+    let expected = "rr: (g=0): rw=randread, bs=(R) 4096B-64.0KiB, (W) 4096B-64.0KiB, \
+                    (T) 4096B-64.0KiB, ioengine=libaio, iodepth=4\n...\nfio-3.33\n\
+                    Starting 2 processes\n";
+    assert_eq!(head("fio-3.33", &[head_of(2)]), expected);
+}

@@ -1,0 +1,164 @@
+//! fio's terse output (`--minimal`) from a result.
+//!
+//! In: [`FioOutput`], the version of the format (2 to 5). Out: a line per job, fields between
+//! semicolons: 121 in version 3 (no trims), 162 in 4, 180 in 5, and nine more per block device.
+//! Latencies are microseconds, bandwidths KiB/s. Not here: syncs, for which the format has no field.
+
+use std::fmt::Write as _;
+
+use crate::json::{Direction, DiskUtil, FioJob, FioOutput, LatencyBlock, MembersUtil, Shares};
+
+/// Fields for percentiles per direction, used or not (`FIO_IO_U_LIST_MAX_LEN` in fio's stat.h).
+const PERCENTILES: usize = 20;
+/// Labels of the depths, and of the latencies below and from 1 ms.
+const DEPTHS: usize = 7;
+const MICROSECONDS: usize = 10;
+const MILLISECONDS: usize = 12;
+
+/// A line per job; `percentiles` has those that each job shows also where it has no latency.
+#[must_use]
+pub fn write(output: &FioOutput, version: u8, percentiles: &[Vec<f64>]) -> String {
+    let lists = percentiles.iter().map(Vec::as_slice).chain(std::iter::repeat(&[][..]));
+    let line = |(job, list): (&FioJob, &[f64])| line(output, job, version, list);
+    output.jobs.iter().zip(lists).map(line).collect()
+}
+
+fn line(output: &FioOutput, job: &FioJob, version: u8, percentiles: &[f64]) -> String {
+    let mut line = match version {
+        2 => format!("2;{};{};{}", job.jobname, job.groupid, job.error),
+        _ => format!("{version};{};{};{};{}", output.version, job.jobname, job.groupid, job.error),
+    };
+    direction(&mut line, job.read.as_ref(), version, percentiles);
+    direction(&mut line, job.write.as_ref(), version, percentiles);
+    if version != 3 {
+        direction(&mut line, job.trim.as_ref(), version, percentiles);
+    }
+    add(&mut line, format_args!("{:.6}%;{:.6}%", job.usr_cpu, job.sys_cpu));
+    add(&mut line, format_args!("{};{};{}", job.ctx, job.majf, job.minf));
+    shares(&mut line, &job.iodepth_level, DEPTHS, 1, 0.0);
+    // What took less than 1 µs is counted with the first microseconds.
+    let below: f64 = job.latency.ns.iter().map(|(_, percent)| percent).sum();
+    shares(&mut line, &job.latency.us, MICROSECONDS, 2, below);
+    shares(&mut line, &job.latency.ms, MILLISECONDS, 2, 0.0);
+    if version >= 3 {
+        output.disk_util.iter().flatten().for_each(|it| disk(&mut line, it));
+    }
+    if let Some(description) = &job.desc {
+        if version == 2 {
+            line.push('\n');
+        }
+        add(&mut line, format_args!("{description}"));
+    }
+    line.push('\n');
+    line
+}
+
+fn direction(line: &mut String, given: Option<&Direction>, version: u8, percentiles: &[f64]) {
+    let nothing = Direction::default();
+    let it = given.unwrap_or(&nothing);
+    let (kib, bw) = (it.io_bytes >> 10, it.bw_bytes >> 10);
+    add(line, format_args!("{kib};{bw};{};{}", it.whole_iops(), it.runtime));
+    latency(line, &it.slat_ns);
+    latency(line, &it.clat_ns);
+    // fio shows those of the total latency where it was asked for them.
+    let shown = [&it.lat_ns, &it.clat_ns].into_iter().find(|it| !it.percentiles.is_empty());
+    let known: Vec<(f64, u64)> = match shown {
+        Some(block) => block.percentiles.clone(),
+        None => percentiles.iter().map(|&percent| (percent, 0)).collect(),
+    };
+    for index in 0..PERCENTILES {
+        match known.get(index) {
+            Some((percent, ns)) => add(line, format_args!("{percent:.6}%={}", ns / 1000)),
+            None => add(line, format_args!("0%=0")),
+        }
+    }
+    latency(line, &it.lat_ns);
+    add(line, format_args!("{};{};{:.6}%", it.bw_min, it.bw_max, it.bw_agg));
+    add(line, format_args!("{:.6};{:.6}", it.bw_mean, it.bw_dev));
+    if version == 5 {
+        add(line, format_args!("{};{};{}", it.bw_samples, it.iops_min, it.iops_max));
+        add(line, format_args!("{:.6};{:.6};{}", it.iops_mean, it.iops_stddev, it.iops_samples));
+    }
+}
+
+fn latency(line: &mut String, block: &LatencyBlock) {
+    let (mean, deviation) = (block.mean / 1000.0, block.stddev / 1000.0);
+    let (min, max) = (block.min / 1000, block.max / 1000);
+    add(line, format_args!("{min};{max};{mean:.6};{deviation:.6}"));
+}
+
+fn shares(line: &mut String, shares: &Shares, labels: usize, digits: usize, first: f64) {
+    for index in 0..labels {
+        let percent = shares.get(index).map_or(0.0, |(_, percent)| *percent);
+        let percent = if index == 0 { percent + first } else { percent };
+        add(line, format_args!("{percent:.digits$}%"));
+    }
+}
+
+fn disk(line: &mut String, disk: &DiskUtil) {
+    let DiskUtil { name, read_ios, write_ios, read_merges, write_merges, .. } = disk;
+    add(line, format_args!("{name};{read_ios};{write_ios};{read_merges};{write_merges}"));
+    let DiskUtil { read_ticks, write_ticks, in_queue, util, .. } = disk;
+    add(line, format_args!("{read_ticks};{write_ticks};{in_queue};{util:.2}%"));
+    if let Some(members) = &disk.members {
+        let MembersUtil { read_ios, write_ios, read_merges, write_merges, .. } = members;
+        add(line, format_args!("slaves;{read_ios};{write_ios};{read_merges};{write_merges}"));
+        let MembersUtil { read_ticks, write_ticks, in_queue, util, .. } = members;
+        add(line, format_args!("{read_ticks};{write_ticks};{in_queue};{util:.2}%"));
+    }
+}
+
+fn add(line: &mut String, fields: std::fmt::Arguments<'_>) {
+    // Writing to a string cannot fail.
+    let _ = write!(line, ";{fields}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_version_has_its_number_of_fields() {
+        let disks = Some(vec![DiskUtil { name: "vda".into(), ..DiskUtil::default() }]);
+        let jobs = vec![FioJob { jobname: "a".into(), ..FioJob::default() }];
+        let mut output = FioOutput { version: "fio-3.33".into(), jobs, ..FioOutput::default() };
+        for (version, fields) in [(2, 161), (3, 121), (4, 162), (5, 180)] {
+            let count = |output: &FioOutput| write(output, version, &[]).trim().split(';').count();
+            output.disk_util = None;
+            assert_eq!(count(&output), fields, "version {version}");
+            output.disk_util.clone_from(&disks);
+            let more = if version == 2 { 0 } else { 9 };
+            assert_eq!(count(&output), fields + more, "version {version} with a device");
+        }
+    }
+
+    /// Output of fio 3.33 with `--output-format=terse,json`: the line, then the document.
+    fn check(recorded: &str, version: u8) {
+        let (expected, document) = recorded.split_once('\n').unwrap();
+        let output = crate::json::read(document.as_bytes()).unwrap().output;
+        let percentiles = crate::import::Percentiles::default().list;
+        let written = write(&output, version, &[percentiles]);
+        let fields: Vec<_> = written.trim().split(';').zip(expected.split(';')).collect();
+        for (index, (written, expected)) in fields.iter().enumerate() {
+            // The share of the group's bandwidth is divided in whole KiB here and exactly in JSON.
+            let figure = |text: &str| text.trim_end_matches('%').parse::<f64>().unwrap_or(f64::NAN);
+            let is_near = (figure(written) / figure(expected) - 1.0).abs() < 1e-4;
+            assert!(written == expected || is_near, "{}: {written} {expected}", index + 1);
+        }
+        assert_eq!(fields.len(), expected.split(';').count());
+    }
+
+    #[test]
+    fn a_line_is_as_fio_prints_it_from_the_same_figures() {
+        check(include_str!("../tests/recorded/terse_3.txt"), 3);
+        check(include_str!("../tests/recorded/terse_5.txt"), 5);
+    }
+
+    #[test]
+    fn the_description_is_the_last_field_and_in_version_2_a_line_of_its_own() {
+        let job = FioJob { desc: Some("two words".into()), ..FioJob::default() };
+        let output = FioOutput { jobs: vec![job], ..FioOutput::default() };
+        assert!(write(&output, 3, &[]).ends_with("%;two words\n"));
+        assert!(write(&output, 2, &[]).ends_with("%\n;two words\n"));
+    }
+}

@@ -1,0 +1,75 @@
+//! The closed loop of an engine that waits for each operation, one at a time and nothing after it.
+//!
+//! The same accounting as the general loop, without a queue to keep: with one operation that never
+//! leaves the stack, a read through the page cache costs a third fewer instructions of durio's own.
+
+use std::sync::atomic::Ordering;
+
+use durio_block::{Clock, Completion, Engine, Operation, Ticks};
+use durio_workload::{Access, AccessKind};
+
+use super::{LoopResult, MeasuredLoop, PLACES, Slot, kind_of};
+
+impl<E: Engine> MeasuredLoop<'_, E> {
+    /// Runs to the limit, to the first error or until it is stopped.
+    pub(super) fn run_blocking(mut self, started: Ticks) -> LoopResult {
+        self.begin(started);
+        let mut now = self.engine.clock().now();
+        self.last_completion = now;
+        let nanos = self.engine.clock().reference_nanos();
+        self.in_flight.change(1, nanos);
+        let flags = self.queue[0].flags;
+        while self.may_start(now) && !self.is_over() {
+            let Access { kind, offset, length } = self.stream.next_access();
+            self.remaining -= 1;
+            let start = if kind == AccessKind::Write { self.fill_one(length, now) } else { now };
+            let operation = Operation {
+                kind: kind_of(kind),
+                flags,
+                link: false,
+                slot: 0,
+                length,
+                offset,
+                intended_start: start,
+            };
+            let mut completions = [Completion::default()];
+            self.result.exchanges += 1;
+            match self.engine.exchange(&[operation], &mut completions) {
+                Ok(count) => assert_eq!(count, 1, "an operation that is waited for completes"),
+                Err(error) => {
+                    self.failed.store(true, Ordering::Relaxed);
+                    self.result.engine_error = Some(error);
+                    break;
+                }
+            }
+            now = completions[0].completed_at;
+            if self.series.is_over(now) {
+                self.rotate(now);
+            }
+            self.last_completion = now;
+            if i64::from(completions[0].result) == length.cast_signed() {
+                let nanos = self.engine.clock().nanos(now.since(start));
+                self.recorder.record(PLACES[kind as usize], nanos);
+            } else {
+                self.slots[0] = Slot { start, offset, length, kind };
+                self.fail(0, completions[0].result);
+            }
+        }
+        let nanos = self.engine.clock().reference_nanos();
+        self.in_flight.change(-1, nanos);
+        self.finish(Ticks::default())
+    }
+
+    /// Makes the data of a write that would start at `now`; gives the time when it starts.
+    fn fill_one(&mut self, length: u64, now: Ticks) -> Ticks {
+        self.slots[0] = Slot { start: now, offset: 0, length, kind: AccessKind::Write };
+        let operation = &mut self.queue[0];
+        (operation.kind, operation.slot) = (kind_of(AccessKind::Write), 0);
+        operation.length = length;
+        self.queued = 1;
+        self.unfilled = self.filler.renews();
+        self.fill_writes();
+        self.queued = 0;
+        self.slots[0].start
+    }
+}

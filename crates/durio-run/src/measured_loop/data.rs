@@ -1,0 +1,58 @@
+//! The data of writes is made before they start, and its time is no latency.
+//!
+//! In: queued operations whose writes have no data yet. Out: the same with data, and with starts that
+//! are later by the time which that took. Making data is the generator's work: it is counted apart
+//! ([`durio_record::Accounting::filling_ns`]), as an idle place in the queue. Why, is in
+//! docs/design/0010.
+
+use durio_block::{Clock, Engine, OperationKind};
+
+use super::MeasuredLoop;
+
+/// The time in which data was made.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Filling {
+    /// Of the job, in ticks.
+    pub(super) ticks: u64,
+    /// The same for every operation that waited meanwhile, and the time for which places waited for
+    /// their turn to be filled again.
+    pub(super) idle_ticks: u64,
+}
+
+impl<E: Engine> MeasuredLoop<'_, E> {
+    /// Fills the buffers of all queued writes, and lets what is queued start after that. Gives the
+    /// nanoseconds that it took.
+    #[inline]
+    pub(super) fn fill_writes(&mut self) -> u64 {
+        match std::mem::take(&mut self.unfilled) {
+            true => self.fill_queued(),
+            false => 0,
+        }
+    }
+
+    fn fill_queued(&mut self) -> u64 {
+        let begin = self.engine.clock().now();
+        for operation in &self.queue[..self.queued] {
+            if operation.kind == OperationKind::Write {
+                let data = self.engine.slot_mut(operation.slot);
+                let length = usize::try_from(operation.length).unwrap_or(usize::MAX);
+                let length = length.min(data.len());
+                self.filler.fill(&mut data[..length]);
+            }
+        }
+        let spent = self.engine.clock().now().since(begin);
+        self.filling.ticks += spent;
+        for operation in &mut self.queue[..self.queued] {
+            let slot = operation.slot as usize;
+            let (place, origin) = (&mut self.slots[slot], &mut self.origins[slot]);
+            place.start = place.start.plus(spent);
+            origin.commit_start = origin.commit_start.plus(spent);
+            operation.intended_start = operation.intended_start.plus(spent);
+            // A linked sync is in flight with its write.
+            if slot < self.places {
+                self.filling.idle_ticks += spent;
+            }
+        }
+        self.engine.clock().nanos(spent)
+    }
+}

@@ -1,0 +1,77 @@
+//! What a job does between its accesses: it drops the page cache where a pass over its region begins,
+//! and syncs when it is done.
+//!
+//! In: a stream that says where a pass begins, the wish for a last sync. Out: the next access with
+//! its start, a record of the sync. Not here: what is dropped before a step (`layout`).
+
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
+
+use durio_block::{Clock, Completion, Engine, Ticks, drop_cached};
+use durio_workload::{Access, AccessKind};
+
+use super::{MeasuredLoop, Origin};
+use crate::recorder::Place;
+
+impl<E: Engine> MeasuredLoop<'_, E> {
+    pub(super) fn is_failed(&self) -> bool {
+        self.result.failure.is_some() || self.result.engine_error.is_some()
+    }
+
+    /// Drops the cached pages of `pass`, and gives the access that follows with its start. The time
+    /// is in the rate and in no latency, so `idle` places that are counted as in flight were not.
+    #[cold]
+    pub(super) fn begin_pass(&mut self, pass: Access, idle: u64) -> (Access, Ticks) {
+        let before = self.engine.clock().reference_nanos();
+        if let Some(file) = &self.pass_file
+            && let Err(error) = drop_cached(file.as_fd(), pass.offset, pass.length)
+        {
+            self.failed.store(true, Ordering::Relaxed);
+            self.result.engine_error.get_or_insert(error);
+        }
+        let after = self.engine.clock().reference_nanos();
+        self.in_flight.change(0, after);
+        if self.in_flight.now >= idle {
+            let dropped = after.saturating_sub(before).saturating_mul(idle);
+            self.in_flight.integral = self.in_flight.integral.saturating_sub(dropped);
+        }
+        (self.stream.next_access(), self.engine.clock().now())
+    }
+
+    /// Syncs the file when nothing else is in flight. What it takes is part of the job's time.
+    #[cold]
+    pub(super) fn sync_at_end(&mut self) {
+        let fsync = Access { kind: AccessKind::Fsync, offset: 0, length: 0 };
+        let begin = self.engine.clock().now();
+        let nanos = self.engine.clock().reference_nanos();
+        self.in_flight.change(1, nanos);
+        self.origins[0] = Origin { commit_start: begin, intended: begin };
+        self.start::<false>(0, fsync, begin);
+        let mut completions = [Completion::default()];
+        let mut queued = std::mem::take(&mut self.queued);
+        let completion = loop {
+            match self.engine.exchange(&self.queue[..queued], &mut completions) {
+                Ok(0) => queued = 0,
+                Ok(_) => break completions[0],
+                Err(error) => {
+                    self.failed.store(true, Ordering::Relaxed);
+                    self.result.engine_error = Some(error);
+                    return;
+                }
+            }
+        };
+        let now = completion.completed_at;
+        if self.series.is_over(now) {
+            self.rotate(now);
+        }
+        self.last_completion = now;
+        let nanos = self.engine.clock().reference_nanos();
+        self.in_flight.change(-1, nanos);
+        if self.slots[0].is_done_by(completion.result) {
+            let nanos = self.engine.clock().nanos(now.since(begin));
+            self.recorder.record(Place::Sync, nanos);
+        } else {
+            self.fail(0, completion.result);
+        }
+    }
+}

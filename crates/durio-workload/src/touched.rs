@@ -1,0 +1,92 @@
+//! Which units of a region were touched in this pass: accesses of several sizes or uneven places can
+//! only then come once each.
+
+/// A bit for each unit.
+#[derive(Debug)]
+pub(crate) struct Touched {
+    words: Box<[u64]>,
+    units: u64,
+    free: u64,
+}
+
+const BITS: u64 = 64;
+
+impl Touched {
+    /// Nothing of `units` is touched.
+    pub(crate) fn new(units: u64) -> Self {
+        let words = usize::try_from(units.div_ceil(BITS)).unwrap_or(usize::MAX);
+        Self { words: vec![0; words].into_boxed_slice(), units, free: units }
+    }
+
+    /// Begins anew.
+    pub(crate) fn clear(&mut self) {
+        self.words.fill(0);
+        self.free = self.units;
+    }
+
+    /// The first unit from `unit` on that is not touched, around at the end; none if all are.
+    pub(crate) fn next_free(&self, unit: u64) -> Option<u64> {
+        if self.free == 0 {
+            return None;
+        }
+        self.free_in(unit, self.units).or_else(|| self.free_in(0, unit))
+    }
+
+    fn free_in(&self, begin: u64, end: u64) -> Option<u64> {
+        let mut unit = begin;
+        while unit < end {
+            let free = !self.word(unit) >> (unit % BITS);
+            if free != 0 {
+                let found = unit + u64::from(free.trailing_zeros());
+                return (found < end).then_some(found);
+            }
+            unit = (unit / BITS + 1) * BITS;
+        }
+        None
+    }
+
+    fn word(&self, unit: u64) -> u64 {
+        let index = usize::try_from(unit / BITS).unwrap_or(usize::MAX);
+        self.words.get(index).copied().unwrap_or(u64::MAX)
+    }
+
+    /// Touches up to `count` units from a free one on; how many there were before the next that is
+    /// touched, or before the end.
+    pub(crate) fn touch(&mut self, unit: u64, count: u64) -> u64 {
+        let mut touched = 0;
+        while touched < count && unit + touched < self.units {
+            let at = unit + touched;
+            let bit = 1 << (at % BITS);
+            let index = usize::try_from(at / BITS).unwrap_or(usize::MAX);
+            match self.words.get_mut(index) {
+                Some(word) if *word & bit == 0 => *word |= bit,
+                _ => break,
+            }
+            touched += 1;
+        }
+        self.free -= touched;
+        touched
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_unit_is_found_once_and_a_run_ends_at_what_is_touched() {
+        let mut touched = Touched::new(130);
+        assert_eq!(touched.touch(100, 4), 4);
+        assert_eq!(touched.touch(98, 9), 2);
+        assert_eq!(touched.next_free(98), Some(104));
+        assert_eq!(touched.touch(128, 9), 2, "the region ends");
+        assert_eq!(touched.next_free(128), Some(0));
+        let mut found = 0;
+        while let Some(unit) = touched.next_free(77) {
+            found += touched.touch(unit, 3);
+        }
+        assert_eq!((found, touched.free), (130 - 8, 0));
+        touched.clear();
+        assert_eq!(touched.next_free(5), Some(5));
+    }
+}

@@ -1,0 +1,131 @@
+//! durio in fio's place: runs fio's jobs and prints what fio would print.
+//!
+//! In: fio's words. Out: results on stdout or in the file of `--output`, logs in files, an exit code.
+//! Notes and warnings go to stderr, or to stdout if that has no results: programs that call fio take
+//! whatever is on stderr for an error. Not here: formats.
+
+use std::fs::File;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::Path;
+use std::time::{Instant, SystemTime};
+
+use durio_analyse::Findings;
+use durio_fio::job_file::{PrintSettings, Question};
+use durio_report::{FioRequest, fio_logs, fio_version, has_unrecorded_parts, write_fio};
+
+use super::{Imported, Permitted, import_file, parse, planning, running};
+use crate::args::Measuring;
+use crate::execute::{Execution, execute};
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+use crate::output;
+
+pub(super) fn run(words: &[String], options: &Measuring) -> Result<Exit, Failure> {
+    let began = Instant::now();
+    let file = parse(words)?;
+    let printing = &file.printing;
+    match printing.question {
+        Some(Question::Version) => return say_version(),
+        Some(Question::ParseOnly) => {
+            import_file(&file, Permitted::of(options), &planning(options))?;
+            return Ok(Exit::Fine);
+        }
+        None => {}
+    }
+    let is_quiet = !printing.shows_progress || !io::stderr().is_terminal();
+    let execution = Execution::begin("fio", options)?.printed_by_caller(is_quiet);
+    let settings = running(&execution, options);
+    let imported = import_file(&file, Permitted::of(options), &settings)?;
+    let mut results = Results::open(printing, &imported)?;
+    imported.notes.iter().try_for_each(|note| results.remark(note))?;
+    let (exit, findings) = execute(&execution, &imported.plan, options)?;
+    let request = FioRequest {
+        shape: &imported.shape,
+        global_options: imported.global_options.clone(),
+        printing,
+        now: SystemTime::now(),
+        elapsed: began.elapsed(),
+        process: std::process::id(),
+    };
+    results.write(&findings, &request)?;
+    write_logs(&findings, &imported)?;
+    results.remark_all(&findings, &imported)?;
+    Ok(exit)
+}
+
+fn say_version() -> Result<Exit, Failure> {
+    output::answer(format!("{}\n", fio_version(env!("CARGO_PKG_VERSION"))).as_bytes())?;
+    Ok(Exit::Fine)
+}
+
+/// Where results go.
+struct Results {
+    /// The file of `--output`, else stdout.
+    file: Option<(String, File)>,
+}
+
+impl Results {
+    /// Makes the file, and sees to it that those of the logs can be made: before the run, not after.
+    fn open(printing: &PrintSettings, imported: &Imported) -> Result<Self, Failure> {
+        for log in &imported.shape.logs {
+            let folder = Path::new(&log.prefix).parent().filter(|it| !it.as_os_str().is_empty());
+            if let Some(folder) = folder.filter(|it| !it.is_dir()) {
+                let text = format!("there is no directory '{}' for logs", folder.display());
+                return Err(Failure::new(Exit::WrongUse, text));
+            }
+        }
+        let open = |name: &String| -> Result<_, Failure> {
+            let file = File::create(name).map_err(|error| cannot_write(name, error))?;
+            Ok((name.clone(), file))
+        };
+        Ok(Self { file: printing.output.as_ref().map(open).transpose()? })
+    }
+
+    fn remark(&self, line: &str) -> Result<(), Failure> {
+        match self.file {
+            Some(_) => output::answer(format!("{line}\n").as_bytes()),
+            None => {
+                output::remark(line);
+                Ok(())
+            }
+        }
+    }
+
+    fn write(&mut self, findings: &Findings, request: &FioRequest<'_>) -> Result<(), Failure> {
+        let mut bytes = Vec::new();
+        write_fio(findings, request, &mut bytes).map_err(|error| cannot_write("memory", error))?;
+        match &mut self.file {
+            Some((name, file)) => file.write_all(&bytes).map_err(|error| cannot_write(name, error)),
+            None => output::answer(&bytes),
+        }
+    }
+
+    /// What durio doubts, what it did not record, and where the record is.
+    fn remark_all(&self, findings: &Findings, imported: &Imported) -> Result<(), Failure> {
+        if has_unrecorded_parts(findings, &imported.shape.logs) {
+            self.remark(
+                "note: write_lat_log: submit and completion latency have totals and no series: \
+                 there is no _slat and no _clat log",
+            )?;
+        }
+        for warning in &findings.warnings {
+            self.remark(&format!("warning: {}: {}", warning.about.join(", "), warning.seen))?;
+        }
+        self.remark(&format!("note: the record is in {}", findings.run_folder))
+    }
+}
+
+fn write_logs(findings: &Findings, imported: &Imported) -> Result<(), Failure> {
+    for log in fio_logs(findings, &imported.shape.logs) {
+        std::fs::write(&log.name, log.text).map_err(|error| cannot_write(&log.name, error))?;
+    }
+    Ok(())
+}
+
+fn cannot_write(name: &str, error: io::Error) -> Failure {
+    Failure {
+        exit: Exit::CannotMeasure,
+        error: anyhow::Error::new(error).context(format!("cannot write '{name}'")),
+        hints: Vec::new(),
+    }
+}

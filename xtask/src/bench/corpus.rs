@@ -1,0 +1,333 @@
+//! `bench corpus`: job files and command lines of fio from elsewhere, run by fio and by durio.
+//!
+//! In: a folder of job files (any name) and command lines (`NAME.words`, one word a line). Out: how
+//! many of those with plain I/O durio accepts, and whether what it then does is what fio does, by
+//! strace: reads, writes, bytes, syncs, the range of offsets, the flags of what is open. Sizes are
+//! made small alike for both. Not here: speed.
+
+mod calls;
+mod entry;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use anyhow::{Context, Result, ensure};
+
+use super::goals::{self, Goal};
+use super::scratch;
+use super::session::Interrupt;
+use crate::cargo;
+use calls::Done;
+use entry::{Entry, Form};
+
+/// Options of `bench corpus`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Folder with job files, and command lines as NAME.words with one word a line
+    folder: PathBuf,
+    /// Only entries whose name contains this
+    #[arg(long)]
+    only: Option<String>,
+    /// Whether they are accepted, without running them
+    #[arg(long)]
+    parse_only: bool,
+    /// Exit with 1 if a goal does not hold
+    #[arg(long)]
+    pub(super) check: bool,
+}
+
+/// Plain entries that must be accepted and do the same.
+const SHARE_MIN: f64 = 0.92;
+/// What one program may take for one entry.
+const SECONDS_MAX: &str = "60";
+
+/// What became of an entry.
+enum Outcome {
+    NotPlain(String),
+    FioRefuses(String),
+    Refused(String),
+    Accepted,
+    Equal,
+    /// With the note by which durio says so.
+    Noted(String),
+    FioFails(String),
+    Fails(String),
+    Different(String),
+}
+
+pub(super) fn run(arguments: &Arguments, interrupt: &Interrupt) -> Result<Vec<Goal>> {
+    let built = cargo::command(&["build", "--package", "durio"]).status()?;
+    ensure!(built.success(), "durio cannot be built");
+    let target = cargo::metadata()?.target_directory.into_std_path_buf();
+    let program = target.join("debug/durio");
+    let mut outcomes = Vec::new();
+    let mut names: Vec<PathBuf> =
+        fs::read_dir(&arguments.folder)?.flatten().map(|it| it.path()).collect();
+    names.sort();
+    for path in names {
+        interrupt.check()?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if !path.is_file() || arguments.only.as_ref().is_some_and(|only| !name.contains(only)) {
+            continue;
+        }
+        let scratch = scratch::folder(&target)?;
+        let trial = Trial { program: &program, folder: scratch.path() };
+        let outcome = trial.outcome(&path, arguments.parse_only)?;
+        println!("{}\t{name}", outcome.words());
+        outcomes.push(outcome);
+    }
+    Ok(conclude(&outcomes, arguments.parse_only))
+}
+
+impl Outcome {
+    fn words(&self) -> String {
+        match self {
+            Self::NotPlain(why) => format!("not plain {why}"),
+            Self::FioRefuses(why) => format!("fio refuses {why}"),
+            Self::Refused(why) => format!("REFUSED {why}"),
+            Self::Accepted => "accepted".into(),
+            Self::Equal => "equal".into(),
+            Self::Noted(what) => format!("noted {what}"),
+            Self::FioFails(why) => format!("fio fails {why}"),
+            Self::Fails(why) => format!("FAILS {why}"),
+            Self::Different(what) => format!("DIFFERENT {what}"),
+        }
+    }
+}
+
+fn conclude(outcomes: &[Outcome], parse_only: bool) -> Vec<Goal> {
+    let count = |wanted: &dyn Fn(&Outcome) -> bool| {
+        let count = outcomes.iter().filter(|it| wanted(it)).count();
+        u32::try_from(count).map_or(f64::INFINITY, f64::from)
+    };
+    let foreign = count(&|it| matches!(it, Outcome::NotPlain(_) | Outcome::FioRefuses(_)));
+    let refused = count(&|it| matches!(it, Outcome::Refused(_)));
+    let different = count(&|it| matches!(it, Outcome::Different(_)));
+    let fails = count(&|it| matches!(it, Outcome::Fails(_)));
+    let unknown = count(&|it| matches!(it, Outcome::FioFails(_)));
+    let all = count(&|_| true);
+    let plain = all - foreign;
+    let equal = plain - refused - different - fails - unknown;
+    println!(
+        "\n{all} entries: {foreign} not plain or refused by fio; {plain} plain: {refused} refused, \
+         {different} different, {fails} fail, {unknown} that fio fails to run, {equal} equal"
+    );
+    let (reached, of) =
+        if parse_only { (plain - refused, plain) } else { (equal, plain - unknown) };
+    let goals = vec![
+        Goal::at_least("plain entries that are accepted, and equal", reached / of, SHARE_MIN),
+        Goal::at_most("entries that are silently different", different, 0.0, 0, ""),
+    ];
+    goals::print(&goals);
+    goals
+}
+
+/// Where one entry is tried.
+struct Trial<'a> {
+    program: &'a Path,
+    folder: &'a Path,
+}
+
+impl Trial<'_> {
+    fn outcome(&self, path: &Path, parse_only: bool) -> Result<Outcome> {
+        let text = String::from_utf8_lossy(&fs::read(path)?).into_owned();
+        let is_words = path.extension().is_some_and(|it| it == "words");
+        let entry = if is_words { Entry::of_words(&text) } else { Entry::of_file(&text) };
+        if let Some(why) = entry.not_plain() {
+            return Ok(Outcome::NotPlain(why));
+        }
+        let small = entry.made_small();
+        let words = self.lay_out(&small, "accepted")?;
+        let home = self.folder.join("accepted");
+        let parsed = in_folder("fio", &home).arg("--parse-only").args(&words).output()?;
+        if !parsed.status.success() {
+            return Ok(Outcome::FioRefuses(reason(&parsed)));
+        }
+        let planned = self.permitted(&home, &small, |mut command| {
+            command.args(["--plan", "--"]).args(&words);
+            command.output().context("cannot run durio")
+        })?;
+        if !planned.status.success() {
+            return self.refused(&small.to_be_counted(), reason(&planned));
+        }
+        if parse_only {
+            return Ok(Outcome::Accepted);
+        }
+        self.compare(&small.to_be_counted())
+    }
+
+    /// What fio does not run either is nobody's to accept.
+    fn refused(&self, entry: &Entry, why: String) -> Result<Outcome> {
+        let words = self.lay_out(entry, "asked")?;
+        let home = self.folder.join("asked");
+        let mut fio = in_folder("timeout", &home);
+        let output = fio.args([SECONDS_MAX, "fio"]).args(words).output()?;
+        Ok(match output.status.success() {
+            true => Outcome::Refused(why),
+            false => Outcome::FioFails(reason(&output)),
+        })
+    }
+
+    /// Runs durio with permission to write to what stands for devices, those alone that it names.
+    fn permitted(
+        &self,
+        home: &Path,
+        entry: &Entry,
+        run: impl Fn(Command) -> Result<Output>,
+    ) -> Result<Output> {
+        let mut devices = entry.places().0;
+        devices.sort();
+        devices.dedup();
+        loop {
+            let mut command = in_folder(self.program, home);
+            command.arg("fio");
+            for device in &devices {
+                command.args(["--destroy", device]);
+            }
+            let output = run(command)?;
+            let text = String::from_utf8_lossy(&output.stderr).into_owned();
+            let unused = devices
+                .iter()
+                .position(|device| text.contains(&format!("--destroy '{device}' names nothing")));
+            match unused {
+                Some(unused) => devices.remove(unused),
+                None => return Ok(output),
+            };
+        }
+    }
+
+    fn compare(&self, entry: &Entry) -> Result<Outcome> {
+        let words = self.lay_out(entry, "fio")?;
+        let home = self.folder.join("fio");
+        let mut fio = in_folder("fio", &home);
+        fio.args(&words);
+        let output = run_traced(traced(&fio, &self.folder.join("fio.trace"))?)?;
+        if !output.status.success() {
+            return Ok(Outcome::FioFails(reason(&output)));
+        }
+        self.lay_out(entry, "durio")?;
+        let other = self.folder.join("durio");
+        let output = self.permitted(&other, entry, |mut command| {
+            command.args(["--quiet", "--out", "../runs", "--"]).args(&words);
+            run_traced(traced(&command, &self.folder.join("durio.trace"))?)
+        })?;
+        if !output.status.success() {
+            return Ok(Outcome::Fails(reason(&output)));
+        }
+        let by_fio = calls::read(&self.folder.join("fio.trace"), &home)?;
+        let by_durio = calls::read(&self.folder.join("durio.trace"), &other)?;
+        Ok(verdict(entry, (&by_fio, &by_durio), &String::from_utf8_lossy(&output.stderr)))
+    }
+
+    /// A folder with what stands for devices, and the words of the entry.
+    fn lay_out(&self, entry: &Entry, name: &str) -> Result<Vec<String>> {
+        let home = self.folder.join(name);
+        fs::create_dir(&home)?;
+        let (devices, folders) = entry.places();
+        for folder in folders {
+            fs::create_dir_all(home.join(folder))?;
+        }
+        let bytes = usize::try_from(entry.device_bytes())?;
+        for device in devices {
+            fs::write(home.join(device), vec![1_u8; bytes])?;
+        }
+        let text = entry.text();
+        match entry.form {
+            Form::Words => Ok(text.lines().map(str::to_owned).collect()),
+            Form::File => {
+                fs::write(home.join("job.fio"), &text)?;
+                Ok(vec!["job.fio".to_owned()])
+            }
+        }
+    }
+}
+
+fn in_folder(program: impl AsRef<std::ffi::OsStr>, folder: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir(folder).stdin(Stdio::null());
+    command
+}
+
+/// The same command under strace, with a bound on its time.
+fn traced(command: &Command, trace: &Path) -> Result<Command> {
+    let folder = command.get_current_dir().context("a command in no folder")?.to_owned();
+    let mut traced = in_folder("timeout", &folder);
+    traced.args([SECONDS_MAX, "strace", "-ff", "-ttt", "-y", "-v", "-s", "0", "-e", calls::TRACED]);
+    traced.arg("-o").arg(trace).arg(command.get_program()).args(command.get_args());
+    Ok(traced)
+}
+
+fn run_traced(mut command: Command) -> Result<Output> {
+    command.output().context("cannot run strace")
+}
+
+/// The first line that says why.
+fn reason(output: &Output) -> String {
+    let text = String::from_utf8_lossy(&output.stderr);
+    let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with("note:")).collect();
+    let named = lines.iter().position(|line| line.contains("cannot do what these jobs ask for"));
+    let first = named.map_or(0, |at| at + 1);
+    lines.get(first).map_or_else(|| output.status.to_string(), |line| line.trim().to_owned())
+}
+
+/// Compares file by file, in order of what was done.
+fn verdict(entry: &Entry, (fio, durio): (&[Done], &[Done]), stderr: &str) -> Outcome {
+    let show = || format!("fio {fio:?} durio {durio:?}");
+    if fio.len() != durio.len() {
+        return Outcome::Different(format!("files: {}", show()));
+    }
+    let is_free = entry.has("norandommap") || entry.has("random_distribution");
+    let mut said = Vec::new();
+    for (one, other) in fio.iter().zip(durio) {
+        let accesses = |done: &Done| done.reads + done.writes;
+        let near = |a: u64, b: u64, share: u64| a.abs_diff(b) <= a.max(b) / share;
+        let has_mix = ["bsrange", "bssplit"].iter().any(|key| entry.has(key));
+        // Few draws of a size scatter.
+        let most = if !has_mix {
+            u64::MAX
+        } else if accesses(one) < 100 {
+            2
+        } else {
+            8
+        };
+        let is_same = near(accesses(one), accesses(other), most)
+            && near(one.bytes, other.bytes, most)
+            && (is_mixed(one) || near(one.writes, other.writes, most))
+            && near_in_mix(one, other)
+            && one.flags == other.flags
+            && range_is_same(one, other, is_free || is_mixed(one));
+        if !is_same {
+            return Outcome::Different(show());
+        }
+        if one.syncs != other.syncs {
+            said.push(format!("{} and {} syncs", one.syncs, other.syncs));
+        }
+    }
+    match said.is_empty() {
+        true => Outcome::Equal,
+        false if stderr.contains("sync") => Outcome::Noted(said.join(", ")),
+        false => Outcome::Different(format!("syncs: {}", show())),
+    }
+}
+
+fn is_mixed(done: &Done) -> bool {
+    done.reads > 0 && done.writes > 0
+}
+
+/// Which of the two an access is, is drawn: within five standard deviations of even odds.
+fn near_in_mix(one: &Done, other: &Done) -> bool {
+    let variance = (one.reads + one.writes) / 2;
+    one.writes.abs_diff(other.writes).pow(2) <= 25 * variance.max(1) || !is_mixed(one)
+}
+
+/// Offsets that are drawn freely need not reach the very ends.
+fn range_is_same(one: &Done, other: &Done, is_free: bool) -> bool {
+    match (one.range, other.range) {
+        (Some(one), Some(other)) if is_free => {
+            let length = (one.1 - one.0).max(other.1 - other.0);
+            one.0.abs_diff(other.0).max(one.1.abs_diff(other.1)) <= length / 2
+        }
+        (one, other) => one == other,
+    }
+}
