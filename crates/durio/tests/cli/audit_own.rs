@@ -31,12 +31,24 @@ const SHARED: [(&str, &str); 10] = [
 /// A run that takes longer is stopped: what it has recorded by then is audited.
 const STOPPED_AFTER: Duration = Duration::from_secs(5);
 
+/// A doubt that durio itself causes comes back with every run; one that other work on the machine
+/// causes (a worker that waits for a processor is a shortfall) does not. The impossible counts at
+/// once.
+const RUNS_WITH_A_DOUBT: usize = 4;
+
 /// Runs durio, and says what was impossible or is a doubt that nobody shares.
 fn unreasonable(line: &str) -> Vec<String> {
-    let sandbox = Sandbox::new();
-    run(sandbox.durio(line));
-    let folder = sandbox.the_run();
-    of_folder(&sandbox, &folder).into_iter().map(|found| format!("durio {line}: {found}")).collect()
+    let mut found = Vec::new();
+    for _ in 0..RUNS_WITH_A_DOUBT {
+        let sandbox = Sandbox::new();
+        run(sandbox.durio(line));
+        let folder = sandbox.the_run();
+        found = of_folder(&sandbox, &folder);
+        if found.is_empty() || found.iter().any(|it| it.starts_with("impossible")) {
+            break;
+        }
+    }
+    found.into_iter().map(|found| format!("durio {line}: {found}")).collect()
 }
 
 fn run(durio: Durio) {
