@@ -344,7 +344,9 @@ impl TargetsOf<'_> {
 
 fn one_file(files: Option<&Given<u32>>, names: Option<&Given<Vec<String>>>, said: &mut Said) {
     let reason = "each job of durio works on one file; write a section for each file";
-    said.refuse_unless("nrfiles", files, |count| *count == 1, reason);
+    // fio takes no more files than there are names.
+    let is_one = |count: &u32| *count == 1 || (*count > 1 && names.is_some());
+    said.refuse_unless("nrfiles", files, is_one, reason);
     let names_reason = "fio would work on several files, for each filename adds one, also to those of \
                         [global]; each job of durio works on one: write a section for each file";
     said.refuse_unless("filename", names, |names| names.len() == 1, names_reason);

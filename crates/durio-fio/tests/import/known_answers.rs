@@ -127,6 +127,8 @@ fn queues_keep_their_engine_depth_and_batch() {
     };
     assert_eq!(of("ioengine=libaio"), (EngineKind::Aio, 32, 1));
     assert_eq!(of("ioengine=psync"), (EngineKind::Sync, 1, 1));
+    assert_eq!(of("ioengine=vsync"), (EngineKind::Sync, 1, 1));
+    assert_eq!(of("ioengine=io_uring\nsqthread_poll"), (EngineKind::Uring, 32, 1));
     let batch = "ioengine=io_uring\niodepth_batch=8\niodepth_batch_complete_max=8";
     assert_eq!(of(batch), (EngineKind::Uring, 32, 8));
 }

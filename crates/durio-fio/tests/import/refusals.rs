@@ -7,7 +7,6 @@ use super::imported;
 fn each_option_that_cannot_be_honoured_is_refused_in_its_line() {
     for (line, option) in [
         ("rw=read:-4k", "rw"),
-        ("nrfiles=2", "nrfiles"),
         ("file_append=1", "file_append"),
         ("create_on_open=1", "create_on_open"),
         ("ioengine=mmap", "ioengine"),
@@ -49,7 +48,8 @@ fn what_fio_would_do_otherwise_is_refused() {
         ("filename=/dev/b", "filename"),
         ("ioengine=libaio\niodepth=8\niodepth_batch_complete_min=4", "iodepth_batch_complete_min"),
         ("ioengine=libaio\niodepth=8\niodepth_low=2", "iodepth_low"),
-        ("ioengine=io_uring\niodepth=8\nsqthread_poll", "sqthread_poll"),
+        ("ioengine=io_uring\niodepth=8\nhipri", "hipri"),
+        ("ioengine=vsync\niodepth=8\niodepth_batch=4", "iodepth_batch"),
         ("time_based\nruntime=1\nnumber_ios=5", "number_ios"),
     ] {
         let refusals = imported(&format!("[a]\nfilename=/dev/a\n{lines}")).unwrap_err();

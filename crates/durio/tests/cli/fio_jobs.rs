@@ -183,6 +183,11 @@ fn io_uring_with_sixteen_in_flight_does_as_much() {
 }
 
 #[test]
+fn vectors_that_nothing_is_joined_to_are_calls_of_one_access() {
+    same_counts("vsync");
+}
+
+#[test]
 fn holes_and_runs_are_as_many() {
     same_counts("holes");
 }
