@@ -141,7 +141,7 @@ impl Varied {
         }
         self.cursors[self.cursor_of(kind)] = end;
         self.pass_left = self.pass_left.saturating_sub(length);
-        Access { kind, offset: self.region.offset.get() + place, length }
+        Access { kind, file: 0, offset: self.region.offset.get() + place, length }
     }
 
     fn cursor_of(&self, kind: AccessKind) -> usize {
@@ -149,7 +149,7 @@ impl Varied {
     }
 
     fn region_access(&self, kind: AccessKind) -> Access {
-        Access { kind, offset: self.region.offset.get(), length: self.region.length.get() }
+        Access { kind, file: 0, offset: self.region.offset.get(), length: self.region.length.get() }
     }
 
     /// Where an access of `length`, or of another length that fits, goes, from the region's begin.

@@ -407,3 +407,21 @@ fn sizes_of_a_mix_fill_a_pass_to_its_end() {
         assert!((180..400).contains(&taken), "{pattern:?}: {taken}");
     }
 }
+
+#[test]
+fn several_files_are_accessed_in_turn_each_in_its_own_order() {
+    let workload = Workload { coverage: Coverage::EachOnce, ..definition(Pattern::Random, 1000) };
+    let region = Region { offset: Bytes::ZERO, length: Bytes::from_kib(64) };
+    let mut stream = Stream::over_files(&workload, region, 1, 3);
+    let accesses: Vec<_> = (0..48).map(|_| stream.next_access()).collect();
+    assert!((0..3).cycle().zip(&accesses).all(|(file, access)| access.file == file));
+    let offsets = |file| -> Vec<u64> {
+        accesses.iter().filter(|it| it.file == file).map(|it| it.offset).collect()
+    };
+    assert_ne!(offsets(0), offsets(1));
+    for file in 0..3 {
+        let mut each = offsets(file);
+        each.sort_unstable();
+        assert_eq!(each, (0..16).map(|block| block * 4096).collect::<Vec<_>>());
+    }
+}

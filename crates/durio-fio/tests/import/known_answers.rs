@@ -211,6 +211,28 @@ fn copies_without_a_name_have_a_file_each() {
 }
 
 #[test]
+fn copies_with_several_files_use_them_in_turn() {
+    let plan = plan("[a]\nnrfiles=3\nrw=randread\nsize=6m\nnumjobs=2\ngroup_reporting").plan;
+    assert_eq!(plan.targets.len(), 6);
+    let load = &plan.steps[0].load;
+    let of = |job| load.targets_of(job).collect::<Vec<_>>();
+    assert_eq!((load.targets_each, of(0), of(1)), (3, vec![0, 1, 2], vec![3, 4, 5]));
+    let each = Region { offset: Bytes::ZERO, length: Bytes::from_mib(2) };
+    assert_eq!((load.workload.jobs, load.workload.within), (2, Some(each)));
+    assert_eq!(plan.steps[0].limit, Limit::Volume(Bytes::from_mib(12)));
+}
+
+#[test]
+fn several_names_are_the_files_of_every_copy() {
+    let load = load(
+        "[a]\nfilename=/dev/a:/dev/b\nnrfiles=9\nrw=read\nsize=8m\nnumjobs=2\ngroup_reporting",
+    );
+    assert_eq!((load.targets_each, &load.more_targets[..]), (2, &[1][..]));
+    let each = Region { offset: Bytes::ZERO, length: Bytes::from_mib(4) };
+    assert_eq!(load.workload.within, Some(each));
+}
+
+#[test]
 fn reads_and_writes_in_sequence_have_a_place_each_and_some_jump() {
     let workload = load("[a]\nfilename=/dev/a\nrw=rw").workload;
     assert!(workload.own_cursors && workload.pattern == Pattern::Sequential);

@@ -45,7 +45,19 @@ fn what_fio_would_do_otherwise_is_refused() {
         ("rw=write\nend_fsync=1\nloops=2", "end_fsync"),
         ("io_submit_mode=offload\niodepth=4", "io_submit_mode"),
         ("rw=write\nfsync=1\nfdatasync=1", "fsync"),
-        ("filename=/dev/b", "filename"),
+        ("filename=/dev/a", "filename"),
+        ("filename=/dev/b\nrw=write\nfsync=1", "fsync"),
+        ("filename=/dev/b\nfile_service_type=random", "file_service_type"),
+        ("filename=/dev/b\nfile_service_type=roundrobin:8", "file_service_type"),
+        ("filename=/dev/b\nopenfiles=1", "openfiles"),
+        ("filename=/dev/b\nsize=20k", "size"),
+        ("filename=/dev/b\nsize=10%", "size"),
+        ("filename=/dev/b\nio_size=1m", "io_size"),
+        ("filename=/dev/b\nrw=randread:8", "rw"),
+        ("filename=/dev/b\nbssplit=4k/50:8k/50", "bs"),
+        ("filename=/dev/b\nioengine=posixaio", "ioengine"),
+        ("filename=/dev/b\nloops=2", "invalidate"),
+        ("filename=old", "filename"),
         ("ioengine=libaio\niodepth=8\niodepth_batch_complete_min=4", "iodepth_batch_complete_min"),
         ("ioengine=libaio\niodepth=8\niodepth_low=2", "iodepth_low"),
         ("ioengine=io_uring\niodepth=8\nhipri", "hipri"),
@@ -60,7 +72,7 @@ fn what_fio_would_do_otherwise_is_refused() {
 
 #[test]
 fn all_refusals_of_all_jobs_are_told_at_once() {
-    let text = "[a]\nfilename=/dev/a\nrw=read:-4k\nthinktime=1\n[b]\nfilename=/dev/a:/dev/b";
+    let text = "[a]\nfilename=/dev/a\nrw=read:-4k\nthinktime=1\n[b]\nfilename=/dev/a:/dev/a";
     let options: Vec<_> = imported(text).unwrap_err().into_iter().map(|it| it.option).collect();
     for option in ["thinktime", "rw", "filename"] {
         assert!(options.iter().any(|it| it == option), "{options:?}");

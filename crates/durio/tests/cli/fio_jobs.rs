@@ -308,7 +308,7 @@ fn calls(name: &str, traced: &str, wanted: &str) -> Option<(usize, usize)> {
         fs::write(&data, vec![1; 16 << 20]).unwrap();
         let trace = sandbox.root().join("trace");
         let mut strace = Command::new("strace");
-        strace.args(["-f", "-v", "-s", "0", "-o"]).arg(&trace).args(["-e", traced]);
+        strace.args(["-f", "-v", "-y", "-s", "0", "-o"]).arg(&trace).args(["-e", traced]);
         let strace = strace.args(program).arg(job_file(name)).current_dir(sandbox.root());
         let output = strace.output().unwrap();
         assert!(output.status.success(), "{output:?}");
@@ -328,6 +328,20 @@ fn every_pass_through_the_page_cache_begins_without_it() {
         if let Some(counts) = calls(name, "trace=fadvise64", "DONTNEED") {
             assert_eq!(counts, (passes, passes), "{name}");
         }
+    }
+}
+
+#[test]
+fn several_files_are_used_in_turn() {
+    same_counts("several_names");
+    for file in ["data/file>", "data/second>"] {
+        if let Some(counts) = calls("several_names", "trace=pread64", file) {
+            assert_eq!(counts, (512, 512), "{file}");
+        }
+    }
+    for (fio, durio) in both("several_files").into_iter().flatten() {
+        assert_eq!((fio.accesses(), fio.bytes), (durio.accesses(), durio.bytes));
+        assert_eq!(durio.syncs, 6, "a sync of each file of each copy");
     }
 }
 
