@@ -40,7 +40,7 @@ pub(crate) struct Varied {
     places: Places,
     reads: SizeChoice,
     writes: SizeChoice,
-    /// Offsets are multiples of it: the smallest size.
+    /// Offsets are multiples of it: the smallest size, or the alignment.
     unit: u64,
     region: Region,
     /// The end of the access before, from the region's begin: of reads and of writes, or of all.
@@ -83,6 +83,7 @@ impl Varied {
             || !workload.skew.is_uniform()
             || workload.run_length > 1
             || workload.hole.get() > 0
+            || workload.align.get() > 0
             || workload.coverage != Coverage::Independent
             || workload.own_cursors
             || workload.jumps.is_some()
@@ -93,6 +94,7 @@ impl Varied {
         let reads = SizeChoice::new(workload.mix(false), workload.block_size);
         let writes = SizeChoice::new(workload.mix(true), workload.block_size);
         let unit = match (workload.reads(), workload.writes()) {
+            _ if workload.align.get() > 0 => workload.align.get(),
             (true, false) => reads.smallest(),
             (false, true) => writes.smallest(),
             _ => reads.smallest().min(writes.smallest()),

@@ -425,3 +425,24 @@ fn several_files_are_accessed_in_turn_each_in_its_own_order() {
         assert_eq!(each, (0..16).map(|block| block * 4096).collect::<Vec<_>>());
     }
 }
+
+#[test]
+fn offsets_are_multiples_of_the_alignment_and_blocks_end_within_the_region() {
+    let share = |size, weight| BlockShare { size: Bytes::new(size), weight: PerMille(weight) };
+    let workload = Workload {
+        block_size: Bytes::from_kib(8),
+        block_mix: vec![share(512, 500), share(8192, 500)],
+        align: Bytes::from_kib(4),
+        ..definition(Pattern::Random, 1000)
+    };
+    workload.validate().unwrap();
+    let mut stream = Stream::new(&workload, region(16), 3);
+    let accesses: Vec<_> = (0..1000).map(|_| stream.next_access()).collect();
+    let end = 65_536 + 16 * 4096;
+    assert!(accesses.iter().all(|it| it.offset % 4096 == 0 && it.offset + it.length <= end));
+    // Also where a small block alone fits, and where large blocks overlap.
+    assert!(accesses.iter().any(|it| it.offset == end - 4096 && it.length == 512));
+    assert!(accesses.iter().any(|it| it.offset == 65_536 + 4096 && it.length == 8192));
+    let sequential = Workload { pattern: Pattern::Sequential, ..workload };
+    assert!(sequential.validate().is_err());
+}

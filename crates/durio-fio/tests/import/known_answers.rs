@@ -211,6 +211,18 @@ fn copies_without_a_name_have_a_file_each() {
 }
 
 #[test]
+fn an_alignment_is_that_of_free_draws() {
+    let of = |more: &str| {
+        let workload = load(&format!("[a]\nfilename=/dev/a\nrw=randread\n{more}")).workload;
+        (workload.align.get(), workload.coverage)
+    };
+    let sizes = "bssplit=512/20:8k/80\nblockalign=4k";
+    assert_eq!(of(sizes), (4096, Coverage::Independent));
+    assert_eq!(of("bs=8k\nblockalign=4k"), (4096, Coverage::Independent));
+    assert_eq!(of("bs=8k\nblockalign=8k"), (0, Coverage::EachOnce));
+}
+
+#[test]
 fn copies_with_several_files_use_them_in_turn() {
     let plan = plan("[a]\nnrfiles=3\nrw=randread\nsize=6m\nnumjobs=2\ngroup_reporting").plan;
     assert_eq!(plan.targets.len(), 6);

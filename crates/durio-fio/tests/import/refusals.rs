@@ -38,7 +38,7 @@ fn each_option_that_cannot_be_honoured_is_refused_in_its_line() {
 fn what_fio_would_do_otherwise_is_refused() {
     for (lines, option) in [
         ("rw=randread:8\nrw_sequencer=identical\nnorandommap", "rw_sequencer"),
-        ("rw=randread\nbs=8k\nblockalign=4k", "blockalign"),
+        ("rw=randrw\nbs=8k\nblockalign=4k,8k", "blockalign"),
         ("rw=randrw\nnorandommap\nbs=4k,8k", "blockalign"),
         ("rw=randread\nrandom_distribution=normal:10", "random_distribution"),
         ("rw=randread\nrandom_distribution=zipf:1.2:0.5", "random_distribution"),

@@ -163,7 +163,8 @@ fn odd_to(workload: &Workload, unit: Bytes) -> Option<Bytes> {
     let sizes = transfer_units(workload).into_iter();
     let begins = workload.within.map(|within| within.offset);
     let holes = Some(workload.hole).filter(|hole| *hole > Bytes::ZERO);
-    let mut all = sizes.chain(begins).chain(holes);
+    let aligned = Some(workload.align).filter(|align| *align > Bytes::ZERO);
+    let mut all = sizes.chain(begins).chain(holes).chain(aligned);
     all.find(|bytes| !bytes.is_multiple_of(unit))
 }
 

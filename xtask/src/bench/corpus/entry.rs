@@ -188,6 +188,13 @@ impl Entry {
         self.settings().any(|(key, value)| key == wanted && value != Some("0"))
     }
 
+    /// Whether a job draws for each access whether it reads or writes.
+    pub(super) fn mixes(&self) -> bool {
+        let is_mix = |value: &str| value.starts_with("rw") || value.contains("randrw");
+        let mut all = self.settings().filter(|(key, _)| *key == "rw");
+        all.any(|(_, value)| value.is_some_and(|it| is_mix(it) || it.starts_with("readwrite")))
+    }
+
     /// With all paths within one folder, and sizes, copies, files and depth made small alike.
     pub(super) fn made_small(&self) -> Self {
         let scale = self.scale();
