@@ -297,6 +297,9 @@ fn a_delay_counts_from_the_start_of_all_jobs() {
     assert_eq!(pauses, [2, 7, 0].map(Nanos::from_secs));
     let text = "[a]\nfilename=/dev/a\n[b]\nfilename=/dev/a\nstonewall\nstartdelay=5";
     assert!(super::imported(text).is_err(), "how long the first job takes is not known");
+    let text = "[global]\nfilename=/dev/a\nstartdelay=5\n[a]\n[b]\nstonewall";
+    let pauses: Vec<_> = plan(text).plan.steps.iter().map(|step| step.pause_before).collect();
+    assert_eq!(pauses, [5, 0].map(Nanos::from_secs), "the first alone has used it up");
 }
 
 #[test]
