@@ -123,7 +123,6 @@ pub(crate) fn with_qemus_word(reason: &str, said: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
     use std::path::PathBuf;
 
     use super::*;
@@ -138,11 +137,15 @@ mod tests {
         qemu.map(|it| it.program().to_owned())
     }
 
-    /// A program that does this; `$@` are the words for QEMU.
+    /// A program that does this; `$@` are the words for QEMU. A shell writes it: a program that this
+    /// process has open for writing cannot be started.
     fn program(folder: &tempfile::TempDir, script: &str) -> PathBuf {
         let path = folder.path().join("qemu-system-x86_64");
-        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let script = format!("#!/bin/sh\n{script}\n");
+        let write = r#"printf %s "$1" > "$2" && chmod 755 "$2""#;
+        let mut shell = Command::new("sh");
+        let written = shell.args(["-c", write, "sh", &script]).arg(&path).status();
+        assert!(written.unwrap().success());
         path
     }
 

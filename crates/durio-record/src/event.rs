@@ -519,15 +519,6 @@ impl Event {
         }
     }
 
-    /// True if it concludes a step, a round or the run.
-    #[must_use]
-    pub const fn ends_a_step(&self) -> bool {
-        matches!(
-            self,
-            Self::StepEnded(_) | Self::StepDeclined(_) | Self::RoundEnded(_) | Self::RunEnded(_)
-        )
-    }
-
     /// Checks that the numbers of an event can be: what was read from a file may be damaged, and
     /// nobody who reckons with it should have to think of that.
     pub(crate) fn validate(&self) -> Result<(), String> {

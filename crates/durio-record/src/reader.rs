@@ -141,14 +141,13 @@ impl EventReader {
         self.whole_bytes
     }
 
-    /// After an error: true if nothing behind it ends a step. Then it is the end that a power cut leaves:
-    /// what ends a step is written when all before it is synced, unless the step only prepared a target.
-    /// Else something was damaged later.
-    pub fn is_torn_end(&mut self) -> bool {
+    /// After an error: true if nothing behind it was synced ([`Event::must_last`]). Then it is the end
+    /// that a power cut leaves, else something was damaged later.
+    pub fn is_torn_end(&mut self, plan: &Plan) -> bool {
         let mut lines = std::iter::from_fn(|| self.next_line().transpose());
         !lines.any(|line| {
             let event = line.ok().and_then(|line| serde_json::from_slice::<TimedEvent>(&line).ok());
-            event.is_some_and(|timed| timed.event.ends_a_step())
+            event.is_some_and(|timed| timed.event.must_last(plan))
         })
     }
 

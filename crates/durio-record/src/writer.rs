@@ -5,7 +5,7 @@ use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use durio_plan::Plan;
+use durio_plan::{Plan, Role};
 use durio_units::Nanos;
 use serde::Serialize;
 
@@ -150,6 +150,24 @@ impl RecordWriter {
     /// If it cannot be written.
     pub fn save(&self, name: &str, contents: &[u8]) -> Result<(), RecordError> {
         manifest_file::replace_bytes(&self.folder, name, contents)
+    }
+}
+
+impl Event {
+    /// True if the record must have it after a power cut: it concludes a step, a round or the run.
+    /// The end of a step that only prepared a target need not last: the state which that leaves must
+    /// not settle while the record waits for its disk, and there are no figures to lose. The step
+    /// after it syncs for both.
+    #[must_use]
+    pub fn must_last(&self, plan: &Plan) -> bool {
+        match self {
+            Self::StepEnded(ended) => {
+                let step = plan.steps.get(ended.step as usize);
+                step.is_none_or(|step| step.role != Role::Precondition)
+            }
+            Self::StepDeclined(_) | Self::RoundEnded(_) | Self::RunEnded(_) => true,
+            _ => false,
+        }
     }
 }
 

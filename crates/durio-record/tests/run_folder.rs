@@ -150,7 +150,8 @@ fn every_torn_end_of_the_events_gives_the_whole_events_before_it_and_says_what_i
     for length in 0..=whole.len() {
         fs::write(&path, &whole[..length]).unwrap();
         let lines = whole[..length].iter().filter(|&&byte| byte == b'\n').count();
-        let mut reader = RunFolder::open(&folder).unwrap().events().unwrap();
+        let opened = RunFolder::open(&folder).unwrap();
+        let mut reader = opened.events().unwrap();
         let (mut read, mut errors) = (0, Vec::new());
         for event in reader.by_ref() {
             match event {
@@ -163,7 +164,7 @@ fn every_torn_end_of_the_events_gives_the_whole_events_before_it_and_says_what_i
         let missing = format!("the last {} of its {length} bytes", length - whole_bytes);
         assert_eq!(errors.len(), usize::from(whole_bytes < length), "{errors:?}");
         assert!(errors.iter().all(|it| it.contains(&missing)), "{missing}: {errors:?}");
-        assert!(reader.is_torn_end());
+        assert!(reader.is_torn_end(&opened.plan));
     }
 }
 

@@ -122,6 +122,8 @@ pub(crate) struct MeasuredLoop<'a, E: Engine> {
     varied: bool,
     /// Of which a further pass drops the cached pages.
     pass_file: Option<OwnedFd>,
+    /// The pass that begins when nothing is in flight any more.
+    next_pass: Option<Access>,
     /// The job ends with an fsync.
     syncs_at_end: bool,
     /// How many files the engine has.
@@ -146,6 +148,8 @@ pub(crate) struct MeasuredLoop<'a, E: Engine> {
     remaining: u64,
     /// Bytes of accesses that may still be issued, where blocks have several sizes.
     remaining_bytes: u64,
+    /// An open loop ended before all accesses that it was to issue: by time, or as it was stopped.
+    is_cut: bool,
     in_flight: InFlightCount,
     alike: Alike,
     /// Both clocks, when the loop began.
@@ -214,6 +218,7 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
             follows,
             varied: input.varied,
             pass_file: input.pass_file,
+            next_pass: None,
             syncs_at_end: input.syncs_at_end,
             files: input.files,
             places: depth,
@@ -229,6 +234,7 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
             end: Ticks::default(),
             remaining: bounds.operations,
             remaining_bytes: bounds.bytes,
+            is_cut: false,
             in_flight: InFlightCount::default(),
             alike: Alike::NONE,
             began: ClockPair::default(),
@@ -281,6 +287,9 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
                 self.settle::<PLAIN>(completion);
             }
             self.record_alike();
+            if !PLAIN && self.next_pass.is_some() && self.begin_pass() {
+                self.fill();
+            }
         }
         self.finish(Ticks::default())
     }
@@ -308,8 +317,8 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
         let now = self.engine.clock().now();
         self.last_completion = now;
         for slot in 0..self.places {
-            if self.may_start(now) && !self.stop.load(Ordering::Relaxed) {
-                self.start_next::<false>(slot, now);
+            let is_stopped = self.stop.load(Ordering::Relaxed);
+            if self.may_start(now) && !is_stopped && self.start_next::<false>(slot, now) {
                 let nanos = self.engine.clock().reference_nanos();
                 self.in_flight.change(1, nanos);
             }
@@ -321,19 +330,25 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
         now < self.end && self.remaining > 0
     }
 
+    /// Gives false if nothing starts before the next pass begins.
     #[inline(always)]
-    fn start_next<const PLAIN: bool>(&mut self, slot: usize, now: Ticks) {
-        let (mut access, mut now) = (self.stream.next_access(), now);
+    fn start_next<const PLAIN: bool>(&mut self, slot: usize, now: Ticks) -> bool {
+        if !PLAIN && self.next_pass.is_some() {
+            return false;
+        }
+        let access = self.stream.next_access();
         if PLAIN {
             self.remaining -= 1;
         } else {
             if access.kind == AccessKind::DropCache {
-                (access, now) = self.begin_pass(access, 1);
+                self.next_pass = Some(access);
+                return false;
             }
             self.count_down(&access);
             self.origins[slot] = Origin { commit_start: now, intended: now };
         }
         self.start::<PLAIN>(slot, access, now);
+        true
     }
 
     #[inline(always)]
@@ -382,12 +397,13 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
             // Completions of which more were seen than one exchange gives have waited here: their
             // places were idle, which is no latency of the next operation.
             let start = now.max(self.engine.looked_at());
-            self.filling.idle_ticks += start.since(now);
-            self.start_next::<PLAIN>(slot, start);
-        } else {
-            let nanos = self.engine.clock().reference_nanos();
-            self.in_flight.change(-1, nanos);
+            if self.start_next::<PLAIN>(slot, start) {
+                self.filling.idle_ticks += start.since(now);
+                return;
+            }
         }
+        let nanos = self.engine.clock().reference_nanos();
+        self.in_flight.change(-1, nanos);
     }
 
     /// Records a completion. Gives back its place, unless a sync is to follow there or to come.
@@ -497,11 +513,11 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
     }
 
     /// The end of an open loop's window: as long as was asked for, whenever its last operation
-    /// completed; else its rate would depend on what was due last.
+    /// completed; else its rate would depend on what was due last. None where all was done before.
     fn window_end(&self) -> Ticks {
         match self.bounds.end {
-            Some(_) => self.engine.clock().now().min(self.end),
-            None => Ticks::default(),
+            Some(_) if self.is_cut => self.engine.clock().now().min(self.end),
+            _ => Ticks::default(),
         }
     }
 

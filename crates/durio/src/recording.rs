@@ -1,7 +1,7 @@
 //! The sink of a run: each event goes to the analyser, the terminal and the record.
 
 use durio_analyse::{Analyser, live_figures};
-use durio_plan::{Plan, Role};
+use durio_plan::Plan;
 use durio_record::{Event, RecordWriter, RoundDecision};
 use durio_run::{EventSink, LayoutProgress};
 use durio_units::Nanos;
@@ -14,22 +14,6 @@ pub(crate) struct Recording<'a> {
     pub(crate) analyser: Analyser,
     pub(crate) writer: RecordWriter,
     pub(crate) progress: Progress,
-}
-
-impl Recording<'_> {
-    /// What ends a step is synced, with the step. The state that preconditioning leaves must not settle
-    /// while the record waits for its disk, and preconditioning has no figures to lose: the step after it
-    /// syncs for both.
-    fn is_to_last(&self, event: &Event) -> bool {
-        let is_preconditioning = |step: u32| {
-            let step = self.plan.steps.get(step as usize);
-            step.is_some_and(|step| step.role == Role::Precondition)
-        };
-        match event {
-            Event::StepEnded(ended) => !is_preconditioning(ended.step),
-            event => event.ends_a_step(),
-        }
-    }
 }
 
 impl EventSink for Recording<'_> {
@@ -49,7 +33,7 @@ impl EventSink for Recording<'_> {
                 }
             }
         }
-        match self.is_to_last(&event) {
+        match event.must_last(self.plan) {
             true => self.writer.write_synced(at, event)?,
             false => self.writer.write(at, event)?,
         }

@@ -55,7 +55,7 @@ fn readable_events(folder: &RunFolder) -> Option<Vec<TimedEvent>> {
     while let Some(event) = reader.next() {
         match event {
             Ok(event) => events.push(event),
-            Err(_) if reader.is_torn_end() => {}
+            Err(_) if reader.is_torn_end(&folder.plan) => {}
             Err(_) => return None,
         }
     }

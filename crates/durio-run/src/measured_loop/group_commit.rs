@@ -129,7 +129,7 @@ impl<E: Engine> LogLoop<'_, '_, E> {
     /// Nothing is handed over after the end; after an error or a wish to stop, nothing is written.
     fn look_at_the_end(&mut self) {
         if self.base.is_over() {
-            self.base.remaining = 0;
+            self.base.end_now();
             self.log.queue.abandon_waiting();
             if self.stage != Stage::Busy {
                 self.stage = Stage::Free;

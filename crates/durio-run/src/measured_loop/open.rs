@@ -42,7 +42,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
         let mut pacer = Pacer::new(self.ramp_end(started));
         loop {
             if self.is_over() || self.engine.clock().now() >= self.end {
-                self.remaining = 0;
+                self.end_now();
             }
             self.start_due(&mut due, &mut pacer);
             if self.in_flight.now == 0 && self.remaining == 0 {
@@ -79,8 +79,17 @@ impl<E: Engine> MeasuredLoop<'_, E> {
         due.next = self.started.plus(clock.ticks(due.schedule.next_start()));
     }
 
+    /// Nothing starts any more, whatever is left of what was to be done.
+    pub(super) fn end_now(&mut self) {
+        self.is_cut |= self.remaining > 0;
+        self.remaining = 0;
+    }
+
     /// Starts what is due, as far as there are places and one exchange takes it.
     fn start_due(&mut self, due: &mut Due, pacer: &mut Pacer) {
+        if self.next_pass.is_some() && !self.begin_pass() {
+            return;
+        }
         let now = self.engine.clock().now();
         let (mut punctual, mut latest) = (0, 0);
         // Both clocks at the same moment: the two sides of Little's law begin together.
@@ -88,16 +97,17 @@ impl<E: Engine> MeasuredLoop<'_, E> {
         while due.next <= now && self.may_start(due.next) && self.queued < self.queue.len() {
             // The place at the bottom is free for the longest time.
             let Some(&(_, free_since)) = self.free.first() else { break };
+            let access = self.stream.next_access();
+            if access.kind == AccessKind::DropCache {
+                self.next_pass = Some(access);
+                break;
+            }
             let Some((slot, _)) = self.free.pop() else { break };
             let late = self.engine.clock().nanos(now.since(due.next));
             let is_punctual = free_since <= due.next;
             let late_by = Lateness { punctual: is_punctual, behind_ns: late, lag_ns: late };
             if pacer.started(due.next, late_by) {
                 (punctual, latest) = (punctual + 1, late.max(latest));
-            }
-            let (mut access, mut now) = (self.stream.next_access(), now);
-            if access.kind == AccessKind::DropCache {
-                (access, now) = self.begin_pass(access, 0);
             }
             self.count_down(&access);
             self.origins[slot as usize] = Origin { commit_start: now, intended: due.next };
@@ -121,7 +131,8 @@ impl<E: Engine> MeasuredLoop<'_, E> {
     /// Until when nothing has to be started.
     fn deadline(&self, due: &Due) -> Ticks {
         let latest = self.next_look();
-        let can_start = !self.free.is_empty() && self.may_start(due.next);
+        let waits_for_pass = self.next_pass.is_some() && self.in_flight.now > 0;
+        let can_start = !self.free.is_empty() && self.may_start(due.next) && !waits_for_pass;
         if can_start { due.next.min(latest) } else { latest }
     }
 
@@ -164,7 +175,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
 
     /// Counts the arrivals that were due before the end and found no place until then.
     pub(super) fn count_missed(&self, due: &mut Due, pacer: &mut Pacer) {
-        if self.bounds.end.is_none() {
+        if self.bounds.end.is_none() || !self.is_cut {
             return;
         }
         let end = self.engine.clock().now().min(self.end);

@@ -1,13 +1,13 @@
 //! What a job does between its accesses: it drops the page cache where a pass over its region begins,
 //! and syncs when it is done.
 //!
-//! In: a stream that says where a pass begins, the wish for a last sync. Out: the next access with
-//! its start, a record of the sync. Not here: what is dropped before a step (`layout`).
+//! In: a stream that says where a pass begins, the wish for a last sync. Out: a target without cached
+//! pages, a record of the sync. Not here: what is dropped before a step (`layout`).
 
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 
-use durio_block::{Clock, Completion, Engine, Ticks, drop_cached};
+use durio_block::{Clock, Completion, Engine, drop_cached};
 use durio_workload::{Access, AccessKind};
 
 use super::{MeasuredLoop, Origin};
@@ -18,24 +18,22 @@ impl<E: Engine> MeasuredLoop<'_, E> {
         self.result.failure.is_some() || self.result.engine_error.is_some()
     }
 
-    /// Drops the cached pages of `pass`, and gives the access that follows with its start. The time
-    /// is in the rate and in no latency, so `idle` places that are counted as in flight were not.
+    /// Drops the cached pages of the pass that is to begin, if one is and nothing is in flight; the
+    /// time is in the rate and in no latency. Gives false while operations of the pass before are in
+    /// flight: they would wait for the drop, and what they read would be cached again.
     #[cold]
-    pub(super) fn begin_pass(&mut self, pass: Access, idle: u64) -> (Access, Ticks) {
-        let before = self.engine.clock().reference_nanos();
+    pub(super) fn begin_pass(&mut self) -> bool {
+        if self.in_flight.now > 0 {
+            return false;
+        }
+        let Some(pass) = self.next_pass.take() else { return true };
         if let Some(file) = &self.pass_file
             && let Err(error) = drop_cached(file.as_fd(), pass.offset, pass.length)
         {
             self.failed.store(true, Ordering::Relaxed);
             self.result.engine_error.get_or_insert(error);
         }
-        let after = self.engine.clock().reference_nanos();
-        self.in_flight.change(0, after);
-        if self.in_flight.now >= idle {
-            let dropped = after.saturating_sub(before).saturating_mul(idle);
-            self.in_flight.integral = self.in_flight.integral.saturating_sub(dropped);
-        }
-        (self.stream.next_access(), self.engine.clock().now())
+        true
     }
 
     /// Syncs a file when nothing else is in flight. What it takes is part of the job's time.

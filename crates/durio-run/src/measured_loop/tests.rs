@@ -13,8 +13,8 @@ use durio_block::{
 use durio_record::OperationName;
 use durio_units::{Bytes, Nanos};
 use durio_workload::{
-    Arrivals, BlockFiller, BlockShare, PerMille, Schedule, SyncMethod, SyncPolicy, Workload,
-    check_workloads, self_cost_workload,
+    Arrivals, BlockFiller, BlockShare, Pattern, PerMille, Schedule, SyncMethod, SyncPolicy,
+    Workload, check_workloads, self_cost_workload,
 };
 
 use super::{Bounds, LoopInput, LoopResult, MeasuredLoop};
@@ -411,4 +411,52 @@ fn passes_that_drop_the_cache_and_a_last_sync_are_no_accesses() {
         sum.exact.count
     };
     assert_eq!((of(OperationName::Write), of(OperationName::Sync)), (800, 1));
+}
+
+#[test]
+fn a_pass_begins_when_nothing_of_the_one_before_is_in_flight() {
+    let workload =
+        Workload { drops_cache_each_pass: true, jobs: 1, depth: 4, ..self_cost_workload(4) };
+    // 256 blocks are a pass; the last operation of each takes 5 ms, more than all the others.
+    let latencies: Vec<u64> =
+        (1..=256).map(|it| if it == 256 { 5_000_000 } else { 10_000 }).collect();
+    let workload = Workload { pattern: Pattern::Sequential, ..workload };
+    let mut engine = null_engine(&latencies, 4);
+    let (result, intervals) = run(&mut engine, &workload, 512, u64::MAX);
+    assert!(result.failure.is_none());
+    assert!(result.end_ns > 10_000_000, "one after the other, not {} ns", result.end_ns);
+    let sum = total(&intervals, OperationName::Read).exact.sum_ns;
+    assert_eq!(sum, result.accounting.in_flight_ns, "the places that waited were not in flight");
+}
+
+#[test]
+fn passes_of_an_open_loop_wait_for_each_other_and_arrivals_for_them() {
+    let workload = Workload {
+        drops_cache_each_pass: true,
+        pattern: Pattern::Sequential,
+        ..self_cost_workload(4)
+    };
+    let latencies: Vec<u64> =
+        (1..=256).map(|it| if it == 256 { 5_000_000 } else { 10_000 }).collect();
+    let mut engine = null_engine(&latencies, 4);
+    let schedule = Schedule::new(&Arrivals::Constant { rate_per_second: 10_000.0 }, 0, 1, 1);
+    let bounds =
+        Bounds { ramp: 0, end: None, interval: u64::MAX, operations: 512, bytes: u64::MAX };
+    let (result, _) = run_bounded(&mut engine, &workload, bounds, schedule);
+    let pacing = result.pacing.unwrap();
+    assert_eq!((pacing.due, pacing.started), (512, 512));
+    // 5 ms behind at the begin of the second pass, but for one interval of 0.1 ms.
+    assert_eq!(pacing.behind_ns_max, 4_900_000);
+}
+
+#[test]
+fn an_open_loop_that_has_done_its_volume_before_its_time_missed_nothing() {
+    let schedule = Schedule::new(&Arrivals::Constant { rate_per_second: 1000.0 }, 0, 1, 1);
+    let end = Some(10_000_000_000);
+    let bounds = Bounds { ramp: 0, end, interval: u64::MAX, operations: 100, bytes: u64::MAX };
+    let mut engine = null_engine(&[5_000_000], 8);
+    let (result, _) = run_bounded(&mut engine, &self_cost_workload(8), bounds, schedule);
+    let pacing = result.pacing.unwrap();
+    assert_eq!((pacing.due, pacing.started), (100, 100));
+    assert_eq!(result.end_ns, 104_000_000, "its last completion");
 }

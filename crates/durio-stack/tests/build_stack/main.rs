@@ -8,7 +8,6 @@
 mod machine;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -132,12 +131,16 @@ fn builders_on_compressed_memory_are_killed_and_cleaned_up() {
     kill_builders("killed_zram_btrfs", 11, 6, &stack, ("mkfs.btrfs", "zram"));
 }
 
-/// A shell script that stands in for a program, in a folder for PATH.
+/// A shell script that stands in for a program, in a folder for PATH. A shell writes it: a program
+/// that this process has open for writing cannot be started.
 fn planted(folder: &Path, name: &str, script: &str) {
     fs::create_dir_all(folder).unwrap();
     let path = folder.join(name);
-    fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    let script = format!("#!/bin/sh\n{script}\n");
+    let write = r#"printf %s "$1" > "$2" && chmod 755 "$2""#;
+    let mut shell = Command::new("sh");
+    let written = shell.args(["-c", write, "sh", &script]).arg(&path).status();
+    assert!(written.unwrap().success());
 }
 
 #[test]

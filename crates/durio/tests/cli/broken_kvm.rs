@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::thread;
@@ -32,14 +31,12 @@ fn pretend(sandbox: &Sandbox, of_trial: &str, of_guest: &str) {
          exec {} \"${{words[@]}}\" $more\n",
         qemu.display()
     );
-    let path = sandbox.root().join("qemu-system-x86_64");
-    fs::write(&path, script).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    sandbox.program("qemu-system-x86_64", &script);
 }
 
 /// `durio lab run` by the host's clock with that QEMU.
 fn lab(sandbox: &Sandbox, script: &str) -> Durio {
-    let path = format!("{}:{}", sandbox.root().display(), search_path());
+    let path = format!("{}/bin:{}", sandbox.root().display(), search_path());
     let line = with_kernels(sandbox, "lab run --timing wall --root hermetic -- sh -c");
     line.word(script).env("PATH", path)
 }

@@ -1,7 +1,6 @@
 //! `durio run --engine fio`: the installed fio does the work, and its figures are shown as they are.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -13,16 +12,6 @@ use crate::requirements::{has, search_path};
 use crate::sandbox::Sandbox;
 
 const RUN: &str = "run --quiet --format json --target data --size 4MiB";
-
-/// A program named fio in a folder of its own.
-fn program(sandbox: &Sandbox, script: &str) -> PathBuf {
-    let folder = sandbox.root().join("bin");
-    fs::create_dir_all(&folder).unwrap();
-    let path = folder.join("fio");
-    fs::write(&path, script).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    folder
-}
 
 /// fio that keeps a copy of its result in `kept`.
 fn keeping_fio(sandbox: &Sandbox, kept: &Path) -> PathBuf {
@@ -36,7 +25,7 @@ fn keeping_fio(sandbox: &Sandbox, kept: &Path) -> PathBuf {
         fio.display(),
         kept.display()
     );
-    program(sandbox, &script)
+    sandbox.program("fio", &script)
 }
 
 /// The findings of durio and the document of the fio that it ran.
@@ -137,7 +126,7 @@ fn without_fio_or_with_an_old_one_it_cannot_be_measured() {
     let line = format!("{RUN} --engine fio --ops 10");
     let ended = sandbox.durio(&line).within(["PATH=/nowhere"]).run().expect_exit(3);
     ended.expect_stderr("fio is not installed");
-    let old = program(&sandbox, "#!/bin/sh\necho fio-2.2.10\n");
+    let old = sandbox.program("fio", "#!/bin/sh\necho fio-2.2.10\n");
     let path = format!("PATH={}", old.display());
     let ended = sandbox.durio(&line).within([path]).run().expect_exit(3);
     ended.expect_stderr("fio-2.2.10").expect_stderr("or later is needed");

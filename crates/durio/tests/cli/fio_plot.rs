@@ -1,7 +1,6 @@
 //! bench-fio and fio-plot, as they are, with durio in fio's place: the pictures are drawn.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -33,12 +32,8 @@ fn run(command: &mut Command) -> Result<Output, String> {
 
 /// A script named fio that is durio.
 fn stand_in(sandbox: &Sandbox) -> PathBuf {
-    let folder = sandbox.root().join("bin");
-    fs::create_dir(&folder).unwrap();
     let script = format!("#!/bin/sh\nexec {} fio \"$@\"\n", env!("CARGO_BIN_EXE_durio"));
-    fs::write(folder.join("fio"), script).unwrap();
-    fs::set_permissions(folder.join("fio"), fs::Permissions::from_mode(0o755)).unwrap();
-    folder
+    sandbox.program("fio", &script)
 }
 
 /// Width and height of a PNG.

@@ -50,7 +50,7 @@ impl Drop for LoopDevice {
         let (device, backing) = (self.path.display(), self.backing.display());
         let detached = || !succeeds(&format!("losetup -j '{backing}' | grep -q ."));
         let _ = succeeds(&format!("losetup -d {device}"));
-        let gone = (0..100).any(|_| {
+        let gone = (0..500).any(|_| {
             let gone = detached();
             if !gone {
                 thread::sleep(Duration::from_millis(20));

@@ -6,6 +6,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -90,12 +91,26 @@ impl Sandbox {
         const NOBODY: u32 = 65_534;
         let program = self.root().join("durio");
         if !program.exists() {
-            fs::copy(env!("CARGO_BIN_EXE_durio"), &program).unwrap();
+            let copied = Command::new("cp").args([env!("CARGO_BIN_EXE_durio").as_ref(), &*program]);
+            assert!(copied.status().unwrap().success());
             fs::create_dir_all(self.state()).unwrap();
             std::os::unix::fs::chown(self.state(), Some(NOBODY), Some(NOBODY)).unwrap();
         }
         let wrapper = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"];
         self.durio(line).program(&program).within(wrapper)
+    }
+
+    /// A program that does what `script` says, in a folder for PATH. A shell writes it: one that this
+    /// process has open for writing, or a child of it that another test has just forked, cannot be
+    /// started ("text file busy").
+    pub(crate) fn program(&self, name: &str, script: &str) -> PathBuf {
+        let folder = self.root().join("bin");
+        fs::create_dir_all(&folder).unwrap();
+        let write = r#"printf %s "$1" > "$2" && chmod 755 "$2""#;
+        let written =
+            Command::new("sh").args(["-c", write, "sh", script]).arg(folder.join(name)).status();
+        assert!(written.unwrap().success());
+        folder
     }
 
     /// The run folders in the state folder, oldest first.

@@ -72,7 +72,7 @@ impl<E: Engine> LogLoop<'_, '_, E> {
         }
         let now = self.base.engine.clock().now();
         if now >= self.base.end {
-            self.base.remaining = 0;
+            self.base.end_now();
         }
         while let Some(due) = self.committers.due.as_ref().map(|due| due.next)
             && due <= now
