@@ -18,6 +18,7 @@ mod entries;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::thread;
 use std::time::Duration;
 
 use io_uring::{
@@ -38,6 +39,10 @@ const REGISTERED_BUFFERS_MAX: usize = 1 << 14;
 
 /// No time: the slot is free.
 const IDLE: Ticks = Ticks(u64::MAX);
+
+/// The kernel that has no memory for a request is asked again as often, at this distance: 2 s.
+const REFUSALS_MAX: u32 = 2000;
+const REFUSED_WAIT: Duration = Duration::from_millis(1);
 
 /// A ring, built in the thread that uses it: SINGLE_ISSUER refuses every other.
 #[derive(Debug)]
@@ -264,6 +269,7 @@ impl<'ring, C: Clock> UringEngine<'ring, C> {
     /// completions.
     #[inline]
     fn enter(&mut self, wanted: u32) -> Result<(), BlockError> {
+        let mut refusals = 0;
         loop {
             let queued = u32::try_from(self.submissions.len()).unwrap_or(u32::MAX);
             let flags = EnterFlags::GETEVENTS.bits();
@@ -272,20 +278,24 @@ impl<'ring, C: Clock> UringEngine<'ring, C> {
             // were pushed under the conditions of `submit`.
             let entered =
                 unsafe { self.submitter.enter::<libc::sigset_t>(queued, wanted, flags, None) };
+            self.submissions.sync();
             match entered {
-                Ok(_) => {
-                    self.submissions.sync();
-                    if self.submissions.is_empty() {
-                        return Ok(());
-                    }
-                }
+                Ok(_) if self.submissions.is_empty() => return Ok(()),
+                Ok(_) => {}
                 Err(error) if is_transient(&error) => {
-                    self.submissions.sync();
                     self.completions.sync();
                     // Completions that are there make room; let the caller take them.
                     if self.submissions.is_empty() && !self.completions.is_empty() {
                         return Ok(());
                     }
+                    if error.kind() == io::ErrorKind::Interrupted {
+                        continue;
+                    }
+                    refusals += 1;
+                    if refusals > REFUSALS_MAX {
+                        return Err(BlockError::new("enter io_uring", error));
+                    }
+                    thread::sleep(REFUSED_WAIT);
                 }
                 Err(error) => return Err(BlockError::new("enter io_uring", error)),
             }

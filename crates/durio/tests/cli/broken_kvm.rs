@@ -1,7 +1,6 @@
 //! Machines where KVM is there and does not work, played by a QEMU that emulates where KVM is asked for
 //! and holds its guest still at some moment, as QEMU does after a "KVM internal error".
 
-use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;

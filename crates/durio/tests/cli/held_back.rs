@@ -1,7 +1,9 @@
-//! Completions that are seen late: by a library that is loaded before the C library and sits on
+//! The kernel's io_uring as it seldom is. Completions that are seen late: by a library that is loaded before the C library and sits on
 //! every so many calls of io_uring. Little's law holds all the same; two other checks must see it.
+//! And a kernel that has no memory for requests.
 
 use std::fs;
+use std::path::PathBuf;
 
 use serde_json::Value;
 
@@ -9,25 +11,36 @@ use crate::loops::sh;
 use crate::requirements::{has, skip};
 use crate::sandbox::Sandbox;
 
-/// Every hundredth call of io_uring_enter (number 426 on all architectures) is 20 ms late.
-const SITS: &str = r#"
+/// A library whose `DO` happens in calls of io_uring_enter (number 426 on all architectures).
+const LIBRARY: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <time.h>
 long syscall(long number, long a, long b, long c, long d, long e, long f) {
     static long (*next)(long, ...);
     static __thread unsigned calls;
     if (!next) next = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
-    if (number == 426 && ++calls % 100 == 0) {
-        struct timespec late = { 0, 20000000 };
-        nanosleep(&late, 0);
-    }
+    struct timespec late = { 0, 20000000 };
+    if (number == 426) { ++calls; DO }
     return next(number, a, b, c, d, e, f);
 }
 "#;
 
+/// Every hundredth is 20 ms late.
+const SITS: &str = "if (calls % 100 == 0) nanosleep(&late, 0);";
+/// From the thousandth on the kernel has no memory.
+const NO_MEMORY: &str = "if (calls > 1000) { errno = EAGAIN; return -1; }";
+
 const READS: &str = "run --quiet --no-self-cost --target data/user.db --rw randread --bs 4k \
                      --engine uring --depth 16 --duration 1s --format json";
+
+fn library(sandbox: &Sandbox, act: &str) -> PathBuf {
+    let (source, library) = (sandbox.root().join("held.c"), sandbox.root().join("held.so"));
+    fs::write(&source, LIBRARY.replace("DO", act)).unwrap();
+    sh(&format!("cc -shared -fPIC -o '{}' '{}'", library.display(), source.display()));
+    library
+}
 
 fn codes(document: &Value) -> Vec<String> {
     let warnings = document["warnings"].as_array().unwrap();
@@ -49,9 +62,7 @@ fn an_engine_that_sits_on_completions_is_told_by_the_device_and_by_its_looks() {
         return skip("no io_uring here");
     }
     assert!(workload["unwatched_ns_max"].as_u64().unwrap() > 0, "{workload}");
-    let (source, library) = (sandbox.root().join("sits.c"), sandbox.root().join("sits.so"));
-    fs::write(&source, SITS).unwrap();
-    sh(&format!("cc -shared -fPIC -o '{}' '{}'", library.display(), source.display()));
+    let library = library(&sandbox, SITS);
     let late = || sandbox.durio(&line).env("LD_PRELOAD", &library).run().expect_exit(0).json();
     // The device's time can be told only while the tests beside this one leave it alone.
     let is_told = |document: &Value| !document["workloads"][0]["device_time"].is_null();
@@ -67,4 +78,17 @@ fn an_engine_that_sits_on_completions_is_told_by_the_device_and_by_its_looks() {
         false => skip("the devices under the tests do not count, or others use them"),
         true => assert!(codes(late).contains(&"outside-device".to_owned()), "{:?}", codes(late)),
     }
+}
+
+#[test]
+fn a_kernel_without_memory_for_requests_ends_the_step_with_its_error() {
+    if !has(&["cc"]) {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let ended = sandbox.durio(READS).env("LD_PRELOAD", library(&sandbox, NO_MEMORY)).run();
+    if ended.code() == 0 && ended.json()["workloads"][0]["effective"]["engine"] != "uring" {
+        return skip("no io_uring here");
+    }
+    ended.expect_exit(3).expect_stderr("enter io_uring").expect_stderr("temporarily unavailable");
 }

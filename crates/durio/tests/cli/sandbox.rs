@@ -91,8 +91,8 @@ impl Sandbox {
         const NOBODY: u32 = 65_534;
         let program = self.root().join("durio");
         if !program.exists() {
-            let copied = Command::new("cp").args([env!("CARGO_BIN_EXE_durio").as_ref(), &*program]);
-            assert!(copied.status().unwrap().success());
+            let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_durio")).arg(&program).status();
+            assert!(copied.unwrap().success());
             fs::create_dir_all(self.state()).unwrap();
             std::os::unix::fs::chown(self.state(), Some(NOBODY), Some(NOBODY)).unwrap();
         }
