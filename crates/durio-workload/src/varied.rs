@@ -169,7 +169,7 @@ impl Varied {
             }
         }
         self.run_left = self.run_length - 1;
-        self.jump(length, random)
+        self.jump(kind, length, random)
     }
 
     /// How much of `length` at the cursor is left to this pass; none where it has been there already.
@@ -200,17 +200,11 @@ impl Varied {
             self.cursors[cursor] = 0;
             return Found::NewPass;
         }
-        let mut length = length;
-        for _ in 0..FITTING_DRAWS {
-            if length <= left {
-                return Found::Place { place: cursor, length };
-            }
-            length = sizes.choose(random.next_u64() >> 32);
-        }
-        Found::Place { place: cursor, length: sizes.smallest() }
+        Found::Place { place: cursor, length: fitting(sizes, (length, left), random) }
     }
 
-    fn jump(&mut self, length: u64, random: &mut Xoshiro256PlusPlus) -> Found {
+    fn jump(&mut self, kind: AccessKind, length: u64, random: &mut Xoshiro256PlusPlus) -> Found {
+        let sizes = if kind == AccessKind::Read { &self.reads } else { &self.writes };
         let last = (self.region.length.get() - length) / self.unit;
         let unit = self.unit;
         let place = match &mut self.places {
@@ -243,7 +237,9 @@ impl Varied {
                     touched.clear();
                     return Found::NewPass;
                 };
-                // What is touched cuts an access short.
+                // The region's end takes a size that fits, what is touched cuts an access short.
+                let left = self.region.length.get() - place * unit;
+                let length = fitting(sizes, (length, left), random);
                 let free = touched.touch(place, length.div_ceil(unit)) * unit;
                 return Found::Place { place: place * unit, length: length.min(free) };
             }
@@ -254,6 +250,21 @@ impl Varied {
 
 /// Sizes that are drawn until one fits; then the smallest is taken.
 const FITTING_DRAWS: u32 = 64;
+
+/// `length`, or another size if it is more than what is left.
+fn fitting(
+    sizes: &SizeChoice,
+    (mut length, left): (u64, u64),
+    random: &mut Xoshiro256PlusPlus,
+) -> u64 {
+    for _ in 0..FITTING_DRAWS {
+        if length <= left {
+            return length;
+        }
+        length = sizes.choose(random.next_u64() >> 32);
+    }
+    sizes.smallest()
+}
 
 /// Uniform below `count` (Lemire 2019), as in plain order.
 fn uniform(random: &mut Xoshiro256PlusPlus, count: u64) -> u64 {

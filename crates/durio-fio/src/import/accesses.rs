@@ -78,7 +78,7 @@ pub(super) fn accesses(options: &PatternOptions, at: &Place, said: &mut Said) ->
             };
             random.set(&mut workload, said);
             if let Some(align) = sizes.alignment(at, said) {
-                if !workload.skew.is_uniform() {
+                if !matches!(workload.skew, Skew::Uniform | Skew::Zones { .. }) {
                     let reason = "durio's hot blocks are aligned to the smallest size";
                     said.refuse_at(at, "random_distribution", reason);
                 }
