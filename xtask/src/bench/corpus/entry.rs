@@ -188,11 +188,11 @@ impl Entry {
         self.settings().any(|(key, value)| key == wanted && value != Some("0"))
     }
 
-    /// Whether a job draws for each access whether it reads or writes.
+    /// Whether every job draws for each access whether it reads or writes.
     pub(super) fn mixes(&self) -> bool {
-        let is_mix = |value: &str| value.starts_with("rw") || value.contains("randrw");
-        let mut all = self.settings().filter(|(key, _)| *key == "rw");
-        all.any(|(_, value)| value.is_some_and(|it| is_mix(it) || it.starts_with("readwrite")))
+        let is_mix = |value: &str| ["rw", "randrw", "readwrite"].contains(&value);
+        let mut values = self.settings().filter(|(key, _)| *key == "rw").peekable();
+        values.peek().is_some() && values.all(|(_, value)| value.is_some_and(is_mix))
     }
 
     /// With all paths within one folder, and sizes, copies, files and depth made small alike.
