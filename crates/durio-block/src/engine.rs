@@ -51,6 +51,8 @@ pub struct Operation {
     /// The next operation of the same call starts only when this one has succeeded, a transfer in
     /// full; else it ends with -ECANCELED.
     pub link: bool,
+    /// The file, by its place among those of the engine; 0 for the first.
+    pub file: u32,
     /// The buffer slot, and the operation's name in its completion; one operation in flight each.
     pub slot: u32,
     /// Bytes; at most the slot's length for reads and writes.

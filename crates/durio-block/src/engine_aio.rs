@@ -16,6 +16,7 @@ use rustix::fs::{FallocateFlags, OFlags};
 
 use crate::aio_calls::{Context, ControlBlock, Event, FDSYNC, FSYNC, PREAD, PWRITE};
 use crate::clock::{WATCHED, wait_until};
+use crate::engine_sync::file_of;
 use crate::watch::Watch;
 use crate::{
     BlockError, Buffers, Capabilities, Clock, Completion, Engine, EngineFacts, ErrorKind,
@@ -49,6 +50,7 @@ pub struct AioEngine<C: Clock> {
     // Before the buffers: destroying it waits for what the kernel still does with them.
     context: Context,
     file: OwnedFd,
+    more_files: Vec<OwnedFd>,
     buffers: Buffers,
     /// The control blocks of the current call, and their addresses.
     blocks: Vec<ControlBlock>,
@@ -80,6 +82,7 @@ impl<C: Clock> AioEngine<C> {
             clock,
             context,
             file,
+            more_files: Vec::new(),
             blocks: Vec::with_capacity(depth),
             addresses: Vec::with_capacity(depth),
             events: vec![Event::default(); depth],
@@ -92,6 +95,13 @@ impl<C: Clock> AioEngine<C> {
             watch: Watch::default(),
             facts,
         })
+    }
+
+    /// The same with further files: [`Operation::file`] counts on from 1 in them.
+    #[must_use]
+    pub fn with_more_files(mut self, more_files: Vec<OwnedFd>) -> Self {
+        self.more_files = more_files;
+        self
     }
 
     /// Syncs by fsync(2) and fdatasync(2), during which nothing is submitted or taken. Many programs
@@ -126,7 +136,7 @@ impl<C: Clock> AioEngine<C> {
                 self.finish(operation.slot, result);
             } else if self.blocking_syncs && is_sync(operation.kind) {
                 self.flush()?;
-                let result = self.sync(operation.kind);
+                let result = self.sync(operation);
                 self.finish(operation.slot, result);
             } else {
                 let block = self.block(operation);
@@ -163,7 +173,7 @@ impl<C: Clock> AioEngine<C> {
     fn block(&self, operation: &Operation) -> ControlBlock {
         let common = ControlBlock {
             data: operation.slot.into(),
-            file: self.file.as_raw_fd().cast_unsigned(),
+            file: file_of(operation, &self.file, &self.more_files).as_raw_fd().cast_unsigned(),
             ..ControlBlock::default()
         };
         let opcode = match operation.kind {
@@ -233,18 +243,20 @@ impl<C: Clock> AioEngine<C> {
         self.in_kernel += count;
     }
 
-    fn sync(&self, kind: OperationKind) -> i32 {
-        let call = || match kind {
-            OperationKind::Fdatasync => rustix::fs::fdatasync(&self.file),
-            _ => rustix::fs::fsync(&self.file),
+    fn sync(&self, operation: &Operation) -> i32 {
+        let file = file_of(operation, &self.file, &self.more_files);
+        let call = || match operation.kind {
+            OperationKind::Fdatasync => rustix::fs::fdatasync(file),
+            _ => rustix::fs::fsync(file),
         };
         call().map_or_else(|errno| -errno.raw_os_error(), |()| 0)
     }
 
     fn reallocate(&self, operation: &Operation) -> i32 {
         let mode = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
+        let file = file_of(operation, &self.file, &self.more_files);
         loop {
-            match rustix::fs::fallocate(&self.file, mode, operation.offset, operation.length) {
+            match rustix::fs::fallocate(file, mode, operation.offset, operation.length) {
                 Ok(()) => return 0,
                 Err(rustix::io::Errno::INTR) => {}
                 Err(errno) => return -errno.raw_os_error(),
@@ -472,6 +484,7 @@ mod tests {
             kind: OperationKind::Read,
             flags: WriteFlags::None,
             link: false,
+            file: 0,
             slot,
             length: 512,
             offset: 0,

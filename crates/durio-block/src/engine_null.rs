@@ -221,6 +221,7 @@ mod tests {
             kind: OperationKind::Write,
             flags: WriteFlags::None,
             link: false,
+            file: 0,
             slot,
             length: 4096,
             offset: 0,

@@ -22,6 +22,7 @@ use crate::{
 pub struct SyncEngine<C> {
     clock: C,
     file: OwnedFd,
+    more_files: Vec<OwnedFd>,
     buffers: Buffers,
     waiting: VecDeque<Operation>,
     busy: Vec<bool>,
@@ -36,11 +37,18 @@ impl<C: Clock> SyncEngine<C> {
         Self {
             clock,
             file,
+            more_files: Vec::new(),
             buffers,
             waiting: VecDeque::with_capacity(slots),
             busy: vec![false; slots],
             cancel_next: false,
         }
+    }
+
+    /// The same with further files: [`Operation::file`] counts on from 1 in them.
+    #[must_use]
+    pub fn with_more_files(self, more_files: Vec<OwnedFd>) -> Self {
+        Self { more_files, ..self }
     }
 
     /// Runs `operation` as its link allows and says what the kernel said.
@@ -69,37 +77,39 @@ impl<C: Clock> SyncEngine<C> {
     #[inline(always)]
     fn call(&mut self, operation: &Operation) -> Result<usize, Errno> {
         let offset = operation.offset;
+        let file = file_of(operation, &self.file, &self.more_files);
         match operation.kind {
             OperationKind::Read => {
                 let data = self.buffers.slot_mut(operation.slot as usize);
                 let data = &mut data[..length_of(operation)];
-                rustix::io::pread(&self.file, data, offset)
+                rustix::io::pread(file, data, offset)
             }
             OperationKind::Write => self.write(operation),
-            OperationKind::Fsync => rustix::fs::fsync(&self.file).map(|()| 0),
-            OperationKind::Fdatasync => rustix::fs::fdatasync(&self.file).map(|()| 0),
+            OperationKind::Fsync => rustix::fs::fsync(file).map(|()| 0),
+            OperationKind::Fdatasync => rustix::fs::fdatasync(file).map(|()| 0),
             OperationKind::Reallocate => rustix::fs::fallocate(
-                &self.file,
+                file,
                 FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE,
                 offset,
                 operation.length,
             )
             .map(|()| 0),
             OperationKind::SyncFileRange => {
-                sync_file_range(self.file.as_fd(), offset, operation.length).map(|()| 0)
+                sync_file_range(file.as_fd(), offset, operation.length).map(|()| 0)
             }
         }
     }
 
     #[inline]
     fn write(&mut self, operation: &Operation) -> Result<usize, Errno> {
+        let file = file_of(operation, &self.file, &self.more_files);
         let data = &self.buffers.slot_mut(operation.slot as usize)[..length_of(operation)];
         let flags = match operation.flags {
-            WriteFlags::None => return rustix::io::pwrite(&self.file, data, operation.offset),
+            WriteFlags::None => return rustix::io::pwrite(file, data, operation.offset),
             WriteFlags::Dsync => ReadWriteFlags::DSYNC,
             WriteFlags::Sync => ReadWriteFlags::SYNC,
         };
-        rustix::io::pwritev2(&self.file, &[IoSlice::new(data)], operation.offset, flags)
+        rustix::io::pwritev2(file, &[IoSlice::new(data)], operation.offset, flags)
     }
 
     #[inline(always)]
@@ -130,6 +140,22 @@ impl<C: Clock> SyncEngine<C> {
         if let (Some(last), false) = (self.waiting.back_mut(), operations.is_empty()) {
             last.link = false;
         }
+    }
+}
+
+/// The file of an operation: the first one, or one of the others.
+///
+/// # Panics
+/// If there is no such file.
+#[inline(always)]
+pub(crate) fn file_of<'f>(
+    operation: &Operation,
+    first: &'f OwnedFd,
+    others: &'f [OwnedFd],
+) -> &'f OwnedFd {
+    match operation.file {
+        0 => first,
+        file => &others[file as usize - 1],
     }
 }
 

@@ -17,7 +17,7 @@ mod entries;
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::thread;
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ use crate::{
     BlockError, Buffers, Capabilities, Clock, Completion, Engine, EngineFacts, Operation,
     OperationKind, Ticks,
 };
-use entries::{Entries, FILE};
+use entries::Entries;
 
 /// The kernel registers at most this many buffers (IORING_MAX_REG_BUFFERS, io_uring/rsrc.c).
 const REGISTERED_BUFFERS_MAX: usize = 1 << 14;
@@ -128,16 +128,17 @@ impl<C: Clock> std::fmt::Debug for UringEngine<'_, C> {
 }
 
 impl<'ring, C: Clock> UringEngine<'ring, C> {
-    /// An engine over an open file, which the ring keeps open until the engine is dropped. Buffers
+    /// An engine over an open file, or over several ([`Operation::file`] is the place of one among
+    /// them), which the ring keeps open until the engine is dropped. Buffers
     /// that the kernel does not register (RLIMIT_MEMLOCK of plain users) are used unregistered,
     /// and the facts say so.
     ///
     /// # Errors
-    /// If the kernel does not register the file.
+    /// If the kernel does not register the files.
     pub fn new(
         clock: C,
         ring: &'ring mut Ring,
-        file: &OwnedFd,
+        files: &[OwnedFd],
         buffers: Buffers,
     ) -> Result<Self, BlockError> {
         let mut facts =
@@ -148,8 +149,9 @@ impl<'ring, C: Clock> UringEngine<'ring, C> {
             Ok(()) => facts.features.push("registered_ring".to_owned()),
             Err(error) => facts.fallbacks.push(format!("ring is not registered: {error}")),
         }
+        let files: Vec<RawFd> = files.iter().map(AsRawFd::as_raw_fd).collect();
         submitter
-            .register_files(&[file.as_raw_fd()])
+            .register_files(&files)
             .map_err(|error| BlockError::new("register the file with io_uring", error))?;
         facts.features.push("registered_file".to_owned());
         let registered = register_buffers(&submitter, &buffers);
@@ -181,23 +183,24 @@ impl<'ring, C: Clock> UringEngine<'ring, C> {
 
     /// The entry of what is no transfer.
     fn other(operation: &Operation) -> squeue::Entry {
+        let file = types::Fixed(operation.file);
         let entry = match operation.kind {
             OperationKind::Fdatasync => {
-                opcode::Fsync::new(FILE).flags(types::FsyncFlags::DATASYNC).build()
+                opcode::Fsync::new(file).flags(types::FsyncFlags::DATASYNC).build()
             }
-            OperationKind::Reallocate => opcode::Fallocate::new(FILE, operation.length)
+            OperationKind::Reallocate => opcode::Fallocate::new(file, operation.length)
                 .offset(operation.offset)
                 .mode(libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE)
                 .build(),
             OperationKind::SyncFileRange => {
                 let length = u32::try_from(operation.length).unwrap_or(u32::MAX);
-                opcode::SyncFileRange::new(FILE, length)
+                opcode::SyncFileRange::new(file, length)
                     .offset(operation.offset)
                     .flags(RANGE_SYNC_FLAGS)
                     .build()
             }
             OperationKind::Fsync | OperationKind::Read | OperationKind::Write => {
-                opcode::Fsync::new(FILE).build()
+                opcode::Fsync::new(file).build()
             }
         };
         let entry = entry.user_data(u64::from(operation.slot));

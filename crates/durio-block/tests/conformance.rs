@@ -120,7 +120,7 @@ fn the_sync_engine_conforms_with_the_time_stamp_counter() {
 
 fn lend_uring<C: Clock>(clock: C, setup: Setup, body: &mut Body<'_, C>) {
     let mut ring = ring(setup.depth).expect("a ring");
-    let engine = UringEngine::new(clock, &mut ring, &setup.file, setup.buffers);
+    let engine = UringEngine::new(clock, &mut ring, &[setup.file], setup.buffers);
     body(&mut engine.expect("an engine"));
 }
 
@@ -149,7 +149,7 @@ fn the_uring_engine_conforms_with_unregistered_buffers() {
     }
     let lend = |setup: Setup, body: &mut Body<'_, MonotonicClock>| {
         let mut ring = ring(setup.depth).unwrap();
-        let engine = UringEngine::new(MonotonicClock, &mut ring, &setup.file, setup.buffers);
+        let engine = UringEngine::new(MonotonicClock, &mut ring, &[setup.file], setup.buffers);
         let mut engine = engine.unwrap();
         engine.unregister_buffers();
         body(&mut engine);
@@ -196,6 +196,7 @@ fn read_of(slot: u32) -> Operation {
         kind: OperationKind::Read,
         flags: WriteFlags::None,
         link: false,
+        file: 0,
         slot,
         length: 4096,
         offset: 0,
@@ -215,7 +216,7 @@ fn a_ring_serves_one_engine_after_another() {
         std::fs::write(&path, [turn; 4096]).unwrap();
         let file = open(&path, OpenMode::default()).unwrap().file;
         let buffers = Buffers::new(1, 4096);
-        let mut engine = UringEngine::new(MonotonicClock, &mut ring, &file, buffers).unwrap();
+        let mut engine = UringEngine::new(MonotonicClock, &mut ring, &[file], buffers).unwrap();
         let mut completions = [Completion::default()];
         assert_eq!(engine.exchange(&[read_of(0)], &mut completions).unwrap(), 1);
         assert_eq!(engine.slot_mut(0), [turn; 4096]);
@@ -237,7 +238,7 @@ fn a_dropped_uring_engine_leaves_nothing_registered_in_its_thread() {
         let mut ring = ring(1).unwrap();
         let file = open(&path, OpenMode::default()).unwrap().file;
         let buffers = Buffers::new(1, 4096);
-        let engine = UringEngine::new(MonotonicClock, &mut ring, &file, buffers).unwrap();
+        let engine = UringEngine::new(MonotonicClock, &mut ring, &[file], buffers).unwrap();
         let facts = engine.facts();
         if turn == 0 && !facts.features.iter().any(|feature| feature == "registered_ring") {
             return note_skip(test, &"the kernel registers no rings");
@@ -258,7 +259,8 @@ fn a_uring_engine_dropped_with_operations_in_flight_waits_for_them() {
     writer.write_all(&[1; 4096]).unwrap();
     let mut ring = ring(2).unwrap();
     let buffers = Buffers::new(2, 4096);
-    let mut engine = UringEngine::new(MonotonicClock, &mut ring, &reader.into(), buffers).unwrap();
+    let mut engine =
+        UringEngine::new(MonotonicClock, &mut ring, &[reader.into()], buffers).unwrap();
     let mut completions = [Completion::default()];
     assert_eq!(engine.exchange(&[read_of(0), read_of(1)], &mut completions).unwrap(), 1);
     let written = AtomicBool::new(false);

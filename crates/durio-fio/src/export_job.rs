@@ -101,6 +101,7 @@ fn common_options(load: &Load, terms: ExportTerms) -> Result<Vec<FioOption>, Fio
     let Load {
         target: _,
         more_targets: _,
+        targets_each: _,
         workload,
         engine: _,
         fio_engine: _,

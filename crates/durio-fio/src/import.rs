@@ -15,6 +15,7 @@ mod data;
 mod delay;
 mod durability;
 mod extent;
+mod files;
 mod loads;
 mod place;
 mod placement;

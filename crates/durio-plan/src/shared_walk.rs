@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use durio_units::Bytes;
 use durio_workload::Pattern;
 
+use crate::step::JobPlace;
 use crate::{Plan, Step, TargetKind};
 
 /// Jobs that walk a target together.
@@ -27,12 +28,13 @@ impl Plan {
         let mut begins: BTreeMap<(usize, Bytes), u32> = BTreeMap::new();
         for load in step.loads().filter(|it| it.workload.pattern == Pattern::Sequential) {
             for job in 0..load.workload.jobs {
-                let place = load.place_of(job);
-                let Some(target) = self.targets.get(place.target) else { continue };
-                let (place, sharers) = (place.place, place.sharers);
-                let region = load.workload.region_among(place, sharers, target.size);
-                if let (true, Ok(region)) = (is_storage(&target.kind), region) {
-                    *begins.entry((load.place_of(job).target, region.offset)).or_default() += 1;
+                let JobPlace { place, sharers, .. } = load.place_of(job);
+                for index in load.targets_of(job) {
+                    let Some(target) = self.targets.get(index) else { continue };
+                    let region = load.workload.region_among(place, sharers, target.size);
+                    if let (true, Ok(region)) = (is_storage(&target.kind), region) {
+                        *begins.entry((index, region.offset)).or_default() += 1;
+                    }
                 }
             }
         }

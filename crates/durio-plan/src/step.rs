@@ -3,7 +3,7 @@
 use std::fmt;
 
 use durio_units::{Bytes, Nanos};
-use durio_workload::{Arrivals, CommitterThreads, RegionRule, Workload};
+use durio_workload::{Arrivals, AtEnd, CommitterThreads, RegionRule, Workload};
 use serde::{Deserialize, Serialize};
 
 /// How operations are submitted.
@@ -167,6 +167,11 @@ pub struct Load {
     /// Further targets: job k works on target k modulo their number, the first one counted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub more_targets: Vec<usize>,
+    /// Each job works on so many targets in turn, an access each: job k on the group k modulo the
+    /// number of groups, which are so many targets that follow each other. Each of them has the
+    /// region of the workload, and the sync of a write is one of the write's target.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub targets_each: u32,
     /// Which operations.
     pub workload: Workload,
     /// How they are submitted.
@@ -200,6 +205,7 @@ impl Load {
         Self {
             target,
             more_targets: Vec::new(),
+            targets_each: 1,
             workload,
             engine,
             fio_engine: None,
@@ -230,15 +236,28 @@ impl Load {
         std::iter::once(self.target).chain(self.more_targets.iter().copied())
     }
 
-    /// The target of job `job`, that job's place among the target's jobs, and how many those are.
+    /// The target of job `job`, or the first of several, that job's place among the target's jobs,
+    /// and how many those are.
     #[must_use]
     pub fn place_of(&self, job: u32) -> JobPlace {
-        let count = u32::try_from(self.more_targets.len() + 1).unwrap_or(u32::MAX);
+        let count = self.groups();
         let index = job % count;
-        let target = self.targets().nth(index as usize).unwrap_or(self.target);
+        let target = self.targets_of(job).next().unwrap_or(self.target);
         let jobs = self.workload.jobs;
         let sharers = jobs / count + u32::from(jobs % count > index);
         JobPlace { target, place: job / count, sharers }
+    }
+
+    /// The targets of job `job`, in the order of its accesses.
+    pub fn targets_of(&self, job: u32) -> impl Iterator<Item = usize> + '_ {
+        let each = self.targets_each.max(1) as usize;
+        self.targets().skip((job % self.groups()) as usize * each).take(each)
+    }
+
+    /// How many groups of targets there are for jobs to work on.
+    fn groups(&self) -> u32 {
+        let targets = u32::try_from(self.more_targets.len() + 1).unwrap_or(u32::MAX);
+        (targets / self.targets_each.max(1)).max(1)
     }
 
     /// The bytes of all buffers of all jobs.
@@ -279,14 +298,32 @@ impl Load {
         self.workload.validate().map_err(|error| error.to_string())?;
         self.arrivals.validate().map_err(|error| error.to_string())?;
         self.validate_log()?;
-        if self.workload.jobs as usize <= self.more_targets.len() {
-            return Err(format!(
-                "has {} jobs for {} targets",
-                self.workload.jobs,
-                self.more_targets.len() + 1
-            ));
+        let count = self.more_targets.len() + 1;
+        let each = self.targets_each as usize;
+        if each == 0 || !count.is_multiple_of(each) {
+            return Err(format!("has {count} targets, and {each} for each job"));
         }
-        Ok(())
+        if self.workload.jobs < self.groups() {
+            return Err(format!("has {} jobs for {count} targets", self.workload.jobs));
+        }
+        if each > 1 { self.validate_turns() } else { Ok(()) }
+    }
+
+    /// What a job over several targets in turn cannot do.
+    fn validate_turns(&self) -> Result<(), String> {
+        let workload = &self.workload;
+        let is_sparse = workload.sync.method.is_separate_call() && workload.sync.every > 1;
+        let what = [
+            (self.engine == EngineKind::Fio, "is run by fio"),
+            (workload.group_commit.is_some(), "is a log"),
+            (workload.at_end == AtEnd::Reallocate, "returns segments to the preallocated state"),
+            (workload.drops_cache_each_pass, "drops the page cache at each pass"),
+            (is_sparse, "does not sync each write"),
+        ];
+        match what.iter().find(|(is_so, _)| *is_so) {
+            Some((_, what)) => Err(format!("{what}: its jobs work on one target each")),
+            None => Ok(()),
+        }
     }
 }
 
@@ -402,6 +439,15 @@ const fn is_false(value: &bool) -> bool {
     !*value
 }
 
+const fn one() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_one(value: &u32) -> bool {
+    *value == 1
+}
+
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(span: &Nanos) -> bool {
     *span == Nanos::ZERO
@@ -497,3 +543,37 @@ impl Step {
 
 /// As for one workload (durio-workload): more threads than any machine runs.
 const JOBS_MAX: u32 = 4096;
+
+#[cfg(test)]
+mod tests {
+    use durio_workload::{SyncMethod, SyncPolicy};
+
+    use super::*;
+
+    fn load(jobs: u32, targets: usize, targets_each: u32) -> Load {
+        let workload = Workload { jobs, ..Workload::default() };
+        let more_targets = (1..targets).collect();
+        Load { more_targets, targets_each, ..Load::new(0, workload, EngineKind::Sync) }
+    }
+
+    #[test]
+    fn jobs_over_several_targets_share_groups_of_them() {
+        let load = load(3, 4, 2);
+        let of = |job| load.targets_of(job).collect::<Vec<_>>();
+        assert_eq!((of(0), of(1), of(2)), (vec![0, 1], vec![2, 3], vec![0, 1]));
+        assert_eq!(load.place_of(2), JobPlace { target: 0, place: 1, sharers: 2 });
+        assert_eq!(load.place_of(1), JobPlace { target: 2, place: 0, sharers: 1 });
+        assert_eq!(load.validate(4), Ok(()));
+    }
+
+    #[test]
+    fn groups_are_whole_and_each_has_a_job() {
+        assert!(load(3, 3, 2).validate(3).is_err());
+        assert!(load(1, 4, 2).validate(4).is_err());
+        assert!(load(1, 1, 0).validate(1).is_err());
+        let mut sparse = load(1, 2, 2);
+        sparse.workload.read_share = durio_workload::PerMille::NONE;
+        sparse.workload.sync = SyncPolicy { method: SyncMethod::Fsync, every: 8 };
+        assert!(sparse.validate(2).is_err_and(|error| error.contains("one target")));
+    }
+}

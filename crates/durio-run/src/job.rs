@@ -66,7 +66,9 @@ pub(crate) struct JobInput {
     pub(crate) committer_schedules: Vec<Schedule>,
     /// The processors that it may run on; none for any.
     pub(crate) processors: Vec<u32>,
-    pub(crate) file: Option<OwnedFd>,
+    /// The files that it works on in turn; one, but for a few loads, and none with the null engine.
+    pub(crate) files: Vec<OwnedFd>,
+    pub(crate) files_each: u32,
     /// A second descriptor of the file, whose cached pages each pass drops.
     pub(crate) pass_file: Option<OwnedFd>,
     /// A sync holds up the job.
@@ -196,8 +198,8 @@ fn run_with_clock<C: Clock + Copy + Send + Sync>(
         let error = RunError::unsupported("committers with a thread each need the sync engine");
         return decline(input, error);
     }
-    let file = input.file.take();
-    match (input.engine, file) {
+    let mut files = std::mem::take(&mut input.files).into_iter();
+    match (input.engine, files.next()) {
         (EngineKind::Null, _) => {
             let script = input
                 .script
@@ -211,14 +213,16 @@ fn run_with_clock<C: Clock + Copy + Send + Sync>(
             committer_threads::run(engine, clock, (input, filler), shared)
         }
         (EngineKind::Sync, Some(file)) => {
-            drive(SyncEngine::new(clock, file, buffers), (input, filler), shared)
+            let engine = SyncEngine::new(clock, file, buffers).with_more_files(files.collect());
+            drive(engine, (input, filler), shared)
         }
         (EngineKind::Uring, Some(file)) => {
             let mut ring = match Ring::new(ring_entries(&input.workload)) {
                 Ok(ring) => ring,
                 Err(error) => return decline(input, ring_error(error)),
             };
-            match UringEngine::new(clock, &mut ring, &file, buffers) {
+            let files: Vec<OwnedFd> = std::iter::once(file).chain(files).collect();
+            match UringEngine::new(clock, &mut ring, &files, buffers) {
                 Ok(engine) => drive(engine, (input, filler), shared),
                 Err(error) => decline(input, error.into()),
             }
@@ -226,7 +230,9 @@ fn run_with_clock<C: Clock + Copy + Send + Sync>(
         (EngineKind::Aio, Some(file)) => {
             match AioEngine::new(clock, file, buffers, input.workload.depth) {
                 Ok(engine) => {
-                    let engine = engine.with_blocking_syncs(input.blocking_syncs);
+                    let engine = engine
+                        .with_more_files(files.collect())
+                        .with_blocking_syncs(input.blocking_syncs);
                     drive(engine, (input, filler), shared)
                 }
                 Err(error) => decline(input, error.into()),
@@ -291,7 +297,7 @@ fn drive<E: Engine>(
 ) -> Option<JobOutcome> {
     let workload = &input.workload;
     let asynchronous = engine.capabilities().asynchronous;
-    let stream = Stream::new(workload, input.region, input.seed);
+    let stream = Stream::over_files(workload, input.region, input.seed, input.files_each);
     let kinds = (asynchronous, input.schedule.is_some());
     let mut recorder =
         Recorder::new(input.index as usize, workload, kinds, input.closed, input.empty);
@@ -310,6 +316,7 @@ fn drive<E: Engine>(
         filler,
         pass_file: input.pass_file.take(),
         syncs_at_end: workload.syncs_at_end && workload.writes(),
+        files: input.files_each,
     };
     let facts = engine.facts();
     let mut log = Log::of(workload, input.region);

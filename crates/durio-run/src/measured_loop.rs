@@ -60,6 +60,7 @@ impl Bounds {
 #[derive(Debug, Clone, Copy)]
 struct Slot {
     start: Ticks,
+    file: u32,
     offset: u64,
     length: u64,
     kind: AccessKind,
@@ -125,6 +126,8 @@ pub(crate) struct MeasuredLoop<'a, E: Engine> {
     next_pass: Option<Access>,
     /// The job ends with an fsync.
     syncs_at_end: bool,
+    /// How many files the engine has.
+    files: u32,
     /// Places of accesses, one per operation of the depth.
     places: usize,
     /// As many, and as many again for syncs that are linked.
@@ -164,6 +167,7 @@ fn blank_operation(flags: WriteFlags) -> Operation {
         kind: OperationKind::Read,
         flags,
         link: false,
+        file: 0,
         slot: 0,
         length: 0,
         offset: 0,
@@ -190,8 +194,10 @@ pub(crate) struct LoopInput<'a> {
     pub(crate) filler: BlockFiller,
     /// Of which a further pass drops the cached pages.
     pub(crate) pass_file: Option<OwnedFd>,
-    /// The job ends with an fsync.
+    /// The job ends with an fsync of each file.
     pub(crate) syncs_at_end: bool,
+    /// How many files the engine has.
+    pub(crate) files: u32,
 }
 
 impl<'a, E: Engine> MeasuredLoop<'a, E> {
@@ -199,7 +205,8 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
         let depth = input.depth as usize;
         let follows = Follows::of(input.sync);
         let operations_each = slots_per_operation(input.sync);
-        let idle = Slot { start: Ticks::default(), offset: 0, length: 0, kind: AccessKind::Read };
+        let idle =
+            Slot { start: Ticks::default(), file: 0, offset: 0, length: 0, kind: AccessKind::Read };
         Self {
             engine,
             stream: input.stream,
@@ -213,6 +220,7 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
             pass_file: input.pass_file,
             next_pass: None,
             syncs_at_end: input.syncs_at_end,
+            files: input.files,
             places: depth,
             slots: vec![idle; depth * operations_each].into_boxed_slice(),
             origins: vec![Origin::default(); depth * operations_each].into_boxed_slice(),
@@ -356,8 +364,8 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
 
     #[inline(always)]
     fn start<const PLAIN: bool>(&mut self, slot: usize, access: Access, now: Ticks) {
-        let Access { kind, offset, length } = access;
-        self.slots[slot] = Slot { start: now, offset, length, kind };
+        let Access { kind, file, offset, length } = access;
+        self.slots[slot] = Slot { start: now, file, offset, length, kind };
         // A depth is at most 2¹⁵ (durio-workload).
         #[expect(clippy::cast_possible_truncation, reason = "see above")]
         let index = slot as u32;
@@ -365,6 +373,7 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
         let operation = &mut self.queue[self.queued];
         operation.kind = kind_of(kind);
         operation.link = false;
+        operation.file = file;
         operation.slot = index;
         operation.length = length;
         operation.offset = offset;
@@ -514,8 +523,10 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
 
     /// The end is the last completion, or that of the window if it is later.
     fn finish(mut self, window: Ticks) -> LoopResult {
-        if self.syncs_at_end && !self.is_failed() {
-            self.sync_at_end();
+        for file in 0..self.files {
+            if self.syncs_at_end && !self.is_failed() {
+                self.sync_at_end(file);
+            }
         }
         let unwatched = self.engine.take_unwatched();
         let clock = self.engine.clock();

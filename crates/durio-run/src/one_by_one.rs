@@ -43,7 +43,7 @@ pub(crate) fn with_engine<C: Clock + Copy>(
     match kind {
         EngineKind::Uring => {
             let mut ring = Ring::new(if slots > 1 { 2 } else { 1 })?;
-            body(&mut UringEngine::new(clock, &mut ring, &file, buffers)?);
+            body(&mut UringEngine::new(clock, &mut ring, &[file], buffers)?);
         }
         EngineKind::Aio => body(&mut AioEngine::new(clock, file, buffers, 1)?),
         EngineKind::Sync => body(&mut SyncEngine::new(clock, file, buffers)),
@@ -74,7 +74,7 @@ pub(crate) fn access<C: Clock>(
 ) -> Result<(), Ended> {
     let method = workload.sync.method;
     let linked = method.linked_sync().filter(|_| access.kind == AccessKind::Write);
-    let sync = linked.map(|kind| Access { kind, offset: 0, length: 0 });
+    let sync = linked.map(|kind| Access { kind, file: 0, offset: 0, length: 0 });
     let both: Vec<Access> = std::iter::once(access).chain(sync).collect();
     perform(engine, write_flags(method), &both, ending)
 }
@@ -109,6 +109,7 @@ pub(crate) fn perform<C: Clock>(
         kind: kind_of(access.kind),
         flags,
         link: (slot as usize) < last,
+        file: access.file,
         slot,
         length: access.length,
         offset: access.offset,

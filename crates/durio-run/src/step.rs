@@ -7,6 +7,7 @@ mod sync_method;
 #[cfg(test)]
 mod tests;
 
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{Builder, JoinHandle};
@@ -79,7 +80,8 @@ struct Part<'a> {
     load: &'a Load,
     effective: Effective,
     arrivals: Arrivals,
-    files: Vec<Option<std::os::fd::OwnedFd>>,
+    /// Of each job.
+    files: Vec<Vec<OwnedFd>>,
 }
 
 impl Armed {
@@ -239,11 +241,11 @@ impl<'a> Crew<'a> {
 
     fn add(&mut self, part: Part<'_>) -> Result<(), RunError> {
         let Part { load, effective, arrivals, files } = part;
-        for (place, file) in (0..).zip(files) {
+        for (place, files) in (0..).zip(files) {
             let (sender, empty) = spare_buffers(&effective.workload, !arrivals.is_closed());
             self.empty.push(sender);
             self.streams.push(self.next_stream);
-            let input = self.input(load, &effective, &arrivals, (place, file, empty))?;
+            let input = self.input(load, &effective, &arrivals, (place, files, empty))?;
             self.inputs.push(input);
         }
         self.next_stream += 1;
@@ -255,12 +257,15 @@ impl<'a> Crew<'a> {
         load: &Load,
         effective: &Effective,
         arrivals: &Arrivals,
-        (place, file, empty): (u32, Option<std::os::fd::OwnedFd>, Receiver<IntervalBuffer>),
+        (place, files, empty): (u32, Vec<OwnedFd>, Receiver<IntervalBuffer>),
     ) -> Result<JobInput, RunError> {
         let Arming { plan, step, round, clock, processors, .. } = self.arming;
         let workload = &effective.workload;
         let index = u32::try_from(self.inputs.len()).unwrap_or(u32::MAX);
-        let target = load.place_of(place / effective.stand_ins).target;
+        let job = place / effective.stand_ins;
+        let target = load.place_of(job).target;
+        let sizes = load.targets_of(job).map(|target| plan.targets[target].size);
+        let size = sizes.min().unwrap_or(plan.targets[target].size);
         // Another round is another draw.
         let step_seed = u64::from(step.index) | (u64::from(round) << 32);
         let seed = job_seed(plan.seed, step_seed, index.into());
@@ -272,15 +277,16 @@ impl<'a> Crew<'a> {
             slots_each: load.slots_each(),
             batch: load.batch.submit_max,
             script: load.script.clone(),
-            region: region_of(load, effective.stand_ins, place, plan.targets[target].size)?,
+            region: region_of(load, effective.stand_ins, place, size)?,
             seed,
             limit: JobLimit::of(limit, (step.ramp, step.interval), workload, place),
             schedule: Schedule::new(arrivals, place, workload.jobs, seed),
             committer_schedules: committer_schedules(arrivals, place, workload, seed),
             processors: processors.of(load, target, place)?,
-            pass_file: pass_file(workload, file.as_ref())?,
+            pass_file: pass_file(workload, files.first())?,
             blocking_syncs: load.blocking_syncs,
-            file,
+            files,
+            files_each: load.targets_each,
             clock,
             closed: self.closed.clone(),
             empty,
@@ -325,12 +331,9 @@ impl<'a> Crew<'a> {
 }
 
 /// The same file once more, if each pass of a buffered job drops what is cached of it.
-fn pass_file(
-    workload: &Workload,
-    file: Option<&std::os::fd::OwnedFd>,
-) -> Result<Option<std::os::fd::OwnedFd>, RunError> {
+fn pass_file(workload: &Workload, file: Option<&OwnedFd>) -> Result<Option<OwnedFd>, RunError> {
     let drops = workload.drops_cache_each_pass && workload.cache == CacheMode::Buffered;
-    let file = file.filter(|_| drops).map(std::os::fd::OwnedFd::try_clone).transpose();
+    let file = file.filter(|_| drops).map(OwnedFd::try_clone).transpose();
     file.map_err(|error| RunError::target("cannot open the target once more", Some(error.into())))
 }
 

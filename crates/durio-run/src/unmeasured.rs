@@ -41,14 +41,14 @@ impl SingleLoad {
         let target = arming.plan.targets.get(load.target);
         let size = target.ok_or_else(|| refusal("has a target"))?.size;
         let region = region_of(&load, 1, 0, size)?;
-        let file = open_files(&mut effective, &load, arming.targets)?.pop().flatten();
+        let file = open_files(&mut effective, &load, arming.targets)?.into_iter().flatten().next();
         Ok(Self { effective, region, file, count })
     }
 }
 
 /// The load with one job and one operation in flight, on its first target.
 fn single(load: &Load, role: Role) -> Result<Load, RunError> {
-    let mut load = Load { more_targets: Vec::new(), ..load.clone() };
+    let mut load = Load { more_targets: Vec::new(), targets_each: 1, ..load.clone() };
     let may_read = role == Role::TracePath;
     if (load.workload.reads() && !may_read) || load.workload.group_commit.is_some() {
         return Err(refusal("writes, without group commit"));

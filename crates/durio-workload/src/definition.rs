@@ -153,6 +153,10 @@ pub struct Workload {
     /// With a sequential pattern: bytes left out after each block.
     #[serde(rename = "hole_bytes", default, skip_serializing_if = "is_default")]
     pub hole: Bytes,
+    /// With independent random draws: offsets are multiples of it, and blocks may overlap; 0 for the
+    /// smallest size.
+    #[serde(rename = "align_bytes", default, skip_serializing_if = "is_default")]
+    pub align: Bytes,
     /// What is written.
     #[serde(default, skip_serializing_if = "is_default")]
     pub contents: Contents,
@@ -221,6 +225,7 @@ impl Default for Workload {
             own_cursors: false,
             jumps: None,
             hole: Bytes::ZERO,
+            align: Bytes::ZERO,
             contents: Contents::Incompressible,
             renewal: Renewal::EachWrite,
             duplicates: PerMille::NONE,
@@ -391,6 +396,10 @@ impl Workload {
             || !self.skew.is_uniform()
             || self.jumps.is_some()
             || self.coverage != Coverage::Independent;
+        let is_free = self.pattern == Pattern::Random && self.coverage == Coverage::Independent;
+        if self.align > Bytes::ZERO && !is_free {
+            return fail("an alignment is one of independent random draws");
+        }
         match self.pattern {
             Pattern::Sequential if random_only => {
                 fail("runs, jumps, skew and coverage are for random patterns")

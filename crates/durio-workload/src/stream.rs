@@ -27,12 +27,14 @@ pub enum AccessKind {
     DropCache,
 }
 
-/// One access: what, where, how long. Offset and length are zero for syncs; whoever knows the write
-/// that a `SyncFileRange` follows gives it those of the write.
+/// One access: what, where, how long. File, offset and length are zero for syncs; whoever knows the
+/// write that a sync follows gives it the file of the write, and a `SyncFileRange` its range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Access {
     /// What is done.
     pub kind: AccessKind,
+    /// Which of the files of the job, from 0.
+    pub file: u32,
     /// First byte within the target.
     pub offset: u64,
     /// Bytes.
@@ -58,6 +60,11 @@ enum Order {
     Sequential,
     Random,
     Varied(Box<Varied>),
+    /// File after file, an access each: the accesses of each file, and whose turn it is.
+    InTurn {
+        files: Box<[Stream]>,
+        turn: usize,
+    },
 }
 
 impl Order {
@@ -124,6 +131,22 @@ impl Stream {
         }
     }
 
+    /// The stream of a job over several files: they are accessed in turn, each in its own order over
+    /// the same region. For one file it is that of [`Stream::new`].
+    ///
+    /// # Panics
+    /// As [`Stream::new`].
+    #[must_use]
+    pub fn over_files(workload: &Workload, region: Region, seed: u64, files: u32) -> Self {
+        let stream = Self::new(workload, region, seed);
+        if files <= 1 {
+            return stream;
+        }
+        let of_file = |file: u32| Self::new(workload, region, job_seed(seed, 0, file.into()));
+        let order = Order::InTurn { files: (0..files).map(of_file).collect(), turn: 0 };
+        Self { order, ..stream }
+    }
+
     /// True if something is to be done where a pass over the region begins: it is returned to the
     /// preallocated state, or its cached pages are dropped.
     #[must_use]
@@ -139,6 +162,7 @@ impl Stream {
             Order::Sequential => self.next_sequential(),
             Order::Random => self.next_random(),
             Order::Varied(varied) => varied.next(&mut self.random, self.read_threshold),
+            Order::InTurn { files, turn } => next_in_turn(files, turn),
         }
     }
 
@@ -214,12 +238,13 @@ impl Stream {
     #[inline(always)]
     fn block_access(&self, kind: AccessKind, block: u64) -> Access {
         let offset = self.region.offset.get() + block * self.block_size;
-        Access { kind, offset, length: self.block_size }
+        Access { kind, file: 0, offset, length: self.block_size }
     }
 
     fn region_access(&self, kind: AccessKind) -> Access {
         Access {
             kind,
+            file: 0,
             offset: self.region.offset.get(),
             length: Bytes::new(self.block_count * self.block_size).get(),
         }
@@ -227,5 +252,16 @@ impl Stream {
 }
 
 const fn of_file(kind: AccessKind) -> Access {
-    Access { kind, offset: 0, length: 0 }
+    Access { kind, file: 0, offset: 0, length: 0 }
+}
+
+/// Apart from the loops of one file, which stay as short as they are.
+#[inline(never)]
+fn next_in_turn(files: &mut [Stream], turn: &mut usize) -> Access {
+    let file = *turn;
+    *turn = if file + 1 == files.len() { 0 } else { file + 1 };
+    // A load has as many files as a plan has targets at most: their number fits.
+    #[expect(clippy::cast_possible_truncation, reason = "see above")]
+    let number = file as u32;
+    Access { file: number, ..files[file].next_access() }
 }

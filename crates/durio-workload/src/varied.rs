@@ -40,7 +40,7 @@ pub(crate) struct Varied {
     places: Places,
     reads: SizeChoice,
     writes: SizeChoice,
-    /// Offsets are multiples of it: the smallest size.
+    /// Offsets are multiples of it: the smallest size, or the alignment.
     unit: u64,
     region: Region,
     /// The end of the access before, from the region's begin: of reads and of writes, or of all.
@@ -83,6 +83,7 @@ impl Varied {
             || !workload.skew.is_uniform()
             || workload.run_length > 1
             || workload.hole.get() > 0
+            || workload.align.get() > 0
             || workload.coverage != Coverage::Independent
             || workload.own_cursors
             || workload.jumps.is_some()
@@ -93,6 +94,7 @@ impl Varied {
         let reads = SizeChoice::new(workload.mix(false), workload.block_size);
         let writes = SizeChoice::new(workload.mix(true), workload.block_size);
         let unit = match (workload.reads(), workload.writes()) {
+            _ if workload.align.get() > 0 => workload.align.get(),
             (true, false) => reads.smallest(),
             (false, true) => writes.smallest(),
             _ => reads.smallest().min(writes.smallest()),
@@ -141,7 +143,7 @@ impl Varied {
         }
         self.cursors[self.cursor_of(kind)] = end;
         self.pass_left = self.pass_left.saturating_sub(length);
-        Access { kind, offset: self.region.offset.get() + place, length }
+        Access { kind, file: 0, offset: self.region.offset.get() + place, length }
     }
 
     fn cursor_of(&self, kind: AccessKind) -> usize {
@@ -149,7 +151,7 @@ impl Varied {
     }
 
     fn region_access(&self, kind: AccessKind) -> Access {
-        Access { kind, offset: self.region.offset.get(), length: self.region.length.get() }
+        Access { kind, file: 0, offset: self.region.offset.get(), length: self.region.length.get() }
     }
 
     /// Where an access of `length`, or of another length that fits, goes, from the region's begin.
@@ -167,7 +169,7 @@ impl Varied {
             }
         }
         self.run_left = self.run_length - 1;
-        self.jump(length, random)
+        self.jump(kind, length, random)
     }
 
     /// How much of `length` at the cursor is left to this pass; none where it has been there already.
@@ -198,17 +200,11 @@ impl Varied {
             self.cursors[cursor] = 0;
             return Found::NewPass;
         }
-        let mut length = length;
-        for _ in 0..FITTING_DRAWS {
-            if length <= left {
-                return Found::Place { place: cursor, length };
-            }
-            length = sizes.choose(random.next_u64() >> 32);
-        }
-        Found::Place { place: cursor, length: sizes.smallest() }
+        Found::Place { place: cursor, length: fitting(sizes, (length, left), random) }
     }
 
-    fn jump(&mut self, length: u64, random: &mut Xoshiro256PlusPlus) -> Found {
+    fn jump(&mut self, kind: AccessKind, length: u64, random: &mut Xoshiro256PlusPlus) -> Found {
+        let sizes = if kind == AccessKind::Read { &self.reads } else { &self.writes };
         let last = (self.region.length.get() - length) / self.unit;
         let unit = self.unit;
         let place = match &mut self.places {
@@ -241,7 +237,9 @@ impl Varied {
                     touched.clear();
                     return Found::NewPass;
                 };
-                // What is touched cuts an access short.
+                // The region's end takes a size that fits, what is touched cuts an access short.
+                let left = self.region.length.get() - place * unit;
+                let length = fitting(sizes, (length, left), random);
                 let free = touched.touch(place, length.div_ceil(unit)) * unit;
                 return Found::Place { place: place * unit, length: length.min(free) };
             }
@@ -252,6 +250,21 @@ impl Varied {
 
 /// Sizes that are drawn until one fits; then the smallest is taken.
 const FITTING_DRAWS: u32 = 64;
+
+/// `length`, or another size if it is more than what is left.
+fn fitting(
+    sizes: &SizeChoice,
+    (mut length, left): (u64, u64),
+    random: &mut Xoshiro256PlusPlus,
+) -> u64 {
+    for _ in 0..FITTING_DRAWS {
+        if length <= left {
+            return length;
+        }
+        length = sizes.choose(random.next_u64() >> 32);
+    }
+    sizes.smallest()
+}
 
 /// Uniform below `count` (Lemire 2019), as in plain order.
 fn uniform(random: &mut Xoshiro256PlusPlus, count: u64) -> u64 {

@@ -407,3 +407,42 @@ fn sizes_of_a_mix_fill_a_pass_to_its_end() {
         assert!((180..400).contains(&taken), "{pattern:?}: {taken}");
     }
 }
+
+#[test]
+fn several_files_are_accessed_in_turn_each_in_its_own_order() {
+    let workload = Workload { coverage: Coverage::EachOnce, ..definition(Pattern::Random, 1000) };
+    let region = Region { offset: Bytes::ZERO, length: Bytes::from_kib(64) };
+    let mut stream = Stream::over_files(&workload, region, 1, 3);
+    let accesses: Vec<_> = (0..48).map(|_| stream.next_access()).collect();
+    assert!((0..3).cycle().zip(&accesses).all(|(file, access)| access.file == file));
+    let offsets = |file| -> Vec<u64> {
+        accesses.iter().filter(|it| it.file == file).map(|it| it.offset).collect()
+    };
+    assert_ne!(offsets(0), offsets(1));
+    for file in 0..3 {
+        let mut each = offsets(file);
+        each.sort_unstable();
+        assert_eq!(each, (0..16).map(|block| block * 4096).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn offsets_are_multiples_of_the_alignment_and_blocks_end_within_the_region() {
+    let share = |size, weight| BlockShare { size: Bytes::new(size), weight: PerMille(weight) };
+    let workload = Workload {
+        block_size: Bytes::from_kib(8),
+        block_mix: vec![share(512, 500), share(8192, 500)],
+        align: Bytes::from_kib(4),
+        ..definition(Pattern::Random, 1000)
+    };
+    workload.validate().unwrap();
+    let mut stream = Stream::new(&workload, region(16), 3);
+    let accesses: Vec<_> = (0..1000).map(|_| stream.next_access()).collect();
+    let end = 65_536 + 16 * 4096;
+    assert!(accesses.iter().all(|it| it.offset % 4096 == 0 && it.offset + it.length <= end));
+    // Also where a small block alone fits, and where large blocks overlap.
+    assert!(accesses.iter().any(|it| it.offset == end - 4096 && it.length == 512));
+    assert!(accesses.iter().any(|it| it.offset == 65_536 + 4096 && it.length == 8192));
+    let sequential = Workload { pattern: Pattern::Sequential, ..workload };
+    assert!(sequential.validate().is_err());
+}

@@ -86,6 +86,7 @@ fn transfer(kind: OperationKind, slot: u32, block: u64) -> Operation {
         kind,
         flags: WriteFlags::None,
         link: false,
+        file: 0,
         slot,
         length: BLOCK as u64,
         offset: block * BLOCK as u64,

@@ -23,6 +23,7 @@ pub(super) fn options(workload: &Workload) -> Result<Vec<FioOption>, FioError> {
         own_cursors,
         jumps,
         hole,
+        align,
         contents: _,
         renewal: _,
         duplicates: _,
@@ -71,7 +72,8 @@ pub(super) fn options(workload: &Workload) -> Result<Vec<FioOption>, FioError> {
     }
     options.extend(sizes(block_size.get(), block_mix, write_block_mix)?);
     if *pattern == Pattern::Random {
-        options.push(option("blockalign", smallest(workload)));
+        let align = if align.get() > 0 { align.get() } else { smallest(workload) };
+        options.push(option("blockalign", align));
         options.extend(order(skew, *coverage, *run_length)?);
         if let Some(jumps) = jumps {
             let reads = whole_percent(jumps.reads.0, "a share of jumps")?;

@@ -77,7 +77,14 @@ pub(super) fn accesses(options: &PatternOptions, at: &Place, said: &mut Said) ->
                 generator: generator.as_ref(),
             };
             random.set(&mut workload, said);
-            sizes.check_alignment(at, said);
+            if let Some(align) = sizes.alignment(at, said) {
+                if !matches!(workload.skew, Skew::Uniform | Skew::Zones { .. }) {
+                    let reason = "durio's hot blocks are aligned to the smallest size";
+                    said.refuse_at(at, "random_distribution", reason);
+                }
+                // fio keeps no map of what was touched then.
+                (workload.align, workload.coverage) = (Bytes::new(align), Coverage::Independent);
+            }
         }
     }
     (workload, sizes)

@@ -12,8 +12,8 @@ use super::section::Section;
 /// fio counts from its own start, so what earlier groups take is part of the delay.
 pub(super) fn set_pauses(sections: &[Section], steps: &mut [Step], said: &mut Said) {
     let groups = sections.chunk_by(|one, other| one.group == other.group);
-    // None once a group ends by what it has moved.
-    let mut elapsed = Some(Nanos::ZERO);
+    // At least so much, and no more unless a group before ends by what it has moved.
+    let (mut elapsed, mut is_known) = (Nanos::ZERO, true);
     for (group, step) in groups.zip(steps) {
         let delay = group.first().map_or(Nanos::ZERO, |first| first.timing.start_delay);
         if let Some(other) = group.iter().find(|it| it.timing.start_delay != delay) {
@@ -21,20 +21,19 @@ pub(super) fn set_pauses(sections: &[Section], steps: &mut [Step], said: &mut Sa
                 "durio starts all jobs of a group at the same moment; use stonewall for order";
             said.refuse_at(&other.at, "startdelay", reason);
         }
-        match (delay > Nanos::ZERO, elapsed, group.first()) {
-            (true, Some(elapsed), _) => {
-                step.pause_before = Nanos::new(delay.get().saturating_sub(elapsed.get()));
-            }
-            (true, None, Some(first)) => {
+        let rest = Nanos::new(delay.get().saturating_sub(elapsed.get()));
+        match group.first().filter(|_| rest > Nanos::ZERO && !is_known) {
+            None => step.pause_before = rest,
+            Some(first) => {
                 let reason = "fio counts it from its own start, and how long the jobs before take is \
                               not known: give them time_based and a runtime, or leave it out";
                 said.refuse_at(&first.at, "startdelay", reason);
             }
-            _ => {}
         }
-        elapsed = elapsed.zip(duration(step)).map(|(before, own)| {
-            Nanos::new(before.get().saturating_add(step.pause_before.get()).saturating_add(own))
-        });
+        let own = duration(step);
+        is_known &= own.is_some();
+        let own = step.pause_before.get().saturating_add(own.unwrap_or(0));
+        elapsed = Nanos::new(elapsed.get().saturating_add(own));
     }
 }
 

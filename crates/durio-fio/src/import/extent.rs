@@ -36,6 +36,8 @@ pub(super) struct Existing {
 pub(super) struct ExtentOptions<'o> {
     target: &'o TargetOptions,
     smallest_block: u64,
+    /// How many files share a `size`.
+    files: u64,
     at: &'o Place,
 }
 
@@ -48,10 +50,15 @@ struct Wrong<'o> {
 
 impl<'o> ExtentOptions<'o> {
     pub(super) fn new(target: &'o TargetOptions, smallest_block: u64, at: &'o Place) -> Self {
-        Self { target, smallest_block: smallest_block.max(1), at }
+        Self { target, smallest_block: smallest_block.max(1), files: 1, at }
     }
 
-    /// The extent of copy `copy`.
+    /// The same with a `size` that is that of so many files together.
+    pub(super) fn over(self, files: u64) -> Self {
+        Self { files, ..self }
+    }
+
+    /// The extent of copy `copy`, in each of its files.
     pub(super) fn of(&self, copy: u32, existing: Existing, said: &mut Said) -> Option<Extent> {
         match self.find(copy, existing) {
             Ok(extent) => Some(extent),
@@ -148,7 +155,19 @@ impl<'o> ExtentOptions<'o> {
                 let part = part.min(rest);
                 Ok(part - part % self.smallest_block)
             }
-            value => self.bytes("size", value, existing),
+            value => self.share(self.bytes("size", value, existing)?),
+        }
+    }
+
+    /// What of all files is in each.
+    fn share(&self, bytes: u64) -> Result<u64, Wrong<'o>> {
+        if self.files == 1 {
+            return Ok(bytes);
+        }
+        let share = bytes / self.files;
+        match share * self.files == bytes && share.is_multiple_of(self.smallest_block) {
+            true => Ok(share),
+            false => Err(self.wrong("size", "it is no whole number of blocks in each file")),
         }
     }
 

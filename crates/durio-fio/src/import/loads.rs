@@ -26,6 +26,8 @@ struct Part<'s> {
     /// Names of all sections in it.
     names: Vec<&'s str>,
     targets: Vec<usize>,
+    /// How many of them each job works on.
+    targets_each: usize,
     rule: RegionRule,
     within: Region,
     /// Per section in it.
@@ -114,7 +116,7 @@ fn parts_of(section: &Section, may_part: bool) -> Vec<Part<'_>> {
         };
         let within = region(&copy.extent);
         let copies = std::slice::from_ref(copy);
-        let one = part(section, copies, vec![copy.target], RegionRule::Shared, within, home);
+        let one = part(section, copies, copy.targets.clone(), RegionRule::Shared, within, home);
         let number = u32::try_from(index).unwrap_or(u32::MAX);
         Part { first_copies: vec![section.first_copy.saturating_add(number)], ..one }
     };
@@ -134,6 +136,7 @@ fn part<'s>(
         section,
         names: vec![&section.workload.name],
         targets,
+        targets_each: copies.first().map_or(1, |copy| copy.targets.len()),
         rule,
         within,
         homes: vec![home],
@@ -153,20 +156,21 @@ fn rule_of(copies: &[CopyPlace], block: Bytes) -> Option<(Vec<usize>, RegionRule
     if copies.iter().any(|copy| copy.bytes != first.bytes) {
         return None;
     }
-    let mut targets: Vec<usize> = Vec::new();
+    let mut groups: Vec<&[usize]> = Vec::new();
     for copy in copies {
-        if !targets.contains(&copy.target) {
-            targets.push(copy.target);
+        if !groups.contains(&copy.targets.as_slice()) {
+            groups.push(&copy.targets);
         }
     }
+    let targets = groups.concat();
     let in_turn = (0..)
         .zip(copies)
-        .all(|(index, copy): (usize, _)| targets.get(index % targets.len()) == Some(&copy.target));
+        .all(|(index, copy): (usize, _)| groups.get(index % groups.len()) == Some(&&*copy.targets));
     if in_turn && copies.iter().all(|copy| copy.extent == first.extent) {
         return Some((targets, RegionRule::Shared, region(&first.extent)));
     }
     let last = copies.last()?;
-    if targets.len() > 1 {
+    if groups.len() > 1 {
         return None;
     }
     let step = copies.get(1)?.extent.offset.checked_sub(first.extent.offset)?;
@@ -279,6 +283,7 @@ fn load(part: &Part<'_>) -> Load {
     };
     Load {
         more_targets: targets.collect(),
+        targets_each: u32::try_from(part.targets_each).unwrap_or(u32::MAX),
         batch: section.batch,
         arrivals,
         placement: Home::interleaved(&part.homes, part.copies_each),

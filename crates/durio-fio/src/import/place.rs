@@ -48,48 +48,51 @@ pub(super) enum Spot {
     Own { directory: PathBuf, name: String },
 }
 
-/// The spot of copy `copy` (from 0) of a job; none if it names several files.
-pub(super) fn spot(
+/// The spots of copy `copy` (from 0) of a job, in fio's order: one or several.
+pub(super) fn spots(
     job: &ResolvedJob,
     copy: u32,
     facts: &dyn Fn(&Path) -> Option<PlaceFacts>,
-) -> Option<Spot> {
+) -> Vec<Spot> {
     let target = &job.options.target;
     let special = named_by_section(job).filter(|path| {
         matches!(facts(path), Some(PlaceFacts::Device { .. } | PlaceFacts::NullDevice))
     });
     if let Some(path) = special {
-        return Some(Spot::Named(path));
+        return vec![Spot::Named(path)];
     }
     let directory = directory(target, copy);
-    match target.filenames.as_ref().map(|names| names.value.as_slice()) {
-        Some([name]) => Some(Spot::Named(match directory {
-            // fio puts the directory in front of every name, also of an absolute one.
-            Some(directory) => PathBuf::from(format!("{directory}/{name}")),
-            None => PathBuf::from(name),
-        })),
-        Some(_) => None,
-        None => {
-            let name = own_name(job, copy);
-            let whole = match directory {
-                Some(directory) => PathBuf::from(format!("{directory}/{name}")),
-                None => PathBuf::from(&name),
-            };
-            let folder = whole.parent().filter(|it| !it.as_os_str().is_empty());
-            let directory = folder.unwrap_or(Path::new(".")).to_owned();
-            let name = whole.file_name().map_or(name, |it| it.to_string_lossy().into_owned());
-            Some(Spot::Own { directory, name })
-        }
+    // fio puts the directory in front of every name, also of an absolute one.
+    let whole = |name: &str| match directory {
+        Some(directory) => PathBuf::from(format!("{directory}/{name}")),
+        None => PathBuf::from(name),
+    };
+    if let Some(names) = &target.filenames {
+        return names.value.iter().map(|name| Spot::Named(whole(name))).collect();
     }
+    let files = target.files.as_ref().map_or(1, |given| given.value).min(FILES_MAX);
+    let own = |file: u32| {
+        let name = own_name(job, copy, file);
+        let whole = whole(&name);
+        let folder = whole.parent().filter(|it| !it.as_os_str().is_empty());
+        let directory = folder.unwrap_or(Path::new(".")).to_owned();
+        let name = whole.file_name().map_or(name, |it| it.to_string_lossy().into_owned());
+        Spot::Own { directory, name }
+    };
+    (0..files).map(own).collect()
 }
 
-/// The name that fio gives the file of copy `copy`, which may be a path: `filename_format`, by
-/// default the section's name and the numbers of the copy and of its file.
-fn own_name(job: &ResolvedJob, copy: u32) -> String {
+/// The most files of all copies of a job; more are refused elsewhere.
+pub(super) const FILES_MAX: u32 = 4096;
+
+/// The name that fio gives the `file`th file of copy `copy`, which may be a path:
+/// `filename_format`, by default the section's name and the numbers of the copy and of its file.
+fn own_name(job: &ResolvedJob, copy: u32, file: u32) -> String {
     let format = job.options.target.name_format.as_ref().map(|given| given.value.as_str());
     let format = format.filter(|it| !it.is_empty()).unwrap_or("$jobname.$jobnum.$filenum");
     let with_job = replaced(format, "$jobname", &job.section);
-    replaced(&replaced(&with_job, "$jobnum", &copy.to_string()), "$filenum", "0")
+    let with_copy = replaced(&with_job, "$jobnum", &copy.to_string());
+    replaced(&with_copy, "$filenum", &file.to_string())
 }
 
 /// fio's keywords count in any case.
@@ -121,8 +124,8 @@ fn directory(target: &TargetOptions, copy: u32) -> Option<&str> {
     directories.get(index).map(String::as_str)
 }
 
-/// More copies than any machine runs; what is beyond is refused elsewhere.
-const COPIES_LOOKED_AT: u32 = 4096;
+/// What is beyond is refused elsewhere.
+const SPOTS_LOOKED_AT: usize = FILES_MAX as usize;
 
 /// The paths of which must be known what they are: named files, and directories of files that
 /// durio makes; each once, in the order of the jobs. `is_device` looks at a path.
@@ -131,11 +134,9 @@ pub fn named_paths(jobs: &[ResolvedJob], is_device: &dyn Fn(&Path) -> bool) -> V
     let facts = |path: &Path| is_device(path).then_some(PlaceFacts::NullDevice);
     let mut paths: Vec<PathBuf> = Vec::new();
     for job in jobs {
-        for copy in 0..job.copies.min(COPIES_LOOKED_AT) {
-            let path = match spot(job, copy, &facts) {
-                Some(Spot::Named(path) | Spot::Own { directory: path, .. }) => path,
-                None => continue,
-            };
+        let spots = (0..job.copies).flat_map(|copy| spots(job, copy, &facts));
+        for spot in spots.take(SPOTS_LOOKED_AT) {
+            let (Spot::Named(path) | Spot::Own { directory: path, .. }) = spot;
             if !paths.contains(&path) {
                 paths.push(path);
             }

@@ -50,6 +50,7 @@ pub(super) fn queue(
     if let Some(given) = offloads.as_ref().filter(|given| given.value) {
         offloaded(kind, given, depth.as_ref(), said);
     }
+    let asked_depth = or(depth.as_ref(), 1);
     let depth = depth_of(kind, depth.as_ref(), said);
     let batch = Batch {
         submit: submit_batch.as_ref(),
@@ -60,10 +61,9 @@ pub(super) fn queue(
     let rate = Rate { direction, read_share, sizes, process: rate_process.as_ref() };
     let polled = polled.as_ref();
     said.refuse_unless("hipri", polled, |on| !on, "durio waits for completions and does not poll");
-    let reason = "durio submits itself, without a thread of the kernel";
-    said.refuse_unless("sqthread_poll", submission_thread.as_ref(), |on| !on, reason);
-    if let Some(given) = submission_thread_cpu {
-        said.note("sqthread_poll_cpu", given, "it means something with sqthread_poll alone");
+    said_of_thread(submission_thread.as_ref(), submission_thread_cpu.as_ref(), said);
+    if engine.as_ref().is_some_and(|given| given.value == Engine::Vsync) {
+        unjoined(submit_batch.as_ref(), asked_depth, said);
     }
     if kind == EngineKind::Uring {
         registered(registered_buffers.as_ref(), registered_files.as_ref(), at, said);
@@ -85,6 +85,27 @@ fn offloaded(kind: EngineKind, given: &Given<bool>, depth: Option<&Given<u32>>, 
     said.note("io_submit_mode", given, what);
 }
 
+/// A kernel thread that takes submissions makes them cheaper and asks the storage for the same.
+fn said_of_thread(thread: Option<&Given<bool>>, cpu: Option<&Given<u32>>, said: &mut Said) {
+    if let Some(given) = thread.filter(|given| given.value) {
+        let what = "durio submits by calls, without a thread of the kernel that polls for them: the \
+                    storage is asked for the same, and each submission costs the job a call";
+        said.note("sqthread_poll", given, what);
+    }
+    if let Some(given) = cpu {
+        said.note("sqthread_poll_cpu", given, "durio has no such thread to bind");
+    }
+}
+
+/// fio's vsync makes one call of the neighbours that are submitted together.
+fn unjoined(batch: Option<&Given<u32>>, depth: u32, said: &mut Said) {
+    if depth > 1 {
+        let reason = "with several at once vsync joins neighbours into one call, durio makes a call \
+                      for each access; give iodepth_batch=1, or a larger bs";
+        said.refuse_unless("iodepth_batch", batch, |batch| *batch == 1, reason);
+    }
+}
+
 fn registered(
     buffers: Option<&Given<bool>>,
     files: Option<&Given<bool>>,
@@ -103,7 +124,9 @@ fn registered(
 fn engine_kind(given: Option<&Given<Engine>>, said: &mut Said) -> EngineKind {
     let Some(given) = given else { return EngineKind::Sync };
     match given.value {
-        Engine::Sync | Engine::Psync | Engine::Pvsync | Engine::Pvsync2 => EngineKind::Sync,
+        Engine::Sync | Engine::Psync | Engine::Vsync | Engine::Pvsync | Engine::Pvsync2 => {
+            EngineKind::Sync
+        }
         Engine::Posixaio => {
             let what = "the C library does the accesses of a file one at a time, in a thread of its \
                         own; durio does them in the job's thread, one at a time: rates are alike, \

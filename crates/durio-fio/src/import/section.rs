@@ -10,7 +10,6 @@ use super::accesses::accesses;
 use super::data::set_data;
 use super::durability::{Writing, sync_policy};
 use super::extent::{Extent, ExtentOptions};
-use super::place::spot;
 use super::placement::{Home, home};
 use super::queue::queue;
 use super::rows::{Reporting, reporting};
@@ -44,12 +43,22 @@ pub(super) struct Section {
 }
 
 /// Where one copy works, and how much.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CopyPlace {
-    pub(super) target: usize,
+    /// One, or several of which each is accessed in turn.
+    pub(super) targets: Vec<usize>,
+    /// In each of them.
     pub(super) extent: Extent,
     /// Bytes that it moves in all its loops; none if time alone bounds it.
     pub(super) bytes: Option<u64>,
+}
+
+impl CopyPlace {
+    /// Of all its files together.
+    fn length(&self) -> u64 {
+        let files = u64::try_from(self.targets.len()).unwrap_or(u64::MAX);
+        self.extent.length.saturating_mul(files)
+    }
 }
 
 /// More jobs than a plan may have.
@@ -111,10 +120,15 @@ pub(super) fn section(
         said.note("create_only", given, what);
         return None;
     }
-    let is_null = places.iter().all(|place| targets.is_null(place.target));
+    let is_null = places.iter().flat_map(|it| &it.targets).all(|&it| targets.is_null(it));
     let drops_cache = of_targets.drops_cache(target.invalidate.as_ref(), is_null, said);
     let has_passes = of_targets.has_passes(&places);
     workload.drops_cache_each_pass = drops_cache == Some(true) && has_passes;
+    if workload.drops_cache_each_pass && places.iter().any(|place| place.targets.len() > 1) {
+        let reason = "fio drops what is cached of several files at each pass, durio of one; give \
+                      invalidate=0 or direct=1";
+        said.refuse_at(at, "invalidate", reason);
+    }
     Some(Section {
         at: at.clone(),
         group: *group,
@@ -134,10 +148,10 @@ pub(super) fn section(
 }
 
 /// What the places of a job depend on.
-struct TargetsOf<'j> {
-    job: &'j ResolvedJob,
-    workload: &'j Workload,
-    sizes: &'j Sizes,
+pub(super) struct TargetsOf<'j> {
+    pub(super) job: &'j ResolvedJob,
+    pub(super) workload: &'j Workload,
+    pub(super) sizes: &'j Sizes,
     timing: Timing,
 }
 
@@ -152,7 +166,7 @@ impl TargetsOf<'_> {
             filenames,
             directories,
             name_format: _,
-            files,
+            files: _,
             open_files: _,
             file_service: _,
             file_bytes: _,
@@ -173,7 +187,7 @@ impl TargetsOf<'_> {
             pre_read,
             direct: _,
         } = options;
-        one_file(files.as_ref(), filenames.as_ref(), said);
+        let each = self.files_each(options, said)?;
         making(append.as_ref(), pre_read.as_ref(), said);
         let on_open = self.create_on_open(create_on_open.as_ref(), said);
         let at = filenames.as_ref().map(|it| &it.at).or(directories.as_ref().map(|it| &it.at));
@@ -186,18 +200,21 @@ impl TargetsOf<'_> {
                 false => self.layout(fallocate.as_ref(), overwrites, said),
             },
         };
-        let extents = ExtentOptions::new(options, self.sizes.smallest, &self.job.at);
+        let extents = ExtentOptions::new(options, self.sizes.smallest, &self.job.at).over(each);
         let mut places = Vec::new();
         for copy in 0..self.job.copies {
-            let index = targets.claim(spot(self.job, copy, targets.facts)?, &claim, said)?;
-            let extent = extents.of(copy, targets.existing(index), said)?;
-            targets.reach(index, extent.end(), &claim, said);
+            let (indices, extent) = self.files_of(copy, (&extents, &claim), targets, said)?;
             self.check_block(&extent, said)?;
-            let existing = targets.existing(index).size.unwrap_or(0);
+            let first = indices.first().copied()?;
+            let existing = targets.existing(first).size.unwrap_or(0);
             let is_open = size_of_io.is_none() && existing > extent.end();
             let bytes = self.bytes((&extent, is_open), accesses.as_ref(), said);
-            places.push(CopyPlace { target: index, extent, bytes });
-            self.of_file(targets.is_made(index), (allow_create.as_ref(), unlink.as_ref()), said);
+            let bytes = bytes.map(|bytes| bytes.saturating_mul(each));
+            for &index in &indices {
+                let given = (allow_create.as_ref(), unlink.as_ref());
+                self.of_file(targets.is_made(index), given, said);
+            }
+            places.push(CopyPlace { targets: indices, extent, bytes });
         }
         Some(places)
     }
@@ -314,7 +331,7 @@ impl TargetsOf<'_> {
     fn has_passes(&self, places: &[CopyPlace]) -> bool {
         let is_free = self.workload.pattern == Pattern::Random
             && self.workload.coverage == Coverage::Independent;
-        let moves_more = |place: &CopyPlace| place.bytes.is_some_and(|it| it > place.extent.length);
+        let moves_more = |place: &CopyPlace| place.bytes.is_some_and(|it| it > place.length());
         match self.timing.is_by_volume {
             // fio writes freely drawn offsets in one go, whatever io_size is.
             true if is_free && !self.workload.reads() => self.timing.loops > 1,
@@ -340,14 +357,6 @@ impl TargetsOf<'_> {
         }
         Some(or(invalidate, true))
     }
-}
-
-fn one_file(files: Option<&Given<u32>>, names: Option<&Given<Vec<String>>>, said: &mut Said) {
-    let reason = "each job of durio works on one file; write a section for each file";
-    said.refuse_unless("nrfiles", files, |count| *count == 1, reason);
-    let names_reason = "fio would work on several files, for each filename adds one, also to those of \
-                        [global]; each job of durio works on one: write a section for each file";
-    said.refuse_unless("filename", names, |names| names.len() == 1, names_reason);
 }
 
 fn making(append: Option<&Given<bool>>, pre_read: Option<&Given<bool>>, said: &mut Said) {

@@ -49,21 +49,23 @@ impl Sizes {
         self.mix.is_empty() && self.write_mix.is_empty()
     }
 
-    /// Refuses offsets at multiples that durio does not use: those of the smallest size.
-    pub(super) fn check_alignment(&self, at: &Place, said: &mut Said) {
-        for (smallest, align) in &self.smallest_each {
-            let unit = align.as_ref().map_or(*smallest, |given| given.value);
-            if unit == self.smallest {
-                continue;
-            }
+    /// What random offsets are multiples of, if not of the smallest size; refused where reads and
+    /// writes differ in it.
+    pub(super) fn alignment(&self, at: &Place, said: &mut Said) -> Option<u64> {
+        let unit = |(smallest, align): &(u64, Option<Given<u64>>)| {
+            align.as_ref().map_or(*smallest, |given| given.value)
+        };
+        let common = self.smallest_each.first().map_or(self.smallest, unit);
+        let other = self.smallest_each.iter().find(|each| unit(each) != common);
+        if let Some((_, align)) = other {
             let at = align.as_ref().map_or(at, |given| &given.at);
             let reason = format!(
-                "fio's offsets would be multiples of {unit} bytes here, durio's are multiples of \
-                 the smallest size, {} bytes; give blockalign={}",
-                self.smallest, self.smallest
+                "fio's offsets would be multiples of {common} bytes for reads and of others for \
+                 writes, durio has one alignment; give blockalign={common}"
             );
             said.refuse_at(at, "blockalign", &reason);
         }
+        (common != self.smallest && common > 0).then_some(common)
     }
 }
 

@@ -4,12 +4,14 @@
 //! number of the job), defaults of options that nobody gave, and files.
 
 mod choices;
+mod order;
 mod output;
 mod pattern;
 mod queue;
 mod settings;
 mod target;
 
+use order::Order;
 use settings::Settings;
 
 use super::options::{Class, OptionRow, find_option};
@@ -25,6 +27,7 @@ use crate::FioError;
 pub fn resolve(file: &JobFile) -> Result<Vec<ResolvedJob>, FioError> {
     let mut jobs: Vec<ResolvedJob> = Vec::new();
     let mut defaults = Settings::default();
+    let mut order = Order::default();
     let mut file_number = 0;
     let exit_all = exit_all_anywhere(file);
     for section in &file.sections {
@@ -38,7 +41,7 @@ pub fn resolve(file: &JobFile) -> Result<Vec<ResolvedJob>, FioError> {
             continue;
         }
         let waits = file_number > 0 && !jobs.iter().any(|job| is_of(job, file, file_number));
-        let mut job = resolve_section(section, defaults.clone(), jobs.last(), waits)?;
+        let mut job = resolve_section(section, defaults.clone(), (&jobs, &mut order), waits)?;
         job.options.timing.exit_all.clone_from(&exit_all);
         job.refusals.extend(file.read_only.as_ref().and_then(|at| writes_read_only(&job, at)));
         jobs.push(job);
@@ -70,8 +73,8 @@ fn exit_all_anywhere(file: &JobFile) -> Option<super::Given<bool>> {
 fn resolve_section<'f>(
     section: &'f Section,
     mut settings: Settings<'f>,
-    previous: Option<&ResolvedJob>,
-    waits: bool,
+    (jobs, order): (&[ResolvedJob], &mut Order),
+    begins_file: bool,
 ) -> Result<ResolvedJob, FioError> {
     settings.add(&section.settings)?;
     let (mut notes, mut refusals) = (Vec::new(), Vec::new());
@@ -80,8 +83,11 @@ fn resolve_section<'f>(
     }
     let options = job_options(&settings, &mut notes, &mut refusals)?;
     let is_set = |name| settings.flag(name).map(|it| it.is_some_and(|it| it.value));
-    let waits = waits || is_set("stonewall")?;
-    let begins_group = waits || is_set("new_group")?;
+    let is_walled = begins_file || is_set("stonewall")?;
+    let (waits, why_not) = order.waits(is_walled, &settings, jobs)?;
+    refusals.extend(why_not.map(|reason| refusal_at("wait_for", None, &section.at, &reason)));
+    let begins_group = is_walled || is_set("new_group")?;
+    let previous = jobs.last();
     let first_or = |begins: bool, last: Option<u32>| last.map_or(0, |it| it + u32::from(begins));
     let name = settings.text("name")?;
     let copies = settings.positive("numjobs")?;

@@ -138,6 +138,8 @@ const LINES: &[&str] = &[
     "filename=other-new",
     "filename=/dev/a",
     "filename=/dev/b",
+    "filename=new:other-new",
+    "nrfiles=2",
     "stonewall",
     "cpus_allowed=0-3\ncpus_allowed_policy=split",
     "invalidate=0",
@@ -190,9 +192,11 @@ fn check(text: &str) -> Result<(), TestCaseError> {
         loads.flat_map(|load| (0..load.workload.jobs.min(8)).map(move |job| (load, job)))
     {
         let place = load.place_of(job);
-        let size = plan.targets[place.target].size;
-        let region = load.workload.region_among(place.place, place.sharers, size);
-        prop_assert!(region.is_ok_and(|it| it.offset.get() + it.length.get() <= size.get()));
+        for target in load.targets_of(job) {
+            let size = plan.targets[target].size;
+            let region = load.workload.region_among(place.place, place.sharers, size);
+            prop_assert!(region.is_ok_and(|it| it.offset.get() + it.length.get() <= size.get()));
+        }
     }
     Ok(())
 }

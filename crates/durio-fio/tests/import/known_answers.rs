@@ -127,6 +127,8 @@ fn queues_keep_their_engine_depth_and_batch() {
     };
     assert_eq!(of("ioengine=libaio"), (EngineKind::Aio, 32, 1));
     assert_eq!(of("ioengine=psync"), (EngineKind::Sync, 1, 1));
+    assert_eq!(of("ioengine=vsync"), (EngineKind::Sync, 1, 1));
+    assert_eq!(of("ioengine=io_uring\nsqthread_poll"), (EngineKind::Uring, 32, 1));
     let batch = "ioengine=io_uring\niodepth_batch=8\niodepth_batch_complete_max=8";
     assert_eq!(of(batch), (EngineKind::Uring, 32, 8));
 }
@@ -209,6 +211,40 @@ fn copies_without_a_name_have_a_file_each() {
 }
 
 #[test]
+fn an_alignment_is_that_of_free_draws() {
+    let of = |more: &str| {
+        let workload = load(&format!("[a]\nfilename=/dev/a\nrw=randread\n{more}")).workload;
+        (workload.align.get(), workload.coverage)
+    };
+    let sizes = "bssplit=512/20:8k/80\nblockalign=4k";
+    assert_eq!(of(sizes), (4096, Coverage::Independent));
+    assert_eq!(of("bs=8k\nblockalign=4k"), (4096, Coverage::Independent));
+    assert_eq!(of("bs=8k\nblockalign=8k"), (0, Coverage::EachOnce));
+}
+
+#[test]
+fn copies_with_several_files_use_them_in_turn() {
+    let plan = plan("[a]\nnrfiles=3\nrw=randread\nsize=6m\nnumjobs=2\ngroup_reporting").plan;
+    assert_eq!(plan.targets.len(), 6);
+    let load = &plan.steps[0].load;
+    let of = |job| load.targets_of(job).collect::<Vec<_>>();
+    assert_eq!((load.targets_each, of(0), of(1)), (3, vec![0, 1, 2], vec![3, 4, 5]));
+    let each = Region { offset: Bytes::ZERO, length: Bytes::from_mib(2) };
+    assert_eq!((load.workload.jobs, load.workload.within), (2, Some(each)));
+    assert_eq!(plan.steps[0].limit, Limit::Volume(Bytes::from_mib(12)));
+}
+
+#[test]
+fn several_names_are_the_files_of_every_copy() {
+    let load = load(
+        "[a]\nfilename=/dev/a:/dev/b\nnrfiles=9\nrw=read\nsize=8m\nnumjobs=2\ngroup_reporting",
+    );
+    assert_eq!((load.targets_each, &load.more_targets[..]), (2, &[1][..]));
+    let each = Region { offset: Bytes::ZERO, length: Bytes::from_mib(4) };
+    assert_eq!(load.workload.within, Some(each));
+}
+
+#[test]
 fn reads_and_writes_in_sequence_have_a_place_each_and_some_jump() {
     let workload = load("[a]\nfilename=/dev/a\nrw=rw").workload;
     assert!(workload.own_cursors && workload.pattern == Pattern::Sequential);
@@ -261,6 +297,9 @@ fn a_delay_counts_from_the_start_of_all_jobs() {
     assert_eq!(pauses, [2, 7, 0].map(Nanos::from_secs));
     let text = "[a]\nfilename=/dev/a\n[b]\nfilename=/dev/a\nstonewall\nstartdelay=5";
     assert!(super::imported(text).is_err(), "how long the first job takes is not known");
+    let text = "[global]\nfilename=/dev/a\nstartdelay=5\n[a]\n[b]\nstonewall";
+    let pauses: Vec<_> = plan(text).plan.steps.iter().map(|step| step.pause_before).collect();
+    assert_eq!(pauses, [5, 0].map(Nanos::from_secs), "the first alone has used it up");
 }
 
 #[test]

@@ -7,7 +7,6 @@ use super::imported;
 fn each_option_that_cannot_be_honoured_is_refused_in_its_line() {
     for (line, option) in [
         ("rw=read:-4k", "rw"),
-        ("nrfiles=2", "nrfiles"),
         ("file_append=1", "file_append"),
         ("create_on_open=1", "create_on_open"),
         ("ioengine=mmap", "ioengine"),
@@ -39,17 +38,30 @@ fn each_option_that_cannot_be_honoured_is_refused_in_its_line() {
 fn what_fio_would_do_otherwise_is_refused() {
     for (lines, option) in [
         ("rw=randread:8\nrw_sequencer=identical\nnorandommap", "rw_sequencer"),
-        ("rw=randread\nbs=8k\nblockalign=4k", "blockalign"),
+        ("rw=randrw\nbs=8k\nblockalign=4k,8k", "blockalign"),
         ("rw=randrw\nnorandommap\nbs=4k,8k", "blockalign"),
         ("rw=randread\nrandom_distribution=normal:10", "random_distribution"),
         ("rw=randread\nrandom_distribution=zipf:1.2:0.5", "random_distribution"),
         ("rw=write\nend_fsync=1\nloops=2", "end_fsync"),
         ("io_submit_mode=offload\niodepth=4", "io_submit_mode"),
         ("rw=write\nfsync=1\nfdatasync=1", "fsync"),
-        ("filename=/dev/b", "filename"),
+        ("filename=/dev/a", "filename"),
+        ("filename=/dev/b\nrw=write\nfsync=1", "fsync"),
+        ("filename=/dev/b\nfile_service_type=random", "file_service_type"),
+        ("filename=/dev/b\nfile_service_type=roundrobin:8", "file_service_type"),
+        ("filename=/dev/b\nopenfiles=1", "openfiles"),
+        ("filename=/dev/b\nsize=20k", "size"),
+        ("filename=/dev/b\nsize=10%", "size"),
+        ("filename=/dev/b\nio_size=1m", "io_size"),
+        ("filename=/dev/b\nrw=randread:8", "rw"),
+        ("filename=/dev/b\nbssplit=4k/50:8k/50", "bs"),
+        ("filename=/dev/b\nioengine=posixaio", "ioengine"),
+        ("filename=/dev/b\nloops=2", "invalidate"),
+        ("filename=old", "filename"),
         ("ioengine=libaio\niodepth=8\niodepth_batch_complete_min=4", "iodepth_batch_complete_min"),
         ("ioengine=libaio\niodepth=8\niodepth_low=2", "iodepth_low"),
-        ("ioengine=io_uring\niodepth=8\nsqthread_poll", "sqthread_poll"),
+        ("ioengine=io_uring\niodepth=8\nhipri", "hipri"),
+        ("ioengine=vsync\niodepth=8\niodepth_batch=4", "iodepth_batch"),
         ("time_based\nruntime=1\nnumber_ios=5", "number_ios"),
     ] {
         let refusals = imported(&format!("[a]\nfilename=/dev/a\n{lines}")).unwrap_err();
@@ -60,7 +72,7 @@ fn what_fio_would_do_otherwise_is_refused() {
 
 #[test]
 fn all_refusals_of_all_jobs_are_told_at_once() {
-    let text = "[a]\nfilename=/dev/a\nrw=read:-4k\nthinktime=1\n[b]\nfilename=/dev/a:/dev/b";
+    let text = "[a]\nfilename=/dev/a\nrw=read:-4k\nthinktime=1\n[b]\nfilename=/dev/a:/dev/a";
     let options: Vec<_> = imported(text).unwrap_err().into_iter().map(|it| it.option).collect();
     for option in ["thinktime", "rw", "filename"] {
         assert!(options.iter().any(|it| it == option), "{options:?}");

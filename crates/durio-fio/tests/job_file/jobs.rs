@@ -36,6 +36,33 @@ fn a_stonewall_begins_a_group_and_clones_are_copies() {
     assert_eq!(groups, [(0, 0, 1), (0, 0, 4), (1, 1, 1), (1, 2, 1), (2, 3, 1), (2, 3, 1)]);
 }
 
+/// The groups of jobs, and the options that are refused.
+fn order_of(text: &str) -> (Vec<u32>, Vec<String>) {
+    let found = good(text);
+    let refused = found.iter().flat_map(|job| &job.refusals).map(|it| it.option.clone());
+    (found.iter().map(|it| it.group).collect(), refused.collect())
+}
+
+#[test]
+fn a_job_that_waits_for_all_before_by_their_name_begins_a_group() {
+    let chain =
+        "[a]\n[b]\nwait_for=a\n[b2]\nname=b\nwait_for=a\n[c]\nwait_for=b\n[d]\nstonewall\n[e]";
+    assert_eq!(order_of(chain), (vec![0, 1, 1, 2, 3, 3], vec![]));
+}
+
+#[test]
+fn a_job_that_waits_for_some_of_those_before_is_refused() {
+    for text in [
+        "[a]\n[x]\n[b]\nwait_for=a",
+        "[a]\n[b]\nwait_for=a\n[x]",
+        "[a]\n[b]\nwait_for=a\n[c]\nwait_for=b\n[d]\nwait_for=a",
+        "[a]\n[b]\nwait_for=nobody",
+        "[b]\nwait_for=b",
+    ] {
+        assert_eq!(order_of(text).1, ["wait_for"], "{text}");
+    }
+}
+
 #[test]
 fn drives_have_sections_of_their_own() {
     let text = "[global]\ndirect=1\niodepth=32\nioengine=io_uring\nrw=randread\nruntime=1m\ntime_based\n\
@@ -186,7 +213,8 @@ fn no_honoured_option_is_ignored() {
     // error; the few whose value is any text are left out.
     let any_text =
         ["name", "description", "filename", "directory", "filename_format", "ioengine", "exitall"];
-    let any_text = [&any_text[..], &["write_bw_log", "write_lat_log", "write_iops_log"]].concat();
+    let logs = ["write_bw_log", "write_lat_log", "write_iops_log"];
+    let any_text = [&any_text[..], &logs, &["wait_for"]].concat();
     let honoured = option_rows().filter(|row| row.class == Class::Honoured);
     let mut count = 0;
     for row in honoured.filter(|row| !any_text.contains(&row.name)) {

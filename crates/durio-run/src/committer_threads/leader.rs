@@ -168,6 +168,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
             kind,
             flags: self.write_flags,
             link: false,
+            file: 0,
             slot: 0,
             length: if is_write { batch.length } else { 0 },
             offset: if is_write { batch.offset } else { 0 },

@@ -20,13 +20,14 @@ impl<E: Engine> MeasuredLoop<'_, E> {
         self.in_flight.change(1, nanos);
         let flags = self.queue[0].flags;
         while self.may_start(now) && !self.is_over() {
-            let Access { kind, offset, length } = self.stream.next_access();
+            let Access { kind, file, offset, length } = self.stream.next_access();
             self.remaining -= 1;
             let start = if kind == AccessKind::Write { self.fill_one(length, now) } else { now };
             let operation = Operation {
                 kind: kind_of(kind),
                 flags,
                 link: false,
+                file,
                 slot: 0,
                 length,
                 offset,
@@ -51,7 +52,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
                 let nanos = self.engine.clock().nanos(now.since(start));
                 self.recorder.record(PLACES[kind as usize], nanos);
             } else {
-                self.slots[0] = Slot { start, offset, length, kind };
+                self.slots[0] = Slot { start, file, offset, length, kind };
                 self.fail(0, completions[0].result);
             }
         }
@@ -62,7 +63,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
 
     /// Makes the data of a write that would start at `now`; gives the time when it starts.
     fn fill_one(&mut self, length: u64, now: Ticks) -> Ticks {
-        self.slots[0] = Slot { start: now, offset: 0, length, kind: AccessKind::Write };
+        self.slots[0] = Slot { start: now, file: 0, offset: 0, length, kind: AccessKind::Write };
         let operation = &mut self.queue[0];
         (operation.kind, operation.slot) = (kind_of(AccessKind::Write), 0);
         operation.length = length;

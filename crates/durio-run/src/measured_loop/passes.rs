@@ -36,10 +36,10 @@ impl<E: Engine> MeasuredLoop<'_, E> {
         true
     }
 
-    /// Syncs the file when nothing else is in flight. What it takes is part of the job's time.
+    /// Syncs a file when nothing else is in flight. What it takes is part of the job's time.
     #[cold]
-    pub(super) fn sync_at_end(&mut self) {
-        let fsync = Access { kind: AccessKind::Fsync, offset: 0, length: 0 };
+    pub(super) fn sync_at_end(&mut self, file: u32) {
+        let fsync = Access { kind: AccessKind::Fsync, file, offset: 0, length: 0 };
         let begin = self.engine.clock().now();
         let nanos = self.engine.clock().reference_nanos();
         self.in_flight.change(1, nanos);

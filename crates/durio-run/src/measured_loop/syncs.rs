@@ -63,6 +63,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
             self.record::<false>(slot, completion);
         }
         let Some(mut access) = self.stream.follow_up(place.kind) else { return Some(slot) };
+        access.file = place.file;
         if access.kind == AccessKind::SyncFileRange {
             (access.offset, access.length) = (place.offset, place.length);
         }

@@ -67,6 +67,7 @@ fn run_bounded<E: Engine>(
         filler: BlockFiller::new(workload, 1),
         pass_file: None,
         syncs_at_end: workload.syncs_at_end,
+        files: 1,
     };
     let measured = MeasuredLoop::new(engine, bounds, input);
     let mut result = None;

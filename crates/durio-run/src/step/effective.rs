@@ -3,7 +3,7 @@
 
 use std::os::fd::OwnedFd;
 
-use durio_block::{OpenMode, probe_aio, probe_uring};
+use durio_block::{OpenMode, OpenTarget, probe_aio, probe_uring};
 use durio_plan::{EngineKind, Load, Role};
 use durio_units::Bytes;
 use durio_workload::{AtEnd, CacheMode, Pattern, Region, SyncMethod, Workload};
@@ -59,31 +59,33 @@ pub(crate) fn region_of(
     Ok(Region { offset: Bytes::new(region.offset.get() + before), length })
 }
 
-/// Opens its target for each job; the null engine needs none.
+/// Opens its target, or its targets, for each job; the null engine needs none.
 pub(crate) fn open_files(
     effective: &mut Effective,
     load: &Load,
     targets: &[Option<Prepared>],
-) -> Result<Vec<Option<OwnedFd>>, RunError> {
+) -> Result<Vec<Vec<OwnedFd>>, RunError> {
     let (jobs, stand_ins) = (effective.workload.jobs, effective.stand_ins);
     if effective.engine == EngineKind::Null {
-        return Ok((0..jobs).map(|_| None).collect());
+        return Ok((0..jobs).map(|_| Vec::new()).collect());
     }
-    let open_all = |mode: OpenMode| -> Result<Vec<_>, RunError> {
-        let open = |job: u32| {
-            let target = targets[load.place_of(job / stand_ins).target].as_ref();
-            target.ok_or_else(|| RunError::unsupported("a target was not made ready"))?.open(mode)
-        };
-        (0..jobs).map(open).collect()
+    let open = |target: usize, mode: OpenMode| {
+        let target = targets[target].as_ref();
+        target.ok_or_else(|| RunError::unsupported("a target was not made ready"))?.open(mode)
+    };
+    let open_each = |mode: OpenMode| -> Result<Vec<Vec<_>>, RunError> {
+        let of_job = |job| load.targets_of(job / stand_ins).map(|target| open(target, mode));
+        (0..jobs).map(|job| of_job(job).collect()).collect()
     };
     let mode = open_mode(&effective.workload);
-    let mut opened = open_all(mode)?;
-    if opened.iter().any(|opened| opened.direct != mode.direct) {
+    let mut opened = open_each(mode)?;
+    if opened.iter().flatten().any(|opened| opened.direct != mode.direct) {
         // Another answer than when the target was prepared: all jobs do what the last one can.
         measure_cache(effective);
-        opened = open_all(open_mode(&effective.workload))?;
+        opened = open_each(open_mode(&effective.workload))?;
     }
-    Ok(opened.into_iter().map(|opened| Some(opened.file)).collect())
+    let files = |opened: Vec<OpenTarget>| opened.into_iter().map(|it| it.file).collect();
+    Ok(opened.into_iter().map(files).collect())
 }
 
 fn open_mode(workload: &Workload) -> OpenMode {
@@ -161,7 +163,8 @@ fn odd_to(workload: &Workload, unit: Bytes) -> Option<Bytes> {
     let sizes = transfer_units(workload).into_iter();
     let begins = workload.within.map(|within| within.offset);
     let holes = Some(workload.hole).filter(|hole| *hole > Bytes::ZERO);
-    let mut all = sizes.chain(begins).chain(holes);
+    let aligned = Some(workload.align).filter(|align| *align > Bytes::ZERO);
+    let mut all = sizes.chain(begins).chain(holes).chain(aligned);
     all.find(|bytes| !bytes.is_multiple_of(unit))
 }
 

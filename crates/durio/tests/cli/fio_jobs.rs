@@ -183,6 +183,11 @@ fn io_uring_with_sixteen_in_flight_does_as_much() {
 }
 
 #[test]
+fn vectors_that_nothing_is_joined_to_are_calls_of_one_access() {
+    same_counts("vsync");
+}
+
+#[test]
 fn holes_and_runs_are_as_many() {
     same_counts("holes");
 }
@@ -303,7 +308,7 @@ fn calls(name: &str, traced: &str, wanted: &str) -> Option<(usize, usize)> {
         fs::write(&data, vec![1; 16 << 20]).unwrap();
         let trace = sandbox.root().join("trace");
         let mut strace = Command::new("strace");
-        strace.args(["-f", "-v", "-s", "0", "-o"]).arg(&trace).args(["-e", traced]);
+        strace.args(["-f", "-v", "-y", "-s", "0", "-o"]).arg(&trace).args(["-e", traced]);
         let strace = strace.args(program).arg(job_file(name)).current_dir(sandbox.root());
         let output = strace.output().unwrap();
         assert!(output.status.success(), "{output:?}");
@@ -324,6 +329,27 @@ fn every_pass_through_the_page_cache_begins_without_it() {
             assert_eq!(counts, (passes, passes), "{name}");
         }
     }
+}
+
+#[test]
+fn several_files_are_used_in_turn() {
+    same_counts("several_names");
+    for file in ["data/file>", "data/second>"] {
+        if let Some((fio, durio)) = calls("several_names", "trace=pread64", file) {
+            // durio looks at what is there by a few more.
+            assert!(fio == 512 && (512..520).contains(&durio), "{file}: {fio} {durio}");
+        }
+    }
+    if !has(&["fio"]) {
+        return;
+    }
+    let mut sandbox = Sandbox::new();
+    let file = job_file("several_files");
+    let (fio, durio) = (by_fio(&sandbox, &file), by_durio_reading(&sandbox, &file));
+    sandbox.accept_changes();
+    let ([(_, fio), ..], [(_, durio), ..]) = (&fio[..], &durio[..]) else { panic!("{fio:?}") };
+    assert_eq!((fio.accesses(), fio.bytes), (durio.accesses(), durio.bytes));
+    assert_eq!(durio.syncs, 6, "a sync of each file of each copy");
 }
 
 #[test]

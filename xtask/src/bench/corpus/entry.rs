@@ -188,6 +188,13 @@ impl Entry {
         self.settings().any(|(key, value)| key == wanted && value != Some("0"))
     }
 
+    /// Whether every job draws for each access whether it reads or writes.
+    pub(super) fn mixes(&self) -> bool {
+        let is_mix = |value: &str| ["rw", "randrw", "readwrite"].contains(&value);
+        let mut values = self.settings().filter(|(key, _)| *key == "rw").peekable();
+        values.peek().is_some() && values.all(|(_, value)| value.is_some_and(is_mix))
+    }
+
     /// With all paths within one folder, and sizes, copies, files and depth made small alike.
     pub(super) fn made_small(&self) -> Self {
         let scale = self.scale();

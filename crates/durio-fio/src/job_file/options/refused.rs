@@ -182,7 +182,6 @@ pub(super) const ROWS: &[OptionRow] = &[
     refused("flow_sleep", Kind::Integer, &["0"], NO_FLOW),
     refused("flow_watermark", Kind::Deprecated, &[], NO_FLOW),
     // Time and order.
-    refused("wait_for", Kind::Text, &[], "durio orders jobs with stonewall alone; use stonewall"),
     refused(
         "ramp_size",
         Kind::Size,

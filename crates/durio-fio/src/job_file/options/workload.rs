@@ -94,6 +94,7 @@ pub(super) const ROWS: &[OptionRow] = &[
     honoured("startdelay", Kind::Seconds),
     honoured("loops", Kind::Integer),
     honoured("stonewall", Kind::Flag).or("wait_for_previous"),
+    honoured("wait_for", Kind::Text),
     honoured("exitall", Kind::Flag),
     honoured("exitall_on_error", Kind::Flag),
     honoured("exit_what", Kind::Choice(&["group", "stonewall", "all"])),

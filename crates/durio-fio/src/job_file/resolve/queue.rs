@@ -41,6 +41,7 @@ fn engine(
     let value = match given.value.as_str() {
         "sync" => Engine::Sync,
         "psync" => Engine::Psync,
+        "vsync" => Engine::Vsync,
         "pvsync" => Engine::Pvsync,
         "pvsync2" => Engine::Pvsync2,
         "libaio" => Engine::Libaio,
@@ -55,8 +56,8 @@ fn engine(
         "null" => Engine::Null,
         other => {
             let reason = format!(
-                "durio has no engine {other}; it has sync, psync, pvsync, pvsync2, libaio, \
-                 io_uring, posixaio, null"
+                "durio has no engine {other}; it has sync, psync, vsync, pvsync, pvsync2, \
+                 libaio, io_uring, posixaio, null"
             );
             refusals.extend(settings.last("ioengine").map(|it| refusal(it, &reason)));
             return Ok(None);

@@ -145,6 +145,8 @@ pub enum Engine {
     Sync,
     /// pread and pwrite.
     Psync,
+    /// readv and writev at a file position, neighbours of one submission joined.
+    Vsync,
     /// preadv and pwritev.
     Pvsync,
     /// preadv2 and pwritev2, which take flags.

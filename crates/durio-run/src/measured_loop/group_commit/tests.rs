@@ -154,6 +154,7 @@ impl Case {
             filler: BlockFiller::new(workload, SEED),
             pass_file: None,
             syncs_at_end: workload.syncs_at_end,
+            files: 1,
         };
         let measured = MeasuredLoop::new(engine, self.bounds, input);
         let mut result = None;
