@@ -138,7 +138,7 @@ fn planted(folder: &Path, name: &str, script: &str) {
     let path = folder.join(name);
     let script = format!("#!/bin/sh\n{script}\n");
     let write = r#"printf %s "$1" > "$2" && chmod 755 "$2""#;
-    let mut shell = Command::new("sh");
+    let mut shell = std::process::Command::new("sh");
     let written = shell.args(["-c", write, "sh", &script]).arg(&path).status();
     assert!(written.unwrap().success());
 }
