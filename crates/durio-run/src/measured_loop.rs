@@ -256,7 +256,8 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
     /// `started` is the common begin of all jobs; this one may have been woken later.
     pub(crate) fn run(self, started: Ticks) -> LoopResult {
         // A loop without what most jobs do not need: the compiler leaves the questions out.
-        let is_plain = self.follows == Follows::Nothing && !self.varied && !self.commits;
+        let is_plain =
+            self.follows == Follows::Nothing && !self.varied && !self.commits && self.files == 1;
         match (is_plain && !self.stream.has_passes(), self.engine.capabilities().asynchronous) {
             (true, false) if self.places == 1 => self.run_blocking(started),
             (true, _) => self.run_closed::<true>(started),
@@ -373,7 +374,9 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
         let operation = &mut self.queue[self.queued];
         operation.kind = kind_of(kind);
         operation.link = false;
-        operation.file = file;
+        if !PLAIN {
+            operation.file = file;
+        }
         operation.slot = index;
         operation.length = length;
         operation.offset = offset;

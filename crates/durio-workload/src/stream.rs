@@ -161,6 +161,16 @@ impl Stream {
         match &mut self.order {
             Order::Sequential => self.next_sequential(),
             Order::Random => self.next_random(),
+            Order::Varied(_) | Order::InTurn { .. } => self.next_other(),
+        }
+    }
+
+    /// Apart from the short ways, which stay as short as they are.
+    #[inline(never)]
+    fn next_other(&mut self) -> Access {
+        match &mut self.order {
+            Order::Sequential => self.next_sequential(),
+            Order::Random => self.next_random(),
             Order::Varied(varied) => varied.next(&mut self.random, self.read_threshold),
             Order::InTurn { files, turn } => next_in_turn(files, turn),
         }
@@ -255,8 +265,6 @@ const fn of_file(kind: AccessKind) -> Access {
     Access { kind, file: 0, offset: 0, length: 0 }
 }
 
-/// Apart from the loops of one file, which stay as short as they are.
-#[inline(never)]
 fn next_in_turn(files: &mut [Stream], turn: &mut usize) -> Access {
     let file = *turn;
     *turn = if file + 1 == files.len() { 0 } else { file + 1 };

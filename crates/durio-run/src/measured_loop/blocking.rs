@@ -20,14 +20,14 @@ impl<E: Engine> MeasuredLoop<'_, E> {
         self.in_flight.change(1, nanos);
         let flags = self.queue[0].flags;
         while self.may_start(now) && !self.is_over() {
-            let Access { kind, file, offset, length } = self.stream.next_access();
+            let Access { kind, offset, length, .. } = self.stream.next_access();
             self.remaining -= 1;
             let start = if kind == AccessKind::Write { self.fill_one(length, now) } else { now };
             let operation = Operation {
                 kind: kind_of(kind),
                 flags,
                 link: false,
-                file,
+                file: 0,
                 slot: 0,
                 length,
                 offset,
@@ -52,7 +52,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
                 let nanos = self.engine.clock().nanos(now.since(start));
                 self.recorder.record(PLACES[kind as usize], nanos);
             } else {
-                self.slots[0] = Slot { start, file, offset, length, kind };
+                self.slots[0] = Slot { start, file: 0, offset, length, kind };
                 self.fail(0, completions[0].result);
             }
         }
