@@ -40,7 +40,8 @@ const REGISTERED_BUFFERS_MAX: usize = 1 << 14;
 /// No time: the slot is free.
 const IDLE: Ticks = Ticks(u64::MAX);
 
-/// The kernel that has no memory for a request is asked again as often, at this distance: 2 s.
+/// How often a submission is retried while the kernel has no memory for it, and how long is waited
+/// before each: 2 s in all.
 const REFUSALS_MAX: u32 = 2000;
 const REFUSED_WAIT: Duration = Duration::from_millis(1);
 

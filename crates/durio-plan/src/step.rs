@@ -301,7 +301,9 @@ impl Load {
         let count = self.more_targets.len() + 1;
         let each = self.targets_each as usize;
         if each == 0 || !count.is_multiple_of(each) {
-            return Err(format!("has {count} targets, and {each} for each job"));
+            return Err(format!(
+                "has {count} targets, no multiple of the {each} that each job uses"
+            ));
         }
         if self.workload.jobs < self.groups() {
             return Err(format!("has {} jobs for {count} targets", self.workload.jobs));
@@ -321,7 +323,7 @@ impl Load {
             (is_sparse, "does not sync each write"),
         ];
         match what.iter().find(|(is_so, _)| *is_so) {
-            Some((_, what)) => Err(format!("{what}: its jobs work on one target each")),
+            Some((_, what)) => Err(format!("{what}, so each of its jobs can have only one target")),
             None => Ok(()),
         }
     }
