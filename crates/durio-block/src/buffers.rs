@@ -91,7 +91,9 @@ impl Buffers {
     /// If there is no such slot, or if it is bare.
     #[inline]
     pub(crate) fn slot_pointer(&self, slot: usize) -> *mut u8 {
-        assert!(slot < self.count, "slot {slot} of {}", self.count);
+        if slot >= self.count {
+            no_such(slot, self.count);
+        }
         // SAFETY: slot < count, so the offset is within the one allocation of count × stride.
         unsafe { self.memory.as_ptr().add(slot * self.stride) }
     }
@@ -108,6 +110,12 @@ impl Buffers {
         // this only for a slot that the kernel does not use.
         unsafe { std::slice::from_raw_parts_mut(pointer, self.length) }
     }
+}
+
+/// Out of line: what is printed would be kept in memory where it is checked.
+#[cold]
+fn no_such(slot: usize, count: usize) -> ! {
+    panic!("slot {slot} of {count}")
 }
 
 impl Drop for Buffers {

@@ -14,8 +14,8 @@
 //! used, as no gain has been measured for them.
 
 mod entries;
+mod looks;
 
-use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::thread;
@@ -33,6 +33,7 @@ use crate::{
     OperationKind, Ticks,
 };
 use entries::Entries;
+use looks::{Look, Looks};
 
 /// The kernel registers at most this many buffers (IORING_MAX_REG_BUFFERS, io_uring/rsrc.c).
 const REGISTERED_BUFFERS_MAX: usize = 1 << 14;
@@ -107,19 +108,10 @@ pub struct UringEngine<'ring, C: Clock> {
     /// When the submission of the slot's operation had returned; [`IDLE`] if not in flight.
     submitted_at: Vec<Ticks>,
     in_flight: usize,
-    /// Completions that were seen, the oldest first, and not given to the caller yet.
-    seen: VecDeque<Look>,
-    /// How many those are.
-    seen_count: usize,
+    /// Completions that were seen and not given to the caller yet.
+    seen: Looks,
     watch: Watch,
     facts: EngineFacts,
-}
-
-/// Completions that a look at the queue found there.
-#[derive(Debug)]
-struct Look {
-    count: usize,
-    at: Ticks,
 }
 
 impl<C: Clock> std::fmt::Debug for UringEngine<'_, C> {
@@ -163,8 +155,7 @@ impl<'ring, C: Clock> UringEngine<'ring, C> {
         }
         let submitted_at = vec![IDLE; buffers.count()];
         let entries = Entries::new(&buffers, buffers_are_registered);
-        // No more looks than completions are outstanding.
-        let seen = VecDeque::with_capacity(submitted_at.len());
+        let seen = Looks::new(submitted_at.len());
         Ok(Self {
             clock,
             submitter,
@@ -176,13 +167,13 @@ impl<'ring, C: Clock> UringEngine<'ring, C> {
             submitted_at,
             in_flight: 0,
             seen,
-            seen_count: 0,
             watch: Watch::default(),
             facts,
         })
     }
 
     /// The entry of what is no transfer.
+    #[cold]
     fn other(operation: &Operation) -> squeue::Entry {
         let file = types::Fixed(operation.file);
         let entry = match operation.kind {
@@ -212,13 +203,19 @@ impl<'ring, C: Clock> UringEngine<'ring, C> {
     /// in the ring, from where the kernel would take it with the next call.
     #[inline(always)]
     fn claim(&mut self, operations: &[Operation]) {
+        // What the kernel has taken since the last look at the ring's head is free only after this.
+        if self.submissions.len() + operations.len() > self.submissions.capacity() {
+            self.submissions.sync();
+        }
         let room = self.submissions.capacity() - self.submissions.len();
         assert!(operations.len() <= room, "more operations than the ring was built for");
         let longest = self.buffers.slot_length() as u64;
+        let submitted_at = &mut self.submitted_at[..];
         for operation in operations {
-            let slot = operation.slot as usize;
-            let place = &mut self.submitted_at[slot];
-            assert!(*place == IDLE, "slot {slot} is in flight");
+            let place = &mut submitted_at[operation.slot as usize];
+            if *place != IDLE {
+                in_flight(operation.slot);
+            }
             *place = Ticks::default();
             assert!(
                 operation.length <= longest || !operation.kind.is_transfer(),
@@ -232,27 +229,21 @@ impl<'ring, C: Clock> UringEngine<'ring, C> {
     #[inline(always)]
     fn submit(&mut self, operations: &[Operation]) -> Result<(), BlockError> {
         let was_idle = self.in_flight == 0;
-        // Entries that the kernel has consumed since are free again only after this.
-        self.submissions.sync();
         self.claim(operations);
         for operation in operations {
-            let other;
-            let entry = match operation.kind.is_transfer() {
-                true => self.entries.transfer(operation),
-                false => {
-                    other = Self::other(operation);
-                    &other
-                }
-            };
             // SAFETY: a transfer's pointer and length lie within the slot (asserted), the slot is
             // claimed, so no reference to it and no other operation on it exists, and the buffers
             // live until `drop` has reaped every operation. The others have no pointer.
-            let pushed = unsafe { self.submissions.push(entry) };
+            let pushed = unsafe {
+                match self.entries.transfer(operation) {
+                    Some(transfer) => self.submissions.push(transfer),
+                    None => self.submissions.push(&Self::other(operation)),
+                }
+            };
             assert!(pushed.is_ok(), "more operations than the ring was built for");
             // One by one: whatever is in the ring, `drop` must wait for.
             self.in_flight += 1;
         }
-        self.submissions.sync();
         self.enter(0)?;
         let now = self.look();
         if was_idle {
@@ -260,58 +251,81 @@ impl<'ring, C: Clock> UringEngine<'ring, C> {
         } else {
             self.watch.looked(now);
         }
+        let submitted_at = &mut self.submitted_at[..];
         for operation in operations {
-            self.submitted_at[operation.slot as usize] = now;
+            submitted_at[operation.slot as usize] = now;
         }
         Ok(())
     }
 
     /// Submits what is in the ring, lets the kernel show what is complete, and waits for `wanted`
-    /// completions.
-    #[inline]
+    /// completions. The ring is empty after that, unless it is an error.
+    #[inline(always)]
     fn enter(&mut self, wanted: u32) -> Result<(), BlockError> {
+        let (queued, entered) = self.enter_once(wanted);
+        match entered {
+            Ok(taken) if taken == queued => Ok(()),
+            entered => self.enter_again(entered, wanted),
+        }
+    }
+
+    /// How many entries were in the ring, and how many of them the kernel took.
+    #[inline(always)]
+    fn enter_once(&mut self, wanted: u32) -> (usize, io::Result<usize>) {
+        self.submissions.sync();
+        let queued = self.submissions.len();
+        let to_submit = u32::try_from(queued).unwrap_or(u32::MAX);
+        let flags = EnterFlags::GETEVENTS.bits();
+        // Justification: the crate's safe calls ask for events only if they wait for one.
+        // SAFETY: the call takes no argument by reference, and the entries that it submits were
+        // pushed under the conditions of `submit`.
+        let entered =
+            unsafe { self.submitter.enter::<libc::sigset_t>(to_submit, wanted, flags, None) };
+        (queued, entered)
+    }
+
+    /// After a call that was refused or interrupted, or did not take all.
+    #[cold]
+    fn enter_again(
+        &mut self,
+        mut entered: io::Result<usize>,
+        wanted: u32,
+    ) -> Result<(), BlockError> {
         let mut refusals = 0;
         loop {
-            let queued = u32::try_from(self.submissions.len()).unwrap_or(u32::MAX);
-            let flags = EnterFlags::GETEVENTS.bits();
-            // Justification: the crate's safe calls ask for events only if they wait for one.
-            // SAFETY: the call takes no argument by reference, and the entries that it submits
-            // were pushed under the conditions of `submit`.
-            let entered =
-                unsafe { self.submitter.enter::<libc::sigset_t>(queued, wanted, flags, None) };
             self.submissions.sync();
             match entered {
                 Ok(_) if self.submissions.is_empty() => return Ok(()),
                 Ok(_) => {}
                 Err(error) if is_transient(&error) => {
-                    self.completions.sync();
+                    self.look();
                     // Completions that are there make room; let the caller take them.
                     if self.submissions.is_empty() && !self.completions.is_empty() {
                         return Ok(());
                     }
-                    if error.kind() == io::ErrorKind::Interrupted {
-                        continue;
+                    if error.kind() != io::ErrorKind::Interrupted {
+                        refusals += 1;
+                        if refusals > REFUSALS_MAX {
+                            return Err(BlockError::new("enter io_uring", error));
+                        }
+                        thread::sleep(REFUSED_WAIT);
                     }
-                    refusals += 1;
-                    if refusals > REFUSALS_MAX {
-                        return Err(BlockError::new("enter io_uring", error));
-                    }
-                    thread::sleep(REFUSED_WAIT);
                 }
                 Err(error) => return Err(BlockError::new("enter io_uring", error)),
             }
+            (_, entered) = self.enter_once(wanted);
         }
     }
 
     /// Stamps all completions that have come since the last look; gives the time of this one.
     #[inline(always)]
     fn look(&mut self) -> Ticks {
+        let seen = self.completions.len();
         self.completions.sync();
         let now = self.clock.now();
-        let count = self.completions.len() - self.seen_count;
+        let count = self.completions.len() - seen;
         if count > 0 {
-            self.seen.push_back(Look { count, at: now });
-            self.seen_count += count;
+            self.seen.push(Look { count, at: now });
         }
         now
     }
@@ -349,27 +363,20 @@ impl<'ring, C: Clock> UringEngine<'ring, C> {
     #[inline(always)]
     fn reap(&mut self, completions: &mut [Completion]) -> usize {
         let mut given = 0;
-        while let Some(look) = self.seen.front_mut() {
-            let count = look.count.min(completions.len() - given);
-            let completed_at = look.at;
-            look.count -= count;
-            if look.count == 0 {
-                self.seen.pop_front();
-            }
-            for completion in &mut completions[given..given + count] {
+        let submitted_at = &mut self.submitted_at[..];
+        while given < completions.len()
+            && let Some(look) = self.seen.take(completions.len() - given)
+        {
+            for completion in &mut completions[given..given + look.count] {
                 let Some(entry) = self.completions.next() else { break };
                 #[expect(clippy::cast_possible_truncation, reason = "a slot, as submitted")]
                 let slot = entry.user_data() as u32;
-                let submitted_at = std::mem::replace(&mut self.submitted_at[slot as usize], IDLE);
+                let submitted_at = std::mem::replace(&mut submitted_at[slot as usize], IDLE);
                 let result = entry.result();
-                *completion = Completion { slot, result, submitted_at, completed_at };
+                *completion = Completion { slot, result, submitted_at, completed_at: look.at };
             }
-            given += count;
-            if given == completions.len() {
-                break;
-            }
+            given += look.count;
         }
-        self.seen_count -= given;
         self.in_flight -= given;
         given
     }
@@ -416,6 +423,11 @@ fn register_buffers(submitter: &Submitter<'_>, buffers: &Buffers) -> io::Result<
     unsafe { submitter.register_buffers(&slots) }
 }
 
+#[cold]
+fn in_flight(slot: u32) -> ! {
+    panic!("slot {slot} is in flight")
+}
+
 /// ETIME: what the kernel says when the time of a wait is over.
 fn is_timeout(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ETIME)
@@ -442,7 +454,9 @@ impl<C: Clock> Engine for UringEngine<'_, C> {
     }
 
     fn slot_mut(&mut self, slot: u32) -> &mut [u8] {
-        assert!(self.submitted_at[slot as usize] == IDLE, "slot {slot} is in flight");
+        if self.submitted_at[slot as usize] != IDLE {
+            in_flight(slot);
+        }
         self.buffers.slot_mut(slot as usize)
     }
 
@@ -457,10 +471,13 @@ impl<C: Clock> Engine for UringEngine<'_, C> {
             return Ok(0);
         }
         self.submit(operations)?;
-        if self.seen.is_empty() {
-            self.wait()?;
+        match self.reap(completions) {
+            0 => {
+                self.wait()?;
+                Ok(self.reap(completions))
+            }
+            count => Ok(count),
         }
-        Ok(self.reap(completions))
     }
 
     fn exchange_until(

@@ -28,7 +28,7 @@ use rustix::io::Errno;
 use crate::grid::{Grid, Series};
 use crate::recorder::{Place, Recorder};
 use crate::sink::StopFlag;
-use alike::Alike;
+use alike::{Alike, Look};
 use data::Filling;
 use syncs::Follows;
 
@@ -284,20 +284,27 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
                 }
             };
             self.queued = 0;
+            let mut look = Look::NONE;
             for completion in &completions[..count] {
-                self.settle::<PLAIN>(completion);
+                if completion.completed_at != look.seen {
+                    look = self.turn_to(completion.completed_at);
+                }
+                match PLAIN {
+                    true => self.settle_plain(completion, &look),
+                    false => self.settle(completion, &look),
+                }
             }
-            self.record_alike();
             if !PLAIN && self.next_pass.is_some() && self.begin_pass() {
                 self.fill();
             }
         }
+        self.record_alike();
         self.finish(Ticks::default())
     }
 
     #[inline]
     fn is_over(&self) -> bool {
-        self.stop.load(Ordering::Relaxed) || self.failed.load(Ordering::Relaxed)
+        self.stop.load(Ordering::Relaxed) | self.failed.load(Ordering::Relaxed)
     }
 
     fn begin(&mut self, started: Ticks) {
@@ -366,15 +373,22 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
     #[inline(always)]
     fn start<const PLAIN: bool>(&mut self, slot: usize, access: Access, now: Ticks) {
         let Access { kind, file, offset, length } = access;
-        self.slots[slot] = Slot { start: now, file, offset, length, kind };
+        let place = &mut self.slots[slot];
+        (place.start, place.offset, place.length, place.kind) = (now, offset, length, kind);
         // A depth is at most 2¹⁵ (durio-workload).
         #[expect(clippy::cast_possible_truncation, reason = "see above")]
         let index = slot as u32;
         // Flags are the same for all.
         let operation = &mut self.queue[self.queued];
-        operation.kind = kind_of(kind);
-        operation.link = false;
+        operation.kind = match kind {
+            AccessKind::Write => OperationKind::Write,
+            // A plain job has no third kind.
+            kind if !PLAIN => kind_of(kind),
+            _ => OperationKind::Read,
+        };
         if !PLAIN {
+            place.file = file;
+            operation.link = false;
             operation.file = file;
         }
         operation.slot = index;
@@ -391,70 +405,50 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
     }
 
     /// Takes a completion and refills its place.
-    #[inline(always)]
-    fn settle<const PLAIN: bool>(&mut self, completion: &Completion) {
+    fn settle(&mut self, completion: &Completion, look: &Look) {
         let slot = completion.slot as usize;
-        let now = completion.completed_at;
-        let Some(slot) = self.conclude::<PLAIN>(slot, completion) else { return };
-        if self.may_start(now) {
-            // Completions of which more were seen than one exchange gives have waited here: their
-            // places were idle, which is no latency of the next operation.
-            let start = now.max(self.engine.looked_at());
-            if self.start_next::<PLAIN>(slot, start) {
-                self.filling.idle_ticks += start.since(now);
-                return;
-            }
+        let Some(slot) = self.conclude(slot, completion) else { return };
+        if self.remaining > 0 && self.start_next::<false>(slot, look.start) {
+            self.filling.idle_ticks += look.idle;
+        } else {
+            self.leave();
         }
+    }
+
+    /// A place stays empty.
+    #[cold]
+    fn leave(&mut self) {
         let nanos = self.engine.clock().reference_nanos();
         self.in_flight.change(-1, nanos);
     }
 
-    /// Records a completion. Gives back its place, unless a sync is to follow there or to come.
+    /// Something completed at `now`: what follows belongs to the interval in which that is.
     #[inline(always)]
-    fn conclude<const PLAIN: bool>(
-        &mut self,
-        slot: usize,
-        completion: &Completion,
-    ) -> Option<usize> {
-        let now = completion.completed_at;
+    fn see(&mut self, now: Ticks) {
         if self.series.is_over(now) {
             self.rotate(now);
         }
         self.last_completion = now;
-        if !PLAIN && self.follows != Follows::Nothing {
+    }
+
+    /// Records a completion. Gives back its place, unless a sync is to follow there or to come.
+    fn conclude(&mut self, slot: usize, completion: &Completion) -> Option<usize> {
+        if self.follows != Follows::Nothing {
             return self.conclude_with_sync(slot, completion);
         }
-        let place = &self.slots[slot];
-        let is_done = match PLAIN {
-            true => i64::from(completion.result) == place.length.cast_signed(),
-            false => place.is_done_by(completion.result),
-        };
-        if is_done {
-            self.record::<PLAIN>(slot, completion);
+        if self.slots[slot].is_done_by(completion.result) {
+            self.record(slot, completion);
         } else {
             self.fail(slot, completion.result);
         }
         Some(slot)
     }
 
-    #[inline(always)]
-    fn record<const PLAIN: bool>(&mut self, slot: usize, completion: &Completion) {
+    fn record(&mut self, slot: usize, completion: &Completion) {
         let clock = self.engine.clock();
         let now = completion.completed_at;
         let place = &self.slots[slot];
         let (start, submitted, kind) = (place.start, completion.submitted_at, place.kind);
-        if PLAIN {
-            let alike = &mut self.alike;
-            if (start, submitted, now, kind)
-                == (alike.start, alike.submitted, alike.seen, alike.kind)
-            {
-                alike.count += 1;
-                return;
-            }
-            self.record_alike();
-            self.alike = Alike { start, submitted, seen: now, kind, count: 1 };
-            return;
-        }
         let nanos = clock.nanos(now.since(start));
         let recorded_as = PLACES[kind as usize];
         self.recorder.record(recorded_as, nanos);
@@ -504,7 +498,6 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
     /// ramp ended.
     #[cold]
     fn rotate(&mut self, now: Ticks) -> bool {
-        self.record_alike();
         let unwatched = self.engine.take_unwatched();
         let clock = self.engine.clock();
         let ramp_ended = self.series.advance(now, clock);

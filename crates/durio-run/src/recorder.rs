@@ -83,7 +83,26 @@ impl Counted {
 #[derive(Debug, Default)]
 pub(crate) struct Parts {
     submit: BucketCounts,
+    /// Without those of `at_once`.
     completion: BucketCounts,
+    /// How many were complete when the submitting call returned: their second part is zero.
+    at_once: u64,
+}
+
+impl Parts {
+    fn clear(&mut self) {
+        self.submit.clear();
+        self.completion.clear();
+        self.at_once = 0;
+    }
+
+    /// Both parts.
+    fn latencies(mut self) -> (Latency, Latency) {
+        if self.at_once > 0 {
+            self.completion.record_many(0, self.at_once);
+        }
+        (latency(&self.submit), latency(&self.completion))
+    }
 }
 
 /// Everything that completed in one interval of one job.
@@ -220,6 +239,17 @@ impl Recorder {
         }
     }
 
+    /// Takes the same latency so many times, of operations that were complete when the submitting
+    /// call returned: it is their first part too, and the second is zero.
+    #[inline(always)]
+    pub(crate) fn record_at_once(&mut self, place: Place, nanos: u64, times: u64) {
+        self.record_many(place, nanos, times);
+        if let Some(parts) = &mut self.parts[place as usize] {
+            parts.submit.record_many(nanos, times);
+            parts.at_once += times;
+        }
+    }
+
     /// Closes the current interval and goes on in number `next`. No allocation: the buffer is
     /// exchanged for an empty one.
     pub(crate) fn rotate(&mut self, next: u64, unwatched_ns: u64) {
@@ -251,8 +281,7 @@ impl Recorder {
     /// Forgets the parts: the ramp is over.
     pub(crate) fn forget_parts(&mut self) {
         for parts in self.parts.iter_mut().flatten() {
-            parts.submit.clear();
-            parts.completion.clear();
+            parts.clear();
         }
     }
 
@@ -282,10 +311,7 @@ pub(crate) fn operation_records(
             continue;
         };
         let parts = parts[place_of(name) as usize].take().filter(|parts| !parts.submit.is_empty());
-        let (submit, completion) = match parts {
-            Some(parts) => (Some(latency(&parts.submit)), Some(latency(&parts.completion))),
-            None => (None, None),
-        };
+        let (submit, completion) = parts.map(|parts| parts.latencies()).unzip();
         records.push(OperationRecord {
             operation: name,
             bytes: Bytes::new(counted.bytes),

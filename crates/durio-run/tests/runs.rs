@@ -5,11 +5,13 @@ use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use durio_block::conformance::note_skip;
+use durio_block::{probe_aio, probe_uring};
 use durio_plan::{
     ClockChoice, EngineKind, FileLayout, Limit, Load, NullScript, PLAN_SCHEMA, Plan, Purpose,
     RawPath, Role, Step, Target, TargetKind,
 };
-use durio_record::{Event, Interval, Journal, Outcome};
+use durio_record::{Event, Interval, Journal, Latency, Outcome};
 use durio_run::{Context, EventSink, Processors, RunError, RunErrorKind, StopFlag, run};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{CacheMode, PerMille, Workload, self_cost_workload};
@@ -106,6 +108,44 @@ fn on_named_file(directory: &Path, workload: Workload) -> Plan {
 
 fn reads(jobs: u32) -> Workload {
     Workload { jobs, ..self_cost_workload(1) }
+}
+
+/// Reads of a file in the page cache end inside of the submitting call; the parts of an engine that
+/// counts such reads apart must still be those of all.
+#[test]
+fn the_parts_of_latencies_add_up_to_them_where_operations_end_at_once() {
+    for engine in [EngineKind::Uring, EngineKind::Aio] {
+        let probed = if engine == EngineKind::Uring { probe_uring() } else { probe_aio() };
+        if let Err(error) = probed {
+            note_skip("parts_where_operations_end_at_once", &error);
+            continue;
+        }
+        let bench = Bench::new();
+        let workload = Workload { cache: CacheMode::Buffered, depth: 8, ..reads(2) };
+        let mut plan = on_named_file(bench.folder.path(), workload);
+        plan.steps[0].load.engine = engine;
+        plan.steps[0].limit = Limit::Operations(5_000);
+        let (result, events) = bench.run(&plan, &mut |_| ());
+        assert_eq!(result.unwrap(), Outcome::Complete);
+        let mut at_once = 0;
+        let jobs = events.iter().filter_map(|event| match event {
+            Event::JobEnded(job) => Some(job),
+            _ => None,
+        });
+        for read in jobs.flat_map(|job| &job.operations) {
+            let of = |latency: &Option<Latency>| latency.clone().unwrap().exact;
+            let (submit, completion) = (of(&read.submit), of(&read.completion));
+            let service = read.service.exact;
+            assert_eq!((submit.count, completion.count), (service.count, service.count));
+            // Each part is rounded down to a nanosecond.
+            let parts = submit.sum_ns + completion.sum_ns;
+            assert!(parts.abs_diff(service.sum_ns) <= service.count, "{service:?}, {parts} ns");
+            at_once += u64::from(completion.min_ns == 0);
+        }
+        if engine == EngineKind::Uring {
+            assert_eq!(at_once, 2, "no read of either job ended in the call");
+        }
+    }
 }
 
 #[test]

@@ -59,7 +59,20 @@ pub fn job_seed(plan_seed: u64, step: u64, job: u64) -> u64 {
 enum Order {
     Sequential,
     Random,
-    Varied(Box<Varied>),
+    Other(Box<OtherOrder>),
+}
+
+#[derive(Debug)]
+struct OtherOrder {
+    kind: OtherKind,
+    /// The last one that was given. It lives here, and not in what a call returns, so that those of
+    /// the short ways need not be in memory.
+    access: Access,
+}
+
+#[derive(Debug)]
+enum OtherKind {
+    Varied(Varied),
     /// File after file, an access each: the accesses of each file, and whose turn it is.
     InTurn {
         files: Box<[Stream]>,
@@ -71,11 +84,27 @@ impl Order {
     fn of(workload: &Workload, region: Region, seed: u64) -> Self {
         match workload.pattern {
             _ if Varied::describes(workload) => {
-                Self::Varied(Box::new(Varied::new(workload, region, seed)))
+                Self::other(OtherKind::Varied(Varied::new(workload, region, seed)))
             }
             Pattern::Sequential => Self::Sequential,
             Pattern::Random => Self::Random,
         }
+    }
+
+    fn other(kind: OtherKind) -> Self {
+        Self::Other(Box::new(OtherOrder { kind, access: of_file(AccessKind::Read) }))
+    }
+}
+
+impl OtherOrder {
+    /// Apart from the short ways, which stay as short as they are, and are asked for first.
+    #[cold]
+    fn next(&mut self, random: &mut Xoshiro256PlusPlus, read_threshold: u64) -> &Access {
+        self.access = match &mut self.kind {
+            OtherKind::Varied(varied) => varied.next(random, read_threshold),
+            OtherKind::InTurn { files, turn } => next_in_turn(files, turn),
+        };
+        &self.access
     }
 }
 
@@ -143,8 +172,8 @@ impl Stream {
             return stream;
         }
         let of_file = |file: u32| Self::new(workload, region, job_seed(seed, 0, file.into()));
-        let order = Order::InTurn { files: (0..files).map(of_file).collect(), turn: 0 };
-        Self { order, ..stream }
+        let files = (0..files).map(of_file).collect();
+        Self { order: Order::other(OtherKind::InTurn { files, turn: 0 }), ..stream }
     }
 
     /// True if something is to be done where a pass over the region begins: it is returned to the
@@ -159,20 +188,9 @@ impl Stream {
     #[inline(always)]
     pub fn next_access(&mut self) -> Access {
         match &mut self.order {
-            Order::Sequential => self.next_sequential(),
             Order::Random => self.next_random(),
-            Order::Varied(_) | Order::InTurn { .. } => self.next_other(),
-        }
-    }
-
-    /// Apart from the short ways, which stay as short as they are.
-    #[inline(never)]
-    fn next_other(&mut self) -> Access {
-        match &mut self.order {
             Order::Sequential => self.next_sequential(),
-            Order::Random => self.next_random(),
-            Order::Varied(varied) => varied.next(&mut self.random, self.read_threshold),
-            Order::InTurn { files, turn } => next_in_turn(files, turn),
+            Order::Other(order) => *order.next(&mut self.random, self.read_threshold),
         }
     }
 

@@ -33,8 +33,8 @@ const _: () = assert!(size_of::<Entry>() == 64 && align_of::<Entry>() >= align_o
 /// An entry for each slot that has memory.
 pub(super) struct Entries {
     of_slot: Box<[Entry]>,
-    read: u8,
-    write: u8,
+    /// Of reads and of writes.
+    opcodes: [u8; 2],
 }
 
 impl Entries {
@@ -49,34 +49,39 @@ impl Entries {
             };
             entry.user_data(slot.into())
         });
-        let (read, write) = match registered {
-            true => (opcode::ReadFixed::CODE, opcode::WriteFixed::CODE),
-            false => (opcode::Read::CODE, opcode::Write::CODE),
+        let opcodes = match registered {
+            true => [opcode::ReadFixed::CODE, opcode::WriteFixed::CODE],
+            false => [opcode::Read::CODE, opcode::Write::CODE],
         };
-        Self { of_slot: of_slot.collect(), read, write }
+        Self { of_slot: of_slot.collect(), opcodes }
     }
 
-    /// The entry of a transfer.
+    /// The entry of a transfer; none for what is no transfer.
     ///
     /// # Panics
     /// If the operation's slot has no memory.
     #[inline(always)]
-    pub(super) fn transfer(&mut self, operation: &Operation) -> &Entry {
-        let entry = &mut self.of_slot[operation.slot as usize];
+    pub(super) fn transfer(&mut self, operation: &Operation) -> Option<&Entry> {
+        if !operation.kind.is_transfer() {
+            return None;
+        }
         let is_read = operation.kind == OperationKind::Read;
+        let entry = &mut self.of_slot[operation.slot as usize];
         // Justification: the crate's entries can be built, not changed, and building one costs as
         // much as all else that the engine does for an operation.
         // SAFETY: an entry is 64 bytes in the layout of the kernel's ABI, of which `Words` are the
         // first 32; its alignment suffices (asserted above), and every bit pattern is valid.
         let words = unsafe { &mut *std::ptr::from_mut(entry).cast::<Words>() };
-        words.opcode = if is_read { self.read } else { self.write };
+        words.opcode = self.opcodes[usize::from(!is_read)];
         words.flags = if operation.link { squeue::Flags::IO_LINK.bits() } else { 0 } | FIXED_FILE;
         words.file = operation.file.cast_signed();
         words.offset = operation.offset;
-        // The engine has checked it against the slot.
-        words.length = u32::try_from(operation.length).unwrap_or(u32::MAX);
+        // The engine has checked it against the slot, and a slot is at most 1 GiB (durio-workload).
+        #[expect(clippy::cast_possible_truncation, reason = "see above")]
+        let length = operation.length as u32;
+        words.length = length;
         words.rw_flags = if is_read { 0 } else { rw_flags(operation.flags) };
-        entry
+        Some(entry)
     }
 }
 
@@ -143,7 +148,7 @@ mod tests {
                     for link in [true, false] {
                         let operation = operation(kind, flags, link);
                         let expected = built(&operation, &buffers, registered);
-                        assert_eq!(bytes(entries.transfer(&operation)), bytes(&expected));
+                        assert_eq!(bytes(entries.transfer(&operation).unwrap()), bytes(&expected));
                     }
                 }
             }

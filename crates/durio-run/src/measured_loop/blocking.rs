@@ -19,6 +19,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
         let nanos = self.engine.clock().reference_nanos();
         self.in_flight.change(1, nanos);
         let flags = self.queue[0].flags;
+        let mut completions = [Completion::default()];
         while self.may_start(now) && !self.is_over() {
             let Access { kind, offset, length, .. } = self.stream.next_access();
             self.remaining -= 1;
@@ -33,7 +34,6 @@ impl<E: Engine> MeasuredLoop<'_, E> {
                 offset,
                 intended_start: start,
             };
-            let mut completions = [Completion::default()];
             self.result.exchanges += 1;
             match self.engine.exchange(&[operation], &mut completions) {
                 Ok(count) => assert_eq!(count, 1, "an operation that is waited for completes"),
@@ -44,10 +44,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
                 }
             }
             now = completions[0].completed_at;
-            if self.series.is_over(now) {
-                self.rotate(now);
-            }
-            self.last_completion = now;
+            self.see(now);
             if i64::from(completions[0].result) == length.cast_signed() {
                 let nanos = self.engine.clock().nanos(now.since(start));
                 self.recorder.record(PLACES[kind as usize], nanos);

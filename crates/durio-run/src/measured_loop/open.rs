@@ -142,7 +142,8 @@ impl<E: Engine> MeasuredLoop<'_, E> {
         let (kind, intended) = (self.slots[slot].kind, self.origins[slot].intended);
         let succeeded = self.slots[slot].is_done_by(completion.result);
         let now = completion.completed_at;
-        let freed = self.conclude::<false>(slot, completion);
+        self.see(now);
+        let freed = self.conclude(slot, completion);
         if succeeded {
             let response = self.engine.clock().nanos(now.since(intended));
             self.record_response(kind, response);

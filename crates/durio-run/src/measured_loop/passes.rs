@@ -59,10 +59,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
             }
         };
         let now = completion.completed_at;
-        if self.series.is_over(now) {
-            self.rotate(now);
-        }
-        self.last_completion = now;
+        self.see(now);
         let nanos = self.engine.clock().reference_nanos();
         self.in_flight.change(-1, nanos);
         if self.slots[0].is_done_by(completion.result) {

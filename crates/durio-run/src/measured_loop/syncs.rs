@@ -60,7 +60,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
         if self.follows == Follows::RangeThenFile && place.kind != AccessKind::Write {
             self.record_range_sync(slot, completion);
         } else {
-            self.record::<false>(slot, completion);
+            self.record(slot, completion);
         }
         let Some(mut access) = self.stream.follow_up(place.kind) else { return Some(slot) };
         access.file = place.file;
@@ -87,7 +87,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
                     self.record_commit(slot, now, nanos);
                 }
             }
-            _ => self.record::<false>(slot, completion),
+            _ => self.record(slot, completion),
         }
     }
 
@@ -97,7 +97,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
         if !place.is_done_by(completion.result) {
             self.fail(slot, completion.result);
         } else if slot < self.places {
-            self.record::<false>(slot, completion);
+            self.record(slot, completion);
         } else {
             self.record_commit(slot, completion.completed_at, 0);
         }
