@@ -1,8 +1,9 @@
-//! Foreign load: how much of the processors was busy, and not by us.
+//! Foreign load: how much of the processors was busy, and not by us, and how much of our time the
+//! hypervisor gave to other guests.
 //!
 //! From /proc/stat (user, nice, system, irq, softirq) less this process's and its children's time
-//! from /proc/self/stat. What kernel threads and interrupts do for us counts as foreign; time
-//! stolen by the hypervisor does not.
+//! from /proc/self/stat. What kernel threads and interrupts do for us counts as foreign; time that
+//! was stolen is counted apart, as a share of the time in which a processor wanted to run.
 
 use std::fs;
 use std::time::Instant;
@@ -15,15 +16,18 @@ const TICK: f64 = 0.01;
 pub(super) struct Load {
     at: Instant,
     busy: f64,
+    stolen: f64,
     ours: f64,
 }
 
 impl Load {
     /// Reads the counters; children count once they have been waited for.
     pub(super) fn read() -> Option<Self> {
-        let busy = busy_ticks(&fs::read_to_string("/proc/stat").ok()?)?;
+        let stat = fs::read_to_string("/proc/stat").ok()?;
+        let busy = ticks(&stat, &[0, 1, 2, 5, 6])?;
+        let stolen = ticks(&stat, &[7])?;
         let ours = own_ticks(&fs::read_to_string("/proc/self/stat").ok()?)?;
-        Some(Self { at: Instant::now(), busy, ours })
+        Some(Self { at: Instant::now(), busy, stolen, ours })
     }
 
     /// Foreign load since `earlier`, in cores.
@@ -32,11 +36,17 @@ impl Load {
         let seconds = self.at.duration_since(earlier.at).as_secs_f64();
         (foreign * TICK / seconds).max(0.0)
     }
+
+    /// The share that was stolen since `earlier` of what was wanted.
+    fn stolen_since(&self, earlier: &Self) -> f64 {
+        let stolen = self.stolen - earlier.stolen;
+        stolen / (stolen + self.busy - earlier.busy).max(1.0)
+    }
 }
 
-/// Foreign load per round.
+/// Foreign load and the stolen share per round.
 #[derive(Debug, Default)]
-pub(super) struct Foreign(Vec<f64>);
+pub(super) struct Foreign(Vec<(f64, f64)>);
 
 impl Foreign {
     /// Does a round's work and notes the load meanwhile.
@@ -44,28 +54,35 @@ impl Foreign {
         let before = Load::read();
         let value = work();
         if let Some((before, after)) = before.zip(Load::read()) {
-            self.0.push(after.foreign_since(&before));
+            self.0.push((after.foreign_since(&before), after.stolen_since(&before)));
         }
         value
     }
 
     /// Prints the load of every round.
     pub(super) fn print(&self) {
-        let rounds: Vec<_> = self.0.iter().map(|load| format!("{load:.2}")).collect();
-        println!("\nForeign load per round, in cores: {}", rounds.join(" "));
-        if self.0.iter().any(|&load| load > NOISY) {
-            println!("Some rounds had more than {NOISY} cores of it: repeat on a quieter machine.");
+        let list = |words: Vec<String>| words.join(" ");
+        let foreign = self.0.iter().map(|(foreign, _)| format!("{foreign:.2}")).collect();
+        let stolen = self.0.iter().map(|(_, stolen)| format!("{:.0}", stolen * 100.0)).collect();
+        println!("\nForeign load per round, in cores: {}", list(foreign));
+        println!("Stolen by the hypervisor per round, in % of what was wanted: {}", list(stolen));
+        if self.0.iter().any(|&(foreign, stolen)| foreign > NOISY || stolen > STOLEN) {
+            println!(
+                "Some rounds had more than {NOISY} cores or {:.0} % of it: repeat on a quieter machine.",
+                STOLEN * 100.0
+            );
         }
     }
 }
 
 const NOISY: f64 = 0.5;
+const STOLEN: f64 = 0.05;
 
-/// Busy time of all processors: the first, second, third, sixth and seventh figure of line `cpu`.
-fn busy_ticks(stat: &str) -> Option<f64> {
+/// A sum over all processors, of these figures of line `cpu`.
+fn ticks(stat: &str, figures: &[usize]) -> Option<f64> {
     let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
     let ticks: Vec<f64> = line.split_whitespace().filter_map(|it| it.parse().ok()).collect();
-    [0, 1, 2, 5, 6].into_iter().map(|index| ticks.get(index)).sum()
+    figures.iter().map(|&index| ticks.get(index)).sum()
 }
 
 /// utime, stime, cutime and cstime: fields 14 to 17, counted past the name, which may hold blanks.
@@ -82,7 +99,8 @@ mod tests {
     #[test]
     fn idle_waiting_and_stolen_time_is_not_busy() {
         let stat = "cpu  100 10 200 9999 500 3 7 40 0 0\ncpu0 1 1 1 1 1 1 1 1 1 1\n";
-        assert_eq!(busy_ticks(stat), Some(320.0));
+        assert_eq!(ticks(stat, &[0, 1, 2, 5, 6]), Some(320.0));
+        assert_eq!(ticks(stat, &[7]), Some(40.0));
     }
 
     #[test]
