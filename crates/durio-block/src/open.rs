@@ -115,7 +115,8 @@ const DATA_SYNC: OFlags = OFlags::from_bits_retain(libc::O_DSYNC.cast_unsigned()
 ///
 /// A device is opened with O_NOATIME where that is permitted (to owners and CAP_FOWNER), a file never:
 /// so fio does it (filesetup.c), and so databases open their files. Looking at the time is a part of
-/// what a cached read of a file costs them: 70 to 140 ns of 1.5 us (perf, and a loop in C with and without).
+/// what a cached read of a file costs them: 70 to 140 ns of 1.5 us (perf; a loop in C with and
+/// without the flag).
 ///
 /// # Errors
 /// If it cannot be opened either way.
