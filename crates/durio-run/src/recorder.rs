@@ -234,8 +234,10 @@ impl Recorder {
         times: u64,
     ) {
         if let Some(parts) = &mut self.parts[place as usize] {
+            // What was seen while the rest of its submission was refused and repeated.
+            let submit = submit.min(service);
             parts.submit.record_many(submit, times);
-            parts.completion.record_many(service.saturating_sub(submit), times);
+            parts.completion.record_many(service - submit, times);
         }
     }
 

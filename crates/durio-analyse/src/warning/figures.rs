@@ -197,7 +197,8 @@ pub(super) fn submit_latency(basis: &Basis<'_>) -> Vec<WarningFinding> {
         },
         "asynchronous submission that blocks keeps the job from its other operations; the rate is \
          bound by the submitting thread",
-        "expect more from more jobs than from more depth; check the filesystem and the scheduler",
+        "expect more from more jobs or a larger --batch than from more depth; check the filesystem \
+         and the scheduler",
     )
 }
 
