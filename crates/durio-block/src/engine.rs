@@ -70,7 +70,8 @@ pub struct Completion {
     pub slot: u32,
     /// Bytes moved, zero for syncs, or a negated errno.
     pub result: i32,
-    /// When the submitting call had returned; equals `completed_at` where submission is completion.
+    /// When the submitting call had returned; equals `completed_at` where submission is completion,
+    /// and is later for what was seen while a refused submission was repeated.
     pub submitted_at: Ticks,
     /// When the completion was seen.
     pub completed_at: Ticks,

@@ -201,8 +201,9 @@ impl<C: Clock> AioEngine<C> {
     fn flush(&mut self) -> Result<(), BlockError> {
         self.addresses.clear();
         self.addresses.extend(self.blocks.iter_mut().map(std::ptr::from_mut));
-        let mut done = 0;
+        let (mut done, mut calls) = (0, 0);
         while done < self.addresses.len() {
+            calls += 1;
             // SAFETY: the addresses are those of `self.blocks`, which nobody touches meanwhile;
             // each names memory within a slot (asserted) that is claimed, so no reference to it
             // and no other operation on it exists, and the buffers live until `drop` has seen
@@ -221,6 +222,13 @@ impl<C: Clock> AioEngine<C> {
                     self.finish(slot_of(self.blocks[done].data), -errno.unwrap_or(libc::EAGAIN));
                     done += 1;
                 }
+            }
+        }
+        if calls > 1 {
+            // Submission ends with the last call: for all but what was seen meanwhile.
+            let now = self.clock.now();
+            for block in &self.blocks {
+                self.submitted_at[slot_of(block.data) as usize] = Some(now);
             }
         }
         self.blocks.clear();

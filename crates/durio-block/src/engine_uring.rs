@@ -298,7 +298,8 @@ impl<'ring, C: Clock> UringEngine<'ring, C> {
                 Ok(_) if self.submissions.is_empty() => return Ok(()),
                 Ok(_) => {}
                 Err(error) if is_transient(&error) => {
-                    self.look();
+                    let now = self.look();
+                    self.watch.looked(now);
                     // Completions that are there make room; let the caller take them.
                     if self.submissions.is_empty() && !self.completions.is_empty() {
                         return Ok(());

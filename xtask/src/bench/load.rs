@@ -1,9 +1,9 @@
-//! Foreign load: how much of the processors was busy, and not by us, and how much of our time the
-//! hypervisor gave to other guests.
+//! Foreign load: how much of the processors was busy, and not by us, and what share of the time that
+//! all on this machine wanted the hypervisor gave to other guests.
 //!
 //! From /proc/stat (user, nice, system, irq, softirq) less this process's and its children's time
 //! from /proc/self/stat. What kernel threads and interrupts do for us counts as foreign; time that
-//! was stolen is counted apart, as a share of the time in which a processor wanted to run.
+//! was stolen is counted apart.
 
 use std::fs;
 use std::time::Instant;

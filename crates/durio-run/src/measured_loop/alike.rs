@@ -9,8 +9,9 @@ use durio_workload::AccessKind;
 
 use super::{MeasuredLoop, PLACES, Slot};
 
-/// Operations that were started and seen together. Those that start together are submitted together,
-/// so they have the same latencies, and are recorded at once.
+/// Operations that were started and seen together. Those were submitted together (what starts at the
+/// same time goes to the engine in one exchange), so they have the same latencies, and are recorded at
+/// once.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Alike {
     pub(super) start: Ticks,
@@ -51,7 +52,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
     pub(super) fn turn_to(&mut self, seen: Ticks) -> Look {
         self.record_alike();
         self.see(seen);
-        self.alike.seen = seen;
+        (self.alike.seen, self.alike.start) = (seen, Ticks(u64::MAX));
         if seen >= self.end {
             self.remaining = 0;
         }
