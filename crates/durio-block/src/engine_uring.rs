@@ -298,8 +298,9 @@ impl<'ring, C: Clock> UringEngine<'ring, C> {
                 Ok(_) if self.submissions.is_empty() => return Ok(()),
                 Ok(_) => {}
                 Err(error) if is_transient(&error) => {
+                    // It ends a wait, or a refusal that says nothing of what the job did before.
                     let now = self.look();
-                    self.watch.looked(now);
+                    self.watch.waited(now);
                     // Completions that are there make room; let the caller take them.
                     if self.submissions.is_empty() && !self.completions.is_empty() {
                         return Ok(());

@@ -68,7 +68,8 @@ impl Foreign {
         println!("Stolen by the hypervisor per round, in % of what was wanted: {}", list(stolen));
         if self.0.iter().any(|&(foreign, stolen)| foreign > NOISY || stolen > STOLEN) {
             println!(
-                "Some rounds had more than {NOISY} cores or {:.0} % of it: repeat on a quieter machine.",
+                "Some rounds had more than {NOISY} cores of foreign load or {:.0} % stolen: repeat on a \
+                 quieter machine.",
                 STOLEN * 100.0
             );
         }

@@ -2,7 +2,7 @@
 //!
 //! In: how many completions a look found, and when. Out: the same, the oldest first, in portions. A
 //! ring with as many places as completions can be outstanding, never resized: each exchange adds a
-//! look and takes one, and with `VecDeque` that costs 35 instructions more.
+//! look and takes one, and with `VecDeque` that costs some 35 instructions more.
 
 use crate::Ticks;
 
