@@ -24,7 +24,7 @@ use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use crate::{Buffers, Clock, Engine};
+use crate::{BlockError, Buffers, Clock, Engine, OpenMode, OpenTarget};
 
 mod bench;
 mod chains;
@@ -48,6 +48,14 @@ pub struct Setup {
     pub buffers: Buffers,
     /// Operations in flight.
     pub depth: u32,
+}
+
+/// Opens a file of a test by its name, also for writing, which durio itself does with a permit alone.
+///
+/// # Errors
+/// If it cannot be opened.
+pub fn open_path(path: &Path, mode: OpenMode) -> Result<OpenTarget, BlockError> {
+    crate::open::open_path(path, mode)
 }
 
 /// What is done with an engine.

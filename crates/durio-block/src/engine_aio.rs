@@ -456,7 +456,8 @@ impl<C: Clock> Drop for AioEngine<C> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{MonotonicClock, OpenMode, open};
+    use crate::open::open_path;
+    use crate::{MonotonicClock, OpenMode};
 
     /// io_setup rounds up to a page of events: 16 times 500 operations are beyond that.
     #[test]
@@ -465,7 +466,7 @@ mod tests {
             return crate::conformance::note_skip("a_context_with_too_little_room", &error);
         }
         let mode = OpenMode::default();
-        let file = open("/dev/zero".as_ref(), mode).unwrap().file;
+        let file = open_path("/dev/zero".as_ref(), mode).unwrap().file;
         let slots = 8000;
         let buffers = Buffers::new(slots, 512);
         let mut engine = AioEngine::new(MonotonicClock, file, buffers, 1).unwrap();

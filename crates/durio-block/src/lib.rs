@@ -19,6 +19,7 @@
 
 mod aio_calls;
 mod buffers;
+mod child;
 mod clock;
 #[cfg(any(test, feature = "testkit"))]
 pub mod conformance;
@@ -29,12 +30,15 @@ mod engine_null;
 mod engine_sync;
 mod engine_uring;
 mod error;
+mod guard;
+mod lease;
 mod open;
 mod page_cache;
 mod sync_range;
 mod watch;
 
 pub use buffers::Buffers;
+pub use child::end_with_parent;
 pub use clock::{Clock, MonotonicClock, Ticks, TscClock, VirtualClock, tsc_is_reliable};
 pub use device_word::{
     DmSegment, DmTable, NvmeWord, ScsiWord, dm_table, nvme_word, parse_dm_table, scsi_word,
@@ -47,9 +51,13 @@ pub use engine_null::{NullEngine, Script};
 pub use engine_sync::SyncEngine;
 pub use engine_uring::{Ring, UringEngine, probe_uring};
 pub use error::{BlockError, ErrorKind};
+pub use guard::{
+    GuardRefusal, HeldTarget, HeldTargets, TargetAccess, TargetIdentity, TargetType, Usage,
+    WritePermit, WriteReason,
+};
 pub use open::{
-    Alignment, DirectIo, NewFile, OpenMode, OpenTarget, TargetType, create_file, direct_io,
-    inspect, open, remove_file, reopen, supports_reallocate,
+    Alignment, DirectIo, NewFile, OpenMode, OpenTarget, create_file, direct_io, remove_file,
+    reopen, supports_reallocate,
 };
 pub use page_cache::drop_cached;
 pub use sync_range::{probe_range_sync, probe_write_flags};

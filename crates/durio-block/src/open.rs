@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use durio_units::Bytes;
 use rustix::fs::{
-    AtFlags, FallocateFlags, FileType, Mode, OFlags, SeekFrom, StatxFlags, fstat, open as open_at,
-    seek, statx,
+    AtFlags, FallocateFlags, FileType, FlockOperation, Mode, OFlags, StatxFlags, flock, fstat,
+    open as open_at, statx,
 };
 
 use crate::{BlockError, ErrorKind};
@@ -36,24 +36,6 @@ pub struct OpenTarget {
     pub direct: bool,
 }
 
-/// What a path leads to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TargetType {
-    /// A directory.
-    Directory,
-    /// A regular file of this size.
-    File(Bytes),
-    /// A block device of this size.
-    BlockDevice(Bytes),
-    /// A character device.
-    CharacterDevice {
-        /// Major number.
-        major: u32,
-        /// Minor number.
-        minor: u32,
-    },
-}
-
 /// The alignment that direct I/O asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Alignment {
@@ -61,36 +43,6 @@ pub struct Alignment {
     pub memory: Bytes,
     /// Of offsets and lengths.
     pub offset: Bytes,
-}
-
-/// Says what `path` leads to, without opening it for writing.
-///
-/// # Errors
-/// If it does not exist, may not be looked at, or is a socket, a pipe or the like.
-pub fn inspect(path: &Path) -> Result<TargetType, BlockError> {
-    let fail = |errno: rustix::io::Errno| BlockError::at("look at", path, errno);
-    let stat = rustix::fs::stat(path).map_err(fail)?;
-    match FileType::from_raw_mode(stat.st_mode) {
-        FileType::Directory => Ok(TargetType::Directory),
-        FileType::RegularFile => Ok(TargetType::File(Bytes::new(stat.st_size.cast_unsigned()))),
-        FileType::CharacterDevice => Ok(TargetType::CharacterDevice {
-            major: rustix::fs::major(stat.st_rdev),
-            minor: rustix::fs::minor(stat.st_rdev),
-        }),
-        FileType::BlockDevice => {
-            let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-            let device = open_at(path, flags, Mode::empty())
-                .map_err(|errno| BlockError::at("open", path, errno))?;
-            let size = seek(&device, SeekFrom::End(0)).map_err(fail)?;
-            Ok(TargetType::BlockDevice(Bytes::new(size)))
-        }
-        _ => Err(BlockError {
-            kind: ErrorKind::WrongType,
-            operation: "measure",
-            path: Some(path.to_owned()),
-            source: io::Error::other("it is neither a directory, a file nor a device"),
-        }),
-    }
 }
 
 fn flags_of(mode: OpenMode) -> OFlags {
@@ -120,7 +72,7 @@ const DATA_SYNC: OFlags = OFlags::from_bits_retain(libc::O_DSYNC.cast_unsigned()
 ///
 /// # Errors
 /// If it cannot be opened either way.
-pub fn open(path: &Path, mode: OpenMode) -> Result<OpenTarget, BlockError> {
+pub(crate) fn open_path(path: &Path, mode: OpenMode) -> Result<OpenTarget, BlockError> {
     let is_file = rustix::fs::stat(path)
         .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile);
     let attempt = |mode: OpenMode| {
@@ -150,7 +102,7 @@ pub fn open(path: &Path, mode: OpenMode) -> Result<OpenTarget, BlockError> {
 /// # Errors
 /// As [`open`].
 pub fn reopen(file: &OwnedFd, mode: OpenMode) -> Result<OpenTarget, BlockError> {
-    open(&PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd())), mode)
+    open_path(&PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd())), mode)
 }
 
 /// A file that durio made.
@@ -183,6 +135,8 @@ pub fn create_file(directory: &Path, name: &Path, named: bool) -> Result<NewFile
     let path = directory.join(name);
     let file = open_at(&path, base | OFlags::CREATE | OFlags::EXCL, mode)
         .map_err(|errno| BlockError::at("make the file", &path, errno))?;
+    // So that no other durio measures it meanwhile. Where there are no locks, it has its name alone.
+    let _ = flock(&file, FlockOperation::NonBlockingLockExclusive);
     new_file(file, Some(path), directory)
 }
 
@@ -294,14 +248,14 @@ mod tests {
         let path = directory.path().join("file");
         std::fs::write(&path, "x").unwrap();
         let plain = OpenMode { write: true, ..OpenMode::default() };
-        let made = open(&path, plain).unwrap().file;
+        let made = open_path(&path, plain).unwrap().file;
         let (data_sync, sync) = (libc::O_DSYNC, libc::O_SYNC);
         for (mode, expected) in [
             (plain, 0),
             (OpenMode { data_sync: true, ..plain }, data_sync),
             (OpenMode { sync: true, ..plain }, sync),
         ] {
-            for opened in [open(&path, mode).unwrap(), reopen(&made, mode).unwrap()] {
+            for opened in [open_path(&path, mode).unwrap(), reopen(&made, mode).unwrap()] {
                 let flags = rustix::fs::fcntl_getfl(&opened.file).unwrap().bits().cast_signed();
                 assert_eq!(flags & (data_sync | sync), expected, "{mode:?}");
             }
@@ -317,7 +271,7 @@ mod tests {
         // Nobody but its owner, and who may do everything, may open a device so.
         let is_permitted = open_at(device, OFlags::NOATIME, Mode::empty()).is_ok();
         for (path, expected) in [(path.as_path(), false), (device, is_permitted)] {
-            let file = open(path, OpenMode::default()).unwrap().file;
+            let file = open_path(path, OpenMode::default()).unwrap().file;
             let flags = rustix::fs::fcntl_getfl(&file).unwrap();
             assert_eq!(flags.contains(OFlags::NOATIME), expected, "{}", path.display());
         }

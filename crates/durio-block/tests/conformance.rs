@@ -6,11 +6,12 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use durio_block::conformance::open_path;
 use durio_block::conformance::{Body, Lend, Setup, Suite, note_skip};
 use durio_block::{
     AioEngine, BlockError, Buffers, Clock, Completion, Engine, MonotonicClock, NullEngine,
     OpenMode, Operation, OperationKind, Ring, Script, SyncEngine, Ticks, TscClock, UringEngine,
-    VirtualClock, WriteFlags, open, probe_aio, probe_uring,
+    VirtualClock, WriteFlags, probe_aio, probe_uring,
 };
 use durio_units::Nanos;
 
@@ -55,7 +56,7 @@ fn direct_is_possible(directory: &Path) -> bool {
     let path = directory.join("probe");
     File::create(&path).expect("a file");
     let mode = OpenMode { direct: true, ..OpenMode::default() };
-    open(&path, mode).expect("the file").direct
+    open_path(&path, mode).expect("the file").direct
 }
 
 fn run<C: Clock>(test: &str, mode: Mode, lend: &Lend<'_, C>) {
@@ -214,7 +215,7 @@ fn a_ring_serves_one_engine_after_another() {
     let mut ring = ring(1).unwrap();
     for turn in 0..3_u8 {
         std::fs::write(&path, [turn; 4096]).unwrap();
-        let file = open(&path, OpenMode::default()).unwrap().file;
+        let file = open_path(&path, OpenMode::default()).unwrap().file;
         let buffers = Buffers::new(1, 4096);
         let mut engine = UringEngine::new(MonotonicClock, &mut ring, &[file], buffers).unwrap();
         let mut completions = [Completion::default()];
@@ -236,7 +237,7 @@ fn a_dropped_uring_engine_leaves_nothing_registered_in_its_thread() {
     std::fs::write(&path, [1; 4096]).unwrap();
     for turn in 0..40 {
         let mut ring = ring(1).unwrap();
-        let file = open(&path, OpenMode::default()).unwrap().file;
+        let file = open_path(&path, OpenMode::default()).unwrap().file;
         let buffers = Buffers::new(1, 4096);
         let engine = UringEngine::new(MonotonicClock, &mut ring, &[file], buffers).unwrap();
         let facts = engine.facts();
@@ -296,7 +297,7 @@ fn aio_takes_many_operations_at_once_again_and_again() {
     let directory = directory();
     let path = directory.path().join("file");
     std::fs::write(&path, [1; 4096]).unwrap();
-    let file = open(&path, OpenMode { direct: true, ..OpenMode::default() }).unwrap().file;
+    let file = open_path(&path, OpenMode { direct: true, ..OpenMode::default() }).unwrap().file;
     let depth = 500_u32;
     let buffers = Buffers::new(depth as usize, 4096);
     let mut engine = AioEngine::new(MonotonicClock, file, buffers, depth).unwrap();

@@ -5,9 +5,10 @@ use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+use durio_block::conformance::open_path;
 use durio_block::{
     AioEngine, Buffers, Completion, Engine, MonotonicClock, OpenMode, Operation, OperationKind,
-    Ring, SyncEngine, Ticks, UringEngine, WriteFlags, open, probe_aio, probe_uring,
+    Ring, SyncEngine, Ticks, UringEngine, WriteFlags, probe_aio, probe_uring,
 };
 
 const BLOCK: usize = 4096;
@@ -18,7 +19,7 @@ fn files(directory: &Path) -> (Vec<PathBuf>, Vec<OwnedFd>) {
     let paths: Vec<_> = (0..FILES).map(|file| directory.join(file.to_string())).collect();
     let opened = paths.iter().map(|path| {
         fs::write(path, [0; 2 * BLOCK]).unwrap();
-        open(path, OpenMode { write: true, ..OpenMode::default() }).unwrap().file
+        open_path(path, OpenMode { write: true, ..OpenMode::default() }).unwrap().file
     });
     let opened = opened.collect();
     (paths, opened)

@@ -3,17 +3,19 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use durio_block::{
-    Alignment, Buffers, DirectIo, NewFile, OpenMode, OpenTarget, create_file, direct_io, open,
-    remove_file, reopen, supports_reallocate,
+    Alignment, Buffers, DirectIo, HeldTarget, HeldTargets, NewFile, OpenMode, OpenTarget,
+    TargetAccess, Usage, WriteReason, create_file, direct_io, remove_file, reopen,
+    supports_reallocate,
 };
 use durio_plan::{FileLayout, RawPath, Target, TargetKind};
 use durio_record::{Journal, Layout, MadeFile, TargetPrepared};
 use durio_units::Bytes;
 use durio_workload::BlockFiller;
-use rustix::fs::{FallocateFlags, fallocate, fstat, fsync, stat};
+use rustix::fs::{FallocateFlags, fallocate, fsync};
 use rustix::io::Errno;
 
 use crate::error::RunError;
@@ -42,8 +44,8 @@ pub(crate) struct Prepared {
 enum Place {
     /// A file that durio made.
     Made(NewFile),
-    /// What existed.
-    Existing { path: PathBuf },
+    /// What existed, held since it was looked up.
+    Existing(Arc<TargetAccess>),
     /// The null engine's.
     Nowhere,
 }
@@ -53,18 +55,17 @@ impl Prepared {
     pub(crate) fn open(&self, mode: OpenMode) -> Result<OpenTarget, RunError> {
         match &self.place {
             Place::Made(made) => Ok(reopen(&made.file, mode)?),
-            Place::Existing { path } => Ok(open(path, mode)?),
+            Place::Existing(access) => Ok(access.open(mode)?),
             Place::Nowhere => Err(RunError::unsupported("only the null engine runs on no target")),
         }
     }
 
-    /// A path by which another process of this user opens the target.
+    /// A path by which another process of this user opens the target: never its name, which may lead
+    /// elsewhere by now, and which the other program may understand otherwise (fio cuts names at # and
+    /// ;, and strips blanks).
     pub(crate) fn path_for_others(&self) -> Result<PathBuf, RunError> {
         match &self.place {
-            Place::Made(NewFile { path: Some(path), .. }) | Place::Existing { path } => {
-                Ok(std::path::absolute(path).unwrap_or_else(|_| path.clone()))
-            }
-            // A file without a name is open here, and so has one in this process's folder.
+            Place::Existing(access) => Ok(access.target().path_for_others()),
             Place::Made(NewFile { file, .. }) => {
                 let (process, file) = (std::process::id(), file.as_raw_fd());
                 Ok(PathBuf::from(format!("/proc/{process}/fd/{file}")))
@@ -112,30 +113,12 @@ impl Prepared {
     }
 }
 
-/// Devices that are held open exclusively until the run ends: each once, however many targets are
-/// on it.
-#[derive(Debug, Default)]
-pub(crate) struct HeldDevices(Vec<(PathBuf, OwnedFd)>);
-
-impl HeldDevices {
-    fn hold(&mut self, path: &Path) -> Result<(), RunError> {
-        // A device has many names: links in /dev/disk, /dev/mapper.
-        let number = stat(path).ok().map(|facts| facts.st_rdev);
-        let is_held = |file: &OwnedFd| fstat(file).ok().map(|facts| facts.st_rdev) == number;
-        if !self.0.iter().any(|(held, file)| held == path || is_held(file)) {
-            let mode = OpenMode { write: true, exclusive: true, ..OpenMode::default() };
-            self.0.push((path.to_owned(), open(path, mode)?.file));
-        }
-        Ok(())
-    }
-}
-
 /// Makes `target` ready. `writes` says whether a step will write to it.
 pub(crate) fn prepare(
     index: usize,
     target: &Target,
     writes: bool,
-    (journal, held): (&mut Journal, &mut HeldDevices),
+    (journal, held): (&mut Journal, &HeldTargets),
     seed: u64,
     stop: &StopFlag,
     progress: &mut dyn FnMut(Bytes),
@@ -159,14 +142,11 @@ pub(crate) fn prepare(
                 Err(error) => return Err(without_file(prepared, journal, error)),
             }
         }
-        TargetKind::ExistingFile { path } | TargetKind::NullDevice { path } => {
-            (existing(path.as_path())?, Layout::Existing, Bytes::ZERO)
+        TargetKind::ExistingFile { path } | TargetKind::Device { path } => {
+            (existing(held.find(path.as_path())?)?, Layout::Existing, Bytes::ZERO)
         }
-        TargetKind::Device { path } => {
-            if writes {
-                held.hold(path.as_path())?;
-            }
-            (existing(path.as_path())?, Layout::Existing, Bytes::ZERO)
+        TargetKind::NullDevice { path } => {
+            (existing(null_device(path.as_path())?)?, Layout::Existing, Bytes::ZERO)
         }
         TargetKind::Scripted => (nowhere(Place::Nowhere), Layout::None, Bytes::ZERO),
     };
@@ -225,8 +205,17 @@ fn make(
     }
 }
 
-fn existing(path: &Path) -> Result<Prepared, RunError> {
-    let mut prepared = nowhere(Place::Existing { path: path.to_owned() });
+/// Durio's own null target was named by nobody; the guard sees that nothing can be lost there.
+fn null_device(path: &Path) -> Result<Arc<TargetAccess>, RunError> {
+    let permit = HeldTarget::open(path)?.permit(WriteReason::KeepsNothing, &Usage::default());
+    let permit = permit.map_err(|refusal| {
+        RunError::target(format!("cannot use '{}'", path.display()), Some(refusal.into()))
+    })?;
+    Ok(Arc::new(TargetAccess::Write(permit)))
+}
+
+fn existing(access: Arc<TargetAccess>) -> Result<Prepared, RunError> {
+    let mut prepared = nowhere(Place::Existing(access));
     prepared.find_direct()?;
     Ok(prepared)
 }

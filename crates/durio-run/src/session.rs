@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use durio_block::{Clock, MonotonicClock, TscClock, tsc_is_reliable};
+use durio_block::{Clock, HeldTargets, MonotonicClock, TscClock, tsc_is_reliable};
 use durio_plan::{ClockChoice, EngineKind, Plan, Role, Step};
 use durio_record::{Event, Journal, Outcome, RunEnded, RunResumed, StoppedBy, Warning};
 use durio_units::Nanos;
@@ -14,7 +14,7 @@ use crate::course::{Course, Place};
 use crate::error::RunError;
 use crate::fio_step::{self, FioStep};
 use crate::job::RunClock;
-use crate::layout::{HeldDevices, Prepared, prepare};
+use crate::layout::{Prepared, prepare};
 use crate::memory;
 use crate::memory_bandwidth;
 use crate::placement::Processors;
@@ -29,6 +29,8 @@ use crate::trace_step::{run_path, run_trace};
 pub struct Context<'a> {
     /// Remembers files with names.
     pub journal: &'a mut Journal,
+    /// What exists of the plan's targets, and whether it may be written to.
+    pub targets: HeldTargets,
     /// Per target of the plan: kernel names of the devices below it, whose counters are read.
     pub devices: Vec<Vec<String>>,
     /// Where jobs can run.
@@ -162,7 +164,6 @@ fn run_steps(
         prepared,
         emitter,
         clock,
-        held: HeldDevices::default(),
         idle_since: None,
         last_uses: last_uses(plan),
     }
@@ -182,7 +183,6 @@ struct Session<'a, 'c, 's> {
     prepared: &'a mut Vec<Option<Prepared>>,
     emitter: &'a mut Emitter<'s>,
     clock: RunClock,
-    held: HeldDevices,
     /// The last completion of the step before, on CLOCK_MONOTONIC.
     idle_since: Option<u64>,
     /// Per target: the last step that uses it.
@@ -403,7 +403,7 @@ impl Session<'_, '_, '_> {
             index,
             target,
             writes,
-            (self.context.journal, &mut self.held),
+            (self.context.journal, &self.context.targets),
             seed,
             &self.context.stop,
             &mut |done| {

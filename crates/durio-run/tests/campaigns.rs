@@ -36,6 +36,7 @@ fn carry_out(plan: &Plan, last: u32, resume: Option<Resume>) -> Vec<Event> {
     let mut journal = Journal::begin(folder.path(), None).unwrap();
     let context = Context {
         journal: &mut journal,
+        targets: durio_block::HeldTargets::default(),
         devices: Vec::new(),
         processors: Processors::default(),
         stop: StopFlag::default(),
@@ -246,6 +247,7 @@ fn a_pause_ends_at_once_when_the_run_shall_end() {
     let stop = StopFlag::default();
     let context = Context {
         journal: &mut journal,
+        targets: durio_block::HeldTargets::default(),
         devices: Vec::new(),
         processors: Processors::default(),
         stop: stop.clone(),

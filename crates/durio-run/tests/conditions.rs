@@ -70,6 +70,7 @@ fn amplification(step: Step) -> Result<f64, RunError> {
     let mut journal = Journal::begin(folder.path(), None).unwrap();
     let context = Context {
         journal: &mut journal,
+        targets: durio_block::HeldTargets::default(),
         devices: Vec::new(),
         processors: Processors::default(),
         stop: StopFlag::default(),

@@ -77,6 +77,7 @@ fn run_all(
     let mut journal = Journal::begin(folder.path(), None).unwrap();
     let context = Context {
         journal: &mut journal,
+        targets: durio_block::HeldTargets::default(),
         devices: Vec::new(),
         processors: Processors::default(),
         stop: StopFlag::default(),

@@ -133,6 +133,7 @@ fn execute(kind: Option<TargetKind>, step: Step, stop: bool) -> Ran {
     let flag = StopFlag::default();
     let context = Context {
         journal: &mut journal,
+        targets: durio_block::HeldTargets::default(),
         devices: Vec::new(),
         processors: Processors::default(),
         stop: flag.clone(),

@@ -66,6 +66,7 @@ fn counted(workload: Workload, engine: EngineKind) -> Counted {
     let mut journal = Journal::begin(folder.path(), None).unwrap();
     let context = Context {
         journal: &mut journal,
+        targets: durio_block::HeldTargets::default(),
         devices: Vec::new(),
         processors: Processors::default(),
         stop: StopFlag::default(),

@@ -49,6 +49,7 @@ impl Bench {
         let mut journal = Journal::begin(self.folder.path(), None).unwrap();
         let context = Context {
             journal: &mut journal,
+            targets: durio_block::HeldTargets::default(),
             devices: Vec::new(),
             processors: Processors::default(),
             stop: StopFlag::default(),

@@ -67,6 +67,7 @@ fn run_plan(plan: &Plan, folder: &Path) -> Result<Vec<Event>, RunError> {
     let mut journal = Journal::begin(folder, None).unwrap();
     let context = Context {
         journal: &mut journal,
+        targets: durio_block::HeldTargets::default(),
         devices: vec![Vec::new()],
         processors: Processors::default(),
         stop: StopFlag::default(),

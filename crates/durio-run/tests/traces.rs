@@ -98,6 +98,7 @@ fn run_plan(
     let stop = StopFlag::default();
     let context = Context {
         journal: &mut journal,
+        targets: durio_block::HeldTargets::default(),
         devices: vec![devices],
         processors: Processors::default(),
         stop: stop.clone(),

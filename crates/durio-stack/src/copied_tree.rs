@@ -57,6 +57,7 @@ fn identify_copied(root: &SystemDir, mounts: &[MountEntry], path: &Path) -> io::
         kind,
         absolute: path.to_owned(),
         device: mount.device,
+        inode: 0,
         mount_id: None,
         size: Bytes::ZERO,
         free: Bytes::ZERO,

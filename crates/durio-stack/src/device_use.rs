@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
+use durio_block::{ErrorKind, HeldTarget, TargetIdentity, TargetType, Usage};
 use durio_units::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -15,8 +16,9 @@ use crate::block_facts::{from_sectors, serial_of, size_of};
 use crate::block_node;
 use crate::device_number::DeviceNumber;
 use crate::family::{Family, Subject};
-use crate::identity::{FileKind, Identify, Identity, identify};
+use crate::identity::{Identify, identify};
 use crate::mountinfo::{MountEntry, decode_octal, parse_mountinfo};
+use crate::open_writers::writers_of;
 use crate::probe::{is_claimed, read_sample, size_of_file};
 use crate::signature::{Signature, find_signatures};
 use crate::source::{btrfs_of_member, device_of_source};
@@ -59,6 +61,9 @@ pub struct DeviceUse {
     pub swaps: Vec<String>,
     /// What stands on it or on a part of it.
     pub holders: Vec<Holder>,
+    /// Programs that have it open for writing: "postgres (process 812)". Those of other users are seen
+    /// by root alone.
+    pub writers: Vec<String>,
     /// The kernel refuses it to a second owner: a filesystem, an array or a program has it,
     /// possibly in another namespace.
     pub claimed: bool,
@@ -72,8 +77,30 @@ impl DeviceUse {
     /// True if writing to it would go behind somebody's back.
     #[must_use]
     pub fn is_in_use(&self) -> bool {
-        let nobody = self.mounts.is_empty() && self.swaps.is_empty() && self.holders.is_empty();
-        self.claimed || !nobody
+        self.claimed || !self.users().is_empty()
+    }
+
+    /// Who uses it, a clause each; nobody may be known though it is claimed.
+    #[must_use]
+    pub fn users(&self) -> Vec<String> {
+        let mounted = |it: &MountUse| format!("{} is mounted on {}", it.device, it.mount_point);
+        let part = |it: &Holder| format!("{} is part of {}", it.device, it.holder);
+        let mounts = self.mounts.iter().map(mounted);
+        let swaps = self.swaps.iter().map(|swap| format!("{swap} is swap"));
+        let holders = self.holders.iter().map(part);
+        let writers = self.writers.iter().map(|it| format!("{it} has it open for writing"));
+        mounts.chain(swaps).chain(holders).chain(writers).collect()
+    }
+
+    /// What the guard asks before it permits a write.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        let mut users = self.users();
+        if users.is_empty() && self.claimed {
+            users.push("somebody has it open exclusively".to_owned());
+        }
+        let signatures = self.signature_names().into_iter().map(str::to_owned).collect();
+        Usage { users, signatures }
     }
 
     /// The names of what is on it, each once.
@@ -97,18 +124,43 @@ impl DeviceUse {
 /// If it does not exist, is neither a block device nor a regular file, or cannot be read and is
 /// not known to be in use.
 pub fn device_use(path: &Path) -> Result<DeviceUse, StackError> {
+    let target = HeldTarget::open(path).map_err(|error| match error.kind {
+        ErrorKind::WrongType => StackError::new(StackErrorKind::NotADevice, path),
+        _ => StackError::from_io(path, error.source),
+    })?;
+    use_of(&target)
+}
+
+/// The same of what is held already, whatever its name leads to by now.
+///
+/// # Errors
+/// As [`device_use`].
+pub fn use_of(target: &HeldTarget) -> Result<DeviceUse, StackError> {
+    let (path, here) = (target.path(), target.path_here());
     let root = SystemDir::live_root();
-    let identity = identify(path).map_err(|error| StackError::from_io(path, error))?;
-    let subject = subject_of(&root, path, &identity)?;
+    let subject = subject_of(&root, target)?;
     let mut found = usage_in(&root, &identify, &subject)?;
-    found.claimed = matches!(subject, Subject::Device(_)) && is_claimed(path);
-    match read_content(path, &subject, &mut found) {
+    found.claimed = matches!(subject, Subject::Device(_)) && is_claimed(&here);
+    found.writers = writers_of(target.identity());
+    match read_content(&here, &subject, &mut found) {
         Ok(()) => found.readable = true,
         // The refusal that matters is known already.
         Err(_) if found.is_in_use() => found.signatures.clear(),
         Err(error) => return Err(StackError::from_io(path, error)),
     }
     Ok(found)
+}
+
+/// True if the directory is one in which the system keeps its device nodes (devtmpfs, or in a container
+/// what is mounted at /dev): a file that is made there is in memory.
+#[must_use]
+pub fn holds_device_nodes(directory: &Path) -> bool {
+    let Ok(identity) = identify(directory) else { return false };
+    let text = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
+    parse_mountinfo(&text).iter().any(|mount| {
+        let is_dev = mount.fs_type == "devtmpfs" || mount.mount_point == Path::new("/dev");
+        is_dev && mount.device == identity.device
+    })
 }
 
 fn read_content(path: &Path, subject: &Subject, found: &mut DeviceUse) -> io::Result<()> {
@@ -121,13 +173,21 @@ fn read_content(path: &Path, subject: &Subject, found: &mut DeviceUse) -> io::Re
     Ok(())
 }
 
-fn subject_of(root: &SystemDir, path: &Path, identity: &Identity) -> Result<Subject, StackError> {
-    match identity.kind {
-        FileKind::Block(number) => block_node::by_number(root, number)
-            .map(Subject::Device)
-            .ok_or_else(|| StackError::new(StackErrorKind::Unreadable, path)),
-        FileKind::Regular => Ok(Subject::File(identity.absolute.clone())),
-        _ => Err(StackError::new(StackErrorKind::NotADevice, path)),
+fn subject_of(root: &SystemDir, target: &HeldTarget) -> Result<Subject, StackError> {
+    let number =
+        |raw| DeviceNumber { major: rustix::fs::major(raw), minor: rustix::fs::minor(raw) };
+    match (target.kind(), target.identity()) {
+        (TargetType::BlockDevice(_), TargetIdentity::Device(raw)) => {
+            block_node::by_number(root, number(raw))
+                .map(Subject::Device)
+                .ok_or_else(|| StackError::new(StackErrorKind::Unreadable, target.path()))
+        }
+        (TargetType::File(_), TargetIdentity::Inode(device, inode)) => {
+            let path = std::path::absolute(target.path());
+            let path = path.unwrap_or_else(|_| target.path().to_owned());
+            Ok(Subject::File { path, device: number(device), inode })
+        }
+        _ => Err(StackError::new(StackErrorKind::NotADevice, target.path())),
     }
 }
 
@@ -216,8 +276,8 @@ fn swaps_of(
     let paths = lines.filter_map(|line| line.split(u8::is_ascii_whitespace).next());
     paths
         .map(decode_octal)
-        .filter_map(|path| match subject {
-            Subject::File(file) if *file == path => Some(subject.name()),
+        .filter_map(|path| match identify(Path::new(&path)) {
+            Ok(identity) if subject.is_file(&identity) => Some(subject.name()),
             _ => device_of_source(root, identify, &path).map(|dir| dir.name()),
         })
         .filter(|name| family.has(name) || *name == subject.name())

@@ -1,10 +1,10 @@
 //! Who uses which device, on made-up machines and on this one.
 
 use std::io::Write;
-use std::path::PathBuf;
 
 use super::*;
 use crate::fixture::Fixture;
+use crate::identity::FileKind;
 
 fn usage(fixture: &Fixture, name: &str) -> DeviceUse {
     let dir = block_node::by_name(&fixture.root(), name).unwrap();
@@ -114,11 +114,47 @@ fn a_file_is_in_use_as_swap_or_below_a_loop_device() {
     fixture.loop_device("loop0", "7:0", "/srv/a b.img");
     fixture.knows("/srv/a b.img", FileKind::Regular, "8:1", None);
     fixture.file("proc/swaps", "Filename\n/srv/swap\\040file file 8 0 -2\n");
-    let held = usage_of(&fixture, &Subject::File(PathBuf::from("/srv/a b.img")));
+    let held = usage_of(&fixture, &fixture.subject("/srv/a b.img"));
     assert_eq!(holders(&held), [("/srv/a b.img", "loop0")]);
-    let swap = usage_of(&fixture, &Subject::File(PathBuf::from("/srv/swap file")));
+    fixture.knows("/srv/swap file", FileKind::Regular, "8:1", None);
+    let swap = usage_of(&fixture, &fixture.subject("/srv/swap file"));
     assert_eq!(swap.swaps, ["/srv/swap file"]);
-    assert!(!usage_of(&fixture, &Subject::File(PathBuf::from("/srv/free"))).is_in_use());
+    fixture.knows("/srv/free", FileKind::Regular, "8:1", None);
+    assert!(!usage_of(&fixture, &fixture.subject("/srv/free")).is_in_use());
+}
+
+#[test]
+fn a_file_is_in_use_by_all_its_names() {
+    let fixture = two_partitions();
+    fixture.loop_device("loop0", "7:0", "/srv/image");
+    fixture.knows("/srv/image", FileKind::Regular, "8:1", None);
+    fixture.knows("/srv/swap", FileKind::Regular, "8:1", None);
+    fixture.file("proc/swaps", "Filename\n/srv/swap file 8 0 -2\n");
+    for (name, of) in [("/bound/image", "/srv/image"), ("/srv/link", "/srv/swap")] {
+        fixture.knows_as(name, of);
+        assert!(usage_of(&fixture, &fixture.subject(name)).is_in_use(), "{name}");
+    }
+}
+
+#[test]
+fn a_program_that_has_a_file_open_for_writing_is_named_by_whatever_name_it_opened_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, link) = (folder.path().join("data"), folder.path().join("link"));
+    std::fs::write(&path, "x").unwrap();
+    std::fs::hard_link(&path, &link).unwrap();
+    let writer = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
+    let mut reader = std::process::Command::new("sleep");
+    reader.arg("60").stdin(std::fs::File::open(&path).unwrap());
+    let mut reader = reader.spawn().unwrap();
+    assert_eq!(device_use(&link).unwrap().writers, [""; 0], "a reader, and this process itself");
+    let mut program = std::process::Command::new("sleep").arg("60").stdout(writer).spawn().unwrap();
+    let found = device_use(&link).unwrap();
+    for child in [&mut program, &mut reader] {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    assert_eq!(found.writers, [format!("sleep (process {})", program.id())]);
+    assert!(found.is_in_use());
 }
 
 #[test]

@@ -4,14 +4,15 @@
 //! In: a device or a file. Out: the devices concerned, and who stands on whom.
 //! Not here: mounts and swap.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use durio_units::Bytes;
 
 use crate::block_facts::size_of;
 use crate::block_node;
+use crate::device_number::DeviceNumber;
 use crate::device_use::Holder;
-use crate::identity::Identify;
+use crate::identity::{Identify, Identity};
 use crate::source::device_of_source;
 use crate::system_dir::SystemDir;
 
@@ -20,15 +21,32 @@ use crate::system_dir::SystemDir;
 pub(crate) enum Subject {
     /// A block device, by its directory in sysfs.
     Device(SystemDir),
-    /// A regular file, by its absolute path.
-    File(PathBuf),
+    /// A regular file: a name of it, and by what all its names are known.
+    File {
+        /// For messages.
+        path: PathBuf,
+        /// Of its filesystem.
+        device: DeviceNumber,
+        /// Within that.
+        inode: u64,
+    },
 }
 
 impl Subject {
+    /// True if this is the same file, by whatever name: a hard link, a bind mount.
+    pub(crate) fn is_file(&self, identity: &Identity) -> bool {
+        match self {
+            Self::Device(_) => false,
+            Self::File { device, inode, .. } => {
+                (*device, *inode) == (identity.device, identity.inode)
+            }
+        }
+    }
+
     pub(crate) fn name(&self) -> String {
         match self {
             Self::Device(dir) => dir.name(),
-            Self::File(path) => path.display().to_string(),
+            Self::File { path, .. } => path.display().to_string(),
         }
     }
 
@@ -36,7 +54,7 @@ impl Subject {
     pub(crate) fn size(&self) -> Option<Bytes> {
         match self {
             Self::Device(dir) => size_of(dir),
-            Self::File(_) => None,
+            Self::File { .. } => None,
         }
     }
 
@@ -44,14 +62,14 @@ impl Subject {
     pub(crate) fn disk(&self) -> Option<SystemDir> {
         match self {
             Self::Device(dir) => Some(block_node::disk_of(dir).unwrap_or_else(|| dir.clone())),
-            Self::File(_) => None,
+            Self::File { .. } => None,
         }
     }
 
     pub(crate) fn partitions(&self) -> Vec<SystemDir> {
         match self {
             Self::Device(dir) => block_node::partitions_of(dir),
-            Self::File(_) => Vec::new(),
+            Self::File { .. } => Vec::new(),
         }
     }
 }
@@ -69,7 +87,7 @@ impl Family {
         let mut family = Self::default();
         match subject {
             Subject::Device(dir) => family.add_with_partitions(dir),
-            Subject::File(path) => family.add_loops_on_file(&loops, identify, path),
+            Subject::File { .. } => family.add_loops_on_file(&loops, identify, subject),
         }
         // What holds the whole disk holds a part of it too; its other parts are no concern.
         family.members.extend(subject.disk().filter(|disk| !family.has(&disk.name())));
@@ -124,12 +142,11 @@ impl Family {
         &mut self,
         loops: &[(SystemDir, PathBuf)],
         identify: Identify<'_>,
-        file: &Path,
+        file: &Subject,
     ) {
         for (loop_dir, backing) in loops {
-            let same = identify(backing).is_ok_and(|identity| identity.absolute == file);
-            if same {
-                self.add_loop(file.display().to_string(), loop_dir);
+            if identify(backing).is_ok_and(|identity| file.is_file(&identity)) {
+                self.add_loop(file.name(), loop_dir);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Made-up trees of `/sys` and `/proc` for the tests.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fs;
 use std::io;
@@ -11,6 +11,7 @@ use durio_units::Bytes;
 use tempfile::TempDir;
 
 use crate::device_number::DeviceNumber;
+use crate::family::Subject;
 use crate::identity::{FileKind, Identity};
 use crate::system_dir::SystemDir;
 
@@ -18,11 +19,12 @@ use crate::system_dir::SystemDir;
 pub(crate) struct Fixture {
     dir: TempDir,
     known: RefCell<HashMap<PathBuf, Identity>>,
+    inodes: Cell<u64>,
 }
 
 impl Fixture {
     pub(crate) fn new() -> Self {
-        Self { dir: tempfile::tempdir().unwrap(), known: RefCell::default() }
+        Self { dir: tempfile::tempdir().unwrap(), known: RefCell::default(), inodes: Cell::new(2) }
     }
 
     pub(crate) fn root(&self) -> SystemDir {
@@ -181,16 +183,32 @@ impl Fixture {
         mount_id: Option<u64>,
     ) {
         let absolute = path.as_ref().to_owned();
+        self.inodes.set(self.inodes.get() + 1);
         let identity = Identity {
             kind,
             absolute: absolute.clone(),
             device: device.parse().unwrap(),
+            inode: self.inodes.get(),
             mount_id,
             size: Bytes::from_gib(4),
             free: Bytes::from_gib(3),
             direct_io: None,
         };
         self.known.borrow_mut().insert(absolute, identity);
+    }
+
+    /// Makes `name` known as another name of what is known as `path`, such as a hard link.
+    pub(crate) fn knows_as(&self, name: &str, path: &str) {
+        let mut known = self.known.borrow_mut();
+        let identity = known.get(Path::new(path)).cloned().unwrap();
+        known.insert(name.into(), Identity { absolute: name.into(), ..identity });
+    }
+
+    /// What is to be overwritten is this file.
+    pub(crate) fn subject(&self, path: &str) -> Subject {
+        let identity = self.known.borrow().get(Path::new(path)).cloned().unwrap();
+        let Identity { absolute, device, inode, .. } = identity;
+        Subject::File { path: absolute, device, inode }
     }
 
     pub(crate) fn knows_block(&self, path: &str, number: &str) {

@@ -32,6 +32,8 @@ pub(crate) struct Identity {
     pub(crate) absolute: PathBuf,
     /// Of the filesystem that holds it.
     pub(crate) device: DeviceNumber,
+    /// Within that filesystem; with its device the same for all names of a file.
+    pub(crate) inode: u64,
     /// Absent before Linux 5.8.
     pub(crate) mount_id: Option<u64>,
     pub(crate) size: Bytes,
@@ -52,6 +54,7 @@ pub(crate) fn identify(path: &Path) -> io::Result<Identity> {
         kind: kind_of(&stat),
         absolute,
         device: DeviceNumber { major: stat.stx_dev_major, minor: stat.stx_dev_minor },
+        inode: stat.stx_ino,
         mount_id: has(&stat, StatxFlags::MNT_ID).then_some(stat.stx_mnt_id),
         size,
         free,

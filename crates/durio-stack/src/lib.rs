@@ -40,6 +40,7 @@ mod layer_facts;
 mod md_facts;
 mod mountinfo;
 mod nodes;
+mod open_writers;
 mod placement;
 mod probe;
 mod process_facts;
@@ -60,7 +61,7 @@ pub use declared::{
     Made, MadeFilesystem, MdBitmap, ZfsLayout,
 };
 pub use device_counters::{DeviceCounters, read_device_counters};
-pub use device_use::{DeviceUse, Holder, MountUse, device_use};
+pub use device_use::{DeviceUse, Holder, MountUse, device_use, holds_device_nodes, use_of};
 pub use error::{StackError, StackErrorKind};
 pub use fact::Fact;
 pub use filesystem::{DirectIoAlignment, FilesystemFacts};

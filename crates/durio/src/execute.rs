@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use durio_analyse::{Analyser, Findings};
+use durio_block::HeldTargets;
 use durio_plan::{Plan, RawPath};
 use durio_record::{
     Environment, FolderName, Journal, Leftovers, Manifest, Outcome, RUN_FOLDER_SCHEMA,
@@ -141,10 +142,11 @@ impl Execution {
     }
 }
 
-/// Runs `plan`, records it, prints the report. The exit code does not know verdicts.
+/// Runs `plan` on what was looked up for it, records it, prints the report. The exit code does not know verdicts.
 pub(crate) fn execute(
     execution: &Execution,
     plan: &Plan,
+    held: HeldTargets,
     options: &Measuring,
 ) -> Result<(Exit, Findings), Failure> {
     // Before the first file: whoever stops durio from now on finds a record that says so.
@@ -160,7 +162,7 @@ pub(crate) fn execute(
     let prints = execution.within.is_none() && !execution.is_printed_by_caller;
     let progress = Progress::new(options.quiet || execution.is_quiet);
     let beginning =
-        Beginning { writer, journal, analyser, environment, resume: None, progress, prints };
+        Beginning { writer, journal, held, analyser, environment, resume: None, progress, prints };
     carry_out(&execution.folder, plan, beginning, stop, options)
 }
 
@@ -168,6 +170,7 @@ pub(crate) fn execute(
 pub(crate) fn go_on(
     execution: &Execution,
     interrupted: &Interrupted,
+    held: HeldTargets,
     options: &Measuring,
 ) -> Result<(Exit, Findings), Failure> {
     let stop = stop_on_signals()?;
@@ -190,7 +193,7 @@ pub(crate) fn go_on(
     let resume = Some(interrupted.resume());
     let progress = Progress::new(options.quiet);
     let beginning =
-        Beginning { writer, journal, analyser, environment, resume, progress, prints: true };
+        Beginning { writer, journal, held, analyser, environment, resume, progress, prints: true };
     carry_out(folder.path(), &folder.plan, beginning, stop, options)
 }
 
@@ -198,6 +201,7 @@ pub(crate) fn go_on(
 struct Beginning {
     writer: RecordWriter,
     journal: Journal,
+    held: HeldTargets,
     analyser: Analyser,
     environment: Environment,
     resume: Option<Resume>,
@@ -212,11 +216,12 @@ fn carry_out(
     stop: StopFlag,
     options: &Measuring,
 ) -> Result<(Exit, Findings), Failure> {
-    let Beginning { writer, mut journal, analyser, environment, resume, progress, prints } =
+    let Beginning { writer, mut journal, held, analyser, environment, resume, progress, prints } =
         beginning;
     let mut recording = Recording { plan, analyser, writer, progress };
     let context = Context {
         journal: &mut journal,
+        targets: held,
         devices: devices(plan, &environment),
         processors: processors(plan, &environment),
         stop,

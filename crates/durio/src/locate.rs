@@ -1,71 +1,204 @@
 //! What a path leads to, and whether what exists there may be written to.
+//!
+//! In: paths, and the words of the permission. Out: [`Located`]: facts to plan with, and what exists
+//! held by its descriptor, so that what is looked at here is what is measured. Not here: the decision
+//! whether something may be written to, which is the guard's (`durio_block`).
 
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use durio_block::{ErrorKind, TargetType, inspect};
+use durio_block::{
+    BlockError, ErrorKind, GuardRefusal, HeldTarget, HeldTargets, TargetAccess, TargetIdentity,
+    TargetType, WriteReason,
+};
 use durio_plan::RawPath;
 use durio_spec::{Location, LocationFacts};
-use durio_stack::{DeviceUse, device_use};
+use durio_stack::{DeviceUse, holds_device_nodes, use_of};
 use durio_units::Bytes;
 
 use crate::args::Measuring;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 
-/// The memory devices that complete at once (kernel documentation, admin-guide/devices.txt): null,
-/// zero, full.
-const MEMORY_MAJOR: u32 = 1;
-const NULL_MINORS: [u32; 3] = [3, 5, 7];
+/// The places that were named, and what of them exists, held until the run ends.
+#[derive(Debug, Default)]
+pub(crate) struct Located {
+    pub(crate) places: Vec<Location>,
+    pub(crate) held: HeldTargets,
+}
 
-/// Finds out what each of `paths` is, none of which may be another's second name. Each `--destroy`
-/// must name one of them.
+/// By what words existing things may be overwritten.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Permission<'a> {
+    /// Those that `--destroy` names, by a path or a serial number.
+    Named { destroy: &'a [PathBuf], force_signature: bool },
+    /// Layers that this durio has just built, or was permitted to build on.
+    Built,
+}
+
+impl<'a> Permission<'a> {
+    pub(crate) fn of(options: &'a Measuring) -> Self {
+        Self::Named { destroy: &options.destroy, force_signature: options.force_signature }
+    }
+}
+
+/// Finds out what each of `paths` is, none of which may be another's second name, and holds it. Each
+/// `--destroy` must name one of them.
 pub(crate) fn locate<'a>(
     paths: impl IntoIterator<Item = &'a PathBuf>,
-    options: &Measuring,
-) -> Result<Vec<Location>, Failure> {
-    locate_with(paths, &options.destroy, options.force_signature)
+    options: &'a Measuring,
+) -> Result<Located, Failure> {
+    locate_with(paths, Permission::of(options))
 }
 
 /// The same, with the permissions alone.
 pub(crate) fn locate_with<'a>(
     paths: impl IntoIterator<Item = &'a PathBuf>,
-    destroy: &[PathBuf],
-    force_signature: bool,
-) -> Result<Vec<Location>, Failure> {
-    let mut locations = Vec::new();
-    let mut known: Vec<(&PathBuf, Identity)> = Vec::new();
-    let mut unmatched: Vec<&PathBuf> = destroy.iter().collect();
+    permission: Permission<'a>,
+) -> Result<Located, Failure> {
+    let unmatched = match permission {
+        Permission::Named { destroy, .. } => destroy.iter().collect(),
+        Permission::Built => Vec::new(),
+    };
+    let (known, located) = (Vec::new(), Located::default());
+    let mut search = Search { permission, unmatched, known, located };
     for path in paths {
-        let identity = identity(path);
-        if let Some((first, _)) = known.iter().find(|(_, known)| known == &identity) {
-            return Err(Failure::new(
-                Exit::WrongUse,
-                format!("'{}' and '{}' are one and the same", first.display(), path.display()),
-            )
-            .hint("name each place once"));
-        }
-        if let Some((first, _)) = known.iter().find(|(_, known)| known.overlaps(&identity)) {
-            return Err(Failure::new(
-                Exit::WrongUse,
-                format!(
-                    "of '{}' and '{}' one is a part of the other",
-                    first.display(),
-                    path.display()
-                ),
-            )
-            .hint("name either the disk or its partitions"));
-        }
-        known.push((path, identity));
-        let facts = facts(path)?;
-        let serial = (!unmatched.is_empty()).then(|| device_use(path).ok()?.serial).flatten();
-        unmatched.retain(|named| !names(named, path, serial.as_deref()));
-        let destroy = permitted(path, facts, destroy, force_signature)?;
-        locations.push(Location { path: RawPath::from(path), facts, destroy });
+        search.add(path)?;
     }
-    match unmatched.first() {
-        None => Ok(locations),
-        Some(named) => Err(names_nothing(named, &locations)),
+    match search.unmatched.first() {
+        None => Ok(search.located),
+        Some(named) => Err(names_nothing(named, &search.located.places)),
+    }
+}
+
+struct Search<'a> {
+    permission: Permission<'a>,
+    /// What `--destroy` named and no path so far is.
+    unmatched: Vec<&'a PathBuf>,
+    known: Vec<(&'a PathBuf, Identity)>,
+    located: Located,
+}
+
+impl<'a> Search<'a> {
+    fn add(&mut self, path: &'a PathBuf) -> Result<(), Failure> {
+        let (facts, destroy) = match HeldTarget::open(path) {
+            Ok(target) => {
+                self.refuse_second_name(path, Identity::Thing(target.identity()))?;
+                self.existing(target)?
+            }
+            Err(error) if error.kind == ErrorKind::NotFound => {
+                let absolute = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+                self.refuse_second_name(path, Identity::Absent(absolute))?;
+                (self.absent(path, error)?, false)
+            }
+            Err(error) => return Err(error.into()),
+        };
+        self.located.places.push(Location { path: RawPath::from(path), facts, destroy });
+        Ok(())
+    }
+
+    fn refuse_second_name(&mut self, path: &'a PathBuf, identity: Identity) -> Result<(), Failure> {
+        for (first, known) in &self.known {
+            let (first, second) = (first.display(), path.display());
+            let (text, hint) = if *known == identity {
+                (format!("'{first}' and '{second}' are one and the same"), "name each place once")
+            } else if known.overlaps(&identity) {
+                let text = format!("of '{first}' and '{second}' one is a part of the other");
+                (text, "name either the disk or its partitions")
+            } else {
+                continue;
+            };
+            return Err(Failure::new(Exit::WrongUse, text).hint(hint));
+        }
+        self.known.push((path, identity));
+        Ok(())
+    }
+
+    /// What it is, and whether it may be overwritten.
+    fn existing(&mut self, target: HeldTarget) -> Result<(LocationFacts, bool), Failure> {
+        let facts = match target.kind() {
+            TargetType::Directory => {
+                refuse_device_nodes(target.path(), target.path())?;
+                let TargetIdentity::Inode(filesystem, _) = target.identity() else {
+                    return Err(Failure::new(Exit::Fault, "a directory has no inode"));
+                };
+                LocationFacts::Directory { free: free(&target.path_here())?, filesystem }
+            }
+            TargetType::NullDevice => LocationFacts::NullDevice,
+            TargetType::File(size) => LocationFacts::File { size },
+            TargetType::BlockDevice(size) => LocationFacts::Device { size },
+        };
+        if !matches!(facts, LocationFacts::File { .. } | LocationFacts::Device { .. }) {
+            self.unmatched.retain(|named| !names(named, &target, None));
+            return Ok((facts, false));
+        }
+        let access = self.access(target)?;
+        let destroy = matches!(access, TargetAccess::Write(_));
+        self.located.held.hold(access);
+        Ok((facts, destroy))
+    }
+
+    fn access(&mut self, target: HeldTarget) -> Result<TargetAccess, Failure> {
+        let path = target.path().to_owned();
+        let fail = |refusal| refused(&path, refusal);
+        let (reason, usage) = match self.permission {
+            Permission::Built => (WriteReason::Built, usage_of(&target)?),
+            Permission::Named { destroy, force_signature } => {
+                let usage = if destroy.is_empty() { None } else { Some(use_of(&target)) };
+                let serial = usage.as_ref().and_then(|it| it.as_ref().ok()?.serial.clone());
+                self.unmatched.retain(|named| !names(named, &target, serial.as_deref()));
+                if !destroy.iter().any(|named| names(named, &target, serial.as_deref())) {
+                    let lock = target.lock_to_read().map_err(fail)?;
+                    return Ok(TargetAccess::Read(target, lock));
+                }
+                (WriteReason::Named { force_signature }, usage_of(&target)?)
+            }
+        };
+        let mut usage = usage.usage();
+        // A file that once was an image may be overwritten as any other.
+        if matches!(target.kind(), TargetType::File(_)) {
+            usage.signatures.clear();
+        }
+        target.permit(reason, &usage).map(TargetAccess::Write).map_err(fail)
+    }
+
+    /// A path that does not exist is one that can be made if its directory exists.
+    fn absent(&mut self, path: &Path, error: BlockError) -> Result<LocationFacts, Failure> {
+        if self.unmatched.iter().any(|named| names_absent(named, path)) {
+            let text = format!("--destroy '{}' names nothing: it does not exist", path.display());
+            return Err(Failure::new(Exit::WrongUse, text).hint("is it a misspelt name?"));
+        }
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let parent = parent.unwrap_or(Path::new("."));
+        match HeldTarget::open(parent).map(|parent| parent.kind()) {
+            Ok(TargetType::Directory) if path.file_name().is_some() && !path.is_symlink() => {
+                refuse_device_nodes(parent, path)?;
+                Ok(LocationFacts::Absent { free: free(parent)? })
+            }
+            _ => {
+                let hint = "name an existing directory, file or block device";
+                Err(Failure::from(error).hint(hint))
+            }
+        }
+    }
+}
+
+/// By what a second name of a place is known.
+#[derive(PartialEq)]
+enum Identity {
+    Thing(TargetIdentity),
+    Absent(PathBuf),
+}
+
+impl Identity {
+    /// True if one is a disk and the other its partition.
+    fn overlaps(&self, other: &Self) -> bool {
+        match (self, other) {
+            (
+                Self::Thing(TargetIdentity::Device(first)),
+                Self::Thing(TargetIdentity::Device(second)),
+            ) => disk_of(*first) == Some(*second) || disk_of(*second) == Some(*first),
+            _ => false,
+        }
     }
 }
 
@@ -83,27 +216,6 @@ fn names_nothing(named: &Path, locations: &[Location]) -> Failure {
         .hint("give the very path of a file or device to measure, or the device's serial number")
 }
 
-/// What two names of one thing have in common: a device's number, a file's or directory's device
-/// and inode, the path of what does not exist.
-#[derive(PartialEq)]
-enum Identity {
-    Device(u64),
-    Inode(u64, u64),
-    Path(PathBuf),
-}
-
-impl Identity {
-    /// True if one is a disk and the other its partition.
-    fn overlaps(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Device(a), Self::Device(b)) => {
-                disk_of(*a) == Some(*b) || disk_of(*b) == Some(*a)
-            }
-            _ => false,
-        }
-    }
-}
-
 /// The number of the disk that a partition is on; none for what is no partition. The directory of
 /// a partition in sysfs lies in that of its disk (kernel documentation, sysfs-block).
 fn disk_of(device: u64) -> Option<u64> {
@@ -118,48 +230,6 @@ fn disk_of(device: u64) -> Option<u64> {
     Some(rustix::fs::makedev(major.parse().ok()?, minor.parse().ok()?))
 }
 
-fn identity(path: &Path) -> Identity {
-    match path.metadata() {
-        Ok(facts) if facts.file_type().is_block_device() => Identity::Device(facts.rdev()),
-        Ok(facts) => Identity::Inode(facts.dev(), facts.ino()),
-        Err(_) => Identity::Path(std::path::absolute(path).unwrap_or_else(|_| path.to_owned())),
-    }
-}
-
-fn facts(path: &Path) -> Result<LocationFacts, Failure> {
-    Ok(match inspect(path) {
-        Ok(TargetType::Directory) => {
-            let filesystem = path.metadata().map_or(0, |facts| facts.dev());
-            LocationFacts::Directory { free: free(path)?, filesystem }
-        }
-        Ok(TargetType::File(size)) => LocationFacts::File { size },
-        Ok(TargetType::BlockDevice(size)) => LocationFacts::Device { size },
-        Ok(TargetType::CharacterDevice { major, minor })
-            if major == MEMORY_MAJOR && NULL_MINORS.contains(&minor) =>
-        {
-            LocationFacts::NullDevice
-        }
-        Ok(TargetType::CharacterDevice { .. }) => {
-            let text = format!("'{}' is a character device, not storage", path.display());
-            return Err(Failure::new(Exit::CannotMeasure, text));
-        }
-        Err(error) if error.kind == ErrorKind::NotFound => absent(path, error)?,
-        Err(error) => return Err(error.into()),
-    })
-}
-
-/// A path that does not exist is one that can be made if its directory exists.
-fn absent(path: &Path, error: durio_block::BlockError) -> Result<LocationFacts, Failure> {
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let parent = parent.unwrap_or(Path::new("."));
-    match inspect(parent) {
-        Ok(TargetType::Directory) if path.file_name().is_some() && !path.is_symlink() => {
-            Ok(LocationFacts::Absent { free: free(parent)? })
-        }
-        _ => Err(Failure::from(error).hint("name an existing directory, file or block device")),
-    }
-}
-
 /// Bytes that this user may still allocate in `directory`.
 fn free(directory: &Path) -> Result<Bytes, Failure> {
     let facts = rustix::fs::statvfs(directory).map_err(|errno| Failure {
@@ -171,69 +241,53 @@ fn free(directory: &Path) -> Result<Bytes, Failure> {
     Ok(Bytes::new(facts.f_bavail.saturating_mul(facts.f_frsize)))
 }
 
-/// True if the user named this very thing. What is in use is refused then, always; what carries a
-/// signature, unless that is permitted too.
-fn permitted(
-    path: &Path,
-    facts: LocationFacts,
-    destroy: &[PathBuf],
-    force_signature: bool,
-) -> Result<bool, Failure> {
-    let exists = matches!(facts, LocationFacts::File { .. } | LocationFacts::Device { .. });
-    if destroy.is_empty() || !exists {
-        return Ok(false);
-    }
-    let usage = device_use(path);
-    let serial = usage.as_ref().ok().and_then(|usage| usage.serial.clone());
-    if !destroy.iter().any(|named| names(named, path, serial.as_deref())) {
-        return Ok(false);
-    }
-    let usage = usage.map_err(|error| Failure {
+fn usage_of(target: &HeldTarget) -> Result<DeviceUse, Failure> {
+    use_of(target).map_err(|error| Failure {
         exit: Exit::CannotMeasure,
         error: anyhow::Error::new(error)
-            .context(format!("cannot find out whether '{}' is in use", path.display())),
+            .context(format!("cannot find out whether '{}' is in use", target.path().display())),
         hints: Vec::new(),
-    })?;
-    refuse_what_is_used(path, &usage)?;
-    let signatures = usage.signature_names();
-    let is_device = matches!(facts, LocationFacts::Device { .. });
-    if is_device && !signatures.is_empty() && !force_signature {
-        let text = format!("'{}' holds {}", path.display(), signatures.join(", "));
-        return Err(Failure::new(Exit::CannotMeasure, text)
-            .hint("if that may be lost, give --force-signature too"));
-    }
-    Ok(true)
+    })
 }
 
-fn names(named: &Path, path: &Path, serial: Option<&str>) -> bool {
-    let same = |a: &Path, b: &Path| match (a.canonicalize(), b.canonicalize()) {
-        (Ok(a), Ok(b)) => a == b,
-        _ => a == b,
-    };
-    same(named, path) || (named.to_str().is_some() && named.to_str() == serial)
-}
-
-fn refuse_what_is_used(path: &Path, usage: &DeviceUse) -> Result<(), Failure> {
-    if !usage.is_in_use() {
+/// A file in a folder of device nodes is in memory, and most likely a misspelt device.
+fn refuse_device_nodes(folder: &Path, path: &Path) -> Result<(), Failure> {
+    if !holds_device_nodes(folder) {
         return Ok(());
     }
-    let mut by: Vec<String> = Vec::new();
-    by.extend(
-        usage
-            .mounts
-            .iter()
-            .map(|mount| format!("{} is mounted on {}", mount.device, mount.mount_point)),
-    );
-    by.extend(usage.swaps.iter().map(|swap| format!("{swap} is swap")));
-    by.extend(
-        usage
-            .holders
-            .iter()
-            .map(|holder| format!("{} is part of {}", holder.device, holder.holder)),
-    );
-    if by.is_empty() {
-        by.push("somebody has it open exclusively".to_owned());
+    let text = format!("'{}' would be a file among device nodes, in memory", path.display());
+    Err(Failure::new(Exit::CannotMeasure, text)
+        .hint("name an existing device, or a directory or file on the storage to measure"))
+}
+
+/// True if `named`, by whatever name, is the very thing.
+fn names(named: &Path, target: &HeldTarget, serial: Option<&str>) -> bool {
+    let same = HeldTarget::open(named).is_ok_and(|it| it.identity() == target.identity());
+    same || (named.to_str().is_some() && named.to_str() == serial)
+}
+
+fn names_absent(named: &Path, path: &Path) -> bool {
+    let absolute = |path: &Path| std::path::absolute(path).ok();
+    absolute(named) == absolute(path)
+}
+
+fn refused(path: &Path, refusal: GuardRefusal) -> Failure {
+    let shown = path.display();
+    let failure = |text: String| Failure::new(Exit::CannotMeasure, text);
+    match refusal {
+        GuardRefusal::Failed(error) => error.into(),
+        GuardRefusal::Signatures(names) => failure(format!("'{shown}' holds {}", names.join(", ")))
+            .hint("if that may be lost, give --force-signature too"),
+        GuardRefusal::Locked => {
+            failure(format!("another durio is at work on '{shown}', or another program locks it"))
+                .hint("wait until it has ended")
+        }
+        GuardRefusal::InUse(users) => in_use(path, &users.join("; ")),
+        GuardRefusal::Claimed | GuardRefusal::Written => in_use(path, &refusal.to_string()),
     }
-    let text = format!("'{}' is in use and is never written to: {}", path.display(), by.join("; "));
-    Err(Failure::new(Exit::CannotMeasure, text))
+}
+
+fn in_use(path: &Path, by: &str) -> Failure {
+    let text = format!("'{}' is in use and is never written to: {by}", path.display());
+    Failure::new(Exit::CannotMeasure, text)
 }

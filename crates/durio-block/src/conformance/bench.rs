@@ -7,8 +7,9 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use super::{Body, Setup, Suite};
+use crate::open::open_path;
 use crate::{
-    Buffers, Clock, Completion, Engine, OpenMode, Operation, OperationKind, Ticks, WriteFlags, open,
+    Buffers, Clock, Completion, Engine, OpenMode, Operation, OperationKind, Ticks, WriteFlags,
 };
 
 /// Bytes of a block: satisfies the direct-I/O alignment of all devices known.
@@ -49,7 +50,7 @@ impl<'a, C: Clock> Bench<'a, C> {
 
     pub(super) fn open_as(&self, path: &Path, write: bool) -> OwnedFd {
         let mode = OpenMode { write, direct: self.suite.direct, ..OpenMode::default() };
-        let target = open(path, mode).expect("opening the file of the suite");
+        let target = open_path(path, mode).expect("opening the file of the suite");
         assert_eq!(target.direct, self.suite.direct, "O_DIRECT is not possible here");
         target.file
     }

@@ -6,7 +6,8 @@ use super::bench::{
     BLOCK, Bench, WHOLE, assert_file_holds, fill, read, result, results, sync, write,
 };
 use super::{Case, Needs, Outcome, case};
-use crate::{Buffers, Clock, OpenMode, Operation, OperationKind, open};
+use crate::open::open_path;
+use crate::{Buffers, Clock, OpenMode, Operation, OperationKind};
 
 pub(super) fn cases<C: Clock>() -> Vec<Case<C>> {
     vec![
@@ -49,7 +50,7 @@ fn a_write_only_descriptor<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
 
 fn a_full_device_is_reported<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
     let mode = OpenMode { write: true, ..OpenMode::default() };
-    let Ok(full) = open(Path::new("/dev/full"), mode) else {
+    let Ok(full) = open_path(Path::new("/dev/full"), mode) else {
         return Outcome::Skipped("/dev/full cannot be opened".to_owned());
     };
     let errno = -bench.suite.full_device_errno;

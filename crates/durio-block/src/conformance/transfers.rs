@@ -8,7 +8,8 @@ use super::bench::{
     pattern, read, result, results, write,
 };
 use super::{Case, Needs, Outcome, case};
-use crate::{Clock, Engine, OpenMode, Operation, open};
+use crate::open::open_path;
+use crate::{Clock, Engine, OpenMode, Operation};
 
 pub(super) fn cases<C: Clock>() -> Vec<Case<C>> {
     vec![
@@ -145,7 +146,7 @@ fn a_write_past_the_end<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
 
 fn dev_zero_is_a_null_target<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
     let mode = OpenMode { write: true, ..OpenMode::default() };
-    let Ok(zero) = open(Path::new("/dev/zero"), mode) else {
+    let Ok(zero) = open_path(Path::new("/dev/zero"), mode) else {
         return Outcome::Skipped("/dev/zero cannot be opened".to_owned());
     };
     bench.engine(zero.file, &mut |engine| {

@@ -50,17 +50,17 @@ const NOT_OF_A_JOB: [&str; 17] = [
 ];
 
 impl FioCommand {
-    /// The arguments: json+ to `result`, fio's own state files to `state`.
+    /// The arguments: json+ to `result`.
     ///
     /// # Errors
-    /// [`FioError::Command`] for no job, a name that is empty, or an option that is not a job's.
-    pub(super) fn arguments(&self, result: &Path, state: &Path) -> Result<Vec<OsString>, FioError> {
+    /// [`FioError::Command`] for no job, a name that is empty, an option that is not a job's, or a value
+    /// that fio would read otherwise than it stands.
+    pub(super) fn arguments(&self, result: &Path) -> Result<Vec<OsString>, FioError> {
         if self.jobs.is_empty() {
             return Err(wrong("", "there is no job to run"));
         }
         let mut arguments = vec![OsString::from("--output-format=json+"), "--eta=never".into()];
         arguments.push(with_path("--output=", result));
-        arguments.push(with_path("--aux-path=", state));
         for job in &self.jobs {
             add_job(&mut arguments, job)?;
         }
@@ -96,6 +96,9 @@ fn complaint(option: &str, value: &str) -> Option<String> {
         Some(format!("'{option}' is not an option of a job"))
     } else if value.contains('\0') {
         Some(format!("the value of '{option}' has a zero byte"))
+    } else if value.contains(['#', ';']) || value.trim() != value {
+        // It takes what follows for a comment, and cuts blanks off: a file name would be another.
+        Some(format!("the value of '{option}' is not what fio would read: '{value}'"))
     } else {
         None
     }
@@ -120,15 +123,15 @@ mod tests {
                 .collect(),
         };
         let command = FioCommand { fio, jobs: jobs.iter().map(job).collect(), folder: None };
-        let arguments = command.arguments(Path::new("/r"), Path::new("/s"))?;
+        let arguments = command.arguments(Path::new("/r"))?;
         Ok(arguments.into_iter().map(|it| it.into_string().unwrap()).collect())
     }
 
     #[test]
     fn every_job_begins_with_its_name() {
         let found = arguments(&[("a b", &[("rw", "read"), ("bs", "4k")]), ("c", &[])]).unwrap();
-        assert_eq!(found[4..], ["--name=a b", "--rw=read", "--bs=4k", "--name=c"]);
-        assert_eq!(found[2..4], ["--output=/r", "--aux-path=/s"]);
+        assert_eq!(found[3..], ["--name=a b", "--rw=read", "--bs=4k", "--name=c"]);
+        assert_eq!(found[2], "--output=/r");
     }
 
     #[test]
@@ -136,7 +139,7 @@ mod tests {
         for options in [("output", "x"), ("name", "x"), ("status_interval", "1"), ("", "x")] {
             assert!(arguments(&[("a", &[options])]).is_err(), "{options:?}");
         }
-        for options in [("rw read", "x"), ("rw", "a\0b")] {
+        for options in [("rw read", "x"), ("rw", "a\0b"), ("filename", "a#b"), ("filename", "a ")] {
             assert!(arguments(&[("a", &[options])]).is_err(), "{options:?}");
         }
     }

@@ -2,18 +2,21 @@
 //!
 //! In: [`FioCommand`], a question whether to stop. Out: [`FioRun`], or an error with what fio said.
 //! Not here: progress. fio works in a process group of its own, so that Ctrl-C in a terminal reaches
-//! durio alone, which then ends fio. What fio prints goes to files: no pipe can fill up.
+//! durio alone, which then ends fio; if durio is killed, the kernel kills fio. What fio prints goes to
+//! files in memory: no pipe can fill up, and nothing stays on a disk whoever is killed.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read as _};
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
-use tempfile::TempDir;
+use durio_block::end_with_parent;
+use rustix::fs::MemfdFlags;
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use super::FioCommand;
 use crate::FioError;
@@ -47,10 +50,8 @@ pub struct FioRun {
 /// cannot be started, [`FioError::Failed`] with fio's message if it says that it failed,
 /// [`FioError::Stopped`] if it was stopped and has no result, and those of [`json::read_file`].
 pub fn run_fio(command: &FioCommand, stop: &dyn Fn() -> bool) -> Result<FioRun, FioError> {
-    let files =
-        TempDir::new().map_err(|source| wrong("make a folder for the result of", source))?;
-    let result = files.path().join("result.json");
-    let mut child = start(command, files.path(), &result)?;
+    let files = Files::new().map_err(|source| wrong("keep the result of", source))?;
+    let mut child = start(command, &files)?;
     let is_stopped = match watch(&mut child, stop) {
         Ok(is_stopped) => is_stopped,
         Err(source) => {
@@ -59,26 +60,56 @@ pub fn run_fio(command: &FioCommand, stop: &dyn Fn() -> bool) -> Result<FioRun, 
         }
     };
     let status = child.wait().map_err(|source| wrong("wait for", source))?;
-    let messages = messages(files.path());
-    conclude(status, json::read_file(&result), &messages, is_stopped)
+    let result = json::read_file(&path_of(&files.result));
+    conclude(status, result, &files.messages(), is_stopped)
+}
+
+/// What fio writes to: files without a name, in memory.
+struct Files {
+    result: OwnedFd,
+    out: OwnedFd,
+    err: OwnedFd,
+}
+
+impl Files {
+    fn new() -> io::Result<Self> {
+        let file = || rustix::fs::memfd_create("durio-fio", MemfdFlags::CLOEXEC);
+        Ok(Self { result: file()?, out: file()?, err: file()? })
+    }
+
+    /// Both streams, the errors first.
+    fn messages(&self) -> String {
+        let of = |file: &OwnedFd| {
+            let mut bytes = Vec::new();
+            let file = File::open(path_of(file)).map(|file| file.take(MESSAGES_MAX_BYTES));
+            let _ = file.and_then(|mut file| file.read_to_end(&mut bytes));
+            String::from_utf8_lossy(&bytes).trim().to_owned()
+        };
+        [of(&self.err), of(&self.out)].join("\n").trim().to_owned()
+    }
+}
+
+/// By which this process and fio open the file from its beginning.
+fn path_of(file: &OwnedFd) -> PathBuf {
+    PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()))
 }
 
 fn wrong(operation: &'static str, source: io::Error) -> FioError {
     FioError::Process { operation, source }
 }
 
-fn start(command: &FioCommand, files: &Path, result: &Path) -> Result<Child, FioError> {
-    let arguments = command.arguments(result, files)?;
-    let stream = |name: &str| File::create(files.join(name)).map(Stdio::from);
-    let (out, err) = stream("out")
-        .and_then(|out| Ok((out, stream("err")?)))
+fn start(command: &FioCommand, files: &Files) -> Result<Child, FioError> {
+    let arguments = command.arguments(&path_of(&files.result))?;
+    let stream = |file: &OwnedFd| file.try_clone().map(Stdio::from);
+    let (out, err) = stream(&files.out)
+        .and_then(|out| Ok((out, stream(&files.err)?)))
         .map_err(|source| wrong("keep the messages of", source))?;
     let mut fio = Command::new(&command.fio.path);
     fio.args(arguments).stdin(Stdio::null()).stdout(out).stderr(err).process_group(0);
     if let Some(folder) = &command.folder {
         fio.current_dir(folder);
     }
-    fio.spawn().map_err(|source| wrong("start", source))
+    end_with_parent(&mut fio).spawn().map_err(|source| wrong("start", source))
 }
 
 /// Waits for the end; true if fio was told to stop.
@@ -105,37 +136,21 @@ fn end(child: &mut Child, grace: Duration) -> io::Result<()> {
     Ok(())
 }
 
-/// fio's jobs are processes in sessions of their own, which outlive a killed fio: they go first.
 fn kill(child: &mut Child) -> io::Result<()> {
-    for job in children(child.id()) {
-        // A job that has just ended needs no signal.
-        let _ = signal(job, Signal::KILL);
+    if let Some(group) = number_of(child.id()) {
+        // Its jobs are its own threads (`thread`); a wrapper's programs are in its group.
+        let _ = kill_process_group(group, Signal::KILL);
     }
     child.kill()
 }
 
-/// The processes that `parent` started. It has not been waited for: no other has its number.
-fn children(parent: u32) -> Vec<u32> {
-    let list = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"));
-    let list = list.unwrap_or_default();
-    list.split_whitespace().filter_map(|number| number.parse().ok()).collect()
-}
-
 fn signal(process: u32, signal: Signal) -> io::Result<()> {
-    let number = i32::try_from(process).ok().and_then(Pid::from_raw);
-    let number = number.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+    let number = number_of(process).ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
     Ok(kill_process(number, signal)?)
 }
 
-/// Both streams, the errors first.
-fn messages(files: &Path) -> String {
-    let of = |name: &str| {
-        let mut bytes = Vec::new();
-        let file = File::open(files.join(name)).map(|file| file.take(MESSAGES_MAX_BYTES));
-        let _ = file.and_then(|mut file| file.read_to_end(&mut bytes));
-        String::from_utf8_lossy(&bytes).trim().to_owned()
-    };
-    [of("err"), of("out")].join("\n").trim().to_owned()
+fn number_of(process: u32) -> Option<Pid> {
+    Pid::from_raw(i32::try_from(process).ok()?)
 }
 
 fn conclude(
@@ -179,15 +194,15 @@ mod tests {
         let mut program = Command::new("sh");
         program
             .args(["-c", "trap '' INT; sleep 60 & echo $!; while :; do wait; done"])
+            .process_group(0)
             .stdout(Stdio::piped());
         let mut child = program.spawn().unwrap();
         let mut answer = [0; 16];
         let length = child.stdout.take().unwrap().read(&mut answer).unwrap();
         let job: u32 = std::str::from_utf8(&answer[..length]).unwrap().trim().parse().unwrap();
-        assert_eq!(children(child.id()), [job]);
         end(&mut child, Duration::from_millis(60)).unwrap();
         assert!(!child.wait().unwrap().success());
-        let state = || fs::read_to_string(format!("/proc/{job}/stat")).unwrap_or_default();
+        let state = || std::fs::read_to_string(format!("/proc/{job}/stat")).unwrap_or_default();
         let is_gone = || state().is_empty() || state().contains(") Z ");
         let begin = Instant::now();
         while !is_gone() && begin.elapsed() < Duration::from_secs(2) {

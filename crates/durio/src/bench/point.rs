@@ -1,7 +1,8 @@
 //! The plan of a point: the spec's workloads on the devices or the mount point that are there.
 
-use std::path::PathBuf;
+use std::path::Path;
 
+use durio_block::{HeldTarget, HeldTargets, TargetType};
 use durio_plan::{ClockChoice, Plan, RawPath};
 use durio_spec::{
     CampaignPlan, CampaignRequest, Location, LocationFacts, RawDevices, StackBench, devices_after,
@@ -14,7 +15,7 @@ use durio_units::{Bytes, Nanos};
 use crate::args::Choosing;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
-use crate::locate::locate_with;
+use crate::locate::{Located, Permission, locate_with};
 
 /// What all plans of a bench have in common.
 pub(crate) struct Planning<'a> {
@@ -44,16 +45,20 @@ impl Estimate {
 impl Planning<'_> {
     /// The plan on a layer that is there. Durio made it, or was permitted to overwrite what it stands
     /// on, or it would not be there.
-    pub(crate) fn plan(&self, built: &BuiltLayer, file_name: String) -> Result<Plan, Failure> {
+    pub(crate) fn plan(
+        &self,
+        built: &BuiltLayer,
+        file_name: String,
+    ) -> Result<(Plan, HeldTargets), Failure> {
         let paths = match &built.mount {
             Some(mount) => vec![mount.clone()],
             None => self.chosen(built.devices.clone()),
         };
-        let located = locate_with(&paths, &[], false)?;
-        let places = located.into_iter().map(|location| self.place(location)).collect();
+        let Located { places, held } = locate_with(&paths, Permission::Built)?;
+        let places = places.into_iter().map(|location| self.place(location)).collect();
         let made = self.made(places, built.mount.is_some(), file_name)?;
         match made.obstacles.into_iter().next() {
-            None => Ok(made.plan),
+            None => Ok((made.plan, held)),
             Some(obstacle) => Err(obstacle.into()),
         }
     }
@@ -137,9 +142,8 @@ pub(crate) fn estimates(
 /// The size of a device that is there; of one that is not, that of a small one.
 fn existing(path: &str) -> Option<Bytes> {
     const UNKNOWN: Bytes = Bytes::from_gib(64);
-    let located = locate_with(&[PathBuf::from(path)], &[], false).ok()?;
-    Some(match located.first()?.facts {
-        LocationFacts::Device { size } => size,
+    Some(match HeldTarget::open(Path::new(path)).ok()?.kind() {
+        TargetType::BlockDevice(size) => size,
         _ => UNKNOWN,
     })
 }

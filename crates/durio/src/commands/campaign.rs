@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use durio_block::HeldTargets;
 use durio_plan::ClockChoice;
 use durio_spec::{
     CampaignPlan, CampaignRequest, CampaignSpec, Location, LocationFacts, SpecTarget,
@@ -15,14 +16,14 @@ use crate::args::{Expanding, RunCommand};
 use crate::execute::{Execution, execute, go_on};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
-use crate::locate::locate_with;
+use crate::locate::{Located, Permission, locate_with};
 use crate::output;
 use crate::resume::interrupted;
 use crate::text_file::{name_if_no_file, read_text};
 
 pub(crate) fn run(spec: &Path, arguments: &RunCommand) -> Result<Exit, Failure> {
     let options = &arguments.job.common;
-    let (made, execution) = campaign_plan(&Wanted {
+    let (made, held, execution) = campaign_plan(&Wanted {
         spec,
         targets: &arguments.job.target,
         expanding: &arguments.expanding,
@@ -41,7 +42,7 @@ pub(crate) fn run(spec: &Path, arguments: &RunCommand) -> Result<Exit, Failure> 
     let plan = durio_plan::Plan { seed: execution.seed, ..made.plan };
     let earlier = (!arguments.fresh).then(|| interrupted(execution.runs(), &plan, options.seed));
     let Some(earlier) = earlier.flatten() else {
-        return execute(&execution, &plan, options).map(|(exit, _)| exit);
+        return execute(&execution, &plan, held, options).map(|(exit, _)| exit);
     };
     output::remark(&format!(
         "durio: going on with {} at step {} of {}; --fresh begins anew",
@@ -49,7 +50,7 @@ pub(crate) fn run(spec: &Path, arguments: &RunCommand) -> Result<Exit, Failure> 
         earlier.point.step + 1,
         plan.steps.len()
     ));
-    go_on(&execution, &earlier, options).map(|(exit, _)| exit)
+    go_on(&execution, &earlier, held, options).map(|(exit, _)| exit)
 }
 
 /// What a campaign is made from.
@@ -65,14 +66,17 @@ pub(super) struct Wanted<'a, F> {
     pub(super) file_name: F,
 }
 
-/// The plan, and what came with the file name.
-pub(super) fn campaign_plan<T, F>(wanted: &Wanted<'_, F>) -> Result<(CampaignPlan, T), Failure>
+/// The plan, what exists of its targets, and what came with the file name.
+pub(super) fn campaign_plan<T, F>(
+    wanted: &Wanted<'_, F>,
+) -> Result<(CampaignPlan, HeldTargets, T), Failure>
 where
     F: Fn() -> Result<(String, T), Failure>,
 {
     let spec = read(wanted.spec)?;
     let paths = assign(&spec.targets(), wanted.targets)?;
-    let places = locate_all(&spec.targets(), &paths, wanted.destroy, wanted.force_signature)?;
+    let (places, held) =
+        locate_all(&spec.targets(), &paths, wanted.destroy, wanted.force_signature)?;
     let (file_name, with_it) = (wanted.file_name)()?;
     let made = plan_campaign(&CampaignRequest {
         spec,
@@ -84,7 +88,7 @@ where
         clock: wanted.clock,
         file_name,
     })?;
-    Ok((made, with_it))
+    Ok((made, held, with_it))
 }
 
 /// Reads a file, or what durio brings along under this name.
@@ -183,7 +187,7 @@ fn locate_all(
     paths: &[Vec<PathBuf>],
     destroy: &[PathBuf],
     force_signature: bool,
-) -> Result<Vec<Vec<Location>>, Failure> {
+) -> Result<(Vec<Vec<Location>>, HeldTargets), Failure> {
     let mut unique: Vec<&PathBuf> = Vec::new();
     for (paths, target) in paths.iter().zip(targets) {
         for (position, path) in paths.iter().enumerate() {
@@ -197,14 +201,15 @@ fn locate_all(
             }
         }
     }
-    let located = locate_with(unique.iter().copied(), destroy, force_signature)?;
+    let permission = Permission::Named { destroy, force_signature };
+    let Located { places: located, held } = locate_with(unique.iter().copied(), permission)?;
     let find = |path: &PathBuf| unique.iter().position(|known| *known == path);
     let of = |paths: &Vec<PathBuf>| -> Vec<Location> {
         paths.iter().filter_map(|path| located.get(find(path)?).cloned()).collect()
     };
     let places: Vec<Vec<Location>> = paths.iter().map(of).collect();
     refuse_null_groups(&places)?;
-    Ok(places)
+    Ok((places, held))
 }
 
 /// A null device beside storage would give figures of neither.

@@ -8,12 +8,12 @@ use crate::args::Check;
 use crate::execute::{Execution, execute};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
-use crate::locate::locate;
+use crate::locate::{Located, locate};
 use crate::output;
 
 pub(crate) fn check(arguments: Check) -> Result<Exit, Failure> {
     let databases = known(&arguments.databases)?;
-    let locations = locate(&arguments.paths, &arguments.common)?;
+    let Located { places: locations, held } = locate(&arguments.paths, &arguments.common)?;
     let execution = Execution::begin("check", &arguments.common)?;
     let plan = plan_check(&CheckRequest {
         locations,
@@ -25,7 +25,7 @@ pub(crate) fn check(arguments: Check) -> Result<Exit, Failure> {
         clock: arguments.common.clock,
         file_name: execution.file_name(),
     })?;
-    let (exit, findings) = execute(&execution, &plan, &arguments.common)?;
+    let (exit, findings) = execute(&execution, &plan, held, &arguments.common)?;
     Ok(if exit == Exit::Fine { verdict(&findings, &databases) } else { exit })
 }
 

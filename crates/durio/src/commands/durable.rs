@@ -8,14 +8,14 @@ use crate::args::Durable;
 use crate::execute::{Execution, execute};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
-use crate::locate::locate;
+use crate::locate::{Located, locate};
 use crate::output;
 
 pub(crate) fn durable(arguments: Durable) -> Result<Exit, Failure> {
     let length = length(&arguments);
     let common = arguments.common;
-    let mut locations = locate([&arguments.path], &common)?;
-    let Some(location) = locations.pop() else {
+    let Located { mut places, held } = locate([&arguments.path], &common)?;
+    let Some(location) = places.pop() else {
         return Err(Failure::new(Exit::WrongUse, "there is no path to measure"));
     };
     let execution = Execution::begin("durable", &common)?;
@@ -31,7 +31,7 @@ pub(crate) fn durable(arguments: Durable) -> Result<Exit, Failure> {
     if !common.quiet {
         announce(&plan);
     }
-    let (exit, findings) = execute(&execution, &plan, &common)?;
+    let (exit, findings) = execute(&execution, &plan, held, &common)?;
     let asked = plan.measured_steps().count();
     if exit == Exit::Fine && asked > 0 && findings.workloads.is_empty() {
         return Err(nothing_measured(&findings));

@@ -9,6 +9,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use durio_block::HeldTargets;
 use durio_fio::FioError;
 use durio_fio::import::{
     ImportSettings, ImportedPlan, PlaceFacts, ResultShape, import, named_paths,
@@ -24,14 +25,14 @@ use crate::args::{Expanding, Fio, Measuring, Plan as PlanArguments, RunCommand};
 use crate::execute::{Execution, execute};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
-use crate::locate::locate_with;
+use crate::locate::{Located, Permission, locate_with};
 use crate::output;
 
 pub(crate) fn fio(arguments: &Fio) -> Result<Exit, Failure> {
     let words = words(arguments)?;
     let options = &arguments.common;
     if arguments.plan {
-        let imported = import_words(&words, Permitted::of(options), &planning(options))?;
+        let imported = import_words(&words, Permission::of(options), &planning(options))?;
         imported.notes.iter().for_each(|note| output::remark(note));
         output::answer(&plan_text(&imported.plan)?)?;
         return Ok(Exit::Fine);
@@ -47,7 +48,7 @@ fn run_words(words: &[String], options: &Measuring) -> Result<Exit, Failure> {
     let execution = Execution::begin("fio", options)?;
     let file = parse(words)?;
     let settings = running(&execution, options);
-    let imported = import_file(&file, Permitted::of(options), &settings)?;
+    let imported = import_file(&file, Permission::of(options), &settings)?;
     imported.notes.iter().for_each(|note| output::remark(note));
     if !imported.shape.logs.is_empty() || file.printing != PrintSettings::default() {
         output::remark(
@@ -55,7 +56,7 @@ fn run_words(words: &[String], options: &Measuring) -> Result<Exit, Failure> {
              without --format",
         );
     }
-    execute(&execution, &imported.plan, options).map(|(exit, _)| exit)
+    execute(&execution, &imported.plan, imported.held, options).map(|(exit, _)| exit)
 }
 
 /// Settings of an import that is to be run.
@@ -86,9 +87,11 @@ pub(crate) fn plan_file(path: &Path, arguments: &PlanArguments) -> Result<Plan, 
         clock: durio_plan::ClockChoice::Auto,
         file_name: ".durio-plan".to_owned(),
     };
-    let permitted =
-        Permitted { destroy: &arguments.destroy, force_signature: arguments.force_signature };
-    let imported = import_words(&[word(path)?], permitted, &settings)?;
+    let permission = Permission::Named {
+        destroy: &arguments.destroy,
+        force_signature: arguments.force_signature,
+    };
+    let imported = import_words(&[word(path)?], permission, &settings)?;
     imported.notes.iter().for_each(|note| output::remark(note));
     Ok(imported.plan)
 }
@@ -113,19 +116,6 @@ fn word(path: &Path) -> Result<String, Failure> {
     })
 }
 
-/// What may be overwritten.
-#[derive(Clone, Copy)]
-pub(crate) struct Permitted<'a> {
-    pub(crate) destroy: &'a [PathBuf],
-    pub(crate) force_signature: bool,
-}
-
-impl<'a> Permitted<'a> {
-    fn of(options: &'a Measuring) -> Self {
-        Self { destroy: &options.destroy, force_signature: options.force_signature }
-    }
-}
-
 /// True for a file that is named as fio's job files are (`.fio`, `.job`), or is no TOML by its name
 /// and begins with a section.
 pub(crate) fn is_job_file(path: &Path) -> bool {
@@ -144,6 +134,7 @@ pub(crate) fn is_job_file(path: &Path) -> bool {
 /// Jobs of fio as a plan, and what fio would say of them.
 pub(crate) struct Imported {
     pub(crate) plan: Plan,
+    pub(crate) held: HeldTargets,
     /// What is not as in fio, a line each.
     pub(crate) notes: Vec<String>,
     pub(crate) shape: ResultShape,
@@ -161,26 +152,27 @@ fn parse(words: &[String]) -> Result<JobFile, Failure> {
 /// The plan of the jobs that `words` describe, the names of job files among them.
 fn import_words(
     words: &[String],
-    permitted: Permitted<'_>,
+    permission: Permission<'_>,
     settings: &ImportSettings,
 ) -> Result<Imported, Failure> {
-    import_file(&parse(words)?, permitted, settings)
+    import_file(&parse(words)?, permission, settings)
 }
 
 fn import_file(
     file: &JobFile,
-    permitted: Permitted<'_>,
+    permission: Permission<'_>,
     settings: &ImportSettings,
 ) -> Result<Imported, Failure> {
     let jobs = resolve(file).map_err(wrong_use)?;
     let paths = named_paths(&jobs, &is_device);
-    let locations = locate_with(&paths, permitted.destroy, permitted.force_signature)?;
+    let Located { places: locations, held } = locate_with(&paths, permission)?;
     let facts =
         |path: &Path| locations.iter().find(|it| it.path.as_path() == path).map(place_facts);
     let ImportedPlan { plan, notes, shape } =
         import(&jobs, &facts, settings).map_err(|refusals| refused(&refusals))?;
     let lines = file.notes.iter().chain(&notes).map(|note| format!("note: {}", note_line(note)));
-    Ok(Imported { plan, notes: lines.collect(), shape, global_options: file.global_options() })
+    let (notes, global_options) = (lines.collect(), file.global_options());
+    Ok(Imported { plan, held, notes, shape, global_options })
 }
 
 fn words(arguments: &Fio) -> Result<Vec<String>, Failure> {

@@ -35,7 +35,7 @@ pub(crate) fn plan(arguments: &Plan) -> Result<Exit, Failure> {
         clock: ClockChoice::Auto,
         file_name: || Ok((".durio-plan".to_owned(), ())),
     })?;
-    let (made, ()) = made;
+    let (made, _held, ()) = made;
     let obstacles: Vec<String> = made.obstacles.iter().map(obstacle).collect();
     show(arguments, &made.plan, &obstacles)
 }

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use durio_block::HeldTargets;
 use durio_plan::ClockChoice;
 use durio_report::{write_profile, write_profiles};
 use durio_spec::{Location, ProfileRequest, SpecError, plan_profile};
@@ -14,7 +15,7 @@ use crate::args::{Expanding, Plan, Profile as Arguments, ProfileCommand, RunComm
 use crate::execute::{Execution, execute};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
-use crate::locate::locate_with;
+use crate::locate::{Located, Permission, locate_with};
 use crate::output;
 use crate::text_file::read_text;
 
@@ -62,8 +63,9 @@ pub(super) fn run(spec: &Path, arguments: &RunCommand) -> Result<Exit, Failure> 
     };
     let places = wanted.check()?;
     let execution = Execution::begin("profile", options)?;
+    let held = places.held.clone();
     let request = places.request(execution.seed, options.clock, execution.file_name());
-    execute(&execution, &plan_profile(&request)?, options).map(|(exit, _)| exit)
+    execute(&execution, &plan_profile(&request)?, held, options).map(|(exit, _)| exit)
 }
 
 /// The plan that a run would carry out.
@@ -94,6 +96,7 @@ struct Wanted<'a> {
 /// The same, read and found.
 struct Places {
     profile: Profile,
+    held: HeldTargets,
     log: Location,
     data: Location,
     quick: bool,
@@ -109,12 +112,14 @@ impl Wanted<'_> {
         let (log, data) = assign(self.targets)?;
         let mut paths = vec![&log];
         paths.extend((data != log).then_some(&data));
-        let mut located = locate_with(paths, self.destroy, false)?.into_iter();
+        let permission = Permission::Named { destroy: self.destroy, force_signature: false };
+        let Located { places, held } = locate_with(paths, permission)?;
+        let mut located = places.into_iter();
         let missing = || Failure::new(Exit::Fault, "a path was located nowhere");
         let log = located.next().ok_or_else(missing)?;
         let data = located.next().unwrap_or_else(|| log.clone());
         let (duration, size) = (self.duration, self.size);
-        Ok(Places { profile, log, data, quick: self.expanding.quick, duration, size })
+        Ok(Places { profile, held, log, data, quick: self.expanding.quick, duration, size })
     }
 
     fn refuse_scales(&self) -> Result<(), Failure> {
@@ -129,7 +134,7 @@ impl Wanted<'_> {
 
 impl Places {
     fn request(self, seed: u64, clock: ClockChoice, file_name: String) -> ProfileRequest {
-        let Self { profile, log, data, quick, duration, size } = self;
+        let Self { profile, log, data, quick, duration, size, .. } = self;
         ProfileRequest { profile, log, data, quick, duration, size, seed, clock, file_name }
     }
 }

@@ -8,28 +8,33 @@ use durio_workload::{
 };
 
 use crate::args::Run;
+use durio_block::HeldTargets;
+
 use crate::execute::{Execution, execute};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
-use crate::locate::locate;
+use crate::locate::{Located, locate};
 
 const DURATION_DEFAULT: Nanos = Nanos::from_secs(10);
 
 pub(crate) fn run(arguments: &Run) -> Result<Exit, Failure> {
-    let (execution, request) = request("run", arguments)?;
+    let (execution, request, held) = request("run", arguments)?;
     let plan = plan_run(&request)?;
-    execute(&execution, &plan, &arguments.common).map(|(exit, _)| exit)
+    execute(&execution, &plan, held, &arguments.common).map(|(exit, _)| exit)
 }
 
-/// What the options of a job ask for, of `command`.
-pub(super) fn request(command: &str, arguments: &Run) -> Result<(Execution, RunRequest), Failure> {
+/// What the options of a job ask for, of `command`, and what exists of its target.
+pub(super) fn request(
+    command: &str,
+    arguments: &Run,
+) -> Result<(Execution, RunRequest, HeldTargets), Failure> {
     let workload = workload(arguments)?;
     if let [_, second, ..] = &arguments.target[..] {
         let text = format!("one job has one target; '{}' is a second one", second.display());
         return Err(Failure::new(Exit::WrongUse, text)
             .hint("a spec has several: see docs/formats/spec.md and durio plan"));
     }
-    let location = locate(&arguments.target, &arguments.common)?.pop();
+    let Located { mut places, held } = locate(&arguments.target, &arguments.common)?;
     let execution = Execution::begin(command, &arguments.common)?;
     let engine = match &arguments.engine {
         Some(engine) => engine.kind,
@@ -37,7 +42,7 @@ pub(super) fn request(command: &str, arguments: &Run) -> Result<(Execution, RunR
         None => EngineKind::Uring,
     };
     let request = RunRequest {
-        location,
+        location: places.pop(),
         workload,
         engine,
         fio_engine: arguments.engine.as_ref().and_then(|engine| engine.fio_engine.clone()),
@@ -58,7 +63,7 @@ pub(super) fn request(command: &str, arguments: &Run) -> Result<(Execution, RunR
         clock: arguments.common.clock,
         file_name: execution.file_name(),
     };
-    Ok((execution, request))
+    Ok((execution, request, held))
 }
 
 fn workload(arguments: &Run) -> Result<Workload, Failure> {

@@ -18,7 +18,7 @@ pub(crate) fn sweep(arguments: &Sweep) -> Result<Exit, Failure> {
         return Err(Failure::new(Exit::WrongUse, "a sweep looks for the rate itself")
             .hint("give --from where the search shall begin, and leave --rate out"));
     }
-    let (execution, mut run) = request("sweep", job)?;
+    let (execution, mut run, held) = request("sweep", job)?;
     // Without a first rate the closed loop decides; this one stands in its place in the plan.
     let rate_per_second = arguments.from.unwrap_or(FIRST_RATE);
     run.arrivals = match arguments.equally_spaced {
@@ -32,7 +32,7 @@ pub(crate) fn sweep(arguments: &Sweep) -> Result<Exit, Failure> {
         trials_max: arguments.trials,
         from_ceiling: arguments.from.is_none(),
     })?;
-    let (exit, findings) = execute(&execution, &plan, &job.common)?;
+    let (exit, findings) = execute(&execution, &plan, held, &job.common)?;
     let section = findings.campaign.as_ref().and_then(|campaign| campaign.sections.last());
     let found = section.and_then(|section| section.search.as_ref());
     let is_open = found.is_none_or(|found| found.kept_per_second.is_none());

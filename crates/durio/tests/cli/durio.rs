@@ -116,6 +116,10 @@ pub(crate) struct Running {
 }
 
 impl Running {
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends a signal; a process that has ended already does not mind.
     pub(crate) fn signal(&mut self, signal: Signal) {
         if self.child.try_wait().unwrap().is_none() {

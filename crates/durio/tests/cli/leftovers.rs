@@ -105,7 +105,7 @@ fn a_run_that_lives_keeps_its_file() {
 fn without_unnamed_files(sandbox: &Sandbox, line: &str) -> Durio {
     let data = sandbox.data();
     let data = data.to_str().unwrap();
-    let inject = "inject=?open,openat:error=EOPNOTSUPP";
+    let inject = "inject=?open,openat:error=EOPNOTSUPP:when=2+";
     let quiet = ["strace", "-D", "-f", "-qqq", "--seccomp-bpf", "-o", "/dev/null"];
     sandbox.durio(line).word(data).within(quiet.into_iter().chain(["-P", data, "-e", inject]))
 }

@@ -13,11 +13,12 @@ use durio_analyse::Findings;
 use durio_fio::job_file::{PrintSettings, Question};
 use durio_report::{FioRequest, fio_logs, fio_version, has_unrecorded_parts, write_fio};
 
-use super::{Imported, Permitted, import_file, parse, planning, running};
+use super::{Imported, import_file, parse, planning, running};
 use crate::args::Measuring;
 use crate::execute::{Execution, execute};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
+use crate::locate::Permission;
 use crate::output;
 
 pub(super) fn run(words: &[String], options: &Measuring) -> Result<Exit, Failure> {
@@ -27,7 +28,7 @@ pub(super) fn run(words: &[String], options: &Measuring) -> Result<Exit, Failure
     match printing.question {
         Some(Question::Version) => return say_version(),
         Some(Question::ParseOnly) => {
-            import_file(&file, Permitted::of(options), &planning(options))?;
+            import_file(&file, Permission::of(options), &planning(options))?;
             return Ok(Exit::Fine);
         }
         None => {}
@@ -35,10 +36,10 @@ pub(super) fn run(words: &[String], options: &Measuring) -> Result<Exit, Failure
     let is_quiet = !printing.shows_progress || !io::stderr().is_terminal();
     let execution = Execution::begin("fio", options)?.printed_by_caller(is_quiet);
     let settings = running(&execution, options);
-    let imported = import_file(&file, Permitted::of(options), &settings)?;
+    let imported = import_file(&file, Permission::of(options), &settings)?;
     let mut results = Results::open(printing, &imported)?;
     imported.notes.iter().try_for_each(|note| results.remark(note))?;
-    let (exit, findings) = execute(&execution, &imported.plan, options)?;
+    let (exit, findings) = execute(&execution, &imported.plan, imported.held.clone(), options)?;
     let request = FioRequest {
         shape: &imported.shape,
         global_options: imported.global_options.clone(),

@@ -152,8 +152,8 @@ impl Running<'_> {
         course.run(&mut |point| {
             progress.measuring(point.stack, point.layer.index);
             let execution = self.execution.point(&point.run, self.stop);
-            let plan = self.planning.plan(point.layer, execution.file_name())?;
-            let (exit, _) = execute(&execution, &plan, self.options)?;
+            let (plan, held) = self.planning.plan(point.layer, execution.file_name())?;
+            let (exit, _) = execute(&execution, &plan, held, self.options)?;
             Ok(match exit {
                 Exit::Fine => Measured::Complete,
                 Exit::Interrupted => Measured::Stopped,

@@ -1,0 +1,100 @@
+use std::fs;
+use std::io::Write as _;
+
+use super::*;
+
+const NAMED: WriteReason = WriteReason::Named { force_signature: false };
+
+fn folder_with(contents: &str) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data");
+    fs::write(&path, contents).unwrap();
+    (folder, path)
+}
+
+fn permitted(path: &Path) -> Result<WritePermit, GuardRefusal> {
+    HeldTarget::open(path).unwrap().permit(NAMED, &Usage::default())
+}
+
+#[test]
+fn what_is_written_to_is_what_was_permitted_whatever_its_name_leads_to_by_then() {
+    let (folder, path) = folder_with("old");
+    let permit = permitted(&path).unwrap();
+    fs::rename(&path, folder.path().join("moved")).unwrap();
+    fs::write(&path, "somebody's").unwrap();
+    let opened = permit.open(OpenMode { write: true, ..OpenMode::default() }).unwrap();
+    fs::File::from(opened.file).write_all(b"new").unwrap();
+    assert_eq!(fs::read_to_string(folder.path().join("moved")).unwrap(), "new");
+    assert_eq!(fs::read_to_string(&path).unwrap(), "somebody's");
+}
+
+#[test]
+fn without_a_permit_nothing_is_opened_for_writing() {
+    let (_folder, path) = folder_with("x");
+    let held = HeldTarget::open(&path).unwrap();
+    let write = OpenMode { write: true, ..OpenMode::default() };
+    assert_eq!(held.open_to_read(write).unwrap_err().kind, ErrorKind::PermissionDenied);
+    assert!(held.open_to_read(OpenMode::default()).is_ok());
+}
+
+#[test]
+fn what_is_used_or_holds_something_is_not_permitted() {
+    let (_folder, path) = folder_with("x");
+    let refusal = |usage: Usage, reason| {
+        HeldTarget::open(&path).unwrap().permit(reason, &usage).err().map(|it| it.to_string())
+    };
+    let force = WriteReason::Named { force_signature: true };
+    let used = Usage { users: vec!["x is swap".into()], ..Usage::default() };
+    for reason in [NAMED, force, WriteReason::Built] {
+        assert_eq!(refusal(used.clone(), reason).unwrap(), "it is in use: x is swap");
+    }
+    let signed = Usage { signatures: vec!["ext4".into()], ..Usage::default() };
+    assert_eq!(refusal(signed.clone(), NAMED).unwrap(), "it holds ext4");
+    assert_eq!(refusal(signed, force), None);
+}
+
+/// By a hard link, for it is the file that counts.
+#[test]
+fn a_file_that_somebody_has_open_for_writing_is_not_permitted() {
+    let (folder, path) = folder_with("x");
+    let link = folder.path().join("link");
+    fs::hard_link(&path, &link).unwrap();
+    let writer = fs::OpenOptions::new().append(true).open(&path).unwrap();
+    assert!(matches!(permitted(&link), Err(GuardRefusal::Written)));
+    drop(writer);
+    let _reader = fs::File::open(&path).unwrap();
+    assert!(permitted(&link).is_ok());
+}
+
+#[test]
+fn two_durios_do_not_work_on_one_file_unless_both_read_it() {
+    let (_folder, path) = folder_with("x");
+    let held = HeldTarget::open(&path).unwrap();
+    let reading = held.lock_to_read().unwrap();
+    assert!(HeldTarget::open(&path).unwrap().lock_to_read().is_ok());
+    assert!(matches!(permitted(&path), Err(GuardRefusal::Locked)));
+    drop(reading);
+    let _writing = permitted(&path).unwrap();
+    assert!(matches!(permitted(&path), Err(GuardRefusal::Locked)));
+    assert!(matches!(held.lock_to_read(), Err(GuardRefusal::Locked)));
+}
+
+#[test]
+fn all_names_of_a_thing_have_one_identity() {
+    let (folder, path) = folder_with("x");
+    let (hard, soft) = (folder.path().join("hard"), folder.path().join("soft"));
+    fs::hard_link(&path, &hard).unwrap();
+    std::os::unix::fs::symlink(&path, &soft).unwrap();
+    let identity = |path: &Path| HeldTarget::open(path).unwrap().identity();
+    assert_eq!(identity(&hard), identity(&path));
+    assert_eq!(identity(&soft), identity(&path));
+    assert_ne!(identity(folder.path()), identity(&path));
+}
+
+#[test]
+fn pipes_are_refused_and_do_not_hang() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &path, Mode::RUSR).unwrap();
+    assert_eq!(HeldTarget::open(&path).unwrap_err().kind, ErrorKind::WrongType);
+}
