@@ -77,7 +77,9 @@ impl HeldTarget {
             FileType::Directory => TargetType::Directory,
             FileType::RegularFile => TargetType::File(Bytes::new(stat.st_size.cast_unsigned())),
             FileType::CharacterDevice if is_null(&stat) => TargetType::NullDevice,
-            FileType::CharacterDevice => return Err(not_storage(path, "it is a character device, not storage")),
+            FileType::CharacterDevice => {
+                return Err(not_storage(path, "it is a character device, not storage"));
+            }
             FileType::BlockDevice => TargetType::BlockDevice(
                 size_of_device(&anchor).map_err(|errno| BlockError::at("open", path, errno))?,
             ),
