@@ -1,14 +1,16 @@
 //! What a device says of itself when it is asked, which may differ from what the kernel takes it
 //! for.
 //!
-//! In: the path of a device node. Out: [`NvmeWord`], [`ScsiWord`], [`DmTable`]. Not here: files of
+//! In: the path of a device node. Out: [`NvmeWord`], [`ScsiWord`], [`DmTable`], the file below a
+//! loop device. Not here: files of
 //! the kernel (`durio-stack`), and any judgement.
 //!
 //! Everything is asked through a descriptor that is open for reading only, by commands that change
-//! nothing: NVMe Identify and Get Features, SCSI MODE SENSE, the table of a device-mapper volume.
+//! nothing: NVMe Identify and Get Features, SCSI MODE SENSE, the table of a device-mapper volume, a loop device's state.
 //! The kernel decides who may ask; a refusal is an error with its reason.
 
 mod device_mapper;
+mod loop_backing;
 mod nvme;
 mod scsi;
 
@@ -20,6 +22,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 pub use device_mapper::{DmSegment, DmTable, dm_table, parse_dm_table};
+pub use loop_backing::loop_backing;
 pub use nvme::{NvmeWord, nvme_word};
 pub use scsi::{ScsiWord, scsi_word};
 

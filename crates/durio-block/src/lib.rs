@@ -41,7 +41,8 @@ pub use buffers::Buffers;
 pub use child::end_with_parent;
 pub use clock::{Clock, MonotonicClock, Ticks, TscClock, VirtualClock, tsc_is_reliable};
 pub use device_word::{
-    DmSegment, DmTable, NvmeWord, ScsiWord, dm_table, nvme_word, parse_dm_table, scsi_word,
+    DmSegment, DmTable, NvmeWord, ScsiWord, dm_table, loop_backing, nvme_word, parse_dm_table,
+    scsi_word,
 };
 pub use engine::{
     Capabilities, Completion, Engine, EngineFacts, Operation, OperationKind, WriteFlags,

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use durio_block::{ErrorKind, HeldTarget, TargetIdentity, TargetType, Usage};
+use durio_block::{ErrorKind, HeldTarget, TargetIdentity, TargetType, Usage, loop_backing};
 use durio_units::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -142,6 +142,7 @@ pub fn use_of(target: &HeldTarget) -> Result<DeviceUse, StackError> {
     let mut found = usage_in(&root, &identify, &subject)?;
     found.claimed = matches!(subject, Subject::Device(_)) && is_claimed(&here);
     found.writers = writers_of(target.identity());
+    found.holders.extend(unnamed_loops(&root, target.identity(), &found));
     match read_content(&here, &subject, &mut found) {
         Ok(()) => found.readable = true,
         // The refusal that matters is known already.
@@ -210,6 +211,18 @@ fn usage_in(
         holders,
         ..DeviceUse::default()
     })
+}
+
+/// Loop devices on the file whose name of it leads elsewhere by now: the file was renamed or its name
+/// removed, or they were made in another namespace.
+fn unnamed_loops(root: &SystemDir, file: TargetIdentity, found: &DeviceUse) -> Vec<Holder> {
+    let names = root.names("sys/block").into_iter().filter_map(|name| name.into_string().ok());
+    let is_other = |name: &String| !found.holders.iter().any(|holder| holder.holder == *name);
+    names
+        .filter(|name| name.starts_with("loop") && is_other(name))
+        .filter(|name| loop_backing(&Path::new("/dev").join(name)) == Some(file))
+        .map(|holder| Holder { device: found.device.clone(), holder })
+        .collect()
 }
 
 fn btrfs_holder(root: &SystemDir, dir: &SystemDir) -> Option<Holder> {

@@ -104,6 +104,27 @@ fn fio_ends_with_a_killed_durio_and_leaves_no_folder() {
     assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0, "something stays in TMPDIR");
 }
 
+/// By what was its name, nobody finds the image any more.
+#[test]
+fn a_mounted_image_is_refused_though_the_name_that_the_loop_device_knows_is_gone() {
+    if !has(&["root", "losetup", "mkfs.ext4"]) {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let image = sandbox.root().join("image");
+    sparse_file(&image, 32);
+    sh(&format!("mkfs.ext4 -q -F '{}'", image.display()));
+    let device = LoopDevice::read_only_over(&image);
+    let mounted =
+        Mount::new(&format!("-o ro {}", device.display()), &sandbox.root().join("mounted"));
+    let moved = sandbox.root().join("moved");
+    fs::rename(&image, &moved).unwrap();
+    let run = "run --quiet --rw randwrite --ops 10 --target moved --destroy moved";
+    sandbox.durio(run).run().expect_exit(3).expect_stderr("is part of loop");
+    drop(mounted);
+    drop(device);
+}
+
 /// What is loop-mounted is in use by each of its names.
 #[test]
 fn a_mounted_image_is_refused_through_a_hard_link_and_a_bind_mount() {

@@ -36,8 +36,16 @@ pub(crate) struct LoopDevice {
 
 impl LoopDevice {
     pub(crate) fn over(backing: &Path) -> Self {
-        let path = PathBuf::from(sh(&format!("losetup --find --show '{}'", backing.display())));
-        Self { path, backing: backing.to_owned() }
+        Self::with("", backing)
+    }
+
+    pub(crate) fn read_only_over(backing: &Path) -> Self {
+        Self::with("--read-only", backing)
+    }
+
+    fn with(options: &str, backing: &Path) -> Self {
+        let line = format!("losetup --find --show {options} '{}'", backing.display());
+        Self { path: PathBuf::from(sh(&line)), backing: backing.to_owned() }
     }
 
     pub(crate) fn display(&self) -> String {
