@@ -11,6 +11,7 @@ use durio_plan::{Plan, Step, TargetKind};
 use crate::error::RunError;
 use crate::layout::Prepared;
 use memory_bound::MemoryBound;
+pub(crate) use memory_bound::remove_left;
 use read_ahead::ReadAhead;
 
 /// Conditions that hold while it lives.
@@ -26,6 +27,7 @@ impl Conditions {
         step: &Step,
         plan: &Plan,
         prepared: &[Option<Prepared>],
+        state: Option<&Path>,
     ) -> Result<Self, RunError> {
         let mut read_ahead = Vec::new();
         for target in step.loads().flat_map(|load| load.targets()) {
@@ -34,7 +36,7 @@ impl Conditions {
             }
             let Some(path) = place_of(&plan.targets[target].kind) else { continue };
             if let Some(bytes) = step.read_ahead {
-                read_ahead.extend(ReadAhead::set(path, bytes)?);
+                read_ahead.extend(ReadAhead::set(path, bytes, state)?);
             }
         }
         Ok(Self { read_ahead })

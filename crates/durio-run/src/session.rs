@@ -1,6 +1,6 @@
 //! A run from its first target to its last event.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use durio_block::{Clock, HeldTargets, MonotonicClock, TscClock, tsc_is_reliable};
@@ -8,7 +8,7 @@ use durio_plan::{ClockChoice, EngineKind, Plan, Role, Step};
 use durio_record::{Event, Journal, Outcome, RunEnded, RunResumed, StoppedBy, Warning};
 use durio_units::Nanos;
 
-use crate::conditions::Conditions;
+use crate::conditions::{Conditions, remove_left};
 use crate::counters::memory_max;
 use crate::course::{Course, Place};
 use crate::error::RunError;
@@ -31,6 +31,8 @@ pub struct Context<'a> {
     pub journal: &'a mut Journal,
     /// What exists of the plan's targets, and whether it may be written to.
     pub targets: HeldTargets,
+    /// durio's state folder, in which changed settings of the kernel are remembered.
+    pub state: Option<PathBuf>,
     /// Per target of the plan: kernel names of the devices below it, whose counters are read.
     pub devices: Vec<Vec<String>>,
     /// Where jobs can run.
@@ -140,6 +142,7 @@ fn run_steps(
     prepared: &mut Vec<Option<Prepared>>,
     emitter: &mut Emitter<'_>,
 ) -> Result<Outcome, RunError> {
+    remove_left();
     let memory = memory::available();
     for step in &plan.steps {
         let enough = memory::check_step(step, memory);
@@ -256,7 +259,12 @@ impl Session<'_, '_, '_> {
         }
         let ready = ahead.take().filter(|armed| armed.is_for(step.index, place.round));
         // Dropped here, if the course took another turn.
-        let conditions = Conditions::before_opening(step, self.plan, self.prepared)?;
+        let conditions = Conditions::before_opening(
+            step,
+            self.plan,
+            self.prepared,
+            self.context.state.as_deref(),
+        )?;
         if is_unmeasured(step) {
             return self.run_unmeasured(step, place, conditions);
         }

@@ -37,6 +37,7 @@ fn carry_out(plan: &Plan, last: u32, resume: Option<Resume>) -> Vec<Event> {
     let context = Context {
         journal: &mut journal,
         targets: durio_block::HeldTargets::default(),
+        state: None,
         devices: Vec::new(),
         processors: Processors::default(),
         stop: StopFlag::default(),
@@ -248,6 +249,7 @@ fn a_pause_ends_at_once_when_the_run_shall_end() {
     let context = Context {
         journal: &mut journal,
         targets: durio_block::HeldTargets::default(),
+        state: None,
         devices: Vec::new(),
         processors: Processors::default(),
         stop: stop.clone(),

@@ -71,6 +71,7 @@ fn amplification(step: Step) -> Result<f64, RunError> {
     let context = Context {
         journal: &mut journal,
         targets: durio_block::HeldTargets::default(),
+        state: None,
         devices: Vec::new(),
         processors: Processors::default(),
         stop: StopFlag::default(),

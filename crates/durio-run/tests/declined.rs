@@ -78,6 +78,7 @@ fn run_all(
     let context = Context {
         journal: &mut journal,
         targets: durio_block::HeldTargets::default(),
+        state: None,
         devices: Vec::new(),
         processors: Processors::default(),
         stop: StopFlag::default(),

@@ -134,6 +134,7 @@ fn execute(kind: Option<TargetKind>, step: Step, stop: bool) -> Ran {
     let context = Context {
         journal: &mut journal,
         targets: durio_block::HeldTargets::default(),
+        state: None,
         devices: Vec::new(),
         processors: Processors::default(),
         stop: flag.clone(),

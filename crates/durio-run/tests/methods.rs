@@ -67,6 +67,7 @@ fn counted(workload: Workload, engine: EngineKind) -> Counted {
     let context = Context {
         journal: &mut journal,
         targets: durio_block::HeldTargets::default(),
+        state: None,
         devices: Vec::new(),
         processors: Processors::default(),
         stop: StopFlag::default(),

@@ -50,6 +50,7 @@ impl Bench {
         let context = Context {
             journal: &mut journal,
             targets: durio_block::HeldTargets::default(),
+            state: None,
             devices: Vec::new(),
             processors: Processors::default(),
             stop: StopFlag::default(),

@@ -68,6 +68,7 @@ fn run_plan(plan: &Plan, folder: &Path) -> Result<Vec<Event>, RunError> {
     let context = Context {
         journal: &mut journal,
         targets: durio_block::HeldTargets::default(),
+        state: None,
         devices: vec![Vec::new()],
         processors: Processors::default(),
         stop: StopFlag::default(),

@@ -99,6 +99,7 @@ fn run_plan(
     let context = Context {
         journal: &mut journal,
         targets: durio_block::HeldTargets::default(),
+        state: None,
         devices: vec![devices],
         processors: Processors::default(),
         stop: stop.clone(),

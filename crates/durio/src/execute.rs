@@ -222,6 +222,7 @@ fn carry_out(
     let context = Context {
         journal: &mut journal,
         targets: held,
+        state: state_folder(),
         devices: devices(plan, &environment),
         processors: processors(plan, &environment),
         stop,

@@ -162,13 +162,14 @@ fn restore_one(left: &ChangedSetting) -> bool {
     }
 }
 
-/// True for a setting of a block device's queue, as sysfs has them.
+/// True for a setting of a block device's queue, or of what is read ahead from it, as sysfs has them.
 fn is_ours(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let parent = path.parent().and_then(Path::file_name);
     let plain = path.components().all(|it| !matches!(it, std::path::Component::ParentDir));
-    let is_queue = parent.is_some_and(|parent| parent == "queue");
-    path.starts_with("/sys/") && plain && is_queue && FILES.contains(&name)
+    let is_queue = path.starts_with("/sys/") && parent.is_some_and(|parent| parent == "queue");
+    let is_read_ahead = path.starts_with("/sys/class/bdi/") && name == FILES[0];
+    plain && (is_queue && FILES.contains(&name) || is_read_ahead)
 }
 
 #[cfg(test)]
@@ -194,10 +195,16 @@ mod tests {
             "/sys/kernel/scheduler",
             "/sys/block/sda/queue/write_cache",
             "sys/block/sda/queue/scheduler",
+            "/sys/class/bdi/8:0/max_ratio",
+            "/sys/class/bdi/../../../etc/read_ahead_kb",
         ] {
             assert!(!is_ours(Path::new(path)), "{path}");
         }
-        assert!(is_ours(Path::new("/sys/class/block/nvme0n1/queue/read_ahead_kb")));
+        for path in
+            ["/sys/class/block/nvme0n1/queue/read_ahead_kb", "/sys/class/bdi/8:0/read_ahead_kb"]
+        {
+            assert!(is_ours(Path::new(path)), "{path}");
+        }
     }
 
     fn switched(file: &Path) -> Switched {

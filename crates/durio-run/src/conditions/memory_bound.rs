@@ -31,7 +31,7 @@ impl MemoryBound {
         let controller = controller().ok_or_else(|| {
             refusal("no memory controller of control groups is mounted here", None)
         })?;
-        let own = controller.current.join(format!("durio-{}", std::process::id()));
+        let own = controller.current.join(format!("{OWN_NAME}{}", std::process::id()));
         let bound = Self { parent: controller.current, own };
         match fs::create_dir(&bound.own) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
@@ -57,9 +57,25 @@ impl MemoryBound {
 
 impl Drop for MemoryBound {
     fn drop(&mut self) {
-        // Nobody is left to tell; an empty cgroup uses nothing, and the next run enters it again.
+        // Nobody is left to tell; the next run removes an empty one.
         let _ = fs::write(self.parent.join("cgroup.procs"), std::process::id().to_string());
         let _ = fs::remove_dir(&self.own);
+    }
+}
+
+/// How the names of durio's control groups begin; the number of its process follows.
+const OWN_NAME: &str = "durio-memory-bound-";
+
+/// Removes the control groups that killed runs left. The kernel removes none that has a process.
+pub(crate) fn remove_left() {
+    let groups = controller().and_then(|controller| fs::read_dir(controller.current).ok());
+    for group in groups.into_iter().flatten().flatten() {
+        let name = group.file_name();
+        let process =
+            name.to_str().and_then(|name| name.strip_prefix(OWN_NAME)?.parse::<u32>().ok());
+        if process.is_some_and(|it| !Path::new("/proc").join(it.to_string()).exists()) {
+            let _ = fs::remove_dir(group.path());
+        }
     }
 }
 
@@ -111,6 +127,26 @@ fn find(groups: &str, mounts: &str) -> Option<Controller> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use durio_block::conformance::note_skip;
+
+    #[test]
+    fn the_group_of_a_dead_run_is_removed_and_that_of_a_living_one_stays() {
+        const NAME: &str = "the_group_of_a_dead_run_is_removed_and_that_of_a_living_one_stays";
+        let Some(controller) = controller() else {
+            return note_skip(NAME, &"no memory controller is mounted");
+        };
+        // Above all numbers that processes can have (PID_MAX_LIMIT, 2^22).
+        let [dead, living] = [5_000_000, std::process::id()]
+            .map(|process| controller.current.join(format!("{OWN_NAME}{process}")));
+        if let Err(error) = fs::create_dir(&dead) {
+            return note_skip(NAME, &error);
+        }
+        fs::create_dir(&living).unwrap();
+        remove_left();
+        let left = [dead.exists(), living.exists()];
+        fs::remove_dir(&living).unwrap();
+        assert_eq!(left, [false, true]);
+    }
 
     #[test]
     fn the_controller_is_found_in_both_versions() {

@@ -5,6 +5,8 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use durio_plan::RawPath;
+use durio_record::{ChangedSetting, SettingJournal};
 use durio_units::Bytes;
 use rustix::fs::{major, minor};
 
@@ -16,11 +18,17 @@ pub(crate) struct ReadAhead {
     setting: PathBuf,
     before: String,
     restored: bool,
+    /// By which the next durio sets it back if this one is killed; none without a state folder.
+    journal: Option<SettingJournal>,
 }
 
 impl ReadAhead {
     /// Sets the read-ahead of the device below `path`; none if it has that value already.
-    pub(crate) fn set(path: &Path, bytes: Bytes) -> Result<Option<Self>, RunError> {
+    pub(crate) fn set(
+        path: &Path,
+        bytes: Bytes,
+        state: Option<&Path>,
+    ) -> Result<Option<Self>, RunError> {
         let fail = |what: &str, error: std::io::Error| {
             let message = format!("cannot {what} the read-ahead below '{}'", path.display());
             let mut error = RunError::target(message, Some(Box::new(error)));
@@ -31,13 +39,26 @@ impl ReadAhead {
         let is_device = facts.file_type().is_block_device();
         let number = if is_device { facts.rdev() } else { facts.dev() };
         let name = format!("{}:{}", major(number), minor(number));
-        let setting = Path::new("/sys/class/bdi").join(name).join("read_ahead_kb");
+        let setting = Path::new("/sys/class/bdi").join(&name).join("read_ahead_kb");
         let before = fs::read_to_string(&setting).map_err(|error| fail("read", error))?;
         let wanted = (bytes.get() / 1024).to_string();
         if before.trim() == wanted {
             return Ok(None);
         }
-        let changed = Self { setting, before, restored: false };
+        let entry = ChangedSetting {
+            path: RawPath::from(setting.as_path()),
+            before: before.trim().to_owned(),
+            after: wanted.clone(),
+        };
+        let journal = state.map(|state| {
+            SettingJournal::begin(
+                state,
+                &format!("read-ahead-{name}-{}", std::process::id()),
+                &entry,
+            )
+        });
+        let journal = journal.transpose().map_err(|error| RunError::sink(error.into()))?;
+        let changed = Self { setting, before, restored: false, journal };
         fs::write(&changed.setting, &wanted).map_err(|error| fail("set", error))?;
         Ok(Some(changed))
     }
@@ -45,7 +66,12 @@ impl ReadAhead {
     /// Sets it back.
     pub(crate) fn restore(mut self) -> Result<(), RunError> {
         self.restored = true;
-        fs::write(&self.setting, self.before.trim()).map_err(|error| {
+        let journal = self.journal.take();
+        let restored = fs::write(&self.setting, self.before.trim());
+        if let (Ok(()), Some(journal)) = (&restored, journal) {
+            journal.end();
+        }
+        restored.map_err(|error| {
             let message = format!(
                 "cannot set '{}' back to {}: do it yourself",
                 self.setting.display(),
@@ -58,9 +84,39 @@ impl ReadAhead {
 
 impl Drop for ReadAhead {
     fn drop(&mut self) {
-        if !self.restored {
-            // Another error is on its way.
-            let _ = fs::write(&self.setting, self.before.trim());
+        // Another error is on its way.
+        if !self.restored
+            && fs::write(&self.setting, self.before.trim()).is_ok()
+            && let Some(journal) = self.journal.take()
+        {
+            journal.end();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use durio_block::conformance::note_skip;
+    use durio_record::restore_left_settings;
+
+    /// A killed run cannot set it back; the next one finds the entry.
+    #[test]
+    fn a_changed_read_ahead_is_remembered_until_it_is_set_back() {
+        let (data, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let entries = || fs::read_dir(state.path().join("settings")).map_or(0, Iterator::count);
+        let number = fs::metadata(data.path()).unwrap().dev();
+        let name = format!("/sys/class/bdi/{}:{}/read_ahead_kb", major(number), minor(number));
+        let before = fs::read_to_string(&name).unwrap_or_default();
+        let kib = before.trim().parse().unwrap_or(0);
+        let other = Bytes::from_kib(kib + 4);
+        let changed = match ReadAhead::set(data.path(), other, Some(state.path())) {
+            Ok(changed) => changed.unwrap(),
+            Err(error) => return note_skip("a_changed_read_ahead_is_remembered", &error),
+        };
+        assert_eq!(entries(), 1);
+        restore_left_settings(state.path(), |_| panic!("its durio lives"));
+        changed.restore().unwrap();
+        assert_eq!((fs::read_to_string(&name).unwrap(), entries()), (before, 0));
     }
 }
