@@ -4,6 +4,8 @@ use durio_units::Bytes;
 
 use super::Draft;
 use crate::LvmLayout;
+use crate::build::command::Check;
+use crate::build::place::volume_uuid;
 use crate::build::undo::Undo;
 
 /// The one volume of a group.
@@ -30,7 +32,12 @@ impl Draft<'_> {
             head.into_iter().chain(words).collect()
         };
         let devices: Vec<&str> = below.iter().map(String::as_str).collect();
-        self.run("lvm", &lvm("pvcreate", &devices), None);
+        let first = u32::try_from(group * below.len()).unwrap_or(u32::MAX);
+        for (n, device) in (first..).zip(&devices) {
+            // By its identifier the volume is known again; LVM asks for a backup with one.
+            let uuid = volume_uuid(&self.place.tag(), self.layer, n);
+            self.run("lvm", &lvm("pvcreate", &["--uuid", &uuid, "--norestorefile", device]), None);
+        }
         let words: Vec<&str> = [name.as_str()].into_iter().chain(devices.clone()).collect();
         let undo = Undo::RemoveVolumeGroup { name: name.clone(), config: config.clone() };
         self.run("lvm", &lvm("vgcreate", &words), Some(undo));
@@ -38,14 +45,17 @@ impl Draft<'_> {
         words.extend(layout_words(layout, chunk, below.len()));
         words.extend(["--wipesignatures".to_owned(), "n".to_owned(), name.clone()]);
         self.run("lvm", &words, None);
-        format!("/dev/mapper/{name}-{VOLUME}")
+        let device = format!("/dev/mapper/{name}-{VOLUME}");
+        self.check(Check::Present { device: device.clone(), size: None });
+        device
     }
 }
 
 /// LVM must neither scan nor change anything but the devices of this layer, keep no copies in
 /// /etc, start no daemon, and make device nodes itself where no udev runs.
 fn config_for(below: &[String]) -> String {
-    let accepted = below.iter().map(|device| format!("\"a|^{device}$|\"")).collect::<Vec<_>>();
+    let accept = |device: &String| format!("\"a|^{}$|\"", in_pattern(device));
+    let accepted = below.iter().map(accept).collect::<Vec<_>>();
     let accepted = accepted.join(",");
     format!(
         "devices {{ filter=[{accepted},\"r|.*|\"] global_filter=[{accepted},\"r|.*|\"] \
@@ -53,6 +63,15 @@ fn config_for(below: &[String]) -> String {
          backup {{ backup=0 archive=0 }} \
          activation {{ udev_sync=0 udev_rules=0 verify_udev_operations=1 monitoring=0 }}"
     )
+}
+
+/// A dot or a plus sign in the name of a device must match itself alone: another device must not.
+fn in_pattern(device: &str) -> String {
+    let literal = |c: char| match c {
+        '.' | '+' => format!("[{c}]"),
+        c => c.to_string(),
+    };
+    device.chars().map(literal).collect()
 }
 
 fn layout_words(layout: LvmLayout, chunk: Option<Bytes>, devices: usize) -> Vec<String> {

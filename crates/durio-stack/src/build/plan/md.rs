@@ -1,8 +1,10 @@
 //! Arrays of md by mdadm.
 
+use std::path::Path;
+
 use super::Draft;
-use crate::build::command::Check;
-use crate::build::place::mixed;
+use crate::build::command::{Action, Check};
+use crate::build::place::md_uuid;
 use crate::build::undo::Undo;
 use crate::{DeclaredMd, MdBitmap};
 
@@ -15,7 +17,7 @@ impl Draft<'_> {
         }
         self.load("md_mod", &[]);
         self.load(md_driver(md.level), &[]);
-        let uuid = self.array_uuid(group);
+        let uuid = md_uuid(&self.name(group));
         let mut words = vec!["--create".to_owned(), device.clone()];
         words.extend(self.options(md, group, &uuid));
         words.push(format!("--raid-devices={}", members.len()));
@@ -66,16 +68,26 @@ impl Draft<'_> {
             MdBitmap::None => "--bitmap=none".to_owned(),
             MdBitmap::Internal => "--bitmap=internal".to_owned(),
             MdBitmap::Lockless => "--bitmap=lockless".to_owned(),
-            MdBitmap::External(file) => format!("--bitmap={}", bitmap_file(file, group)),
+            MdBitmap::External(file) => format!("--bitmap={}", self.bitmap_file(file, group).1),
         })
     }
 
-    /// mdadm makes the file itself; one that is there is somebody else's.
+    /// mdadm makes the file itself, also through a link and over one that is there: so it is made in
+    /// a folder that this build has just made.
     fn external_bitmap(&mut self, md: &DeclaredMd, group: usize) -> Option<String> {
         let MdBitmap::External(file) = &md.bitmap else { return None };
-        let path = bitmap_file(file, group);
-        self.check(Check::Absent { path: path.clone() });
+        let (folder, path) = self.bitmap_file(file, group);
+        let undo = Undo::RemoveDirectory { path: folder.clone() };
+        self.push(Action::MakeDirectory { path: folder }, Some(undo));
         Some(path)
+    }
+
+    /// A folder beside the declared file, and the file in it.
+    fn bitmap_file(&self, file: &str, group: usize) -> (String, String) {
+        let file = Path::new(file);
+        let name = file.file_name().unwrap_or_default();
+        let folder = file.parent().unwrap_or(file).join(self.name(group));
+        (folder.display().to_string(), folder.join(name).display().to_string())
     }
 
     fn remove_members(&mut self, md: &DeclaredMd, device: &str, members: &[String]) {
@@ -85,17 +97,6 @@ impl Draft<'_> {
             self.run("mdadm", &[device, "--quiet", "--remove", member], None);
         }
     }
-
-    /// From the tag, so that the array is found again by it.
-    fn array_uuid(&self, group: usize) -> String {
-        let seed = self.name(group).bytes().fold(0, |state, byte| mixed(state ^ u64::from(byte)));
-        let words = [seed >> 32, seed, mixed(seed) >> 32, mixed(seed)];
-        words.map(|word| format!("{:08x}", word & 0xffff_ffff)).join(":")
-    }
-}
-
-fn bitmap_file(file: &str, group: usize) -> String {
-    if group == 0 { file.to_owned() } else { format!("{file}-{group}") }
 }
 
 fn last(devices: &[String]) -> String {
