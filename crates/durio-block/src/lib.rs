@@ -12,9 +12,13 @@
 //! kernel's result and two time stamps.
 //! Not here: which operations (durio-workload), figures (durio-analyse), printing.
 //!
+//! Beside them stands what every crate uses to touch the machine safely: a [`Folder`] that is held by
+//! its descriptor, files that are read within a bound ([`read_bounded`]), programs that are asked
+//! within a time ([`ask`]).
+//!
 //! All `unsafe` of durio is in this crate, each with its reason: buffers that the kernel writes
-//! while no Rust reference exists, ring submission, the time-stamp counter, libaio's calls, and what
-//! a device says of itself when it is asked.
+//! while no Rust reference exists, ring submission, the time-stamp counter, libaio's calls, what a
+//! device says of itself when it is asked, and what a child process does before it becomes a program.
 #![expect(unsafe_code, reason = "the crate that owns the kernel's asynchronous interfaces")]
 
 mod aio_calls;
@@ -29,8 +33,11 @@ mod engine_null;
 mod engine_sync;
 mod engine_uring;
 mod error;
+mod folder;
 mod open;
 mod page_cache;
+mod program;
+mod regular_file;
 mod sync_range;
 mod watch;
 
@@ -47,9 +54,12 @@ pub use engine_null::{NullEngine, Script};
 pub use engine_sync::SyncEngine;
 pub use engine_uring::{Ring, UringEngine, probe_uring};
 pub use error::{BlockError, ErrorKind};
+pub use folder::Folder;
 pub use open::{
     Alignment, DirectIo, NewFile, OpenMode, OpenTarget, TargetType, create_file, direct_io,
     inspect, open, remove_file, reopen, supports_reallocate,
 };
 pub use page_cache::drop_cached;
+pub use program::{ANSWER_LIMIT, Answer, ask, end_with_this_thread};
+pub use regular_file::{open_input, open_regular, read_bounded};
 pub use sync_range::{probe_range_sync, probe_write_flags};
