@@ -60,6 +60,6 @@ pub use open::{
     inspect, open, remove_file, reopen, supports_reallocate,
 };
 pub use page_cache::drop_cached;
-pub use program::{ANSWER_LIMIT, Answer, ask, end_with_this_thread};
+pub use program::{ANSWER_LIMIT, Answer, ProcessGroup, ask, end_with_this_thread};
 pub use regular_file::{open_input, open_regular, read_bounded};
 pub use sync_range::{probe_range_sync, probe_write_flags};

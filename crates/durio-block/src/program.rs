@@ -60,6 +60,59 @@ pub fn end_with_this_thread(command: &mut Command) {
     unsafe { command.pre_exec(set_signal) };
 }
 
+/// A program and all that it started, as far as it stays in the program's process group; killed as a
+/// whole when this goes.
+#[derive(Debug)]
+pub struct ProcessGroup {
+    /// What was started; its streams can be taken.
+    pub leader: Child,
+    is_killed: bool,
+}
+
+impl ProcessGroup {
+    /// Starts the command in a group of its own, so that a terminal's Ctrl-C does not reach it. It
+    /// ends with the thread that calls this.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn start(command: &mut Command) -> io::Result<Self> {
+        end_with_this_thread(command);
+        Ok(Self { leader: command.process_group(0).spawn()?, is_killed: false })
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.leader)
+    }
+
+    /// True if the program has ended; its children may not have.
+    ///
+    /// # Errors
+    /// What waitid gives.
+    pub fn has_ended(&self) -> io::Result<bool> {
+        // It is not reaped: its number must stay its own until the group is killed.
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        Ok(self.is_killed || waitid(WaitId::Pid(self.pid()), look)?.is_some())
+    }
+
+    /// Kills what is left of the group, and says how the program ended.
+    ///
+    /// # Errors
+    /// What waiting for it gives.
+    pub fn end(&mut self) -> io::Result<ExitStatus> {
+        if !self.is_killed {
+            let _ = kill_process_group(self.pid(), Signal::KILL);
+            self.is_killed = true;
+        }
+        self.leader.wait()
+    }
+}
+
+impl Drop for ProcessGroup {
+    fn drop(&mut self) {
+        let _ = self.end();
+    }
+}
+
 /// Runs a command without input, for `limit` at most.
 ///
 /// # Errors
@@ -67,14 +120,13 @@ pub fn end_with_this_thread(command: &mut Command) {
 pub fn ask(command: &mut Command, limit: Duration) -> io::Result<Answer> {
     let (stdout, its_stdout) = pipe()?;
     let (stderr, its_stderr) = pipe()?;
-    command.stdin(Stdio::null()).stdout(its_stdout).stderr(its_stderr).process_group(0);
-    end_with_this_thread(command);
-    let child = command.spawn();
+    command.stdin(Stdio::null()).stdout(its_stdout).stderr(its_stderr);
+    let group = ProcessGroup::start(command);
     // Our ends of what it writes to: while they are open here, its end is not seen.
     command.stdout(Stdio::null()).stderr(Stdio::null());
-    let mut group = Group { leader: child?, is_reaped: false };
+    let mut group = group?;
     let mut outputs = [Output::new(stdout), Output::new(stderr)];
-    if !group.ends_before(Instant::now() + limit, &mut outputs)? {
+    if !ends_before(&group, Instant::now() + limit, &mut outputs)? {
         let reason = format!("it did not end within {} s", limit.as_secs_f64());
         return Err(io::Error::new(io::ErrorKind::TimedOut, reason));
     }
@@ -92,46 +144,20 @@ fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((reader, writer))
 }
 
-/// A program and what it started, killed as a whole when this goes.
-struct Group {
-    leader: Child,
-    is_reaped: bool,
-}
-
-impl Group {
-    /// Takes output until the program has ended, or time is over.
-    fn ends_before(&self, end: Instant, outputs: &mut [Output]) -> io::Result<bool> {
-        let leader = Pid::from_child(&self.leader);
-        // Linux since 5.3; without it, and in containers that refuse it, is looked now and then.
-        let ended = pidfd_open(leader, PidfdFlags::empty()).ok();
-        // Not reaped: its number must stay its own until the group is killed.
-        let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
-        loop {
-            outputs.iter_mut().for_each(Output::take);
-            if waitid(WaitId::Pid(leader), look)?.is_some() {
-                return Ok(true);
-            }
-            let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Ok(false);
-            }
-            sleep(ended.as_ref(), outputs, left)?;
+/// Takes output until the program has ended, or time is over.
+fn ends_before(group: &ProcessGroup, end: Instant, outputs: &mut [Output]) -> io::Result<bool> {
+    // Linux since 5.3; without it, and in containers that refuse it, is looked now and then.
+    let ended = pidfd_open(group.pid(), PidfdFlags::empty()).ok();
+    loop {
+        outputs.iter_mut().for_each(Output::take);
+        if group.has_ended()? {
+            return Ok(true);
         }
-    }
-
-    /// Kills what is left of the group.
-    fn end(&mut self) -> io::Result<ExitStatus> {
-        if !self.is_reaped {
-            let _ = kill_process_group(Pid::from_child(&self.leader), Signal::KILL);
-            self.is_reaped = true;
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(false);
         }
-        self.leader.wait()
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        let _ = self.end();
+        sleep(ended.as_ref(), outputs, left)?;
     }
 }
 

@@ -14,8 +14,9 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
+use durio_block::{ANSWER_LIMIT, ask};
 use object::LittleEndian;
 use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, FileHeader64, PT_INTERP};
 use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
@@ -223,8 +224,8 @@ fn libraries_of(
     if let Some(folders) = first {
         command.arg("--library-path").arg(folders);
     }
-    command.arg("--list").arg(program).stdin(Stdio::null()).env_remove("LD_PRELOAD");
-    let output = command.output().map_err(|error| {
+    command.arg("--list").arg(program).env_remove("LD_PRELOAD");
+    let output = ask(&mut command, ANSWER_LIMIT).map_err(|error| {
         bad(format!("its loader '{}' cannot be run: {error}", loader.display()))
     })?;
     if !output.status.success() {
