@@ -16,8 +16,8 @@ use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, fstat, fsync, mkdirat, open, openat, renameat, symlinkat,
-    unlinkat,
+    AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, fstat, fsync, mkdirat, open, openat,
+    renameat, renameat_with, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -201,13 +201,19 @@ impl Folder {
         self.remove_file(&new)?;
         let mut file = self.make_file(&new)?;
         let written = file.write_all(bytes).and_then(|()| file.sync_all());
-        let renamed = written.and_then(|()| {
-            renameat(&self.held, new.as_os_str(), &self.held, name).map_err(io::Error::from)
-        });
+        let renamed = written.and_then(|()| self.rename(&new, name));
         if renamed.is_err() {
             let _ = self.remove_file(&new);
         }
         renamed.and_then(|()| self.sync())
+    }
+
+    /// Gives a file in it another name, in the place of what has that.
+    ///
+    /// # Errors
+    /// If it cannot be renamed.
+    pub fn rename(&self, from: impl AsRef<OsStr>, to: impl AsRef<OsStr>) -> io::Result<()> {
+        Ok(renameat(&self.held, single(from.as_ref())?, &self.held, single(to.as_ref())?)?)
     }
 
     /// Removes a file or link; nothing of that name is no error.
@@ -231,6 +237,18 @@ impl Folder {
             Ok(()) | Err(Errno::INVAL) => Ok(()),
             Err(errno) => Err(errno.into()),
         }
+    }
+}
+
+/// Gives a file or folder a path at which nothing is.
+///
+/// # Errors
+/// If something is there, or it cannot be moved.
+pub fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // Not every filesystem can (NFS).
+        Err(Errno::INVAL) if to.symlink_metadata().is_err() => fs::rename(from, to),
+        other => Ok(other?),
     }
 }
 

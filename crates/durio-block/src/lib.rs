@@ -54,7 +54,7 @@ pub use engine_null::{NullEngine, Script};
 pub use engine_sync::SyncEngine;
 pub use engine_uring::{Ring, UringEngine, probe_uring};
 pub use error::{BlockError, ErrorKind};
-pub use folder::Folder;
+pub use folder::{Folder, rename_new};
 pub use open::{
     Alignment, DirectIo, NewFile, OpenMode, OpenTarget, TargetType, create_file, direct_io,
     inspect, open, remove_file, reopen, supports_reallocate,
