@@ -14,7 +14,7 @@ use durio_plan::{
     Target, TargetKind,
 };
 use durio_record::{Environment, Event, Journal, Manifest};
-use durio_run::{Context, EventSink, Processors, StopFlag, run};
+use durio_run::{Context, EventSink, StopFlag, run};
 use durio_stack::Host;
 use durio_units::{Bytes, Nanos};
 use durio_workload::{CacheMode, Pattern, PerMille, Workload, self_cost_workload};
@@ -69,13 +69,7 @@ fn plan(steps: Vec<Step>) -> Plan {
 fn read(name: &str, kernel: &str, plan: &Plan, spoil: impl Fn(&mut Event)) -> Run {
     let folder = tempfile::tempdir().unwrap();
     let mut journal = Journal::begin(folder.path(), None).unwrap();
-    let context = Context {
-        journal: &mut journal,
-        devices: Vec::new(),
-        processors: Processors::default(),
-        stop: StopFlag::default(),
-        resume: None,
-    };
+    let context = Context::new(&mut journal, StopFlag::default());
     let mut sink = Events::default();
     run(plan, context, &mut sink).unwrap();
     let manifest = Manifest {

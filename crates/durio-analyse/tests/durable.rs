@@ -13,7 +13,7 @@ use durio_plan::{
 use durio_record::{
     CommitsTraced, Environment, Event, Journal, Manifest, StoppedBy, TracedRequest, TracedSequence,
 };
-use durio_run::{Context, EventSink, Processors, StopFlag, run};
+use durio_run::{Context, EventSink, StopFlag, run};
 use durio_stack::{BlockFacts, DeviceCounters, Host, Layer, LayerKind, Stack};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{CacheMode, PerMille, SyncMethod, SyncPolicy, Workload};
@@ -107,13 +107,7 @@ impl Maker {
         plan.validate().unwrap();
         let folder = tempfile::tempdir().unwrap();
         let mut journal = Journal::begin(folder.path(), None).unwrap();
-        let context = Context {
-            journal: &mut journal,
-            devices: Vec::new(),
-            processors: Processors::default(),
-            stop: StopFlag::default(),
-            resume: None,
-        };
+        let context = Context::new(&mut journal, StopFlag::default());
         let mut sink = Sink { analyser: analyser(&plan) };
         run(&plan, context, &mut sink).unwrap();
         further.iter().for_each(|event| sink.analyser.observe(event));

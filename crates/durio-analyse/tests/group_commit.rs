@@ -10,7 +10,7 @@ use durio_plan::{
     Target, TargetKind,
 };
 use durio_record::{Environment, Event, Journal, Manifest, OperationName};
-use durio_run::{Context, EventSink, Processors, StopFlag, run};
+use durio_run::{Context, EventSink, StopFlag, run};
 use durio_stack::{DeviceCounters, Host};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{
@@ -66,13 +66,7 @@ fn plan(arrivals: Arrivals) -> Plan {
 fn events(plan: &Plan) -> Vec<Event> {
     let folder = tempfile::tempdir().unwrap();
     let mut journal = Journal::begin(folder.path(), None).unwrap();
-    let context = Context {
-        journal: &mut journal,
-        devices: Vec::new(),
-        processors: Processors::default(),
-        stop: StopFlag::default(),
-        resume: None,
-    };
+    let context = Context::new(&mut journal, StopFlag::default());
     let mut sink = Events::default();
     run(plan, context, &mut sink).unwrap();
     sink.0

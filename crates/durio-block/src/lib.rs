@@ -12,14 +12,17 @@
 //! kernel's result and two time stamps.
 //! Not here: which operations (durio-workload), figures (durio-analyse), printing.
 //!
+//! Beside them stands what every crate uses to touch the machine safely: a [`Folder`] that is held by
+//! its descriptor, files that are read within a bound ([`read_bounded`]), programs that are asked
+//! within a time ([`ask`]).
+//!
 //! All `unsafe` of durio is in this crate, each with its reason: buffers that the kernel writes
-//! while no Rust reference exists, ring submission, the time-stamp counter, libaio's calls, and what
-//! a device says of itself when it is asked.
+//! while no Rust reference exists, ring submission, the time-stamp counter, libaio's calls, what a
+//! device says of itself when it is asked, and what a child process does before it becomes a program.
 #![expect(unsafe_code, reason = "the crate that owns the kernel's asynchronous interfaces")]
 
 mod aio_calls;
 mod buffers;
-mod child;
 mod clock;
 #[cfg(any(test, feature = "testkit"))]
 pub mod conformance;
@@ -30,15 +33,17 @@ mod engine_null;
 mod engine_sync;
 mod engine_uring;
 mod error;
+mod folder;
 mod guard;
 mod lease;
 mod open;
 mod page_cache;
+mod program;
+mod regular_file;
 mod sync_range;
 mod watch;
 
 pub use buffers::Buffers;
-pub use child::end_with_parent;
 pub use clock::{Clock, MonotonicClock, Ticks, TscClock, VirtualClock, tsc_is_reliable};
 pub use device_word::{
     DmSegment, DmTable, NvmeWord, ScsiWord, dm_table, loop_backing, nvme_word, parse_dm_table,
@@ -52,6 +57,7 @@ pub use engine_null::{NullEngine, Script};
 pub use engine_sync::SyncEngine;
 pub use engine_uring::{Ring, UringEngine, probe_uring};
 pub use error::{BlockError, ErrorKind};
+pub use folder::{Folder, rename_new};
 pub use guard::{
     GuardRefusal, HeldTarget, HeldTargets, TargetAccess, TargetIdentity, TargetType, Usage,
     WritePermit, WriteReason,
@@ -61,4 +67,6 @@ pub use open::{
     reopen, supports_reallocate,
 };
 pub use page_cache::drop_cached;
+pub use program::{ANSWER_LIMIT, Answer, ProcessGroup, ask, end_with_this_thread};
+pub use regular_file::{open_input, open_regular, read_bounded};
 pub use sync_range::{probe_range_sync, probe_write_flags};

@@ -9,7 +9,9 @@ mod version;
 
 use std::env;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
+
+use durio_block::ANSWER_LIMIT;
 
 use crate::FioError;
 
@@ -66,8 +68,9 @@ fn in_search_path() -> Option<PathBuf> {
 
 /// The first line of the answer to `--version`.
 fn ask(path: &Path) -> Result<String, FioError> {
-    let output = Command::new(path).arg("--version").stdin(Stdio::null()).output();
-    let output = output.map_err(|source| FioError::Process { operation: "start", source })?;
+    let output = durio_block::ask(Command::new(path).arg("--version"), ANSWER_LIMIT);
+    let output =
+        output.map_err(|source| FioError::Process { operation: "ask its version of", source })?;
     let text = String::from_utf8_lossy(&output.stdout);
     let line = text.lines().next().unwrap_or_default().trim();
     Ok(line.chars().filter(|it| !it.is_control()).take(80).collect())

@@ -5,9 +5,10 @@
 //!
 //! Offsets and fields are those of the kernel's documentation, arch/x86/boot.
 
-use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::Path;
+
+use durio_block::open_input;
 
 use crate::LabError;
 
@@ -30,11 +31,14 @@ const IS_64_BIT: u16 = 1;
 /// read.
 pub fn release_of_image(path: &Path) -> Result<String, LabError> {
     let fail = |source| LabError::reading(path, source);
-    let file = File::open(path).map_err(fail)?;
+    let not_ours = |why| LabError::NotAKernel { path: path.to_owned(), why };
+    let file = open_input(path).map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidInput => not_ours("it is no regular file".to_owned()),
+        _ => fail(error),
+    })?;
     let metadata = file.metadata().map_err(fail)?;
     if !metadata.is_file() {
-        let why = "it is no regular file".to_owned();
-        return Err(LabError::NotAKernel { path: path.to_owned(), why });
+        return Err(not_ours("it is no regular file".to_owned()));
     }
     let mut head = Vec::new();
     file.take(HEAD_BYTES).read_to_end(&mut head).map_err(fail)?;

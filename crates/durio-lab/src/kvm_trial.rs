@@ -11,15 +11,17 @@ mod rom;
 
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use durio_block::ProcessGroup;
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::monitor::wait_for_stop;
@@ -31,6 +33,10 @@ use crate::run::own_handle;
 const LIMIT: Duration = Duration::from_secs(10);
 /// How often it is looked whether it has ended.
 const LOOK: Duration = Duration::from_millis(5);
+
+/// How long is waited for what QEMU said, when it is gone, and how much of it is read.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+const SAID_BYTES_MAX: u64 = 1 << 16;
 
 /// What KVM did wrong to a guest that came after the trial.
 static LATER_FAULT: OnceLock<String> = OnceLock::new();
@@ -57,10 +63,10 @@ fn try_out(program: &Path, words: &[&str]) -> Result<(), String> {
     command.args(["-device", "isa-debug-exit,iobase=0x501,iosize=1"]);
     command.arg("-bios").arg(own_handle(&firmware)).args(MONITOR_WORDS);
     command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(Stdio::piped());
-    let child = command.spawn().map_err(failed)?;
+    let group = ProcessGroup::start(&mut command).map_err(failed)?;
     // Its end of the socket: while it is open here, QEMU's end is not seen.
     drop(command);
-    judge(child, monitor)
+    judge(group, monitor)
 }
 
 /// The firmware as a file without a name.
@@ -70,27 +76,33 @@ fn firmware() -> io::Result<File> {
     Ok(file)
 }
 
-fn judge(mut child: Child, monitor: UnixStream) -> Result<(), String> {
+fn judge(mut group: ProcessGroup, monitor: UnixStream) -> Result<(), String> {
+    let ours = monitor.try_clone().map_err(|error| error.to_string())?;
     let (sender, stopped) = channel();
     let watch = thread::spawn(move || sender.send(wait_for_stop(monitor)));
-    let said = child.stderr.take().map(|said| thread::spawn(move || text(said)));
-    let end = end(&mut child, &stopped);
-    let _ = child.kill();
-    let _ = child.wait();
+    let (tell, heard) = channel();
+    if let Some(said) = group.leader.stderr.take() {
+        thread::spawn(move || tell.send(text(said)));
+    }
+    let end = end(&mut group, &stopped);
+    let _ = group.end();
+    let _ = ours.shutdown(Shutdown::Both);
     let _ = watch.join();
-    let said = said.and_then(|it| it.join().ok()).unwrap_or_default();
+    // A process that left QEMU's group may hold the stream open for ever.
+    let said = heard.recv_timeout(LAST_WORDS).unwrap_or_default();
     end.map_err(|reason| with_qemus_word(&reason, &said))
 }
 
 /// Waits for the guest to end by itself.
-fn end(child: &mut Child, stopped: &Receiver<Option<String>>) -> Result<(), String> {
+fn end(group: &mut ProcessGroup, stopped: &Receiver<Option<String>>) -> Result<(), String> {
     let begin = Instant::now();
     while begin.elapsed() < LIMIT {
-        match child.try_wait() {
-            Ok(Some(status)) if status.code() == Some(rom::RIGHT_CODE) => return Ok(()),
-            Ok(Some(status)) => return Err(format!("QEMU ended with {status}")),
-            Ok(None) => {}
-            Err(error) => return Err(error.to_string()),
+        if group.has_ended().map_err(|error| error.to_string())? {
+            let status = group.end().map_err(|error| error.to_string())?;
+            return match status.code() == Some(rom::RIGHT_CODE) {
+                true => Ok(()),
+                false => Err(format!("QEMU ended with {status}")),
+            };
         }
         if let Ok(Some(word)) = stopped.try_recv() {
             return Err(format!("a trial guest stopped ({word})"));
@@ -100,9 +112,9 @@ fn end(child: &mut Child, stopped: &Receiver<Option<String>>) -> Result<(), Stri
     Err(format!("a trial guest did not end within {} s", LIMIT.as_secs()))
 }
 
-fn text(mut said: impl Read) -> String {
+fn text(said: impl Read) -> String {
     let mut bytes = Vec::new();
-    let _ = said.read_to_end(&mut bytes);
+    let _ = said.take(SAID_BYTES_MAX).read_to_end(&mut bytes);
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
@@ -173,6 +185,16 @@ mod tests {
         let begin = Instant::now();
         let error = try_out(&program(&folder, &script), &["-accel", "tcg"]).unwrap_err();
         assert_eq!(error, "a trial guest stopped (prelaunch)");
+        assert!(begin.elapsed() < LIMIT, "{:?}", begin.elapsed());
+    }
+
+    #[test]
+    fn a_wrapper_that_leaves_a_child_behind_with_the_streams_holds_nothing_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let begin = Instant::now();
+        let script = "sleep 600 & setsid sleep 5 & echo 'error: none' >&2; exit 1";
+        let error = try_out(&program(&folder, script), &KVM_WORDS).unwrap_err();
+        assert!(error.contains("QEMU ended with"), "{error}");
         assert!(begin.elapsed() < LIMIT, "{:?}", begin.elapsed());
     }
 

@@ -40,3 +40,4 @@ pub use programs::find_program;
 pub use qemu::Qemu;
 pub use request::{LabFile, LabRequest, LabRoot};
 pub use run::{Streams, run};
+pub use unpack::LeftOut;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use durio_stack::LabFacts;
 
 use crate::qemu::KVM;
+use crate::unpack::LeftOut;
 
 /// Why a guest is gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +37,8 @@ pub struct LabOutcome {
     pub preparation: Duration,
     /// The last of what the kernel and QEMU said.
     pub console: String,
+    /// What it brought out and is not in the folder of the request.
+    pub left_out: LeftOut,
 }
 
 impl LabOutcome {

@@ -10,12 +10,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
+use durio_block::{ANSWER_LIMIT, ask, open_input, read_bounded};
+use durio_units::Bytes;
 use object::LittleEndian;
 use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, FileHeader64, PT_INTERP};
 use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
@@ -26,6 +28,8 @@ use crate::kernel_tools::KernelTools;
 /// Interpreters that are scripts again, at most.
 const INTERPRETERS_MAX: usize = 4;
 const HEAD_BYTES: u64 = 64 * 1024;
+/// Far more than any program has.
+const PROGRAM_BYTES_MAX: Bytes = Bytes::from_mib(1024);
 
 /// The programs that were collected, and what they need.
 #[derive(Debug, Default)]
@@ -124,7 +128,8 @@ impl Programs {
 
     /// Starting a loader for each of a hundred programs takes seconds on a busy machine.
     fn knows_libraries_of(&self, program: &Path) -> Result<bool, LabError> {
-        let bytes = fs::read(program).map_err(|error| LabError::reading(program, error))?;
+        let read = open_input(program).and_then(|file| read_bounded(file, PROGRAM_BYTES_MAX));
+        let bytes = read.map_err(|error| LabError::reading(program, error))?;
         let named = libraries_named_in(&bytes);
         Ok(named.is_some_and(|names| names.iter().all(|name| self.libraries.contains(name))))
     }
@@ -163,7 +168,7 @@ enum Needs {
 
 fn needs_of(path: &Path) -> Result<Needs, LabError> {
     let mut head = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(HEAD_BYTES).read_to_end(&mut head));
+    let read = open_input(path).and_then(|file| file.take(HEAD_BYTES).read_to_end(&mut head));
     read.map_err(|error| LabError::reading(path, error))?;
     needs_of_head(&head)
         .map_err(|why| LabError::BadTool { path: path.to_owned(), why: why.to_owned() })
@@ -223,8 +228,8 @@ fn libraries_of(
     if let Some(folders) = first {
         command.arg("--library-path").arg(folders);
     }
-    command.arg("--list").arg(program).stdin(Stdio::null()).env_remove("LD_PRELOAD");
-    let output = command.output().map_err(|error| {
+    command.arg("--list").arg(program).env_remove("LD_PRELOAD");
+    let output = ask(&mut command, ANSWER_LIMIT).map_err(|error| {
         bad(format!("its loader '{}' cannot be run: {error}", loader.display()))
     })?;
     if !output.status.success() {

@@ -3,10 +3,10 @@
 //! In: the search path, a request. Out: a command. Not here: running it.
 
 use std::env;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use durio_block::{ANSWER_LIMIT, ask};
 use durio_stack::{LabFacts, LabTiming};
 
 use crate::guest::{GUEST_COMMAND, PORT_NAME};
@@ -76,7 +76,7 @@ impl Qemu {
         let mut places = env::split_paths(&path).map(|folder| folder.join(PROGRAM));
         let program = places.find(|it| it.is_file()).ok_or(LabError::NoQemu)?;
         let bad = |why: String| LabError::BadQemu { program: program.clone(), why };
-        let output = Command::new(&program).arg("--version").stdin(Stdio::null()).output();
+        let output = ask(Command::new(&program).arg("--version"), ANSWER_LIMIT);
         let output = output.map_err(|error| bad(error.to_string()))?;
         let text = String::from_utf8_lossy(&output.stdout);
         let version = text.lines().next().and_then(|line| line.split_once("version "));
@@ -153,8 +153,6 @@ impl Qemu {
             command.arg(format!("virtio-9p-pci,fsdev=root,mount_tag={ROOT_TAG}"));
         }
         command.stderr(Stdio::piped());
-        // A terminal's Ctrl-C is for durio, which tells the guest.
-        command.process_group(0);
         command
     }
 }
@@ -162,7 +160,7 @@ impl Qemu {
 /// Whether it is in one of the folders where QEMU looks; it comes with QEMU, if the distribution did
 /// not leave it out.
 fn has_quick_firmware(program: &Path) -> bool {
-    let output = Command::new(program).args(["-L", "help"]).stdin(Stdio::null()).output();
+    let output = ask(Command::new(program).args(["-L", "help"]), ANSWER_LIMIT);
     let text = output.map(|it| it.stdout).unwrap_or_default();
     String::from_utf8_lossy(&text).lines().any(|it| Path::new(it).join(QUICK_FIRMWARE).is_file())
 }

@@ -5,18 +5,19 @@
 
 use std::fs::File;
 use std::io::ErrorKind::{ConnectionReset, UnexpectedEof};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, Command};
+use std::path::PathBuf;
+use std::process::{ChildStderr, Command};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use durio_block::{Folder, ProcessGroup};
 use durio_stack::LabFacts;
-use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::image::image;
 use crate::kernel_payload::kernel_of_image;
@@ -24,7 +25,7 @@ use crate::kvm_trial::{remember_fault, with_qemus_word};
 use crate::monitor::wait_for_stop;
 use crate::outcome::{LabExit, LabOutcome, reason_in};
 use crate::qemu::{KVM, Qemu};
-use crate::unpack::{check_empty, unpack};
+use crate::unpack::{LeftOut, Spool, check_empty, open_or_make};
 use crate::wire::{Frame, INTERRUPT};
 use crate::{LabError, LabRequest};
 
@@ -36,6 +37,8 @@ const BOOT_LIMIT: Duration = Duration::from_secs(300);
 const BOOT_LIMIT_KVM: Duration = Duration::from_secs(60);
 /// How long a command may take to end that was asked to, and its files to be brought out.
 const FAREWELL: Duration = Duration::from_secs(60);
+/// How long is waited for what QEMU said last, when it is gone.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 /// How much of the console is kept.
 const CONSOLE_BYTES_MAX: usize = 64 * 1024;
 /// News that wait for a slow reader of our output.
@@ -67,17 +70,32 @@ pub fn run(
     stop: &dyn Fn() -> bool,
 ) -> Result<LabOutcome, LabError> {
     request.check()?;
-    if let Some(out) = &request.out {
-        check_empty(out)?;
+    let Some(path) = &request.out else { return with_out(request, None, streams, stop) };
+    check_empty(path)?;
+    let was_there = path.is_dir();
+    // Held from here on: what its name leads to later does not matter.
+    let outcome = with_out(request, Some(&open_or_make(path)?), streams, stop);
+    if !was_there && !outcome.as_ref().is_ok_and(|it| matches!(it.exit, LabExit::Code(_))) {
+        // Only if nothing is in it.
+        let _ = std::fs::remove_dir(path);
     }
+    outcome
+}
+
+fn with_out(
+    request: &LabRequest,
+    out: Option<&Folder>,
+    streams: &mut Streams<'_>,
+    stop: &dyn Fn() -> bool,
+) -> Result<LabOutcome, LabError> {
     let qemu = Qemu::find()?;
-    let outcome = boot(&qemu, qemu.facts(request), request, streams, stop)?;
+    let outcome = boot(&qemu, qemu.facts(request), (request, out), streams, stop)?;
     match outcome.fault_of_kvm() {
         // Nothing of the command has happened yet.
         Some(reason) => {
             remember_fault(&reason);
             let facts = Qemu::emulated(outcome.facts, reason);
-            boot(&qemu, facts, request, streams, stop)
+            boot(&qemu, facts, (request, out), streams, stop)
         }
         None => Ok(outcome),
     }
@@ -87,7 +105,7 @@ pub fn run(
 fn boot(
     qemu: &Qemu,
     facts: LabFacts,
-    request: &LabRequest,
+    (request, out): (&LabRequest, Option<&Folder>),
     streams: &mut Streams<'_>,
     stop: &dyn Fn() -> bool,
 ) -> Result<LabOutcome, LabError> {
@@ -103,15 +121,17 @@ fn boot(
     let command = qemu.command(request, &facts, &image, &own_handle(&files));
     let limit = if facts.accelerator == KVM { BOOT_LIMIT_KVM } else { BOOT_LIMIT };
     let mut guest = Guest::start(command, limit)?;
-    let mut end = guest.follow(request, streams, stop)?;
+    let spool = out.map(Spool::new).transpose()?;
+    let mut end = guest.follow(request, spool, streams, stop)?;
     let console = guest.end();
     if let LabExit::GuestFailed(reason) = &mut end.exit {
         *reason =
             if reason.is_empty() { reason_in(&console) } else { with_qemus_word(reason, &console) };
     }
-    if let (Some(out), Some(archive), true) = (&request.out, end.archive, end.is_whole) {
-        bring_out(archive, out)?;
-    }
+    let left_out = match (out, end.archive, end.is_whole) {
+        (Some(out), Some(archive), true) => archive.unpack(out)?,
+        _ => LeftOut::default(),
+    };
     let first_command_after = end.first_command_after;
     let was_unpacked = kernel.is_some();
     Ok(LabOutcome {
@@ -121,6 +141,7 @@ fn boot(
         was_unpacked,
         preparation,
         console,
+        left_out,
     })
 }
 
@@ -129,17 +150,12 @@ pub(crate) fn own_handle(file: &File) -> PathBuf {
     PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()))
 }
 
-fn bring_out(mut archive: File, out: &Path) -> Result<(), LabError> {
-    let rewound = archive.seek(SeekFrom::Start(0));
-    rewound.map_err(|error| LabError::io("read what the guest brought out", error))?;
-    unpack(io::BufReader::new(archive), out)
-}
-
 /// How a guest ended, and what it gave before.
 struct End {
     exit: LabExit,
     first_command_after: Option<Duration>,
-    archive: Option<File>,
+    /// Where what it brings out is kept; none if nobody wants it.
+    archive: Option<Spool>,
     /// Its last frame came: nothing is missing in the archive.
     is_whole: bool,
 }
@@ -156,7 +172,7 @@ enum News {
 
 /// A running QEMU, which is killed when this goes.
 struct Guest {
-    child: Child,
+    group: ProcessGroup,
     port: UnixStream,
     started: Instant,
     boot_limit: Duration,
@@ -172,11 +188,12 @@ impl Guest {
         let (port, qemus_port) = UnixStream::pair().map_err(fail)?;
         let (monitor, qemus_monitor) = UnixStream::pair().map_err(fail)?;
         command.stdin(OwnedFd::from(qemus_monitor)).stdout(OwnedFd::from(qemus_port));
-        let child = command.spawn().map_err(fail)?;
+        // In a group of its own: a terminal's Ctrl-C is for durio, which tells the guest.
+        let group = ProcessGroup::start(&mut command).map_err(fail)?;
         // QEMU's ends of the sockets: while they are open here, its own end is not seen.
         drop(command);
         let mut guest = Self {
-            child,
+            group,
             port,
             started: Instant::now(),
             boot_limit,
@@ -199,7 +216,7 @@ impl Guest {
                 let _ = sender.send(News::Stopped(word));
             }
         })?;
-        if let Some(said) = self.child.stderr.take() {
+        if let Some(said) = self.group.leader.stderr.take() {
             let console = Arc::clone(&self.console);
             self.spawn(move || read_console(said, &console))?;
         }
@@ -215,15 +232,12 @@ impl Guest {
     fn follow(
         &mut self,
         request: &LabRequest,
+        archive: Option<Spool>,
         streams: &mut Streams<'_>,
         stop: &dyn Fn() -> bool,
     ) -> Result<End, LabError> {
-        let mut end = End {
-            exit: LabExit::Stopped,
-            first_command_after: None,
-            archive: None,
-            is_whole: false,
-        };
+        let mut end =
+            End { exit: LabExit::Stopped, first_command_after: None, archive, is_whole: false };
         let mut asked = None;
         loop {
             if stop() && !self.may_go_on(&end, &mut asked) {
@@ -294,7 +308,9 @@ impl Guest {
             Frame::Ready => end.first_command_after = Some(self.started.elapsed()),
             Frame::Stdout(bytes) => pass(streams.stdout, &bytes, "stdout")?,
             Frame::Stderr(bytes) => pass(streams.stderr, &bytes, "stderr")?,
-            Frame::Archive(bytes) => store(&mut end.archive, &bytes)?,
+            Frame::Archive(bytes) => {
+                end.archive.as_mut().map_or(Ok(()), |archive| archive.write(&bytes))?;
+            }
             Frame::Exit(code) => {
                 end.is_whole = true;
                 return Ok(Some(LabExit::Code(code)));
@@ -307,9 +323,10 @@ impl Guest {
     /// Ends QEMU, if it has not ended, and gives the console's last text.
     fn end(mut self) -> String {
         self.kill();
-        for reader in self.readers.drain(..) {
-            // A reader that panicked has nothing more to say.
-            let _ = reader.join();
+        // A process that left QEMU's group may hold its streams open for ever.
+        let end = Instant::now() + LAST_WORDS;
+        while Instant::now() < end && !self.readers.iter().all(JoinHandle::is_finished) {
+            thread::sleep(LOOK);
         }
         let bytes = self.console.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(&bytes).into_owned()
@@ -318,8 +335,8 @@ impl Guest {
     fn kill(&mut self) {
         // The reader must not wait for a place that nobody makes.
         self.news = None;
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let _ = self.group.end();
+        let _ = self.port.shutdown(Shutdown::Both);
     }
 }
 
@@ -335,15 +352,6 @@ fn pass(sink: &mut dyn Write, bytes: &[u8], name: &str) -> Result<(), LabError> 
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => other.map_err(|error| LabError::io(format!("write to {name}"), error)),
     }
-}
-
-fn store(archive: &mut Option<File>, bytes: &[u8]) -> Result<(), LabError> {
-    let fail = |error| LabError::io("keep what the guest brings out", error);
-    if archive.is_none() {
-        let memory = memfd_create("durio-lab-out", MemfdFlags::CLOEXEC);
-        *archive = Some(File::from(memory.map_err(|error| fail(error.into()))?));
-    }
-    archive.as_mut().map_or(Ok(()), |file| file.write_all(bytes).map_err(fail))
 }
 
 /// Reads frames until the stream ends, or is none of frames, or nobody wants more.

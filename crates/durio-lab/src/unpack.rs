@@ -1,20 +1,60 @@
 //! Puts what a guest brought out into a folder.
 //!
-//! In: an archive that the guest made. Out: files, folders and links in the folder; nothing outside of
-//! it, whatever the archive says. Not here: devices, owners and times.
+//! In: an archive that the guest made, as it comes. Out: files, folders and links in the folder;
+//! nothing outside of it, nothing instead of what is there, and no more than [`Limits`], whatever the
+//! archive says. Not here: owners and times.
+//!
+//! The guest's command may be anything, and what it says is not trusted: every name is looked up one
+//! component at a time below the folder's descriptor ([`Folder`]), so no link is followed, not even
+//! one of the same archive.
 
-use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::{OpenOptionsExt, symlink};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::FileExt;
+use std::path::{Component, Path, PathBuf};
+
+use durio_block::{Folder, read_bounded};
+use durio_units::Bytes;
 
 use crate::LabError;
-use crate::cpio::{Header, Kind, Reader, stays_inside};
+use crate::cpio::{Header, Kind, Reader};
 
-const LINK_BYTES_MAX: u64 = 4096;
+/// Linux takes no longer target (PATH_MAX).
+const LINK_BYTES_MAX: Bytes = Bytes::new(4096);
+/// Folders within folders. Whoever removes a tree may hold each of them open, 1024 at most.
+const DEPTH_MAX: usize = 128;
+/// Holes are found in steps of this size.
+const PART_BYTES: usize = 1 << 16;
 
-/// Checks that `folder` is empty or not there, before anything is run for it.
+/// What one guest may bring out.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    entries: u64,
+    /// Of all contents together, holes included.
+    bytes: u64,
+}
+
+/// A run folder has a dozen files, a bench some thousand; a guest has a few GiB of memory for them.
+const LIMITS: Limits = Limits { entries: 1_000_000, bytes: 64 << 30 };
+
+/// What a guest brought out and did not arrive: links that are absolute or lead outside, devices,
+/// FIFOs and sockets.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// How many.
+    pub count: u64,
+    /// The first of them.
+    pub first: Option<PathBuf>,
+}
+
+/// Opens the folder, made if it is not there, before anything is run for it.
+pub(crate) fn open_or_make(folder: &Path) -> Result<Folder, LabError> {
+    Folder::open_or_make(folder)
+        .map_err(|error| LabError::io(format!("make '{}'", folder.display()), error))
+}
+
+/// Checks that the folder is empty or not there.
 pub(crate) fn check_empty(folder: &Path) -> Result<(), LabError> {
     match fs::read_dir(folder) {
         Ok(mut entries) => match entries.next() {
@@ -30,113 +70,180 @@ pub(crate) fn check_empty(folder: &Path) -> Result<(), LabError> {
     }
 }
 
-/// Unpacks an archive into `folder`, which is made if it is not there.
-///
-/// Links are made after everything else, so that none is followed.
-pub(crate) fn unpack(archive: impl io::Read, folder: &Path) -> Result<(), LabError> {
-    let unreadable = |error| LabError::io("read what the guest brought out", error);
-    let mut reader = Reader::new(archive);
-    fs::create_dir_all(folder)
-        .map_err(|error| LabError::io(format!("make '{}'", folder.display()), error))?;
-    let mut links = Vec::new();
-    while let Some(header) = reader.next_entry().map_err(unreadable)? {
-        let path = folder.join(&header.path);
-        if !stays_inside(&header.path) {
-            let error = io::Error::other(format!("it names '{}'", header.path.display()));
-            return Err(unreadable(error));
-        }
-        let fail = |error| LabError::io(format!("write '{}'", path.display()), error);
-        match header.kind {
-            Kind::Directory => fs::create_dir_all(&path).map_err(fail)?,
-            Kind::File => write_file(&path, &header, &mut reader.content()).map_err(fail)?,
-            Kind::Symlink => links.push((target_of(&mut reader, &header)?, path)),
-            Kind::Device(..) | Kind::Other(_) => {}
+/// Keeps an archive until it is whole, in a file without a name on the filesystem that its files
+/// are for: memory has no room for what a guest may send.
+#[derive(Debug)]
+pub(crate) struct Spool {
+    file: File,
+    length: u64,
+}
+
+impl Spool {
+    pub(crate) fn new(folder: &Folder) -> Result<Self, LabError> {
+        let file = folder.make_unnamed().map_err(keeping)?;
+        Ok(Self { file, length: 0 })
+    }
+
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), LabError> {
+        write_with_holes(&self.file, self.length, bytes).map_err(keeping)?;
+        self.length += bytes.len() as u64;
+        // Contents, and at most this much around each.
+        let most = LIMITS.entries.saturating_mul(2 * LINK_BYTES_MAX.get());
+        match self.length > LIMITS.bytes.saturating_add(most) {
+            true => Err(keeping(too_many("an archive of that length"))),
+            false => Ok(()),
         }
     }
-    for (target, path) in links {
-        symlink(target, &path)
-            .map_err(|error| LabError::io(format!("make the link '{}'", path.display()), error))?;
+
+    /// Unpacks what was kept.
+    pub(crate) fn unpack(self, folder: &Folder) -> Result<LeftOut, LabError> {
+        if self.length == 0 {
+            return Ok(LeftOut::default());
+        }
+        let mut file = self.file;
+        file.set_len(self.length).map_err(keeping)?;
+        file.seek(SeekFrom::Start(0)).map_err(keeping)?;
+        unpack(io::BufReader::with_capacity(PART_BYTES, file), folder)
+    }
+}
+
+fn keeping(error: io::Error) -> LabError {
+    LabError::io("keep what the guest brings out", error)
+}
+
+fn too_many(what: impl std::fmt::Display) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::FileTooLarge,
+        format!("it has {what}; no guest may bring out so much"),
+    )
+}
+
+/// Unpacks an archive into the folder.
+fn unpack(archive: impl Read, folder: &Folder) -> Result<LeftOut, LabError> {
+    unpack_within(LIMITS, archive, folder)
+}
+
+fn unpack_within(limits: Limits, archive: impl Read, folder: &Folder) -> Result<LeftOut, LabError> {
+    let unreadable = |error| LabError::io("read what the guest brought out", error);
+    let mut reader = Reader::new(archive);
+    let (mut entries, mut bytes) = (0, 0);
+    let mut left_out = LeftOut::default();
+    while let Some(header) = reader.next_entry().map_err(unreadable)? {
+        entries += 1;
+        bytes += header.size;
+        if entries > limits.entries {
+            let what = format!("more than {} entries", limits.entries);
+            return Err(unreadable(too_many(what)));
+        }
+        if bytes > limits.bytes {
+            let what = format!("more than {} of contents", Bytes::new(limits.bytes));
+            return Err(unreadable(too_many(what)));
+        }
+        let is_made = make(&header, &mut reader, folder).map_err(|error| {
+            LabError::io(format!("unpack '{}' of the guest", header.path.display()), error)
+        })?;
+        if !is_made {
+            left_out.count += 1;
+            left_out.first.get_or_insert(header.path);
+        }
+    }
+    Ok(left_out)
+}
+
+/// Makes what an entry says; false if it is nothing that is brought out.
+fn make(header: &Header, reader: &mut Reader<impl Read>, top: &Folder) -> io::Result<bool> {
+    let parts = parts_of(&header.path)?;
+    let Some((name, parents)) = parts.split_last() else { return Err(outside()) };
+    match header.kind {
+        Kind::Device(..) | Kind::Other(_) => Ok(false),
+        Kind::Directory => inner_folder(top, &parts).map(|_| true),
+        Kind::File => {
+            let parent = inner_folder(top, parents)?;
+            let permissions = header.permissions & 0o777 | 0o600;
+            let file = parent.as_ref().unwrap_or(top).make_file_with(name, permissions)?;
+            copy_with_holes(&mut reader.content(), &file, header.size).map(|()| true)
+        }
+        Kind::Symlink => {
+            let bytes = read_bounded(reader.content(), LINK_BYTES_MAX)?;
+            let target = PathBuf::from(std::ffi::OsString::from_vec(bytes));
+            if !stays_inside(&target, parents.len()) {
+                return Ok(false);
+            }
+            let parent = inner_folder(top, parents)?;
+            parent.as_ref().unwrap_or(top).make_link(name, &target).map(|()| true)
+        }
+    }
+}
+
+/// The names of a path that leads down and nowhere else.
+fn parts_of(path: &Path) -> io::Result<Vec<&Path>> {
+    let down = |part| match part {
+        Component::Normal(name) => Ok(Path::new(name)),
+        _ => Err(outside()),
+    };
+    let parts = path.components().map(down).collect::<io::Result<Vec<_>>>()?;
+    match parts.len() > DEPTH_MAX {
+        true => Err(io::Error::other(format!("it is more than {DEPTH_MAX} folders deep"))),
+        false => Ok(parts),
+    }
+}
+
+fn outside() -> io::Error {
+    io::Error::other("its name leads outside of the folder, or to no file")
+}
+
+/// The folder of these names, made where it is not there; none for the top itself.
+fn inner_folder(top: &Folder, names: &[&Path]) -> io::Result<Option<Folder>> {
+    let mut inner: Option<Folder> = None;
+    for name in names {
+        let outer = inner.as_ref().unwrap_or(top);
+        let made = match outer.make_folder(name) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => outer.folder(name),
+            other => other,
+        };
+        inner = Some(made?);
+    }
+    Ok(inner)
+}
+
+/// True if a link in a folder so far below the top leads to something below the top. Its steps up
+/// must come first: behind a name, which may be of a link itself, a step up may lead anywhere.
+fn stays_inside(target: &Path, depth: usize) -> bool {
+    let is_step = |part: &Component<'_>| matches!(part, Component::ParentDir | Component::CurDir);
+    let steps = target.components().take_while(is_step);
+    let up = steps.filter(|part| *part == Component::ParentDir).count();
+    let mut names = target.components().skip_while(is_step);
+    !target.as_os_str().is_empty()
+        && up <= depth
+        && names.all(|part| matches!(part, Component::Normal(_)))
+}
+
+/// Copies so many bytes; where they are zero the file gets holes.
+fn copy_with_holes(content: &mut impl Read, file: &File, length: u64) -> io::Result<()> {
+    let mut part = vec![0; PART_BYTES];
+    let mut at = 0;
+    while at < length {
+        let wanted = usize::try_from(length - at).unwrap_or(usize::MAX).min(PART_BYTES);
+        let part = part.get_mut(..wanted).unwrap_or_default();
+        content.read_exact(part)?;
+        write_with_holes(file, at, part)?;
+        at += wanted as u64;
+    }
+    file.set_len(length)
+}
+
+/// Writes to a file that has nothing there yet; what is zero stays a hole.
+fn write_with_holes(file: &File, at: u64, bytes: &[u8]) -> io::Result<()> {
+    let mut at = at;
+    for part in bytes.chunks(PART_BYTES) {
+        if part.iter().any(|&byte| byte != 0) {
+            file.write_all_at(part, at)?;
+        }
+        at += part.len() as u64;
     }
     Ok(())
 }
 
-fn write_file(path: &Path, header: &Header, content: &mut impl io::Read) -> io::Result<()> {
-    if let Some(parent) = path.parent() {
-        fs::create_dir_all(parent)?;
-    }
-    let mode = header.permissions & 0o777 | 0o600;
-    let mut file: File = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
-    io::copy(content, &mut file).map(drop)
-}
-
-fn target_of(reader: &mut Reader<impl io::Read>, header: &Header) -> Result<PathBuf, LabError> {
-    let fail = |error| LabError::io("read what the guest brought out", error);
-    if header.size > LINK_BYTES_MAX {
-        return Err(fail(io::Error::other("a link that is too long")));
-    }
-    let mut target = Vec::new();
-    io::Read::read_to_end(&mut reader.content(), &mut target).map_err(fail)?;
-    Ok(PathBuf::from(std::ffi::OsString::from_vec(target)))
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cpio::Writer;
-
-    fn archive(entries: &[(&str, Kind, &[u8])]) -> Vec<u8> {
-        let mut writer = Writer::new(Vec::new());
-        for (path, kind, content) in entries {
-            let header = Header {
-                path: path.into(),
-                kind: *kind,
-                permissions: 0o640,
-                size: content.len() as u64,
-            };
-            writer.append(&header, &mut &content[..]).unwrap();
-        }
-        writer.finish().unwrap()
-    }
-
-    #[test]
-    fn files_folders_and_links_arrive() {
-        let out = tempfile::tempdir().unwrap();
-        let folder = out.path().join("new");
-        let bytes = archive(&[
-            ("a", Kind::Directory, b""),
-            ("a/link", Kind::Symlink, b"../b"),
-            ("b", Kind::File, b"content"),
-        ]);
-        unpack(bytes.as_slice(), &folder).unwrap();
-        assert_eq!(fs::read(folder.join("a/link")).unwrap(), b"content");
-    }
-
-    #[test]
-    fn nothing_is_written_outside_of_the_folder() {
-        let out = tempfile::tempdir().unwrap();
-        let folder = out.path().join("new");
-        for entries in [
-            [("x", Kind::Directory, b"".as_slice()), ("../evil", Kind::File, b"x".as_slice())],
-            [("x", Kind::Directory, b""), ("/tmp/durio-evil", Kind::File, b"x")],
-        ] {
-            assert!(unpack(archive(&entries).as_slice(), &folder).is_err());
-        }
-        // A link comes after the file of the same place, and cannot lead it astray.
-        let entries =
-            [("d", Kind::Symlink, b"..".as_slice()), ("d/evil", Kind::File, b"x".as_slice())];
-        assert!(unpack(archive(&entries).as_slice(), &folder).is_err());
-        assert!(!out.path().join("evil").exists());
-    }
-
-    #[test]
-    fn what_is_there_is_not_overwritten() {
-        let out = tempfile::tempdir().unwrap();
-        assert!(check_empty(out.path()).is_ok());
-        assert!(check_empty(&out.path().join("none")).is_ok());
-        fs::write(out.path().join("b"), "mine").unwrap();
-        assert!(check_empty(out.path()).is_err());
-        let bytes = archive(&[("b", Kind::File, b"theirs")]);
-        assert!(unpack(bytes.as_slice(), out.path()).is_err());
-        assert_eq!(fs::read(out.path().join("b")).unwrap(), b"mine");
-    }
-}
+#[path = "unpack_tests.rs"]
+mod tests;

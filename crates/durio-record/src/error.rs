@@ -13,6 +13,8 @@ pub enum RecordErrorKind {
     NewerSchema,
     /// A file of the folder is not what its format says.
     Malformed,
+    /// The folder can be written to by somebody else, and durio is root.
+    NotOurs,
     /// Reading or writing failed.
     Io,
 }
@@ -46,6 +48,16 @@ impl RecordError {
     pub(crate) fn io(operation: &'static str, path: &Path, source: io::Error) -> Self {
         let path = path.to_owned();
         Self { kind: RecordErrorKind::Io, operation, path, source: source.into() }
+    }
+
+    /// An error of the system, or of a file that is no record's: of another kind, or too long.
+    pub(crate) fn reading(path: &Path, source: io::Error) -> Self {
+        match source.kind() {
+            io::ErrorKind::FileTooLarge | io::ErrorKind::InvalidInput => {
+                Self::malformed("read", path, source)
+            }
+            _ => Self::io("read", path, source),
+        }
     }
 
     pub(crate) fn malformed(

@@ -6,16 +6,17 @@
 //! lock is free, the run is dead, and its files go, if they still are the very files it made. The
 //! pointer goes when all of them are proved to be gone.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Write};
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use durio_block::{Folder, open_regular, read_bounded};
 use durio_plan::RawPath;
+use durio_units::Bytes;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
-use crate::manifest_file::sync_folder;
 use crate::{RecordError, file_names};
 
 /// A named file that durio made.
@@ -28,6 +29,12 @@ pub struct MadeFile {
     /// True once it is removed.
     pub removed: bool,
 }
+
+/// The longest path that Linux takes.
+const PATH_MAX: Bytes = Bytes::from_kib(4);
+
+/// Far more than any journal has: a line for each file that is made or removed.
+const LENGTH_MAX: u64 = 64 << 20;
 
 /// Where the pointers to journals are.
 #[derive(Debug, Clone)]
@@ -59,11 +66,12 @@ impl Journal {
     /// that cannot be written to is an error too, unless none was given.
     pub fn begin(run_folder: &Path, leftovers: Option<&Leftovers>) -> Result<Self, RecordError> {
         let path = run_folder.join(file_names::JOURNAL);
-        let file = OpenOptions::new()
-            .append(true)
-            .create_new(true)
-            .open(&path)
-            .and_then(|file| sync_folder(run_folder).map(|()| file))
+        let file = Folder::open(run_folder)
+            .and_then(|folder| {
+                folder.check_owner()?;
+                let file = folder.make_file(file_names::JOURNAL)?;
+                folder.sync().map(|()| file)
+            })
             .map_err(|error| RecordError::io("make", &path, error))?;
         flock(&file, FlockOperation::NonBlockingLockExclusive)
             .map_err(|errno| RecordError::io("lock", &path, errno.into()))?;
@@ -77,11 +85,9 @@ impl Journal {
     /// If it cannot be written, or the run lives.
     pub fn resume(run_folder: &Path, leftovers: Option<&Leftovers>) -> Result<Self, RecordError> {
         let path = run_folder.join(file_names::JOURNAL);
-        let file = OpenOptions::new()
-            .append(true)
-            .create(true)
-            .open(&path)
-            .map_err(|error| RecordError::io("go on with", &path, error))?;
+        let fail = |error| RecordError::io("go on with", &path, error);
+        let mut file = open_or_make(run_folder).map_err(fail)?;
+        file.seek(SeekFrom::End(0)).map_err(fail)?;
         flock(&file, FlockOperation::NonBlockingLockExclusive)
             .map_err(|errno| RecordError::io("lock (the run lives?)", &path, errno.into()))?;
         let pointer = leftovers.map(|leftovers| point_to(leftovers, &path)).transpose()?;
@@ -114,6 +120,18 @@ impl Journal {
     }
 }
 
+/// A journal may be missing: the run was killed before it had one.
+fn open_or_make(run_folder: &Path) -> io::Result<File> {
+    let folder = Folder::open(run_folder)?;
+    folder.check_owner()?;
+    match folder.open_own(file_names::JOURNAL) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            folder.make_file(file_names::JOURNAL)
+        }
+        other => other,
+    }
+}
+
 /// True if the directory is there and has nothing of that name: an announced file was never made.
 fn is_gone(path: &Path) -> bool {
     let absent = path.symlink_metadata().is_err_and(|it| it.kind() == io::ErrorKind::NotFound);
@@ -132,16 +150,8 @@ fn point_to(leftovers: &Leftovers, journal: &Path) -> Result<PathBuf, RecordErro
     let run = absolute.parent().and_then(Path::file_name).unwrap_or_default().to_owned();
     let pointer = directory.join(&run);
     // Nobody shall read half a pointer: it would lead nowhere, and be forgotten.
-    let mut hidden = std::ffi::OsString::from(HIDDEN);
-    hidden.push(&run);
-    let unfinished = directory.join(hidden);
-    let written = File::create(&unfinished).and_then(|mut file| {
-        file.write_all(absolute.as_os_str().as_bytes())?;
-        file.sync_all()
-    });
-    written
-        .and_then(|()| fs::rename(&unfinished, &pointer))
-        .and_then(|()| sync_folder(directory))
+    Folder::open(directory)
+        .and_then(|folder| folder.replace(&run, absolute.as_os_str().as_bytes()))
         .map_err(|error| RecordError::io("write", &pointer, error))?;
     Ok(pointer)
 }
@@ -163,7 +173,8 @@ pub fn remove_leftovers<E>(
         if run.as_bytes().starts_with(HIDDEN.as_bytes()) {
             continue;
         }
-        let Ok(target) = fs::read(pointer.path()) else { continue };
+        let target = open_regular(&pointer.path()).and_then(|it| read_bounded(it, PATH_MAX));
+        let Ok(target) = target else { continue };
         let journal = PathBuf::from(std::ffi::OsString::from_vec(target));
         let Some(left) = left_by_dead_run(&journal) else { continue };
         let mut all_gone = true;
@@ -200,15 +211,17 @@ const OWN_NAME: &[u8] = b".durio-";
 /// The files that the journal's run made and did not remove; none while the run lives, or while
 /// nobody can tell.
 fn left_by_dead_run(journal: &Path) -> Option<Vec<MadeFile>> {
-    let file = match File::open(journal) {
+    let (folder, name) = (Folder::open(journal.parent()?), journal.file_name()?);
+    let file = match folder.and_then(|folder| folder.open_own(name)) {
         Ok(file) => file,
         // The run folder was deleted or moved: what it made can no longer be known.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Some(Vec::new()),
+        // Also a journal of somebody else: what it says durio made may be anybody's.
         Err(_) => return None,
     };
     flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
     let mut made: Vec<MadeFile> = Vec::new();
-    for line in BufReader::new(file).split(b'\n') {
+    for line in BufReader::new(file.take(LENGTH_MAX)).split(b'\n') {
         let Ok(entry) = serde_json::from_slice::<MadeFile>(&line.ok()?) else { continue };
         made.retain(|earlier| earlier.path != entry.path);
         made.push(entry);

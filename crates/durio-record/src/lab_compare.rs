@@ -8,6 +8,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use durio_block::Folder;
 use serde::{Deserialize, Serialize};
 
 use crate::{Outcome, RecordError, manifest_file};
@@ -93,7 +94,7 @@ pub fn is_lab_compare_folder(path: &Path) -> bool {
 /// The folder of a comparison, that is written or read.
 #[derive(Debug)]
 pub struct LabCompareFolder {
-    path: PathBuf,
+    folder: Folder,
     /// What was asked, and what has become of it.
     pub manifest: LabCompareManifest,
 }
@@ -104,13 +105,8 @@ impl LabCompareFolder {
     /// # Errors
     /// If the folder exists or cannot be written to.
     pub fn create(path: &Path, manifest: LabCompareManifest) -> Result<Self, RecordError> {
-        if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent)
-                .map_err(|error| RecordError::io("make the folder", parent, error))?;
-        }
-        fs::create_dir(path)
-            .map_err(|error| RecordError::io("make the folder of the comparison", path, error))?;
-        let folder = Self { path: path.to_owned(), manifest };
+        let folder = manifest_file::make_folder(path, "make the folder of the comparison")?;
+        let folder = Self { folder, manifest };
         folder.save()?;
         Ok(folder)
     }
@@ -122,8 +118,9 @@ impl LabCompareFolder {
     pub fn open(path: &Path) -> Result<Self, RecordError> {
         let operation = "read the folder of the comparison";
         let known = LAB_COMPARE_FOLDER_SCHEMA;
-        let manifest = manifest_file::read(path, LAB_COMPARE_MANIFEST, known, operation)?;
-        Ok(Self { path: path.to_owned(), manifest })
+        let folder = manifest_file::open_folder(path, operation)?;
+        let manifest = manifest_file::read(&folder, LAB_COMPARE_MANIFEST, known, operation)?;
+        Ok(Self { folder, manifest })
     }
 
     /// Replaces the manifest at once: whoever reads it sees the old one or this one, whole, also
@@ -132,29 +129,37 @@ impl LabCompareFolder {
     /// # Errors
     /// If it cannot be written, for example because its disk is full; the old one stays then.
     pub fn save(&self) -> Result<(), RecordError> {
-        manifest_file::replace(&self.path, LAB_COMPARE_MANIFEST, &self.manifest)
+        manifest_file::replace(&self.folder, LAB_COMPARE_MANIFEST, &self.manifest)
+    }
+
+    /// Saves a file that was derived from the comparison, such as the report.
+    ///
+    /// # Errors
+    /// If it cannot be written, or must not be.
+    pub fn save_file(&self, name: &str, contents: &[u8]) -> Result<(), RecordError> {
+        manifest_file::replace_bytes(&self.folder, name, contents)
     }
 
     /// Removes the folder if it holds nothing but its manifest.
     pub fn discard(self) {
-        let benches = fs::read_dir(&self.path).map_or(0, |entries| entries.count());
+        let benches = fs::read_dir(self.path()).map_or(0, |entries| entries.count());
         if benches <= 1 {
             // If it stays, it says itself that it holds nothing.
-            let _ = fs::remove_dir_all(&self.path);
+            let _ = fs::remove_dir_all(self.path());
         }
     }
 
     /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.path
+        self.folder.path()
     }
 
     /// The bench folders of a side, in the order in which they were made; names that lead out of
     /// this folder are left out.
     pub fn benches(&self, side: LabCompareSide) -> impl Iterator<Item = PathBuf> {
         let of_side = self.manifest.benches.iter().filter(move |it| it.side == side);
-        of_side.filter_map(|it| manifest_file::within(&self.path, &it.folder))
+        of_side.filter_map(|it| manifest_file::within(self.path(), &it.folder))
     }
 }
 

@@ -1,19 +1,23 @@
-//! Files that are replaced whole: manifests, also those of benches and comparisons, which grow with what
-//! they tell of, and reports.
+//! The folders of records, and the documents in them that are read and replaced whole: manifests, also
+//! those of benches and comparisons, which grow with what they tell of, plans, and reports.
 //!
 //! In: a value. Out: the same, read back, if its schema is known. Not here: what it holds.
+//!
+//! A folder may come from anybody. What is read is a regular file of a bounded length; what is written
+//! goes into the folder that is held, by new files alone, and as root into none of somebody else.
 
-use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
+use durio_block::{Folder, read_bounded};
+use durio_units::Bytes;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::{RecordError, RecordErrorKind};
 
-/// 500 stacks with their commands are a few megabytes.
-const LENGTH_MAX: u64 = 64 << 20;
+/// 500 stacks with their commands are a few megabytes, and so is a plan of thousands of steps.
+const LENGTH_MAX: Bytes = Bytes::from_mib(64);
 
 /// Only the schema, which is read before anything that depends on it.
 #[derive(Deserialize)]
@@ -21,63 +25,74 @@ struct Schema {
     schema: u32,
 }
 
+/// Makes a folder for a record, which must not exist.
+pub(crate) fn make_folder(path: &Path, operation: &'static str) -> Result<Folder, RecordError> {
+    Folder::make(path).map_err(|error| RecordError::io(operation, path, error))
+}
+
+/// Opens a folder that is read.
+pub(crate) fn open_folder(path: &Path, operation: &'static str) -> Result<Folder, RecordError> {
+    Folder::open(path).map_err(|error| RecordError {
+        kind: RecordErrorKind::NotARunFolder,
+        operation,
+        path: path.to_owned(),
+        source: error.into(),
+    })
+}
+
+/// Refuses to write into a folder that others can exchange files in, if durio is root.
+pub(crate) fn check_owner(folder: &Folder) -> Result<(), RecordError> {
+    folder.check_owner().map_err(|error| RecordError {
+        kind: RecordErrorKind::NotOurs,
+        operation: "write into",
+        path: folder.path().to_owned(),
+        source: error.into(),
+    })
+}
+
 /// Replaces the file at once: whoever reads it sees the old one or this one, whole, also after a
 /// power loss.
 pub(crate) fn replace(
-    folder: &Path,
+    folder: &Folder,
     name: &str,
     manifest: &impl Serialize,
 ) -> Result<(), RecordError> {
-    let mut text = serde_json::to_vec_pretty(manifest)
-        .map_err(|error| RecordError::malformed("write", &folder.join(name), error))?;
-    text.push(b'\n');
-    replace_bytes(folder, name, &text)
+    replace_bytes(folder, name, &to_json(&folder.path().join(name), manifest)?)
 }
 
 /// The same of a file that is no manifest.
-pub(crate) fn replace_bytes(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), RecordError> {
-    let path = folder.join(name);
-    let new = folder.join(format!(".{name}.new"));
-    let written = File::create(&new).and_then(|mut file| {
-        file.write_all(bytes)?;
-        file.sync_all()
-    });
-    written
-        .and_then(|()| fs::rename(&new, &path))
-        .and_then(|()| sync_folder(folder))
-        .map_err(|error| RecordError::io("write", &path, error))
+pub(crate) fn replace_bytes(folder: &Folder, name: &str, bytes: &[u8]) -> Result<(), RecordError> {
+    check_owner(folder)?;
+    let path = folder.path().join(name);
+    folder.replace(name, bytes).map_err(|error| RecordError::io("write", &path, error))
 }
 
-/// Makes the names in a folder last.
-pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
-    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    match File::open(folder)?.sync_all() {
-        // Some network and userland filesystems have no sync of folders.
-        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
-        other => other,
-    }
+/// A document as a file has it.
+pub(crate) fn to_json(path: &Path, value: &impl Serialize) -> Result<Vec<u8>, RecordError> {
+    let mut text = serde_json::to_vec_pretty(value)
+        .map_err(|error| RecordError::malformed("write", path, error))?;
+    text.push(b'\n');
+    Ok(text)
 }
 
 /// Reads the file, of which schemas up to this one are known. Fields that are not known are passed
 /// over.
 pub(crate) fn read<T: DeserializeOwned>(
-    folder: &Path,
+    folder: &Folder,
     name: &str,
     schema_known: u32,
     operation: &'static str,
 ) -> Result<T, RecordError> {
-    let path = folder.join(name);
     let refused = |kind, reason: String| RecordError {
         kind,
         operation,
-        path: folder.to_owned(),
+        path: folder.path().to_owned(),
         source: reason.into(),
     };
-    if !path.is_file() {
-        let reason = format!("it has no file '{name}'");
-        return Err(refused(RecordErrorKind::NotARunFolder, reason));
-    }
-    let bytes = bytes(&path)?;
+    let bytes = bytes(folder, name)?.ok_or_else(|| {
+        refused(RecordErrorKind::NotARunFolder, format!("it has no file '{name}'"))
+    })?;
+    let path = folder.path().join(name);
     let malformed = |error| RecordError::malformed("read", &path, error);
     let Schema { schema } = serde_json::from_slice(&bytes).map_err(malformed)?;
     if schema > schema_known {
@@ -89,22 +104,29 @@ pub(crate) fn read<T: DeserializeOwned>(
     serde_json::from_slice(&bytes).map_err(malformed)
 }
 
+/// Reads a document that stands beside a manifest.
+pub(crate) fn read_json<T: DeserializeOwned>(
+    folder: &Folder,
+    name: &str,
+) -> Result<T, RecordError> {
+    let path = folder.path().join(name);
+    let absent = || RecordError::io("read", &path, io::ErrorKind::NotFound.into());
+    let bytes = bytes(folder, name)?.ok_or_else(absent)?;
+    serde_json::from_slice(&bytes).map_err(|error| RecordError::malformed("read", &path, error))
+}
+
 /// The path of a folder inside of `folder`; none for a name that leads out of it.
 pub(crate) fn within(folder: &Path, name: &str) -> Option<PathBuf> {
     let is_plain = !name.is_empty() && name != "." && name != ".." && !name.contains('/');
     is_plain.then(|| folder.join(name))
 }
 
-fn bytes(path: &Path) -> Result<Vec<u8>, RecordError> {
-    let fail = |error| RecordError::io("read", path, error);
-    let mut bytes = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(LENGTH_MAX + 1).read_to_end(&mut bytes))
-        .map_err(fail)?;
-    match bytes.len() as u64 > LENGTH_MAX {
-        true => {
-            Err(RecordError::malformed("read", path, "it is longer than any that durio writes"))
-        }
-        false => Ok(bytes),
+/// None if there is no such file.
+fn bytes(folder: &Folder, name: &str) -> Result<Option<Vec<u8>>, RecordError> {
+    let read = folder.open_file(name).and_then(|file| read_bounded(file, LENGTH_MAX));
+    match read {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(RecordError::reading(&folder.path().join(name), error)),
     }
 }

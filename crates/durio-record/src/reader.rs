@@ -4,15 +4,15 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
+use durio_block::Folder;
 use durio_plan::Plan;
 use durio_units::Nanos;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::histogram_log::HistogramLogReader;
 use crate::{
-    Environment, Event, Latency, Manifest, RUN_FOLDER_SCHEMA, RecordError, RecordErrorKind,
-    file_names,
+    Environment, Event, Latency, Manifest, RUN_FOLDER_SCHEMA, RecordError, file_names,
+    manifest_file,
 };
 
 /// An event with its time.
@@ -29,19 +29,13 @@ pub struct TimedEvent {
 /// A run folder that is read.
 #[derive(Debug)]
 pub struct RunFolder {
-    path: PathBuf,
+    folder: Folder,
     /// Schema, identity and command.
     pub manifest: Manifest,
     /// The plan.
     pub plan: Plan,
     /// The machine and the stacks.
     pub environment: Environment,
-}
-
-/// Only the schema, which is read before anything that depends on it.
-#[derive(Deserialize)]
-struct Schema {
-    schema: u32,
 }
 
 /// The longest event line that is read; an interval's line has some hundred bytes.
@@ -53,46 +47,31 @@ impl RunFolder {
     /// # Errors
     /// If it is not a run folder, is of a newer schema, or its plan cannot be read.
     pub fn open(path: &Path) -> Result<Self, RecordError> {
-        let manifest = path.join(file_names::MANIFEST);
-        if !manifest.is_file() {
-            let reason = match fs::metadata(path) {
-                Ok(_) => format!("it has no file '{}'", file_names::MANIFEST),
-                Err(error) => error.to_string(),
-            };
-            return Err(RecordError {
-                kind: RecordErrorKind::NotARunFolder,
-                operation: "read the run folder",
-                path: path.to_owned(),
-                source: reason.into(),
-            });
-        }
-        let Schema { schema } = read_json(&manifest)?;
-        if schema > RUN_FOLDER_SCHEMA {
-            return Err(RecordError {
-                kind: RecordErrorKind::NewerSchema,
-                operation: "read the run folder",
-                path: path.to_owned(),
-                source: format!(
-                    "its schema is {schema}, this durio reads up to {RUN_FOLDER_SCHEMA}; use a newer durio"
-                )
-                .into(),
-            });
-        }
-        let plan_path = path.join(file_names::PLAN);
-        let plan: Plan = read_json(&plan_path)?;
-        plan.validate().map_err(|reason| RecordError::malformed("read", &plan_path, reason))?;
-        Ok(Self {
-            path: path.to_owned(),
-            manifest: read_json(&manifest)?,
-            plan,
-            environment: read_json(&path.join(file_names::ENVIRONMENT))?,
-        })
+        const OPERATION: &str = "read the run folder";
+        let folder = manifest_file::open_folder(path, OPERATION)?;
+        let manifest =
+            manifest_file::read(&folder, file_names::MANIFEST, RUN_FOLDER_SCHEMA, OPERATION)?;
+        let plan: Plan = manifest_file::read_json(&folder, file_names::PLAN)?;
+        plan.validate().map_err(|reason| {
+            RecordError::malformed("read", &path.join(file_names::PLAN), reason)
+        })?;
+        let environment = manifest_file::read_json(&folder, file_names::ENVIRONMENT)?;
+        Ok(Self { folder, manifest, plan, environment })
     }
 
     /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.path
+        self.folder.path()
+    }
+
+    /// Refuses a folder that must not be written to: durio is root, and somebody else can exchange
+    /// what is in it.
+    ///
+    /// # Errors
+    /// [`crate::RecordErrorKind::NotOurs`] with the reason.
+    pub fn check_owner(&self) -> Result<(), RecordError> {
+        manifest_file::check_owner(&self.folder)
     }
 
     /// The events, from the first.
@@ -101,12 +80,12 @@ impl RunFolder {
     /// If the events or the histograms cannot be opened.
     pub fn events(&self) -> Result<EventReader, RecordError> {
         let open = |name: &str| {
-            let path = self.path.join(name);
-            let file = File::open(&path).map_err(|error| RecordError::io("read", &path, error))?;
-            Ok(BufReader::new(file))
+            let file = self.folder.open_file(name);
+            let fail = |error| RecordError::reading(&self.path().join(name), error);
+            Ok(BufReader::new(file.map_err(fail)?))
         };
         Ok(EventReader {
-            path: self.path.join(file_names::EVENTS),
+            path: self.path().join(file_names::EVENTS),
             lines: open(file_names::EVENTS)?,
             histograms: HistogramLogReader::new(open(file_names::HISTOGRAMS)?),
             line_number: 0,
@@ -219,9 +198,4 @@ impl Iterator for EventReader {
         self.has_failed = event.is_err();
         event.transpose()
     }
-}
-
-fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, RecordError> {
-    let text = fs::read(path).map_err(|error| RecordError::io("read", path, error))?;
-    serde_json::from_slice(&text).map_err(|error| RecordError::malformed("read", path, error))
 }

@@ -6,19 +6,22 @@
 //! The journal is on disk before the setting is changed, and locked as long as its durio lives: who
 //! finds it without a lock has found a dead one's.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{Read, Write};
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use durio_block::{Folder, read_bounded};
 use durio_plan::RawPath;
+use durio_units::Bytes;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use crate::RecordError;
 
 /// An entry is a path and two values; a larger file is none of ours.
-const ENTRY_BYTES_MAX: u64 = 64 * 1024;
+const ENTRY_BYTES_MAX: Bytes = Bytes::from_kib(64);
 
 /// A setting of the kernel that is changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,16 +57,12 @@ impl SettingJournal {
         changed: &ChangedSetting,
     ) -> Result<Self, RecordError> {
         let folder = folder(state_folder);
-        fs::create_dir_all(&folder)
-            .map_err(|error| RecordError::io("make the folder", &folder, error))?;
-        let (hidden, entry) = (folder.join(format!(".{name}")), folder.join(name));
+        let entry = folder.join(name);
         let bytes = serde_json::to_vec(changed)
             .map_err(|error| RecordError::malformed("write", &entry, error))?;
-        // Locked and whole before anybody can see it by its name.
-        let file =
-            written(&hidden, &bytes).map_err(|error| RecordError::io("write", &hidden, error))?;
-        fs::rename(&hidden, &entry)
-            .and_then(|()| File::open(&folder)?.sync_all())
+        let folder = Folder::open_or_make(&folder)
+            .map_err(|error| RecordError::io("make the folder", &folder, error))?;
+        let file = written(&folder, name, &bytes)
             .map_err(|error| RecordError::io("write", &entry, error))?;
         Ok(Self { entry, _file: file })
     }
@@ -74,12 +73,16 @@ impl SettingJournal {
     }
 }
 
-fn written(path: &Path, bytes: &[u8]) -> std::io::Result<File> {
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
+/// Locked and whole before anybody can see it by its name.
+fn written(folder: &Folder, name: &str, bytes: &[u8]) -> std::io::Result<File> {
+    let hidden = format!(".{name}");
+    folder.remove_file(&hidden)?;
+    let mut file = folder.make_file(&hidden)?;
     flock(&file, FlockOperation::NonBlockingLockExclusive)?;
     file.write_all(bytes)?;
     file.sync_all()?;
-    Ok(file)
+    folder.rename(&hidden, name)?;
+    folder.sync().map(|()| file)
 }
 
 /// Hands every setting that a dead durio left changed to `restore`, and forgets those for which it
@@ -88,25 +91,25 @@ pub fn restore_left_settings(
     state_folder: &Path,
     mut restore: impl FnMut(&ChangedSetting) -> bool,
 ) {
-    let Ok(entries) = fs::read_dir(folder(state_folder)) else { return };
-    for entry in entries.filter_map(Result::ok) {
-        if entry.file_name().as_bytes().starts_with(b".") {
+    let path = folder(state_folder);
+    let (Ok(entries), Ok(folder)) = (fs::read_dir(&path), Folder::open(&path)) else { return };
+    for name in entries.filter_map(|entry| Some(entry.ok()?.file_name())) {
+        if name.as_bytes().starts_with(b".") {
             continue;
         }
-        let path = entry.path();
-        let Some((changed, _lock)) = left_by_dead(&path) else { continue };
+        let Some((changed, _lock)) = left_by_dead(&folder, &name) else { continue };
         if restore(&changed) {
-            let _ = fs::remove_file(&path);
+            let _ = folder.remove_file(&name);
         }
     }
 }
 
-/// The entry and its lock; none while its durio lives, or if it cannot be read.
-fn left_by_dead(path: &Path) -> Option<(ChangedSetting, File)> {
-    let file = File::open(path).ok()?;
+/// The entry and its lock; none while its durio lives, or if it cannot be read. Nor one of somebody
+/// else: it could have any file written.
+fn left_by_dead(folder: &Folder, name: &OsStr) -> Option<(ChangedSetting, File)> {
+    let file = folder.open_own(name).ok()?;
     flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
-    let mut bytes = Vec::new();
-    (&file).take(ENTRY_BYTES_MAX).read_to_end(&mut bytes).ok()?;
+    let bytes = read_bounded(&file, ENTRY_BYTES_MAX).ok()?;
     Some((serde_json::from_slice(&bytes).ok()?, file))
 }
 

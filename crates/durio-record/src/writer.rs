@@ -1,10 +1,11 @@
 //! Writes a run folder.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use durio_block::Folder;
 use durio_plan::{Plan, Role};
 use durio_units::Nanos;
 use serde::Serialize;
@@ -16,7 +17,7 @@ use crate::{Environment, Event, Latency, Manifest, RecordError, file_names, mani
 /// Writes the events of one run. A failed record must fail the run, because the record is the
 /// product: every error is returned.
 pub struct RecordWriter {
-    folder: PathBuf,
+    folder: Folder,
     events: BufWriter<File>,
     histograms: HistogramLogWriter<BufWriter<File>>,
     /// Tells tags apart from those that were written before the run was interrupted.
@@ -40,25 +41,22 @@ impl RecordWriter {
         plan: &Plan,
         environment: &Environment,
     ) -> Result<Self, RecordError> {
-        if let Some(parent) = folder.parent() {
-            fs::create_dir_all(parent)
-                .map_err(|error| RecordError::io("make the folder", parent, error))?;
-        }
-        fs::create_dir(folder)
-            .map_err(|error| RecordError::io("make the run folder", folder, error))?;
-        write_json(&folder.join(file_names::PLAN), plan)?;
-        write_json(&folder.join(file_names::ENVIRONMENT), environment)?;
-        let events = create(&folder.join(file_names::EVENTS))?;
-        let path = folder.join(file_names::HISTOGRAMS);
+        let parent = folder.parent().unwrap_or(Path::new(""));
+        let folder = manifest_file::make_folder(folder, "make the run folder")?;
+        write_json(&folder, file_names::PLAN, plan)?;
+        write_json(&folder, file_names::ENVIRONMENT, environment)?;
+        let events = create(&folder, file_names::EVENTS)?;
+        let path = folder.path().join(file_names::HISTOGRAMS);
+        let log = create(&folder, file_names::HISTOGRAMS)?;
         let started = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let histograms = HistogramLogWriter::new(create(&path)?, started)
+        let histograms = HistogramLogWriter::new(log, started)
             .map_err(|error| RecordError::io("write", &path, error))?;
-        let mut writer = Self { folder: folder.to_owned(), events, histograms, part: 0 };
+        let mut writer = Self { folder, events, histograms, part: 0 };
         writer.sync_histograms()?;
-        sync_names(folder)?;
+        sync_names(&writer.folder)?;
         // Last: a folder with a manifest is a run folder, and has all that was written before it.
-        manifest_file::replace(folder, file_names::MANIFEST, manifest)?;
-        sync_names(folder.parent().unwrap_or(Path::new(".")))?;
+        manifest_file::replace(&writer.folder, file_names::MANIFEST, manifest)?;
+        sync_names(&manifest_file::open_folder(parent, "sync")?)?;
         Ok(writer)
     }
 
@@ -69,16 +67,18 @@ impl RecordWriter {
     /// # Errors
     /// If a file cannot be written.
     pub fn resume(folder: &Path, part: u32, whole_bytes: u64) -> Result<Self, RecordError> {
-        let events = append(&folder.join(file_names::EVENTS), |_| Ok(whole_bytes))?;
-        let log = append(&folder.join(file_names::HISTOGRAMS), end_of_whole_lines)?;
+        let folder = manifest_file::open_folder(folder, "go on with the run folder")?;
+        manifest_file::check_owner(&folder)?;
+        let events = append(&folder, file_names::EVENTS, |_| Ok(whole_bytes))?;
+        let log = append(&folder, file_names::HISTOGRAMS, end_of_whole_lines)?;
         let histograms = HistogramLogWriter::resumed(log);
-        Ok(Self { folder: folder.to_owned(), events, histograms, part })
+        Ok(Self { folder, events, histograms, part })
     }
 
     /// The folder.
     #[must_use]
     pub fn folder(&self) -> &Path {
-        &self.folder
+        self.folder.path()
     }
 
     /// Appends an event that happened `at` after the run's begin.
@@ -104,20 +104,22 @@ impl RecordWriter {
         self.write_histograms(at, &mut event)?;
         self.sync_histograms()?;
         self.write_event(at, event)?;
-        let fail = |error| RecordError::io("sync", &self.folder.join(file_names::EVENTS), error);
+        let fail = |error| RecordError::io("sync", &self.path(file_names::EVENTS), error);
         self.events.get_ref().sync_data().map_err(fail)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
     }
 
     fn sync_histograms(&mut self) -> Result<(), RecordError> {
         let log = self.histograms.writer_mut();
         let synced = log.flush().and_then(|()| log.get_ref().sync_data());
-        synced.map_err(|error| {
-            RecordError::io("sync", &self.folder.join(file_names::HISTOGRAMS), error)
-        })
+        synced.map_err(|error| RecordError::io("sync", &self.path(file_names::HISTOGRAMS), error))
     }
 
     fn write_event(&mut self, at: Nanos, event: Event) -> Result<(), RecordError> {
-        let path = self.folder.join(file_names::EVENTS);
+        let path = self.path(file_names::EVENTS);
         let fail = |error| RecordError::io("write", &path, error);
         let line = serde_json::to_vec(&TimedEvent { at, event })
             .map_err(|error| RecordError::malformed("write", &path, error))?;
@@ -127,7 +129,7 @@ impl RecordWriter {
     }
 
     fn write_histograms(&mut self, at: Nanos, event: &mut Event) -> Result<(), RecordError> {
-        let path = self.folder.join(file_names::HISTOGRAMS);
+        let path = self.path(file_names::HISTOGRAMS);
         let fail = |error| RecordError::io("write", &path, error);
         let (_, length) = event.span();
         let start = Duration::from(at.saturating_sub(length));
@@ -172,17 +174,18 @@ impl Event {
 }
 
 /// Makes the names in a folder last.
-fn sync_names(folder: &Path) -> Result<(), RecordError> {
-    manifest_file::sync_folder(folder).map_err(|error| RecordError::io("sync", folder, error))
+fn sync_names(folder: &Folder) -> Result<(), RecordError> {
+    folder.sync().map_err(|error| RecordError::io("sync", folder.path(), error))
 }
 
 /// Opens a file to append to at its `end`, and cuts off what is behind it.
 fn append(
-    path: &Path,
+    folder: &Folder,
+    name: &str,
     end: impl FnOnce(&mut File) -> std::io::Result<u64>,
 ) -> Result<BufWriter<File>, RecordError> {
-    let fail = |error| RecordError::io("go on with", path, error);
-    let mut file = File::options().read(true).write(true).open(path).map_err(fail)?;
+    let fail = |error| RecordError::io("go on with", &folder.path().join(name), error);
+    let mut file = folder.open_own(name).map_err(fail)?;
     let end = end(&mut file).map_err(fail)?;
     file.set_len(end).map_err(fail)?;
     file.seek(SeekFrom::Start(end)).map_err(fail)?;
@@ -207,18 +210,17 @@ fn end_of_whole_lines(file: &mut File) -> std::io::Result<u64> {
     Ok(0)
 }
 
-fn create(path: &Path) -> Result<BufWriter<File>, RecordError> {
-    let file = File::create_new(path).map_err(|error| RecordError::io("make", path, error))?;
-    Ok(BufWriter::new(file))
+fn create(folder: &Folder, name: &str) -> Result<BufWriter<File>, RecordError> {
+    let fail = |error| RecordError::io("make", &folder.path().join(name), error);
+    Ok(BufWriter::new(folder.make_file(name).map_err(fail)?))
 }
 
-fn write_json(path: &Path, value: &impl Serialize) -> Result<(), RecordError> {
-    let mut text = serde_json::to_vec_pretty(value)
-        .map_err(|error| RecordError::malformed("write", path, error))?;
-    text.push(b'\n');
-    let written = File::create(path).and_then(|mut file| {
+fn write_json(folder: &Folder, name: &str, value: &impl Serialize) -> Result<(), RecordError> {
+    let path = folder.path().join(name);
+    let text = manifest_file::to_json(&path, value)?;
+    let written = folder.make_file(name).and_then(|mut file| {
         file.write_all(&text)?;
         file.sync_all()
     });
-    written.map_err(|error| RecordError::io("write", path, error))
+    written.map_err(|error| RecordError::io("write", &path, error))
 }

@@ -329,3 +329,62 @@ fn the_golden_folder_of_version_2_reads_as_it_always_did() {
     assert_eq!(response.exact.max_ns, 1_266_136);
     assert!(response.histogram().is_some());
 }
+
+#[test]
+fn what_stands_in_the_place_of_a_records_file_is_not_written_through() {
+    let (directory, folder) = sample();
+    let victim = directory.path().join("victim");
+    fs::write(&victim, "mine").unwrap();
+    let writer = RecordWriter::resume(&folder, 1, 0).unwrap();
+    for name in ["report.html", ".report.html.new"] {
+        std::os::unix::fs::symlink(&victim, folder.join(name)).unwrap();
+    }
+    writer.save("report.html", b"new").unwrap();
+    assert_eq!(fs::read(folder.join("report.html")).unwrap(), b"new");
+    for name in [file_names::EVENTS, file_names::HISTOGRAMS] {
+        let path = folder.join(name);
+        let kept = fs::read(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink(&victim, &path).unwrap();
+        assert!(RecordWriter::resume(&folder, 1, 0).is_err(), "{name}: a symbolic link");
+        fs::remove_file(&path).unwrap();
+        fs::hard_link(&victim, &path).unwrap();
+        assert!(RecordWriter::resume(&folder, 1, 0).is_err(), "{name}: a hard link");
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, kept).unwrap();
+    }
+    assert_eq!(fs::read(&victim).unwrap(), b"mine");
+}
+
+#[test]
+fn a_file_of_another_kind_or_without_end_is_an_error_at_once() {
+    let (_directory, folder) = sample();
+    let error = || RunFolder::open(&folder).and_then(|it| it.events().map(drop)).unwrap_err();
+    let names = [
+        file_names::MANIFEST,
+        file_names::PLAN,
+        file_names::ENVIRONMENT,
+        file_names::EVENTS,
+        file_names::HISTOGRAMS,
+    ];
+    for name in names {
+        let (path, kept) = (folder.join(name), folder.join("kept"));
+        fs::rename(&path, &kept).unwrap();
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        assert_eq!(error().kind, RecordErrorKind::Malformed, "{name}: a FIFO");
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
+        assert_eq!(error().kind, RecordErrorKind::Malformed, "{name}: a device, by a link");
+        fs::remove_file(&path).unwrap();
+        fs::rename(&kept, &path).unwrap();
+    }
+    for name in &names[..3] {
+        let path = folder.join(name);
+        let kept = fs::read(&path).unwrap();
+        fs::File::options().write(true).open(&path).unwrap().set_len(5 << 30).unwrap();
+        assert!(error().source.to_string().contains("larger than 64 MiB"), "{name}");
+        fs::write(&path, kept).unwrap();
+    }
+    assert!(RunFolder::open(&folder).is_ok());
+}

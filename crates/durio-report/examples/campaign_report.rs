@@ -13,7 +13,7 @@ use durio_plan::{
 };
 use durio_record::{Environment, Event, Journal, Manifest};
 use durio_report::{Format, Options, write};
-use durio_run::{Context, EventSink, Processors, StopFlag, run};
+use durio_run::{Context, EventSink, StopFlag, run};
 use durio_stack::Host;
 use durio_units::{Bytes, Nanos};
 use durio_workload::{Pattern, Workload};
@@ -93,13 +93,7 @@ fn plan(steps: u32) -> Plan {
 fn events() -> Result<Vec<Event>, Box<dyn Error + Send + Sync>> {
     let folder = tempfile::tempdir()?;
     let mut journal = Journal::begin(folder.path(), None)?;
-    let context = Context {
-        journal: &mut journal,
-        devices: Vec::new(),
-        processors: Processors::default(),
-        stop: StopFlag::default(),
-        resume: None,
-    };
+    let context = Context::new(&mut journal, StopFlag::default());
     let mut sink = Events::default();
     run(&plan(LEVELS), context, &mut sink)?;
     Ok(sink.0)

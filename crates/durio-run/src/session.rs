@@ -43,6 +43,22 @@ pub struct Context<'a> {
     pub resume: Option<Resume>,
 }
 
+impl<'a> Context<'a> {
+    /// For a plan that has no targets that exist, on a machine of which nothing is known.
+    #[must_use]
+    pub fn new(journal: &'a mut Journal, stop: StopFlag) -> Self {
+        Self {
+            journal,
+            targets: HeldTargets::default(),
+            state: None,
+            devices: Vec::new(),
+            processors: Processors::default(),
+            stop,
+            resume: None,
+        }
+    }
+}
+
 /// Where an interrupted run goes on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resume {

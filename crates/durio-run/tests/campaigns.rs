@@ -10,7 +10,7 @@ use durio_plan::{
     Until,
 };
 use durio_record::{Event, Journal, Outcome, RoundDecision, RunResumed, StepEnded};
-use durio_run::{Context, EventSink, Processors, Resume, StopFlag, run};
+use durio_run::{Context, EventSink, Resume, StopFlag, run};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{Arrivals, Pattern, PerMille, Workload};
 
@@ -34,15 +34,7 @@ impl EventSink for Sink {
 fn carry_out(plan: &Plan, last: u32, resume: Option<Resume>) -> Vec<Event> {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let mut journal = Journal::begin(folder.path(), None).unwrap();
-    let context = Context {
-        journal: &mut journal,
-        targets: durio_block::HeldTargets::default(),
-        state: None,
-        devices: Vec::new(),
-        processors: Processors::default(),
-        stop: StopFlag::default(),
-        resume,
-    };
+    let context = Context { resume, ..Context::new(&mut journal, StopFlag::default()) };
     let mut sink = Sink { events: Vec::new(), last };
     assert_eq!(run(plan, context, &mut sink).unwrap(), Outcome::Complete);
     sink.events
@@ -246,15 +238,7 @@ fn a_pause_ends_at_once_when_the_run_shall_end() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let mut journal = Journal::begin(folder.path(), None).unwrap();
     let stop = StopFlag::default();
-    let context = Context {
-        journal: &mut journal,
-        targets: durio_block::HeldTargets::default(),
-        state: None,
-        devices: Vec::new(),
-        processors: Processors::default(),
-        stop: stop.clone(),
-        resume: None,
-    };
+    let context = Context::new(&mut journal, stop.clone());
     let later = std::thread::spawn(move || {
         std::thread::sleep(std::time::Duration::from_millis(100));
         stop.set();

@@ -12,7 +12,7 @@ use durio_plan::{
     Step, Target, TargetKind,
 };
 use durio_record::{Event, Journal};
-use durio_run::{Context, EventSink, Processors, RunError, StopFlag, run};
+use durio_run::{Context, EventSink, RunError, StopFlag, run};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{CacheMode, Workload};
 
@@ -68,15 +68,7 @@ fn amplification(step: Step) -> Result<f64, RunError> {
         thresholds: Vec::new(),
     };
     let mut journal = Journal::begin(folder.path(), None).unwrap();
-    let context = Context {
-        journal: &mut journal,
-        targets: durio_block::HeldTargets::default(),
-        state: None,
-        devices: Vec::new(),
-        processors: Processors::default(),
-        stop: StopFlag::default(),
-        resume: None,
-    };
+    let context = Context::new(&mut journal, StopFlag::default());
     let before = device_bytes_read();
     run(&plan, context, &mut Ignored)?;
     Ok((device_bytes_read() - before) as f64 / (2 * SIZE.get()) as f64)

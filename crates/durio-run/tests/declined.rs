@@ -10,7 +10,7 @@ use durio_plan::{
     RawPath, Role, Step, Target, TargetKind,
 };
 use durio_record::{Event, Journal, Outcome, StepDeclined};
-use durio_run::{Context, EventSink, Processors, RunError, StopFlag, run};
+use durio_run::{Context, EventSink, RunError, StopFlag, run};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{CacheMode, PerMille, SyncMethod, SyncPolicy, Workload};
 
@@ -75,15 +75,7 @@ fn run_all(
     };
     plan.validate().unwrap();
     let mut journal = Journal::begin(folder.path(), None).unwrap();
-    let context = Context {
-        journal: &mut journal,
-        targets: durio_block::HeldTargets::default(),
-        state: None,
-        devices: Vec::new(),
-        processors: Processors::default(),
-        stop: StopFlag::default(),
-        resume: None,
-    };
+    let context = Context::new(&mut journal, StopFlag::default());
     let mut sink = Sink { folder: folder.path().to_owned(), events: Vec::new(), files: Vec::new() };
     let result = run(&plan, context, &mut sink);
     (result, sink)

@@ -9,7 +9,7 @@ use durio_plan::{
     RawPath, Role, Step, Target, TargetKind,
 };
 use durio_record::{Event, JobEnded, Journal, OperationName, Outcome, StoppedBy};
-use durio_run::{Context, EventSink, Processors, RunError, StopFlag, run};
+use durio_run::{Context, EventSink, RunError, StopFlag, run};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{
     Arrivals, CacheMode, CommitterThreads, GroupCommit, PerMille, RegionRule, SyncMethod,
@@ -131,15 +131,7 @@ fn execute(kind: Option<TargetKind>, step: Step, stop: bool) -> Ran {
     plan.validate().unwrap();
     let mut journal = Journal::begin(folder.path(), None).unwrap();
     let flag = StopFlag::default();
-    let context = Context {
-        journal: &mut journal,
-        targets: durio_block::HeldTargets::default(),
-        state: None,
-        devices: Vec::new(),
-        processors: Processors::default(),
-        stop: flag.clone(),
-        resume: None,
-    };
+    let context = Context::new(&mut journal, flag.clone());
     let mut sink = Sink { events: Vec::new(), stop: stop.then_some(flag) };
     let result = run(&plan, context, &mut sink);
     Ran { result, events: sink.events }

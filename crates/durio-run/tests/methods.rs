@@ -12,7 +12,7 @@ use durio_plan::{
     Step, Target, TargetKind,
 };
 use durio_record::{Event, Journal, OperationName, Outcome};
-use durio_run::{Context, EventSink, Processors, StopFlag, run};
+use durio_run::{Context, EventSink, StopFlag, run};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{CacheMode, Pattern, PerMille, SyncMethod, SyncPolicy, Workload};
 
@@ -64,15 +64,7 @@ fn counted(workload: Workload, engine: EngineKind) -> Counted {
     // Not in /tmp: that may be a tmpfs.
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let mut journal = Journal::begin(folder.path(), None).unwrap();
-    let context = Context {
-        journal: &mut journal,
-        targets: durio_block::HeldTargets::default(),
-        state: None,
-        devices: Vec::new(),
-        processors: Processors::default(),
-        stop: StopFlag::default(),
-        resume: None,
-    };
+    let context = Context::new(&mut journal, StopFlag::default());
     let mut events = Events::default();
     let plan = plan(folder.path(), workload, engine);
     assert_eq!(run(&plan, context, &mut events).unwrap(), Outcome::Complete);

@@ -10,7 +10,7 @@ use durio_plan::{
     RawPath, Role, Step, Target, TargetKind,
 };
 use durio_record::{ContextSwitches, Event, JobEnded, Journal, Outcome, StepEnded};
-use durio_run::{Context, EventSink, Processors, RunError, StopFlag, run};
+use durio_run::{Context, EventSink, RunError, StopFlag, run};
 use durio_stack::{leaf_devices, read_stack};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{CacheMode, PerMille, SyncMethod, SyncPolicy, Workload};
@@ -65,15 +65,8 @@ fn ends(kind: TargetKind, load: Load, operations: u64) -> (JobEnded, StepEnded) 
 
 fn run_plan(plan: &Plan, folder: &Path) -> Result<Vec<Event>, RunError> {
     let mut journal = Journal::begin(folder, None).unwrap();
-    let context = Context {
-        journal: &mut journal,
-        targets: durio_block::HeldTargets::default(),
-        state: None,
-        devices: vec![Vec::new()],
-        processors: Processors::default(),
-        stop: StopFlag::default(),
-        resume: None,
-    };
+    let context =
+        Context { devices: vec![Vec::new()], ..Context::new(&mut journal, StopFlag::default()) };
     let mut sink = Sink::default();
     assert_eq!(run(plan, context, &mut sink)?, Outcome::Complete);
     Ok(sink.0)

@@ -17,7 +17,7 @@ use durio_plan::{
     Step, Target, TargetKind,
 };
 use durio_record::{CommitsTraced, Event, Journal, Outcome, PathTraced, ProbedCalls, SyncCaller};
-use durio_run::{Context, EventSink, Processors, RunError, StopFlag, run};
+use durio_run::{Context, EventSink, RunError, StopFlag, run};
 use durio_stack::{find_tracefs, leaf_devices, read_stack};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{CacheMode, PerMille, SyncMethod, SyncPolicy, Workload};
@@ -96,15 +96,7 @@ fn run_plan(
     let _ = fs::remove_file(folder.join("journal.jsonl"));
     let mut journal = Journal::begin(folder, None).unwrap();
     let stop = StopFlag::default();
-    let context = Context {
-        journal: &mut journal,
-        targets: durio_block::HeldTargets::default(),
-        state: None,
-        devices: vec![devices],
-        processors: Processors::default(),
-        stop: stop.clone(),
-        resume: None,
-    };
+    let context = Context { devices: vec![devices], ..Context::new(&mut journal, stop.clone()) };
     let mut sink = Sink { events: Vec::new(), stop: stops.then_some(stop) };
     let result = run(plan, context, &mut sink);
     (result, sink.events)

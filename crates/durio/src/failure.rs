@@ -5,7 +5,7 @@ use std::panic::{self, AssertUnwindSafe};
 use durio_analyse::advice::AdviceError;
 use durio_analyse::audit::AuditError;
 use durio_block::BlockError;
-use durio_record::RecordError;
+use durio_record::{RecordError, RecordErrorKind};
 use durio_run::RunError;
 use durio_spec::{SpecError, SpecErrorKind};
 
@@ -60,9 +60,14 @@ impl From<RunError> for Failure {
 
 impl From<RecordError> for Failure {
     fn from(error: RecordError) -> Self {
-        let full = error.is_disk_full();
+        let hint = match error.kind {
+            RecordErrorKind::NotOurs => {
+                Some("run durio as its owner, or make it root's: chown -R root, chmod -R go-w")
+            }
+            _ => error.is_disk_full().then_some("make room, or name another place with --out"),
+        };
         let failure = Self::of(Exit::CannotMeasure, error);
-        if full { failure.hint("make room, or name another place with --out") } else { failure }
+        hint.into_iter().fold(failure, Self::hint)
     }
 }
 

@@ -9,6 +9,8 @@ use durio_record::{
 };
 use durio_run::Resume;
 
+use crate::failure::Failure;
+
 /// A campaign that was interrupted, and where it goes on.
 pub(crate) struct Interrupted {
     pub(crate) folder: RunFolder,
@@ -32,20 +34,35 @@ const FOLDERS_MAX: usize = 500;
 
 /// The latest interrupted run in `runs` of the same spec with the same plan. `plan` has passed every
 /// check of today, so what is equal to it may go on. A run that lives is none, and so is one of
-/// another seed than the one that was asked for.
-pub(crate) fn interrupted(runs: &Path, plan: &Plan, seed: Option<u64>) -> Option<Interrupted> {
-    let hash = &plan.campaign.as_ref()?.spec_hash;
-    latest_folders(runs).into_iter().find_map(|path| {
-        let folder = RunFolder::open(&path).ok()?;
-        let campaign = folder.plan.campaign.as_ref()?;
-        let is_other = seed.is_some_and(|seed| seed != folder.plan.seed);
-        if is_other || campaign.spec_hash != *hash || !is_same(plan, &folder.plan) || lives(&path) {
-            return None;
+/// another seed than the one that was asked for. As root, one that somebody else can write to is an
+/// error: they may have made it up.
+pub(crate) fn interrupted(
+    runs: &Path,
+    plan: &Plan,
+    seed: Option<u64>,
+) -> Result<Option<Interrupted>, Failure> {
+    let Some(campaign) = &plan.campaign else { return Ok(None) };
+    let is_same_campaign = |folder: &RunFolder| {
+        let of_folder = folder.plan.campaign.as_ref();
+        of_folder.is_some_and(|it| it.spec_hash == campaign.spec_hash)
+            && seed.is_none_or(|seed| seed == folder.plan.seed)
+            && is_same(plan, &folder.plan)
+    };
+    for path in latest_folders(runs) {
+        let Some(folder) = RunFolder::open(&path).ok().filter(is_same_campaign) else { continue };
+        let Some(point) = resume_point_of(&folder) else { continue };
+        folder.check_owner().map_err(|error| {
+            Failure::from(error).hint("or start over with --fresh, which leaves it as it is")
+        })?;
+        if !lives(&path) {
+            return Ok(Some(Interrupted { folder, point }));
         }
-        let events = readable_events(&folder)?;
-        let point = resume_point(&folder.plan, events.iter())?;
-        Some(Interrupted { folder, point })
-    })
+    }
+    Ok(None)
+}
+
+fn resume_point_of(folder: &RunFolder) -> Option<ResumePoint> {
+    resume_point(&folder.plan, readable_events(folder)?.iter())
 }
 
 /// The events up to where a power cut tore the record; none of a record that is damaged elsewhere.

@@ -1,8 +1,9 @@
 //! Reads a text that a user wrote: a spec, a profile.
 
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
+
+use durio_block::open_input;
 
 use crate::exit_code::Exit;
 use crate::failure::Failure;
@@ -24,7 +25,7 @@ pub(crate) fn read_text(path: &Path, what: &str) -> Result<String, Failure> {
         hints: Vec::new(),
     };
     let mut bytes = Vec::new();
-    File::open(path)
+    open_input(path)
         .and_then(|file| file.take(LENGTH_READ).read_to_end(&mut bytes))
         .map_err(fail)?;
     String::from_utf8(bytes).map_err(|error| {

@@ -8,15 +8,14 @@
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use durio_block::end_with_parent;
+use durio_block::ProcessGroup;
 use rustix::fs::MemfdFlags;
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::FioCommand;
 use crate::FioError;
@@ -51,15 +50,9 @@ pub struct FioRun {
 /// [`FioError::Stopped`] if it was stopped and has no result, and those of [`json::read_file`].
 pub fn run_fio(command: &FioCommand, stop: &dyn Fn() -> bool) -> Result<FioRun, FioError> {
     let files = Files::new().map_err(|source| wrong("keep the result of", source))?;
-    let mut child = start(command, &files)?;
-    let is_stopped = match watch(&mut child, stop) {
-        Ok(is_stopped) => is_stopped,
-        Err(source) => {
-            let _ = kill(&mut child);
-            return Err(wrong("wait for", source));
-        }
-    };
-    let status = child.wait().map_err(|source| wrong("wait for", source))?;
+    let mut fio = start(command, &files)?;
+    let ended = watch(&mut fio, stop).and_then(|is_stopped| Ok((is_stopped, fio.end()?)));
+    let (is_stopped, status) = ended.map_err(|source| wrong("wait for", source))?;
     let result = json::read_file(&path_of(&files.result));
     conclude(status, result, &files.messages(), is_stopped)
 }
@@ -98,25 +91,25 @@ fn wrong(operation: &'static str, source: io::Error) -> FioError {
     FioError::Process { operation, source }
 }
 
-fn start(command: &FioCommand, files: &Files) -> Result<Child, FioError> {
+fn start(command: &FioCommand, files: &Files) -> Result<ProcessGroup, FioError> {
     let arguments = command.arguments(&path_of(&files.result))?;
     let stream = |file: &OwnedFd| file.try_clone().map(Stdio::from);
     let (out, err) = stream(&files.out)
         .and_then(|out| Ok((out, stream(&files.err)?)))
         .map_err(|source| wrong("keep the messages of", source))?;
     let mut fio = Command::new(&command.fio.path);
-    fio.args(arguments).stdin(Stdio::null()).stdout(out).stderr(err).process_group(0);
+    fio.args(arguments).stdin(Stdio::null()).stdout(out).stderr(err);
     if let Some(folder) = &command.folder {
         fio.current_dir(folder);
     }
-    end_with_parent(&mut fio).spawn().map_err(|source| wrong("start", source))
+    ProcessGroup::start(&mut fio).map_err(|source| wrong("start", source))
 }
 
 /// Waits for the end; true if fio was told to stop.
-fn watch(child: &mut Child, stop: &dyn Fn() -> bool) -> io::Result<bool> {
-    while child.try_wait()?.is_none() {
+fn watch(fio: &mut ProcessGroup, stop: &dyn Fn() -> bool) -> io::Result<bool> {
+    while !fio.has_ended()? {
         if stop() {
-            end(child, GRACE)?;
+            end(fio, GRACE)?;
             return Ok(true);
         }
         thread::sleep(PAUSE);
@@ -124,33 +117,18 @@ fn watch(child: &mut Child, stop: &dyn Fn() -> bool) -> io::Result<bool> {
     Ok(false)
 }
 
-fn end(child: &mut Child, grace: Duration) -> io::Result<()> {
-    signal(child.id(), Signal::INT)?;
+/// Asks fio to end; after the grace period it is killed, with its jobs, which are its own threads
+/// (`thread`), and whatever else is in its group.
+fn end(fio: &mut ProcessGroup, grace: Duration) -> io::Result<()> {
+    kill_process(Pid::from_child(&fio.leader), Signal::INT)?;
     let begin = Instant::now();
-    while child.try_wait()?.is_none() {
+    while !fio.has_ended()? {
         if begin.elapsed() >= grace {
-            return kill(child);
+            return fio.end().map(drop);
         }
         thread::sleep(PAUSE);
     }
     Ok(())
-}
-
-fn kill(child: &mut Child) -> io::Result<()> {
-    if let Some(group) = number_of(child.id()) {
-        // Its jobs are its own threads (`thread`); a wrapper's programs are in its group.
-        let _ = kill_process_group(group, Signal::KILL);
-    }
-    child.kill()
-}
-
-fn signal(process: u32, signal: Signal) -> io::Result<()> {
-    let number = number_of(process).ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
-    Ok(kill_process(number, signal)?)
-}
-
-fn number_of(process: u32) -> Option<Pid> {
-    Pid::from_raw(i32::try_from(process).ok()?)
 }
 
 fn conclude(
@@ -194,14 +172,13 @@ mod tests {
         let mut program = Command::new("sh");
         program
             .args(["-c", "trap '' INT; sleep 60 & echo $!; while :; do wait; done"])
-            .process_group(0)
             .stdout(Stdio::piped());
-        let mut child = program.spawn().unwrap();
+        let mut group = ProcessGroup::start(&mut program).unwrap();
         let mut answer = [0; 16];
-        let length = child.stdout.take().unwrap().read(&mut answer).unwrap();
+        let length = group.leader.stdout.take().unwrap().read(&mut answer).unwrap();
         let job: u32 = std::str::from_utf8(&answer[..length]).unwrap().trim().parse().unwrap();
-        end(&mut child, Duration::from_millis(60)).unwrap();
-        assert!(!child.wait().unwrap().success());
+        end(&mut group, Duration::from_millis(60)).unwrap();
+        assert!(!group.end().unwrap().success());
         let state = || std::fs::read_to_string(format!("/proc/{job}/stat")).unwrap_or_default();
         let is_gone = || state().is_empty() || state().contains(") Z ");
         let begin = Instant::now();

@@ -3,9 +3,11 @@
 //! In: bytes or a path. Out: [`FioFile`], the last complete result and what else was there. Not
 //! here: results of several files. Memory: the file, at most [`MAX_BYTES`], and two results.
 
-use std::fs::File;
-use std::io::Read as _;
+use std::io;
 use std::path::Path;
+
+use durio_block::{open_input, read_bounded};
+use durio_units::Bytes;
 
 use super::cursor::{Cursor, Fault};
 use super::output::FioOutput;
@@ -42,12 +44,11 @@ pub fn read_file(path: &Path) -> Result<FioFile, FioError> {
 
 /// All bytes of a file, if they are at most `max`.
 fn read_within(path: &Path, max: u64) -> Result<Vec<u8>, FioError> {
-    let wrong = |source| FioError::Read { path: path.to_owned(), source };
-    let file = File::open(path).map_err(wrong)?;
-    let mut bytes = Vec::new();
-    file.take(max.saturating_add(1)).read_to_end(&mut bytes).map_err(wrong)?;
-    within(&bytes, max)?;
-    Ok(bytes)
+    let read = open_input(path).and_then(|file| read_bounded(file, Bytes::new(max)));
+    read.map_err(|source| match source.kind() {
+        io::ErrorKind::FileTooLarge => FioError::TooLarge { max },
+        _ => FioError::Read { path: path.to_owned(), source },
+    })
 }
 
 fn within(bytes: &[u8], max: u64) -> Result<(), FioError> {

@@ -1,7 +1,8 @@
 //! Reads and writes the manifest of a bench folder.
 
-use std::fs;
 use std::path::{Path, PathBuf};
+
+use durio_block::Folder;
 
 use super::manifest::BenchManifest;
 use crate::{RecordError, manifest_file};
@@ -23,7 +24,7 @@ pub fn is_bench_folder(path: &Path) -> bool {
 /// Writes a bench folder.
 #[derive(Debug)]
 pub struct BenchWriter {
-    folder: PathBuf,
+    folder: Folder,
 }
 
 impl BenchWriter {
@@ -32,13 +33,7 @@ impl BenchWriter {
     /// # Errors
     /// If the folder exists or cannot be written to.
     pub fn create(folder: &Path, manifest: &BenchManifest) -> Result<Self, RecordError> {
-        if let Some(parent) = folder.parent() {
-            fs::create_dir_all(parent)
-                .map_err(|error| RecordError::io("make the folder", parent, error))?;
-        }
-        fs::create_dir(folder)
-            .map_err(|error| RecordError::io("make the bench folder", folder, error))?;
-        let writer = Self { folder: folder.to_owned() };
+        let writer = Self { folder: manifest_file::make_folder(folder, "make the bench folder")? };
         writer.update(manifest)?;
         Ok(writer)
     }
@@ -55,14 +50,14 @@ impl BenchWriter {
     /// The folder.
     #[must_use]
     pub fn folder(&self) -> &Path {
-        &self.folder
+        self.folder.path()
     }
 }
 
 /// A bench folder that is read.
 #[derive(Debug)]
 pub struct BenchFolder {
-    path: PathBuf,
+    folder: Folder,
     /// What was asked, and what has become of it.
     pub manifest: BenchManifest,
 }
@@ -73,19 +68,28 @@ impl BenchFolder {
     /// # Errors
     /// If it is not a bench folder, is of a newer schema, or its manifest cannot be read.
     pub fn open(path: &Path) -> Result<Self, RecordError> {
-        let manifest = manifest_file::read(path, BENCH_MANIFEST, BENCH_FOLDER_SCHEMA, READING)?;
-        Ok(Self { path: path.to_owned(), manifest })
+        let folder = manifest_file::open_folder(path, READING)?;
+        let manifest = manifest_file::read(&folder, BENCH_MANIFEST, BENCH_FOLDER_SCHEMA, READING)?;
+        Ok(Self { folder, manifest })
     }
 
     /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.path
+        self.folder.path()
+    }
+
+    /// Saves a file that was derived from the bench, such as the report.
+    ///
+    /// # Errors
+    /// If it cannot be written, or must not be.
+    pub fn save(&self, name: &str, contents: &[u8]) -> Result<(), RecordError> {
+        manifest_file::replace_bytes(&self.folder, name, contents)
     }
 
     /// The path of a run folder of this bench; none for a name that leads out of it.
     #[must_use]
     pub fn run(&self, name: &str) -> Option<PathBuf> {
-        manifest_file::within(&self.path, name)
+        manifest_file::within(self.path(), name)
     }
 }

@@ -10,7 +10,7 @@ use durio_plan::{
     Step, Target, TargetKind, Tracking, Until,
 };
 use durio_record::{Environment, Event, Journal, Manifest, RoundDecision};
-use durio_run::{Context, EventSink, Processors, StopFlag, run};
+use durio_run::{Context, EventSink, StopFlag, run};
 use durio_stack::{CpuCounters, DeviceCounters, Host};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{Arrivals, Pattern, PerMille, SyncPolicy, Workload};
@@ -142,13 +142,7 @@ impl Maker {
         let environment = Environment { host: Host::default(), stacks: Vec::new() };
         let folder = tempfile::tempdir().unwrap();
         let mut journal = Journal::begin(folder.path(), None).unwrap();
-        let context = Context {
-            journal: &mut journal,
-            devices: Vec::new(),
-            processors: Processors::default(),
-            stop: StopFlag::default(),
-            resume: None,
-        };
+        let context = Context::new(&mut journal, StopFlag::default());
         let analyser = Analyser::new(manifest, plan.clone(), environment);
         let rounds = &[2.6, 1.9, 1.35, 1.12, 1.04, 0.99, 1.02, 0.98, 1.0];
         let mut told = Told { analyser, rounds };

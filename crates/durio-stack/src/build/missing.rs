@@ -9,7 +9,9 @@ use std::env;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
+
+use durio_block::{ANSWER_LIMIT, ask};
 
 use super::plan::{dm_driver, md_driver};
 use crate::{DeclaredKind, DeclaredStack, DmTarget, LvmLayout};
@@ -190,9 +192,8 @@ fn is_built_in(module: &str) -> bool {
 
 fn can_load(module: &str) -> bool {
     let mut command = Command::new("modprobe");
-    command.args(["--dry-run", "--quiet", module]).stdin(Stdio::null());
-    let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
-    status.is_ok_and(|status| status.success())
+    let answer = ask(command.args(["--dry-run", "--quiet", module]), ANSWER_LIMIT);
+    answer.is_ok_and(|answer| answer.status.success())
 }
 
 /// Why lockless bitmaps cannot be made: they are in Linux since 6.18 (drivers/md/md-llbitmap.c) and

@@ -4,13 +4,13 @@ mod proof;
 mod proof_spec;
 mod proof_turns;
 
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 use durio_analyse::Findings;
 use durio_analyse::advice::{AdviceRequest, DatabaseSettings, System, advise as judge};
+use durio_block::{open_input, read_bounded};
 use durio_stack::{read_readings, read_stack};
+use durio_units::Bytes;
 
 use super::report::analysed;
 use crate::args::Advise;
@@ -20,7 +20,7 @@ use crate::output;
 use crate::switched;
 
 /// A larger file is no configuration.
-const CONFIG_BYTES_MAX: u64 = 1 << 20;
+const CONFIG_BYTES_MAX: Bytes = Bytes::from_mib(1);
 
 pub(crate) fn advise(arguments: &Advise) -> Result<Exit, Failure> {
     switched::restore_left();
@@ -72,18 +72,16 @@ fn settings(arguments: &Advise) -> Result<DatabaseSettings, Failure> {
 }
 
 fn text_of(path: &Path) -> Result<String, Failure> {
-    let mut bytes = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(CONFIG_BYTES_MAX + 1).read_to_end(&mut bytes))
-        .map_err(|error| {
-            let message = format!("cannot read '{}': {error}", path.display());
-            Failure::new(Exit::CannotMeasure, message)
-        })?;
-    if bytes.len() as u64 > CONFIG_BYTES_MAX {
-        let message = format!("'{}' is larger than a configuration file", path.display());
-        return Err(Failure::new(Exit::CannotMeasure, message)
-            .hint("name postgresql.conf, my.cnf or the like, or give --setting NAME=VALUE"));
-    }
+    let read = open_input(path).and_then(|file| read_bounded(file, CONFIG_BYTES_MAX));
+    let bytes = read.map_err(|error| {
+        let message = format!("cannot read '{}': {error}", path.display());
+        let failure = Failure::new(Exit::CannotMeasure, message);
+        match error.kind() {
+            std::io::ErrorKind::FileTooLarge => failure
+                .hint("name postgresql.conf, my.cnf or the like, or give --setting NAME=VALUE"),
+            _ => failure,
+        }
+    })?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 

@@ -11,6 +11,7 @@ use durio_analyse::audit::{
     AuditError, AuditFindings, Auditor, audit_table, fio_claims, run_claims,
 };
 use durio_analyse::{FINDINGS_SCHEMA, Findings};
+use durio_block::open_input;
 use durio_fio::FioError;
 use durio_fio::json::FioFile;
 use durio_report::write_audit;
@@ -50,7 +51,7 @@ fn findings(path: &Path) -> Result<(AuditFindings, Exit), Failure> {
         let (run, exit) = analysed(path, false)?;
         return Ok((of_run(&run)?, exit));
     }
-    let mut file = File::open(path).map_err(AuditError::Read)?;
+    let mut file = open_input(path).map_err(AuditError::Read)?;
     match kind(&mut file).map_err(AuditError::Read)? {
         Kind::Findings => Ok((of_run(&read_findings(file)?)?, Exit::Fine)),
         Kind::Json => Ok((of_json(path, file)?, Exit::Fine)),

@@ -40,8 +40,11 @@ pub(crate) fn run(spec: &Path, arguments: &RunCommand) -> Result<Exit, Failure> 
         return Err(obstacle.into());
     }
     let plan = durio_plan::Plan { seed: execution.seed, ..made.plan };
-    let earlier = (!arguments.fresh).then(|| interrupted(execution.runs(), &plan, options.seed));
-    let Some(earlier) = earlier.flatten() else {
+    let earlier = match arguments.fresh {
+        true => None,
+        false => interrupted(execution.runs(), &plan, options.seed)?,
+    };
+    let Some(earlier) = earlier else {
         return execute(&execution, &plan, held, options).map(|(exit, _)| exit);
     };
     output::remark(&format!(

@@ -5,11 +5,10 @@
 
 mod stand_in;
 
-use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use durio_block::HeldTargets;
+use durio_block::{HeldTargets, open_input};
 use durio_fio::FioError;
 use durio_fio::import::{
     ImportSettings, ImportedPlan, PlaceFacts, ResultShape, import, named_paths,
@@ -124,11 +123,21 @@ pub(crate) fn is_job_file(path: &Path) -> bool {
         Some("toml") => return false,
         _ => {}
     }
-    let text = path.is_file().then(|| std::fs::read(path).ok()).flatten().unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
+    // Of a pipe nothing may be taken here.
+    let head = path.is_file().then(|| head_of(path).ok()).flatten().unwrap_or_default();
+    let text = String::from_utf8_lossy(&head);
     let lines = text.lines().map(str::trim);
     let first = lines.into_iter().find(|line| !line.is_empty() && !line.starts_with([';', '#']));
     first.is_some_and(|line| line.starts_with('['))
+}
+
+/// Comments before the first section are seldom longer.
+const HEAD_BYTES: u64 = 64 << 10;
+
+fn head_of(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    open_input(path)?.take(HEAD_BYTES).read_to_end(&mut head)?;
+    Ok(head)
 }
 
 /// Jobs of fio as a plan, and what fio would say of them.
@@ -192,9 +201,9 @@ fn read_source(name: &str, from: Option<&str>) -> Result<Source, String> {
         return text_of(name.to_owned(), std::io::stdin());
     }
     let beside = from.and_then(|from| Path::new(from).parent()).map(|folder| folder.join(name));
-    let (path, file) = match (File::open(name), beside) {
+    let (path, file) = match (open_input(Path::new(name)), beside) {
         (Err(_), Some(beside)) if !Path::new(name).is_absolute() => {
-            (beside.display().to_string(), File::open(&beside))
+            (beside.display().to_string(), open_input(&beside))
         }
         (opened, _) => (name.to_owned(), opened),
     };

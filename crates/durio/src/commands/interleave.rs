@@ -1,11 +1,11 @@
 //! Two specs in turns: A B B A A B …, each run a process of its own, as if typed by hand.
 
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::SystemTime;
 
+use durio_block::Folder;
 use durio_record::FolderName;
 
 use crate::exit_code::Exit;
@@ -34,9 +34,9 @@ pub(super) fn interleaved(
     let name = FolderName::new("compare", SystemTime::now(), std::process::id());
     let folder = runs_folder(None)?.join(name.as_str());
     let sides = [(a, folder.join("a")), (b, folder.join("b"))];
-    for (_, runs) in &sides {
-        fs::create_dir_all(runs).map_err(|error| cannot("make the folder", runs, error))?;
-    }
+    Folder::make(&folder)
+        .and_then(|folder| folder.make_folder("a").and(folder.make_folder("b")))
+        .map_err(|error| cannot("make the folder", &folder, error))?;
     for turn in 0..pairs * 2 {
         let (spec, runs) = &sides[side_of(turn)];
         output::remark(&format!("durio: run {} of {}: {}", turn + 1, pairs * 2, spec.display()));

@@ -49,6 +49,7 @@ fn run(arguments: &LabRun) -> Result<Exit, Failure> {
     if arguments.verbose {
         describe(&request, &outcome);
     }
+    say_left_out(&outcome);
     conclude(&request, &outcome)
 }
 
@@ -56,6 +57,18 @@ fn run(arguments: &LabRun) -> Result<Exit, Failure> {
 pub(super) fn say_if_emulated(outcome: &LabOutcome) {
     if let Some(reason) = &outcome.facts.without_kvm {
         output::remark(&format!("durio: the guest was emulated; KVM does not work here: {reason}"));
+    }
+}
+
+/// What a guest brought out is not all here.
+pub(super) fn say_left_out(outcome: &LabOutcome) {
+    if let Some(first) = &outcome.left_out.first {
+        output::remark(&format!(
+            "durio: left out {} of what the guest brought out, such as '{}': links that are absolute \
+             or lead outside, devices, FIFOs and sockets stay in the guest",
+            outcome.left_out.count,
+            first.display()
+        ));
     }
 }
 

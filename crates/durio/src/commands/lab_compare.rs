@@ -4,11 +4,11 @@
 //! each turn, and how the cost of each layer changed, on stdout. Not here: how a guest benches, and
 //! how the benches are judged.
 
-use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 use durio_analyse::attribution::{LabComparison, StackFindings, compare_labs};
+use durio_block::rename_new;
 use durio_record::bench::BenchFolder;
 use durio_record::lab_compare::{
     LAB_COMPARE_FOLDER_SCHEMA, LabCompareBench, LabCompareFolder, LabCompareManifest,
@@ -148,7 +148,7 @@ impl Turns<'_> {
         let (bench, exit) = self.bench(side).run(stop)?;
         let name = side.folder(repeat);
         let to = self.folder.join(&name);
-        fs::rename(&bench, &to).map_err(|error| cannot("move a bench to", &to, error))?;
+        rename_new(&bench, &to).map_err(|error| cannot("move a bench to", &to, error))?;
         folder.manifest.benches.push(LabCompareBench { side, repeat, folder: name });
         folder.save()?;
         Ok(exit)
@@ -176,9 +176,8 @@ fn conclude(folder: &LabCompareFolder, format: Format) -> Result<Exit, Failure> 
     let (comparison, exit) = comparison(folder)?;
     for (name, format) in [(file_names::FINDINGS, Format::Json), (file_names::REPORT, Format::Html)]
     {
-        let path = folder.path().join(name);
         let bytes = output::rendered_lab_comparison(format, &comparison, Options::default())?;
-        fs::write(&path, bytes).map_err(|error| cannot("write", &path, error))?;
+        folder.save_file(name, &bytes)?;
     }
     output::lab_comparison(format, &comparison)?;
     Ok(exit)

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 
 use crate::durio::Durio;
 use crate::guests::{bootable, with_kernels};
-use crate::requirements::{has, skip};
+use crate::requirements::{has, search_path, skip};
 use crate::sandbox::{Sandbox, entries};
 
 /// A header of a kernel's image and nothing else.
@@ -113,6 +113,23 @@ fn a_file_that_is_no_kernel_is_named_with_the_reason() {
     let ended = lab(&sandbox, "run --kernel none -- true").run().expect_exit(125);
     ended.expect_stderr("cannot read 'none'").expect_stderr("durio lab kernels lists");
     lab(&sandbox, "run --kernel data -- true").run().expect_exit(125).expect_stderr("regular file");
+}
+
+#[test]
+fn a_qemu_that_hangs_or_leaves_a_child_behind_is_not_waited_for() {
+    let sandbox = Sandbox::new();
+    let image = kernel_in(&sandbox, &[]);
+    for (script, part) in [
+        ("#!/bin/sh\nsleep 300 &\nwait\n", "did not end within 10 s"),
+        ("#!/bin/sh\nsleep 300 &\necho nothing\n", "does not say its version"),
+    ] {
+        let folder = sandbox.program("qemu-system-x86_64", script);
+        let path = format!("{}:{}", folder.display(), search_path());
+        let line = lab(&sandbox, "run --out out --kernel").word(&image).words("-- true");
+        let ended = line.env("PATH", path).start().wait_at_most(Duration::from_secs(60));
+        ended.expect_exit(125).expect_stderr("qemu-system-x86_64").expect_stderr(part);
+        assert!(!sandbox.root().join("out").exists(), "nothing was brought out");
+    }
 }
 
 #[test]

@@ -39,6 +39,7 @@ mod guests;
 mod hdr_peer;
 mod held_back;
 mod help;
+mod hostile_files;
 mod identity;
 mod lab;
 #[cfg(feature = "slow-tests")]

@@ -5,7 +5,7 @@ use durio_plan::{
     Target,
 };
 use durio_record::{Environment, Event, Journal, Manifest};
-use durio_run::{Context, EventSink, Processors, StopFlag, run};
+use durio_run::{Context, EventSink, StopFlag, run};
 use durio_stack::Host;
 use durio_units::Nanos;
 use durio_workload::{PerMille, SyncPolicy};
@@ -61,13 +61,7 @@ fn measured(steps: &[(Workload, u64)]) -> Findings {
     plan.validate().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let mut journal = Journal::begin(folder.path(), None).unwrap();
-    let context = Context {
-        journal: &mut journal,
-        devices: Vec::new(),
-        processors: Processors::default(),
-        stop: StopFlag::default(),
-        resume: None,
-    };
+    let context = Context::new(&mut journal, StopFlag::default());
     let mut sink = Sink(analyser(&plan));
     run(&plan, context, &mut sink).unwrap();
     sink.0.finish("runs/it".to_owned())

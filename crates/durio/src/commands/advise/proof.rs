@@ -3,7 +3,7 @@
 //! In: a rule, a place. Out: a comparison, and the old value back where it was.
 //! Not here: the loads, which are specs; the turns; how a setting is remembered.
 
-use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -13,6 +13,7 @@ use durio_analyse::advice::{
     PROOF_SCHEMA, Proof, Prove, Rule, Subject, SwitchedSetting, rule_named,
 };
 use durio_analyse::compare::Settings;
+use durio_block::Folder;
 use durio_record::FolderName;
 use durio_stack::{LayerKind, Stack, read_stack};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -166,11 +167,16 @@ fn folder(
     let name = FolderName::new("proof", SystemTime::now(), std::process::id());
     let folder = runs_folder(None)?.join(name.as_str());
     let load = Load { load: prove.load, size: arguments.size, duration: arguments.duration };
+    let made = Folder::make(&folder).map_err(|error| {
+        let message = format!("cannot make '{}': {error}", folder.display());
+        Failure::new(Exit::CannotMeasure, message)
+    })?;
     let make = |side: &str, value: &str| {
         let own = sides.file.is_none().then_some((prove.switch, value));
         let (file, runs) = (folder.join(format!("{side}.toml")), folder.join(side));
-        fs::create_dir_all(&runs)
-            .and_then(|()| fs::write(&file, spec(load, own)))
+        Folder::open_or_make(&runs)
+            .and_then(|_| made.make_file(format!("{side}.toml")))
+            .and_then(|mut file| file.write_all(spec(load, own).as_bytes()))
             .map(|()| (file, runs))
             .map_err(|error| {
                 let message = format!("cannot write below '{}': {error}", folder.display());

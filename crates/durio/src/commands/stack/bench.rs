@@ -1,6 +1,5 @@
 //! `durio stack bench`: builds, measures and takes down every stack of a spec.
 
-use std::fs;
 use std::path::Path;
 
 use durio_analyse::attribution::StackFindings;
@@ -104,14 +103,7 @@ fn conclude(folder: &BenchFolder, format: Format) -> Result<(), Failure> {
         for (name, format) in
             [(file_names::FINDINGS, Format::Json), (file_names::REPORT, Format::Html)]
         {
-            let path = folder.path().join(name);
-            let bytes = output::rendered_stack(format, findings, Options::default())?;
-            fs::write(&path, bytes).map_err(|error| Failure {
-                exit: Exit::CannotMeasure,
-                error: anyhow::Error::new(error)
-                    .context(format!("cannot write '{}'", path.display())),
-                hints: Vec::new(),
-            })?;
+            folder.save(name, &output::rendered_stack(format, findings, Options::default())?)?;
         }
     }
     show_found(folder, found, format).map(|_| ())

@@ -4,9 +4,12 @@ use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
+use durio_block::{Folder, rename_new};
 use durio_lab::{Kernel, LabExit, LabFile, LabOutcome, LabRequest, LabTiming, Streams};
 use durio_plan::ClockChoice;
+use durio_record::FolderName;
 use durio_record::bench::is_bench_folder;
 use durio_run::StopFlag;
 use durio_spec::StackBench;
@@ -17,7 +20,7 @@ use super::guest_needs::GuestNeeds;
 use super::{chosen, read};
 use crate::args::{Choosing, InGuest};
 use crate::bench::{Planning, estimates};
-use crate::commands::lab::{kernel_for, say_if_emulated};
+use crate::commands::lab::{kernel_for, say_if_emulated, say_left_out};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::output;
@@ -57,8 +60,8 @@ impl GuestBench<'_> {
                 request.timing.meaning()
             ));
         }
-        fs::create_dir_all(self.runs).map_err(|error| cannot("make", self.runs, error))?;
-        let brought = Brought::new(self.runs);
+        let brought = Brought::new(self.runs)
+            .map_err(|error| cannot("make a folder for results in", self.runs, error))?;
         let request = LabRequest { out: Some(brought.0.clone()), ..request };
         let mut answers = io::sink();
         let mut stderr = io::stderr();
@@ -70,6 +73,7 @@ impl GuestBench<'_> {
         if !self.quiet {
             say_if_emulated(&outcome);
         }
+        say_left_out(&outcome);
         let exit = exit_of(&request, &outcome)?;
         let folder = brought.keep(self.runs)?;
         Ok((folder.ok_or_else(|| without_folder(&request, &outcome, exit))?, exit))
@@ -247,8 +251,12 @@ fn cannot(doing: &str, path: &Path, error: io::Error) -> Failure {
 struct Brought(PathBuf);
 
 impl Brought {
-    fn new(runs: &Path) -> Self {
-        Self(runs.join(format!(".durio-lab-{}", std::process::id())))
+    /// Nobody else can have made it: it is new.
+    fn new(runs: &Path) -> io::Result<Self> {
+        let name = FolderName::new("lab", SystemTime::now(), std::process::id());
+        let path = runs.join(format!(".durio-{name}"));
+        Folder::make(&path)?;
+        Ok(Self(path))
     }
 
     /// Moves the bench folder among the runs, if there is one.
@@ -259,7 +267,7 @@ impl Brought {
             return Ok(None);
         };
         let to = runs.join(name);
-        fs::rename(from, &to).map_err(|error| cannot("move the results to", &to, error))?;
+        rename_new(from, &to).map_err(|error| cannot("move the results to", &to, error))?;
         Ok(Some(to))
     }
 }

@@ -1,0 +1,269 @@
+//! A folder that is held open, so that what is made in it is made in that very folder.
+//!
+//! In: a folder's path, once; then names in it. Out: new files, folders and links in it, and files that
+//! are replaced whole. Not here: what is written.
+//!
+//! A path is looked up anew by every call, and who can write to one of its folders can put a link in
+//! between. So the folder is opened once, and everything else goes by one name at a time below its
+//! descriptor: no link is followed, and nothing that exists is opened to be overwritten. This walk
+//! does what openat2(2) would with RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS, and works on kernels and
+//! in containers that refuse that call.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, fstat, fsync, mkdirat, open, openat,
+    renameat, renameat_with, symlinkat, unlinkat,
+};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+
+use crate::regular_file::open_regular_at;
+
+/// Nobody but the owner may write, whatever the umask.
+const FOLDER_MODE: Mode = Mode::from_raw_mode(0o755);
+const FILE_MODE: Mode = Mode::from_raw_mode(0o644);
+const HOLDING: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// A folder that is held open.
+#[derive(Debug)]
+pub struct Folder {
+    held: OwnedFd,
+    path: PathBuf,
+}
+
+impl Folder {
+    /// The folder that the user's path leads to, by links too.
+    ///
+    /// # Errors
+    /// If there is none, or it cannot be opened.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let place = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        Ok(Self { held: open(place, HOLDING, Mode::empty())?, path: path.to_owned() })
+    }
+
+    /// The same, made with all its parents where it is not there.
+    ///
+    /// # Errors
+    /// If it cannot be made or opened.
+    pub fn open_or_make(path: &Path) -> io::Result<Self> {
+        if !path.as_os_str().is_empty() {
+            fs::create_dir_all(path)?;
+        }
+        Self::open(path)
+    }
+
+    /// Makes the folder, which must not be there, with all its parents.
+    ///
+    /// # Errors
+    /// If something is there, or it cannot be made.
+    pub fn make(path: &Path) -> io::Result<Self> {
+        let name = path.file_name().ok_or(Errno::INVAL)?;
+        let parent = Self::open_or_make(path.parent().unwrap_or(Path::new("")))?;
+        let folder = parent.make_folder(name)?;
+        // The parent may be anybody's: they may have put something else there meanwhile.
+        folder.check_owner()?;
+        Ok(Self { path: path.to_owned(), ..folder })
+    }
+
+    /// Where it was when it was opened.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Refuses, as root, a folder in which somebody else can put or exchange files: what durio writes
+    /// there would be theirs.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::PermissionDenied`] with the reason, for root alone.
+    pub fn check_owner(&self) -> io::Result<()> {
+        let facts = fstat(&self.held)?;
+        let reason = match (geteuid().as_raw(), facts.st_uid, facts.st_mode & 0o022) {
+            (0, owner @ 1.., _) => format!("it belongs to user {owner}, and durio runs as root"),
+            (0, _, 1..) => "others can write to it, and durio runs as root".to_owned(),
+            _ => return Ok(()),
+        };
+        Err(io::Error::new(io::ErrorKind::PermissionDenied, reason))
+    }
+
+    /// The folder of this name in it.
+    ///
+    /// # Errors
+    /// If there is none, or a link.
+    pub fn folder(&self, name: impl AsRef<OsStr>) -> io::Result<Self> {
+        let name = single(name.as_ref())?;
+        let held = openat(&self.held, name, HOLDING | OFlags::NOFOLLOW, Mode::empty())?;
+        Ok(Self { held, path: self.path.join(name) })
+    }
+
+    /// Makes a folder of this name in it.
+    ///
+    /// # Errors
+    /// If something has the name, or it cannot be made.
+    pub fn make_folder(&self, name: impl AsRef<OsStr>) -> io::Result<Self> {
+        mkdirat(&self.held, single(name.as_ref())?, FOLDER_MODE)?;
+        self.folder(name)
+    }
+
+    /// Makes a file, which must not be there.
+    ///
+    /// # Errors
+    /// If something has the name, or it cannot be made.
+    pub fn make_file(&self, name: impl AsRef<OsStr>) -> io::Result<File> {
+        self.make_file_with(name, FILE_MODE.bits())
+    }
+
+    /// The same with these permissions, as far as the umask has them.
+    ///
+    /// # Errors
+    /// If something has the name, or it cannot be made.
+    pub fn make_file_with(&self, name: impl AsRef<OsStr>, permissions: u32) -> io::Result<File> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+        let mode = Mode::from_raw_mode(permissions & 0o777);
+        Ok(openat(&self.held, single(name.as_ref())?, flags | OFlags::CLOEXEC, mode)?.into())
+    }
+
+    /// Makes a link, which is not followed.
+    ///
+    /// # Errors
+    /// If something has the name, or it cannot be made.
+    pub fn make_link(&self, name: impl AsRef<OsStr>, target: &Path) -> io::Result<()> {
+        Ok(symlinkat(target, &self.held, single(name.as_ref())?)?)
+    }
+
+    /// A file without a name on the filesystem of the folder, gone when it is closed.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn make_unnamed(&self) -> io::Result<File> {
+        let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
+        match openat(&self.held, ".", flags, Mode::from_raw_mode(0o600)) {
+            // A filesystem that has none (overlayfs before Linux 6.3, NFS): it loses its name at once.
+            Err(Errno::OPNOTSUPP | Errno::ISDIR) => {
+                let name = format!(".durio-{}", std::process::id());
+                let file = self.make_file_with(&name, 0o600)?;
+                self.remove_file(&name)?;
+                Ok(file)
+            }
+            other => Ok(other?.into()),
+        }
+    }
+
+    /// Opens a file of our own, to read it and to go on writing it.
+    ///
+    /// # Errors
+    /// If it is not there, is no regular file, has other names elsewhere, or belongs to somebody else.
+    pub fn open_own(&self, name: impl AsRef<OsStr>) -> io::Result<File> {
+        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = openat(&self.held, single(name.as_ref())?, flags, Mode::empty());
+        let refused = |reason| io::Error::new(io::ErrorKind::PermissionDenied, reason);
+        let file = file.map_err(|errno| match errno {
+            Errno::LOOP => refused("it is a symbolic link"),
+            other => other.into(),
+        })?;
+        let facts = fstat(&file)?;
+        if FileType::from_raw_mode(facts.st_mode) != FileType::RegularFile {
+            return Err(refused("it is not a regular file"));
+        }
+        if facts.st_nlink != 1 {
+            return Err(refused("it has other names (hard links)"));
+        }
+        if facts.st_uid != geteuid().as_raw() {
+            return Err(refused("it belongs to another user"));
+        }
+        Ok(file.into())
+    }
+
+    /// Opens a file to read it.
+    ///
+    /// # Errors
+    /// If it is not a regular file.
+    pub fn open_file(&self, name: impl AsRef<OsStr>) -> io::Result<File> {
+        open_regular_at(&self.held, Path::new(single(name.as_ref())?))
+    }
+
+    /// Replaces a file at once: whoever reads it sees the old one or this one, whole, also after a
+    /// power loss. What has the name is not opened; a link of that name is replaced, not followed.
+    ///
+    /// # Errors
+    /// If it cannot be written, for example because the disk is full; the old one stays then.
+    pub fn replace(&self, name: impl AsRef<OsStr>, bytes: &[u8]) -> io::Result<()> {
+        let name = single(name.as_ref())?;
+        let mut new = std::ffi::OsString::from(".");
+        new.push(name);
+        new.push(".new");
+        // Left by a process that was killed here.
+        self.remove_file(&new)?;
+        let mut file = self.make_file(&new)?;
+        let written = file.write_all(bytes).and_then(|()| file.sync_all());
+        let renamed = written.and_then(|()| self.rename(&new, name));
+        if renamed.is_err() {
+            let _ = self.remove_file(&new);
+        }
+        renamed.and_then(|()| self.sync())
+    }
+
+    /// Gives a file in it another name, in the place of what has that.
+    ///
+    /// # Errors
+    /// If it cannot be renamed.
+    pub fn rename(&self, from: impl AsRef<OsStr>, to: impl AsRef<OsStr>) -> io::Result<()> {
+        Ok(renameat(&self.held, single(from.as_ref())?, &self.held, single(to.as_ref())?)?)
+    }
+
+    /// Removes a file or link; nothing of that name is no error.
+    ///
+    /// # Errors
+    /// If it cannot be removed.
+    pub fn remove_file(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
+        match unlinkat(&self.held, single(name.as_ref())?, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Makes the names in it last.
+    ///
+    /// # Errors
+    /// What fsync gives.
+    pub fn sync(&self) -> io::Result<()> {
+        match fsync(&self.held) {
+            // Some network and userland filesystems have no sync of folders.
+            Ok(()) | Err(Errno::INVAL) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+}
+
+/// Gives a file or folder a path at which nothing is.
+///
+/// # Errors
+/// If something is there, or it cannot be moved.
+pub fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // Not every filesystem can (NFS).
+        Err(Errno::INVAL) if to.symlink_metadata().is_err() => fs::rename(from, to),
+        other => Ok(other?),
+    }
+}
+
+/// The name, if it is one: it leads neither up nor further down.
+fn single(name: &OsStr) -> io::Result<&OsStr> {
+    let mut components = Path::new(name).components();
+    match (components.next(), components.next()) {
+        (Some(Component::Normal(only)), None) if only == name => Ok(name),
+        _ => {
+            let reason = format!("'{}' is no name of one file", name.display());
+            Err(io::Error::new(io::ErrorKind::InvalidInput, reason))
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "folder_tests.rs"]
+mod tests;

@@ -1,0 +1,80 @@
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+
+use super::*;
+
+fn text(path: &Path) -> String {
+    fs::read_to_string(path).unwrap()
+}
+
+#[test]
+fn links_in_the_place_of_files_are_replaced_and_their_targets_stay() {
+    let place = tempfile::tempdir().unwrap();
+    let (inside, victim) = (place.path().join("in"), place.path().join("victim"));
+    fs::write(&victim, "mine").unwrap();
+    let folder = Folder::make(&inside).unwrap();
+    symlink(&victim, inside.join("report")).unwrap();
+    symlink(&victim, inside.join(".report.new")).unwrap();
+    folder.replace("report", b"new").unwrap();
+    assert_eq!((text(&victim).as_str(), text(&inside.join("report")).as_str()), ("mine", "new"));
+    assert_eq!(fs::read_dir(&inside).unwrap().count(), 1, "nothing else is left");
+    symlink(&victim, inside.join("events")).unwrap();
+    assert!(folder.make_file("events").is_err() && folder.open_own("events").is_err());
+    fs::hard_link(&victim, inside.join("hard")).unwrap();
+    assert!(folder.open_own("hard").unwrap_err().to_string().contains("other names"));
+    assert_eq!(text(&victim), "mine");
+}
+
+#[test]
+fn what_is_made_is_made_in_the_folder_that_was_opened() {
+    let place = tempfile::tempdir().unwrap();
+    let (inside, moved, other) =
+        (place.path().join("in"), place.path().join("moved"), place.path().join("other"));
+    let folder = Folder::make(&inside).unwrap();
+    fs::create_dir(&other).unwrap();
+    fs::rename(&inside, &moved).unwrap();
+    symlink(&other, &inside).unwrap();
+    folder.replace("a", b"x").unwrap();
+    folder.make_folder("b").unwrap();
+    assert_eq!(fs::read_dir(&other).unwrap().count(), 0);
+    assert!(moved.join("a").is_file() && moved.join("b").is_dir());
+    assert!(Folder::open(&place.path().join("in")).is_ok(), "a user's link is followed");
+    assert!(Folder::open(place.path()).unwrap().folder("in").is_err(), "a link inside is not");
+}
+
+#[test]
+fn names_lead_nowhere_else() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = Folder::open(place.path()).unwrap();
+    for name in ["", ".", "..", "/etc", "a/b", "a/", "../x", "./a"] {
+        assert!(folder.make_file(name).is_err(), "{name}");
+        assert!(folder.make_folder(name).is_err(), "{name}");
+        assert!(folder.replace(name, b"").is_err(), "{name}");
+    }
+    assert!(folder.make_file("a\0b").is_err());
+    assert!(folder.make_file("n".repeat(256)).is_err());
+}
+
+#[test]
+fn root_writes_into_no_folder_of_somebody_else() {
+    if !geteuid().is_root() {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("in");
+    let folder = Folder::make(&path).unwrap();
+    assert!(folder.check_owner().is_ok());
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
+    assert!(folder.check_owner().unwrap_err().to_string().contains("others can write"));
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    chown(&path, Some(65_534), None).unwrap();
+    assert!(folder.check_owner().unwrap_err().to_string().contains("user 65534"));
+}
+
+#[test]
+fn a_file_without_a_name_is_on_the_folders_filesystem() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = Folder::open(place.path()).unwrap();
+    let mut file = folder.make_unnamed().unwrap();
+    file.write_all(b"x").unwrap();
+    assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
+}
