@@ -13,6 +13,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -57,6 +58,8 @@ fn try_out(program: &Path, words: &[&str]) -> Result<(), String> {
     command.args(["-device", "isa-debug-exit,iobase=0x501,iosize=1"]);
     command.arg("-bios").arg(own_handle(&firmware)).args(MONITOR_WORDS);
     command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(Stdio::piped());
+    // Ended by a terminal's Ctrl-C, it would tell that KVM does not work.
+    command.process_group(0);
     let child = command.spawn().map_err(failed)?;
     // Its end of the socket: while it is open here, QEMU's end is not seen.
     drop(command);

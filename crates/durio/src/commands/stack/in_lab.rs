@@ -61,7 +61,7 @@ impl GuestBench<'_> {
         let brought = Brought::new(self.runs);
         let request = LabRequest { out: Some(brought.0.clone()), ..request };
         let mut answers = io::sink();
-        let mut stderr = io::stderr();
+        let mut stderr = output::Stream(io::stderr());
         let mut silent = io::sink();
         let remarks: &mut (dyn io::Write + Send) =
             if self.quiet { &mut silent } else { &mut stderr };
