@@ -70,5 +70,5 @@ fn ask(path: &Path) -> Result<String, FioError> {
     let output = output.map_err(|source| FioError::Process { operation: "start", source })?;
     let text = String::from_utf8_lossy(&output.stdout);
     let line = text.lines().next().unwrap_or_default().trim();
-    Ok(line.chars().filter(|it| !it.is_control()).take(80).collect())
+    Ok(line.chars().take(80).collect())
 }

@@ -128,7 +128,7 @@ impl Stepper<'_, '_> {
         }
         if !usage.signatures.is_empty() && !force {
             let names = usage.signature_names().join(", ");
-            let what = format!("{names} is on it; wipe it, or add --force to lose it");
+            let what = format!("{names} is on it; wipe it, or add --force-signature to lose it");
             return Err(refused(device, &what));
         }
         Ok(())

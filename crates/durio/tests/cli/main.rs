@@ -39,6 +39,7 @@ mod guests;
 mod hdr_peer;
 mod held_back;
 mod help;
+mod hostile_names;
 mod lab;
 #[cfg(feature = "slow-tests")]
 mod lab_suite;
