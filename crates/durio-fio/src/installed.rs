@@ -73,5 +73,5 @@ fn ask(path: &Path) -> Result<String, FioError> {
         output.map_err(|source| FioError::Process { operation: "ask its version of", source })?;
     let text = String::from_utf8_lossy(&output.stdout);
     let line = text.lines().next().unwrap_or_default().trim();
-    Ok(line.chars().filter(|it| !it.is_control()).take(80).collect())
+    Ok(line.chars().take(80).collect())
 }

@@ -9,6 +9,7 @@ use std::io;
 use durio_analyse::{Findings, OperationFindings, WorkloadFindings};
 
 use crate::facts::cache_name;
+use crate::visible::CellWriter;
 
 const HEADER: [&str; 37] = [
     "run",
@@ -51,7 +52,7 @@ const HEADER: [&str; 37] = [
 ];
 
 pub(crate) fn write(findings: &Findings, out: &mut dyn io::Write) -> io::Result<()> {
-    let mut writer = csv::Writer::from_writer(out);
+    let mut writer = CellWriter::new(out);
     writer.write_record(HEADER)?;
     for workload in &findings.workloads {
         for operation in &workload.operations {

@@ -33,6 +33,8 @@ use durio_fio::json::{FioOutput, Options};
 use durio_fio::normal::RowFacts;
 use durio_fio::{normal, terse};
 
+use crate::visible::visible_lines;
+
 pub use logs::{FioLog, fio_logs, has_unrecorded_parts};
 
 /// The version that results say they are of: whoever parses it finds the fio whose format it is,
@@ -91,16 +93,18 @@ pub fn write_fio(
     if request.printing.is_for_people() {
         let heads: Vec<_> =
             request.shape.jobs.iter().filter_map(|it| options::head(findings, it)).collect();
-        out.write_all(normal::head(&whole.version, &heads).as_bytes())?;
+        out.write_all(visible_lines(&normal::head(&whole.version, &heads)).as_bytes())?;
     }
     for format in formats {
         let text = match format {
-            OutputFormat::Terse => {
-                terse::write(&whole, request.printing.terse_version, &percentiles(request.shape))
-            }
+            OutputFormat::Terse => visible_lines(&terse::write(
+                &whole,
+                request.printing.terse_version,
+                &percentiles(request.shape),
+            )),
             OutputFormat::Json => durio_fio::json::write(&rows::without_bins(whole.clone())),
             OutputFormat::JsonPlus => durio_fio::json::write(&whole),
-            OutputFormat::Normal => normal::write(&whole, &facts(request)),
+            OutputFormat::Normal => visible_lines(&normal::write(&whole, &facts(request))),
         };
         out.write_all(text.as_bytes())?;
     }

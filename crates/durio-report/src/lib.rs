@@ -31,6 +31,7 @@ mod stack;
 mod stack_tree;
 mod text;
 mod time_facts;
+mod visible;
 
 use std::fmt;
 use std::io;
@@ -46,6 +47,7 @@ pub use profile::{ProfileFormat, write_profile, write_profiles};
 pub use proof::write_proof;
 pub use stack::{render_stack, write_lab_comparison};
 pub use stack_tree::{STACK_SCHEMA, StackFormat, write_stacks};
+pub use visible::{visible, visible_lines};
 
 /// How findings are written down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

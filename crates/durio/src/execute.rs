@@ -5,7 +5,6 @@ use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::SystemTime;
 
 use durio_analyse::{Analyser, Findings};
@@ -18,7 +17,6 @@ use durio_record::{
 use durio_report::{Format, Options};
 use durio_run::{Context, Processors, Resume, RunErrorKind, StopFlag};
 use durio_stack::{Fact, Stack, leaf_devices, read_host, read_nodes, read_stack};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
 use crate::args::Measuring;
 use crate::exit_code::Exit;
@@ -28,6 +26,7 @@ use crate::progress::Progress;
 use crate::recording::Recording;
 use crate::resume::Interrupted;
 use crate::state_folder::{runs_folder, state_folder};
+use crate::stop_signals::stop_on_signals;
 
 /// Identity of a run that is about to begin.
 pub(crate) struct Execution {
@@ -347,24 +346,4 @@ fn processors(plan: &Plan, environment: &Environment) -> Processors {
         nodes.first().copied().filter(|_| nodes.len() == 1)
     };
     Processors { nodes: read_nodes(), node_of_target: plan.targets.iter().map(of).collect() }
-}
-
-/// The first signal ends the run in order; a second one ends the process at once.
-pub(crate) fn stop_on_signals() -> Result<StopFlag, Failure> {
-    let fail = |error| Failure {
-        exit: Exit::Fault,
-        error: anyhow::Error::new(error).context("cannot handle signals"),
-        hints: Vec::new(),
-    };
-    let stop = StopFlag::default();
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        let number = i32::from(Exit::Interrupted.number());
-        signal_hook::flag::register_conditional_shutdown(signal, number, stop.as_atomic())
-            .and_then(|_| signal_hook::flag::register(signal, stop.as_atomic()))
-            .map_err(fail)?;
-    }
-    // Beyond the user's limit on the size of files the write shall fail, not end the process with
-    // its files left behind.
-    signal_hook::flag::register(SIGXFSZ, Arc::default()).map_err(fail)?;
-    Ok(stop)
 }

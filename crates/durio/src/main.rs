@@ -17,6 +17,7 @@ mod recording;
 mod resume;
 mod stack_findings;
 mod state_folder;
+mod stop_signals;
 mod switched;
 mod text_file;
 mod values;

@@ -1,11 +1,18 @@
-//! Writing to stdout and stderr: a closed pipe ends quietly, a full disk is an error.
+//! Writing to stdout and stderr: a closed pipe or terminal ends quietly, a full disk is an error.
+//!
+//! What is text goes through here to be spelt out (`durio_report::visible`): names, paths and the
+//! messages of other programs steer no terminal. What durio-report wrote is spelt out already.
 
 use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::process::ExitCode;
 
+use anstream::{AutoStream, ColorChoice};
 use durio_analyse::Findings;
 use durio_analyse::attribution::{LabComparison, StackFindings};
-use durio_report::{Format, Options};
+use durio_report::{Format, Options, visible, visible_lines};
+use rustix::fs::FileType;
+use rustix::io::Errno;
 
 use crate::exit_code::Exit;
 use crate::failure::Failure;
@@ -13,9 +20,14 @@ use crate::failure::Failure;
 /// Columns of a table where stdout is no terminal.
 const WIDTH_WITHOUT_TERMINAL: usize = 100;
 
-/// Writes the answer to stdout.
+/// Writes text that has no styles to stdout.
+pub(crate) fn answer_text(text: &str) -> Result<(), Failure> {
+    answer(visible_lines(text).as_bytes())
+}
+
+/// Writes a document to stdout, or a report, as they are.
 pub(crate) fn answer(bytes: &[u8]) -> Result<(), Failure> {
-    let mut stdout = io::stdout().lock();
+    let mut stdout = Stream(io::stdout().lock());
     match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
         Ok(()) => Ok(()),
         // Whoever reads has enough: that is no error of ours.
@@ -25,6 +37,32 @@ pub(crate) fn answer(bytes: &[u8]) -> Result<(), Failure> {
             error: anyhow::Error::new(error).context("cannot write to stdout"),
             hints: Vec::new(),
         }),
+    }
+}
+
+/// A standard stream. A terminal that was closed is for its writer what a closed pipe is.
+pub(crate) struct Stream<W>(pub(crate) W);
+
+impl<W: Write + AsFd> Write for Stream<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes).map_err(|error| reader_gone(&self.0, error))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush().map_err(|error| reader_gone(&self.0, error))
+    }
+}
+
+/// A terminal answers EIO after its hang-up (drivers/tty/tty_io.c, `hung_up_tty_write`), when it does
+/// not say any more that it is one; a file's EIO is the storage's.
+fn reader_gone(stream: &impl AsFd, error: io::Error) -> io::Error {
+    let is_hung_up = || {
+        let kind = rustix::fs::fstat(stream).map(|facts| FileType::from_raw_mode(facts.st_mode));
+        kind == Ok(FileType::CharacterDevice)
+    };
+    match error.raw_os_error() == Some(Errno::IO.raw_os_error()) && is_hung_up() {
+        true => io::ErrorKind::BrokenPipe.into(),
+        false => error,
     }
 }
 
@@ -85,32 +123,63 @@ pub(crate) fn terminal_options() -> Options {
     let columns = rustix::termios::tcgetwinsize(&stdout).map(|size| usize::from(size.ws_col));
     Options {
         width: columns.ok().filter(|&columns| columns > 0).unwrap_or(WIDTH_WITHOUT_TERMINAL),
-        colour: stdout.is_terminal() && wants_colour(),
+        colour: takes_colour(),
     }
 }
 
-/// <https://no-color.org>: any non-empty value switches colours off.
-pub(crate) fn wants_colour() -> bool {
-    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+/// As <https://no-color.org> and <https://bixense.com/clicolors> have it, and the terminal itself.
+fn takes_colour() -> bool {
+    AutoStream::choice(&io::stdout()) != ColorChoice::Never
 }
 
-/// Writes a line to stderr; there is nobody to tell if that fails.
-pub(crate) fn remark(line: &str) {
-    let _ = writeln!(io::stderr().lock(), "{line}");
+/// True if stderr is a terminal on which a line can be drawn again (terminfo(5): `dumb` cannot).
+pub(crate) fn stderr_can_be_redrawn() -> bool {
+    let kind = std::env::var_os("TERM").unwrap_or_default();
+    io::stderr().is_terminal() && !kind.is_empty() && kind != "dumb"
+}
+
+/// Writes a line to stderr; there is nobody to tell if that fails. Further lines, such as another
+/// program's, are indented: a name with line breaks makes no line that looks like durio's.
+pub(crate) fn remark(text: &str) {
+    let text = visible_lines(text.trim_end());
+    let mut lines = text.split('\n');
+    let mut shown = lines.next().unwrap_or_default().to_owned();
+    for line in lines {
+        shown.push_str(if line.starts_with(' ') { "\n" } else { "\n    " });
+        shown.push_str(line);
+    }
+    let _ = writeln!(io::stderr().lock(), "{shown}");
 }
 
 /// Shows clap's message: help and version on stdout, errors on stderr.
 pub(crate) fn show_usage(error: &clap::Error) -> ExitCode {
     if error.use_stderr() {
-        let _ = write!(io::stderr().lock(), "{}", error.render());
+        let _ = io::stderr().lock().write_all(wrong_words(error).as_bytes());
         return Exit::WrongUse.into();
     }
     let text = error.render();
-    let bytes = match io::stdout().is_terminal() && wants_colour() {
+    let bytes = match takes_colour() {
         true => text.ansi().to_string(),
         false => text.to_string(),
     };
     conclude(answer(bytes.as_bytes()).map(|()| Exit::Fine)).into()
+}
+
+/// clap's message, which has the user's words as they are: first those are spelt out, then clap's styles
+/// are the only escape sequences, and taken out.
+fn wrong_words(error: &clap::Error) -> String {
+    let mut text = error.render().ansi().to_string();
+    for word in std::env::args_os() {
+        let word = word.to_string_lossy();
+        let value = word.split_once('=').map(|(_, value)| value);
+        for part in [Some(&*word), value].into_iter().flatten() {
+            let shown = visible(part);
+            if shown != part {
+                text = text.replace(part, &shown);
+            }
+        }
+    }
+    visible_lines(&anstream::adapter::strip_str(&text).to_string())
 }
 
 /// Prints the chain of causes and the hints of a failure, and gives the exit code.

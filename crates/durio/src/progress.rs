@@ -1,11 +1,11 @@
 //! Progress on stderr: a live bar on a terminal, a line per step elsewhere.
 
-use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use durio_analyse::LiveFigures;
 use durio_plan::{Level, Limit, Plan, Role, Step};
 use durio_record::StepDeclined;
+use durio_report::visible;
 use durio_run::LayoutProgress;
 use durio_units::{Nanos, Rate};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -33,7 +33,7 @@ enum Kind {
 
 impl Progress {
     pub(crate) fn new(quiet: bool) -> Self {
-        let kind = match (quiet, io::stderr().is_terminal()) {
+        let kind = match (quiet, output::stderr_can_be_redrawn()) {
             (true, _) => Kind::Nothing,
             (false, true) => Kind::Bar,
             (false, false) => Kind::Lines,
@@ -108,7 +108,7 @@ impl Progress {
     fn begin(&self, name: &str, length: u64) {
         self.bar.reset();
         self.bar.set_length(length.max(1));
-        self.bar.set_prefix(name.to_owned());
+        self.bar.set_prefix(visible(name));
         self.bar.set_message("");
         if self.kind == Kind::Bar {
             self.bar.enable_steady_tick(TICK);

@@ -188,12 +188,9 @@ impl Search {
 fn without_json(bytes: &[u8]) -> FioError {
     let start = bytes.trim_ascii_start();
     let start = String::from_utf8_lossy(start.get(..400).unwrap_or(start)).into_owned();
-    let printable = |it: &char| !it.is_control();
     match start.lines().next() {
         None => FioError::Empty,
-        Some(line) => {
-            FioError::NotJson { first_line: line.chars().filter(printable).take(120).collect() }
-        }
+        Some(line) => FioError::NotJson { first_line: line.chars().take(120).collect() },
     }
 }
 

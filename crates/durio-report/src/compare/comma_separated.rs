@@ -7,6 +7,8 @@ use std::io;
 
 use durio_analyse::compare::{Comparison, FigureComparison, Pair, StepComparison, Word};
 
+use crate::visible::CellWriter;
+
 const HEADER: [&str; 23] = [
     "baseline_side",
     "other_side",
@@ -34,7 +36,7 @@ const HEADER: [&str; 23] = [
 ];
 
 pub(super) fn write(comparison: &Comparison, out: &mut dyn io::Write) -> io::Result<()> {
-    let mut writer = csv::Writer::from_writer(out);
+    let mut writer = CellWriter::new(out);
     writer.write_record(HEADER)?;
     for pair in &comparison.pairs {
         for step in &pair.steps {

@@ -10,8 +10,9 @@ use askama::Template;
 use durio_analyse::compare::{Comparison, FigureComparison, Pair, StepComparison, Word};
 
 use super::words;
+use crate::html::STYLE;
 use crate::html::charts::overlay;
-use crate::html::{STYLE, visible};
+use crate::visible::visible_lines;
 
 /// More charts than this make a page that browsers open slowly.
 const CHARTS_MAX: usize = 60;
@@ -71,7 +72,7 @@ pub(super) fn write(comparison: &Comparison, out: &mut dyn io::Write) -> io::Res
         blocks_note: words::blocks_note(comparison),
     };
     let html = page.render().map_err(io::Error::other)?;
-    out.write_all(visible(&html).as_bytes())
+    out.write_all(visible_lines(&html).as_bytes())
 }
 
 fn pair(pair: &Pair) -> io::Result<PairPart<'_>> {

@@ -12,7 +12,8 @@ use super::document;
 use crate::figures::{decimal, deviation, percent};
 use crate::rows::place_name;
 use crate::text::page::{Look, Page};
-use crate::text::table::{new_table, put};
+use crate::text::table::TextTable;
+use crate::visible::CellWriter;
 use crate::{Format, Options};
 
 /// Name and version of the JSON document.
@@ -66,9 +67,9 @@ fn text(all: &[AgainstPublished], options: &Options, out: &mut dyn io::Write) ->
         );
         page.heading(&heading);
         let mut rows =
-            new_table(&page, vec!["in flight", "measured ×", "published ×", "deviation", ""]);
-        rows.add_rows(it.shape.levels.iter().map(cells));
-        put(rows, &mut page);
+            TextTable::new(&page, ["in flight", "measured ×", "published ×", "deviation", ""]);
+        it.shape.levels.iter().for_each(|level| rows.add_row(cells(level)));
+        rows.put(&mut page);
     }
     out.write_all(page.text().as_bytes())
 }
@@ -85,7 +86,7 @@ fn cells(it: &ShapeLevel) -> [String; 5] {
 }
 
 fn comma_separated(all: &[AgainstPublished], out: &mut dyn io::Write) -> io::Result<()> {
-    let mut writer = csv::Writer::from_writer(out);
+    let mut writer = CellWriter::new(out);
     writer.write_record([
         "location",
         "source",

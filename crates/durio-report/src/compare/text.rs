@@ -5,13 +5,12 @@
 
 use std::io;
 
-use comfy_table::{Attribute, Cell};
 use durio_analyse::compare::{Comparison, FigureComparison, Gate, Pair, StepComparison, Word};
 
 use super::words;
 use crate::Options;
-use crate::text::page::{Look, Page, clean};
-use crate::text::table::{new_table, put};
+use crate::text::page::{Look, Page};
+use crate::text::table::{TextCell, TextTable};
 
 /// With more steps than this, one table of rates and 99th percentiles for all.
 const STEPS_IN_FULL: usize = 12;
@@ -97,24 +96,24 @@ fn in_full(step: &StepComparison, page: &mut Page) {
     let mut header = vec![""];
     header.extend(words::COLUMNS);
     header.push("other is");
-    let mut table = new_table(page, header);
+    let mut table = TextTable::new(page, header);
     for figure in &step.figures {
         table.add_row(row(&words::figure_name(step, figure.figure), figure));
     }
-    put(table, page);
+    table.put(page);
     for line in words::undecided(step) {
         page.paragraph("  ", Look::Dim, &line);
     }
 }
 
-fn row(name: &str, figure: &FigureComparison) -> Vec<Cell> {
-    let word = Cell::new(words::word(figure));
+fn row(name: &str, figure: &FigureComparison) -> Vec<TextCell> {
+    let word = words::word(figure);
     let word = match figure.word {
-        Word::Faster | Word::Slower => word.add_attribute(Attribute::Bold),
-        _ => word,
+        Word::Faster | Word::Slower => TextCell::bold(word),
+        _ => word.into(),
     };
-    let cells = words::cells(figure).into_iter().map(Cell::new);
-    std::iter::once(Cell::new(clean(name))).chain(cells).chain([word]).collect()
+    let cells = words::cells(figure).into_iter().map(TextCell::from);
+    std::iter::once(name.into()).chain(cells).chain([word]).collect()
 }
 
 fn in_short(pair: &Pair, page: &mut Page) {
@@ -122,15 +121,15 @@ fn in_short(pair: &Pair, page: &mut Page) {
     header.extend(words::COLUMNS);
     header.push("other is");
     page.blank();
-    let mut table = new_table(page, header);
+    let mut table = TextTable::new(page, header);
     for step in &pair.steps {
         for figure in step.figures.iter().filter(|it| it.figure.is_gated()) {
-            let mut cells = vec![Cell::new(clean(&words::title(step)))];
+            let mut cells = vec![TextCell::from(words::title(step))];
             cells.extend(row(&words::figure_name(step, figure.figure), figure));
             table.add_row(cells);
         }
     }
-    put(table, page);
+    table.put(page);
     let noted = |it: &&StepComparison| {
         !it.differences.is_empty() || !it.not_comparable.is_empty() || !it.cautions.is_empty()
     };

@@ -28,6 +28,7 @@ use crate::layer_facts::Named;
 use crate::rows::{COLUMNS, locations, place_name};
 use crate::signal_words::{NO_PROOF, QUESTION};
 use crate::time_facts::{TIME_HEADING, TimePart, time_parts};
+use crate::visible::{is_hidden, visible_lines};
 use accounting::Account;
 use campaign::CampaignPart;
 use charts::Values;
@@ -98,19 +99,7 @@ pub(crate) fn write(findings: &Findings, out: &mut dyn io::Write) -> io::Result<
     page.values = script_safe(&serde_json::to_string(&values)?);
     // Rendered first, so that what the writer says is not wrapped in an error of the template's.
     let html = page.render().map_err(io::Error::other)?;
-    out.write_all(visible(&html).as_bytes())
-}
-
-/// The page with control characters, which only names can bring in, made visible.
-pub(crate) fn visible(html: &str) -> String {
-    let mut cleaned = String::with_capacity(html.len());
-    for c in html.chars() {
-        match c.is_control() && c != '\n' && c != '\t' {
-            true => cleaned.extend(c.escape_default()),
-            false => cleaned.push(c),
-        }
-    }
-    cleaned
+    out.write_all(visible_lines(&html).as_bytes())
 }
 
 /// All but what the script needs.
@@ -164,7 +153,18 @@ fn page(findings: &Findings) -> io::Result<ReportPage<'_>> {
 /// Values by the chart's name in the page.
 type ValuesByName = BTreeMap<String, Values>;
 
-/// JSON that cannot end the element that it stands in, nor begin another.
+/// JSON that cannot end the element that it stands in, nor begin another, nor hide a character: what is
+/// spelt out in the page would be no JSON.
 fn script_safe(json: &str) -> String {
-    json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
+    let mut safe = String::with_capacity(json.len());
+    for c in json.chars() {
+        if matches!(c, '<' | '>' | '&') || is_hidden(c) {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                safe.push_str(&format!("\\u{unit:04x}"));
+            }
+        } else {
+            safe.push(c);
+        }
+    }
+    safe
 }

@@ -10,8 +10,8 @@ use super::tables::{Grid, GridRow, columns};
 use super::words::{added, number_or_absent, time_or_absent};
 use crate::Options;
 use crate::figures::{ABSENT, counted, decimal, mean_latency};
-use crate::text::page::{Look, Page, clean};
-use crate::text::table::{new_table, put};
+use crate::text::page::{Look, Page};
+use crate::text::table::TextTable;
 
 /// Of the times.
 const COLUMNS: [&str; 9] =
@@ -32,11 +32,11 @@ pub(super) fn text(
     }
     for workload in &comparison.workloads {
         page.heading(&workload.label);
-        let mut table = new_table(&page, COLUMNS.to_vec());
+        let mut table = TextTable::new(&page, COLUMNS);
         for GridRow { name, cells, .. } in times(&workload.layers).rows {
-            table.add_row([vec![clean(&name)], cells].concat());
+            table.add_row(std::iter::once(name).chain(cells));
         }
-        put(table, &mut page);
+        table.put(&mut page);
         for line in untold(&workload.layers) {
             page.labelled("NOTE", 4, Look::Heed, &line);
         }

@@ -7,6 +7,8 @@ use std::io;
 
 use durio_analyse::attribution::{CostChange, LabComparison, LayerChange};
 
+use crate::visible::CellWriter;
+
 const HEADER: [&str; 23] = [
     "workload",
     "stack",
@@ -35,7 +37,7 @@ const HEADER: [&str; 23] = [
 
 pub(super) fn write(comparison: &LabComparison, out: &mut dyn io::Write) -> io::Result<()> {
     let label = comparison.label.as_deref().unwrap_or_default();
-    let mut writer = csv::Writer::from_writer(out);
+    let mut writer = CellWriter::new(out);
     writer.write_record(HEADER)?;
     for workload in &comparison.workloads {
         for layer in &workload.layers {

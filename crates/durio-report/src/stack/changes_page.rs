@@ -15,8 +15,9 @@ use super::changes::{
 use super::pictures::{Picture, named};
 use super::tables::Grid;
 use crate::figures::mean_latency;
+use crate::html::STYLE;
 use crate::html::charts::{Colour, SpanGroup, SpanRow, spans};
-use crate::html::{STYLE, visible};
+use crate::visible::visible_lines;
 
 /// Larger pages open slowly; further layers are in the tables.
 const LAYERS_MAX: usize = 60;
@@ -54,7 +55,7 @@ pub(super) fn write(comparison: &LabComparison, out: &mut dyn io::Write) -> io::
         workloads: parts.collect::<io::Result<_>>()?,
     };
     let html = page.render().map_err(io::Error::other)?;
-    out.write_all(visible(&html).as_bytes())
+    out.write_all(visible_lines(&html).as_bytes())
 }
 
 fn part<'a>(comparison: &LabComparison, it: &'a WorkloadChanges) -> io::Result<Part<'a>> {

@@ -5,6 +5,7 @@
 
 use std::io;
 
+use crate::visible::CellWriter;
 use durio_analyse::Stretch;
 use durio_analyse::attribution::{
     DeviceCost, LayerRow, PointFacts, RowFigures, StackFindings, Timing, WorkloadRows,
@@ -53,7 +54,7 @@ const HEADER: [&str; 39] = [
 ];
 
 pub(super) fn write(findings: &StackFindings, out: &mut dyn io::Write) -> io::Result<()> {
-    let mut writer = csv::Writer::from_writer(out);
+    let mut writer = CellWriter::new(out);
     writer.write_record(HEADER)?;
     for workload in &findings.workloads {
         for row in &workload.rows {

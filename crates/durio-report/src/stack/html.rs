@@ -13,7 +13,8 @@ use super::ladders::{LADDER_NOTE, Ladder, ladders};
 use super::pictures::{Picture, pictures};
 use super::tables::{ARRAYS_NOTE, Grid, array_words, arrays, costs, published, rates};
 use super::words;
-use crate::html::{STYLE, visible};
+use crate::html::STYLE;
+use crate::visible::visible_lines;
 
 /// What the template is filled with; all text in it is escaped there.
 #[derive(Template)]
@@ -61,7 +62,7 @@ pub(super) fn write(findings: &StackFindings, out: &mut dyn io::Write) -> io::Re
         workloads: parts,
     };
     let html = page.render().map_err(io::Error::other)?;
-    out.write_all(visible(&html).as_bytes())
+    out.write_all(visible_lines(&html).as_bytes())
 }
 
 /// What the columns are is said under the first table that has them.

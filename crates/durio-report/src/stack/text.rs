@@ -11,8 +11,8 @@ use super::ladders::{LADDER_NOTE, ladders};
 use super::tables::{ARRAYS_NOTE, Grid, GridRow, array_words, arrays, costs, published, rates};
 use super::words;
 use crate::Options;
-use crate::text::page::{Look, Page, clean};
-use crate::text::table::{new_table, put};
+use crate::text::page::{Look, Page};
+use crate::text::table::TextTable;
 
 pub(super) fn write(
     findings: &StackFindings,
@@ -99,15 +99,14 @@ fn workload(findings: &StackFindings, it: &WorkloadRows, said: &mut Said<'_>, pa
 /// Rows without figures have their reason in the notes below.
 fn table(grid: Grid, page: &mut Page) {
     let columns = grid.header.len() - 1;
-    let header = grid.header.iter().map(|words| clean(words)).collect();
-    let mut table = new_table(page, header);
+    let mut table = TextTable::new(page, grid.header);
     for row in grid.rows {
         let GridRow { name, mut cells, .. } = row;
         cells.resize(columns, "-".to_owned());
-        cells.insert(0, clean(&name));
+        cells.insert(0, name);
         table.add_row(cells);
     }
-    put(table, page);
+    table.put(page);
 }
 
 fn notes(findings: &StackFindings, rows: &[LayerRow], page: &mut Page) {

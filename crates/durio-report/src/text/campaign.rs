@@ -1,11 +1,10 @@
 //! A campaign, section by section: a table, what its curve says, what limited its rows.
 
-use comfy_table::{Attribute, Cell};
 use durio_analyse::SearchFindings;
 use durio_analyse::campaign::{CampaignFindings, Curve, MapFindings, SectionFindings};
 
-use super::page::{Look, Page, clean};
-use super::table::{new_table, put};
+use super::page::{Look, Page};
+use super::table::{TextCell, TextTable};
 use crate::campaign_facts::{
     baseline, convergence, curve_facts, ladder_rules, limits, long_run, target_facts, target_name,
 };
@@ -71,15 +70,17 @@ fn of_section(campaign: &CampaignFindings, section: &SectionFindings, page: &mut
 }
 
 pub(super) fn figures(table: &SectionTable, page: &mut Page) -> bool {
-    let mut shown = new_table(page, table.header.clone());
+    let mut shown = TextTable::new(page, &table.header);
     for row in &table.rows {
-        let indent = if row.is_part { "  " } else { "" };
-        let mut cells = row.cells.iter().map(|cell| clean(cell));
-        let label = Cell::new(format!("{indent}{}", cells.next().unwrap_or_default()));
-        let label = if row.is_part { label } else { label.add_attribute(Attribute::Bold) };
-        shown.add_row(std::iter::once(label).chain(cells.map(Cell::new)).collect::<Vec<_>>());
+        let mut cells = row.cells.iter();
+        let label = cells.next().map_or("", String::as_str);
+        let label = match row.is_part {
+            true => format!("  {label}").into(),
+            false => TextCell::bold(label),
+        };
+        shown.add_row(std::iter::once(label).chain(cells.map(TextCell::from)));
     }
-    put(shown, page);
+    shown.put(page);
     table.has_absent()
 }
 
@@ -156,10 +157,10 @@ fn map(section: &SectionFindings, map: &MapFindings, page: &mut Page) {
     let heading = format!("{}: IOPS and p99 by {x} (across) and {y} (down)", map.name);
     page.paragraph("  ", Look::Bold, &heading);
     let mut header = vec![y];
-    header.extend(map.x.iter().map(|level| clean(&level.label)));
-    let mut table = new_table(page, header);
+    header.extend(map.x.iter().map(|level| level.label.clone()));
+    let mut table = TextTable::new(page, header);
     for (up, level) in map.y.iter().enumerate() {
-        let mut cells = vec![clean(&level.label)];
+        let mut cells = vec![level.label.clone()];
         cells.extend((0..map.x.len()).map(|across| {
             let cell = map.cells.iter().find(|it| (it.x, it.y) == (across, up));
             let row = cell.and_then(|cell| section.rows.get(cell.row));
@@ -170,7 +171,7 @@ fn map(section: &SectionFindings, map: &MapFindings, page: &mut Page) {
         }));
         table.add_row(cells);
     }
-    put(table, page);
+    table.put(page);
 }
 
 fn search(found: &SearchFindings, page: &mut Page) {

@@ -3,7 +3,7 @@
 use durio_analyse::{Findings, WarningFinding};
 use durio_record::file_names;
 
-use super::page::{Look, Page, clean};
+use super::page::{Look, Page};
 
 pub(super) fn write(findings: &Findings, page: &mut Page) {
     if !findings.warnings.is_empty() {
@@ -14,7 +14,7 @@ pub(super) fn write(findings: &Findings, page: &mut Page) {
     }
     page.blank();
     // Not broken, however long, so that they can be copied.
-    let folder = clean(&findings.run_folder);
+    let folder = &findings.run_folder;
     page.line(&format!("run folder: {folder}"));
     page.line(&format!("report: {}/{}", folder.trim_end_matches('/'), file_names::REPORT));
 }

@@ -3,10 +3,10 @@
 //! In: words and how they are to look. Out: text, with escape sequences only if colours are
 //! wanted. Not here: what is said.
 //!
-//! Paths and names come from other hands. Control characters in them are shown, not sent to the
-//! terminal.
+//! Paths and names come from other hands: what would steer the terminal is spelt out as it comes in.
 
 use crate::Options;
+use crate::visible::visible;
 
 /// Narrower terminals get lines of this length, which they break themselves.
 const WIDTH_MIN: usize = 40;
@@ -78,8 +78,13 @@ impl Page {
         self.paragraph("", Look::Bold, text);
     }
 
-    /// A line that is not broken and was cleaned by whoever made it.
+    /// A line that is not broken.
     pub(crate) fn line(&mut self, line: &str) {
+        self.finished_line(&visible(line));
+    }
+
+    /// A line with escape sequences of its own, in which all else is spelt out already.
+    pub(super) fn finished_line(&mut self, line: &str) {
         self.text.push_str(line.trim_end());
         self.text.push('\n');
     }
@@ -93,7 +98,7 @@ impl Page {
     ///
     /// The label is padded to `label_width` columns.
     pub(crate) fn labelled(&mut self, label: &str, label_width: usize, look: Look, text: &str) {
-        let first = format!("  {:label_width$}  ", clean(label));
+        let first = format!("  {:label_width$}  ", visible(label));
         let further = " ".repeat(first.chars().count());
         self.hanging(&first, look, &further, Look::Plain, text);
     }
@@ -107,13 +112,14 @@ impl Page {
         look: Look,
         text: &str,
     ) {
+        let (first, further) = (visible(first), visible(further));
         let indent = first.chars().count().max(further.chars().count());
         let room = self.width.saturating_sub(indent).max(WIDTH_MIN / 2);
-        let mut begin = self.painted(first_look, first);
-        for line in wrapped(&clean(text), room) {
+        let mut begin = self.painted(first_look, &first);
+        for line in wrapped(&visible(text), room) {
             let line = format!("{begin}{}", self.painted(look, &line));
-            self.line(&line);
-            begin = further.to_owned();
+            self.finished_line(&line);
+            begin.clone_from(&further);
         }
     }
 
@@ -123,19 +129,6 @@ impl Page {
             false => text.to_owned(),
         }
     }
-}
-
-/// The text with control characters, and those that turn the direction of writing, made visible.
-pub(crate) fn clean(text: &str) -> String {
-    let turns = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let mut cleaned = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c.is_control() || turns(c) {
-            true => cleaned.extend(c.escape_default()),
-            false => cleaned.push(c),
-        }
-    }
-    cleaned
 }
 
 /// The text in lines of at most `room` columns, broken at spaces; a longer word is not broken.
@@ -168,9 +161,13 @@ mod tests {
     }
 
     #[test]
-    fn control_characters_are_shown_and_not_sent() {
-        assert_eq!(clean("a\x1b[31mb\nc\u{202e}"), "a\\u{1b}[31mb\\nc\\u{202e}");
-        assert_eq!(clean("µs · 日本"), "µs · 日本");
+    fn all_that_comes_in_is_spelt_out() {
+        let mut page = Page::new(&Options { width: 80, colour: true });
+        page.line("a\x1b]0;b");
+        page.labelled("c\x07", 2, Look::Plain, "d\u{9b}");
+        page.hanging("e\r", Look::Bold, "", Look::Plain, "f");
+        let text = "a\\u{1b}]0;b\n  c\\u{7}  d\\u{9b}\n\x1b[1me\\r\x1b[0mf\n";
+        assert_eq!(page.text(), text);
     }
 
     #[test]

@@ -11,8 +11,8 @@ use durio_plan::{
 use durio_units::{Bytes, Nanos};
 use durio_workload::{CacheMode, Pattern, PerMille};
 
-use super::page::{Look, Page, clean};
-use super::table::{new_table, put};
+use super::page::{Look, Page};
+use super::table::TextTable;
 use crate::Options;
 use crate::figures::counted;
 
@@ -204,7 +204,7 @@ fn shared_walks(plan: &Plan, page: &mut Page) {
         "up to {} access the same blocks sequentially ({}): the first to reach a block brings it into \
          caches for the others; give each a share of its own unless that is intended",
         counted(most.into(), "job"),
-        names.iter().map(|name| clean(name)).collect::<Vec<_>>().join(", ")
+        names.join(", ")
     );
     page.blank();
     page.hanging("  ! ", Look::Heed, "    ", Look::Plain, &text);
@@ -252,7 +252,7 @@ fn rounds_words(rounds: &Rounds, steps: &[Step]) -> String {
 
 fn table(plan: &Plan, steps: &[Step], page: &mut Page) {
     let header = ["step", "target", "accesses", "size", "jobs × depth", "engine", "rate", "until"];
-    let mut table = new_table(page, header.to_vec());
+    let mut table = TextTable::new(page, header);
     for step in steps {
         for (stream, load) in step.loads().enumerate() {
             let index = if stream == 0 { step.index.to_string() } else { "+".to_owned() };
@@ -260,7 +260,7 @@ fn table(plan: &Plan, steps: &[Step], page: &mut Page) {
             table.add_row(row(plan, index, load, until));
         }
     }
-    put(table, page);
+    table.put(page);
 }
 
 fn row(plan: &Plan, index: String, load: &Load, until: String) -> Vec<String> {
@@ -271,8 +271,8 @@ fn row(plan: &Plan, index: String, load: &Load, until: String) -> Vec<String> {
         .map(|target| target.name.as_str())
         .collect();
     let targets = match targets[..] {
-        [one] => clean(one),
-        [first, .., last] => clean(&format!("{first}…{last}")),
+        [one] => one.to_owned(),
+        [first, .., last] => format!("{first}…{last}"),
         [] => String::new(),
     };
     let rate = load.arrivals.rate_per_second().map_or("-".to_owned(), |rate| format!("{rate}/s"));

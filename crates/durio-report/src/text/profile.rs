@@ -1,26 +1,22 @@
 //! A run of a profile: the log idle beside the log under load, and what was fitted.
 
-use comfy_table::{Attribute, Cell};
 use durio_analyse::Findings;
 
-use super::page::{Look, Page, clean};
-use super::table::{new_table, put};
+use super::page::{Look, Page};
+use super::table::{TextCell, TextTable};
 use crate::figures::ABSENT_NOTE;
 use crate::profile_facts::{STATES, has_absent, heading, not_durable, state_rows, undocumented};
 
 pub(super) fn write(findings: &Findings, page: &mut Page) {
     let Some(profile) = &findings.profile else { return };
     page.heading(&heading(profile));
-    let mut table = new_table(page, ["", ""].iter().chain(&STATES).copied().collect());
+    let mut table = TextTable::new(page, ["", ""].iter().chain(&STATES));
     let rows = state_rows(profile);
     for row in &rows {
-        let operation = Cell::new(row.operation).add_attribute(Attribute::Bold);
-        let cells = row.cells.iter().map(Cell::new);
-        table.add_row(
-            [operation, Cell::new(row.figure)].into_iter().chain(cells).collect::<Vec<_>>(),
-        );
+        let cells = row.cells.iter().map(TextCell::from);
+        table.add_row([TextCell::bold(row.operation), row.figure.into()].into_iter().chain(cells));
     }
-    put(table, page);
+    table.put(page);
     if has_absent(&rows) {
         page.paragraph("  ", Look::Dim, ABSENT_NOTE);
     }
@@ -32,7 +28,7 @@ pub(super) fn write(findings: &Findings, page: &mut Page) {
         page.labelled("no limit", LABEL_WIDTH, Look::Plain, &text);
     }
     for note in &profile.notes {
-        page.labelled("note", LABEL_WIDTH, Look::Plain, &clean(note));
+        page.labelled("note", LABEL_WIDTH, Look::Plain, note);
     }
 }
 

@@ -15,6 +15,7 @@ mod csv;
 mod durable;
 mod durable_sample;
 mod fio_json;
+mod hostile_names;
 mod html;
 mod json;
 mod profile;

@@ -283,7 +283,8 @@ fn a_device_is_overwritten_only_if_it_is_named_unused_and_blank() {
     let (outcome, touched) = build(false, true, true);
     assert!(outcome.unwrap_err().contains("--destroy /dev/sdx") && !touched);
     let (outcome, touched) = build(true, false, true);
-    assert!(outcome.unwrap_err().contains("ext4 is on it") && !touched);
+    let error = outcome.unwrap_err();
+    assert!(error.contains("ext4 is on it") && error.contains("--force-signature ") && !touched);
 }
 
 #[test]

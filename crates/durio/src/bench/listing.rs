@@ -5,20 +5,23 @@ use std::path::Path;
 
 use durio_record::Outcome;
 use durio_record::bench::{BenchLayer, BenchManifest, BenchStack, LayerState, TearDown};
+use durio_report::visible;
 
 /// The text.
 pub(crate) fn listing(manifest: &BenchManifest, folder: &Path) -> String {
-    let mut text = format!("BENCH {}: {}\n", manifest.name, state(manifest.outcome));
+    let mut text = String::new();
+    line(&mut text, &format!("BENCH {}: {}", manifest.name, state(manifest.outcome)));
     if !manifest.summary.is_empty() {
         line(&mut text, &manifest.summary);
     }
     let labels = manifest.stacks.iter().flat_map(|stack| &stack.layers);
-    let width = labels.map(|layer| layer.label.chars().count()).max().unwrap_or(0);
+    let width = labels.map(|layer| visible(&layer.label).chars().count()).max().unwrap_or(0);
     for stack in &manifest.stacks {
-        line(&mut text, &format!("\n{}", stack.declared.name));
+        text.push('\n');
+        line(&mut text, &stack.declared.name);
         for layer in &stack.layers {
             let run = layer.run.as_deref().unwrap_or("-");
-            let padding = " ".repeat(width.saturating_sub(layer.label.chars().count()));
+            let padding = " ".repeat(width.saturating_sub(visible(&layer.label).chars().count()));
             let words = words(layer);
             line(&mut text, &format!("  {}{padding}  {words:<9}  {run}", layer.label));
         }
@@ -28,7 +31,8 @@ pub(crate) fn listing(manifest: &BenchManifest, folder: &Path) -> String {
     }
     let first = manifest.stacks.iter().flat_map(|it| &it.layers).find_map(|it| it.run.as_deref());
     if let Some(run) = first {
-        line(&mut text, &format!("\neach run: durio report {}", folder.join(run).display()));
+        text.push('\n');
+        line(&mut text, &format!("each run: durio report {}", folder.join(run).display()));
     }
     line(&mut text, &format!("bench folder: {}", folder.display()));
     text
@@ -36,7 +40,7 @@ pub(crate) fn listing(manifest: &BenchManifest, folder: &Path) -> String {
 
 fn line(text: &mut String, line: &str) {
     // Writing to a string cannot fail.
-    let _ = writeln!(text, "{}", line.trim_end());
+    let _ = writeln!(text, "{}", visible(line.trim_end()));
 }
 
 const fn state(outcome: Option<Outcome>) -> &'static str {

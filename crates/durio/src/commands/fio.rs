@@ -262,8 +262,7 @@ fn wrong_use(error: FioError) -> Failure {
 fn refused(refusals: &[Refusal]) -> Failure {
     let lines: Vec<String> = refusals.iter().map(|refusal| format!("\n  {refusal}")).collect();
     let text = format!("durio cannot do what these jobs ask for:{}", lines.concat());
-    Failure::new(Exit::WrongUse, text)
-        .hint("change what is named, or run the job by fio itself: durio run --engine fio, or fio")
+    Failure::new(Exit::WrongUse, text).hint("change what is named, or run the job with fio itself")
 }
 
 fn note_line(note: &Note) -> String {

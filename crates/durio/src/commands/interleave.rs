@@ -2,16 +2,23 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::SystemTime;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, SystemTime};
 
 use durio_block::Folder;
 use durio_record::FolderName;
+use durio_run::StopFlag;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::output;
 use crate::state_folder::runs_folder;
+use crate::stop_signals::stop_on_signals;
+
+/// How often a run is looked at.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// What became of the runs.
 pub(super) enum Interleaved {
@@ -31,6 +38,7 @@ pub(super) fn interleaved(
         return Err(Failure::new(Exit::WrongUse, "two specs take turns, neither more nor fewer")
             .hint("durio compare --interleave A.toml B.toml -- --target DIR"));
     };
+    let stop = stop_on_signals()?;
     let name = FolderName::new("compare", SystemTime::now(), std::process::id());
     let folder = runs_folder(None)?.join(name.as_str());
     let sides = [(a, folder.join("a")), (b, folder.join("b"))];
@@ -40,7 +48,9 @@ pub(super) fn interleaved(
     for turn in 0..pairs * 2 {
         let (spec, runs) = &sides[side_of(turn)];
         output::remark(&format!("durio: run {} of {}: {}", turn + 1, pairs * 2, spec.display()));
-        if let Some(exit) = run_once(spec, runs, options)? {
+        let exit =
+            if stop.is_set() { Exit::Interrupted } else { run_once(spec, runs, options, &stop)? };
+        if exit != Exit::Fine {
             return Ok(Interleaved::Ended(exit));
         }
     }
@@ -52,11 +62,15 @@ pub(super) fn side_of(turn: u32) -> usize {
     usize::from(matches!(turn % 4, 1 | 2))
 }
 
-/// One run; the exit code that ends all, if it did not end well.
-fn run_once(spec: &Path, runs: &Path, options: &[OsString]) -> Result<Option<Exit>, Failure> {
+fn run_once(
+    spec: &Path,
+    runs: &Path,
+    options: &[OsString],
+    stop: &StopFlag,
+) -> Result<Exit, Failure> {
     let program = std::env::current_exe()
         .map_err(|error| cannot("find durio itself", Path::new("/proc/self/exe"), error))?;
-    let status = Command::new(program)
+    let child = Command::new(program)
         .arg("run")
         .arg(spec)
         .args(["--fresh", "--out"])
@@ -64,15 +78,43 @@ fn run_once(spec: &Path, runs: &Path, options: &[OsString]) -> Result<Option<Exi
         .args(options)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .status()
+        .spawn()
         .map_err(|error| cannot("start a run of", spec, error))?;
-    Ok(match status.code() {
-        Some(0) => None,
-        Some(2) => Some(Exit::WrongUse),
-        Some(4) => Some(Exit::Fault),
-        Some(130) | None => Some(Exit::Interrupted),
-        Some(_) => Some(Exit::CannotMeasure),
-    })
+    follow(child, stop, || Ok(()))
+}
+
+/// Waits for a durio to end; once told to stop, it is interrupted, and `on_stop` is done.
+pub(super) fn follow(
+    mut child: Child,
+    stop: &StopFlag,
+    on_stop: impl Fn() -> Result<(), Failure>,
+) -> Result<Exit, Failure> {
+    let mut is_told = false;
+    loop {
+        let status = child
+            .try_wait()
+            .map_err(|error| cannot("wait for", Path::new("/proc/self/exe"), error))?;
+        if let Some(status) = status {
+            return Ok(exit_of(status.code()));
+        }
+        if stop.is_set() && !is_told {
+            is_told = true;
+            // It may have ended meanwhile.
+            let _ = kill_process(Pid::from_child(&child), Signal::INT);
+            on_stop()?;
+        }
+        thread::sleep(LOOK);
+    }
+}
+
+const fn exit_of(code: Option<i32>) -> Exit {
+    match code {
+        Some(0) => Exit::Fine,
+        Some(2) => Exit::WrongUse,
+        Some(4) => Exit::Fault,
+        Some(130) | None => Exit::Interrupted,
+        Some(_) => Exit::CannotMeasure,
+    }
 }
 
 fn cannot(what: &str, path: &Path, error: std::io::Error) -> Failure {

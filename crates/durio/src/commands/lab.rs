@@ -10,10 +10,10 @@ use durio_lab::kernels::{self, DriverState};
 use durio_lab::{Kernel, LabError, LabExit, LabFile, LabOutcome, LabRequest, Streams, guest_main};
 
 use crate::args::{Lab, LabCommand, LabRun};
-use crate::execute::stop_on_signals;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::output;
+use crate::stop_signals::stop_on_signals;
 
 pub(crate) fn lab(arguments: &Lab) -> Result<Exit, Failure> {
     match &arguments.command {
@@ -42,7 +42,8 @@ impl From<LabError> for Failure {
 fn run(arguments: &LabRun) -> Result<Exit, Failure> {
     let request = request(arguments)?;
     let stop = stop_on_signals()?;
-    let (mut stdout, mut stderr) = (io::stdout(), io::stderr());
+    let mut stdout = output::Stream(io::stdout());
+    let mut stderr = output::Stream(io::stderr());
     let mut streams = Streams { stdout: &mut stdout, stderr: &mut stderr };
     let outcome = durio_lab::run(&request, &mut streams, &|| stop.is_set())?;
     say_if_emulated(&outcome);
@@ -182,7 +183,7 @@ fn list() -> Result<Exit, Failure> {
     for kernel in &found {
         text.push_str(&entry(kernel)?);
     }
-    output::answer(text.as_bytes()).map(|()| Exit::Fine)
+    output::answer_text(&text).map(|()| Exit::Fine)
 }
 
 fn entry(kernel: &Kernel) -> Result<String, Failure> {

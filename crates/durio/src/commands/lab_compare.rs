@@ -21,12 +21,13 @@ use durio_units::Nanos;
 
 use super::stack::GuestBench;
 use crate::args::LabCompare;
-use crate::execute::{absolute, command_line, stop_on_signals};
+use crate::execute::{absolute, command_line};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::output;
 use crate::stack_findings::stack_findings;
 use crate::state_folder::runs_folder;
+use crate::stop_signals::stop_on_signals;
 
 pub(crate) fn compare(arguments: &LabCompare) -> Result<Exit, Failure> {
     let [before, after] = arguments.kernels.as_slice() else {

@@ -40,6 +40,7 @@ mod hdr_peer;
 mod held_back;
 mod help;
 mod hostile_files;
+mod hostile_names;
 mod identity;
 mod lab;
 #[cfg(feature = "slow-tests")]
@@ -66,5 +67,6 @@ mod seeded;
 mod signals;
 mod stacks;
 mod storage_faults;
+mod terminal;
 mod watch;
 mod windows;

@@ -123,6 +123,12 @@ fn progress_on_a_pipe_is_lines_without_control_bytes_and_quiet_is_silent() {
 
 /// What a terminal sees of a shell line in which `$D` is durio.
 fn on_terminal(sandbox: &Sandbox, script: &str, no_colour: Option<&str>) -> String {
+    let no_colour = no_colour.map(|value| ("NO_COLOR", value));
+    on_terminal_with(sandbox, script, no_colour.as_slice())
+}
+
+/// The same, with more in the environment.
+fn on_terminal_with(sandbox: &Sandbox, script: &str, environment: &[(&str, &str)]) -> String {
     let program = env!("CARGO_BIN_EXE_durio");
     let script = format!("D='{program}'; {script}");
     let mut command = sandbox.durio("").program(std::path::Path::new("script"));
@@ -130,8 +136,8 @@ fn on_terminal(sandbox: &Sandbox, script: &str, no_colour: Option<&str>) -> Stri
         command = command.word(word);
     }
     command = command.env("TERM", "xterm-256color").env("SHELL", "/bin/sh");
-    if let Some(value) = no_colour {
-        command = command.env("NO_COLOR", value);
+    for (name, value) in environment {
+        command = command.env(name, value);
     }
     command.run().expect_exit(0).text()
 }
@@ -168,4 +174,24 @@ fn colours_are_for_terminals_and_for_those_who_want_them() {
     assert!(!colour(&on_terminal(&sandbox, &run, Some("1"))), "NO_COLOR");
     assert!(!colour(&on_terminal(&sandbox, &format!("{run} | cat"), None)), "a pipe");
     assert!(!colour(&on_terminal(&sandbox, "$D --help", Some("1"))), "help with NO_COLOR");
+    let with = |name, value, run: &str| on_terminal_with(&sandbox, run, &[(name, value)]);
+    assert!(!colour(&with("CLICOLOR", "0", &run)), "CLICOLOR=0");
+    assert!(colour(&with("CLICOLOR_FORCE", "1", &format!("{run} | cat"))), "CLICOLOR_FORCE=1");
+}
+
+#[test]
+fn a_dumb_terminal_gets_lines_without_colours_and_movements() {
+    if !has(&["script"]) {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let dumb = |line: &str| on_terminal_with(&sandbox, line, &[("TERM", "dumb")]);
+    for line in [&format!("$D {NULL}"), "$D --help", "$D run --no-such 2>&1 || true"] {
+        let seen = dumb(line);
+        // A terminal ends lines with both.
+        let plain = seen.replace("\r\n", "\n");
+        assert!(!plain.contains(|c: char| c.is_control() && c != '\n'), "{line}: {seen:?}");
+    }
+    let check = "$D check data --duration 100ms --size 4MiB --workload commit >answer";
+    assert!(dumb(check).contains("commit: measured"), "progress in lines");
 }

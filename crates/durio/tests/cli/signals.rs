@@ -88,21 +88,6 @@ fn a_virtual_clock_can_be_interrupted_too() {
 }
 
 #[test]
-fn a_second_interrupt_ends_it_at_once() {
-    let sandbox = Sandbox::new();
-    let mut running = sandbox.durio("check data --quiet --duration 30s --size 8MiB").start();
-    thread::sleep(Duration::from_millis(700));
-    running.signal(Signal::INT);
-    thread::sleep(Duration::from_millis(10));
-    running.signal(Signal::INT);
-    // Eight workloads of 30 s are before it.
-    let ended = running.wait_at_most(Duration::from_secs(20)).expect_exit(130);
-    assert!(sandbox.differences().is_empty(), "{}", ended.stderr);
-    // Its pointer may be there still; the next run sees that nothing is left.
-    sandbox.durio("run --quiet --engine null --ops 10").run().expect_exit(0).expect_no_stderr();
-}
-
-#[test]
 fn a_kill_in_the_middle_leaves_a_record_that_can_be_read_and_is_marked() {
     let mut sandbox = Sandbox::new();
     let line = "run --quiet --duration 30s --interval 50ms --size 4MiB --target data";

@@ -5,8 +5,6 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
 use durio_analyse::advice::{
@@ -16,7 +14,6 @@ use durio_analyse::compare::Settings;
 use durio_block::Folder;
 use durio_record::FolderName;
 use durio_stack::{LayerKind, Stack, read_stack};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::proof_spec::{Load, spec};
 use super::proof_turns::{Turns, turns};
@@ -27,6 +24,7 @@ use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::output;
 use crate::state_folder::runs_folder;
+use crate::stop_signals::stop_in_order;
 use crate::switched::{Switched, choices, current};
 
 /// Larger values of a number are no setting.
@@ -43,10 +41,8 @@ struct Sides {
 pub(super) fn prove(arguments: &Advise, name: &str) -> Result<Exit, Failure> {
     let rule = rule_named(name)?;
     let Some(prove) = &rule.prove else { return Err(not_provable(rule)) };
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(cannot_write)?;
-    }
+    // Nobody hurries it: the old value comes back.
+    let stop = stop_in_order()?;
     let stack = read_stack(&arguments.path).map_err(cannot_look)?;
     let sides = sides(arguments, rule, prove, &stack)?;
     let switched = match &sides.file {

@@ -6,20 +6,14 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use durio_run::StopFlag;
 
-use crate::commands::interleave::side_of;
+use crate::commands::interleave::{follow, side_of};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::output;
 use crate::switched::Switched;
-
-/// How often a run is looked at.
-const LOOK: Duration = Duration::from_millis(10);
 
 /// What takes turns.
 pub(super) struct Turns<'a> {
@@ -34,7 +28,7 @@ pub(super) struct Turns<'a> {
     /// The setting; none for what is durio's own.
     pub(super) switched: Option<&'a Switched>,
     /// Set by a signal.
-    pub(super) stop: &'a AtomicBool,
+    pub(super) stop: &'a StopFlag,
 }
 
 pub(super) fn turns(turns: &Turns<'_>) -> Result<Exit, Failure> {
@@ -42,7 +36,7 @@ pub(super) fn turns(turns: &Turns<'_>) -> Result<Exit, Failure> {
     for turn in 0..count {
         let side = side_of(turn);
         let value = turns.values[side];
-        if turns.stop.load(Ordering::Relaxed) {
+        if turns.stop.is_set() {
             return Ok(Exit::Interrupted);
         }
         if let Some(switched) = turns.switched {
@@ -60,21 +54,10 @@ pub(super) fn turns(turns: &Turns<'_>) -> Result<Exit, Failure> {
 /// One run, in a process group of its own: a signal reaches this durio first, which restores and
 /// hands it on.
 fn run(turns: &Turns<'_>, (spec, runs): &(PathBuf, PathBuf)) -> Result<Exit, Failure> {
-    let mut child = start(spec, runs, turns.place).map_err(|error| cannot(&error))?;
-    let mut told = false;
-    loop {
-        if let Some(status) = child.try_wait().map_err(|error| cannot(&error))? {
-            return Ok(exit_of(status.code()));
-        }
-        if turns.stop.load(Ordering::Relaxed) && !told {
-            told = true;
-            interrupt(&child);
-            if let Some(switched) = turns.switched {
-                switched.set(turns.values[0])?;
-            }
-        }
-        thread::sleep(LOOK);
-    }
+    let child = start(spec, runs, turns.place).map_err(|error| cannot(&error))?;
+    follow(child, turns.stop, || {
+        turns.switched.map_or(Ok(()), |switched| switched.set(turns.values[0]))
+    })
 }
 
 fn start(spec: &Path, runs: &Path, place: &Path) -> std::io::Result<Child> {
@@ -95,22 +78,4 @@ fn start(spec: &Path, runs: &Path, place: &Path) -> std::io::Result<Child> {
 
 fn cannot(error: &std::io::Error) -> Failure {
     Failure::new(Exit::CannotMeasure, format!("cannot run durio itself: {error}"))
-}
-
-fn interrupt(child: &Child) {
-    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    if let Some(pid) = pid {
-        // It may have ended meanwhile.
-        let _ = kill_process(pid, Signal::INT);
-    }
-}
-
-const fn exit_of(code: Option<i32>) -> Exit {
-    match code {
-        Some(0) => Exit::Fine,
-        Some(2) => Exit::WrongUse,
-        Some(4) => Exit::Fault,
-        Some(130) | None => Exit::Interrupted,
-        Some(_) => Exit::CannotMeasure,
-    }
 }

@@ -55,7 +55,7 @@ pub(super) fn run(words: &[String], options: &Measuring) -> Result<Exit, Failure
 }
 
 fn say_version() -> Result<Exit, Failure> {
-    output::answer(format!("{}\n", fio_version(env!("CARGO_PKG_VERSION"))).as_bytes())?;
+    output::answer_text(&format!("{}\n", fio_version(env!("CARGO_PKG_VERSION"))))?;
     Ok(Exit::Fine)
 }
 
@@ -84,7 +84,7 @@ impl Results {
 
     fn remark(&self, line: &str) -> Result<(), Failure> {
         match self.file {
-            Some(_) => output::answer(format!("{line}\n").as_bytes()),
+            Some(_) => output::answer_text(&format!("{line}\n")),
             None => {
                 output::remark(line);
                 Ok(())

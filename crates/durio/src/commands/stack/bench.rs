@@ -23,12 +23,13 @@ use crate::args::{Measuring, StackBenching};
 use crate::bench::{
     BenchProgress, Course, Estimate, Machine, Measured, Planning, estimates, listing,
 };
-use crate::execute::{Execution, absolute, command_line, execute, stop_on_signals};
+use crate::execute::{Execution, absolute, command_line, execute};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::output;
 use crate::stack_findings::stack_findings;
 use crate::state_folder::runs_folder;
+use crate::stop_signals::stop_on_signals;
 
 pub(super) fn bench(arguments: &StackBenching) -> Result<Exit, Failure> {
     let options = &arguments.common;
@@ -277,7 +278,7 @@ fn show_found(
         Err(failure) => {
             // Nothing was measured: what became of the stacks says why.
             if format == Format::Text {
-                output::answer(listed.as_bytes())?;
+                output::answer_text(&listed)?;
             }
             return Err(failure);
         }

@@ -1,5 +1,6 @@
 //! `durio stack clean`: takes down what a bench that was killed left behind.
 
+use durio_report::visible;
 use durio_stack::build::{CleanOutcome, CleanState};
 
 use super::journals;
@@ -10,10 +11,10 @@ use crate::output;
 pub(super) fn clean() -> Result<Exit, Failure> {
     let outcomes = durio_stack::build::clean(&journals()?);
     if outcomes.is_empty() {
-        return output::answer(b"nothing is left of any bench\n").map(|()| Exit::Fine);
+        return output::answer_text("nothing is left of any bench\n").map(|()| Exit::Fine);
     }
-    let text: String = outcomes.iter().flat_map(lines).map(|line| line + "\n").collect();
-    output::answer(text.as_bytes())?;
+    let text: String = outcomes.iter().flat_map(lines).map(|line| visible(&line) + "\n").collect();
+    output::answer_text(&text)?;
     let is_left = |outcome: &CleanOutcome| {
         matches!(outcome.state, CleanState::Kept { .. } | CleanState::Unreadable(_))
     };

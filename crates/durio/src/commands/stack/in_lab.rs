@@ -64,7 +64,7 @@ impl GuestBench<'_> {
             .map_err(|error| cannot("make a folder for results in", self.runs, error))?;
         let request = LabRequest { out: Some(brought.0.clone()), ..request };
         let mut answers = io::sink();
-        let mut stderr = io::stderr();
+        let mut stderr = output::Stream(io::stderr());
         let mut silent = io::sink();
         let remarks: &mut (dyn io::Write + Send) =
             if self.quiet { &mut silent } else { &mut stderr };

@@ -37,11 +37,11 @@ pub(super) fn plan(arguments: &StackPlan) -> Result<Exit, Failure> {
         .collect::<Result<_, _>>()?;
     let shown =
         Shown { bench: &bench, stacks: &stacks, commands: &commands, estimates: &estimates };
-    let text = match arguments.format {
-        PlanFormat::Text => shown.text(),
-        PlanFormat::Json => format!("{:#}\n", shown.json()),
+    let shown = match arguments.format {
+        PlanFormat::Text => output::answer_text(&shown.text()),
+        PlanFormat::Json => output::answer(format!("{:#}\n", shown.json()).as_bytes()),
     };
-    output::answer(text.as_bytes()).map(|()| Exit::Fine)
+    shown.map(|()| Exit::Fine)
 }
 
 fn failed(error: BuildError) -> Failure {

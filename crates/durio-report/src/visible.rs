@@ -1,0 +1,108 @@
+//! Text of other hands, made fit for a terminal, a table and a page.
+//!
+//! In: paths, names, labels, messages of programs and kernels. Out: the same text; what would steer a
+//! terminal, break a row, or show something other than is there, is spelt out. Not here: JSON, whose
+//! grammar carries every character.
+//!
+//! Spelt out as in Rust's strings (`\u{1b}`) are the control characters (C0, DEL, C1), the separators
+//! of lines and paragraphs, what turns the direction of writing (Unicode Standard Annex 9, and
+//! CVE-2021-42574 for what that hides), and invisible characters by which two names look alike. The
+//! zero-width joiner and non-joiner stay: Persian, Indic scripts and emoji are written with them.
+
+use std::io;
+
+/// The text on one line, as a cell or a label needs it.
+#[must_use]
+pub fn visible(text: &str) -> String {
+    spelt_out(text, is_hidden)
+}
+
+/// The text with its lines and tabs, as a page of text or a message has them.
+#[must_use]
+pub fn visible_lines(text: &str) -> String {
+    spelt_out(text, |c| is_hidden(c) && !matches!(c, '\n' | '\t'))
+}
+
+fn spelt_out(text: &str, is_spelt_out: impl Fn(char) -> bool) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        match is_spelt_out(c) {
+            true => shown.extend(c.escape_default()),
+            false => shown.push(c),
+        }
+    }
+    shown
+}
+
+/// True for a character that is not to be sent as it is.
+pub(crate) fn is_hidden(c: char) -> bool {
+    let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}')
+        || matches!(c, '\u{2066}'..='\u{2069}');
+    let separates = matches!(c, '\u{2028}' | '\u{2029}');
+    // Spaces and joins without width, marks of annotations, the tags that no font shows.
+    let is_invisible = matches!(c, '\u{200b}' | '\u{2060}'..='\u{2064}' | '\u{feff}')
+        || matches!(c, '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}');
+    c.is_control() || turns || separates || is_invisible
+}
+
+/// Writes comma-separated values: every cell in one line, and none that a spreadsheet computes.
+pub(crate) struct CellWriter<W: io::Write>(csv::Writer<W>);
+
+impl<W: io::Write> CellWriter<W> {
+    pub(crate) fn new(out: W) -> Self {
+        Self(csv::Writer::from_writer(out))
+    }
+
+    pub(crate) fn write_record<C: AsRef<str>>(
+        &mut self,
+        cells: impl IntoIterator<Item = C>,
+    ) -> io::Result<()> {
+        let cells = cells.into_iter().map(|it| cell(it.as_ref()));
+        Ok(self.0.write_record(cells.collect::<Vec<_>>())?)
+    }
+
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// A spreadsheet computes what begins with one of these (OWASP, CSV injection); an apostrophe before
+/// it says that it is text. A number stays one, and the sign that stands for nothing alone.
+fn cell(text: &str) -> String {
+    let shown = visible(text);
+    let is_formula = shown.starts_with(['=', '+', '-', '@']) && shown.len() > 1;
+    match is_formula && shown.parse::<f64>().is_err() {
+        true => format!("'{shown}"),
+        false => shown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_steers_a_terminal_or_hides_is_spelt_out() {
+        assert_eq!(visible("a\x1b[31mb\nc\u{202e}"), "a\\u{1b}[31mb\\nc\\u{202e}");
+        assert_eq!(visible("\u{9b}2J\u{7f}\r\0"), "\\u{9b}2J\\u{7f}\\r\\u{0}");
+        assert_eq!(visible("a\u{200b}b\u{feff}\u{2028}"), "a\\u{200b}b\\u{feff}\\u{2028}");
+        assert_eq!(visible_lines("a\n\tb\x07"), "a\n\tb\\u{7}");
+    }
+
+    #[test]
+    fn what_people_write_stays() {
+        let text = "µs · 日本 می\u{200c}خواهم 👩\u{200d}💻 \\u{1b}";
+        assert_eq!(visible(text), text);
+    }
+
+    #[test]
+    fn a_spreadsheet_computes_no_cell_and_numbers_stay_numbers() {
+        for formula in ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "=", "--x"] {
+            let is_kept = formula.len() == 1;
+            assert_eq!(cell(formula).starts_with('\''), !is_kept, "{formula}");
+        }
+        for plain in ["-3.5", "+0.02", "1e-9", "-", "/a=b", "", "-inf"] {
+            assert_eq!(cell(plain), plain);
+        }
+    }
+}
