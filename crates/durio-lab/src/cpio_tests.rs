@@ -1,6 +1,7 @@
 //! Archives against the program cpio, and against damage.
 
 use std::fs;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use proptest::prelude::*;
