@@ -82,13 +82,29 @@ impl Folder {
     /// # Errors
     /// [`io::ErrorKind::PermissionDenied`] with the reason, for root alone.
     pub fn check_owner(&self) -> io::Result<()> {
+        if !geteuid().is_root() {
+            return Ok(());
+        }
         let facts = fstat(&self.held)?;
-        let reason = match (geteuid().as_raw(), facts.st_uid, facts.st_mode & 0o022) {
-            (0, owner @ 1.., _) => format!("it belongs to user {owner}, and durio runs as root"),
-            (0, _, 1..) => "others can write to it, and durio runs as root".to_owned(),
-            _ => return Ok(()),
+        let reason = if facts.st_uid != self.own_id()? {
+            format!("it belongs to user {}, and durio runs as root", facts.st_uid)
+        } else if facts.st_mode & 0o022 != 0 {
+            "others can write to it, and durio runs as root".to_owned()
+        } else {
+            return Ok(());
         };
         Err(io::Error::new(io::ErrorKind::PermissionDenied, reason))
+    }
+
+    /// Who we are to this filesystem: what new files of ours belong to. NFS takes root for nobody, and
+    /// others have one owner for all files.
+    fn own_id(&self) -> io::Result<u32> {
+        let user = geteuid().as_raw();
+        if fstat(&self.held)?.st_uid == user {
+            return Ok(user);
+        }
+        // What cannot be made here cannot be told apart either.
+        Ok(self.make_unnamed().and_then(|file| Ok(fstat(&file)?.st_uid)).unwrap_or(user))
     }
 
     /// The folder of this name in it.
@@ -173,7 +189,7 @@ impl Folder {
         if facts.st_nlink != 1 {
             return Err(refused("it has other names (hard links)"));
         }
-        if facts.st_uid != geteuid().as_raw() {
+        if facts.st_uid != self.own_id()? {
             return Err(refused("it belongs to another user"));
         }
         Ok(file.into())

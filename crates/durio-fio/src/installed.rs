@@ -70,7 +70,7 @@ fn in_search_path() -> Option<PathBuf> {
 fn ask(path: &Path) -> Result<String, FioError> {
     let output = durio_block::ask(Command::new(path).arg("--version"), ANSWER_LIMIT);
     let output =
-        output.map_err(|source| FioError::Process { operation: "ask its version of", source })?;
+        output.map_err(|source| FioError::Process { operation: "ask the version of", source })?;
     let text = String::from_utf8_lossy(&output.stdout);
     let line = text.lines().next().unwrap_or_default().trim();
     Ok(line.chars().take(80).collect())

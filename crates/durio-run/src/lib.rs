@@ -40,7 +40,7 @@ mod trace_step;
 mod unmeasured;
 
 pub use error::{RunError, RunErrorKind};
-pub use memory::memory_of;
+pub use memory::{large_step, memory_of};
 pub use placement::Processors;
 pub use session::{Context, Resume, run};
 pub use sink::{EventSink, LayoutProgress, StopFlag};

@@ -1,7 +1,7 @@
 //! Whether a step's memory is there. The kernel grants more than it has, and ends the process when
 //! it is used: too late, and without a word.
 
-use durio_plan::Step;
+use durio_plan::{EngineKind, Plan, Step};
 use durio_stack::{Host, read_host};
 use durio_units::Bytes;
 use durio_workload::Workload;
@@ -16,6 +16,12 @@ const HISTOGRAM: Bytes = Bytes::from_kib(264);
 /// and the two parts of a latency.
 const HISTOGRAMS_PER_KIND: u64 = crate::step::BUFFERS_PER_JOB as u64 + 3;
 
+/// Beside what its latencies take: a job's thread has a stack, its tables in the kernel and a ring.
+const JOB: Bytes = Bytes::from_kib(64);
+
+/// Nobody is surprised by less.
+const LARGE: Bytes = Bytes::from_mib(1024);
+
 /// What this process can have now; none if the machine does not show it.
 pub(crate) fn available() -> Option<Bytes> {
     available_on(&read_host())
@@ -26,7 +32,18 @@ fn available_on(host: &Host) -> Option<Bytes> {
     free.into_iter().chain(host.cgroup.memory_max).min()
 }
 
+/// The step of a plan that takes most memory, how much that is at most, and how much can be had now;
+/// none if it is little. Those that fio runs take none of ours.
+#[must_use]
+pub fn large_step(plan: &Plan) -> Option<(&Step, Bytes, Option<Bytes>)> {
+    let is_ours = |step: &&Step| step.loads().all(|load| load.engine != EngineKind::Fio);
+    let steps = plan.steps.iter().filter(is_ours).map(|step| (step, memory_of(step)));
+    let (step, need) = steps.max_by_key(|(_, need)| *need)?;
+    (need > LARGE).then(|| (step, need, available()))
+}
+
 /// Memory that a step takes while it is measured: blocks in flight, and the latencies of each job.
+/// Of those a page is taken for each stretch of latencies that occur, so most steps take far less.
 #[must_use]
 pub fn memory_of(step: &Step) -> Bytes {
     let workloads: Vec<_> = step.loads().map(|load| &load.workload).collect();
@@ -34,14 +51,23 @@ pub fn memory_of(step: &Step) -> Bytes {
 }
 
 fn needed(buffers: Bytes, workloads: &[&Workload]) -> Bytes {
-    let histograms = workloads.iter().map(|workload| histogram_bytes(workload).get());
-    Bytes::new(histograms.fold(buffers.get(), u64::saturating_add))
+    let of_jobs = |workload: &&Workload| {
+        histogram_bytes(workload).get() + JOB.get() * u64::from(workload.jobs)
+    };
+    let jobs = workloads.iter().map(of_jobs);
+    Bytes::new(jobs.fold(buffers.get(), u64::saturating_add))
 }
 
 /// Refuses a step that needs more than is `available`.
 pub(crate) fn check_step(step: &Step, available: Option<Bytes>) -> Result<(), RunError> {
     let workloads: Vec<_> = step.loads().map(|load| &load.workload).collect();
     check(step.buffer_bytes(), &workloads, available)
+}
+
+/// True if a step can be made ready while another is still measured.
+pub(crate) fn is_room_for_both(step: &Step, measured: &Step, available: Option<Bytes>) -> bool {
+    let both = memory_of(step).get().saturating_add(memory_of(measured).get());
+    available.is_none_or(|available| both <= available.get())
 }
 
 /// Refuses workloads that, with their `buffers`, need more than is `available`.

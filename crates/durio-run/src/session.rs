@@ -386,7 +386,9 @@ impl Session<'_, '_, '_> {
         if !is_plain(step) || !is_plain(current) || !is_ready(step) || !is_ours(step) {
             return None;
         }
-        memory::check_step(step, memory::available()).ok()?;
+        if !memory::is_room_for_both(step, current, memory::available()) {
+            return None;
+        }
         Armed::arm(self.arming(step, next)).ok()
     }
 

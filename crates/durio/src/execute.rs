@@ -150,6 +150,9 @@ pub(crate) fn execute(
 ) -> Result<(Exit, Findings), Failure> {
     // Before the first file: whoever stops durio from now on finds a record that says so.
     let stop = execution.within.clone().map_or_else(stop_on_signals, Ok)?;
+    if !execution.is_printed_by_caller {
+        say_memory(plan);
+    }
     let environment = environment(plan)?;
     let manifest = execution.manifest();
     let writer = RecordWriter::create(&execution.folder, &manifest, plan, &environment)?;
@@ -165,6 +168,18 @@ pub(crate) fn execute(
     carry_out(&execution.folder, plan, beginning, stop, options)
 }
 
+/// Tells of much memory before anything is begun. What cannot be had at all is refused by the runner.
+fn say_memory(plan: &Plan) {
+    let Some((step, need, available)) = durio_run::large_step(plan) else { return };
+    let jobs: u64 = step.loads().map(|load| u64::from(load.workload.jobs)).sum();
+    let of =
+        available.map_or(String::new(), |available| format!(" of {available} that can be had"));
+    output::remark(&format!(
+        "durio: {} needs up to {need} of memory{of}, for the latencies and blocks of {jobs} jobs",
+        step.load.workload.name
+    ));
+}
+
 /// Goes on with an interrupted run in its own folder.
 pub(crate) fn go_on(
     execution: &Execution,
@@ -174,6 +189,7 @@ pub(crate) fn go_on(
 ) -> Result<(Exit, Findings), Failure> {
     let stop = stop_on_signals()?;
     let Interrupted { folder, point } = interrupted;
+    say_memory(&folder.plan);
     let environment = environment(&folder.plan)?;
     // Before anything is appended: what was recorded so far is read as it is.
     let mut analyser =

@@ -52,6 +52,10 @@ fn findings(path: &Path) -> Result<(AuditFindings, Exit), Failure> {
         return Ok((of_run(&run)?, exit));
     }
     let mut file = open_input(path).map_err(AuditError::Read)?;
+    if !file.metadata().map_err(AuditError::Read)?.is_file() {
+        return Err(Failure::new(Exit::CannotMeasure, "it is a pipe, which can be read only once")
+            .hint("save it as a file first"));
+    }
     match kind(&mut file).map_err(AuditError::Read)? {
         Kind::Findings => Ok((of_run(&read_findings(file)?)?, Exit::Fine)),
         Kind::Json => Ok((of_json(path, file)?, Exit::Fine)),

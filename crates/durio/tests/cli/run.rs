@@ -151,3 +151,15 @@ fn committers_share_the_writes_and_syncs_of_a_log() {
     let alone = "run --target data --rw write --commit-delay 1ms";
     sandbox.durio(alone).run().expect_exit(2).expect_stderr("--committers");
 }
+
+#[test]
+fn much_memory_is_announced_before_anything_is_begun() {
+    let sandbox = Sandbox::new();
+    let line = "run --quiet --target data --size 4MiB --duration 100ms --rw randread --bs 4k";
+    let ended = sandbox.durio(line).words("--jobs 1024").run().expect_exit(0);
+    ended
+        .expect_stderr("needs up to 1.6")
+        .expect_stderr("GiB of memory")
+        .expect_stderr("1024 jobs");
+    sandbox.durio(line).words("--jobs 2").run().expect_exit(0).expect_no_stderr();
+}
