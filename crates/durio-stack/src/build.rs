@@ -24,6 +24,7 @@ mod step;
 mod system;
 #[cfg(test)]
 mod test_stacks;
+mod tool_words;
 mod undo;
 
 pub use builder::{BuildOptions, Builder, BuiltLayer, Progress};
@@ -34,4 +35,5 @@ pub use error::BuildError;
 pub use missing::{Missing, missing, requirements};
 pub use place::Place;
 pub use plan::commands;
+pub use tool_words::{Tool, WordFault, check_words, tool_words_reference};
 pub use undo::Undo;

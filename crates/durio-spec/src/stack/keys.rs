@@ -141,7 +141,7 @@ pub(crate) const MD: &[Key] = &[
     key(
         "bitmap",
         Kind::Text,
-        "none, internal, lockless, or external:FILE on another filesystem. Default: none.",
+        "none, internal, lockless, or external:FILE on another filesystem: it is made in a new folder of durio's own beside that path. Default: none.",
     ),
     key("bitmap_chunk", Kind::Bytes, "Bytes of the array per bit. Default: that of mdadm."),
     key("ppl", Kind::Flag, "Partial parity log, of level 5. Default: false."),
@@ -176,8 +176,12 @@ pub(crate) const DM: &[Key] = &[
 ];
 
 pub(crate) const FILESYSTEM: &[Key] = &[
-    key("mkfs", Kind::Texts, "Words for the program that makes it, without that of the device."),
-    key("mount", Kind::Texts, "Options with which it is mounted."),
+    key(
+        "mkfs",
+        Kind::Texts,
+        "Words for the program that makes it, of those listed below: no device, label or file.",
+    ),
+    key("mount", Kind::Texts, "Options with which it is mounted, of those listed below."),
 ];
 
 pub(crate) const BTRFS: &[Key] = &[key(
@@ -188,8 +192,8 @@ pub(crate) const BTRFS: &[Key] = &[key(
 
 pub(crate) const ZFS: &[Key] = &[
     key("layout", Kind::Choice(ZFS_LAYOUTS), "How the devices are joined. Default: single."),
-    key("properties", Kind::Texts, "Of the filesystem: \"recordsize=4k\"."),
-    key("pool_properties", Kind::Texts, "Of the pool: \"ashift=12\"."),
+    key("properties", Kind::Texts, "Of the filesystem, of those listed below: \"recordsize=4k\"."),
+    key("pool_properties", Kind::Texts, "Of the pool, of those listed below: \"ashift=12\"."),
 ];
 
 /// `[target]`.

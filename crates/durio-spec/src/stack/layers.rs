@@ -3,6 +3,7 @@
 //! In: a block whose keys and values are known. Out: the stack, or what it lacks and where. Not here:
 //! whether such a stack can be built (`durio_stack::build`).
 
+use durio_stack::build::{Tool, check_words};
 use durio_stack::{
     BtrfsProfile, DeclaredKind, DeclaredLayer, DeclaredMd, DeclaredStack, DmTarget, LvmLayout,
     Made, MadeFilesystem, MdBitmap, ZfsLayout,
@@ -104,13 +105,16 @@ fn kind(it: Reading<'_>, word: &str) -> Result<DeclaredKind, SpecError> {
         "md" => DeclaredKind::Md(it.md()?),
         "lvm" => DeclaredKind::Lvm { layout: it.lvm_layout(), chunk: it.bytes("chunk") },
         "dm" => DeclaredKind::Dm { target: it.dm_target()? },
-        "ext4" => DeclaredKind::Ext4(it.filesystem()),
-        "xfs" => DeclaredKind::Xfs(it.filesystem()),
-        "btrfs" => DeclaredKind::Btrfs { profile: it.btrfs_profile(), options: it.filesystem() },
+        "ext4" => DeclaredKind::Ext4(it.filesystem(Tool::MkfsExt4, Tool::MountExt4)?),
+        "xfs" => DeclaredKind::Xfs(it.filesystem(Tool::MkfsXfs, Tool::MountXfs)?),
+        "btrfs" => DeclaredKind::Btrfs {
+            profile: it.btrfs_profile(),
+            options: it.filesystem(Tool::MkfsBtrfs, Tool::MountBtrfs)?,
+        },
         "zfs" => DeclaredKind::Zfs {
             layout: it.zfs_layout(),
-            properties: it.texts("properties"),
-            pool_properties: it.texts("pool_properties"),
+            properties: it.tool_words("properties", Tool::ZfsProperties)?,
+            pool_properties: it.tool_words("pool_properties", Tool::ZpoolProperties)?,
         },
         other => return Err(it.source.error(it.block.at, format!("unknown layer '{other}'"))),
     })
@@ -261,8 +265,19 @@ impl Reading<'_> {
         }
     }
 
-    fn filesystem(self) -> MadeFilesystem {
-        MadeFilesystem { mkfs: self.texts("mkfs"), mount: self.texts("mount") }
+    fn filesystem(self, mkfs: Tool, mount: Tool) -> Result<MadeFilesystem, SpecError> {
+        let (mkfs, mount) = (self.tool_words("mkfs", mkfs)?, self.tool_words("mount", mount)?);
+        Ok(MadeFilesystem { mkfs, mount })
+    }
+
+    /// Words that become those of a command, each of which is listed for it.
+    fn tool_words(self, key: &str, tool: Tool) -> Result<Vec<String>, SpecError> {
+        let words = self.texts(key);
+        check_words(tool, &words).map_err(|fault| {
+            let at = self.block.texts(key).nth(fault.index).map_or(self.block.at, |it| it.at);
+            self.source.error(at, format!("{key}: {}", fault.what)).hint(fault.allowed)
+        })?;
+        Ok(words)
     }
 
     fn btrfs_profile(self) -> BtrfsProfile {

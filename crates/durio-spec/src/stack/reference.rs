@@ -1,5 +1,6 @@
 //! The format of stack specs for programs and readers: a JSON schema, and tables of keys.
 
+use durio_stack::build::tool_words_reference;
 use serde_json::{Map, Value, json};
 
 use super::STACK_SPEC_SCHEMA;
@@ -38,10 +39,12 @@ fn with_axes(schema: &mut Value) {
     }
 }
 
-/// Tables of all keys that are not those of campaigns, as Markdown.
+/// Tables of all keys that are not those of campaigns, and of the words that programs are given, as
+/// Markdown.
 #[must_use]
 pub fn stack_spec_reference() -> String {
-    tables(SECTIONS)
+    let words = tool_words_reference();
+    format!("{}\n### Words for mkfs, mount and ZFS\n{words}", tables(SECTIONS))
 }
 
 #[cfg(test)]

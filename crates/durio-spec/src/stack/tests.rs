@@ -137,6 +137,18 @@ fn what_is_wrong_is_said_with_its_line_and_what_to_do() {
         ),
         (stack(&format!("{ram}, {{ ext4 = {{ mount = [] }} }}")), "'mount' needs 1 to"),
         (stack(&format!("{ram}, {{ ext4 = 3 }}")), "x.toml:5:"),
+        (
+            stack(&format!("{ram}, {{ ext4 = {{ mkfs = [\"-b\", \"4k\", \"/dev/sda\"] }} }}")),
+            "x.toml:5:72: mkfs: mkfs.ext4 is not given '/dev/sda': no word of a spec names a file or a device",
+        ),
+        (
+            stack(&format!("{ram}, {{ xfs = {{ mount = \"noatime,logdev=LABEL=x\" }} }}")),
+            "mount: mount is not given 'logdev=LABEL=x'",
+        ),
+        (
+            stack(&format!("{ram}, {{ zfs = {{ properties = \"mountpoint=/etc\" }} }}")),
+            "properties: the ZFS filesystem is not given 'mountpoint=/etc'",
+        ),
         (stack("{ ram = { size = \"{big}\" } }"), "there is no axis 'big'"),
         (stack("{ ram = { size = \"{big\" } }"), "has no '}'"),
         (format!("[matrix]\na = []\n{}", stack(ram)), "x.toml:4:5: axis 'a' needs a list"),

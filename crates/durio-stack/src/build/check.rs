@@ -9,6 +9,7 @@ mod size;
 use durio_units::Bytes;
 
 use super::error::BuildError;
+use super::tool_words::{Tool, check_words};
 use crate::{
     BtrfsProfile, DeclaredKind, DeclaredLayer, DeclaredStack, DmTarget, LvmLayout, Made, ZfsLayout,
 };
@@ -134,7 +135,32 @@ impl Below {
             ));
         }
         size::check(kind, self.size)?;
+        check_tool_words(kind)?;
         Ok(Self { is_filesystem: true, ..self })
+    }
+}
+
+/// A stack that did not come from a spec, or from an older one, is held to the same lists.
+fn check_tool_words(kind: &DeclaredKind) -> Result<(), Fault> {
+    kind.tool_words()
+        .into_iter()
+        .try_for_each(|(tool, words)| check_words(tool, words).map_err(|fault| fault.to_string()))
+}
+
+impl DeclaredKind {
+    /// The words that reach the command line of a program, with the program.
+    fn tool_words(&self) -> Vec<(Tool, &[String])> {
+        match self {
+            Self::Ext4(made) => vec![(Tool::MkfsExt4, &made.mkfs), (Tool::MountExt4, &made.mount)],
+            Self::Xfs(made) => vec![(Tool::MkfsXfs, &made.mkfs), (Tool::MountXfs, &made.mount)],
+            Self::Btrfs { options, .. } => {
+                vec![(Tool::MkfsBtrfs, &options.mkfs), (Tool::MountBtrfs, &options.mount)]
+            }
+            Self::Zfs { properties, pool_properties, .. } => {
+                vec![(Tool::ZfsProperties, properties), (Tool::ZpoolProperties, pool_properties)]
+            }
+            _ => Vec::new(),
+        }
     }
 }
 
@@ -190,14 +216,29 @@ fn existing_devices(paths: &[String]) -> Result<Below, Fault> {
         return Err(format!("it names {count} devices; name 1 to {MOST_DEVICES}"));
     }
     for (n, path) in paths.iter().enumerate() {
-        if !path.starts_with("/dev/") || path.contains(char::is_whitespace) {
-            return Err(format!("'{path}' is not the path of a device; begin it with /dev/"));
-        }
+        check_device_path(path)?;
         if paths.iter().take(n).any(|earlier| earlier == path) {
             return Err(format!("{path} is named twice"));
         }
     }
     Ok(Below { devices: count, size: None, is_filesystem: false })
+}
+
+/// The path becomes a word of commands, a part of mount options, of a table of the device mapper
+/// and of a pattern of LVM: nothing in it may mean something there.
+fn check_device_path(path: &str) -> Result<(), Fault> {
+    let shown = path.escape_debug();
+    if !path.starts_with("/dev/") {
+        return Err(format!("'{shown}' is not the path of a device; begin it with /dev/"));
+    }
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/_-.:+@=%".contains(c);
+    if !path.chars().all(is_plain) || path.split('/').any(|part| part == "..") {
+        return Err(format!(
+            "'{shown}' has characters that a device's path may not have here; name it by another \
+             path, of letters, digits and /_-.:+@=% without '..'"
+        ));
+    }
+    Ok(())
 }
 
 /// lvmraid(7): raid1 takes two devices or more, raid10 four or more. A stripe size is a power of

@@ -260,3 +260,26 @@ proptest! {
         prop_assert_eq!(crate::build::commands(&declared, &place).is_ok(), passes);
     }
 }
+
+#[test]
+fn the_path_of_a_device_means_nothing_else_in_any_command() {
+    let device = |path: &str| {
+        let paths = vec![path.to_owned()];
+        check_declared(&stack(vec![DeclaredKind::Device { paths }])).map_err(|e| e.to_string())
+    };
+    device("/dev/disk/by-id/nvme-eui.0025_1").unwrap();
+    for path in
+        ["/home/x", "/dev/a b", "/dev/a,b", "/dev/../x", "/dev/{loop0}", "/dev/a|b", "/dev/\u{1b}"]
+    {
+        let error = device(path).unwrap_err();
+        assert!(!error.contains('\u{1b}'), "{error}");
+    }
+}
+
+#[test]
+fn a_stack_that_is_no_specs_is_held_to_the_words_of_specs() {
+    let made = MadeFilesystem { mkfs: vec!["/dev/loop7".into()], mount: Vec::new() };
+    let btrfs = DeclaredKind::Btrfs { profile: BtrfsProfile::Single, options: made };
+    let error = check_declared(&stack(vec![loops(1, 64), btrfs])).unwrap_err().to_string();
+    assert!(error.contains("mkfs.btrfs is not given '/dev/loop7'"), "{error}");
+}

@@ -82,11 +82,6 @@ pub enum Check {
     },
     /// No RAM disks are there yet.
     NoRamDisks,
-    /// Nothing has this name.
-    Absent {
-        /// The path.
-        path: String,
-    },
     /// The device node is there, waited for a little while, and has so many bytes.
     Present {
         /// The device.
@@ -163,7 +158,6 @@ impl fmt::Display for Check {
                 write!(f, "check that {device} is not in use{rest}")
             }
             Self::NoRamDisks => f.write_str("check that no RAM disks of brd are there"),
-            Self::Absent { path } => write!(f, "check that nothing is at {path}"),
             Self::Present { device, .. } => write!(f, "wait until {device} is there"),
             Self::Synced { device } => write!(f, "wait until {device} is in sync"),
             Self::Array { device, level, missing: 0 } => {

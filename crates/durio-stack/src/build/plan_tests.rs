@@ -306,3 +306,22 @@ fn every_name_begins_with_the_tag_and_every_making_step_has_its_undo() {
         }
     }
 }
+
+#[test]
+fn a_dot_in_a_device_s_path_lets_lvm_see_no_other_device() {
+    let paths = vec!["/dev/disk/by-id/nvme.1".to_owned()];
+    let lvm = DeclaredKind::Lvm { layout: LvmLayout::Linear, chunk: None };
+    let plan = above(vec![DeclaredKind::Device { paths }, lvm]).join("\n");
+    assert!(plan.contains("\"a|^/dev/disk/by-id/nvme[.]1$|\""), "{plan}");
+}
+
+#[test]
+fn an_external_bitmap_is_made_in_a_folder_of_the_build() {
+    let md = DeclaredMd { bitmap: MdBitmap::External("/srv/bitmap".into()), ..md(1) };
+    let plan = all(vec![ram(2), DeclaredKind::Md(md)], &place());
+    let make = "make directory /srv/durioabc1234-1-0  | remove directory /srv/durioabc1234-1-0";
+    assert!(plan.iter().any(|line| line == make), "{plan:?}");
+    let create = plan.iter().find(|line| line.starts_with("mdadm --create")).unwrap();
+    assert!(create.contains("--bitmap=/srv/durioabc1234-1-0/bitmap "), "{create}");
+    assert!(create.ends_with("remove file /srv/durioabc1234-1-0/bitmap"), "{create}");
+}

@@ -101,10 +101,6 @@ impl Stepper<'_, '_> {
         match check {
             Check::Unused { device, destroy, force } => self.unused(device, *destroy, *force),
             Check::NoRamDisks => self.no_ram_disks(),
-            Check::Absent { path } if self.system.is_there(Path::new(path)) => {
-                Err(refused(path, "something is there already; name another file, or remove it"))
-            }
-            Check::Absent { .. } => Ok(()),
             Check::Present { device, size } => self.present(device, *size),
             Check::Synced { device } => self.synced(device),
             Check::Array { device, level, missing } => self.array(device, level, *missing),

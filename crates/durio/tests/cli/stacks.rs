@@ -127,6 +127,12 @@ fn what_is_wrong_with_a_spec_is_told_with_its_line() {
         assert!(ended.stderr.contains(expected), "{line}: {}", ended.stderr);
     };
     refused("stack plan", "small.toml:11:30: mkfs: expected a text in quotes");
+    let path = spec(&sandbox, "mkfs = [\"-J\", \"device=/dev/loop7\"]", "1s");
+    for line in ["stack plan", "stack bench"] {
+        let place = "small.toml:11:30: mkfs: mkfs.ext4 is not given 'device=/dev/loop7'";
+        let ended = sandbox.durio(line).word(&path).run().expect_exit(2).expect_stderr(place);
+        ended.expect_stderr("allowed are size, fast_commit_size, location");
+    }
     let path = spec(&sandbox, "", "1s");
     let refused = |line: &str, expected: &str| {
         let ended = sandbox.durio(line).word(&path).run().expect_exit(2);
@@ -230,9 +236,9 @@ fn a_stack_that_cannot_be_built_is_told_and_the_next_one_is_measured() {
         return;
     }
     let sandbox = Sandbox::new();
-    let path = spec(&sandbox, "mkfs = [\"-O\", \"no_such_feature\"]", "100ms");
+    let path = spec(&sandbox, "mkfs = [\"-I\", \"100\"]", "100ms");
     let ended = bench(&sandbox, &path).word("--quiet").run().expect_exit(3);
-    ended.expect_stdout("mkfs.ext4").expect_stdout("no_such_feature");
+    ended.expect_stdout("mkfs.ext4").expect_stdout("inode size");
     let manifest = manifest(&sandbox.the_run());
     assert_eq!(states(&manifest), ["measured failed", "measured measured"]);
     assert_eq!(manifest["outcome"], "failed");

@@ -1,6 +1,8 @@
 //! Whether an array of md can be made. Source of the rules, unless said otherwise: mdadm(8) and
 //! the checks of mdadm's Create.c, md(4) for what each level survives.
 
+use std::path::Path;
+
 use durio_units::Bytes;
 
 use super::{Below, Fault, Group, power_of_two, size};
@@ -153,6 +155,9 @@ fn policy(md: &DeclaredMd) -> Result<(), Fault> {
     match &md.bitmap {
         MdBitmap::External(file) if !file.starts_with('/') => {
             Err(format!("the bitmap's file, '{file}', is not an absolute path"))
+        }
+        MdBitmap::External(file) if Path::new(file).file_name().is_none() => {
+            Err(format!("the bitmap's file, '{file}', has no name; say external:/FOLDER/FILE"))
         }
         _ => Ok(()),
     }

@@ -45,7 +45,8 @@ impl Draft<'_> {
 /// LVM must neither scan nor change anything but the devices of this layer, keep no copies in
 /// /etc, start no daemon, and make device nodes itself where no udev runs.
 fn config_for(below: &[String]) -> String {
-    let accepted = below.iter().map(|device| format!("\"a|^{device}$|\"")).collect::<Vec<_>>();
+    let accept = |device: &String| format!("\"a|^{}$|\"", in_pattern(device));
+    let accepted = below.iter().map(accept).collect::<Vec<_>>();
     let accepted = accepted.join(",");
     format!(
         "devices {{ filter=[{accepted},\"r|.*|\"] global_filter=[{accepted},\"r|.*|\"] \
@@ -53,6 +54,15 @@ fn config_for(below: &[String]) -> String {
          backup {{ backup=0 archive=0 }} \
          activation {{ udev_sync=0 udev_rules=0 verify_udev_operations=1 monitoring=0 }}"
     )
+}
+
+/// A dot or a plus sign in the name of a device must match itself alone: another device must not.
+fn in_pattern(device: &str) -> String {
+    let literal = |c: char| match c {
+        '.' | '+' => format!("[{c}]"),
+        c => c.to_string(),
+    };
+    device.chars().map(literal).collect()
 }
 
 fn layout_words(layout: LvmLayout, chunk: Option<Bytes>, devices: usize) -> Vec<String> {

@@ -1,7 +1,9 @@
 //! Arrays of md by mdadm.
 
+use std::path::Path;
+
 use super::Draft;
-use crate::build::command::Check;
+use crate::build::command::{Action, Check};
 use crate::build::place::mixed;
 use crate::build::undo::Undo;
 use crate::{DeclaredMd, MdBitmap};
@@ -66,16 +68,26 @@ impl Draft<'_> {
             MdBitmap::None => "--bitmap=none".to_owned(),
             MdBitmap::Internal => "--bitmap=internal".to_owned(),
             MdBitmap::Lockless => "--bitmap=lockless".to_owned(),
-            MdBitmap::External(file) => format!("--bitmap={}", bitmap_file(file, group)),
+            MdBitmap::External(file) => format!("--bitmap={}", self.bitmap_file(file, group).1),
         })
     }
 
-    /// mdadm makes the file itself; one that is there is somebody else's.
+    /// mdadm makes the file itself, also through a link and over one that is there: so it is made in
+    /// a folder that this build has just made.
     fn external_bitmap(&mut self, md: &DeclaredMd, group: usize) -> Option<String> {
         let MdBitmap::External(file) = &md.bitmap else { return None };
-        let path = bitmap_file(file, group);
-        self.check(Check::Absent { path: path.clone() });
+        let (folder, path) = self.bitmap_file(file, group);
+        let undo = Undo::RemoveDirectory { path: folder.clone() };
+        self.push(Action::MakeDirectory { path: folder }, Some(undo));
         Some(path)
+    }
+
+    /// A folder beside the declared file, and the file in it.
+    fn bitmap_file(&self, file: &str, group: usize) -> (String, String) {
+        let file = Path::new(file);
+        let name = file.file_name().unwrap_or_default();
+        let folder = file.parent().unwrap_or(file).join(self.name(group));
+        (folder.display().to_string(), folder.join(name).display().to_string())
     }
 
     fn remove_members(&mut self, md: &DeclaredMd, device: &str, members: &[String]) {
@@ -92,10 +104,6 @@ impl Draft<'_> {
         let words = [seed >> 32, seed, mixed(seed) >> 32, mixed(seed)];
         words.map(|word| format!("{:08x}", word & 0xffff_ffff)).join(":")
     }
-}
-
-fn bitmap_file(file: &str, group: usize) -> String {
-    if group == 0 { file.to_owned() } else { format!("{file}-{group}") }
 }
 
 fn last(devices: &[String]) -> String {

@@ -1,0 +1,244 @@
+//! The words of a spec that reach the command line of a program.
+//!
+//! In: a [`Tool`] and the words that a spec has for it. Out: nothing, or the first word that is not
+//! allowed and why. Not here: the lists themselves ([`table`]), and the words that durio adds.
+//!
+//! A builder runs as root: a word such as `logdev=/dev/sdb` would have a program write to a device
+//! that nobody named. So only listed words pass, and no listed word takes a path, a device, a label
+//! or an identifier.
+
+mod table;
+
+use std::fmt::Write;
+
+use table::{Form, Known, Takes};
+
+/// A program that is handed words of a spec.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tool {
+    /// mkfs.ext4(8).
+    MkfsExt4,
+    /// mkfs.xfs(8).
+    MkfsXfs,
+    /// mkfs.btrfs(8).
+    MkfsBtrfs,
+    /// mount(8) of ext4.
+    MountExt4,
+    /// mount(8) of XFS.
+    MountXfs,
+    /// mount(8) of Btrfs.
+    MountBtrfs,
+    /// Properties of a ZFS filesystem.
+    ZfsProperties,
+    /// Properties of a ZFS pool.
+    ZpoolProperties,
+}
+
+/// A word that a program is not given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WordFault {
+    /// Which of the words, from zero.
+    pub index: usize,
+    /// What is wrong with it.
+    pub what: String,
+    /// What is allowed in its place.
+    pub allowed: String,
+}
+
+impl std::fmt::Display for WordFault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}; {}", self.what, self.allowed)
+    }
+}
+
+/// Checks every word.
+///
+/// # Errors
+/// The first one that is not listed, or whose value is not one that is listed.
+pub fn check_words(tool: Tool, words: &[String]) -> Result<(), WordFault> {
+    let mut next = 0;
+    while let Some(word) = words.get(next) {
+        let following = words.get(next + 1).map(String::as_str);
+        match check_word(tool, word, following) {
+            Ok(taken) => next += taken,
+            Err((further, Fault { word, allowed })) => {
+                let what =
+                    format!("{} is not given '{}'{}", tool.name(), escaped(&word), why(&word));
+                return Err(WordFault { index: next + further, what, allowed });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Quoted in a message: a control character is shown and not printed.
+fn escaped(word: &str) -> String {
+    word.chars().flat_map(char::escape_debug).collect()
+}
+
+fn why(word: &str) -> &'static str {
+    match word.contains('/') {
+        true => ": no word of a spec names a file or a device",
+        false => "",
+    }
+}
+
+/// The word that is wrong, and what might stand in its place.
+struct Fault {
+    word: String,
+    allowed: String,
+}
+
+/// How many words it is, or how many words further on the fault is.
+fn check_word(tool: Tool, word: &str, following: Option<&str>) -> Result<usize, (usize, Fault)> {
+    let here = |fault| (0, fault);
+    match tool.form() {
+        Form::Options => check_option(tool, word, following),
+        Form::List => check_pairs(tool.known(), word).map(|()| 1).map_err(here),
+        Form::Pair => check_pair(tool.known(), word).map(|()| 1).map_err(here),
+    }
+}
+
+/// `-b 4096`, `-b4096`, `--nodesize 4k`, `--nodesize=4k`.
+fn check_option(tool: Tool, word: &str, following: Option<&str>) -> Result<usize, (usize, Fault)> {
+    let known = |name: &str| tool.known().iter().find(|known| known.name == name);
+    let unknown = || (0, Fault { word: word.to_owned(), allowed: listed(tool.known()) });
+    let (name, attached) = match word.split_once('=') {
+        Some((name, value)) if word.starts_with("--") => (name, Some(value)),
+        _ if word.starts_with("--") || !word.starts_with('-') => (word, None),
+        _ => match word.char_indices().nth(2) {
+            Some((end, _)) => (word.get(..end).unwrap_or(word), word.get(end..)),
+            None => (word, None),
+        },
+    };
+    let option = known(name).ok_or_else(unknown)?;
+    match (option.takes, attached) {
+        (Takes::Nothing, None) => Ok(1),
+        (Takes::Nothing, Some(_)) => Err(unknown()),
+        (takes, Some(value)) => check_value(takes, word, value).map(|()| 1).map_err(|it| (0, it)),
+        (takes, None) => match following {
+            Some(value) => check_value(takes, value, value).map(|()| 2).map_err(|it| (1, it)),
+            None => {
+                let allowed = format!("{name} takes {}", shown(takes));
+                Err((0, Fault { word: word.to_owned(), allowed }))
+            }
+        },
+    }
+}
+
+fn check_pairs(known: &[Known], text: &str) -> Result<(), Fault> {
+    text.split(',').try_for_each(|pair| check_pair(known, pair))
+}
+
+/// `noatime`, `data=journal`.
+fn check_pair(known: &[Known], text: &str) -> Result<(), Fault> {
+    let (name, value) =
+        text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
+    let fault = |allowed| Fault { word: text.to_owned(), allowed };
+    let found = known.iter().find(|known| known.name == name);
+    let found = found.ok_or_else(|| fault(listed(known)))?;
+    match (found.takes, value) {
+        (Takes::Nothing | Takes::Maybe(_), None) => Ok(()),
+        (Takes::Nothing, Some(_)) => Err(fault(format!("{name} takes no value"))),
+        (takes, Some(value)) => check_value(takes, text, value),
+        (takes, None) => Err(fault(format!("{name} takes {}", shown(takes)))),
+    }
+}
+
+fn check_value(takes: Takes, word: &str, value: &str) -> Result<(), Fault> {
+    let is_fine = match takes {
+        Takes::Nothing => value.is_empty(),
+        Takes::Count => is_number(value),
+        Takes::Percent => value.split('.').count() <= 2 && value.split('.').all(is_number),
+        Takes::Size => is_size(value),
+        Takes::One(words) | Takes::Maybe(words) => words.contains(&value),
+        Takes::Level(separator, words) => {
+            let with_level =
+                |(word, level): (&str, &str)| words.contains(&word) && is_number(level);
+            words.contains(&value) || value.rsplit_once(separator).is_some_and(with_level)
+        }
+        Takes::Some(words) => {
+            value.split(',').all(|word| words.contains(&word.strip_prefix('^').unwrap_or(word)))
+        }
+        Takes::Pairs(known) => return check_pairs(known, value),
+    };
+    match is_fine {
+        true => Ok(()),
+        false => {
+            Err(Fault { word: word.to_owned(), allowed: format!("allowed is {}", shown(takes)) })
+        }
+    }
+}
+
+fn is_number(text: &str) -> bool {
+    (1..=19).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Digits and at most one letter: a power of 1024, or blocks or sectors with mkfs.xfs.
+fn is_size(text: &str) -> bool {
+    let unit = |c: char| "kKmMgGtTpPsb".contains(c);
+    is_number(text.strip_suffix(unit).unwrap_or(text))
+}
+
+fn listed(known: &[Known]) -> String {
+    let names: Vec<&str> = known.iter().map(|known| known.name).collect();
+    format!("allowed are {}", names.join(", "))
+}
+
+fn shown(takes: Takes) -> String {
+    match takes {
+        Takes::Nothing => "no value".to_owned(),
+        Takes::Count => "a number".to_owned(),
+        Takes::Percent => "a percentage".to_owned(),
+        Takes::Size => "a size such as 64k".to_owned(),
+        Takes::One(words) => one_of(words),
+        Takes::Maybe(words) => format!("nothing or {}", one_of(words)),
+        Takes::Level(separator, words) => {
+            format!("{}, with {separator}LEVEL or without", one_of(words))
+        }
+        Takes::Some(words) => format!("a list of {}, each with ^ or without", words.join(", ")),
+        Takes::Pairs(known) => {
+            let pairs: Vec<String> = known.iter().map(pair_shown).collect();
+            format!("a list of {}", pairs.join(", "))
+        }
+    }
+}
+
+fn pair_shown(known: &Known) -> String {
+    let name = known.name;
+    match known.takes {
+        Takes::Nothing => name.to_owned(),
+        Takes::Count => format!("{name}=NUMBER"),
+        Takes::Size => format!("{name}=SIZE"),
+        Takes::One(words) => format!("{name}={}", words.join("|")),
+        Takes::Maybe(words) => format!("{name}[={}]", words.join("|")),
+        Takes::Level(separator, words) => format!("{name}={}[{separator}LEVEL]", words.join("|")),
+        takes => format!("{name}={}", shown(takes)),
+    }
+}
+
+fn one_of(words: &[&str]) -> String {
+    words.join(" or ")
+}
+
+/// The lists as Markdown, for docs/formats/stack-spec.md.
+#[must_use]
+pub fn tool_words_reference() -> String {
+    let mut text = String::new();
+    for tool in Tool::ALL {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "\n#### {}\n\n| word | value |\n|---|---|\n", tool.heading());
+        for known in tool.known() {
+            let takes = match known.takes {
+                Takes::Nothing => String::new(),
+                takes => shown(takes).replace('|', "\\|"),
+            };
+            let _ = writeln!(text, "| `{}` | {takes} |", known.name);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+#[path = "tool_words_tests.rs"]
+mod tests;

@@ -1,0 +1,149 @@
+//! Words that pass and words that do not, by program.
+
+use super::*;
+
+fn check(tool: Tool, text: &str) -> Result<(), WordFault> {
+    let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
+    check_words(tool, &words)
+}
+
+#[test]
+fn what_is_compared_for_speed_passes() {
+    for (tool, text) in [
+        (Tool::MkfsExt4, "-b 4096 -I256 -i 64k -O ^has_journal,bigalloc -C 64k -m 0.5 -J size=64"),
+        (Tool::MkfsExt4, "-E stride=4,stripe_width=16,lazy_itable_init=0,nodiscard -T largefile"),
+        (
+            Tool::MkfsXfs,
+            "-b size=4k -d su=64k,sw=4,agcount=8 -l internal,size=64m,su=64k -m reflink=0",
+        ),
+        (Tool::MkfsXfs, "-d noalign -i size=1k -s size=4096 -n ftype=1 -l lazy-count=1"),
+        (Tool::MkfsBtrfs, "--nodesize=4k -s 4k --csum xxhash -O block-group-tree,^no-holes -M"),
+        (Tool::MountExt4, "noatime,data=writeback,commit=30,barrier=0 discard"),
+        (Tool::MountXfs, "logbufs=8,logbsize=256k,nobarrier,allocsize=1m largeio"),
+        (
+            Tool::MountBtrfs,
+            "compress=zstd:3,nodatacow,ssd discard=async space_cache=v2 compress=lzo",
+        ),
+        (Tool::ZfsProperties, "recordsize=4k sync=always compression=zstd-19 logbias=throughput"),
+        (Tool::ZpoolProperties, "ashift=12 feature@log_spacemap=disabled"),
+    ] {
+        check(tool, text).unwrap();
+    }
+}
+
+#[test]
+fn no_word_reaches_another_file_or_device() {
+    for (tool, text) in [
+        (Tool::MkfsExt4, "/dev/loop7"),
+        (Tool::MkfsExt4, "-J device=/dev/loop7"),
+        (Tool::MkfsExt4, "-Jdevice=LABEL=log"),
+        (Tool::MkfsExt4, "-O journal_dev"),
+        (Tool::MkfsExt4, "-d /etc"),
+        (Tool::MkfsExt4, "-d/etc"),
+        (Tool::MkfsExt4, "-l /dev/loop7"),
+        (Tool::MkfsExt4, "-z undo"),
+        (Tool::MkfsExt4, "-E stride=4,offset=7"),
+        (Tool::MkfsExt4, "-T ../../x"),
+        (Tool::MkfsExt4, "-L name"),
+        (Tool::MkfsExt4, "-U random"),
+        (Tool::MkfsExt4, "--"),
+        (Tool::MkfsExt4, "-b -4096"),
+        (Tool::MkfsExt4, "-b"),
+        (Tool::MkfsXfs, "-l logdev=/dev/loop7"),
+        (Tool::MkfsXfs, "-l/dev/loop7"),
+        (Tool::MkfsXfs, "-l size=64m,logdev=loop7"),
+        (Tool::MkfsXfs, "-d file,name=x"),
+        (Tool::MkfsXfs, "-d name=/dev/loop7"),
+        (Tool::MkfsXfs, "-r rtdev=/dev/loop7"),
+        (Tool::MkfsXfs, "-c options=/etc/mkfs.conf"),
+        (Tool::MkfsXfs, "-p /tmp/proto"),
+        (Tool::MkfsXfs, "-p"),
+        (Tool::MkfsXfs, "-m uuid=1"),
+        (Tool::MkfsBtrfs, "/dev/loop7"),
+        (Tool::MkfsBtrfs, "-r /etc"),
+        (Tool::MkfsBtrfs, "--rootdir=/etc"),
+        (Tool::MkfsBtrfs, "--root /etc"),
+        (Tool::MkfsBtrfs, "--nodesize=/dev/loop7"),
+        (Tool::MountExt4, "journal_path=/dev/loop7"),
+        (Tool::MountExt4, "journal_dev=0x700"),
+        (Tool::MountExt4, "noatime,usrjquota=x,jqfmt=vfsv0"),
+        (Tool::MountExt4, "bind"),
+        (Tool::MountExt4, "remount"),
+        (Tool::MountExt4, "loop=/dev/loop7"),
+        (Tool::MountExt4, "x-mount.mkdir"),
+        (Tool::MountExt4, "data=/dev/loop7"),
+        (Tool::MountExt4, "errors=panic"),
+        (Tool::MountExt4, ""),
+        (Tool::MountXfs, "rtdev=/dev/loop7"),
+        (Tool::MountXfs, "logdev=LABEL=log"),
+        (Tool::MountXfs, "lowerdir=/etc"),
+        (Tool::MountBtrfs, "device=/dev/loop7"),
+        (Tool::MountBtrfs, "subvol=/x"),
+        (Tool::MountBtrfs, "compress=zstd:/x"),
+        (Tool::ZfsProperties, "mountpoint=/etc"),
+        (Tool::ZfsProperties, "keylocation=file:///etc/key"),
+        (Tool::ZfsProperties, "recordsize=4k,sync=always"),
+        (Tool::ZfsProperties, "sharenfs=on"),
+        (Tool::ZpoolProperties, "cachefile=/etc/zpool"),
+        (Tool::ZpoolProperties, "altroot=/mnt"),
+        (Tool::ZpoolProperties, "compatibility=openzfs-2.1"),
+        (Tool::ZpoolProperties, "feature@x/y=enabled"),
+    ] {
+        let fault = check(tool, text).expect_err(text);
+        assert!(!fault.allowed.is_empty(), "{text}");
+    }
+}
+
+#[test]
+fn a_fault_names_the_word_its_place_and_what_is_allowed() {
+    let fault = check(Tool::MkfsXfs, "-b size=4k -l size=8m,logdev=/dev/loop7").unwrap_err();
+    assert_eq!(fault.index, 3);
+    assert_eq!(
+        fault.what,
+        "mkfs.xfs is not given 'logdev=/dev/loop7': no word of a spec names a file or a device"
+    );
+    assert!(fault.allowed.starts_with("allowed are internal, size, agnum"), "{}", fault.allowed);
+    let fault = check(Tool::MkfsExt4, "-O no_such\u{1b}").unwrap_err();
+    assert!(fault.what.ends_with("'no_such\\u{1b}'"), "{}", fault.what);
+}
+
+/// Every list is read whole: each of its words passes with a value of its own.
+#[test]
+fn every_listed_word_passes_with_each_of_its_values() {
+    for tool in Tool::ALL {
+        for known in tool.known() {
+            for value in values(known.takes) {
+                let words = match (tool.form(), value) {
+                    (_, None) => vec![known.name.to_owned()],
+                    (Form::Options, Some(value)) => vec![known.name.to_owned(), value],
+                    (_, Some(value)) => vec![format!("{}={value}", known.name)],
+                };
+                check_words(tool, &words).unwrap();
+            }
+        }
+    }
+}
+
+fn values(takes: Takes) -> Vec<Option<String>> {
+    let all = |words: &[&str]| words.iter().map(|word| Some((*word).to_owned())).collect();
+    match takes {
+        Takes::Nothing => vec![None],
+        Takes::Count | Takes::Percent => vec![Some("4".to_owned())],
+        Takes::Size => vec![Some("4".to_owned()), Some("4k".to_owned())],
+        Takes::One(words) | Takes::Some(words) => all(words),
+        Takes::Maybe(words) => [vec![None], all(words)].concat(),
+        Takes::Level(separator, words) => {
+            let with = words.iter().map(|word| Some(format!("{word}{separator}3")));
+            [with.collect(), all(words)].concat()
+        }
+        Takes::Pairs(known) => known
+            .iter()
+            .flat_map(|known| {
+                values(known.takes).into_iter().map(|value| match value {
+                    Some(value) => Some(format!("{}={value}", known.name)),
+                    None => Some(known.name.to_owned()),
+                })
+            })
+            .collect(),
+    }
+}
