@@ -62,6 +62,7 @@ fn build(
         Progress::Command(text) => say(&format!("  {text}")),
         Progress::Syncing { done, all, .. } => say(&format!("  in sync: {done} of {all}")),
         Progress::Undo(text) => say(&format!("  undo: {text}")),
+        Progress::LeftAlone { undo, why } => say(&format!("  left alone: {undo}: {why}")),
     };
     let options = BuildOptions { stop: &|| false, progress: &told };
     let mut builder = Builder::new(&stack, &place, journals, options)?;

@@ -5,7 +5,8 @@
 //! killed left behind. Not here: how a stack is written in a spec, running workloads on it.
 //!
 //! This is the one part of the crate that changes the machine. Before every step its undo is on
-//! disk; undoing looks first whether the thing is there and is ours, so it can be done twice.
+//! disk. Nothing is run or written without a value of `permit`, and nothing is undone without the
+//! proof that it is what the build made (`proof`); so undoing can be done twice.
 
 mod builder;
 mod carry_out;
@@ -13,19 +14,25 @@ mod check;
 mod clean;
 mod command;
 mod error;
+mod identity;
 mod journal;
+mod look;
 mod missing;
 mod names;
+mod permit;
 mod place;
 mod plan;
+mod proof;
 #[cfg(test)]
 mod scripted;
 mod step;
 mod system;
+mod take_down;
 #[cfg(test)]
 mod test_stacks;
 mod tool_words;
 mod undo;
+mod written;
 
 pub use builder::{BuildOptions, Builder, BuiltLayer, Progress};
 pub use check::check_declared;

@@ -9,16 +9,19 @@ use std::time::Instant;
 
 use durio_units::Nanos;
 
-use super::carry_out::{Known, Undoer, identity_path};
+use super::carry_out::{Known, Undoer, Undone};
 use super::command::{Action, BuildCommand};
 use super::error::BuildError;
+use super::identity::Identity;
 use super::journal::{Begin, BuildJournal, Done, Line, Step, output_of};
 use super::missing::missing;
 use super::names::Values;
+use super::permit::Grounds;
 use super::place::Place;
 use super::plan::{Drawn, draw};
 use super::step::Stepper;
 use super::system::{Machine, System};
+use super::take_down::{Begun, TakeDown};
 use crate::DeclaredStack;
 
 /// What happens while a layer is built.
@@ -37,6 +40,13 @@ pub enum Progress<'a> {
     },
     /// Something is undone.
     Undo(&'a str),
+    /// Something was not undone, for it is not what the build made.
+    LeftAlone {
+        /// What would have been done.
+        undo: &'a str,
+        /// Why it was not.
+        why: &'a str,
+    },
 }
 
 /// How a build is watched and stopped.
@@ -79,7 +89,11 @@ pub struct BuiltLayer {
 #[derive(Debug)]
 pub struct Builder<'a> {
     stack: String,
+    /// The beginning of every name.
+    tag: String,
     drawn: Drawn,
+    /// What may be written to.
+    grounds: Grounds,
     options: BuildOptions<'a>,
     system: Box<dyn System>,
     /// Gone once everything is undone.
@@ -89,14 +103,6 @@ pub struct Builder<'a> {
     begun: Vec<Begun>,
     next_command: usize,
     next_layer: usize,
-}
-
-/// A step that has begun, with what is known of it.
-#[derive(Debug)]
-struct Begun {
-    step: Step,
-    identity: Option<String>,
-    done: bool,
 }
 
 impl<'a> Builder<'a> {
@@ -132,7 +138,9 @@ impl<'a> Builder<'a> {
     ) -> Self {
         Self {
             stack: stack.to_owned(),
+            tag: super::place::tag_of(journal.id()),
             drawn,
+            grounds: Grounds::default(),
             options,
             system,
             journal: Some(journal),
@@ -219,6 +227,7 @@ impl<'a> Builder<'a> {
         let output = self.output(number);
         let mut stepper = Stepper {
             system: self.system.as_mut(),
+            grounds: &mut self.grounds,
             output,
             options: self.options,
             stack: &self.stack,
@@ -241,20 +250,30 @@ impl<'a> Builder<'a> {
     }
 
     fn finish(&mut self, number: usize, action: &Action) -> Result<(), BuildError> {
-        let Some(begun) = self.begun.last_mut().filter(|begun| begun.step.number == number) else {
+        if self.begun.last().is_none_or(|begun| begun.step.number != number) {
             self.forget_output(number);
             return Ok(());
-        };
-        let identity = identity_path(&begun.step.undo, &self.values);
-        begun.identity = identity.and_then(|path| self.system.read(&path));
-        begun.done = true;
-        let identity = begun.identity.clone();
+        }
+        let facts = self.identity_of_last();
+        if let Some(begun) = self.begun.last_mut() {
+            begun.identity.clone_from(&facts);
+            begun.done = true;
+        }
         let name = output_of(action);
         let value = |name: String| self.values.get(&name).cloned().map(|value| (name, value));
         let values = name.and_then(value).into_iter().collect();
-        self.append(&Line::Done(Done { number, values, identity }))?;
+        self.append(&Line::Done(Done { number, values, facts }))?;
         self.forget_output(number);
         Ok(())
+    }
+
+    /// By what the thing that the last step made is told from any other.
+    fn identity_of_last(&mut self) -> Option<Identity> {
+        let undo = self.begun.last()?.step.undo.filled(&self.values);
+        let known = Known { done: true, ..Known::new(&self.values, &self.tag) };
+        let output = self.output(usize::MAX);
+        let mut undoer = Undoer { system: self.system.as_mut(), output };
+        undoer.prover().identity(&undo, &known)
     }
 
     fn append(&mut self, line: &Line) -> Result<(), BuildError> {
@@ -271,15 +290,19 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Undoes all that has begun, the last first; what fails stays and the rest goes on.
+    /// Undoes all that has begun, the last first. What lies below a step that cannot be undone is in
+    /// use, and stays with it.
     fn undo_all(&mut self) -> Result<(), Vec<String>> {
         let mut failures = Vec::new();
-        let output = self.output(usize::MAX);
-        while let Some(begun) = self.begun.pop() {
-            if let Err(why) = self.undo_one(&begun, &output) {
-                failures.push(format!("{}: {why}", begun.step.undo));
+        let tag = self.tag.clone();
+        let mut take_down = TakeDown::new(&tag, true, true);
+        while failures.is_empty() && !self.begun.is_empty() {
+            if let Err(why) = self.undo_last(&mut take_down) {
+                failures.extend(self.begun.last().map(|it| format!("{}: {why}", it.step.undo)));
             }
+            self.begun.pop();
         }
+        self.begun.clear();
         if !failures.is_empty() {
             // Closed and not removed: it is the next clean's.
             drop(self.journal.take());
@@ -289,18 +312,22 @@ impl<'a> Builder<'a> {
         removed.map_err(|error| vec![format!("the journal cannot be removed: {error}")])
     }
 
-    fn undo_one(&mut self, begun: &Begun, output: &Path) -> Result<(), String> {
+    fn undo_last(&mut self, take_down: &mut TakeDown<'_>) -> Result<(), String> {
+        let Some(begun) = self.begun.last() else { return Ok(()) };
         let number = begun.step.number;
         let mut values = self.values.clone();
         if let Some(name) = &begun.step.output {
             // The program may have answered before it failed.
             values.entry(name.clone()).or_insert_with(|| answer_in(&self.output(number)));
         }
-        (self.options.progress)(Progress::Undo(&begun.step.undo.filled(&values).to_string()));
-        let identity = begun.identity.as_deref();
-        let known = Known { values: &values, identity, done: begun.done, same_boot: true };
-        let mut undoer = Undoer { system: self.system.as_mut(), output: output.to_owned() };
-        undoer.carry_out(&begun.step.undo, known)?;
+        let undo = begun.step.undo.filled(&values).to_string();
+        (self.options.progress)(Progress::Undo(&undo));
+        let output = self.output(usize::MAX);
+        let mut undoer = Undoer { system: self.system.as_mut(), output };
+        let undone = take_down.undo_last(&mut undoer, &self.begun, &values)?;
+        if let Undone::LeftAlone(why) = &undone {
+            (self.options.progress)(Progress::LeftAlone { undo: &undo, why });
+        }
         self.append(&Line::Undone { number }).map_err(|error| error.to_string())
     }
 }

@@ -107,7 +107,7 @@ fn whichever_command_fails_everything_before_it_is_undone_in_reverse() {
             let progress = |progress: Progress<'_>| match progress {
                 Progress::Command(_) => ran.set(ran.get() + 1),
                 Progress::Undo(text) => undone.borrow_mut().push(text.to_owned()),
-                Progress::Syncing { .. } => (),
+                Progress::Syncing { .. } | Progress::LeftAlone { .. } => (),
             };
             let options = BuildOptions { stop: &|| false, progress: &progress };
             let mut builder = builder(&machine, &declared, folder.path(), options);
@@ -175,7 +175,8 @@ fn what_a_command_did_after_its_builder_was_killed_is_undone_too() {
             let output = builder.output(killed_at);
             let system = builder.system.as_mut();
             let options = BuildOptions::default();
-            Stepper { system, output, options, stack: "" }.carry_out(&action).unwrap();
+            let grounds = &mut builder.grounds;
+            Stepper { system, grounds, output, options, stack: "" }.carry_out(&action).unwrap();
             builder.die();
             clean_on(&machine, folder.path());
             assert_eq!(machine.0.borrow().there, before, "killed in {killed_at} of {declared:?}");
@@ -314,7 +315,7 @@ fn what_is_busy_stays_in_the_journal_until_it_is_not() {
     );
     machine.0.borrow_mut().busy = false;
     let cleaned = clean_on(&machine, folder.path());
-    assert!(matches!(&cleaned[0].state, CleanState::Cleaned { undone } if undone.len() == 1));
+    assert!(matches!(&cleaned[0].state, CleanState::Cleaned { undone, .. } if undone.len() == 5));
     assert_eq!((&cleaned[0].stack, &machine.0.borrow().there), (&"test".to_owned(), &before));
 }
 
@@ -347,4 +348,95 @@ fn a_living_builder_is_left_alone() {
     assert_eq!(outcomes[0].state, alive);
     assert_eq!(machine.0.borrow().there, there);
     builder.tear_down().unwrap();
+}
+
+/// Between the look at a device and the first command on it.
+#[test]
+fn a_device_that_becomes_another_one_under_its_name_is_not_written_to() {
+    let (machine, folder) = (machine(), folder());
+    let declared = stack(vec![DeclaredKind::Device { paths: vec!["/dev/sdx".to_owned()] }, ext4()]);
+    let mut builder = builder(&machine, &declared, folder.path(), BuildOptions::default());
+    let look = builder.drawn.commands[0].clone();
+    builder.run_command(0, &look).unwrap();
+    let sequence = "/sys/block/sdx/diskseq".to_owned();
+    machine.0.borrow_mut().there.paths.insert(sequence, "77".into());
+    let wipe = builder.drawn.commands[1].clone();
+    let error = builder.run_command(1, &wipe).unwrap_err().to_string();
+    assert!(error.contains("not the device any more that it was: its diskseq was"), "{error}");
+    drop(builder);
+    let touched = |line: &String| line.contains("/dev/sdx");
+    assert!(!machine.0.borrow().log.iter().any(touched), "{:?}", machine.0.borrow().log);
+}
+
+/// Whatever the plan says: by mistake it could name any device.
+#[test]
+fn no_command_runs_on_a_device_that_is_neither_made_nor_permitted() {
+    let declared = stack(vec![loops(1, 64), ext4()]);
+    for word in ["/dev/sdx", "logdev=/dev/sdx", "0 8 linear /dev/sdx 0", "[\"a|^/dev/sdx$|\"]"] {
+        let (machine, folder) = (machine(), folder());
+        let mut builder = builder(&machine, &declared, folder.path(), BuildOptions::default());
+        let mkfs = builder.drawn.commands.iter_mut().find(|command| {
+            matches!(&command.action, Action::Run { program, .. } if program == "mkfs.ext4")
+        });
+        match mkfs.map(|command| &mut command.action) {
+            Some(Action::Run { arguments, .. }) => arguments.push(word.to_owned()),
+            other => panic!("{other:?}"),
+        }
+        let error = build_all(&mut builder).unwrap_err().to_string();
+        assert!(error.contains("/dev/sdx is neither made by this build nor permitted"), "{error}");
+        let ran = machine.0.borrow().log.iter().any(|line| line.starts_with("mkfs"));
+        assert!(!ran, "{word}");
+    }
+}
+
+#[test]
+fn a_mount_of_somebody_else_at_our_mount_point_is_left_alone() {
+    let (machine, folder) = (machine(), folder());
+    let declared = stack(vec![loops(1, 64), ext4()]);
+    let mut builder = builder(&machine, &declared, folder.path(), BuildOptions::default());
+    build_all(&mut builder).unwrap();
+    builder.die();
+    let place = "/run/durio/durioabc1234".to_owned();
+    machine.0.borrow_mut().mounted.insert(place.clone(), (77, "/dev/sdy".into()));
+    let outcomes = clean_on(&machine, folder.path());
+    let CleanState::Cleaned { undone, left_alone } = &outcomes[0].state else {
+        panic!("{outcomes:?}")
+    };
+    assert!(machine.0.borrow().there.mounts.contains_key(&place));
+    assert!(left_alone[0].contains("umount") && left_alone[0].contains("was"), "{left_alone:?}");
+    assert!(!undone.iter().any(|line| line.contains("umount")), "{undone:?}");
+}
+
+#[test]
+fn what_is_gone_is_not_said_to_be_undone() {
+    let (machine, folder) = (machine(), folder());
+    let before = machine.0.borrow().there.clone();
+    let declared = stack(vec![loops(1, 64), ext4()]);
+    let mut builder = builder(&machine, &declared, folder.path(), BuildOptions::default());
+    build_all(&mut builder).unwrap();
+    builder.die();
+    machine.0.borrow_mut().there = before;
+    let outcomes = clean_on(&machine, folder.path());
+    let nothing = CleanState::Cleaned { undone: Vec::new(), left_alone: Vec::new() };
+    assert_eq!(outcomes[0].state, nothing);
+}
+
+/// Everything that was in memory is gone then, and whose a device is by now nobody can tell.
+#[test]
+fn after_a_restart_of_the_machine_only_files_and_folders_are_removed() {
+    let (machine, folder) = (machine(), folder());
+    let declared = stack(vec![loops(2, 64), DeclaredKind::Md(md(1)), ext4()]);
+    let mut builder = builder(&machine, &declared, folder.path(), BuildOptions::default());
+    build_all(&mut builder).unwrap();
+    builder.die();
+    let journal = folder.path().join(format!("{ID}.jsonl"));
+    let text = std::fs::read_to_string(&journal).unwrap();
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    std::fs::write(&journal, text.replace(boot.trim(), "another-boot")).unwrap();
+    // The loop devices, the mount and so on are somebody else's by now.
+    machine.0.borrow_mut().log.clear();
+    clean_on(&machine, folder.path());
+    let log = machine.0.borrow().log.clone();
+    let removes = |line: &String| line.starts_with("remove /");
+    assert!(log.iter().all(removes), "{log:?}");
 }

@@ -1,21 +1,20 @@
 //! Carries out what undoes a step.
 //!
-//! In: an [`Undo`], the values of its placeholders, what is known of the thing that was made. Out:
-//! nothing, or why it could not be undone. Not here: in which order, and the journal.
-//!
-//! A thing is told to be ours by something that nobody else's has: the tag in its name, the file
-//! behind it, the identifier of the array, the kernel's running number of the disk.
+//! In: an [`Undo`], the values of its placeholders, what the journal says of the thing that was
+//! made. Out: what became of it. Not here: in which order, the journal, and whether the thing is
+//! ours ([`super::proof`]).
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use durio_units::Bytes;
-
 use super::command::in_shell;
+use super::identity::Identity;
 use super::journal::absent_or;
-use super::names::{Values, filled, is_open};
+use super::names::{Values, filled};
+use super::permit::{PermittedCommand, PermittedWrite, Proven};
 use super::plan::NULL_CONFIG;
+use super::proof::{Prover, Verdict, has_no_array};
 use super::system::System;
 use super::undo::Undo;
 
@@ -23,12 +22,53 @@ use super::undo::Undo;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Known<'a> {
     pub(super) values: &'a Values,
-    /// The kernel's running number of the disk that was made, if the step was done.
-    pub(super) identity: Option<&'a str>,
+    /// The beginning of every name of the build.
+    pub(super) tag: &'a str,
+    /// What the step made, as the journal has it.
+    pub(super) recorded: Option<&'a Identity>,
+    /// The folder of a file, as the journal has it.
+    pub(super) folder: Option<&'a Identity>,
+    /// The file behind a loop device, as the journal has it.
+    pub(super) file: Option<&'a Identity>,
     /// The step's end is in the journal.
     pub(super) done: bool,
     /// The machine has not been started anew since; disks in memory are gone otherwise.
     pub(super) same_boot: bool,
+    /// The builder itself takes down: nobody else could get in between.
+    pub(super) live: bool,
+    /// A layer of the build held the devices below it until now.
+    pub(super) vouched: bool,
+    /// Why that cannot be said of them, whatever else holds.
+    pub(super) broken: Option<&'a str>,
+}
+
+impl<'a> Known<'a> {
+    /// Of a thing that a living builder has just made.
+    pub(super) const fn new(values: &'a Values, tag: &'a str) -> Self {
+        Self {
+            values,
+            tag,
+            recorded: None,
+            folder: None,
+            file: None,
+            done: false,
+            same_boot: true,
+            live: true,
+            vouched: true,
+            broken: None,
+        }
+    }
+}
+
+/// What became of a thing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Undone {
+    /// It was there, it was ours, and it is undone.
+    Done,
+    /// Nothing was there.
+    Gone,
+    /// Something is there and was not touched, with the reason.
+    LeftAlone(String),
 }
 
 /// Why something could not be undone.
@@ -47,250 +87,169 @@ const TRIES: u32 = 30;
 const PAUSE: Duration = Duration::from_millis(100);
 
 impl Undoer<'_> {
-    pub(super) fn carry_out(&mut self, undo: &Undo, known: Known<'_>) -> Result<(), Failure> {
-        match undo {
-            Undo::RemoveFile { path } => in_words(self.system.remove_file(Path::new(path))),
-            Undo::RemoveDirectory { path } => {
-                in_words(self.system.remove_directory(Path::new(path)))
-            }
-            Undo::DetachLoop { file } => self.detach_loops(file),
-            Undo::RemoveZram { number } => self.remove_zram(&filled(number, known.values), known),
-            Undo::UnloadBrd { count, size_kib } => self.unload_brd(*count, *size_kib, known),
-            Undo::RemoveNull { name } => self.remove_null(name),
-            Undo::StopArray { uuid, link, bitmap } => {
-                self.stop_array(uuid, link, bitmap.as_deref())
-            }
-            Undo::RemoveVolumeGroup { name, config } => {
-                self.remove_group(name, &filled(config, known.values))
-            }
-            Undo::RemoveMapped { name } => self.remove_mapped(name),
-            Undo::DestroyPool { name } => self.destroy_pool(name),
-            Undo::Unmount { mount_point } => self.unmount(mount_point),
-            Undo::Wipe { device, tag } => self.wipe(device, tag),
+    pub(super) fn carry_out(&mut self, undo: &Undo, known: &Known<'_>) -> Result<Undone, Failure> {
+        let undone = match self.prover().prove(undo, known)? {
+            Verdict::NotOurs(why) => return Ok(Undone::LeftAlone(why)),
+            Verdict::Gone => Undone::Gone,
+            Verdict::Ours(proven) => self.undo(undo, &proven)?,
+        };
+        if let Undo::StopArray { link, bitmap, .. } = undo {
+            self.tidy_array(link, bitmap.as_deref(), known)?;
         }
+        Ok(undone)
+    }
+
+    pub(super) fn prover(&mut self) -> Prover<'_> {
+        Prover { system: self.system, output: self.output.clone() }
+    }
+
+    fn undo(&mut self, undo: &Undo, proven: &Proven) -> Result<Undone, Failure> {
+        let target = proven.target();
+        let done = match undo {
+            Undo::RemoveFile { .. } => in_words(self.system.remove_file(proven)),
+            Undo::RemoveDirectory { .. } => return self.remove_directory(proven),
+            Undo::DetachLoop { .. } => {
+                let disk = target.trim_start_matches("/dev/").to_owned();
+                let behind = format!("/sys/block/{disk}/loop/backing_file");
+                let gone = move |system: &dyn System| system.read(Path::new(&behind)).is_none();
+                self.run_until(proven, "losetup", &["--detach", target], gone)
+            }
+            Undo::RemoveZram { .. } => {
+                let disk = format!("/sys/block/zram{target}");
+                self.write_until_gone(proven, "/sys/class/zram-control/hot_remove", &disk)
+            }
+            Undo::UnloadBrd { .. } => self.run_until(proven, "rmmod", &[target], |system| {
+                !system.is_there(Path::new("/sys/module/brd"))
+            }),
+            Undo::RemoveNull { .. } => self.remove_null(proven),
+            Undo::StopArray { .. } => {
+                let disk = target.trim_start_matches("/dev/");
+                let array = format!("/sys/block/{disk}/md");
+                let gone = move |system: &dyn System| has_no_array(system, &array);
+                self.run_until(proven, "mdadm", &["--stop", "--quiet", target], gone)
+            }
+            Undo::RemoveVolumeGroup { config, .. } => self.remove_group(proven, config),
+            Undo::RemoveMapped { name } => {
+                let gone = |system: &dyn System| !is_mapped(system, name);
+                self.run_until(proven, "dmsetup", &["remove", "--verifyudev", target], gone)
+            }
+            Undo::DestroyPool { .. } => {
+                self.run(proven, "zpool", &["destroy", "-f", target]).map(|_| ())
+            }
+            Undo::Unmount { mount_point, .. } => {
+                let gone =
+                    |system: &dyn System| system.mounted_at(Path::new(mount_point)).is_empty();
+                self.run_until(proven, "umount", &[target], gone)
+            }
+            Undo::Wipe { .. } => self.wipe(proven),
+        };
+        done.map(|()| Undone::Done)
     }
 
     /// Runs a program until the thing is gone, for a while.
     fn run_until(
         &mut self,
+        proven: &Proven,
         program: &str,
         words: &[&str],
         is_gone: impl Fn(&dyn System) -> bool,
     ) -> Result<(), Failure> {
         let mut failure = String::new();
         for _ in 0..TRIES {
+            let ran = self.run(proven, program, words);
             if is_gone(self.system) {
                 return Ok(());
             }
-            failure = self.run(program, words).err().unwrap_or_else(|| "it is still there".into());
-            if is_gone(self.system) {
-                return Ok(());
-            }
+            failure = ran.err().unwrap_or_else(|| "it is still there".into());
             self.system.pause(PAUSE);
         }
         Err(format!("`{}`: {failure}", in_shell(program, words)))
     }
 
+    fn run(&mut self, proven: &Proven, program: &str, words: &[&str]) -> Result<String, Failure> {
+        self.run_permitted(&PermittedCommand::undoing(proven, program, words))
+    }
+
     /// Its standard output, or what went wrong.
-    fn run(&mut self, program: &str, words: &[&str]) -> Result<String, Failure> {
-        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        let ended = self.system.run(program, &words, &self.output);
-        let ended = ended.map_err(|error| error.to_string())?;
+    fn run_permitted(&mut self, command: &PermittedCommand) -> Result<String, Failure> {
+        let ended = self.system.run(command, &self.output).map_err(|error| error.to_string())?;
         match ended.failure {
             None => Ok(ended.stdout),
             Some(how) => Err(format!("{how}: {}", ended.stderr.trim())),
         }
     }
 
-    fn detach_loops(&mut self, file: &str) -> Result<(), Failure> {
-        for device in loops_of(self.system, file) {
-            let node = format!("/dev/{device}");
-            let gone = |system: &dyn System| !loops_of(system, file).contains(&device);
-            self.run_until("losetup", &["--detach", &node], gone)?;
+    /// What somebody has put there is not removed with it.
+    fn remove_directory(&mut self, proven: &Proven) -> Result<Undone, Failure> {
+        match self.system.remove_directory(proven) {
+            Ok(()) => Ok(Undone::Done),
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
+                Ok(Undone::LeftAlone("something is in it that this bench did not make".into()))
+            }
+            Err(error) => Err(error.to_string()),
         }
-        Ok(())
     }
 
-    fn remove_zram(&mut self, number: &str, known: Known<'_>) -> Result<(), Failure> {
-        // Without a number its driver was not asked, or did not answer.
-        if !known.same_boot || is_open(number) || number.parse::<u32>().is_err() {
-            return Ok(());
-        }
-        let disk = format!("/sys/block/zram{number}");
-        let has = |name: &str| -> Option<String> {
-            self.system.read(Path::new(&format!("{disk}/{name}")))
-        };
-        let ours = match known.identity {
-            Some(identity) => has("diskseq").as_deref() == Some(identity),
-            // Only a disk that nobody has given a size can be the one that was just made.
-            None => has("disksize").as_deref() == Some("0"),
-        };
-        if !ours {
-            return Ok(());
-        }
-        self.write_until_gone("/sys/class/zram-control/hot_remove", number, &disk)
-    }
-
-    fn write_until_gone(&mut self, file: &str, text: &str, thing: &str) -> Result<(), Failure> {
+    fn write_until_gone(
+        &mut self,
+        proven: &Proven,
+        file: &str,
+        thing: &str,
+    ) -> Result<(), Failure> {
+        let write = PermittedWrite::undoing(proven, Path::new(file), proven.target());
         let mut failure = String::new();
         for _ in 0..TRIES {
-            let written = self.system.write(Path::new(file), text);
+            let written = self.system.write(&write);
             if !self.system.is_there(Path::new(thing)) {
                 return Ok(());
             }
             failure = written.err().map_or_else(|| "it is still there".into(), |e| e.to_string());
             self.system.pause(PAUSE);
         }
-        Err(format!("write {text} to {file}: {failure}"))
+        Err(format!("write {} to {file}: {failure}", proven.target()))
     }
 
-    fn unload_brd(&mut self, count: u32, size_kib: u64, known: Known<'_>) -> Result<(), Failure> {
-        let parameter =
-            |name: &str| self.system.read(Path::new(&format!("/sys/module/brd/parameters/{name}")));
-        let as_asked = parameter("rd_nr") == Some(count.to_string())
-            && parameter("rd_size") == Some(size_kib.to_string());
-        let first = self.system.read(Path::new("/sys/block/ram0/diskseq"));
-        let ours = as_asked
-            && known.same_boot
-            && match known.identity {
-                Some(identity) => first.as_deref() == Some(identity),
-                None => !known.done && self.are_blank(count),
-            };
-        if !ours {
-            return Ok(());
-        }
-        self.run_until("rmmod", &["brd"], |system| !system.is_there(Path::new("/sys/module/brd")))
+    fn remove_null(&mut self, proven: &Proven) -> Result<(), Failure> {
+        let power = Path::new(proven.target()).join("power");
+        in_words(self.system.write(&PermittedWrite::undoing(proven, &power, "0")))?;
+        in_words(self.system.remove_directory(proven))
     }
 
-    /// Nothing is on the RAM disks: they can be those that had just been made.
-    fn are_blank(&self, count: u32) -> bool {
-        (0..count).all(|n| {
-            let usage = self.system.usage(Path::new(&format!("/dev/ram{n}")));
-            usage.is_ok_and(|usage| !usage.is_in_use() && usage.signatures.is_empty())
-        })
-    }
-
-    fn remove_null(&mut self, name: &str) -> Result<(), Failure> {
-        let directory = PathBuf::from(format!("{NULL_CONFIG}/{name}"));
-        if !self.system.is_there(&directory) {
-            return Ok(());
-        }
-        let power = directory.join("power");
-        in_words(self.system.write(&power, "0"))?;
-        in_words(self.system.remove_directory(&directory))
-    }
-
-    fn stop_array(&mut self, uuid: &str, link: &str, bitmap: Option<&str>) -> Result<(), Failure> {
-        for device in self.arrays() {
-            let node = format!("/dev/{device}");
-            // One that was stopped meanwhile has no details.
-            let detail = self.run("mdadm", &["--detail", "--export", &node]).unwrap_or_default();
-            let ours = detail.lines().any(|line| line.strip_prefix("MD_UUID=") == Some(uuid));
-            if ours {
-                let array = format!("/sys/block/{device}/md");
-                let gone = move |system: &dyn System| has_no_array(system, &array);
-                self.run_until("mdadm", &["--stop", "--quiet", &node], gone)?;
-            }
-        }
-        self.remove_link(link)?;
-        bitmap.map_or(Ok(()), |file| self.remove_bitmap(file))
-    }
-
-    fn arrays(&self) -> Vec<String> {
-        let disks = self.system.names(Path::new("/sys/block"));
-        disks.into_iter().filter(|name| name.starts_with("md")).collect()
-    }
-
-    /// Without udev nobody takes the link away.
-    fn remove_link(&mut self, link: &str) -> Result<(), Failure> {
-        let link = Path::new(link);
-        let node = self.system.resolve(link);
-        let disk = node.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy());
-        let array = disk.map(|disk| format!("/sys/block/{disk}/md"));
-        let leads_nowhere = array.is_none_or(|array| has_no_array(self.system, &array));
-        if self.system.is_there(link) && leads_nowhere {
-            return in_words(self.system.remove_file(link));
+    /// The link of the array, and the file that mdadm made for its bitmap.
+    fn tidy_array(
+        &mut self,
+        link: &str,
+        bitmap: Option<&str>,
+        known: &Known<'_>,
+    ) -> Result<(), Failure> {
+        let prover = self.prover();
+        let link = prover.dead_link(link, known);
+        let bitmap = bitmap.and_then(|path| prover.made_in_folder(path, known));
+        for proven in link.iter().chain(&bitmap) {
+            in_words(self.system.remove_file(proven))?;
         }
         Ok(())
     }
 
-    /// md's bitmaps begin with these letters (drivers/md/md-bitmap.h, `BITMAP_MAGIC`).
-    fn remove_bitmap(&mut self, file: &str) -> Result<(), Failure> {
-        let head = self.system.head(Path::new(file), Bytes::new(4)).unwrap_or_default();
-        if head != b"bitm" {
-            return Ok(());
-        }
-        in_words(self.system.remove_file(Path::new(file)))
-    }
-
-    fn remove_group(&mut self, name: &str, config: &str) -> Result<(), Failure> {
-        let words = ["vgs", "--config", config, "--noheadings", "--options", "vg_name"];
-        let groups = self.run("lvm", &words)?;
-        if !groups.lines().any(|line| line.trim() == name) {
-            return Ok(());
-        }
+    fn remove_group(&mut self, proven: &Proven, config: &str) -> Result<(), Failure> {
+        let name = proven.target();
         let words = ["vgremove", "--config", config, "--yes", "--force", "--quiet", name];
-        self.run("lvm", &words).map(|_| ()).map_err(|how| format!("`lvm vgremove {name}`: {how}"))
+        let ran = self.run(proven, "lvm", &words);
+        ran.map(|_| ()).map_err(|how| format!("`lvm vgremove {name}`: {how}"))
     }
 
-    fn remove_mapped(&mut self, name: &str) -> Result<(), Failure> {
-        let gone = |system: &dyn System| !is_mapped(system, name);
-        self.run_until("dmsetup", &["remove", "--verifyudev", name], gone)
-    }
-
-    fn destroy_pool(&mut self, name: &str) -> Result<(), Failure> {
-        if !self.system.is_there(Path::new("/proc/spl/kstat/zfs").join(name).as_path()) {
-            return Ok(());
+    /// Erases what this build wrote to a device of the user's, by its types alone.
+    fn wipe(&mut self, proven: &Proven) -> Result<(), Failure> {
+        let (device, types) = (proven.target(), proven.types().join(","));
+        let words = ["--all", "--quiet", "--types", &types, device];
+        let command = PermittedCommand::wiping(self.system, proven, "wipefs", &words)?;
+        self.run_permitted(&command)?;
+        let usage = self.system.usage(Path::new(device)).map_err(|error| error.to_string())?;
+        match usage.signatures.first() {
+            None => Ok(()),
+            Some(left) => Err(format!("{} is still on {device}", left.name)),
         }
-        self.run("zpool", &["destroy", "-f", name]).map(|_| ())
     }
-
-    fn unmount(&mut self, mount_point: &str) -> Result<(), Failure> {
-        let gone = |system: &dyn System| system.mounted_at(Path::new(mount_point)).is_empty();
-        self.run_until("umount", &[mount_point], gone)
-    }
-
-    /// Wipes a device of the user's if what is on it carries our tag.
-    fn wipe(&mut self, device: &str, tag: &str) -> Result<(), Failure> {
-        let Ok(usage) = self.system.usage(Path::new(device)) else { return Ok(()) };
-        if usage.signatures.is_empty() && !usage.is_in_use() {
-            return Ok(());
-        }
-        if usage.is_in_use() {
-            return Err(format!("{device} is in use"));
-        }
-        let head = self.system.head(Path::new(device), TAG_WITHIN);
-        let head = head.map_err(|error| format!("{device}: {error}"))?;
-        if !head.windows(tag.len().max(1)).any(|window| window == tag.as_bytes()) {
-            return Ok(());
-        }
-        self.run("wipefs", &["--all", "--quiet", device]).map(|_| ())
-    }
-}
-
-/// Labels, names of arrays and LVM's metadata lie within the first MiB; two to be sure.
-const TAG_WITHIN: Bytes = Bytes::from_mib(2);
-
-/// The loop devices that stand on the file, by the kernel's names.
-fn loops_of(system: &dyn System, file: &str) -> Vec<String> {
-    let file = as_the_kernel_says(system, file);
-    let disks = system.names(Path::new("/sys/block")).into_iter();
-    let stands_on = |name: &String| {
-        let path = format!("/sys/block/{name}/loop/backing_file");
-        system.read(Path::new(&path)).is_some_and(|behind| {
-            // The kernel says so if the file has lost its name.
-            behind.strip_suffix(" (deleted)").unwrap_or(&behind) == file.as_str()
-        })
-    };
-    disks.filter(|name| name.starts_with("loop")).filter(stands_on).collect()
-}
-
-/// Without links, also if the file itself is gone.
-fn as_the_kernel_says(system: &dyn System, file: &str) -> String {
-    let path = Path::new(file);
-    let in_parent = || Some(system.resolve(path.parent()?)?.join(path.file_name()?));
-    let resolved = system.resolve(path).or_else(in_parent);
-    resolved.map_or_else(|| file.to_owned(), |path| path.display().to_string())
 }
 
 fn is_mapped(system: &dyn System, name: &str) -> bool {
@@ -301,35 +260,25 @@ fn is_mapped(system: &dyn System, name: &str) -> bool {
     })
 }
 
-/// A stopped array may keep its name for a while, without a level.
-fn has_no_array(system: &dyn System, array: &str) -> bool {
-    let state = system.read(Path::new(&format!("{array}/array_state")));
-    state.is_none_or(|state| state == "clear")
-}
-
 fn in_words(result: io::Result<()>) -> Result<(), Failure> {
     absent_or(result).map_err(|error| error.to_string())
-}
-
-/// Where the kernel's running number of the disk stands that the step makes.
-pub(super) fn identity_path(undo: &Undo, values: &Values) -> Option<PathBuf> {
-    match undo {
-        Undo::RemoveZram { number } => {
-            Some(format!("/sys/block/zram{}/diskseq", filled(number, values)).into())
-        }
-        Undo::UnloadBrd { .. } => Some("/sys/block/ram0/diskseq".into()),
-        _ => None,
-    }
 }
 
 impl Undo {
     /// With the placeholders filled in that are known.
     pub(super) fn filled(&self, values: &Values) -> Self {
+        let fill = |text: &String| filled(text, values);
         match self {
             Self::RemoveVolumeGroup { name, config } => {
-                Self::RemoveVolumeGroup { name: name.clone(), config: filled(config, values) }
+                Self::RemoveVolumeGroup { name: name.clone(), config: fill(config) }
             }
-            Self::RemoveZram { number } => Self::RemoveZram { number: filled(number, values) },
+            Self::RemoveZram { number } => Self::RemoveZram { number: fill(number) },
+            Self::DetachLoop { file, device } => {
+                Self::DetachLoop { file: file.clone(), device: fill(device) }
+            }
+            Self::Unmount { mount_point, source } => {
+                Self::Unmount { mount_point: mount_point.clone(), source: fill(source) }
+            }
             other => other.clone(),
         }
     }
@@ -340,7 +289,9 @@ impl std::fmt::Display for Undo {
         match self {
             Self::RemoveFile { path } => write!(f, "remove file {path}"),
             Self::RemoveDirectory { path } => write!(f, "remove directory {path}"),
-            Self::DetachLoop { file } => write!(f, "losetup --detach the loop device of {file}"),
+            Self::DetachLoop { file, .. } => {
+                write!(f, "losetup --detach the loop device of {file}")
+            }
             Self::RemoveZram { number } => {
                 write!(f, "write {number} to /sys/class/zram-control/hot_remove")
             }
@@ -356,8 +307,8 @@ impl std::fmt::Display for Undo {
             Self::RemoveVolumeGroup { name, .. } => write!(f, "lvm vgremove --force {name}"),
             Self::RemoveMapped { name } => write!(f, "dmsetup remove {name}"),
             Self::DestroyPool { name } => write!(f, "zpool destroy -f {name}"),
-            Self::Unmount { mount_point } => write!(f, "umount {mount_point}"),
-            Self::Wipe { device, .. } => write!(f, "wipefs --all {device}"),
+            Self::Unmount { mount_point, .. } => write!(f, "umount {mount_point}"),
+            Self::Wipe { device, .. } => write!(f, "wipefs what this bench wrote on {device}"),
         }
     }
 }

@@ -15,10 +15,10 @@ use crate::{
 };
 
 /// More devices than anybody compares; a slip of the keyboard should not make a million.
-const MOST_DEVICES: u32 = 256;
+pub(super) const MOST_DEVICES: u32 = 256;
 
 /// More layers than this are no stack, and a name of a device must not grow without bounds.
-const MOST_LAYERS: usize = 16;
+pub(super) const MOST_LAYERS: usize = 16;
 
 /// Checks order, counts and sizes.
 ///

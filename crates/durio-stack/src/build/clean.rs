@@ -8,9 +8,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::carry_out::{Known, Undoer};
+use super::carry_out::{Undoer, Undone};
 use super::journal::{BuildJournal, Line, Told, journals_in, read_journal};
+use super::place::tag_of;
 use super::system::{Machine, System};
+use super::take_down::TakeDown;
 
 /// What became of one journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,13 +35,17 @@ pub enum CleanState {
     },
     /// All is undone and the journal is gone.
     Cleaned {
-        /// What was undone, in order.
+        /// What was undone, in order; what was gone before is not in it.
         undone: Vec<String>,
+        /// What was not touched, for it is not what the builder made, with the reason.
+        left_alone: Vec<String>,
     },
     /// Something could not be undone and stays in the journal.
     Kept {
         /// What was undone, in order.
         undone: Vec<String>,
+        /// What was not touched, for it is not what the builder made, with the reason.
+        left_alone: Vec<String>,
         /// What was not, with the reason.
         failures: Vec<String>,
     },
@@ -102,7 +108,11 @@ fn still_held(alive: Option<u32>) -> CleanState {
     alive.map_or_else(
         || {
             let what = "a program that the dead builder started still runs; try again later";
-            CleanState::Kept { undone: Vec::new(), failures: vec![what.to_owned()] }
+            CleanState::Kept {
+                undone: Vec::new(),
+                left_alone: Vec::new(),
+                failures: vec![what.to_owned()],
+            }
         },
         |pid| CleanState::Alive { pid },
     )
@@ -123,7 +133,8 @@ fn take_over(folder: &Path, id: &str, is_alive: bool) -> io::Result<Option<Build
     Ok(None)
 }
 
-/// Undoes all steps, the last first; those that fail stay in the journal.
+/// Undoes all steps, the last first. What lies below one that fails is in use, and stays in the
+/// journal with it.
 fn undo(
     folder: &Path,
     mut journal: BuildJournal,
@@ -131,31 +142,35 @@ fn undo(
     system: &mut dyn System,
 ) -> CleanState {
     let values = told.values(folder);
-    let (mut undone, mut failures) = (Vec::new(), Vec::new());
+    let (mut undone, mut left_alone, mut failures) = (Vec::new(), Vec::new(), Vec::new());
     let output: PathBuf = journal.output(usize::MAX);
     let mut undoer = Undoer { system, output };
-    for step in told.steps.iter().rev() {
-        let known = Known {
-            values: &values,
-            identity: told.identity(step.number),
-            done: told.is_done(step.number),
-            same_boot: told.begin.is_of_this_boot(),
-        };
-        let carried = undoer.carry_out(&step.undo, known).and_then(|()| {
-            let line = Line::Undone { number: step.number };
-            journal.append(&line).map_err(|error| error.to_string())
+    let tag = tag_of(&told.begin.id);
+    let mut take_down = TakeDown::new(&tag, told.begin.is_of_this_boot(), false)
+        .went_on_after(told.is_begun_to_be_undone);
+    let mut begun = told.begun();
+    while let Some(last) = begun.last() {
+        let (number, undo) = (last.step.number, last.step.undo.filled(&values));
+        let carried = take_down.undo_last(&mut undoer, &begun, &values).and_then(|what| {
+            let line = Line::Undone { number };
+            journal.append(&line).map(|()| what).map_err(|error| error.to_string())
         });
-        let undo = step.undo.filled(&values);
         match carried {
-            Ok(()) => undone.push(undo.to_string()),
-            Err(why) => failures.push(format!("{undo}: {why}")),
+            Ok(Undone::Done) => undone.push(undo.to_string()),
+            Ok(Undone::Gone) => (),
+            Ok(Undone::LeftAlone(why)) => left_alone.push(format!("{undo}: {why}")),
+            Err(why) => {
+                failures.push(format!("{undo}: {why}"));
+                break;
+            }
         }
+        begun.pop();
     }
     if failures.is_empty() {
         failures.extend(journal.remove().err().map(|error| format!("the journal: {error}")));
     }
-    if failures.is_empty() {
-        return CleanState::Cleaned { undone };
+    match failures.is_empty() {
+        true => CleanState::Cleaned { undone, left_alone },
+        false => CleanState::Kept { undone, left_alone, failures },
     }
-    CleanState::Kept { undone, failures }
 }

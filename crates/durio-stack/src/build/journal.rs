@@ -16,8 +16,10 @@ use serde::{Deserialize, Serialize};
 
 use super::command::Action;
 use super::error::BuildError;
+use super::identity::Identity;
 use super::names::Values;
 use super::system::beginning;
+use super::take_down::Begun;
 use super::undo::Undo;
 
 /// A line of the journal.
@@ -60,9 +62,10 @@ pub(super) struct Done {
     pub(super) number: usize,
     #[serde(default, skip_serializing_if = "Values::is_empty")]
     pub(super) values: Values,
-    /// By which the thing that was made is told from a later one of the same name.
+    /// By which the thing that was made is told from a later one of the same name. Journals of
+    /// older versions have none: what they made is left alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) identity: Option<String>,
+    pub(super) facts: Option<Identity>,
 }
 
 impl Begin {
@@ -141,6 +144,10 @@ impl BuildJournal {
         };
         write(&mut self.file)
             .map_err(|source| BuildError::journal(&journal_path(&self.folder, &self.id), source))
+    }
+
+    pub(super) fn id(&self) -> &str {
+        &self.id
     }
 
     pub(super) fn lock(&self) -> io::Result<File> {
@@ -222,6 +229,8 @@ pub(super) struct Told {
     pub(super) begin: Begin,
     pub(super) steps: Vec<Step>,
     pub(super) done: Vec<Done>,
+    /// Some steps are undone already.
+    pub(super) is_begun_to_be_undone: bool,
 }
 
 /// Larger than any journal of a build.
@@ -251,11 +260,19 @@ pub(super) fn read_journal(folder: &Path, id: &str) -> Result<Option<Told>, Stri
 fn add(told: &mut Option<Told>, line: Line) -> Option<()> {
     match (line, told.as_mut()) {
         (Line::Begin(begin), None) => {
-            *told = Some(Told { begin, steps: Vec::new(), done: Vec::new() });
+            *told = Some(Told {
+                begin,
+                steps: Vec::new(),
+                done: Vec::new(),
+                is_begun_to_be_undone: false,
+            });
         }
         (Line::Step(step), Some(told)) => told.steps.push(step),
         (Line::Done(done), Some(told)) => told.done.push(done),
-        (Line::Undone { number }, Some(told)) => told.steps.retain(|step| step.number != number),
+        (Line::Undone { number }, Some(told)) => {
+            told.steps.retain(|step| step.number != number);
+            told.is_begun_to_be_undone = true;
+        }
         _ => return None,
     }
     Some(())
@@ -276,12 +293,14 @@ impl Told {
         values
     }
 
-    pub(super) fn identity(&self, number: usize) -> Option<&str> {
-        self.done.iter().find(|done| done.number == number)?.identity.as_deref()
-    }
-
-    pub(super) fn is_done(&self, number: usize) -> bool {
-        self.done.iter().any(|done| done.number == number)
+    /// The steps that are not undone, with what each made.
+    pub(super) fn begun(&self) -> Vec<Begun> {
+        let of = |step: &Step| {
+            let done = self.done.iter().find(|done| done.number == step.number);
+            let identity = done.and_then(|done| done.facts.clone());
+            Begun { step: step.clone(), identity, done: done.is_some() }
+        };
+        self.steps.iter().map(of).collect()
     }
 }
 

@@ -46,8 +46,13 @@ impl Place {
     /// `durio` and the id: the beginning of every name.
     #[must_use]
     pub fn tag(&self) -> String {
-        format!("durio{}", self.id)
+        tag_of(&self.id)
     }
+}
+
+/// The beginning of every name of the build with this id.
+pub(super) fn tag_of(id: &str) -> String {
+    format!("durio{id}")
 }
 
 /// From the time in nanoseconds and the process, well mixed.
@@ -62,6 +67,50 @@ fn fresh_id() -> String {
         id.push(char::from(DIGITS.get(digit).copied().unwrap_or(b'0')));
     }
     id
+}
+
+/// An identifier that follows from the name of a thing, so that the thing is found again by it.
+fn uuid_bytes(name: &str) -> [u8; 16] {
+    let seed = name.bytes().fold(0, |state, byte| mixed(state ^ u64::from(byte)));
+    let words = [seed >> 32, seed, mixed(seed) >> 32, mixed(seed)];
+    let mut bytes = [0; 16];
+    for (place, word) in bytes.chunks_mut(4).zip(words) {
+        let word = u32::try_from(word & 0xffff_ffff).unwrap_or_default();
+        place.copy_from_slice(&word.to_be_bytes());
+    }
+    bytes
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Of an array: mdadm writes it as four words.
+pub(super) fn md_uuid(name: &str) -> String {
+    let words: Vec<String> = uuid_bytes(name).chunks(4).map(hex).collect();
+    words.join(":")
+}
+
+/// The same as it stands in the superblocks of the members.
+pub(super) fn md_uuid_bytes(name: &str) -> [u8; 16] {
+    uuid_bytes(name)
+}
+
+/// Of the filesystem of a build, as text and as bytes.
+pub(super) fn filesystem_uuid(tag: &str) -> (String, [u8; 16]) {
+    let bytes = uuid_bytes(&format!("{tag} filesystem"));
+    let text = hex(&bytes);
+    let part = |range| text.get(range).unwrap_or_default();
+    let parts = [part(0..8), part(8..12), part(12..16), part(16..20), part(20..32)];
+    (parts.join("-"), bytes)
+}
+
+/// Of the nth device below a layer as a physical volume of LVM, in LVM's own form.
+pub(super) fn volume_uuid(tag: &str, layer: usize, n: u32) -> String {
+    let text = hex(&uuid_bytes(&format!("{tag} {layer} {n}")));
+    let part = |range| text.get(range).unwrap_or_default();
+    let parts = [0..6, 6..10, 10..14, 14..18, 18..22, 22..26, 26..32].map(part);
+    parts.join("-")
 }
 
 /// The mixing function of splitmix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number

@@ -9,7 +9,7 @@ mod mapped;
 mod md;
 mod source;
 
-pub(super) use source::NULL_CONFIG;
+pub(super) use source::{HOT_ADD, NULL_CONFIG};
 pub(super) use {mapped::dm_driver, md::md_driver};
 
 use super::check::check_declared;
@@ -44,7 +44,7 @@ pub(super) struct Drawn {
 
 pub(super) fn draw(stack: &DeclaredStack, place: &Place) -> Result<Drawn, BuildError> {
     check_declared(stack)?;
-    let mut draft = Draft::new(stack, place);
+    let mut draft = Draft { place, layer: 0, commands: Vec::new() };
     let mut layers: Vec<DrawnLayer> = Vec::new();
     for (index, layer) in stack.layers.iter().enumerate() {
         draft.layer = index;
@@ -59,18 +59,10 @@ pub(super) fn draw(stack: &DeclaredStack, place: &Place) -> Result<Drawn, BuildE
 struct Draft<'a> {
     place: &'a Place,
     layer: usize,
-    /// The devices are the user's: what is written to them carries our tag and is wiped.
-    on_users_devices: bool,
     commands: Vec<BuildCommand>,
 }
 
 impl<'a> Draft<'a> {
-    fn new(stack: &DeclaredStack, place: &'a Place) -> Self {
-        let source = stack.layers.first().map(|layer| &layer.kind);
-        let on_users_devices = matches!(source, Some(DeclaredKind::Device { .. }));
-        Self { place, layer: 0, on_users_devices, commands: Vec::new() }
-    }
-
     fn draw_layer(&mut self, layer: &DeclaredLayer, below: &[String]) -> DrawnLayer {
         let devices = |devices| DrawnLayer { devices, mount: None };
         match &layer.kind {

@@ -53,8 +53,9 @@ fn a_filesystem_in_a_file() {
             "make file /files/durioabc1234/loop0 of 64 MiB  | remove file /files/durioabc1234/loop0",
             "losetup --find --show --direct-io=on /files/durioabc1234/loop0  → {loop0}  \
              | losetup --detach the loop device of /files/durioabc1234/loop0",
+            "wait until {loop0} is there",
             "mkfs.ext4 -q -F -E lazy_itable_init=0,lazy_journal_init=0,nodiscard,stride=4 -b 4096 \
-             {loop0}",
+             -U d8e07156-9f07-b4c4-9422-1e46fbea64d9 -L durioabc1234 {loop0}",
             "make directory /run/durio/durioabc1234  | remove directory /run/durio/durioabc1234",
             "mount -t ext4 -o noatime,data=journal {loop0} /run/durio/durioabc1234  \
              | umount /run/durio/durioabc1234",
@@ -124,7 +125,8 @@ fn an_existing_device_is_looked_at_before_anything_is_wiped_and_labelled_as_ours
         [
             "wipefs --all --quiet /dev/sdx",
             "wipefs --all --quiet /dev/sdy",
-            "mkfs.btrfs -q -f -K -d raid1 -m raid1 -L durioabc1234 /dev/sdx /dev/sdy",
+            "mkfs.btrfs -q -f -K -d raid1 -m raid1 -U d8e07156-9f07-b4c4-9422-1e46fbea64d9 \
+             -L durioabc1234 /dev/sdx /dev/sdy",
         ]
     );
     let wipe = Undo::Wipe { device: "/dev/sdx".into(), tag: "durioabc1234".into() };
@@ -245,7 +247,10 @@ fn lvm_sees_only_the_devices_of_its_layer() {
     assert_eq!(
         tails,
         [
-            "/dev/ram0 /dev/ram1 /dev/ram2 /dev/ram3",
+            "--uuid 00e0f4-a51d-8265-7c01-065d-3fcb-eb126c --norestorefile /dev/ram0",
+            "--uuid 144f21-ae5e-012e-0563-81ef-04f9-7e946f --norestorefile /dev/ram1",
+            "--uuid dbf195-c314-68e6-7fd1-2e65-7766-a0b6ee --norestorefile /dev/ram2",
+            "--uuid 4a0322-0b9e-e7ae-20ad-b228-c45a-ce4472 --norestorefile /dev/ram3",
             "durioabc1234v1g0 /dev/ram0 /dev/ram1 /dev/ram2 /dev/ram3",
             "--name data --extents 100%FREE --type raid10 --nosync --mirrors 1 --stripes 2 \
              --stripesize 64k --wipesignatures n durioabc1234v1g0",

@@ -12,6 +12,9 @@ use std::time::Duration;
 
 use durio_units::Bytes;
 
+use super::identity::{HeldDevice, Identity};
+use super::look::Look;
+use super::permit::{PermittedCommand, PermittedWrite, Proven};
 use super::system::{Ended, System};
 use crate::{DeviceUse, Signature, StackError};
 
@@ -48,6 +51,12 @@ pub(super) struct Account {
     pub(super) signatures: Vec<Signature>,
     /// Programs that hang on to a mount.
     pub(super) busy: bool,
+    /// Numbers of files and directories, in the order in which they were made.
+    pub(super) inodes: BTreeMap<String, u32>,
+    /// Of files that were made.
+    pub(super) sizes: BTreeMap<String, u64>,
+    /// Of each mount its number and its device.
+    pub(super) mounted: BTreeMap<String, (u32, String)>,
     next: u32,
 }
 
@@ -100,10 +109,31 @@ impl Account {
         self.forget(&format!("/sys/block/{name}/"));
     }
 
+    fn make(&mut self, path: &str) {
+        self.set(path.to_owned(), "");
+        let number = self.number();
+        self.inodes.insert(path.to_owned(), number);
+    }
+
+    fn mount(&mut self, kind: &str, source: &str, place: &str) {
+        self.there.mounts.insert(place.to_owned(), kind.to_owned());
+        let number = self.number();
+        self.mounted.insert(place.to_owned(), (number, source.to_owned()));
+    }
+
+    fn loops(&self) -> String {
+        let files = self.there.paths.iter().filter_map(|(path, file)| {
+            Some((path.strip_prefix("/sys/block/")?.strip_suffix("/loop/backing_file")?, file))
+        });
+        let inode = |file| self.inodes.get(file).copied().unwrap_or(0);
+        files.map(|(name, file)| format!("/dev/{name} \\x208:1 {}\n", inode(file))).collect()
+    }
+
     fn map(&mut self, name: &str) {
         let number = self.number();
         self.disk(&format!("dm-{number}"), 8192);
         self.set(format!("/sys/block/dm-{number}/dm/name"), name);
+        self.set(format!("/sys/block/dm-{number}/dm/uuid"), &format!("DURIO-{name}"));
         self.set(format!("/dev/mapper/{name}"), &format!("/dev/dm-{number}"));
         self.there.devices.insert(format!("/dev/mapper/{name}"));
     }
@@ -121,10 +151,13 @@ impl Account {
         match (program, words) {
             ("losetup", ["--find", "--show", _, file]) => {
                 let name = format!("loop{}", self.number());
-                self.disk(&name, 8192);
+                let sectors = self.sizes.get(*file).map_or(8192, |size| size / 512);
+                self.disk(&name, sectors);
                 self.set(format!("/sys/block/{name}/loop/backing_file"), file);
                 Some(format!("/dev/{name}\n"))
             }
+            ("losetup", ["--list", ..]) => Some(self.loops()),
+            ("zpool", ["get", ..]) => Some("123\n".into()),
             ("losetup", ["--detach", node]) => self.gone(node.strip_prefix("/dev/")?),
             ("cat", [_]) => {
                 let number = self.number();
@@ -151,7 +184,7 @@ impl Account {
             }
             ("lvm", ["vgs", ..]) => {
                 let groups = self.there.paths.keys().filter_map(|path| path.strip_prefix("/vg/"));
-                Some(groups.map(|name| format!("  {name}\n")).collect())
+                Some(groups.map(|name| format!("  {name} uuid-{name}\n")).collect())
             }
             ("lvm", ["vgremove", .., name]) => {
                 self.unmap(&format!("{name}-data"));
@@ -164,8 +197,8 @@ impl Account {
             }
             ("dmsetup", ["remove", _, name]) => self.unmap(name),
             ("blockdev", _) => Some("8192\n".into()),
-            ("mount", ["-t", kind, .., place]) => {
-                self.there.mounts.insert((*place).to_owned(), (*kind).to_owned());
+            ("mount", ["-t", kind, .., source, place]) => {
+                self.mount(kind, source, place);
                 done
             }
             ("umount", [place]) if !self.busy => {
@@ -255,7 +288,7 @@ impl Account {
 
     fn create_pool(&mut self, words: &[&str]) -> Option<String> {
         let place = words.iter().find_map(|word| word.strip_prefix("mountpoint="))?;
-        self.there.mounts.insert(place.to_owned(), "zfs".into());
+        self.mount("zfs", "", place);
         let name = words.iter().find(|word| word.starts_with("durio"))?;
         self.set(format!("/proc/spl/kstat/zfs/{name}"), "");
         Some(String::new())
@@ -289,7 +322,16 @@ fn as_io(ended: Ended) -> io::Result<()> {
 }
 
 impl System for Scripted {
-    fn run(&mut self, program: &str, words: &[String], output: &Path) -> io::Result<Ended> {
+    fn look(&mut self, look: Look<'_>, _output: &Path) -> io::Result<Ended> {
+        let (program, words) = look.command();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let stdout = self.0.borrow_mut().program(program, &words);
+        let failure = stdout.is_none().then(|| "exit status: 1".to_owned());
+        Ok(Ended { failure, stdout: stdout.unwrap_or_default(), ..Ended::default() })
+    }
+
+    fn run(&mut self, command: &PermittedCommand, output: &Path) -> io::Result<Ended> {
+        let (program, words) = (command.program(), command.words());
         let text = super::command::in_shell(program, words);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let ended = self.0.borrow_mut().act(text, |account| account.program(program, &words))?;
@@ -297,8 +339,8 @@ impl System for Scripted {
         Ok(ended)
     }
 
-    fn write(&mut self, path: &Path, text: &str) -> io::Result<()> {
-        let path = path.display().to_string();
+    fn write(&mut self, write: &PermittedWrite) -> io::Result<()> {
+        let (path, text) = (write.path().display().to_string(), write.text());
         let line = format!("write {text} to {path}");
         let written = self.0.borrow_mut().act(line, |account| {
             account.written(&path, text);
@@ -311,29 +353,53 @@ impl System for Scripted {
         self.make_file(path, Bytes::new(0))
     }
 
-    fn make_file(&mut self, path: &Path, _size: Bytes) -> io::Result<()> {
+    fn make_file(&mut self, path: &Path, size: Bytes) -> io::Result<()> {
         let path = path.display().to_string();
         let made = self.0.borrow_mut().act(format!("make {path}"), |account| {
-            account.set(path, "");
+            account.make(&path);
+            account.sizes.insert(path.clone(), size.get());
             Some(String::new())
         });
         as_io(made?)
     }
 
-    fn remove_file(&mut self, path: &Path) -> io::Result<()> {
+    fn remove_file(&mut self, proven: &Proven) -> io::Result<()> {
         let mut account = self.0.borrow_mut();
-        account.log.push(format!("remove {}", path.display()));
-        let path = path.display().to_string();
+        let path = proven.target().to_owned();
+        account.log.push(format!("remove {path}"));
         account.there.devices.remove(&path);
         account.there.paths.remove(&path).map(|_| ()).ok_or(io::ErrorKind::NotFound.into())
     }
 
-    fn remove_directory(&mut self, path: &Path) -> io::Result<()> {
-        let inside = format!("{}/", path.display());
+    fn remove_directory(&mut self, proven: &Proven) -> io::Result<()> {
+        let inside = format!("{}/", proven.target());
         if self.0.borrow().there.paths.keys().any(|path| path.starts_with(&inside)) {
             return Err(io::ErrorKind::DirectoryNotEmpty.into());
         }
-        self.remove_file(path)
+        self.remove_file(proven)
+    }
+
+    fn open_device(&self, device: &Path) -> io::Result<HeldDevice> {
+        let node = self.resolve(device).filter(|_| self.is_block_device(device));
+        let node = node.ok_or(io::ErrorKind::NotFound)?;
+        let name = node.file_name().unwrap_or_default().to_string_lossy();
+        Ok(HeldDevice::new(format!("/sys/block/{name}"), None))
+    }
+
+    fn file_identity(&self, path: &Path) -> Option<Identity> {
+        let account = self.0.borrow();
+        let path = path.display().to_string();
+        let inode = account.inodes.get(&path).copied().unwrap_or(0).to_string();
+        let facts = [("device", Some("8:1".to_owned())), ("inode", Some(inode))];
+        account.there.paths.contains_key(&path).then(|| Identity::of(facts))
+    }
+
+    fn mount_identity(&self, mount_point: &Path) -> Option<Identity> {
+        let account = self.0.borrow();
+        let place = mount_point.display().to_string();
+        account.there.mounts.get(&place)?;
+        let (number, source) = account.mounted.get(&place).cloned().unwrap_or_default();
+        Some(Identity::of([("mount", Some(number.to_string())), ("source", Some(source))]))
     }
 
     fn read(&self, path: &Path) -> Option<String> {

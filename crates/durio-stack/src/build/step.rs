@@ -11,14 +11,19 @@ use durio_units::Bytes;
 use super::builder::{BuildOptions, Progress};
 use super::command::{Action, Check};
 use super::error::BuildError;
+use super::look::Look;
 use super::missing::lockless_fault;
 use super::names::{Values, filled};
+use super::permit::Grounds;
+use super::plan::HOT_ADD;
 use super::system::{Ended, System};
 
 /// Steps on a machine.
 #[derive(Debug)]
 pub(super) struct Stepper<'a, 'o> {
     pub(super) system: &'a mut dyn System,
+    /// What may be written to.
+    pub(super) grounds: &'a mut Grounds,
     /// Where the output of programs goes.
     pub(super) output: PathBuf,
     pub(super) options: BuildOptions<'o>,
@@ -45,6 +50,9 @@ impl Stepper<'_, '_> {
                 if kept.as_ref().is_some_and(String::is_empty) {
                     return Err(failed(action, "it said nothing", ""));
                 }
+                if let (true, Some(number)) = (is_new_zram(arguments), &kept) {
+                    self.grounds.made_zram(number);
+                }
                 Ok(kept)
             }
             Action::Load { module, arguments } => {
@@ -52,10 +60,13 @@ impl Stepper<'_, '_> {
             }
             Action::MountConfigfs => self.mount_configfs(action).map(|()| None),
             Action::Write { path, text } => {
-                in_words(action, self.system.write(Path::new(path), text)).map(|()| None)
+                let write = self.grounds.write(path, text).map_err(|what| refused(path, &what))?;
+                in_words(action, self.system.write(&write)).map(|()| None)
             }
             Action::MakeDirectory { path } => {
-                in_words(action, self.system.make_directory(Path::new(path))).map(|()| None)
+                in_words(action, self.system.make_directory(Path::new(path)))?;
+                self.grounds.made_directory(path);
+                Ok(None)
             }
             Action::MakeFile { path, size } => {
                 in_words(action, self.system.make_file(Path::new(path), *size)).map(|()| None)
@@ -70,7 +81,9 @@ impl Stepper<'_, '_> {
         program: &str,
         words: &[String],
     ) -> Result<String, BuildError> {
-        match self.system.run(program, words, &self.output) {
+        let permitted = self.grounds.command(self.system, program, words);
+        let permitted = permitted.map_err(|what| failed(action, &what, ""))?;
+        match self.system.run(&permitted, &self.output) {
             Ok(Ended { failure: None, stdout, .. }) => Ok(stdout),
             Ok(Ended { failure: Some(how), stderr, stdout }) => {
                 let said = if stderr.trim().is_empty() { &stdout } else { &stderr };
@@ -99,9 +112,12 @@ impl Stepper<'_, '_> {
 
     fn check(&mut self, check: &Check) -> Result<(), BuildError> {
         match check {
-            Check::Unused { device, destroy, force } => self.unused(device, *destroy, *force),
+            Check::Unused { device, destroy, force } => self.named(device, *destroy, *force),
             Check::NoRamDisks => self.no_ram_disks(),
-            Check::Present { device, size } => self.present(device, *size),
+            Check::Present { device, size } => self.present(device, *size).and_then(|()| {
+                let made = self.grounds.made(self.system, device);
+                made.map_err(BuildError::CameUpWrong)
+            }),
             Check::Synced { device } => self.synced(device),
             Check::Array { device, level, missing } => self.array(device, level, *missing),
             Check::LocklessBitmap => self.lockless(),
@@ -109,25 +125,18 @@ impl Stepper<'_, '_> {
         }
     }
 
-    fn unused(&self, device: &str, destroy: bool, force: bool) -> Result<(), BuildError> {
-        let path = Path::new(device);
-        if !self.system.is_block_device(path) {
+    /// The device may be written to if nothing speaks against it.
+    fn named(&mut self, device: &str, destroy: bool, force: bool) -> Result<(), BuildError> {
+        if !self.system.is_block_device(Path::new(device)) {
             return Err(refused(device, "it is not there, or not a block device"));
         }
         if !destroy {
             let what = format!("whatever is on it would be lost; say so with --destroy {device}");
             return Err(refused(device, &what));
         }
-        let usage = self.system.usage(path).map_err(|error| refused(device, &error.to_string()))?;
-        if usage.is_in_use() {
-            return Err(refused(device, &in_use(&usage)));
-        }
-        if !usage.signatures.is_empty() && !force {
-            let names = usage.signature_names().join(", ");
-            let what = format!("{names} is on it; wipe it, or add --force to lose it");
-            return Err(refused(device, &what));
-        }
-        Ok(())
+        let refuse = |what: &str| refused(device, what);
+        let system = &*self.system;
+        self.grounds.named(system, device, refuse, || unused(system, device, force))
     }
 
     fn no_ram_disks(&self) -> Result<(), BuildError> {
@@ -236,7 +245,7 @@ impl Stepper<'_, '_> {
     }
 
     fn lockless(&mut self) -> Result<(), BuildError> {
-        let ended = self.system.run("mdadm", &["--version".to_owned()], &self.output);
+        let ended = self.system.look(Look::MdadmVersion, &self.output);
         // It writes its version to the standard error.
         let version = ended.map(|ended| format!("{}{}", ended.stdout, ended.stderr));
         let release = self.system.read(Path::new("/proc/sys/kernel/osrelease"));
@@ -256,6 +265,21 @@ impl Stepper<'_, '_> {
     }
 }
 
+/// Nobody uses the device, and nothing is on it that may not be lost.
+fn unused(system: &dyn System, device: &str, force: bool) -> Result<(), BuildError> {
+    let usage = system.usage(Path::new(device));
+    let usage = usage.map_err(|error| refused(device, &error.to_string()))?;
+    if usage.is_in_use() {
+        return Err(refused(device, &in_use(&usage)));
+    }
+    if !usage.signatures.is_empty() && !force {
+        let names = usage.signature_names().join(", ");
+        let what = format!("{names} is on it; wipe it, or add --force-signature to lose it");
+        return Err(refused(device, &what));
+    }
+    Ok(())
+}
+
 fn in_use(usage: &crate::DeviceUse) -> String {
     let mounts = usage.mounts.iter().map(|mount| format!("mounted at {}", mount.mount_point));
     let holders = usage.holders.iter().map(|holder| format!("held by {}", holder.holder));
@@ -265,6 +289,11 @@ fn in_use(usage: &crate::DeviceUse) -> String {
         reasons.push("some program or filesystem has it for itself".into());
     }
     format!("it is in use ({}); nothing overrides that", reasons.join(", "))
+}
+
+/// Reading this file has the kernel make a disk (Documentation/admin-guide/blockdev/zram.rst).
+fn is_new_zram(words: &[String]) -> bool {
+    words == [HOT_ADD]
 }
 
 fn refused(device: &str, what: &str) -> BuildError {

@@ -13,7 +13,10 @@ use std::time::Duration;
 
 use durio_units::Bytes;
 
-use crate::mountinfo::parse_mountinfo;
+use super::identity::{HeldDevice, Identity, file_identity, mount_number, open_device};
+use super::look::Look;
+use super::permit::{PermittedCommand, PermittedWrite, Proven};
+use crate::mountinfo::{MountEntry, parse_mountinfo};
 use crate::{DeviceUse, StackError, device_use};
 
 /// How a program ended.
@@ -31,13 +34,21 @@ pub(super) struct Ended {
 pub(super) trait System: std::fmt::Debug {
     /// Runs a program to its end. Its output goes to the files `<output>.out` and `<output>.err`,
     /// where it is still found if this process dies meanwhile.
-    fn run(&mut self, program: &str, words: &[String], output: &Path) -> io::Result<Ended>;
-    fn write(&mut self, path: &Path, text: &str) -> io::Result<()>;
+    fn run(&mut self, command: &PermittedCommand, output: &Path) -> io::Result<Ended>;
+    /// Runs a program that changes nothing, as [`System::run`].
+    fn look(&mut self, look: Look<'_>, output: &Path) -> io::Result<Ended>;
+    fn write(&mut self, write: &PermittedWrite) -> io::Result<()>;
     /// With all parents; the directory itself must not be there.
     fn make_directory(&mut self, path: &Path) -> io::Result<()>;
     fn make_file(&mut self, path: &Path, size: Bytes) -> io::Result<()>;
-    fn remove_file(&mut self, path: &Path) -> io::Result<()>;
-    fn remove_directory(&mut self, path: &Path) -> io::Result<()>;
+    fn remove_file(&mut self, proven: &Proven) -> io::Result<()>;
+    fn remove_directory(&mut self, proven: &Proven) -> io::Result<()>;
+    /// Opens a block device for reading, not for itself alone.
+    fn open_device(&self, device: &Path) -> io::Result<HeldDevice>;
+    /// Of a file or directory, links not followed; nothing if it is not there.
+    fn file_identity(&self, path: &Path) -> Option<Identity>;
+    /// Of the uppermost mount there; nothing if none is.
+    fn mount_identity(&self, mount_point: &Path) -> Option<Identity>;
     /// A short text without blanks at its ends; nothing if it cannot be read.
     fn read(&self, path: &Path) -> Option<String>;
     /// The first bytes of a file or device; fewer if it is shorter.
@@ -69,13 +80,8 @@ impl Machine {
     pub(super) fn new(lock: File) -> Self {
         Self { lock }
     }
-}
 
-/// Of what a program writes, so much is kept.
-const MOST_OUTPUT: u64 = 64 * 1024;
-
-impl System for Machine {
-    fn run(&mut self, program: &str, words: &[String], output: &Path) -> io::Result<Ended> {
+    fn run_words(&self, program: &str, words: &[String], output: &Path) -> io::Result<Ended> {
         let (out, err) = (output.with_extension("out"), output.with_extension("err"));
         let mut command = Command::new(program);
         command.args(words).env("LC_ALL", "C");
@@ -87,9 +93,23 @@ impl System for Machine {
         let failure = (!status.success()).then(|| status.to_string());
         Ok(Ended { failure, stdout: beginning(&out), stderr: beginning(&err) })
     }
+}
 
-    fn write(&mut self, path: &Path, text: &str) -> io::Result<()> {
-        OpenOptions::new().write(true).open(path)?.write_all(text.as_bytes())
+/// Of what a program writes, so much is kept.
+const MOST_OUTPUT: u64 = 64 * 1024;
+
+impl System for Machine {
+    fn run(&mut self, command: &PermittedCommand, output: &Path) -> io::Result<Ended> {
+        self.run_words(command.program(), command.words(), output)
+    }
+
+    fn look(&mut self, look: Look<'_>, output: &Path) -> io::Result<Ended> {
+        let (program, words) = look.command();
+        self.run_words(program, &words, output)
+    }
+
+    fn write(&mut self, write: &PermittedWrite) -> io::Result<()> {
+        OpenOptions::new().write(true).open(write.path())?.write_all(write.text().as_bytes())
     }
 
     fn make_directory(&mut self, path: &Path) -> io::Result<()> {
@@ -109,12 +129,29 @@ impl System for Machine {
         }
     }
 
-    fn remove_file(&mut self, path: &Path) -> io::Result<()> {
-        fs::remove_file(path)
+    fn remove_file(&mut self, proven: &Proven) -> io::Result<()> {
+        fs::remove_file(proven.target())
     }
 
-    fn remove_directory(&mut self, path: &Path) -> io::Result<()> {
-        fs::remove_dir(path)
+    fn remove_directory(&mut self, proven: &Proven) -> io::Result<()> {
+        fs::remove_dir(proven.target())
+    }
+
+    fn open_device(&self, device: &Path) -> io::Result<HeldDevice> {
+        open_device(device)
+    }
+
+    fn file_identity(&self, path: &Path) -> Option<Identity> {
+        file_identity(path)
+    }
+
+    fn mount_identity(&self, mount_point: &Path) -> Option<Identity> {
+        let mount = mounts_at(mount_point).pop()?;
+        Some(Identity::of([
+            ("mount", mount_number(mount_point)),
+            ("device", Some(mount.device.to_string())),
+            ("source", Some(mount.source.to_string_lossy().into_owned())),
+        ]))
     }
 
     fn read(&self, path: &Path) -> Option<String> {
@@ -150,10 +187,7 @@ impl System for Machine {
     }
 
     fn mounted_at(&self, mount_point: &Path) -> Vec<String> {
-        let mount_point = fs::canonicalize(mount_point).unwrap_or(mount_point.to_owned());
-        let text = fs::read("/proc/self/mountinfo").unwrap_or_default();
-        let mounts = parse_mountinfo(&text).into_iter();
-        mounts.filter(|entry| entry.mount_point == mount_point).map(|entry| entry.fs_type).collect()
+        mounts_at(mount_point).into_iter().map(|entry| entry.fs_type).collect()
     }
 
     fn usage(&self, device: &Path) -> Result<DeviceUse, StackError> {
@@ -167,6 +201,14 @@ impl System for Machine {
     fn pause(&self, span: Duration) {
         std::thread::sleep(span);
     }
+}
+
+/// The topmost last.
+fn mounts_at(mount_point: &Path) -> Vec<MountEntry> {
+    let mount_point = fs::canonicalize(mount_point).unwrap_or(mount_point.to_owned());
+    let text = fs::read("/proc/self/mountinfo").unwrap_or_default();
+    let mounts = parse_mountinfo(&text).into_iter();
+    mounts.filter(|entry| entry.mount_point == mount_point).collect()
 }
 
 /// What the file begins with; empty if it cannot be read.

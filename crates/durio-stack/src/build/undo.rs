@@ -5,8 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What undoes one step. Each is done only if the thing is there and is ours; so it can be done
-/// twice, and before the step itself.
+/// What undoes one step. Each is done only if the thing is there and is proven to be ours
+/// ([`super::proof`]); so it can be done twice, and before the step itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "undo")]
 pub enum Undo {
@@ -24,6 +24,9 @@ pub enum Undo {
     DetachLoop {
         /// The file.
         file: String,
+        /// The device, as a rule a placeholder.
+        #[serde(default)]
+        device: String,
     },
     /// A compressed RAM disk.
     RemoveZram {
@@ -73,12 +76,15 @@ pub enum Undo {
     Unmount {
         /// The mount point, a directory that was made.
         mount_point: String,
+        /// The device that is mounted, as a rule a placeholder.
+        #[serde(default)]
+        source: String,
     },
-    /// What was written to a device of the user's.
+    /// What this build wrote to a device of the user's, and nothing else.
     Wipe {
         /// The device.
         device: String,
-        /// What we wrote contains this.
+        /// The label of what this build wrote; the identifiers follow from it.
         tag: String,
     },
 }

@@ -59,7 +59,7 @@ fn skip(test: &str, reason: &str) {
     std::io::stderr().write_all(line.as_bytes()).unwrap();
 }
 
-fn run(program: &str, words: &[&str]) -> String {
+pub(crate) fn run(program: &str, words: &[&str]) -> String {
     let output = Command::new(program).args(words).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{program} {words:?}: {said}");
@@ -74,9 +74,18 @@ pub(crate) struct LoopDevice {
 impl LoopDevice {
     pub(crate) fn with_ext4(file: &Path) -> Self {
         fs::File::create(file).unwrap().set_len(16 << 20).unwrap();
-        let file = file.to_str().unwrap();
-        run("mkfs.ext4", &["-q", "-F", file]);
-        Self { node: run("losetup", &["--find", "--show", file]) }
+        let text = file.to_str().unwrap();
+        run("mkfs.ext4", &["-q", "-F", text]);
+        Self::over(file)
+    }
+
+    pub(crate) fn blank(file: &Path, bytes: u64) -> Self {
+        fs::File::create(file).unwrap().set_len(bytes).unwrap();
+        Self::over(file)
+    }
+
+    fn over(file: &Path) -> Self {
+        Self { node: run("losetup", &["--find", "--show", file.to_str().unwrap()]) }
     }
 
     pub(crate) fn mounted(&self, place: &Path) -> Mounted {
@@ -173,10 +182,21 @@ impl Ours {
 
     /// The example as a process of its own, which builds and then waits.
     pub(crate) fn start(&self, stack: &DeclaredStack, first_in_path: Option<&Path>) -> Child {
+        self.start_on(stack, first_in_path, &[])
+    }
+
+    /// As [`Ours::start`], with devices that may be overwritten.
+    pub(crate) fn start_on(
+        &self,
+        stack: &DeclaredStack,
+        first_in_path: Option<&Path>,
+        destroy: &[&str],
+    ) -> Child {
         let spec = self.files.with_extension("json");
         fs::write(&spec, serde_json::to_string(stack).unwrap()).unwrap();
         let mut command = Command::new(example());
         command.arg("build").args([&self.journals, &self.files, &spec]);
+        command.args(destroy.iter().flat_map(|device| ["--destroy", device]));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         if let Some(folder) = first_in_path {
             let path = std::env::var("PATH").unwrap_or_default();

@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod machine;
+mod reuse;
 
 use std::fs;
 use std::path::Path;
@@ -225,7 +226,7 @@ fn a_device_with_a_filesystem_is_refused_then_forced_then_left_wiped() {
     let refused = |place: &Place| build_all(&stack, place, &ours.journals).unwrap_err().to_string();
     assert!(refused(&place).contains("--destroy"));
     place.destroy.push(device.node.clone().into());
-    assert!(refused(&place).contains("ext4 is on it"));
+    assert!(refused(&place).contains("ext4 is on it; wipe it, or add --force-signature"));
     place.force = true;
     let mounted = device.mounted(&ours.beside("mnt"));
     assert!(refused(&place).contains("it is in use (mounted at"), "{}", refused(&place));

@@ -53,6 +53,9 @@ impl<'a> BenchProgress<'a> {
 
     /// A step of building.
     pub(crate) fn step(&self, progress: Progress<'_>) {
+        if let Progress::LeftAlone { undo, why } = progress {
+            output::remark(&format!("durio: left alone: {undo}: {why}"));
+        }
         let Progress::Syncing { device, done, all } = progress else { return };
         if self.sync_told.get().is_some_and(|told| told.elapsed() < SYNC_EVERY) {
             return;

@@ -142,6 +142,14 @@ fn what_is_wrong_with_a_spec_is_told_with_its_line() {
     refused("stack bench --format fio-json", "fio's JSON");
     refused("stack bench --destroy /dev/null", "names no device");
     refused("stack bench --memory 4GiB", "without --lab");
+    let text = fs::read_to_string(&path).unwrap();
+    let loops = text.split_once("{ loop = ").unwrap().1.split_once('\n').unwrap().0;
+    let device =
+        text.replacen(&format!("{{ loop = {loops}"), "{ device = { path = \"/dev/no\" } },", 1);
+    fs::write(&path, device).unwrap();
+    refused("stack bench", "whatever is on '/dev/no' would be lost");
+    refused("stack bench", "--destroy /dev/no");
+    fs::write(&path, text).unwrap();
     refused("stack bench --lab --clock tsc", "--clock");
     refused("stack bench --lab --destroy /dev/null", "--destroy");
     refused("stack plan --scale-size 0.01", "--scale-size");

@@ -5,25 +5,26 @@
 
 use super::{Draft, DrawnLayer};
 use crate::build::command::{Action, Check};
+use crate::build::place::filesystem_uuid;
 use crate::build::undo::Undo;
-use crate::{BtrfsProfile, DeclaredKind, MadeFilesystem, ZfsLayout};
+use crate::{BtrfsProfile, DeclaredKind, ZfsLayout};
 
 impl Draft<'_> {
     pub(super) fn filesystem(&mut self, kind: &DeclaredKind, below: &[String]) -> DrawnLayer {
         let mount = self.place.mounts.join(self.place.tag()).display().to_string();
         match kind {
             DeclaredKind::Ext4(options) => {
-                self.mkfs("ext4", ext4_words(&options.mkfs), options, below);
+                self.mkfs("ext4", ext4_words(&options.mkfs), below);
                 self.mount("ext4", &options.mount, below, &mount);
             }
             DeclaredKind::Xfs(options) => {
-                self.mkfs("xfs", words(&["-q", "-f", "-K"], &options.mkfs), options, below);
+                self.mkfs("xfs", words(&["-q", "-f", "-K"], &options.mkfs), below);
                 self.mount("xfs", &options.mount, below, &mount);
             }
             DeclaredKind::Btrfs { profile, options } => {
                 let profile = profile_word(*profile);
                 let own = ["-q", "-f", "-K", "-d", profile, "-m", profile];
-                self.mkfs("btrfs", words(&own, &options.mkfs), options, below);
+                self.mkfs("btrfs", words(&own, &options.mkfs), below);
                 self.mount("btrfs", &with_members(&options.mount, below), below, &mount);
             }
             DeclaredKind::Zfs { layout, properties, pool_properties } => {
@@ -35,17 +36,14 @@ impl Draft<'_> {
         DrawnLayer { devices: below.to_vec(), mount: Some(mount) }
     }
 
-    fn mkfs(
-        &mut self,
-        filesystem: &str,
-        mut words: Vec<String>,
-        options: &MadeFilesystem,
-        below: &[String],
-    ) {
-        let labelled = options.mkfs.iter().any(|word| word.starts_with("-L"));
-        if self.on_users_devices && !labelled {
-            words.extend(["-L".to_owned(), self.place.tag()]);
+    fn mkfs(&mut self, filesystem: &str, mut words: Vec<String>, below: &[String]) {
+        // By label and identifier the filesystem is known again.
+        let uuid = filesystem_uuid(&self.place.tag()).0;
+        match filesystem {
+            "xfs" => words.extend(["-m".to_owned(), format!("uuid={uuid}")]),
+            _ => words.extend(["-U".to_owned(), uuid]),
         }
+        words.extend(["-L".to_owned(), self.place.tag()]);
         words.extend(below.iter().cloned());
         self.run(&format!("mkfs.{filesystem}"), &words, None);
     }
@@ -58,7 +56,9 @@ impl Draft<'_> {
         }
         words.extend(below.first().cloned());
         words.push(at.to_owned());
-        self.run("mount", &words, Some(Undo::Unmount { mount_point: at.to_owned() }));
+        let source = below.first().cloned().unwrap_or_default();
+        let undo = Undo::Unmount { mount_point: at.to_owned(), source };
+        self.run("mount", &words, Some(undo));
         self.check_mounted(filesystem, at);
     }
 

@@ -4,6 +4,8 @@ use durio_units::Bytes;
 
 use super::Draft;
 use crate::LvmLayout;
+use crate::build::command::Check;
+use crate::build::place::volume_uuid;
 use crate::build::undo::Undo;
 
 /// The one volume of a group.
@@ -30,7 +32,12 @@ impl Draft<'_> {
             head.into_iter().chain(words).collect()
         };
         let devices: Vec<&str> = below.iter().map(String::as_str).collect();
-        self.run("lvm", &lvm("pvcreate", &devices), None);
+        let first = u32::try_from(group * below.len()).unwrap_or(u32::MAX);
+        for (n, device) in (first..).zip(&devices) {
+            // By its identifier the volume is known again; LVM asks for a backup with one.
+            let uuid = volume_uuid(&self.place.tag(), self.layer, n);
+            self.run("lvm", &lvm("pvcreate", &["--uuid", &uuid, "--norestorefile", device]), None);
+        }
         let words: Vec<&str> = [name.as_str()].into_iter().chain(devices.clone()).collect();
         let undo = Undo::RemoveVolumeGroup { name: name.clone(), config: config.clone() };
         self.run("lvm", &lvm("vgcreate", &words), Some(undo));
@@ -38,7 +45,9 @@ impl Draft<'_> {
         words.extend(layout_words(layout, chunk, below.len()));
         words.extend(["--wipesignatures".to_owned(), "n".to_owned(), name.clone()]);
         self.run("lvm", &words, None);
-        format!("/dev/mapper/{name}-{VOLUME}")
+        let device = format!("/dev/mapper/{name}-{VOLUME}");
+        self.check(Check::Present { device: device.clone(), size: None });
+        device
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::Draft;
 use crate::build::command::{Action, Check};
-use crate::build::place::mixed;
+use crate::build::place::md_uuid;
 use crate::build::undo::Undo;
 use crate::{DeclaredMd, MdBitmap};
 
@@ -17,7 +17,7 @@ impl Draft<'_> {
         }
         self.load("md_mod", &[]);
         self.load(md_driver(md.level), &[]);
-        let uuid = self.array_uuid(group);
+        let uuid = md_uuid(&self.name(group));
         let mut words = vec!["--create".to_owned(), device.clone()];
         words.extend(self.options(md, group, &uuid));
         words.push(format!("--raid-devices={}", members.len()));
@@ -96,13 +96,6 @@ impl Draft<'_> {
             self.run("mdadm", &[device, "--quiet", "--fail", member], None);
             self.run("mdadm", &[device, "--quiet", "--remove", member], None);
         }
-    }
-
-    /// From the tag, so that the array is found again by it.
-    fn array_uuid(&self, group: usize) -> String {
-        let seed = self.name(group).bytes().fold(0, |state, byte| mixed(state ^ u64::from(byte)));
-        let words = [seed >> 32, seed, mixed(seed) >> 32, mixed(seed)];
-        words.map(|word| format!("{:08x}", word & 0xffff_ffff)).join(":")
     }
 }
 

@@ -12,6 +12,9 @@ use crate::build::undo::Undo;
 /// Where null_blk is configured.
 pub(in crate::build) const NULL_CONFIG: &str = "/sys/kernel/config/nullb";
 
+/// The file of the kernel that makes a compressed RAM disk when it is read.
+pub(in crate::build) const HOT_ADD: &str = "/sys/class/zram-control/hot_add";
+
 /// How long a device of null_blk takes, and for how many requests at once.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Timed {
@@ -42,7 +45,7 @@ impl Draft<'_> {
     fn one_zram(&mut self, n: u32, size: Bytes) -> String {
         let name = format!("zram{n}");
         let undo = Undo::RemoveZram { number: format!("{{{name}}}") };
-        self.ask("cat", &["/sys/class/zram-control/hot_add"], &name, Some(undo));
+        self.ask("cat", &[HOT_ADD], &name, Some(undo));
         self.write(format!("/sys/block/zram{{{name}}}/disksize"), size.get());
         format!("/dev/zram{{{name}}}")
     }
@@ -87,7 +90,10 @@ impl Draft<'_> {
         self.load("loop", &[]);
         let undo = Undo::RemoveDirectory { path: place.clone() };
         self.push(Action::MakeDirectory { path: place.clone() }, Some(undo));
-        (0..made.count).map(|n| self.one_loop(&place, n, made.size)).collect()
+        let devices: Vec<String> =
+            (0..made.count).map(|n| self.one_loop(&place, n, made.size)).collect();
+        self.wait_for(&devices, made.size);
+        devices
     }
 
     fn one_loop(&mut self, place: &str, n: u32, size: Bytes) -> String {
@@ -95,7 +101,7 @@ impl Draft<'_> {
         let file = format!("{place}/{name}");
         let undo = Undo::RemoveFile { path: file.clone() };
         self.push(Action::MakeFile { path: file.clone(), size }, Some(undo));
-        let undo = Undo::DetachLoop { file: file.clone() };
+        let undo = Undo::DetachLoop { file: file.clone(), device: format!("{{{name}}}") };
         let words = ["--find", "--show", "--direct-io=on", &file];
         self.ask("losetup", &words, &name, Some(undo));
         format!("{{{name}}}")

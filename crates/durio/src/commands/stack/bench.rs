@@ -43,6 +43,7 @@ pub(super) fn bench(arguments: &StackBenching) -> Result<Exit, Failure> {
     let spec = read(&arguments.spec)?;
     let stacks = chosen(&spec, &arguments.choosing)?;
     refuse_unknown_destroy(&stacks, options)?;
+    refuse_missing_destroy(&stacks, options)?;
     refuse_if_nothing_can_be_built(&stacks)?;
     let execution = Execution::begin("stack", options)?;
     let planning = Planning {
@@ -218,14 +219,9 @@ fn refuse_unknown_destroy(stacks: &[DeclaredStack], options: &Measuring) -> Resu
         (Ok(a), Ok(b)) => a == b,
         _ => a == b,
     };
-    let devices = || {
-        stacks.iter().flat_map(|stack| &stack.layers).flat_map(|layer| match &layer.kind {
-            durio_stack::DeclaredKind::Device { paths } => paths.as_slice(),
-            _ => &[],
-        })
+    let names_nothing = |path: &&std::path::PathBuf| {
+        !existing_devices(stacks).any(|device| same(path, Path::new(device)))
     };
-    let names_nothing =
-        |path: &&std::path::PathBuf| !devices().any(|device| same(path, Path::new(device)));
     match options.destroy.iter().find(names_nothing) {
         None => Ok(()),
         Some(path) => Err(Failure::new(
@@ -233,6 +229,27 @@ fn refuse_unknown_destroy(stacks: &[DeclaredStack], options: &Measuring) -> Resu
             format!("--destroy '{}' names no device of the spec's stacks", path.display()),
         )
         .hint("devices that durio makes need no permission")),
+    }
+}
+
+/// The devices of the user's that stacks stand on.
+fn existing_devices(stacks: &[DeclaredStack]) -> impl Iterator<Item = &String> {
+    stacks.iter().flat_map(|stack| &stack.layers).flat_map(|layer| match &layer.kind {
+        durio_stack::DeclaredKind::Device { paths } => paths.as_slice(),
+        _ => &[],
+    })
+}
+
+/// What would be overwritten must be named, before anything is built.
+fn refuse_missing_destroy(stacks: &[DeclaredStack], options: &Measuring) -> Result<(), Failure> {
+    let is_named =
+        |device: &String| options.destroy.iter().any(|path| path.as_path() == Path::new(device));
+    match existing_devices(stacks).find(|device| !is_named(device)) {
+        None => Ok(()),
+        Some(device) => {
+            Err(Failure::new(Exit::WrongUse, format!("whatever is on '{device}' would be lost"))
+                .hint(format!("allow that with --destroy {device}")))
+        }
     }
 }
 

@@ -23,22 +23,28 @@ pub(super) fn clean() -> Result<Exit, Failure> {
 /// What became of a build, in lines.
 pub(super) fn lines(outcome: &CleanOutcome) -> Vec<String> {
     let name = format!("stack '{}' ({})", outcome.stack, outcome.id);
-    let undone = |undone: &[String]| undone.iter().map(|what| format!("  {what}")).collect();
-    match &outcome.state {
-        CleanState::Alive { pid } => {
-            vec![format!("{name}: its bench lives, process {pid}; nothing was touched")]
-        }
-        CleanState::Cleaned { undone: done } => {
-            let mut lines: Vec<String> = undone(done);
-            lines.insert(0, format!("{name}: taken down"));
-            lines
-        }
-        CleanState::Kept { undone: done, failures } => {
-            let mut lines: Vec<String> = undone(done);
-            lines.insert(0, format!("{name}: something is left"));
-            lines.extend(failures.iter().map(|what| format!("  NOT: {what}")));
-            lines
-        }
-        CleanState::Unreadable(why) => vec![format!("{name}: its journal cannot be read: {why}")],
-    }
+    let (head, undone, left_alone, failures): (_, &[String], &[String], &[String]) =
+        match &outcome.state {
+            CleanState::Alive { pid } => {
+                let what = format!("its bench lives, process {pid}; nothing was touched");
+                (what, &[], &[], &[])
+            }
+            CleanState::Cleaned { undone, left_alone } if undone.is_empty() => {
+                ("nothing that it made is there any more".to_owned(), &[], left_alone, &[])
+            }
+            CleanState::Cleaned { undone, left_alone } => {
+                ("taken down".to_owned(), undone, left_alone, &[])
+            }
+            CleanState::Kept { undone, left_alone, failures } => {
+                ("something is left".to_owned(), undone, left_alone, failures)
+            }
+            CleanState::Unreadable(why) => {
+                (format!("its journal cannot be read: {why}"), &[], &[], &[])
+            }
+        };
+    let mut lines = vec![format!("{name}: {head}")];
+    lines.extend(undone.iter().map(|what| format!("  {what}")));
+    lines.extend(left_alone.iter().map(|what| format!("  left alone: {what}")));
+    lines.extend(failures.iter().map(|what| format!("  NOT: {what}")));
+    lines
 }

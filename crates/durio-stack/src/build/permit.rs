@@ -1,0 +1,235 @@
+//! What a build may write to: nothing is run or written without a value of this module.
+//!
+//! In: devices that a step of this build made, or that the spec declares and `--destroy` names, and
+//! things that are proven to be a dead build's. Out: [`PermittedCommand`] and [`PermittedWrite`],
+//! the only things that a [`System`] runs and writes. Not here: finding out whether a device is
+//! used, and the proof ([`super::proof`]).
+//!
+//! ```text
+//!   a step made it ──┐
+//!                    ├─► Grounds ─► DevicePermit ─┐
+//!   declared, named, ┘   identity   open, compared ├─► PermittedCommand ─► System::run
+//!   unused                                        │
+//!   the journal's identity ─► Proven ─────────────┘
+//! ```
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::identity::{HeldDevice, Identity, disk_identity};
+use super::plan::NULL_CONFIG;
+use super::system::System;
+
+/// Why something may not be written to.
+type Refusal = String;
+
+/// The devices that this build may write to, by their paths as commands have them.
+#[derive(Debug, Default)]
+pub(super) struct Grounds {
+    devices: BTreeMap<String, Identity>,
+    /// Directories that this build made.
+    directories: Vec<String>,
+    /// Numbers of compressed RAM disks that the kernel made for this build.
+    zram: Vec<String>,
+}
+
+/// The permission to write to one device: it is open, and is the one that the ground was found for.
+#[derive(Debug)]
+pub(super) struct DevicePermit {
+    _held: HeldDevice,
+}
+
+impl DevicePermit {
+    /// Opens the device and compares it with what is known of it.
+    fn ask(system: &dyn System, device: &str, known: &Identity) -> Result<Self, Refusal> {
+        let (held, identity) = held(system, device)?;
+        match known.difference(&identity) {
+            None => Ok(Self { _held: held }),
+            Some(what) => Err(format!("{device} is not the device any more that it was: {what}")),
+        }
+    }
+}
+
+/// A device that is open, and what it is.
+pub(super) fn held(system: &dyn System, device: &str) -> Result<(HeldDevice, Identity), Refusal> {
+    let failed = |error: std::io::Error| format!("{device}: {error}");
+    let held = system.open_device(Path::new(device)).map_err(failed)?;
+    let identity = disk_identity(system, held.directory());
+    let identity = identity.ok_or_else(|| format!("{device}: the kernel does not describe it"))?;
+    Ok((held, identity))
+}
+
+impl Grounds {
+    /// A step of this build, which is in the journal, made this device.
+    pub(super) fn made(&mut self, system: &dyn System, device: &str) -> Result<(), Refusal> {
+        let (_held, identity) = held(system, device)?;
+        self.devices.insert(device.to_owned(), identity);
+        Ok(())
+    }
+
+    /// The spec declares the device, `--destroy` names it, and `unused` finds nothing against it
+    /// while it is open.
+    pub(super) fn named<E>(
+        &mut self,
+        system: &dyn System,
+        device: &str,
+        refused: impl Fn(&str) -> E,
+        unused: impl Fn() -> Result<(), E>,
+    ) -> Result<(), E> {
+        let (_held, identity) = held(system, device).map_err(|what| refused(&what))?;
+        unused()?;
+        let (_again, now) = held(system, device).map_err(|what| refused(&what))?;
+        if let Some(what) = identity.difference(&now) {
+            return Err(refused(&format!("it changed while it was looked at: {what}")));
+        }
+        self.devices.insert(device.to_owned(), identity);
+        Ok(())
+    }
+
+    /// This build made the directory.
+    pub(super) fn made_directory(&mut self, path: &str) {
+        self.directories.push(path.to_owned());
+    }
+
+    /// The kernel made this compressed RAM disk for this build.
+    pub(super) fn made_zram(&mut self, number: &str) {
+        self.zram.push(number.to_owned());
+    }
+
+    /// A command with a permit for every device that its words name; the devices are compared now
+    /// and are open until the command has ended.
+    pub(super) fn command(
+        &self,
+        system: &dyn System,
+        program: &str,
+        words: &[String],
+    ) -> Result<PermittedCommand, Refusal> {
+        let mut permits = Vec::new();
+        for device in words.iter().flat_map(|word| devices_in(system, word)) {
+            let Some(identity) = self.devices.get(&device) else {
+                return Err(format!("{device} is neither made by this build nor permitted"));
+            };
+            permits.push(DevicePermit::ask(system, &device, identity)?);
+        }
+        let (program, words) = (program.to_owned(), words.to_vec());
+        Ok(PermittedCommand { program, words, _permits: permits })
+    }
+
+    /// A write to a file of the kernel that belongs to a device of this build.
+    pub(super) fn write(&self, path: &str, text: &str) -> Result<PermittedWrite, Refusal> {
+        let in_own = |directory: &String| {
+            directory.starts_with(NULL_CONFIG)
+                && Path::new(path).parent() == Some(Path::new(directory))
+        };
+        let zram = |number: &String| path == format!("/sys/block/zram{number}/disksize");
+        if self.directories.iter().any(in_own) || self.zram.iter().any(zram) {
+            return Ok(PermittedWrite { path: path.into(), text: text.to_owned() });
+        }
+        Err(format!("{path} is of no device that this build made"))
+    }
+}
+
+/// The block devices that a word names, also within options, tables and patterns.
+fn devices_in(system: &dyn System, word: &str) -> Vec<String> {
+    // As LVM's patterns have a dot and a plus sign.
+    let word = word.replace("[.]", ".").replace("[+]", "+");
+    let parts = word.split(|c: char| c.is_whitespace() || ",\"|^$=".contains(c));
+    let whole = std::iter::once(word.as_str());
+    let mut devices: Vec<String> = Vec::new();
+    for part in parts.chain(whole).filter(|part| part.starts_with('/')) {
+        if system.is_block_device(Path::new(part)) && !devices.iter().any(|it| it == part) {
+            devices.push(part.to_owned());
+        }
+    }
+    devices
+}
+
+/// A command that may run.
+#[derive(Debug)]
+pub(super) struct PermittedCommand {
+    program: String,
+    words: Vec<String>,
+    _permits: Vec<DevicePermit>,
+}
+
+impl PermittedCommand {
+    /// One that takes down what is proven to be this build's.
+    pub(super) fn undoing(proven: &Proven, program: &str, words: &[&str]) -> Self {
+        // The proof is of this very thing; what it is named by in the words is the same.
+        debug_assert!(words.iter().any(|word| *word == proven.target));
+        let words = words.iter().map(|word| (*word).to_owned()).collect();
+        Self { program: program.to_owned(), words, _permits: Vec::new() }
+    }
+
+    /// One that writes to a device which is proven to hold only what this build wrote: it is
+    /// opened and compared once more.
+    pub(super) fn wiping(
+        system: &dyn System,
+        proven: &Proven,
+        program: &str,
+        words: &[&str],
+    ) -> Result<Self, Refusal> {
+        let permit = DevicePermit::ask(system, &proven.target, &proven.identity)?;
+        Ok(Self { _permits: vec![permit], ..Self::undoing(proven, program, words) })
+    }
+
+    pub(super) fn program(&self) -> &str {
+        &self.program
+    }
+
+    pub(super) fn words(&self) -> &[String] {
+        &self.words
+    }
+}
+
+/// A text that may be written to a file of the kernel.
+#[derive(Debug)]
+pub(super) struct PermittedWrite {
+    path: PathBuf,
+    text: String,
+}
+
+impl PermittedWrite {
+    /// One that takes down what is proven to be this build's.
+    pub(super) fn undoing(_proven: &Proven, path: &Path, text: &str) -> Self {
+        Self { path: path.to_owned(), text: text.to_owned() }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+/// A thing that is proven to be what a step of this build made; only [`super::proof`] makes it.
+#[derive(Debug)]
+pub(super) struct Proven {
+    target: String,
+    identity: Identity,
+    types: Vec<&'static str>,
+}
+
+impl Proven {
+    /// `_proof` can be had in [`super::proof`] alone.
+    pub(super) fn new(_proof: super::proof::Proof, target: String, identity: Identity) -> Self {
+        Self { target, identity, types: Vec::new() }
+    }
+
+    /// With what was found on a device of the user's, in the words of wipefs(8).
+    pub(super) fn holding(self, types: Vec<&'static str>) -> Self {
+        Self { types, ..self }
+    }
+
+    /// All that this build wrote on the device, in the words of wipefs(8).
+    pub(super) fn types(&self) -> &[&'static str] {
+        &self.types
+    }
+
+    /// Its path, or the name by which its program knows it.
+    pub(super) fn target(&self) -> &str {
+        &self.target
+    }
+}

@@ -1,0 +1,119 @@
+//! Takes down a build, the last step first.
+//!
+//! In: the steps that were begun, with what the journal says of each. Out: what became of each.
+//! Not here: writing that to the journal.
+//!
+//! A stack is a tower: when a step cannot be undone, what lies below it is in use and stays.
+
+use super::carry_out::{Known, Undoer, Undone};
+use super::identity::Identity;
+use super::journal::Step;
+use super::names::Values;
+use super::undo::Undo;
+
+/// A step that was begun.
+#[derive(Debug, Clone)]
+pub(super) struct Begun {
+    pub(super) step: Step,
+    /// What it made, if it ended.
+    pub(super) identity: Option<Identity>,
+    pub(super) done: bool,
+}
+
+/// What has been seen of the steps above.
+#[derive(Debug)]
+pub(super) struct TakeDown<'a> {
+    pub(super) tag: &'a str,
+    pub(super) same_boot: bool,
+    /// The builder itself takes down.
+    pub(super) live: bool,
+    /// A layer above held the devices below until it was taken down just now.
+    held: bool,
+    broken: Option<String>,
+}
+
+impl<'a> TakeDown<'a> {
+    pub(super) const fn new(tag: &'a str, same_boot: bool, live: bool) -> Self {
+        Self { tag, same_boot, live, held: false, broken: None }
+    }
+
+    /// An earlier clean took down layers above, and somebody may have used what was below since.
+    pub(super) fn went_on_after(mut self, earlier: bool) -> Self {
+        self.broken = earlier.then(|| {
+            "it may have been used since an earlier clean, which could not end".to_owned()
+        });
+        self
+    }
+
+    /// Undoes the last of the steps; the others are those below it.
+    pub(super) fn undo_last(
+        &mut self,
+        undoer: &mut Undoer<'_>,
+        steps: &[Begun],
+        values: &Values,
+    ) -> Result<Undone, String> {
+        let Some((begun, below)) = steps.split_last() else { return Ok(Undone::Gone) };
+        let undo = &begun.step.undo.filled(values);
+        let folder = folder_of(undo);
+        let known = Known {
+            values,
+            tag: self.tag,
+            recorded: begun.identity.as_ref(),
+            folder: folder.and_then(|folder| {
+                made(below, |undo| matches!(undo, Undo::RemoveDirectory { path } if path == folder))
+            }),
+            file: match undo {
+                Undo::DetachLoop { file, .. } => {
+                    made(below, |undo| matches!(undo, Undo::RemoveFile { path } if path == file))
+                }
+                _ => None,
+            },
+            done: begun.done,
+            same_boot: self.same_boot,
+            live: self.live,
+            vouched: self.live || self.held,
+            broken: self.broken.as_deref(),
+        };
+        let undone = undoer.carry_out(undo, &known)?;
+        self.saw(begun, &undone);
+        Ok(undone)
+    }
+
+    fn saw(&mut self, begun: &Begun, undone: &Undone) {
+        let undo = &begun.step.undo;
+        let holds = matches!(
+            undo,
+            Undo::Unmount { .. }
+                | Undo::StopArray { .. }
+                | Undo::RemoveVolumeGroup { .. }
+                | Undo::RemoveMapped { .. }
+                | Undo::DestroyPool { .. }
+        );
+        match undone {
+            Undone::Done => self.held |= holds,
+            Undone::Gone if holds && begun.done => {
+                self.broken =
+                    Some(format!("somebody else did `{undo}`, and may have used it since"));
+            }
+            Undone::LeftAlone(_) if holds => {
+                self.broken = Some(format!("`{undo}` was not done"));
+            }
+            Undone::Gone | Undone::LeftAlone(_) => (),
+        }
+    }
+}
+
+/// What a step made, as the journal has it.
+fn made(steps: &[Begun], is_it: impl Fn(&Undo) -> bool) -> Option<&Identity> {
+    steps.iter().find(|begun| is_it(&begun.step.undo))?.identity.as_ref()
+}
+
+/// The folder in which a file was made.
+fn folder_of(undo: &Undo) -> Option<&str> {
+    match undo {
+        Undo::RemoveFile { path } | Undo::StopArray { bitmap: Some(path), .. } => {
+            path.rsplit_once('/').map(|(folder, _)| folder)
+        }
+        _ => None,
+    }
+}
