@@ -19,9 +19,11 @@ use super::names::Values;
 use super::permit::Grounds;
 use super::place::Place;
 use super::plan::{Drawn, draw};
+use super::proof::backing_of;
 use super::step::Stepper;
 use super::system::{Machine, System};
 use super::take_down::{Begun, TakeDown};
+use super::undo::Undo;
 use crate::DeclaredStack;
 
 /// What happens while a layer is built.
@@ -255,6 +257,7 @@ impl<'a> Builder<'a> {
             return Ok(());
         }
         let facts = self.identity_of_last();
+        self.check_file_behind(facts.as_ref())?;
         if let Some(begun) = self.begun.last_mut() {
             begun.identity.clone_from(&facts);
             begun.done = true;
@@ -267,9 +270,28 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
+    /// losetup looks a name up anew: what it found must be the file that this build made.
+    fn check_file_behind(&self, facts: Option<&Identity>) -> Result<(), BuildError> {
+        let undo = self.begun.last().map(|begun| &begun.step.undo);
+        let Some(Undo::DetachLoop { file, .. }) = undo else { return Ok(()) };
+        let behind = facts.and_then(|facts| facts.get("file"));
+        let made = self.grounds.path(Path::new(file)).and_then(backing_of);
+        match made.is_some() && behind == made.as_deref() {
+            true => Ok(()),
+            false => Err(BuildError::CameUpWrong(format!(
+                "the loop device does not stand on {file} as it was made: somebody has put \
+                 something else in its place"
+            ))),
+        }
+    }
+
     /// By what the thing that the last step made is told from any other.
     fn identity_of_last(&mut self) -> Option<Identity> {
         let undo = self.begun.last()?.step.undo.filled(&self.values);
+        if let Undo::RemoveFile { path } | Undo::RemoveDirectory { path } = &undo {
+            // As it was when it was made, whatever has the name by now.
+            return self.grounds.path(Path::new(path)).cloned();
+        }
         let known = Known { done: true, ..Known::new(&self.values, &self.tag) };
         let output = self.output(usize::MAX);
         let mut undoer = Undoer { system: self.system.as_mut(), output };

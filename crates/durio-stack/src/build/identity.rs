@@ -5,11 +5,15 @@
 //! ([`super::proof`]).
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, Statx, StatxFlags};
+use durio_units::Bytes;
+use rustix::fs::{AtFlags, CWD, FallocateFlags, Mode, OFlags, Statx, StatxFlags};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::system::System;
@@ -96,18 +100,65 @@ pub(super) fn open_device(device: &Path) -> io::Result<HeldDevice> {
 
 /// Of a file or directory; links are not followed. Nothing if it is not there.
 pub(super) fn file_identity(path: &Path) -> Option<Identity> {
-    let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
-    let stat = rustix::fs::statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, mask).ok()?;
+    let stat = rustix::fs::statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, FILE_FACTS).ok()?;
+    Some(identity_of(&stat))
+}
+
+/// Of what is open.
+pub(super) fn open_identity(file: impl AsFd) -> io::Result<Identity> {
+    Ok(identity_of(&rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, FILE_FACTS)?))
+}
+
+const FILE_FACTS: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
+
+fn identity_of(stat: &Statx) -> Identity {
     let has_birth = stat.stx_mask & StatxFlags::BTIME.bits() != 0;
     let birth =
         has_birth.then(|| format!("{}.{:09}", stat.stx_btime.tv_sec, stat.stx_btime.tv_nsec));
     let kind = rustix::fs::FileType::from_raw_mode(stat.stx_mode.into());
-    Some(Identity::of([
-        ("device", Some(number_of_filesystem(&stat))),
+    Identity::of([
+        ("device", Some(number_of_filesystem(stat))),
         ("inode", Some(stat.stx_ino.to_string())),
         ("birth", birth),
         ("size", kind.is_file().then(|| stat.stx_size.to_string())),
-    ]))
+    ])
+}
+
+/// Makes a directory that only this user can enter, and opens it: nobody else has put another one
+/// in its place.
+pub(super) fn made_directory(path: &Path) -> io::Result<Identity> {
+    fs::DirBuilder::new().mode(0o700).create(path)?;
+    let folder = open_folder(path)?;
+    let stat = rustix::fs::fstat(&folder)?;
+    match stat.st_uid == rustix::process::geteuid().as_raw() {
+        true => open_identity(&folder),
+        false => Err(io::Error::other("somebody has put another directory in its place")),
+    }
+}
+
+/// Makes a file, with all of its space, in a folder that is still the one that was made.
+pub(super) fn made_file(path: &Path, size: Bytes, folder: &Identity) -> io::Result<Identity> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let parent = open_folder(parent)?;
+    if let Some(what) = folder.difference(&open_identity(&parent)?) {
+        return Err(io::Error::other(format!("its folder is another one by now: {what}")));
+    }
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mode = Mode::RUSR | Mode::WUSR;
+    let file = File::from(rustix::fs::openat(&parent, name, flags, mode)?);
+    match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, size.get()) {
+        // A filesystem that cannot allocate ahead gets a file with holes.
+        Err(Errno::OPNOTSUPP) => file.set_len(size.get())?,
+        other => other?,
+    }
+    open_identity(&file)
+}
+
+fn open_folder(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?)
 }
 
 fn number_of_filesystem(stat: &Statx) -> String {
@@ -122,4 +173,36 @@ pub(super) fn mount_number(mount_point: &Path) -> Option<String> {
     let mask = StatxFlags::MNT_ID | StatxFlags::from_bits_retain(UNIQUE);
     let stat = rustix::fs::statx(CWD, mount_point, AtFlags::NO_AUTOMOUNT, mask).ok()?;
     Some(stat.stx_mnt_id.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_made_in_the_very_folder_that_was_made_and_over_nothing() {
+        let outer = tempfile::tempdir().unwrap();
+        let (folder, moved) = (outer.path().join("folder"), outer.path().join("moved"));
+        let made = made_directory(&folder).unwrap();
+        let size = Bytes::from_kib(64);
+        let file = made_file(&folder.join("a"), size, &made).unwrap();
+        assert_eq!(file_identity(&folder.join("a")), Some(file.clone()));
+        assert!(made_file(&folder.join("a"), size, &made).is_err());
+        std::os::unix::fs::symlink(outer.path().join("target"), folder.join("b")).unwrap();
+        assert!(made_file(&folder.join("b"), size, &made).is_err());
+        // Another folder, and a link to one, under the same name.
+        fs::rename(&folder, &moved).unwrap();
+        std::os::unix::fs::symlink(outer.path(), &folder).unwrap();
+        assert!(made_file(&folder.join("c"), size, &made).is_err());
+        fs::remove_file(&folder).unwrap();
+        fs::create_dir(&folder).unwrap();
+        let error = made_file(&folder.join("c"), size, &made).unwrap_err();
+        assert!(error.to_string().contains("its folder is another one by now"), "{error}");
+        assert!(!outer.path().join("target").exists() && !outer.path().join("c").exists());
+        // The same name and content again.
+        fs::write(moved.join("a"), vec![0; 64 << 10]).unwrap();
+        fs::remove_file(moved.join("a")).unwrap();
+        fs::write(moved.join("a"), vec![0; 64 << 10]).unwrap();
+        assert!(file.difference(&file_identity(&moved.join("a")).unwrap()).is_some());
+    }
 }

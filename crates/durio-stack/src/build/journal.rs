@@ -9,6 +9,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FlockOperation;
@@ -242,6 +243,11 @@ pub(super) fn read_journal(folder: &Path, id: &str) -> Result<Option<Told>, Stri
     let path = journal_path(folder, id);
     let mut bytes = Vec::new();
     let file = File::open(&path).map_err(|error| error.to_string())?;
+    // Whoever may write a journal says what root removes.
+    let owner = file.metadata().map_err(|error| error.to_string())?.uid();
+    if owner != rustix::process::geteuid().as_raw() {
+        return Err(format!("{} belongs to another user; nothing it says is done", path.display()));
+    }
     file.take(LARGEST).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
     let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
     if bytes.len() - whole >= usize::try_from(LARGEST).unwrap_or(usize::MAX) {

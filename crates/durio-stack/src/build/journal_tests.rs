@@ -110,3 +110,16 @@ proptest! {
         drop(read_journal(folder.path(), ID));
     }
 }
+
+#[test]
+fn a_journal_of_another_user_is_not_heeded() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    drop(begun(folder.path()));
+    let path = folder.path().join(format!("{ID}.jsonl"));
+    std::os::unix::fs::chown(&path, Some(65534), Some(65534)).unwrap();
+    let error = read_journal(folder.path(), ID).unwrap_err();
+    assert!(error.contains("belongs to another user"), "{error}");
+}

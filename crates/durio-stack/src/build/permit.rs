@@ -27,8 +27,8 @@ type Refusal = String;
 #[derive(Debug, Default)]
 pub(super) struct Grounds {
     devices: BTreeMap<String, Identity>,
-    /// Directories that this build made.
-    directories: Vec<String>,
+    /// Directories and files that this build made.
+    made: BTreeMap<String, Identity>,
     /// Numbers of compressed RAM disks that the kernel made for this build.
     zram: Vec<String>,
 }
@@ -86,9 +86,14 @@ impl Grounds {
         Ok(())
     }
 
-    /// This build made the directory.
-    pub(super) fn made_directory(&mut self, path: &str) {
-        self.directories.push(path.to_owned());
+    /// This build made the directory or file.
+    pub(super) fn made_path(&mut self, path: &str, identity: Identity) {
+        self.made.insert(path.to_owned(), identity);
+    }
+
+    /// What this build made there.
+    pub(super) fn path(&self, path: &Path) -> Option<&Identity> {
+        self.made.get(path.to_str()?)
     }
 
     /// The kernel made this compressed RAM disk for this build.
@@ -122,7 +127,7 @@ impl Grounds {
                 && Path::new(path).parent() == Some(Path::new(directory))
         };
         let zram = |number: &String| path == format!("/sys/block/zram{number}/disksize");
-        if self.directories.iter().any(in_own) || self.zram.iter().any(zram) {
+        if self.made.keys().any(in_own) || self.zram.iter().any(zram) {
             return Ok(PermittedWrite { path: path.into(), text: text.to_owned() });
         }
         Err(format!("{path} is of no device that this build made"))

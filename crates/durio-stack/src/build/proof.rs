@@ -429,7 +429,7 @@ fn not_ours(why: &str) -> Result<Verdict, Failure> {
 }
 
 /// As losetup tells what is behind a device.
-fn backing_of(file: &Identity) -> Option<String> {
+pub(super) fn backing_of(file: &Identity) -> Option<String> {
     Some(format!("{} {}", file.get("device")?, file.get("inode")?))
 }
 

@@ -349,18 +349,19 @@ impl System for Scripted {
         as_io(written?)
     }
 
-    fn make_directory(&mut self, path: &Path) -> io::Result<()> {
-        self.make_file(path, Bytes::new(0))
+    fn make_directory(&mut self, path: &Path) -> io::Result<Identity> {
+        self.make_file(path, Bytes::new(0), &Identity::default())
     }
 
-    fn make_file(&mut self, path: &Path, size: Bytes) -> io::Result<()> {
-        let path = path.display().to_string();
+    fn make_file(&mut self, file: &Path, size: Bytes, _folder: &Identity) -> io::Result<Identity> {
+        let path = file.display().to_string();
         let made = self.0.borrow_mut().act(format!("make {path}"), |account| {
             account.make(&path);
             account.sizes.insert(path.clone(), size.get());
             Some(String::new())
         });
-        as_io(made?)
+        as_io(made?)?;
+        self.file_identity(file).ok_or(io::ErrorKind::NotFound.into())
     }
 
     fn remove_file(&mut self, proven: &Proven) -> io::Result<()> {

@@ -64,12 +64,18 @@ impl Stepper<'_, '_> {
                 in_words(action, self.system.write(&write)).map(|()| None)
             }
             Action::MakeDirectory { path } => {
-                in_words(action, self.system.make_directory(Path::new(path)))?;
-                self.grounds.made_directory(path);
+                let made = self.system.make_directory(Path::new(path));
+                self.grounds.made_path(path, in_words(action, made)?);
                 Ok(None)
             }
             Action::MakeFile { path, size } => {
-                in_words(action, self.system.make_file(Path::new(path), *size)).map(|()| None)
+                let file = Path::new(path);
+                let folder = file.parent().and_then(|folder| self.grounds.path(folder));
+                let folder =
+                    folder.ok_or_else(|| refused(path, "its folder is not this build's"))?;
+                let made = self.system.make_file(file, *size, folder);
+                self.grounds.made_path(path, in_words(action, made)?);
+                Ok(None)
             }
             Action::Check(check) => self.check(check).map(|()| None),
         }
@@ -300,7 +306,7 @@ fn refused(device: &str, what: &str) -> BuildError {
     BuildError::Refused { device: device.into(), what: what.to_owned() }
 }
 
-fn in_words(action: &Action, result: std::io::Result<()>) -> Result<(), BuildError> {
+fn in_words<T>(action: &Action, result: std::io::Result<T>) -> Result<T, BuildError> {
     result.map_err(|error| failed(action, &error.to_string(), ""))
 }
 

@@ -13,7 +13,9 @@ use std::time::Duration;
 
 use durio_units::Bytes;
 
-use super::identity::{HeldDevice, Identity, file_identity, mount_number, open_device};
+use super::identity::{
+    HeldDevice, Identity, file_identity, made_directory, made_file, mount_number, open_device,
+};
 use super::look::Look;
 use super::permit::{PermittedCommand, PermittedWrite, Proven};
 use crate::mountinfo::{MountEntry, parse_mountinfo};
@@ -39,8 +41,9 @@ pub(super) trait System: std::fmt::Debug {
     fn look(&mut self, look: Look<'_>, output: &Path) -> io::Result<Ended>;
     fn write(&mut self, write: &PermittedWrite) -> io::Result<()>;
     /// With all parents; the directory itself must not be there.
-    fn make_directory(&mut self, path: &Path) -> io::Result<()>;
-    fn make_file(&mut self, path: &Path, size: Bytes) -> io::Result<()>;
+    fn make_directory(&mut self, path: &Path) -> io::Result<Identity>;
+    /// In a folder that was made; the file must not be there.
+    fn make_file(&mut self, path: &Path, size: Bytes, folder: &Identity) -> io::Result<Identity>;
     fn remove_file(&mut self, proven: &Proven) -> io::Result<()>;
     fn remove_directory(&mut self, proven: &Proven) -> io::Result<()>;
     /// Opens a block device for reading, not for itself alone.
@@ -112,21 +115,15 @@ impl System for Machine {
         OpenOptions::new().write(true).open(write.path())?.write_all(write.text().as_bytes())
     }
 
-    fn make_directory(&mut self, path: &Path) -> io::Result<()> {
+    fn make_directory(&mut self, path: &Path) -> io::Result<Identity> {
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent)?;
         }
-        fs::create_dir(path)
+        made_directory(path)
     }
 
-    fn make_file(&mut self, path: &Path, size: Bytes) -> io::Result<()> {
-        let file = OpenOptions::new().write(true).create_new(true).open(path)?;
-        let flags = rustix::fs::FallocateFlags::empty();
-        match rustix::fs::fallocate(&file, flags, 0, size.get()) {
-            // A filesystem that cannot allocate ahead gets a file with holes.
-            Err(rustix::io::Errno::OPNOTSUPP) => file.set_len(size.get()),
-            other => other.map_err(io::Error::from),
-        }
+    fn make_file(&mut self, path: &Path, size: Bytes, folder: &Identity) -> io::Result<Identity> {
+        made_file(path, size, folder)
     }
 
     fn remove_file(&mut self, proven: &Proven) -> io::Result<()> {
