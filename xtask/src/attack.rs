@@ -6,12 +6,16 @@
 //! Everything happens in one folder, on loop devices over files of that folder, and for root in
 //! namespaces of its own (`arena`). What is found says how to repeat it: `--only ROW --case K`.
 
+mod archives;
 mod arena;
 mod corpus;
+mod devices;
 mod inputs;
 mod kills;
 mod launch;
 mod mutate;
+mod names;
+mod races;
 mod random;
 mod rows;
 mod session;
@@ -20,13 +24,14 @@ mod users;
 mod verdict;
 mod witness;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Result;
 
-pub(crate) use rows::Scale;
-pub(crate) use session::{Outcome, carry_out};
+use rows::Scale;
+pub(crate) use session::Outcome;
+use session::carry_out;
 
 /// Cases that are named in a cell of the table.
 const NAMED_MAX: usize = 12;
@@ -75,6 +80,28 @@ impl Arguments {
     }
 }
 
+/// The seed of the everyday suite.
+const EVERYDAY_SEED: u64 = 12;
+
+/// The bounded part that belongs to the everyday suite: about a minute.
+pub(crate) fn suite(durio: &Path) -> Result<Vec<Outcome>> {
+    let arguments = Arguments {
+        seed: EVERYDAY_SEED,
+        only: Vec::new(),
+        case: None,
+        count: None,
+        scale: Scale::Small,
+        durio: Some(durio.to_owned()),
+        scratch: None,
+        keep: false,
+        inside: None,
+    };
+    println!("seed {EVERYDAY_SEED}");
+    let outcomes = carry_out(&arguments)?;
+    print(&outcomes);
+    Ok(outcomes)
+}
+
 /// Runs the suite, or, inside of its namespaces, its rows.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if let Some(scratch) = &arguments.inside {
@@ -88,7 +115,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 /// The table, which has nothing in it that differs from one run to the next.
-pub(crate) fn print(outcomes: &[Outcome]) {
+fn print(outcomes: &[Outcome]) {
     let mut table = comfy_table::Table::new();
     table.load_style(comfy_table::presets::ASCII_MARKDOWN);
     table.set_header(["attack", "tried", "violations", "cases"]);

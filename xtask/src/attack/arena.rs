@@ -19,16 +19,20 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use super::corpus::Corpus;
 use super::launch::Launch;
 use super::users;
-use super::witness::{System, entries, loop_devices, swap_files};
+use super::witness::{System, entries, loop_devices, processes, swap_files, tracing_instances};
 use crate::bench::Interrupt;
 
 /// Longer than this no command that only reads may take.
 pub(super) const READING_LIMIT: Duration = Duration::from_secs(5);
 /// The folders that are empty inside.
 const COVERED: [&str; 3] = ["/tmp", "/run", "/dev/shm"];
+/// Folders in them that stay where they were made once: mount's, and the one above durio's mounts.
+const SHARED: [&str; 2] = ["/run/mount", "/run/durio"];
 const TRACEFS: &str = "/sys/kernel/tracing";
 /// What tools of administration are found in.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -51,6 +55,9 @@ impl Arena {
             for place in COVERED {
                 sh(&format!("mount -t tmpfs attack {place}"))?;
             }
+            for folder in SHARED {
+                fs::create_dir(folder).with_context(|| format!("cannot make {folder}"))?;
+            }
             if !Path::new(TRACEFS).join("instances").exists() {
                 // Without it the rows that trace say that they are not run.
                 let _ = sh(&format!("mount -t tracefs attack {TRACEFS}"));
@@ -64,10 +71,6 @@ impl Arena {
             corpus: OnceCell::new(),
             mounted: OnceCell::new(),
         })
-    }
-
-    pub(super) fn root(&self) -> &Path {
-        &self.root
     }
 
     pub(super) fn is_root(&self) -> bool {
@@ -108,6 +111,9 @@ impl Arena {
     /// An empty folder with home, state and temporary files of durio's, in the place of the last one.
     pub(super) fn case(&self) -> Result<Case> {
         let root = self.root.join("case");
+        if self.is_root {
+            end_leftovers();
+        }
         take_down(&root);
         remove(&root)?;
         let case = Case { program: self.root.join("durio"), root };
@@ -159,6 +165,23 @@ impl Case {
             limit: READING_LIMIT,
         };
         launch.words(line)
+    }
+}
+
+/// Ends what the last case left in our namespaces: the next case is not to be blamed for it.
+fn end_leftovers() {
+    for (number, _) in processes() {
+        if let Some(pid) = Pid::from_raw(number) {
+            // Ended by itself meanwhile is as good.
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+    for instance in tracing_instances() {
+        let _ = fs::remove_dir(instance);
+    }
+    let all = COVERED.iter().flat_map(|folder| entries(Path::new(folder)));
+    for folder in all.filter(|it| !SHARED.iter().any(|shared| it == Path::new(shared))) {
+        let _ = if folder.is_dir() { fs::remove_dir_all(folder) } else { fs::remove_file(folder) };
     }
 }
 

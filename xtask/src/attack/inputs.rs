@@ -22,7 +22,7 @@ use super::verdict::faults_but;
 use super::witness::Tree;
 
 /// One in so many files is no regular file.
-const PLACE_ONCE_IN: usize = 12;
+const PLACE_ONCE_IN: usize = 8;
 
 pub(super) fn rows() -> Vec<Row> {
     let row = |name, small, full, attack| Row { name, small, full, missing: nothing, attack };

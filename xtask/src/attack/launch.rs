@@ -9,7 +9,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,10 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group,
 const LOOK: Duration = Duration::from_millis(4);
 /// A process that takes so much is ended: the machine has other users.
 const MEMORY_END_BYTES: u64 = 1 << 30;
+/// A process without processor time for so long waits for something.
+const STILL: Duration = Duration::from_secs(2);
+/// The unit of times in /proc/PID/stat, USER_HZ, on all of Linux's usual architectures.
+const TICKS_PER_SECOND: u64 = 100;
 /// Of each stream so much is kept and looked at.
 const OUTPUT_BYTES_MAX: u64 = 64 << 20;
 
@@ -54,22 +58,10 @@ impl Launch {
         self
     }
 
-    /// Another folder to work in.
-    pub(super) fn within(mut self, folder: &Path) -> Self {
-        folder.clone_into(&mut self.folder);
-        self
-    }
-
     /// Another limit of time.
     pub(super) fn limit(mut self, limit: Duration) -> Self {
         self.limit = limit;
         self
-    }
-
-    /// The command as a person would type it.
-    pub(super) fn line(&self) -> String {
-        let words = self.words.iter().map(|word| format!("{:?}", word.to_string_lossy()));
-        words.collect::<Vec<_>>().join(" ")
     }
 
     /// Runs it to its end, or to the limit.
@@ -154,7 +146,7 @@ impl Running {
 
     /// Waits until it has ended; at the limit the process and its group are killed.
     pub(super) fn wait(mut self, limit: Duration) -> Result<Ended> {
-        let begin = Instant::now();
+        let mut patience = Patience::begin(limit);
         let mut is_late = false;
         if let Some(pid) = self.pid()
             && let Ok(handle) = pidfd_open(pid, PidfdFlags::empty())
@@ -162,7 +154,7 @@ impl Running {
             let look = Timespec { tv_sec: 0, tv_nsec: i64::from(LOOK.subsec_nanos()) };
             while poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&look)) == Ok(0) {
                 self.peak = self.peak.max(peak_of(pid));
-                is_late = begin.elapsed() > limit;
+                is_late = patience.is_over(pid);
                 if is_late || self.peak > MEMORY_END_BYTES {
                     self.end();
                 }
@@ -187,6 +179,43 @@ impl Running {
         }
         let _ = self.child.kill();
     }
+}
+
+/// How long a process is waited for. On a machine that has no time for it, it is not late.
+struct Patience {
+    limit: Duration,
+    begin: Instant,
+    /// Processor time when it last advanced, and when that was.
+    advanced: (u64, Instant),
+}
+
+impl Patience {
+    fn begin(limit: Duration) -> Self {
+        let now = Instant::now();
+        Self { limit, begin: now, advanced: (0, now) }
+    }
+
+    /// True if the limit has passed and the process had the time, waits for something else, or is not
+    /// done after ten times as long.
+    fn is_over(&mut self, pid: Pid) -> bool {
+        let (elapsed, ticks) = (self.begin.elapsed(), ticks_of(pid));
+        if ticks != self.advanced.0 {
+            self.advanced = (ticks, Instant::now());
+        }
+        let had_time = ticks / TICKS_PER_SECOND >= self.limit.as_secs().max(1);
+        let waits = self.advanced.1.elapsed() > STILL;
+        elapsed > self.limit && (had_time || waits || elapsed > 10 * self.limit)
+    }
+}
+
+/// Processor time of a process, in the kernel's ticks; 0 of one that is gone.
+fn ticks_of(pid: Pid) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
+    let stat = stat.unwrap_or_default();
+    // The name in brackets may hold blanks; utime and stime are the 12th and 13th field after it.
+    let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let ticks = fields.split_whitespace().skip(11).take(2);
+    ticks.filter_map(|it| it.parse::<u64>().ok()).sum()
 }
 
 /// The largest resident memory of a process so far; 0 of one that is gone.

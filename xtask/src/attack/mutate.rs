@@ -20,6 +20,8 @@ pub(super) enum Form {
     Settings,
     /// Cells between commas.
     Cells,
+    /// Nothing that is known.
+    Bytes,
 }
 
 /// One to four mutations on top of each other.
@@ -28,14 +30,15 @@ pub(super) fn mutate(text: &[u8], form: Form, others: &[Vec<u8>], random: &mut R
     for _ in 0..=random.below(4) {
         mutated = match random.below(5) {
             0 | 1 => bytes::mutate(&mutated, others, random),
-            _ => by_form(&mutated, form, random),
+            _ => by_form(&mutated, form, others, random),
         };
     }
     mutated
 }
 
-fn by_form(text: &[u8], form: Form, random: &mut Random) -> Vec<u8> {
+fn by_form(text: &[u8], form: Form, others: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
     match form {
+        Form::Bytes => bytes::mutate(text, others, random),
         Form::Json => json::mutate(text, random),
         Form::JsonLines => json::mutate_line(text, random),
         Form::Settings => lines::mutate_settings(text, random),
@@ -142,7 +145,8 @@ mod tests {
 
     #[test]
     fn no_text_is_too_short_to_be_mutated() {
-        for form in [Form::Json, Form::JsonLines, Form::Settings, Form::Cells] {
+        let forms = [Form::Json, Form::JsonLines, Form::Settings, Form::Cells, Form::Bytes];
+        for form in forms {
             for case in 0..300 {
                 mutate(b"", form, &[], &mut Random::of_case(1, "empty", case));
             }

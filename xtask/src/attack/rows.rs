@@ -5,9 +5,13 @@
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
 
+use super::archives;
 use super::arena::Arena;
+use super::devices;
 use super::inputs;
 use super::kills;
+use super::names;
+use super::races;
 use super::random::Random;
 
 /// How much is tried.
@@ -54,7 +58,8 @@ pub(super) fn root(arena: &Arena) -> Option<String> {
 }
 
 fn all() -> Vec<Row> {
-    [inputs::rows(), kills::rows()].concat()
+    [inputs::rows(), kills::rows(), races::rows(), devices::rows(), names::rows(), archives::rows()]
+        .concat()
 }
 
 /// The rows of these names, or whose group has one of them; all if there are none.

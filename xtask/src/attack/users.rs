@@ -18,7 +18,7 @@ const SPARSE_BYTES: u64 = 8 << 20;
 
 /// Files in a folder where durio works: neighbours of what it makes.
 pub(super) fn files(folder: &Path) -> Result<()> {
-    let bytes: Vec<u8> = (0..FULL_BYTES).map(|at| (at % 251) as u8).collect();
+    let bytes: Vec<u8> = (0..=250).cycle().take(FULL_BYTES).collect();
     for name in
         ["notes.txt", "user.db", "new.bak", "ne", "new2", "keep", ".durio-mine", "durio-0.tmp"]
     {

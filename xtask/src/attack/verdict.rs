@@ -58,7 +58,7 @@ pub(super) fn escapes(ended: &Ended) -> Option<String> {
 fn escape_in(bytes: &[u8]) -> Option<char> {
     let text = String::from_utf8_lossy(bytes);
     text.chars().find(|&c| {
-        let turns = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}');
+        let turns = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
         turns || (c.is_control() && c != '\n' && c != '\t')
     })
 }

@@ -192,12 +192,26 @@ fn tracing() -> Vec<String> {
         let text = fs::read_to_string(folder.join(name)).ok()?;
         Some(format!("{name} is {}", text.trim()))
     };
-    let instances = entries(&folder.join("instances")).into_iter();
-    // Those of other programs come and go as they like.
-    let ours = instances.filter(|it| it.to_string_lossy().contains("durio"));
-    ours.map(|_| "tracing instance".to_owned())
+    let instances = tracing_instances().into_iter();
+    instances
+        .map(|_| "tracing instance".to_owned())
         .chain(switches.iter().filter_map(of_switch))
         .collect()
+}
+
+/// Instances of processes of this namespace, which have smaller numbers than those of a machine that
+/// has run for a while; those of other programs come and go as they like.
+pub(super) fn tracing_instances() -> Vec<PathBuf> {
+    let last = fs::read_to_string("/proc/sys/kernel/ns_last_pid").unwrap_or_default();
+    let last: u32 = last.trim().parse().unwrap_or(0);
+    let is_ours = |path: &PathBuf| {
+        let name = path.file_name().and_then(|it| it.to_str()).unwrap_or_default();
+        let number = name.strip_prefix("durio-").and_then(|it| it.split('-').next());
+        number.and_then(|it| it.parse::<u32>().ok()).is_some_and(|number| number <= last)
+    };
+    let mut instances = entries(&Path::new(TRACEFS).join("instances"));
+    instances.retain(is_ours);
+    instances
 }
 
 /// Settings that durio reads, proves with or could change; not those of loop devices, which come and

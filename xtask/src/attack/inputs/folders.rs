@@ -87,7 +87,8 @@ fn form_of(name: &Path) -> Form {
     match name.extension().and_then(|it| it.to_str()) {
         Some("json") => Form::Json,
         Some("jsonl") => Form::JsonLines,
-        _ => Form::Cells,
+        Some("hlog") => Form::Cells,
+        _ => Form::Bytes,
     }
 }
 

@@ -31,7 +31,7 @@ pub(super) fn put(path: &Path, text: &[u8], random: &mut Random) -> Result<()> {
         }
         8 => {
             fs::write(path, text)?;
-            fs::set_permissions(path, Permissions::from_mode(0))?;
+            fs::set_permissions(path, Permissions::from_mode(0o0))?;
         }
         // A socket's name has 107 bytes at most, and goes with nobody: it stays as a file.
         9 => drop(UnixListener::bind(path).or_else(|_| UnixListener::bind("/tmp/attack-socket"))),
