@@ -23,7 +23,9 @@ const FRAME_BYTES: usize = 1 << 20;
 const READY: u8 = 1;
 const ARCHIVE: u8 = 4;
 const EXIT: u8 = 5;
+/// `durio lab` ends with these where the guest failed and where its time was over.
 const LAB_FAILED: i32 = 125;
+const TIMED_OUT: i32 = 124;
 
 const FOLDER: u32 = 0o040_755;
 const FILE: u32 = 0o100_644;
@@ -34,6 +36,7 @@ pub(super) fn rows() -> Vec<Row> {
     vec![
         Row { name: "archives:forged", small: 30, full: 900, missing: nothing, attack: forged },
         Row { name: "archives:mutated", small: 10, full: 100, missing: nothing, attack: mutated },
+        Row { name: "archives:hanging", small: 3, full: 30, missing: nothing, attack: hanging },
     ]
 }
 
@@ -65,6 +68,33 @@ fn mutated(arena: &Arena, _: usize, random: &mut Random) -> Result<Vec<String>> 
         false => mutate(&frames(&archive), Form::Bytes, &[], random),
     };
     bring_out(&case, &bytes)
+}
+
+/// A QEMU that does not end, or leaves a child behind: the limit of time holds all the same.
+fn hanging(arena: &Arena, number: usize, _: &mut Random) -> Result<Vec<String>> {
+    const SCRIPTS: [&str; 3] = [
+        "sleep 1000",
+        "case \"$*\" in *--version*) echo 'QEMU emulator version 7.2.0';; *) sleep 1000 & wait;; esac",
+        "case \"$*\" in *--version*) echo 'QEMU emulator version 7.2.0'; sleep 1000 & ;; *) sleep 1000;; esac",
+    ];
+    let case = arena.case()?;
+    stand_in(&case, SCRIPTS[number % SCRIPTS.len()])?;
+    let before = arena.system();
+    let line = lab("--time-limit 2s");
+    let ended =
+        case.durio(&line).env("PATH", search_path(&case)).limit(Duration::from_secs(15)).run()?;
+    let mut wrong = faults_but(&ended, &[LAB_FAILED, TIMED_OUT]);
+    wrong.extend(before.differences(&arena.system()));
+    Ok(wrong)
+}
+
+fn lab(options: &str) -> String {
+    let kernel = "--kernel kernel --modules modules --root shared --timing counted";
+    format!("lab run {kernel} --out out {options} -- true")
+}
+
+fn search_path(case: &Case) -> String {
+    format!("{}:/usr/bin:/bin:/usr/sbin:/sbin", case.path("bin").display())
 }
 
 /// Entries: ways out that are known, then any.
@@ -138,12 +168,15 @@ fn frames(archive: &[u8]) -> Vec<u8> {
 /// Runs `durio lab` with a program in QEMU's place.
 fn bring_out(case: &Case, frames: &[u8]) -> Result<Vec<String>> {
     users::files(&case.path("data"))?;
-    stand_in(case)?;
+    let path = case.path("frames").display().to_string();
+    let script = format!(
+        "case \"$*\" in\n*--version*) echo 'QEMU emulator version 7.2.0';;\n\
+         *-kernel*) cat '{path}'; exec sleep 5;;\nesac"
+    );
+    stand_in(case, &script)?;
     fs::write(case.path("frames"), frames)?;
     let before = Tree::of(case.root()).without(&["out", "state"]);
-    let path = format!("{}:/usr/bin:/bin:/usr/sbin:/sbin", case.path("bin").display());
-    let line = "lab run --kernel kernel --modules modules --root shared --timing counted --out out -- true";
-    let ended = case.durio(line).env("PATH", path).limit(LIMIT).run()?;
+    let ended = case.durio(&lab("")).env("PATH", search_path(case)).limit(LIMIT).run()?;
     let mut wrong = faults_but(&ended, &[LAB_FAILED]);
     let text = ended.stderr_text();
     if ["kernel image", "no modules", "its version", "no driver"].iter().any(|it| text.contains(it))
@@ -189,7 +222,7 @@ fn links_outside(case: &Case) -> Vec<String> {
 }
 
 /// A kernel that is a header alone, and a program that sends the frames as QEMU passes on its guest's.
-fn stand_in(case: &Case) -> Result<()> {
+fn stand_in(case: &Case, script: &str) -> Result<()> {
     let mut kernel = vec![0_u8; 4096];
     let mut put = |at: usize, bytes: &[u8]| kernel[at..at + bytes.len()].copy_from_slice(bytes);
     put(0x1f1, &[1]);
@@ -206,12 +239,7 @@ fn stand_in(case: &Case) -> Result<()> {
     fs::write(case.path("modules/modules.builtin"), built_in)?;
     fs::create_dir(case.path("bin"))?;
     let program = case.path("bin/qemu-system-x86_64");
-    let frames = case.path("frames").display().to_string();
-    let script = format!(
-        "#!/bin/sh\ncase \"$*\" in\n*--version*) echo 'QEMU emulator version 7.2.0';;\n\
-         *-kernel*) cat '{frames}'; exec sleep 5;;\nesac\n"
-    );
-    fs::write(&program, script)?;
+    fs::write(&program, format!("#!/bin/sh\n{script}\n"))?;
     Ok(fs::set_permissions(program, fs::Permissions::from_mode(0o755))?)
 }
 

@@ -56,7 +56,7 @@ impl Arena {
                 sh(&format!("mount -t tmpfs attack {place}"))?;
             }
             for folder in SHARED {
-                fs::create_dir(folder).with_context(|| format!("cannot make {folder}"))?;
+                fs::create_dir_all(folder).with_context(|| format!("cannot make {folder}"))?;
             }
             if !Path::new(TRACEFS).join("instances").exists() {
                 // Without it the rows that trace say that they are not run.

@@ -39,7 +39,8 @@ pub(super) fn rows() -> Vec<Row> {
         row("inputs:journal", 40, 2_000, folders::journal),
         row("inputs:configuration", 40, 4_000, configuration),
         row("inputs:command-line", 80, 5_000, commands::command_line),
-        row("inputs:environment", 40, 3_000, environment::environment),
+        row("inputs:environment", 40, 2_800, environment::environment),
+        row("inputs:dumb-terminal", 6, 200, environment::dumb_terminal),
     ]
 }
 
@@ -107,13 +108,21 @@ fn one_file(
     let case = arena.case()?;
     let path = case.path(name);
     let text = mutate(&random.pick(texts), form, texts, random);
-    if random.once_in(PLACE_ONCE_IN) {
-        places::put(&path, &text, random)?;
+    let place = if random.once_in(PLACE_ONCE_IN) {
+        Some(places::put(&path, &text, random)?)
     } else {
         fs::write(&path, text)?;
-    }
+        None
+    };
     let command = random.pick(commands);
-    Watched::begin(&case).run(case.durio(command).word(name))
+    let wrong = Watched::begin(&case).run(case.durio(command).word(name))?;
+    Ok(with_place(wrong, place))
+}
+
+/// What is wrong, and what stood where a file should be.
+fn with_place(wrong: Vec<String>, place: Option<&str>) -> Vec<String> {
+    let place = place.map(|place| format!(" ({place} in place of a file)")).unwrap_or_default();
+    wrong.into_iter().map(|it| format!("{it}{place}")).collect()
 }
 
 /// A user's files beside the case, which must stay as they are.

@@ -34,7 +34,7 @@ const ENDLESS: &str =
 const NEXT: &str = "run --quiet --engine null --ops 10";
 
 pub(super) fn rows() -> Vec<Row> {
-    let row = |name, small, missing, attack| Row { name, small, full: 125, missing, attack };
+    let row = |name, small, missing, attack| Row { name, small, full: 112, missing, attack };
     vec![
         row("races:target-replaced", 6, nothing, target_replaced),
         row("races:parent-replaced", 2, nothing, parent_replaced),
@@ -44,6 +44,7 @@ pub(super) fn rows() -> Vec<Row> {
         row("races:resume-links", 2, nothing, resume_links),
         row("races:man-links", 1, nothing, man_links),
         row("races:bind-mount", 2, root, bind_mount),
+        row("races:two-runs", 2, nothing, two_runs),
     ]
 }
 
@@ -317,6 +318,28 @@ fn bind_mount(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec<S
     wrong.extend(faults(&case.durio(NEXT).limit(LIMIT).run()?));
     if is_mounted {
         sh(&format!("umount '{}'", new.display()))?;
+    }
+    wrong.extend(changes(&case, &before));
+    Ok(wrong)
+}
+
+/// Two runs on one file at once: neither has figures of its own.
+fn two_runs(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec<String>> {
+    let (case, before) = begin(arena)?;
+    fs::write(case.path("data/file"), vec![7; 1 << 20])?;
+    fs::hard_link(case.path("data/file"), case.path("data/other"))?;
+    let run = |name: &str| {
+        let line = "run --quiet --rw randwrite --size 1MiB --duration 1s --no-self-cost --target";
+        let launch = case.durio(line).word(name).word("--destroy").word(name);
+        launch.start()
+    };
+    let first = run("data/file")?;
+    thread::sleep(Duration::from_millis(random.below(500) as u64));
+    let second = run(if number.is_multiple_of(2) { "data/file" } else { "data/other" })?;
+    let ended = [first.wait(LIMIT)?, second.wait(LIMIT)?];
+    let mut wrong: Vec<_> = ended.iter().flat_map(faults).collect();
+    if ended.iter().all(|it| it.code() == 0) {
+        wrong.push("two runs measured one file at once".to_owned());
     }
     wrong.extend(changes(&case, &before));
     Ok(wrong)

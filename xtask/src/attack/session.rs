@@ -5,7 +5,9 @@
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, ExitStatus};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -18,6 +20,8 @@ use super::rows::{self, Row};
 use crate::bench::Interrupt;
 use crate::cargo;
 
+/// How long a case that has begun may take after Ctrl-C.
+const END_LIMIT: Duration = Duration::from_secs(5);
 const RESULTS: &str = "results.json";
 
 /// What became of a row.
@@ -42,12 +46,31 @@ pub(crate) fn carry_out(arguments: &Arguments) -> Result<Vec<Outcome>> {
     let scratch = Scratch::make(arguments)?;
     let copy = scratch.path().join("durio");
     fs::copy(&program, &copy).with_context(|| format!("no durio at {}", program.display()))?;
-    let status = inner(arguments, scratch.path())?.status().context("cannot run unshare")?;
+    let child = inner(arguments, scratch.path())?.spawn().context("cannot run unshare")?;
+    let status = wait(child, &interrupt)?;
     interrupt.check()?;
     ensure!(status.success(), "the suite itself failed: {status}");
     let text = fs::read(scratch.path().join(RESULTS)).context("the suite left no results")?;
     let results: Vec<Value> = serde_json::from_slice(&text)?;
     Ok(results.iter().map(Outcome::of_json).collect())
+}
+
+/// Waits for the inner process, and ends it if it does not end by itself after an interrupt.
+fn wait(mut child: Child, interrupt: &Interrupt) -> Result<ExitStatus> {
+    let mut interrupted = None;
+    loop {
+        if let Some(status) = child.try_wait().context("cannot wait")? {
+            return Ok(status);
+        }
+        if interrupt.came() {
+            let since = *interrupted.get_or_insert_with(Instant::now);
+            if since.elapsed() > END_LIMIT {
+                // With it all in its namespaces end.
+                child.kill().context("cannot end the suite")?;
+            }
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
 }
 
 /// The release build.
@@ -121,7 +144,7 @@ fn run_row(arena: &Arena, row: &Row, arguments: &Arguments) -> Result<Outcome> {
         eprintln!("{}: not run: {reason}", row.name);
         return Ok(Outcome { not_run: Some(reason), ..outcome });
     }
-    let begin = std::time::Instant::now();
+    let begin = Instant::now();
     let cases = match arguments.case {
         Some(case) => case..case + 1,
         None => 0..arguments.count.unwrap_or_else(|| row.count(arguments.scale)),

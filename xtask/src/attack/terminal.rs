@@ -3,6 +3,7 @@
 //! In: a command. Out: it runs in the foreground of the terminal. Not here: what closing it does.
 
 use std::fs::File;
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -14,9 +15,7 @@ use super::launch::{Launch, Running};
 
 /// The side that a window holds; the terminal is closed when this goes.
 #[derive(Debug)]
-pub(super) struct Terminal {
-    _window: File,
-}
+pub(super) struct Terminal(File);
 
 impl Terminal {
     /// Starts a command with a terminal of its own.
@@ -31,6 +30,14 @@ impl Terminal {
         let terminal = rustix::fs::open(path, flags, Mode::empty());
         let terminal = terminal.with_context(|| format!("cannot open {}", path.display()))?.into();
         let running = launch.start_on(&terminal)?;
-        Ok((Self { _window: window.into() }, running))
+        Ok((Self(window.into()), running))
+    }
+
+    /// Reads all that is printed, until the last process has let go of the terminal.
+    pub(super) fn read_to_end(mut self) -> Vec<u8> {
+        let mut printed = Vec::new();
+        // The end of a terminal is an error (EIO), and what came before it is kept.
+        let _ = self.0.read_to_end(&mut printed);
+        printed
     }
 }

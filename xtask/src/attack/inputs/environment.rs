@@ -6,6 +6,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStringExt;
+use std::thread;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -15,6 +16,8 @@ use crate::attack::arena::{Arena, Case};
 use crate::attack::corpus::write;
 use crate::attack::mutate::token;
 use crate::attack::random::Random;
+use crate::attack::terminal::Terminal;
+use crate::attack::verdict::faults;
 
 /// `durio lab` ends with it where it has no kernel or no QEMU, as its help says.
 const LAB_FAILED: i32 = 125;
@@ -63,6 +66,35 @@ pub(super) fn environment(arena: &Arena, _: usize, random: &mut Random) -> Resul
     let watched = Watched::begin(&case);
     let ended = launch.run()?;
     Ok(watched.judge_but(&ended, &[LAB_FAILED]))
+}
+
+/// On a terminal that says that it obeys nothing, or for a user who wants no colours.
+pub(super) fn dumb_terminal(
+    arena: &Arena,
+    number: usize,
+    random: &mut Random,
+) -> Result<Vec<String>> {
+    const COMMANDS: [&str; 6] = [
+        "report nothing",
+        "run --engine nothing",
+        "nothing",
+        "help",
+        "plan nothing",
+        "run --engine null --ops 20",
+    ];
+    const VARIABLES: [(&str, &str); 3] = [("TERM", "dumb"), ("NO_COLOR", "1"), ("TERM", "")];
+    let case = arena.case()?;
+    let (name, value) = VARIABLES[number % VARIABLES.len()];
+    let term = if name == "TERM" { value } else { "xterm-256color" };
+    let launch = case.durio(random.pick(&COMMANDS)).env("TERM", term).env(name, value);
+    let (window, running) = Terminal::start(launch)?;
+    let reader = thread::spawn(|| window.read_to_end());
+    let mut wrong = faults(&running.wait(Duration::from_secs(10))?);
+    let printed = reader.join().unwrap_or_default();
+    if printed.contains(&0x1b) {
+        wrong.push(format!("escapes with {name}={value}"));
+    }
+    Ok(wrong)
 }
 
 fn text(random: &mut Random) -> OsString {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::{PLACE_ONCE_IN, Watched, places};
+use super::{PLACE_ONCE_IN, Watched, places, with_place};
 use crate::attack::arena::{Arena, Case};
 use crate::attack::corpus::{Files, write};
 use crate::attack::mutate::{Form, mutate};
@@ -33,8 +33,8 @@ pub(super) fn run_folder(arena: &Arena, _: usize, random: &mut Random) -> Result
     if line.contains("good") {
         write(&files, &case.path("good"))?;
     }
-    spoil_one(&mut files, runs, &case.path("run"), |_| true, random)?;
-    Watched::begin(&case).run(case.durio(line))
+    let place = spoil_one(&mut files, runs, &case.path("run"), |_| true, random)?;
+    read(&case, line, place)
 }
 
 pub(super) fn bench_folder(arena: &Arena, _: usize, random: &mut Random) -> Result<Vec<String>> {
@@ -43,8 +43,8 @@ pub(super) fn bench_folder(arena: &Arena, _: usize, random: &mut Random) -> Resu
     let mut files = random.pick(benches);
     let is_manifest = random.once_in(2);
     let chosen = |name: &Path| !is_manifest || name.ends_with("bench.json");
-    spoil_one(&mut files, benches, &case.path("run"), chosen, random)?;
-    Watched::begin(&case).run(case.durio(random.pick(&READERS[..5])))
+    let place = spoil_one(&mut files, benches, &case.path("run"), chosen, random)?;
+    read(&case, random.pick(&READERS[..5]), place)
 }
 
 pub(super) fn histogram_log(arena: &Arena, _: usize, random: &mut Random) -> Result<Vec<String>> {
@@ -52,18 +52,23 @@ pub(super) fn histogram_log(arena: &Arena, _: usize, random: &mut Random) -> Res
     let runs = &arena.corpus()?.runs;
     let mut files = random.pick(runs);
     let is_log = |name: &Path| name.extension().is_some_and(|it| it == "hlog");
-    spoil_one(&mut files, runs, &case.path("run"), is_log, random)?;
-    Watched::begin(&case).run(case.durio(random.pick(&READERS[..5])))
+    let place = spoil_one(&mut files, runs, &case.path("run"), is_log, random)?;
+    read(&case, random.pick(&READERS[..5]), place)
 }
 
-/// Writes the folder with one file of it spoilt.
+fn read(case: &Case, line: &str, place: Option<String>) -> Result<Vec<String>> {
+    let wrong = Watched::begin(case).run(case.durio(line))?;
+    Ok(with_place(wrong, place.as_deref()))
+}
+
+/// Writes the folder with one file of it spoilt; what is there if it is no file.
 fn spoil_one(
     files: &mut Files,
     others: &[Files],
     folder: &Path,
     is_chosen: impl Fn(&Path) -> bool,
     random: &mut Random,
-) -> Result<()> {
+) -> Result<Option<String>> {
     let chosen: Vec<_> = (0..files.len()).filter(|&at| is_chosen(&files[at].0)).collect();
     let at = random.pick(&chosen);
     let alike = |other: &Files| other.iter().find(|(name, _)| *name == files[at].0).cloned();
@@ -77,9 +82,10 @@ fn spoil_one(
         Some((name, text)) => {
             let path = folder.join(name);
             fs::create_dir_all(path.parent().unwrap_or(folder))?;
-            places::put(&path, &text, random)
+            let what = places::put(&path, &text, random)?;
+            Ok(Some(format!("{what} as {}", path.file_name().unwrap_or_default().display())))
         }
-        None => Ok(()),
+        None => Ok(None),
     }
 }
 

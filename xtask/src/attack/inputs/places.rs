@@ -16,26 +16,41 @@ use crate::attack::random::Random;
 /// More than a reader may take into memory, and no blocks on the disk.
 const HUGE_BYTES: u64 = 1 << 30;
 
-/// Puts something other than a regular file of that text at the path, where nothing is.
-pub(super) fn put(path: &Path, text: &[u8], random: &mut Random) -> Result<()> {
-    match random.below(11) {
-        0 | 1 => mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?,
-        2 => symlink("/dev/zero", path)?,
-        3 => symlink(path, path)?,
-        4 => symlink("/nowhere/at/all", path)?,
-        5 => symlink("/proc/self/fd/0", path)?,
-        6 => fs::create_dir(path)?,
+/// Puts something other than a regular file of that text at the path, where nothing is; what it is.
+pub(super) fn put(path: &Path, text: &[u8], random: &mut Random) -> Result<&'static str> {
+    Ok(match random.below(10) {
+        0 => {
+            mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
+            "a FIFO"
+        }
+        1 => linked("/dev/zero", path, "a link to /dev/zero")?,
+        2 => linked(path, path, "a link to itself")?,
+        3 => linked("/nowhere/at/all", path, "a link to nothing")?,
+        4 => linked("/proc/self/fd/0", path, "a link to its input")?,
+        5 => linked("/proc/kmsg", path, "a link to /proc/kmsg")?,
+        6 => {
+            fs::create_dir(path)?;
+            "a folder"
+        }
         7 => {
             fs::write(path, text)?;
             File::options().write(true).open(path)?.set_len(HUGE_BYTES)?;
+            "a file of 1 GiB"
         }
         8 => {
             fs::write(path, text)?;
             fs::set_permissions(path, Permissions::from_mode(0o0))?;
+            "a file without rights"
         }
-        // A socket's name has 107 bytes at most, and goes with nobody: it stays as a file.
-        9 => drop(UnixListener::bind(path).or_else(|_| UnixListener::bind("/tmp/attack-socket"))),
-        _ => symlink("/proc/kmsg", path)?,
-    }
-    Ok(())
+        _ => {
+            // The name of a socket has 107 bytes at most; one elsewhere does no harm.
+            drop(UnixListener::bind(path).or_else(|_| UnixListener::bind("/tmp/attack-socket")));
+            "a socket"
+        }
+    })
+}
+
+fn linked(to: impl AsRef<Path>, path: &Path, what: &'static str) -> Result<&'static str> {
+    symlink(to, path)?;
+    Ok(what)
 }
