@@ -77,7 +77,7 @@ fn hanging(arena: &Arena, number: usize, _: &mut Random) -> Result<Vec<String>> 
         "case \"$*\" in *--version*) echo 'QEMU emulator version 7.2.0';; *) sleep 1000 & wait;; esac",
         "case \"$*\" in *--version*) echo 'QEMU emulator version 7.2.0'; sleep 1000 & ;; *) sleep 1000;; esac",
     ];
-    let case = arena.case()?;
+    let case = arena.clean_case()?;
     stand_in(&case, SCRIPTS[number % SCRIPTS.len()])?;
     let before = arena.system();
     let line = lab("--time-limit 2s");

@@ -108,13 +108,18 @@ impl Arena {
         self.is_root && Path::new(TRACEFS).join("instances").exists()
     }
 
-    /// An empty folder with home, state and temporary files of durio's, in the place of the last one.
-    pub(super) fn case(&self) -> Result<Case> {
-        let root = self.root.join("case");
+    /// The same, after all that the last case may have left in the system is taken down.
+    pub(super) fn clean_case(&self) -> Result<Case> {
         if self.is_root {
             end_leftovers();
         }
-        take_down(&root);
+        take_down(&self.root.join("case"));
+        self.case()
+    }
+
+    /// An empty folder with home, state and temporary files of durio's, in the place of the last one.
+    pub(super) fn case(&self) -> Result<Case> {
+        let root = self.root.join("case");
         remove(&root)?;
         let case = Case { program: self.root.join("durio"), root };
         for name in ["", "home", "state", "temporary", "data"] {

@@ -82,7 +82,7 @@ impl Corpus {
     }
 
     fn add_records(&mut self, arena: &Arena) -> Result<()> {
-        let case = arena.case()?;
+        let case = arena.clean_case()?;
         fs::write(case.path("small.toml"), CAMPAIGN)?;
         let commands = [
             "run --engine null --ops 500",

@@ -77,7 +77,7 @@ fn engine(random: &mut Random) -> &'static str {
 
 /// An image that is mounted, by its name, another name of it, or a mount of the file.
 fn mounted_image(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec<String>> {
-    let case = arena.case()?;
+    let case = arena.clean_case()?;
     let image = image(&case, "image")?;
     mounted(&case, &image)?;
     overwrite(&case, &another_name(&case, &image, number % 3)?, engine(random), &image)
@@ -98,7 +98,7 @@ fn another_name(case: &Case, file: &Path, way: usize) -> Result<PathBuf> {
 }
 
 fn swap_file(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec<String>> {
-    let case = arena.case()?;
+    let case = arena.clean_case()?;
     let file = case.path("swap");
     sh(&format!(
         "head -c 4194304 /dev/zero > '{0}' && chmod 600 '{0}' && mkswap -q '{0}'",
@@ -114,7 +114,7 @@ fn swap_file(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec<St
 
 /// A file that a program has open to write to, as a database has.
 fn open_writer(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec<String>> {
-    let case = arena.case()?;
+    let case = arena.clean_case()?;
     let file = case.path("data/table");
     fs::write(&file, vec![7; 2 << 20])?;
     let path = another_name(&case, &file, number % 3)?;
@@ -146,7 +146,7 @@ const UNNAMED: [&str; 12] = [
 ];
 
 fn unnamed_by_spec(arena: &Arena, number: usize, _: &mut Random) -> Result<Vec<String>> {
-    let case = arena.case()?;
+    let case = arena.clean_case()?;
     let victim = case.path("victim");
     users::ext4(&victim, 160)?;
     let (device, file) = (attached(&victim)?, case.path("data/keep"));
@@ -181,7 +181,7 @@ fn unnamed_by_spec(arena: &Arena, number: usize, _: &mut Random) -> Result<Vec<S
 /// After a kill of a bench on an existing device the user makes a filesystem there, and `stack clean`
 /// comes.
 fn used_anew(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec<String>> {
-    let case = arena.case()?;
+    let case = arena.clean_case()?;
     let image = case.path("image");
     fs::File::create_new(&image)?.set_len(32 << 20)?;
     let device = attached(&image)?;
@@ -226,7 +226,7 @@ fn used_anew(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec<St
 
 /// While a run overwrites a device, another file is attached under its name.
 fn attached_anew(arena: &Arena, _: usize, random: &mut Random) -> Result<Vec<String>> {
-    let case = arena.case()?;
+    let case = arena.clean_case()?;
     let (scratch, victim) = (case.path("scratch"), image(&case, "victim")?);
     fs::File::create_new(&scratch)?.set_len(16 << 20)?;
     let (device, before) = (attached(&scratch)?, hash(&victim)?);
@@ -251,7 +251,7 @@ fn attached_anew(arena: &Arena, _: usize, random: &mut Random) -> Result<Vec<Str
 
 /// Between a plan and the run a filesystem is made on the device, or mounted.
 fn signature_appears(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec<String>> {
-    let case = arena.case()?;
+    let case = arena.clean_case()?;
     let image = case.path("image");
     fs::File::create_new(&image)?.set_len(16 << 20)?;
     let device = attached(&image)?;
@@ -266,7 +266,7 @@ fn signature_appears(arena: &Arena, number: usize, random: &mut Random) -> Resul
 
 /// The image under a device, or the device, changes its size while it is measured.
 fn resized(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec<String>> {
-    let case = arena.case()?;
+    let case = arena.clean_case()?;
     let (image, neighbour) = (case.path("image"), image(&case, "neighbour")?);
     fs::File::create_new(&image)?.set_len(16 << 20)?;
     let (device, before) = (attached(&image)?, hash(&neighbour)?);

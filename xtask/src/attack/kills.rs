@@ -142,7 +142,7 @@ fn end(
     number: usize,
     random: &mut Random,
 ) -> Result<Vec<String>> {
-    let case = arena.case()?;
+    let case = arena.clean_case()?;
     let place = Place::make(arena, &case)?;
     // Every manner comes, in each row from another one on.
     let manner = MANNERS[(number + command.name.len()) % MANNERS.len()];

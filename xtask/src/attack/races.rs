@@ -41,7 +41,7 @@ pub(super) fn rows() -> Vec<Row> {
         row("races:destroy-exchanged", 2, root, destroy_exchanged),
         row("races:name-reused", 4, nothing, name_reused),
         row("races:record-links", 3, nothing, record_links),
-        row("races:resume-links", 2, nothing, resume_links),
+        row("races:resume-links", 3, nothing, resume_links),
         row("races:man-links", 1, nothing, man_links),
         row("races:bind-mount", 2, root, bind_mount),
         row("races:two-runs", 2, nothing, two_runs),
@@ -50,7 +50,7 @@ pub(super) fn rows() -> Vec<Row> {
 
 /// A case with victims; what was there before.
 fn begin(arena: &Arena) -> Result<(Case, Tree)> {
-    let case = arena.case()?;
+    let case = arena.clean_case()?;
     fs::create_dir(case.path(VICTIMS))?;
     users::files(&case.path(VICTIMS))?;
     fs::write(case.path("victims/new"), "the user's, with a name as the target has it\n")?;
@@ -254,9 +254,13 @@ fn plant(path: &Path, victim: &Path) -> Result<()> {
     symlink(victim, path).with_context(|| format!("cannot make a link at {}", path.display()))
 }
 
+/// What a resumed run writes to.
+const FILES: [&str; 6] =
+    ["findings.json", "events.jsonl", "histograms.hlog", "run.json", "journal.jsonl", "plan.json"];
+
 /// An interrupted campaign, in whose folder somebody put links, goes on.
 fn resume_links(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec<String>> {
-    let (case, before) = begin(arena)?;
+    let (case, _) = begin(arena)?;
     fs::write(case.path("small.toml"), CAMPAIGN)?;
     let line = "run small.toml --quiet --target data --scale-time 10 --seed 1";
     let running = case.durio(line).start()?;
@@ -264,17 +268,15 @@ fn resume_links(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec
     running.signal(if random.once_in(2) { Signal::INT } else { Signal::KILL });
     running.wait(LIMIT)?;
     let Some(run) = entries(&case.path("state/durio/runs")).pop() else { return Ok(Vec::new()) };
-    let names = [
-        "report.html",
-        "findings.json",
-        "events.jsonl",
-        "histograms.hlog",
-        "run.json",
-        "journal.jsonl",
-    ];
-    for name in names.iter().skip(number % 2).step_by(2) {
-        plant(&run.join(name), &case.path("victims/keep"))?;
+    for name in [FILES[number % FILES.len()], "report.html"] {
+        // What stands behind the link is as good as what was there, so that it is gone on with.
+        let victim = case.path(VICTIMS).join(name);
+        if fs::rename(run.join(name), &victim).is_err() && !victim.exists() {
+            fs::write(&victim, "the user's\n")?;
+        }
+        plant(&run.join(name), &victim)?;
     }
+    let before = Tree::of(&case.path(VICTIMS));
     if arena.is_root() {
         chown(&run, Some(65_534), Some(65_534))?;
     }

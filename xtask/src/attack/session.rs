@@ -144,6 +144,8 @@ fn run_row(arena: &Arena, row: &Row, arguments: &Arguments) -> Result<Outcome> {
         eprintln!("{}: not run: {reason}", row.name);
         return Ok(Outcome { not_run: Some(reason), ..outcome });
     }
+    // What the row before left over the case's folder is not this one's.
+    arena.clean_case()?;
     let begin = Instant::now();
     let cases = match arguments.case {
         Some(case) => case..case + 1,

@@ -34,7 +34,7 @@ pub(super) fn run_folder(arena: &Arena, _: usize, random: &mut Random) -> Result
         write(&files, &case.path("good"))?;
     }
     let place = spoil_one(&mut files, runs, &case.path("run"), |_| true, random)?;
-    read(&case, line, place)
+    read(&case, line, place.as_deref())
 }
 
 pub(super) fn bench_folder(arena: &Arena, _: usize, random: &mut Random) -> Result<Vec<String>> {
@@ -44,7 +44,7 @@ pub(super) fn bench_folder(arena: &Arena, _: usize, random: &mut Random) -> Resu
     let is_manifest = random.once_in(2);
     let chosen = |name: &Path| !is_manifest || name.ends_with("bench.json");
     let place = spoil_one(&mut files, benches, &case.path("run"), chosen, random)?;
-    read(&case, random.pick(&READERS[..5]), place)
+    read(&case, random.pick(&READERS[..5]), place.as_deref())
 }
 
 pub(super) fn histogram_log(arena: &Arena, _: usize, random: &mut Random) -> Result<Vec<String>> {
@@ -53,12 +53,12 @@ pub(super) fn histogram_log(arena: &Arena, _: usize, random: &mut Random) -> Res
     let mut files = random.pick(runs);
     let is_log = |name: &Path| name.extension().is_some_and(|it| it == "hlog");
     let place = spoil_one(&mut files, runs, &case.path("run"), is_log, random)?;
-    read(&case, random.pick(&READERS[..5]), place)
+    read(&case, random.pick(&READERS[..5]), place.as_deref())
 }
 
-fn read(case: &Case, line: &str, place: Option<String>) -> Result<Vec<String>> {
+fn read(case: &Case, line: &str, place: Option<&str>) -> Result<Vec<String>> {
     let wrong = Watched::begin(case).run(case.durio(line))?;
-    Ok(with_place(wrong, place.as_deref()))
+    Ok(with_place(wrong, place))
 }
 
 /// Writes the folder with one file of it spoilt; what is there if it is no file.
