@@ -16,7 +16,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::process::Signal;
 
 use super::arena::{Arena, Case, sh};
-use super::corpus::CAMPAIGN;
+use super::corpus::{CAMPAIGN, stack_spec};
 use super::launch::{Launch, Running};
 use super::random::Random;
 use super::rows::{Row, nothing, root};
@@ -34,13 +34,14 @@ const ENDLESS: &str =
 const NEXT: &str = "run --quiet --engine null --ops 10";
 
 pub(super) fn rows() -> Vec<Row> {
-    let row = |name, small, missing, attack| Row { name, small, full: 112, missing, attack };
+    let row = |name, small, missing, attack| Row { name, small, full: 100, missing, attack };
     vec![
         row("races:target-replaced", 6, nothing, target_replaced),
         row("races:parent-replaced", 2, nothing, parent_replaced),
         row("races:destroy-exchanged", 2, root, destroy_exchanged),
         row("races:name-reused", 4, nothing, name_reused),
-        row("races:record-links", 3, nothing, record_links),
+        row("races:record-links", 4, nothing, record_links),
+        row("races:bench-links", 4, root, bench_links),
         row("races:resume-links", 3, nothing, resume_links),
         row("races:man-links", 1, nothing, man_links),
         row("races:bind-mount", 2, root, bind_mount),
@@ -217,15 +218,41 @@ fn name_reused(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec<
 /// While a run lasts the files of its record become links to a user's files, as another owner of the
 /// folder could make them.
 fn record_links(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec<String>> {
+    let line = "run --quiet --rw randwrite --size 1MiB --duration 600ms --no-self-cost --out out \
+                --interval 10ms --target data";
+    linked_record(arena, line, "events.jsonl", NAMES[number % NAMES.len()], random)
+}
+
+/// The same with a bench.
+fn bench_links(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec<String>> {
+    let line = "stack bench stack.toml --quiet --out out";
+    linked_record(arena, line, "bench.json", NAMES[number % NAMES.len()], random)
+}
+
+/// What a record is written to, and the names by which a file is made before it is renamed.
+const NAMES: [&str; 6] = [
+    "report.html",
+    ".report.html.new",
+    "findings.json",
+    ".findings.json.new",
+    ".run.json.new",
+    ".bench.json.new",
+];
+
+/// Runs a command, and makes a link of one name of its record once the folder has `first`.
+fn linked_record(
+    arena: &Arena,
+    line: &str,
+    first: &str,
+    name: &str,
+    random: &mut Random,
+) -> Result<Vec<String>> {
     let (case, before) = begin(arena)?;
     let out = case.path("out");
     fs::create_dir(&out)?;
-    let line = "run --quiet --rw randwrite --size 1MiB --duration 600ms --no-self-cost --out out";
-    let launch = case.durio(line).words("--interval 10ms --target data");
-    let mut running = launch.start()?;
-    let names = ["report.html", "findings.json", "run.json"];
-    let name = names[number % names.len()];
-    if let Some(run) = folder_in(&out, &mut running) {
+    fs::write(case.path("stack.toml"), stack_spec(&case, "200ms"))?;
+    let mut running = case.durio(line).start()?;
+    if let Some(run) = folder_in(&out, first, &mut running) {
         thread::sleep(Duration::from_micros(random.below(300_000) as u64));
         plant(&run.join(name), &case.path("victims/keep"))?;
     }
@@ -234,10 +261,10 @@ fn record_links(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec
     Ok(wrong)
 }
 
-fn folder_in(out: &Path, running: &mut Running) -> Option<PathBuf> {
+fn folder_in(out: &Path, first: &str, running: &mut Running) -> Option<PathBuf> {
     let begin = Instant::now();
     while begin.elapsed() < LIMIT && running.is_alive() {
-        if let Some(run) = entries(out).pop().filter(|run| run.join("events.jsonl").exists()) {
+        if let Some(run) = entries(out).pop().filter(|run| run.join(first).exists()) {
             return Some(run);
         }
         thread::sleep(Duration::from_millis(1));
