@@ -11,6 +11,7 @@
     reason = "a developer's tool: printing is its output"
 )]
 
+mod attack;
 mod bench;
 mod cargo;
 mod lab;
@@ -35,6 +36,8 @@ enum Command {
     Test(test::Arguments),
     /// Checks the rules of the house that no compiler knows
     Tidy,
+    /// Attacks durio, by seed: hostile input, kills, races, changing devices, names
+    Attack(attack::Arguments),
     /// Measures durio itself, with the installed fio beside it
     #[command(subcommand)]
     Bench(bench::Command),
@@ -54,6 +57,7 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Test(arguments) => test::run(arguments),
         Command::Tidy => tidy::run(),
+        Command::Attack(arguments) => attack::run(arguments),
         Command::Bench(command) => bench::run(command),
         Command::Lab(command) => lab::run(command),
     }

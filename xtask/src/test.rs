@@ -40,6 +40,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         session.stage("release build", stages::release_build);
         session.stage("slow tests", || stages::slow_tests(&missing));
     }
+    let profile = if arguments.fast { "debug" } else { "release" };
+    session.stage("attack", || stages::attack(profile));
     session.print_summary();
     Ok(if session.sum.failed() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

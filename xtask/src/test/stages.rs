@@ -12,7 +12,7 @@ use tempfile::NamedTempFile;
 
 use super::output::Output;
 use super::tally::{Tally, read_skips};
-use crate::{cargo, packages, tidy};
+use crate::{attack, cargo, packages, tidy};
 
 const SLOW_FEATURE: &str = "slow-tests";
 
@@ -54,6 +54,13 @@ pub(super) fn slow_tests(missing: &str) -> Result<Tally> {
         return Ok(Tally::default());
     }
     test(&["test", "--release", "-p", "durio", "--features", SLOW_FEATURE], missing)
+}
+
+/// The small scale of the attack suite, each case a test, on the build of this profile.
+pub(super) fn attack(profile: &str) -> Result<Tally> {
+    let built = cargo::metadata()?.target_directory.into_std_path_buf().join(profile);
+    let outcomes = attack::suite(&built.join("durio"))?;
+    Ok(Tally::of_attacks(&outcomes))
 }
 
 /// One call of `cargo test`: its output is passed on and counted.

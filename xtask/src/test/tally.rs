@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::output::Output;
+use crate::attack::Outcome;
 
 /// The tests of one stage, or of all.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -24,6 +25,23 @@ impl Tally {
             true => Self { passed: 1, ..Self::default() },
             false => Self { failed: 1, failures: vec![name.to_owned()], ..Self::default() },
         }
+    }
+
+    /// The attack suite: each case is a test, a row that was not run a skip.
+    pub(super) fn of_attacks(outcomes: &[Outcome]) -> Self {
+        let mut tally = Self::default();
+        for outcome in outcomes {
+            let failed = outcome.violations.len();
+            tally.passed += outcome.tried.saturating_sub(failed);
+            tally.failed += failed;
+            tally.failures.extend(outcome.violations.iter().map(|(case, wrong)| {
+                format!("attack --only {} --case {case}: {}", outcome.row, wrong.join("; "))
+            }));
+            let skip =
+                outcome.not_run.iter().map(|why| (format!("attack {}", outcome.row), why.clone()));
+            tally.skips.extend(skip);
+        }
+        tally
     }
 
     /// A call of `cargo test`, `name`.
@@ -168,6 +186,19 @@ mod tests {
         total.add(Tally::of_tests(&output(3, &[]), read_skips("a: b"), true, "test"));
         assert_eq!(total.to_string(), "3 passed, 1 failed, 1 skipped");
         assert_eq!(total.failures(), ["clippy"]);
+    }
+
+    #[test]
+    fn every_case_of_an_attack_is_a_test_and_a_row_that_was_not_run_a_skip() {
+        let row = |row: &str, tried| Outcome { row: row.to_owned(), tried, ..Outcome::default() };
+        let violations = vec![(4, vec!["left: x".to_owned()])];
+        let failing = Outcome { violations, ..row("kills:check", 5) };
+        let skipped =
+            Outcome { not_run: Some("needs root".to_owned()), ..row("devices:resized", 0) };
+        let tally = Tally::of_attacks(&[row("inputs:spec", 10), failing, skipped]);
+        assert_eq!(tally.to_string(), "14 passed, 1 failed, 1 skipped");
+        assert_eq!(tally.failures(), ["attack --only kills:check --case 4: left: x"]);
+        assert_eq!(tally.skips()[0].0, "attack devices:resized");
     }
 
     #[test]

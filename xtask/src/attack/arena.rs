@@ -1,0 +1,253 @@
+//! Where attacks happen: one folder, and for root namespaces of mounts and processes that end with it.
+//!
+//! In: a built durio. Out: commands of it that reach nothing but the folder, and whatever an attack
+//! left is gone. Not here: attacks.
+//!
+//! The suite starts itself again inside of the namespaces (`unshare`), where /tmp, /run and /dev/shm
+//! are empty memory filesystems: what a process or mount leaves is seen at once, and goes with the
+//! namespaces, also if the suite is killed. Loop devices and swap belong to the kernel as a whole; the
+//! outer process takes down those that lie over files of the folder.
+
+use std::cell::OnceCell;
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::corpus::Corpus;
+use super::launch::Launch;
+use super::users;
+use super::witness::{System, entries, loop_devices, processes, swap_files, tracing_instances};
+use crate::bench::Interrupt;
+
+/// Longer than this no command that only reads may take.
+pub(super) const READING_LIMIT: Duration = Duration::from_secs(5);
+/// The folders that are empty inside.
+const COVERED: [&str; 3] = ["/tmp", "/run", "/dev/shm"];
+/// Folders in them that stay where they were made once: mount's, and the one above durio's mounts.
+const SHARED: [&str; 2] = ["/run/mount", "/run/durio"];
+const TRACEFS: &str = "/sys/kernel/tracing";
+/// What tools of administration are found in.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// The place of all attacks.
+#[derive(Debug)]
+pub(super) struct Arena {
+    root: PathBuf,
+    is_root: bool,
+    interrupt: Interrupt,
+    corpus: OnceCell<Corpus>,
+    mounted: OnceCell<PathBuf>,
+}
+
+impl Arena {
+    /// Enters the folder, in which `durio` is; for root, inside of the namespaces.
+    pub(super) fn enter(root: &Path) -> Result<Self> {
+        let is_root = rustix::process::geteuid().is_root();
+        if is_root {
+            for place in COVERED {
+                sh(&format!("mount -t tmpfs attack {place}"))?;
+            }
+            for folder in SHARED {
+                fs::create_dir_all(folder).with_context(|| format!("cannot make {folder}"))?;
+            }
+            if !Path::new(TRACEFS).join("instances").exists() {
+                // Without it the rows that trace say that they are not run.
+                let _ = sh(&format!("mount -t tracefs attack {TRACEFS}"));
+            }
+        }
+        let interrupt = Interrupt::watch()?;
+        Ok(Self {
+            root: root.to_owned(),
+            is_root,
+            interrupt,
+            corpus: OnceCell::new(),
+            mounted: OnceCell::new(),
+        })
+    }
+
+    pub(super) fn is_root(&self) -> bool {
+        self.is_root
+    }
+
+    pub(super) fn interrupt(&self) -> &Interrupt {
+        &self.interrupt
+    }
+
+    /// Good inputs, made when they are first asked for.
+    pub(super) fn corpus(&self) -> Result<&Corpus> {
+        if let Some(corpus) = self.corpus.get() {
+            return Ok(corpus);
+        }
+        let corpus = Corpus::make(self)?;
+        Ok(self.corpus.get_or_init(|| corpus))
+    }
+
+    /// A filesystem of a user's, on a loop device, mounted: made when it is first asked for. None
+    /// where only root could.
+    pub(super) fn mounted(&self) -> Result<Option<&Path>> {
+        if !self.is_root {
+            return Ok(None);
+        }
+        if self.mounted.get().is_none() {
+            let point = users::mounted_filesystem(&self.root.join("users"))?;
+            let _ = self.mounted.set(point);
+        }
+        Ok(self.mounted.get().map(PathBuf::as_path))
+    }
+
+    /// True if the kernel's tracing can be switched on here.
+    pub(super) fn has_tracing(&self) -> bool {
+        self.is_root && Path::new(TRACEFS).join("instances").exists()
+    }
+
+    /// The same, after all that the last case may have left in the system is taken down.
+    pub(super) fn clean_case(&self) -> Result<Case> {
+        if self.is_root {
+            end_leftovers();
+        }
+        take_down(&self.root.join("case"));
+        self.case()
+    }
+
+    /// An empty folder with home, state and temporary files of durio's, in the place of the last one.
+    pub(super) fn case(&self) -> Result<Case> {
+        let root = self.root.join("case");
+        remove(&root)?;
+        let case = Case { program: self.root.join("durio"), root };
+        for name in ["", "home", "state", "temporary", "data"] {
+            fs::create_dir(case.root.join(name)).context("cannot make a folder for a case")?;
+        }
+        Ok(case)
+    }
+
+    /// What durio could leave in the system.
+    pub(super) fn system(&self) -> System {
+        System::now(&self.root, self.is_root)
+    }
+}
+
+/// The place of one case.
+#[derive(Debug)]
+pub(super) struct Case {
+    root: PathBuf,
+    program: PathBuf,
+}
+
+impl Case {
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// A path in it.
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.root.join(name)
+    }
+
+    /// durio in this place, which knows of no other.
+    pub(super) fn durio(&self, line: &str) -> Launch {
+        let folder = |name: &str| OsString::from(self.path(name));
+        let environment = [
+            ("PATH", PATH.into()),
+            ("HOME", folder("home")),
+            ("XDG_STATE_HOME", folder("state")),
+            ("XDG_CACHE_HOME", folder("home")),
+            ("TMPDIR", folder("temporary")),
+            ("LANG", "C.UTF-8".into()),
+            ("RUST_BACKTRACE", "0".into()),
+        ];
+        let launch = Launch {
+            words: vec![self.program.clone().into()],
+            environment: environment.map(|(name, value)| (name.into(), value)).to_vec(),
+            folder: self.root.clone(),
+            limit: READING_LIMIT,
+        };
+        launch.words(line)
+    }
+}
+
+/// Ends what the last case left in our namespaces: the next case is not to be blamed for it.
+fn end_leftovers() {
+    for (number, _) in processes() {
+        if let Some(pid) = Pid::from_raw(number) {
+            // Ended by itself meanwhile is as good.
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+    for instance in tracing_instances() {
+        let _ = fs::remove_dir(instance);
+    }
+    let all = COVERED.iter().flat_map(|folder| entries(Path::new(folder)));
+    for folder in all.filter(|it| !SHARED.iter().any(|shared| it == Path::new(shared))) {
+        let _ = if folder.is_dir() { fs::remove_dir_all(folder) } else { fs::remove_file(folder) };
+    }
+}
+
+/// Runs an administrator's command, which must succeed.
+pub(super) fn sh(line: &str) -> Result<String> {
+    let command =
+        Command::new("sh").args(["-c", line]).env("PATH", PATH).stdin(Stdio::null()).output();
+    let output = command.context("cannot run sh")?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{line}: {}", errors.trim());
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// Ends swap, mounts and loop devices over files of a folder.
+pub(super) fn take_down(folder: &Path) {
+    for file in swap_files(folder) {
+        let _ = sh(&format!("swapoff '{}'", file.display()));
+    }
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let devices: Vec<_> = loop_devices(folder).collect();
+    let is_ours = |words: &[&str]| {
+        let device = words.iter().skip_while(|&&it| it != "-").nth(2).map(Path::new);
+        words.get(4).is_some_and(|point| Path::new(point).starts_with(folder))
+            || device.is_some_and(|it| devices.iter().any(|(device, _)| device == it))
+    };
+    let lines = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    let points: Vec<_> =
+        lines.filter(|words| is_ours(words)).map(|words| words[4].to_owned()).collect();
+    // The last mounted first.
+    for point in points.iter().rev() {
+        let _ = sh(&format!("umount '{point}' || umount -l '{point}'"));
+    }
+    for (device, _) in devices {
+        let _ = sh(&format!("losetup -d {}", device.display()));
+    }
+    // A device goes when the last look at it ends.
+    for _ in 0..100 {
+        if loop_devices(folder).next().is_none() {
+            break;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Removes a folder whatever rights are in it; that none is there is as good.
+pub(super) fn remove(folder: &Path) -> Result<()> {
+    for _ in 0..2 {
+        match fs::remove_dir_all(folder) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => unlock(folder),
+            _ => return Ok(()),
+        }
+    }
+    fs::remove_dir_all(folder).with_context(|| format!("cannot remove {}", folder.display()))
+}
+
+fn unlock(folder: &Path) {
+    let mut open = vec![folder.to_owned()];
+    while let Some(folder) = open.pop() {
+        // What cannot be unlocked is told by the removal.
+        let _ = fs::set_permissions(&folder, fs::Permissions::from_mode(0o700));
+        let is_folder = |it: &PathBuf| it.symlink_metadata().is_ok_and(|it| it.is_dir());
+        open.extend(entries(&folder).into_iter().filter(is_folder));
+    }
+}

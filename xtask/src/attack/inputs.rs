@@ -1,0 +1,160 @@
+//! Mutated inputs: every kind of file that durio reads, its command lines, its environment.
+//!
+//! In: good inputs, choices. Out: what durio made of a bad one that it may not. Not here: names as
+//! such (`names`), archives of guests (`archives`).
+
+mod commands;
+mod environment;
+mod folders;
+mod places;
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Result;
+
+use super::arena::{Arena, Case};
+use super::launch::{Ended, Launch};
+use super::mutate::{Form, mutate};
+use super::random::Random;
+use super::rows::{Row, nothing};
+use super::verdict::faults_but;
+use super::witness::Tree;
+
+/// One in so many files is no regular file.
+const PLACE_ONCE_IN: usize = 8;
+
+pub(super) fn rows() -> Vec<Row> {
+    let row = |name, small, full, attack| Row { name, small, full, missing: nothing, attack };
+    vec![
+        row("inputs:spec", 120, 12_000, spec),
+        row("inputs:stack-spec", 120, 12_000, stack_spec),
+        row("inputs:profile", 80, 8_000, profile),
+        row("inputs:job-file", 120, 12_000, job_file),
+        row("inputs:fio-json", 80, 8_000, fio_json),
+        row("inputs:table", 80, 8_000, table),
+        row("inputs:run-folder", 160, 16_000, folders::run_folder),
+        row("inputs:bench-folder", 60, 4_000, folders::bench_folder),
+        row("inputs:histogram-log", 60, 6_000, folders::histogram_log),
+        row("inputs:journal", 40, 2_000, folders::journal),
+        row("inputs:configuration", 40, 4_000, configuration),
+        row("inputs:command-line", 80, 5_000, commands::command_line),
+        row("inputs:environment", 40, 2_800, environment::environment),
+        row("inputs:dumb-terminal", 6, 200, environment::dumb_terminal),
+    ]
+}
+
+fn spec(arena: &Arena, _: usize, random: &mut Random) -> Result<Vec<String>> {
+    let texts = &arena.corpus()?.specs;
+    let formats = ["plan --target data", "plan --format json --target data", "plan"];
+    one_file(arena, texts, Form::Settings, "x.toml", &formats, random)
+}
+
+fn stack_spec(arena: &Arena, _: usize, random: &mut Random) -> Result<Vec<String>> {
+    let texts = &arena.corpus()?.stack_specs;
+    let formats = ["stack plan", "stack plan --format json", "stack plan --scale-size 0.1"];
+    one_file(arena, texts, Form::Settings, "x.toml", &formats, random)
+}
+
+fn profile(arena: &Arena, _: usize, random: &mut Random) -> Result<Vec<String>> {
+    let texts = &arena.corpus()?.profiles;
+    let formats = ["profile show", "profile show --format json"];
+    one_file(arena, texts, Form::Settings, "./x.toml", &formats, random)
+}
+
+fn job_file(arena: &Arena, _: usize, random: &mut Random) -> Result<Vec<String>> {
+    one_file(arena, &arena.corpus()?.job_files, Form::Settings, "x.fio", &["fio --plan"], random)
+}
+
+fn fio_json(arena: &Arena, _: usize, random: &mut Random) -> Result<Vec<String>> {
+    let formats = ["audit", "audit --format json"];
+    one_file(arena, &arena.corpus()?.fio_json, Form::Json, "x.json", &formats, random)
+}
+
+fn table(arena: &Arena, _: usize, random: &mut Random) -> Result<Vec<String>> {
+    let formats = ["audit", "audit --format json"];
+    one_file(arena, &arena.corpus()?.tables, Form::Cells, "x.csv", &formats, random)
+}
+
+/// Files of databases, read by `advise`.
+fn configuration(arena: &Arena, _: usize, random: &mut Random) -> Result<Vec<String>> {
+    const FILES: [(&str, &str); 3] = [
+        (
+            "postgresql",
+            "fsync = on\nwal_sync_method = fdatasync # x\ncommit_delay = 100\n\
+          shared_buffers = 128MB\ninclude = 'other.conf'\n",
+        ),
+        (
+            "mysql",
+            "[mysqld]\ninnodb_flush_method=O_DIRECT\ninnodb_flush_log_at_trx_commit=1\n\
+          !include other.cnf\nsync_binlog=1\n",
+        ),
+        ("redis", "appendonly yes\nappendfsync everysec\nsave 3600 1\ninclude other.conf\n"),
+    ];
+    let (database, text) = random.pick(&FILES);
+    let line = format!("advise data --database {database} --config");
+    one_file(arena, &[text.as_bytes().to_vec()], Form::Settings, "x.conf", &[&line], random)
+}
+
+/// A file of ours, mutated, as the last word of one of the commands.
+fn one_file(
+    arena: &Arena,
+    texts: &[Vec<u8>],
+    form: Form,
+    name: &str,
+    commands: &[&str],
+    random: &mut Random,
+) -> Result<Vec<String>> {
+    let case = arena.case()?;
+    let path = case.path(name);
+    let text = mutate(&random.pick(texts), form, texts, random);
+    let place = if random.once_in(PLACE_ONCE_IN) {
+        Some(places::put(&path, &text, random)?)
+    } else {
+        fs::write(&path, text)?;
+        None
+    };
+    let command = random.pick(commands);
+    let wrong = Watched::begin(&case).run(case.durio(command).word(name))?;
+    Ok(with_place(wrong, place))
+}
+
+/// What is wrong, and what stood where a file should be.
+fn with_place(wrong: Vec<String>, place: Option<&str>) -> Vec<String> {
+    let place = place.map(|place| format!(" ({place} in place of a file)")).unwrap_or_default();
+    wrong.into_iter().map(|it| format!("{it}{place}")).collect()
+}
+
+/// A user's files beside the case, which must stay as they are.
+struct Watched<'a> {
+    case: &'a Case,
+    before: Tree,
+}
+
+impl<'a> Watched<'a> {
+    fn begin(case: &'a Case) -> Self {
+        Self { case, before: foreign(case.root()) }
+    }
+
+    /// Runs a command that only reads.
+    fn run(&self, launch: Launch) -> Result<Vec<String>> {
+        let ended = launch.run()?;
+        Ok(self.judge(&ended))
+    }
+
+    fn judge(&self, ended: &Ended) -> Vec<String> {
+        self.judge_but(ended, &[])
+    }
+
+    /// The same, with further exit codes that are right.
+    fn judge_but(&self, ended: &Ended, also: &[i32]) -> Vec<String> {
+        let mut wrong = faults_but(ended, also);
+        wrong.extend(self.before.differences(&foreign(self.case.root())));
+        wrong
+    }
+}
+
+/// Everything but what durio may make: its state, which is below home if no variable says otherwise.
+fn foreign(case: &Path) -> Tree {
+    Tree::stamps_of(case).without(&["state", "out", "home/.local", "home/.cache"])
+}

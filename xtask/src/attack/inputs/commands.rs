@@ -1,0 +1,207 @@
+//! Command lines: every command with options that are drawn, their values good or mutated.
+//!
+//! In: commands and what their options take. Out: what durio makes of the line. Not here: files that
+//! the line names.
+//!
+//! Whatever is drawn, nothing outside of the case is named, and what is measured is small: a line that
+//! could write has a size and a count, and names only targets in the case's folder.
+
+use std::fs;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::Watched;
+use crate::attack::arena::Arena;
+use crate::attack::corpus::CAMPAIGN;
+use crate::attack::mutate::token;
+use crate::attack::random::Random;
+
+/// A command that measures for a moment may take so long, on a busy machine too.
+const MEASURING_LIMIT: Duration = Duration::from_secs(30);
+
+/// The begin of a line, what always ends it, and which options may stand between.
+type Command = (&'static str, &'static str, &'static [(&'static str, &'static [&'static str])]);
+
+const NUMBERS: &[&str] = &["0", "1", "2", "7", "64", "4096", "65536"];
+const SIZES: &[&str] = &["0", "1", "512", "4k", "4KiB", "1MiB", "4097", "16EiB"];
+const TIMES: &[&str] = &["0s", "1ns", "10ms", "50ms"];
+const FORMATS: &[&str] = &["text", "json", "html", "csv", "fio-json", "xml"];
+const FLAG: &[&str] = &[];
+
+const COMMANDS: [Command; 12] = [
+    (
+        "run",
+        "--quiet --target data --size 1MiB --ops 50",
+        &[
+            ("--rw", &["read", "write", "randrw", "randwrite"]),
+            ("--bs", SIZES),
+            ("--depth", NUMBERS),
+            ("--jobs", NUMBERS),
+            ("--engine", &["null", "sync", "uring", "aio"]),
+            ("--mix", NUMBERS),
+            ("--sync", &["none", "fsync", "o_dsync", "rwf_dsync", "linked_fsync"]),
+            ("--batch", NUMBERS),
+            ("--sync-every", NUMBERS),
+            ("--rewrite", FLAG),
+            ("--buffered", FLAG),
+            ("--shared", FLAG),
+            ("--share-each", FLAG),
+            ("--cpus", &["0", "0-1", "0,0", "9999", "1-0"]),
+            ("--node", NUMBERS),
+            ("--no-self-cost", FLAG),
+            ("--interval", TIMES),
+            ("--ramp", TIMES),
+            ("--format", FORMATS),
+            ("--seed", NUMBERS),
+            ("--clock", &["auto", "tsc", "monotonic"]),
+            ("--out", &["out"]),
+            ("--trace-path", FLAG),
+            ("--destroy", &["data", "nothing"]),
+        ],
+    ),
+    (
+        "run",
+        "--quiet --engine null --ops 200",
+        &[
+            ("--rate", NUMBERS),
+            ("--constant", FLAG),
+            ("--null-latency", &["1us", "1us,5ms", "0s"]),
+            ("--null-fails-at", NUMBERS),
+            ("--jobs", NUMBERS),
+            ("--depth", NUMBERS),
+            ("--bs", SIZES),
+            ("--interval", TIMES),
+            ("--committers", NUMBERS),
+            ("--committer-threads", FLAG),
+            ("--commit-delay", TIMES),
+            ("--commit-siblings", NUMBERS),
+            ("--batch-max", SIZES),
+            ("--pad-to", SIZES),
+            ("--no-double-buffer", FLAG),
+            ("--sync", &["fsync", "o_dsync"]),
+            ("--rw", &["write", "read"]),
+            ("--format", FORMATS),
+            ("--size", SIZES),
+        ],
+    ),
+    (
+        "sweep",
+        "--quiet --engine null --trials 2 --duration 100ms",
+        &[
+            ("--goal", &["p99=2ms", "p0=1s", "p100=0s", "p99.99999=1ns", "x"]),
+            ("--from", NUMBERS),
+            ("--precision", NUMBERS),
+            ("--equally-spaced", FLAG),
+            ("--format", FORMATS),
+        ],
+    ),
+    (
+        "check",
+        "--quiet --size 2MiB --duration 100ms data",
+        &[
+            ("--workload", &["commit", "lookup", "scan", "mixed", "x"]),
+            ("--quick", FLAG),
+            ("--database", &["postgresql", "etcd", "x"]),
+            ("--format", FORMATS),
+            ("--seed", NUMBERS),
+        ],
+    ),
+    (
+        "plan",
+        "small.toml",
+        &[
+            ("--target", &["data", "data=data", "x=data", "=", "data="]),
+            ("--scale-time", NUMBERS),
+            ("--scale-size", NUMBERS),
+            ("--quick", FLAG),
+            ("--confirm-steps", NUMBERS),
+            ("--duration", TIMES),
+            ("--size", SIZES),
+            ("--format", FORMATS),
+            ("--schema", FLAG),
+        ],
+    ),
+    (
+        "stack plan",
+        "loop-layers",
+        &[
+            ("--only", &["ext4-on-loop", "x"]),
+            ("--scale-time", NUMBERS),
+            ("--scale-size", NUMBERS),
+            ("--confirm-steps", NUMBERS),
+            ("--destroy", &["data", "/dev/nothing"]),
+            ("--format", FORMATS),
+        ],
+    ),
+    ("stack show", "data", &[("--format", FORMATS), ("--root", &["data", "."])]),
+    (
+        "advise",
+        "data",
+        &[
+            ("--database", &["postgresql", "x"]),
+            ("--role", &["log", "data", "scan"]),
+            ("--all", FLAG),
+            ("--rule", NUMBERS),
+            ("--setting", &["commit_delay=100", "=", "x"]),
+            ("--format", FORMATS),
+        ],
+    ),
+    ("profile show", "postgresql", &[("--format", FORMATS)]),
+    (
+        "fio",
+        "--plan --name=x --directory=data --size=1m",
+        &[
+            ("--rw", &["read", "randwrite"]),
+            ("--bs", SIZES),
+            ("--iodepth", NUMBERS),
+            ("--numjobs", NUMBERS),
+            ("--runtime", NUMBERS),
+            ("--ioengine", &["libaio", "sync", "x"]),
+            ("--rwmixread", NUMBERS),
+            ("--nrfiles", NUMBERS),
+            ("--rate_iops", NUMBERS),
+        ],
+    ),
+    ("completions", "", &[("bash", FLAG), ("zsh", FLAG)]),
+    ("help", "", &[("run", FLAG), ("stack", FLAG)]),
+];
+
+pub(super) fn command_line(arena: &Arena, _: usize, random: &mut Random) -> Result<Vec<String>> {
+    let case = arena.case()?;
+    fs::write(case.path("small.toml"), CAMPAIGN)?;
+    let (begin, end, options) = random.pick(&COMMANDS);
+    let mut words: Vec<String> = begin.split(' ').map(str::to_owned).collect();
+    for _ in 0..random.below(6) {
+        words.extend(option(&random.pick(options), end, random));
+    }
+    words.extend(end.split_whitespace().map(str::to_owned));
+    let mut launch = case.durio("").limit(MEASURING_LIMIT);
+    for word in words.iter().filter(|word| !word.contains('\0')) {
+        launch = launch.word(word);
+    }
+    let watched = Watched::begin(&case);
+    watched.run(launch)
+}
+
+/// An option and its value, which one time in three is no good one.
+fn option(
+    (name, values): &(&'static str, &'static [&'static str]),
+    end: &str,
+    random: &mut Random,
+) -> Vec<String> {
+    // What keeps the line harmless is said once, and by us.
+    if end.contains(name) {
+        return Vec::new();
+    }
+    let is_path = ["--destroy", "--out", "--root", "--target"].contains(name);
+    let value = match values.is_empty() {
+        true => return vec![(*name).to_owned()],
+        false if !is_path && random.once_in(3) => token(random).to_owned(),
+        false => random.pick(values).to_owned(),
+    };
+    match random.once_in(2) && name.starts_with("--") {
+        true => vec![format!("{name}={value}")],
+        false => vec![(*name).to_owned(), value],
+    }
+}

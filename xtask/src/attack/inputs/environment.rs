@@ -1,0 +1,122 @@
+//! The environment: variables that durio or its libraries read, with values that are no good.
+//!
+//! In: names of variables. Out: what durio makes of them. Not here: anything that a variable could
+//! make it write outside of the case: folders are the case's own, or cannot be.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::OsStringExt;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::Watched;
+use crate::attack::arena::{Arena, Case};
+use crate::attack::corpus::write;
+use crate::attack::mutate::token;
+use crate::attack::random::Random;
+use crate::attack::terminal::Terminal;
+use crate::attack::verdict::faults;
+
+/// `durio lab` ends with it where it has no kernel or no QEMU, as its help says.
+const LAB_FAILED: i32 = 125;
+
+const COMMANDS: [&str; 8] = [
+    "run --engine null --ops 20",
+    "report run",
+    "report --format html run",
+    "stack show data",
+    "advise data",
+    "plan",
+    "help run",
+    "lab kernels",
+];
+
+const TEXTS: [&str; 14] = [
+    "TERM",
+    "COLUMNS",
+    "LINES",
+    "LANG",
+    "LC_ALL",
+    "NO_COLOR",
+    "CLICOLOR_FORCE",
+    "FORCE_COLOR",
+    "TZ",
+    "RUST_LOG",
+    "RUST_BACKTRACE",
+    "DURIO_LAB_OUT",
+    "DURIO_TEST",
+    "CI",
+];
+const FOLDERS: [&str; 6] =
+    ["HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "TMPDIR", "PATH", "DURIO_KERNELS"];
+
+pub(super) fn environment(arena: &Arena, _: usize, random: &mut Random) -> Result<Vec<String>> {
+    let case = arena.case()?;
+    write(&random.pick(&arena.corpus()?.runs), &case.path("run"))?;
+    fs::write(case.path("file"), "the user's\n")?;
+    let mut launch = case.durio(random.pick(&COMMANDS)).limit(Duration::from_secs(10));
+    for _ in 0..=random.below(3) {
+        launch = match random.once_in(2) {
+            true => launch.env(random.pick(&TEXTS), text(random)),
+            false => launch.env(random.pick(&FOLDERS), folder(&case, random)),
+        };
+    }
+    let watched = Watched::begin(&case);
+    let ended = launch.run()?;
+    Ok(watched.judge_but(&ended, &[LAB_FAILED]))
+}
+
+/// On a terminal that says that it obeys nothing, or for a user who wants no colours.
+pub(super) fn dumb_terminal(
+    arena: &Arena,
+    number: usize,
+    random: &mut Random,
+) -> Result<Vec<String>> {
+    const COMMANDS: [&str; 6] = [
+        "report nothing",
+        "run --engine nothing",
+        "nothing",
+        "help",
+        "plan nothing",
+        "run --engine null --ops 20",
+    ];
+    const VARIABLES: [(&str, &str); 3] = [("TERM", "dumb"), ("NO_COLOR", "1"), ("TERM", "")];
+    let case = arena.case()?;
+    let (name, value) = VARIABLES[number % VARIABLES.len()];
+    let term = if name == "TERM" { value } else { "xterm-256color" };
+    let launch = case.durio(random.pick(&COMMANDS)).env("TERM", term).env(name, value);
+    let (window, running) = Terminal::start(launch)?;
+    let reader = thread::spawn(|| window.read_to_end());
+    let mut wrong = faults(&running.wait(Duration::from_secs(10))?);
+    let printed = reader.join().unwrap_or_default();
+    if printed.contains(&0x1b) {
+        wrong.push(format!("escapes with {name}={value}"));
+    }
+    Ok(wrong)
+}
+
+fn text(random: &mut Random) -> OsString {
+    match random.below(6) {
+        0 => OsString::from_vec(vec![0xff, 0xfe, b'x']),
+        1 => "dumb".into(),
+        2 => "x".repeat(random.below(60_000)).into(),
+        _ => token(random).into(),
+    }
+}
+
+/// A folder of the case, or what is none: nothing that could be written is anybody else's.
+fn folder(case: &Case, random: &mut Random) -> OsString {
+    match random.below(7) {
+        0 => OsString::new(),
+        1 => "/dev/null".into(),
+        2 => "/proc/nothing".into(),
+        3 => case.path("file").into(),
+        4 => case.path("state").join("x".repeat(200)).into(),
+        5 => OsString::from_vec(
+            [case.path("state/").into_os_string().into_vec(), vec![0xff]].concat(),
+        ),
+        _ => case.path("state/\u{1b}[31m<b>#;").into(),
+    }
+}

@@ -1,0 +1,260 @@
+//! Ends at any moment: signals, stops, a closed terminal, then the next command.
+//!
+//! In: every command that measures or builds, a seeded moment. Out: what is left of it, and what of the
+//! user's is no longer as it was. Not here: changes that somebody else makes meanwhile (`races`).
+//!
+//! An end in order (INT, TERM, HUP, a closed terminal) leaves nothing at once; after SIGKILL the next
+//! command removes what is left. `durio lab` is left out: a guest takes longer to boot than all the
+//! moments here.
+
+use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use rustix::process::Signal;
+
+use super::arena::{Arena, Case, sh};
+use super::corpus::{CAMPAIGN, stack_spec};
+use super::launch::{Ended, Launch, Running};
+use super::random::Random;
+use super::rows::{Row, nothing, root};
+use super::terminal::Terminal;
+use super::users;
+use super::verdict::{faults, faults_but};
+use super::witness::{System, Tree, entries};
+
+/// The latest moment after the start, in milliseconds.
+const LATEST_MS: usize = 1200;
+/// How long an end in order may take.
+const END_LIMIT: Duration = Duration::from_secs(30);
+/// How long what ends by itself may take after that: children, devices in use for the last time.
+const SETTLE_LIMIT: Duration = Duration::from_secs(3);
+
+/// A command that is ended, and the one after it.
+struct Command {
+    name: &'static str,
+    line: &'static str,
+    next: &'static str,
+}
+
+const UNNAMED: Command = Command {
+    name: "run-unnamed",
+    line: "run --quiet --rw randwrite --duration 20s --size 4MiB --target data",
+    next: "run --quiet --rw randwrite --duration 100ms --size 4MiB --target data",
+};
+const NAMED: Command = Command {
+    name: "run-named",
+    line: "run --quiet --rw randwrite --duration 20s --size 4MiB --target data/new",
+    next: "run --quiet --rw randwrite --duration 100ms --size 4MiB --target data/new",
+};
+const CHECK: Command = Command {
+    name: "check",
+    line: "check --quiet --size 8MiB --duration 2s data",
+    next: "check --quiet --size 8MiB --duration 100ms --workload lookup data",
+};
+const SWEEP: Command = Command {
+    name: "sweep",
+    line: "sweep --quiet --goal p99=9ms --rw randwrite --duration 1s --size 4MiB --target data/new",
+    next: "run --quiet --rw randwrite --duration 100ms --size 4MiB --target data/new",
+};
+const DURABLE: Command = Command {
+    name: "durable",
+    line: "durable --quiet --quick --size 8MiB data",
+    next: "durable --quiet --quick --size 8MiB --only file-modes data",
+};
+const CAMPAIGN_RUN: Command = Command {
+    name: "campaign",
+    line: "run small.toml --quiet --target data --scale-time 10",
+    next: "run small.toml --quiet --target data --scale-time 1 --fresh",
+};
+const FIO: Command = Command {
+    name: "fio",
+    line: "run --quiet --engine fio:psync --rw randwrite --duration 20s --size 4MiB --target data/new",
+    next: "run --quiet --rw randwrite --duration 100ms --size 4MiB --target data/new",
+};
+const TRACE: Command = Command {
+    name: "trace",
+    line: "run --quiet --trace-path --rw randwrite --duration 100ms --size 4MiB --target data",
+    next: "run --quiet --rw randwrite --duration 100ms --size 4MiB --target data",
+};
+const STACK: Command =
+    Command { name: "stack-bench", line: "stack bench --quiet stack.toml", next: "stack clean" };
+
+pub(super) fn rows() -> Vec<Row> {
+    let row = |name, missing, attack| Row { name, small: 2, full: 112, missing, attack };
+    vec![
+        row("kills:run-unnamed", nothing, |arena, case, random| end(arena, &UNNAMED, case, random)),
+        row("kills:run-named", nothing, |arena, case, random| end(arena, &NAMED, case, random)),
+        row("kills:check", nothing, |arena, case, random| end(arena, &CHECK, case, random)),
+        row("kills:sweep", nothing, |arena, case, random| end(arena, &SWEEP, case, random)),
+        row("kills:durable", nothing, |arena, case, random| end(arena, &DURABLE, case, random)),
+        row("kills:campaign", nothing, |arena, case, random| {
+            end(arena, &CAMPAIGN_RUN, case, random)
+        }),
+        row("kills:fio", no_fio, |arena, case, random| end(arena, &FIO, case, random)),
+        row("kills:trace", no_tracing, |arena, case, random| end(arena, &TRACE, case, random)),
+        row("kills:stack-bench", root, |arena, case, random| end(arena, &STACK, case, random)),
+    ]
+}
+
+fn no_fio(_: &Arena) -> Option<String> {
+    sh("command -v fio").is_err().then(|| "needs fio".to_owned())
+}
+
+fn no_tracing(arena: &Arena) -> Option<String> {
+    (!arena.has_tracing()).then(|| "needs root and the kernel's tracing".to_owned())
+}
+
+/// How a command is ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Manner {
+    Signal(Signal),
+    /// Held for a moment, then ended by SIGINT.
+    Stop,
+    /// Held, then killed: a hang that somebody lost patience with.
+    StopAndKill,
+    /// The window is closed.
+    Terminal,
+    /// The window is closed, and the shell passes the signal on.
+    TerminalAndShell,
+}
+
+/// SIGKILL as often as all others, for it alone needs the journals.
+const MANNERS: [Manner; 12] = [
+    Manner::Signal(Signal::KILL),
+    Manner::Terminal,
+    Manner::Signal(Signal::INT),
+    Manner::Signal(Signal::KILL),
+    Manner::TerminalAndShell,
+    Manner::Signal(Signal::KILL),
+    Manner::Signal(Signal::TERM),
+    Manner::Signal(Signal::HUP),
+    Manner::StopAndKill,
+    Manner::Stop,
+    Manner::Signal(Signal::KILL),
+    Manner::TerminalAndShell,
+];
+
+fn end(
+    arena: &Arena,
+    command: &Command,
+    number: usize,
+    random: &mut Random,
+) -> Result<Vec<String>> {
+    let case = arena.clean_case()?;
+    let place = Place::make(arena, &case)?;
+    // Every manner comes, in each row from another one on.
+    let manner = MANNERS[(number + command.name.len()) % MANNERS.len()];
+    let moment = Duration::from_millis(random.below(LATEST_MS) as u64);
+    let hold = Duration::from_millis(random.below(300) as u64);
+    let ended = stop(case.durio(command.line), manner, moment, hold)?;
+    let mut wrong = judge(&ended, manner);
+    if manner != Manner::Signal(Signal::KILL) && manner != Manner::StopAndKill {
+        let left = place.settled_differences(arena);
+        wrong.extend(left.iter().map(|it| format!("at once after {manner:?}: {it}")));
+    }
+    let next = case.durio(command.next).limit(END_LIMIT).run()?;
+    wrong.extend(faults(&next).iter().map(|it| format!("the next command after {manner:?}: {it}")));
+    if next.code() != 0 {
+        wrong.push(format!(
+            "the next command after {manner:?} ends with {}: {}",
+            next.code(),
+            super::verdict::shown(&next.stderr_text())
+        ));
+    }
+    let left = place.settled_differences(arena).into_iter().chain(journals(&case));
+    wrong.extend(left.map(|it| format!("after the next command after {manner:?}: {it}")));
+    Ok(wrong)
+}
+
+fn judge(ended: &Ended, manner: Manner) -> Vec<String> {
+    let died = match manner {
+        Manner::Signal(signal) => 128 + signal.as_raw(),
+        Manner::Stop => 130,
+        Manner::StopAndKill => 137,
+        Manner::Terminal | Manner::TerminalAndShell => 129,
+    };
+    let wrong = faults_but(ended, &[died]);
+    wrong.into_iter().map(|it| format!("{manner:?}: {it}")).collect()
+}
+
+fn stop(launch: Launch, manner: Manner, moment: Duration, hold: Duration) -> Result<Ended> {
+    let is_on_terminal = matches!(manner, Manner::Terminal | Manner::TerminalAndShell);
+    if is_on_terminal {
+        let (window, running) = Terminal::start(launch)?;
+        thread::sleep(moment);
+        drop(window);
+        if manner == Manner::TerminalAndShell {
+            running.signal(Signal::HUP);
+        }
+        return running.wait(END_LIMIT);
+    }
+    let running = launch.start()?;
+    thread::sleep(moment);
+    match manner {
+        Manner::Signal(signal) => running.signal(signal),
+        Manner::Stop => held(&running, hold, Signal::INT),
+        _ => held(&running, hold, Signal::KILL),
+    }
+    running.wait(END_LIMIT)
+}
+
+fn held(running: &Running, hold: Duration, signal: Signal) {
+    running.signal(Signal::STOP);
+    thread::sleep(hold);
+    running.signal(signal);
+    running.signal(Signal::CONT);
+}
+
+/// What the user has, and how the system is, before a command.
+pub(super) struct Place {
+    folders: Vec<(std::path::PathBuf, Tree)>,
+    system: System,
+}
+
+impl Place {
+    /// Puts a user's files into the case, and looks at them and at everything else of the user's.
+    pub(super) fn make(arena: &Arena, case: &Case) -> Result<Self> {
+        users::files(&case.path("data"))?;
+        fs::write(case.path("small.toml"), CAMPAIGN)?;
+        fs::write(case.path("stack.toml"), stack_spec(case, "300ms"))?;
+        Self::of(arena, case)
+    }
+
+    /// Looks at everything as it is.
+    pub(super) fn of(arena: &Arena, case: &Case) -> Result<Self> {
+        let mounted = arena.mounted()?.map(std::path::Path::to_owned);
+        let folders = [case.path("data"), case.path("temporary")].into_iter().chain(mounted);
+        let folders = folders.map(|folder| (folder.clone(), Tree::of(&folder))).collect();
+        Ok(Self { folders, system: arena.system() })
+    }
+
+    /// What differs now.
+    pub(super) fn differences(&self, arena: &Arena) -> Vec<String> {
+        let of_folder =
+            |(folder, before): &(std::path::PathBuf, Tree)| before.differences(&Tree::of(folder));
+        let mut differences: Vec<_> = self.folders.iter().flat_map(of_folder).collect();
+        differences.extend(self.system.differences(&arena.system()));
+        differences
+    }
+
+    /// What still differs when everything had the time to end by itself.
+    pub(super) fn settled_differences(&self, arena: &Arena) -> Vec<String> {
+        let begin = Instant::now();
+        loop {
+            let differences = self.differences(arena);
+            if differences.is_empty() || begin.elapsed() > SETTLE_LIMIT {
+                return differences;
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// Journals and pointers to journals of what is still to be undone.
+pub(super) fn journals(case: &Case) -> Vec<String> {
+    let folders = ["state/durio/leftovers", "state/durio/stacks"];
+    let left = folders.iter().filter(|folder| !entries(&case.path(folder)).is_empty());
+    left.map(|folder| format!("left: something in {folder}")).collect()
+}

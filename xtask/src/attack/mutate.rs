@@ -1,0 +1,155 @@
+//! Seeded mutations of a text: by bytes, by lines, by nodes of a document.
+//!
+//! In: a good text, choices, other texts. Out: a text that is most often bad. Not here: files that are
+//! no regular files (`places`).
+
+mod bytes;
+mod json;
+mod lines;
+
+use super::random::Random;
+
+/// What a text is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// One JSON document.
+    Json,
+    /// A JSON document on each line.
+    JsonLines,
+    /// Lines `key = value` below `[headers]`: TOML, job files, configuration files.
+    Settings,
+    /// Cells between commas.
+    Cells,
+    /// Nothing that is known.
+    Bytes,
+}
+
+/// One to four mutations on top of each other.
+pub(super) fn mutate(text: &[u8], form: Form, others: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
+    let mut mutated = text.to_vec();
+    for _ in 0..=random.below(4) {
+        mutated = match random.below(5) {
+            0 | 1 => bytes::mutate(&mutated, others, random),
+            _ => by_form(&mutated, form, others, random),
+        };
+    }
+    mutated
+}
+
+fn by_form(text: &[u8], form: Form, others: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
+    match form {
+        Form::Bytes => bytes::mutate(text, others, random),
+        Form::Json => json::mutate(text, random),
+        Form::JsonLines => json::mutate_line(text, random),
+        Form::Settings => lines::mutate_settings(text, random),
+        Form::Cells => lines::mutate_cells(text, random),
+    }
+}
+
+/// Texts on which readers have stumbled: numbers at the ends of types, words that are cut apart, and
+/// what a terminal, a page, a table or a shell would obey.
+pub(super) const TOKENS: [&str; 64] = [
+    "",
+    "0",
+    "-0",
+    "-1",
+    "1",
+    "255",
+    "256",
+    "65536",
+    "2147483648",
+    "4294967295",
+    "4294967296",
+    "9007199254740993",
+    "9223372036854775807",
+    "9223372036854775808",
+    "18446744073709551615",
+    "18446744073709551616",
+    "-9223372036854775809",
+    "1e308",
+    "1e309",
+    "-1e309",
+    "1e-400",
+    "0.1",
+    "NaN",
+    "inf",
+    "-inf",
+    "null",
+    "true",
+    "{}",
+    "[]",
+    "\"\"",
+    "[[",
+    "{{",
+    "0x10",
+    "0b1",
+    "1_000",
+    "1k",
+    "1KiB",
+    "16EiB",
+    "17EiB",
+    "99999999999999999999h",
+    "1ns",
+    "0s",
+    "-1s",
+    "100%",
+    "101%",
+    "-1%",
+    "50/51",
+    "..",
+    "../../../../etc/passwd",
+    "/",
+    "/dev/null",
+    "/dev/zero",
+    "/proc/self/mem",
+    "${HOME}",
+    "$(reboot)",
+    "%s%n%d",
+    "\u{1b}[2J\u{1b}]0;x\u{7}",
+    "\u{202e}txt",
+    "\u{9b}31m",
+    "\u{feff}",
+    "<script>alert(1)</script>",
+    "=cmd|'/c calc'!A0",
+    "a\"b'c\\d",
+    "name#1;x ",
+];
+
+/// One of the tokens.
+pub(super) fn token(random: &mut Random) -> &'static str {
+    random.pick(&TOKENS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SPEC: &[u8] = b"schema = 1\nname = \"x\"\n[target]\nsize = \"4MiB\"\n";
+
+    #[test]
+    fn the_same_choices_make_the_same_text_and_most_texts_are_other() {
+        let of = |case| mutate(SPEC, Form::Settings, &[], &mut Random::of_case(1, "spec", case));
+        assert!((0..50).all(|case| of(case) == of(case)));
+        assert!((0..50).filter(|&case| of(case) != SPEC).count() > 45);
+    }
+
+    #[test]
+    fn a_document_stays_one_where_its_nodes_are_mutated() {
+        let document = br#"{"a": [1, {"b": "c"}], "d": null}"#;
+        for case in 0..200 {
+            let mut random = Random::of_case(1, "json", case);
+            let text = json::mutate(document, &mut random);
+            assert!(serde_json::from_slice::<serde_json::Value>(&text).is_ok(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn no_text_is_too_short_to_be_mutated() {
+        let forms = [Form::Json, Form::JsonLines, Form::Settings, Form::Cells, Form::Bytes];
+        for form in forms {
+            for case in 0..300 {
+                mutate(b"", form, &[], &mut Random::of_case(1, "empty", case));
+            }
+        }
+    }
+}

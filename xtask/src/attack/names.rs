@@ -1,0 +1,283 @@
+//! Hostile names and labels, through every command that shows them, in every format.
+//!
+//! In: a name, a place where it stands: a path, a label of a spec, of a table, of a record. Out: what
+//! of it a terminal, a browser, a spreadsheet or a program would obey. Not here: what else is wrong
+//! with such inputs (`inputs`).
+//!
+//! Every name begins and ends with a mark, so that what came of it is found in any output.
+
+mod output;
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::time::Duration;
+
+use anyhow::Result;
+use serde_json::Value;
+
+use super::arena::{Arena, Case};
+use super::corpus::{self, Files};
+use super::launch::Launch;
+use super::random::Random;
+use super::rows::{Row, nothing};
+use super::users;
+use super::verdict::faults;
+use super::witness::Tree;
+
+const LIMIT: Duration = Duration::from_secs(30);
+const FORMATS: [&str; 5] = ["text", "json", "html", "csv", "fio-json"];
+/// What every name begins and ends with.
+const MARK: &str = "zq7";
+
+const HOSTILE: [&str; 34] = [
+    "\u{1b}[2J\u{1b}]0;title\u{7}",
+    "\u{1b}]8;;http://evil\u{1b}\\link",
+    "\u{9b}31m",
+    "\r\nfit",
+    "\nfit",
+    "\u{8}\u{8}\u{8}",
+    "\u{202e}gnp.exe",
+    "\u{2066}x\u{2069}",
+    "\u{200f}",
+    "\u{feff}",
+    "\t",
+    "'",
+    "\"",
+    "`id`",
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "\"><svg/onload=alert(1)>",
+    "' onmouseover='alert(1)",
+    "javascript:alert(1)",
+    "&lt;b&gt;&#60;",
+    "]]>",
+    "{{7*7}}",
+    "=cmd|'/c calc'!A0",
+    "+1+1",
+    "@SUM(A1)",
+    "-1+1",
+    ";",
+    "#",
+    "%s%n%1$n",
+    "$(touch evil)",
+    "|",
+    ",\",\n\"",
+    "-rf",
+    " ",
+];
+
+/// A hostile name; `is_path` leaves out what no path can have.
+fn name(random: &mut Random, is_path: bool) -> Vec<u8> {
+    let hostile = random.pick(&HOSTILE);
+    let mut name = match random.below(8) {
+        // At the very begin, where formulas and options are.
+        0 | 1 => format!("{hostile}{MARK}"),
+        // At the very end, where blanks are cut.
+        2 => format!("{MARK}{hostile}"),
+        3 => format!("{MARK}{}{hostile}", "x".repeat(random.below(200))),
+        4 => format!("{MARK}{hostile}{}{MARK}", random.pick(&HOSTILE)),
+        _ => format!("{MARK}{hostile}{MARK}"),
+    }
+    .into_bytes();
+    if is_path {
+        if random.once_in(8) {
+            name.extend([0xff, 0xc3, 0x28]);
+        }
+        name.retain(|byte| *byte != b'/');
+        name.truncate(255);
+    }
+    name
+}
+
+pub(super) fn rows() -> Vec<Row> {
+    let row = |name, small, attack| Row { name, small, full: small * 12, missing: nothing, attack };
+    vec![
+        row("names:record", 20, record),
+        row("names:target", 20, target),
+        row("names:fio-target", 10, fio_target),
+        row("names:spec", 14, spec),
+        row("names:stack-spec", 8, stack_spec),
+        row("names:claims", 12, claims),
+        row("names:words", 14, words),
+    ]
+}
+
+/// Runs a command and looks at what it prints, in its format.
+fn judge(launch: Launch, format: &str) -> Result<Vec<String>> {
+    let ended = launch.limit(LIMIT).run()?;
+    let mut wrong = faults(&ended);
+    wrong.extend(output::faults(&ended.stdout_text(), format));
+    Ok(wrong)
+}
+
+/// Labels and paths in a record: the names in it are replaced.
+fn record(arena: &Arena, _: usize, random: &mut Random) -> Result<Vec<String>> {
+    let case = arena.case()?;
+    let mut files = random.pick(&arena.corpus()?.runs);
+    let hostile = name(random, false);
+    let hostile = String::from_utf8_lossy(&hostile);
+    for (path, bytes) in &mut files {
+        if path.extension().is_some_and(|it| it == "json") {
+            label(bytes, &hostile, random);
+        }
+    }
+    show(&case, &files, random)
+}
+
+fn show(case: &Case, files: &Files, random: &mut Random) -> Result<Vec<String>> {
+    corpus::write(files, &case.path("run"))?;
+    let format = random.pick(&FORMATS);
+    judge(case.durio(&format!("report run --format {format}")), format)
+}
+
+/// Replaces some of the texts that are names: they are read as they are, whatever they say.
+fn label(bytes: &mut Vec<u8>, hostile: &str, random: &mut Random) {
+    const NAMES: [&str; 12] = [
+        "name", "path", "label", "summary", "source", "message", "model", "kernel", "purpose",
+        "title", "text", "value",
+    ];
+    let Ok(mut document) = serde_json::from_slice::<Value>(bytes) else { return };
+    let mut open = vec![&mut document];
+    while let Some(node) = open.pop() {
+        match node {
+            Value::Object(fields) => {
+                for (key, field) in fields.iter_mut() {
+                    if NAMES.contains(&key.as_str()) && field.is_string() && random.once_in(2) {
+                        *field = hostile.into();
+                    }
+                    open.push(field);
+                }
+            }
+            Value::Array(items) => open.extend(items),
+            _ => {}
+        }
+    }
+    *bytes = serde_json::to_vec(&document).unwrap_or_default();
+}
+
+/// The name of what is measured.
+fn target(arena: &Arena, _: usize, random: &mut Random) -> Result<Vec<String>> {
+    let case = arena.case()?;
+    users::files(&case.path("data"))?;
+    let before = Tree::of(&case.path("data"));
+    let hostile = OsString::from_vec(name(random, true));
+    let format = random.pick(&FORMATS);
+    let line = "run --quiet --rw randwrite --size 1MiB --ops 30 --no-self-cost --format";
+    let path = case.path("data").join(hostile);
+    let launch = case.durio(line).word(format).word("--target").word(path);
+    let mut wrong = judge(launch, format)?;
+    wrong.extend(before.differences(&Tree::of(&case.path("data"))));
+    Ok(wrong)
+}
+
+/// The same with fio, which reads names by rules of its own; neighbours have the name that fio would
+/// make of it.
+fn fio_target(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec<String>> {
+    const TAILS: [&str; 10] = ["#1", ";1", " ", "\t", ":1", " #", "\\", "%s", "$jobnum", "\"x"];
+    let case = arena.case()?;
+    users::files(&case.path("data"))?;
+    let before = Tree::of(&case.path("data"));
+    let tail = TAILS[number % TAILS.len()];
+    let rw = random.pick(&["randread", "randwrite"]);
+    let path = case.path("data").join(format!("keep{tail}"));
+    let line = format!("run --quiet --rw {rw} --engine fio:psync --size 1MiB --ops 30 --target");
+    let mut wrong = judge(case.durio(&line).word(path), "text")?;
+    wrong.extend(before.differences(&Tree::of(&case.path("data"))));
+    Ok(wrong)
+}
+
+/// The name as a text of TOML.
+fn quoted(name: &[u8]) -> String {
+    let text = String::from_utf8_lossy(name);
+    let escaped = text.chars().map(|c| match c {
+        '"' | '\\' => format!("\\{c}"),
+        _ if c.is_control() => format!("\\u{:04X}", u32::from(c)),
+        _ => c.to_string(),
+    });
+    format!("\"{}\"", escaped.collect::<String>())
+}
+
+/// Names and words of a campaign, measured and shown.
+fn spec(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec<String>> {
+    let case = arena.case()?;
+    let hostile = quoted(&name(random, false));
+    let key =
+        ["summary = \"a campaign for attacks\"", "name = \"small\"", "name = \"read\""][number % 3];
+    let with = format!("{} = {hostile}", key.split(' ').next().unwrap_or_default());
+    fs::write(case.path("x.toml"), corpus::CAMPAIGN.replacen(key, &with, 1))?;
+    let format = random.pick(&FORMATS);
+    let planned = judge(case.durio("plan x.toml --target data"), "text")?;
+    let line = format!("run x.toml --quiet --target data --scale-time 0.1 --format {format}");
+    Ok([planned, judge(case.durio(&line), format)?].concat())
+}
+
+fn stack_spec(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec<String>> {
+    let case = arena.case()?;
+    let hostile = quoted(&name(random, false));
+    let key = ["name = \"small\"", "name = \"first\"", "name = \"write\"", "ext4 = {}"][number % 4];
+    let with = match key {
+        "ext4 = {}" => format!("ext4 = {{ mkfs = [{hostile}] }}"),
+        _ => format!("name = {hostile}"),
+    };
+    fs::write(case.path("x.toml"), corpus::stack_spec(&case, "100ms").replacen(key, &with, 1))?;
+    let format = random.pick(&["text", "json"]);
+    judge(case.durio(&format!("stack plan x.toml --format {format}")), format)
+}
+
+/// Labels of published figures.
+fn claims(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec<String>> {
+    let case = arena.case()?;
+    let hostile = name(random, false);
+    let hostile = String::from_utf8_lossy(&hostile);
+    let corpus = arena.corpus()?;
+    let (file, text) = if number.is_multiple_of(2) {
+        let cell = format!("\"{}\"", hostile.replace('"', "\"\""));
+        let text = String::from_utf8_lossy(&corpus.tables[0]).replacen("lookup", &cell, 1);
+        let random_header = random.once_in(3).then(|| text.replacen("p50", &cell, 1));
+        ("x.csv", random_header.unwrap_or(text).into_bytes())
+    } else {
+        let mut text = random.pick(&corpus.fio_json);
+        label_jobs(&mut text, &hostile);
+        ("x.json", text)
+    };
+    fs::write(case.path(file), text)?;
+    let format = random.pick(&["text", "json"]);
+    judge(case.durio(&format!("audit {file} --format {format}")), format)
+}
+
+fn label_jobs(bytes: &mut Vec<u8>, hostile: &str) {
+    let Ok(mut document) = serde_json::from_slice::<Value>(bytes) else { return };
+    for job in document["jobs"].as_array_mut().into_iter().flatten() {
+        job["jobname"] = hostile.into();
+        job["job options"]["name"] = hostile.into();
+    }
+    document["fio version"] = hostile.into();
+    *bytes = serde_json::to_vec(&document).unwrap_or_default();
+}
+
+/// The name as a word of the command line: refused, and shown in the refusal.
+fn words(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec<String>> {
+    const LINES: [&str; 14] = [
+        "report",
+        "plan",
+        "audit",
+        "profile show",
+        "stack plan",
+        "stack show",
+        "advise --rule",
+        "advise --database",
+        "run --engine",
+        "run --destroy",
+        "compare",
+        "lab run --kernel",
+        "run --format",
+        "fio --plan --name",
+    ];
+    let case = arena.case()?;
+    let hostile = name(random, true);
+    let launch = case.durio(LINES[number % LINES.len()]).word(OsStr::from_bytes(&hostile));
+    let ended = launch.limit(LIMIT).run()?;
+    // `durio lab` has a code of its own for its own failures.
+    Ok(super::verdict::faults_but(&ended, &[125]))
+}

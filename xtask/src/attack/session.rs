@@ -1,0 +1,218 @@
+//! One call of the suite: the folder is made, the suite runs inside, and everything is taken down.
+//!
+//! In: arguments. Out: what became of each row. Not here: rows.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::Arguments;
+use super::arena::{Arena, take_down};
+use super::random::Random;
+use super::rows::{self, Row};
+use crate::bench::Interrupt;
+use crate::cargo;
+
+/// How long a case that has begun may take after Ctrl-C.
+const END_LIMIT: Duration = Duration::from_secs(5);
+const RESULTS: &str = "results.json";
+
+/// What became of a row.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    pub(crate) row: String,
+    pub(crate) tried: usize,
+    /// Cases in which something was wrong, each with what.
+    pub(crate) violations: Vec<(usize, Vec<String>)>,
+    /// Why it was not run.
+    pub(crate) not_run: Option<String>,
+}
+
+/// Runs the suite on a copy of durio, inside of its own namespaces where it may.
+pub(crate) fn carry_out(arguments: &Arguments) -> Result<Vec<Outcome>> {
+    // Ctrl-C reaches the whole group: the inner process ends in order, this one waits for it.
+    let interrupt = Interrupt::watch()?;
+    let program = match &arguments.durio {
+        Some(program) => program.clone(),
+        None => build()?,
+    };
+    let scratch = Scratch::make(arguments)?;
+    let copy = scratch.path().join("durio");
+    fs::copy(&program, &copy).with_context(|| format!("no durio at {}", program.display()))?;
+    let child = inner(arguments, scratch.path())?.spawn().context("cannot run unshare")?;
+    let status = wait(child, &interrupt)?;
+    interrupt.check()?;
+    ensure!(status.success(), "the suite itself failed: {status}");
+    let text = fs::read(scratch.path().join(RESULTS)).context("the suite left no results")?;
+    let results: Vec<Value> = serde_json::from_slice(&text)?;
+    Ok(results.iter().map(Outcome::of_json).collect())
+}
+
+/// Waits for the inner process, and ends it if it does not end by itself after an interrupt.
+fn wait(mut child: Child, interrupt: &Interrupt) -> Result<ExitStatus> {
+    let mut interrupted = None;
+    loop {
+        if let Some(status) = child.try_wait().context("cannot wait")? {
+            return Ok(status);
+        }
+        if interrupt.came() {
+            let since = *interrupted.get_or_insert_with(Instant::now);
+            if since.elapsed() > END_LIMIT {
+                // With it all in its namespaces end.
+                child.kill().context("cannot end the suite")?;
+            }
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// The release build.
+fn build() -> Result<PathBuf> {
+    let status = cargo::command(&["build", "--release", "-p", "durio"]).status();
+    ensure!(status.context("cannot run cargo")?.success(), "durio cannot be built");
+    Ok(cargo::metadata()?.target_directory.into_std_path_buf().join("release/durio"))
+}
+
+fn inner(arguments: &Arguments, scratch: &Path) -> Result<Command> {
+    let own = env::current_exe().context("this program has no path")?;
+    let mut command = if rustix::process::geteuid().is_root() {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--propagation", "private", "--pid", "--fork", "--kill-child"]);
+        command.args(["--mount-proc", "--"]).arg(own);
+        command
+    } else {
+        Command::new(own)
+    };
+    command.arg("attack").args(arguments.words()).arg("--inside").arg(scratch);
+    Ok(command)
+}
+
+/// The folder of one call, and what lies over its files, until this goes.
+struct Scratch {
+    folder: Option<TempDir>,
+    is_kept: bool,
+}
+
+impl Scratch {
+    fn make(arguments: &Arguments) -> Result<Self> {
+        let place = arguments.scratch.clone().unwrap_or_else(|| PathBuf::from("/var/tmp"));
+        let folder = tempfile::Builder::new().prefix("durio-attack-").tempdir_in(&place);
+        let folder =
+            folder.with_context(|| format!("cannot make a folder in {}", place.display()))?;
+        Ok(Self { folder: Some(folder), is_kept: arguments.keep })
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.as_ref().map_or(Path::new(""), TempDir::path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        take_down(self.path());
+        let Some(folder) = self.folder.take() else { return };
+        if self.is_kept {
+            eprintln!("kept: {}", folder.keep().display());
+        } else if let Err(error) = super::arena::remove(folder.path()) {
+            eprintln!("warning: {error:#}");
+        }
+    }
+}
+
+/// Inside: every row, one after the other, and its outcome into the folder.
+pub(super) fn run_inside(arguments: &Arguments, scratch: &Path) -> Result<()> {
+    let arena = Arena::enter(scratch)?;
+    let mut outcomes = Vec::new();
+    for row in rows::chosen(&arguments.only)? {
+        let outcome = run_row(&arena, &row, arguments)?;
+        outcomes.push(outcome.to_json());
+    }
+    let text = serde_json::to_vec(&outcomes)?;
+    fs::write(scratch.join(RESULTS), text).context("cannot write the results")
+}
+
+fn run_row(arena: &Arena, row: &Row, arguments: &Arguments) -> Result<Outcome> {
+    let mut outcome = Outcome { row: row.name.to_owned(), ..Outcome::default() };
+    if let Some(reason) = (row.missing)(arena) {
+        eprintln!("{}: not run: {reason}", row.name);
+        return Ok(Outcome { not_run: Some(reason), ..outcome });
+    }
+    // What the row before left over the case's folder is not this one's.
+    arena.clean_case()?;
+    let begin = Instant::now();
+    let cases = match arguments.case {
+        Some(case) => case..case + 1,
+        None => 0..arguments.count.unwrap_or_else(|| row.count(arguments.scale)),
+    };
+    for case in cases {
+        arena.interrupt().check()?;
+        let mut random = Random::of_case(arguments.seed, row.name, case);
+        let wrong = (row.attack)(arena, case, &mut random)
+            .with_context(|| format!("{} case {case} could not be carried out", row.name))?;
+        outcome.tried += 1;
+        if !wrong.is_empty() {
+            eprintln!("{} case {case}: {}", row.name, wrong.join("; "));
+            outcome.violations.push((case, wrong));
+        }
+    }
+    let seconds = begin.elapsed().as_secs_f64();
+    eprintln!(
+        "{}: {} cases, {:.1} s, {:.0} a second",
+        row.name,
+        outcome.tried,
+        seconds,
+        f64::from(u32::try_from(outcome.tried).unwrap_or(u32::MAX)) / seconds
+    );
+    Ok(outcome)
+}
+
+impl Outcome {
+    fn to_json(&self) -> Value {
+        json!({ "row": self.row, "tried": self.tried, "violations": self.violations,
+            "not_run": self.not_run })
+    }
+
+    fn of_json(value: &Value) -> Self {
+        let number = |it: &Value| it.as_u64().and_then(|it| usize::try_from(it).ok()).unwrap_or(0);
+        let texts = |it: &Value| -> Vec<String> {
+            it.as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(Value::as_str)
+                .map(str::to_owned)
+                .collect()
+        };
+        let violations = value["violations"].as_array().into_iter().flatten();
+        Self {
+            row: value["row"].as_str().unwrap_or_default().to_owned(),
+            tried: number(&value["tried"]),
+            violations: violations.map(|it| (number(&it[0]), texts(&it[1]))).collect(),
+            not_run: value["not_run"].as_str().map(str::to_owned),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outcome_arrives_as_it_was_sent() {
+        let outcome = Outcome {
+            row: "kills:check".to_owned(),
+            tried: 9,
+            violations: vec![(3, vec!["left: x".to_owned(), "hangs".to_owned()])],
+            not_run: None,
+        };
+        assert_eq!(Outcome::of_json(&outcome.to_json()), outcome);
+        let skipped = Outcome { not_run: Some("no root".to_owned()), ..Outcome::default() };
+        assert_eq!(Outcome::of_json(&skipped.to_json()), skipped);
+    }
+}
