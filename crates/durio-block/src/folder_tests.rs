@@ -1,3 +1,5 @@
+//! Folders that are exchanged, links in the place of files, names that lead elsewhere.
+
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
 use super::*;
