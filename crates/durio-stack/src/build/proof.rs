@@ -63,6 +63,8 @@ struct Found {
     identity: Identity,
 }
 
+const UNKNOWN_USE: &str = "whether somebody used what is on it since the bench was killed cannot be \
+                           told; `wipefs --all` erases it";
 const NO_RECORD: &str = "the journal does not say by what to know it";
 const RESTARTED: &str =
     "the machine was restarted since, and whether somebody used it cannot be told";
@@ -413,7 +415,7 @@ impl Prover<'_> {
             return not_ours(why);
         }
         if !known.vouched && !written.is_fresh {
-            return not_ours("what is on it may have been used since the bench was killed");
+            return not_ours(UNKNOWN_USE);
         }
         let proven = Proven::new(Proof(()), found.target, found.identity);
         Ok(Verdict::Ours(proven.holding(written.types)))

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use durio_stack::DeclaredStack;
 use durio_stack::build::{CleanState, clean};
@@ -17,14 +18,18 @@ struct Killed {
     mount: String,
 }
 
-fn killed_on_a_device(filesystem: &str, bytes: u64) -> Killed {
-    let ours = Ours::new();
-    let device = LoopDevice::blank(&ours.beside("disk"), bytes);
+fn on_device(device: &LoopDevice, filesystem: &str) -> DeclaredStack {
     let text = format!(
         r#"{{"name": "d", "layers": [{{"layer": "device", "paths": ["{}"]}}, {filesystem}]}}"#,
         device.node
     );
-    let stack: DeclaredStack = serde_json::from_str(&text).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+fn killed_on_a_device(filesystem: &str, bytes: u64) -> Killed {
+    let ours = Ours::new();
+    let device = LoopDevice::blank(&ours.beside("disk"), bytes);
+    let stack = on_device(&device, filesystem);
     let mut builder = ours.start_on(&stack, None, &[&device.node]);
     wait_until_built(&mut builder);
     builder.kill().unwrap();
@@ -179,5 +184,38 @@ fn a_filesystem_of_a_killed_builder_under_another_mount_stays_until_that_is_gone
     assert_eq!(letter.unwrap(), "dear reader");
     let (undone, left_alone) = killed.clean();
     assert_eq!((undone.len(), left_alone.len()), (3, 0), "{undone:?} {left_alone:?}");
+    users.assert_untouched();
+}
+
+/// What is left on the device at most is what clean names, with what to do about it.
+#[test]
+fn builders_on_a_device_are_killed_and_the_device_is_blank_or_named() {
+    let (_alone, users) = (one_at_a_time(), Users::new());
+    let mut random = crate::machine::Random(13);
+    for (program, filesystem, bytes) in FILESYSTEMS {
+        if !ready("killed_on_device", &[program, "wipefs"], "loop") {
+            continue;
+        }
+        let mut wiped = 0;
+        for _ in 0..5 {
+            let ours = Ours::new();
+            let device = LoopDevice::blank(&ours.beside("disk"), bytes);
+            let stack = on_device(&device, filesystem);
+            let mut builder = ours.start_on(&stack, None, &[&device.node]);
+            std::thread::sleep(Duration::from_secs_f64(0.3 * random.fraction()));
+            builder.kill().unwrap();
+            builder.wait().unwrap();
+            let outcomes = clean(&ours.journals);
+            let named = outcomes.iter().any(|outcome| match &outcome.state {
+                CleanState::Cleaned { left_alone, .. } => !left_alone.is_empty(),
+                other => panic!("{other:?}"),
+            });
+            let usage = durio_stack::device_use(Path::new(&device.node)).unwrap();
+            assert!(!usage.is_in_use() && (usage.signatures.is_empty() || named), "{outcomes:?}");
+            wiped += usize::from(usage.signatures.is_empty());
+            ours.assert_gone(&[]);
+        }
+        assert!(wiped > 0, "{filesystem}");
+    }
     users.assert_untouched();
 }
