@@ -43,7 +43,7 @@ pub(super) fn rows() -> Vec<Row> {
         row("races:record-links", 4, nothing, record_links),
         row("races:bench-links", 4, root, bench_links),
         row("races:resume-links", 3, nothing, resume_links),
-        row("races:man-links", 1, nothing, man_links),
+        row("races:man-links", 1, root, man_links),
         row("races:bind-mount", 2, root, bind_mount),
         row("races:two-runs", 2, nothing, two_runs),
     ]
