@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::Arguments;
-use super::arena::{Arena, take_down};
+use super::arena::{Arena, is_root, take_down};
 use super::random::Random;
 use super::rows::{self, Row};
 use crate::bench::Interrupt;
@@ -80,16 +80,24 @@ fn build() -> Result<PathBuf> {
 
 fn inner(arguments: &Arguments, scratch: &Path) -> Result<Command> {
     let own = env::current_exe().context("this program has no path")?;
-    let mut command = if rustix::process::geteuid().is_root() {
-        let mut command = Command::new("unshare");
-        command.args(["--mount", "--propagation", "private", "--pid", "--fork", "--kill-child"]);
-        command.args(["--mount-proc", "--"]).arg(own);
+    let mut command = if is_root() && namespaces().arg("true").status().is_ok_and(|it| it.success())
+    {
+        let mut command = namespaces();
+        command.arg(own);
         command
     } else {
         Command::new(own)
     };
     command.arg("attack").args(arguments.words()).arg("--inside").arg(scratch);
     Ok(command)
+}
+
+/// A command in namespaces of its own, which end with it; a container may refuse them.
+fn namespaces() -> Command {
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--propagation", "private", "--pid", "--fork", "--kill-child"]);
+    command.args(["--mount-proc", "--"]);
+    command
 }
 
 /// The folder of one call, and what lies over its files, until this goes.
