@@ -141,10 +141,7 @@ fn destroy_exchanged(arena: &Arena, number: usize, random: &mut Random) -> Resul
     let (file, image) = (case.path("data/file"), case.path("image"));
     fs::write(&file, vec![7; 1 << 20])?;
     users::ext4(&image, 8)?;
-    fs::create_dir(case.path("mounted"))?;
-    sh(&format!("mount -o loop '{}' '{}'", image.display(), case.path("mounted").display()))?;
-    users::files(&case.path("mounted"))?;
-    sh(&format!("sync -f '{}'", case.path("mounted").display()))?;
+    super::devices::mounted(&case, &image)?;
     let link = case.path("data/link");
     match number % 2 {
         0 => symlink(&image, &link)?,
