@@ -29,10 +29,13 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
+use crate::bench::Interrupt;
 use rows::Scale;
 pub(crate) use session::Outcome;
 use session::carry_out;
 
+/// Exit code of a process that Ctrl-C ended.
+const INTERRUPTED: u8 = 130;
 /// Cases that are named in a cell of the table.
 const NAMED_MAX: usize = 12;
 
@@ -97,7 +100,7 @@ pub(crate) fn suite(durio: &Path) -> Result<Vec<Outcome>> {
         inside: None,
     };
     println!("seed {EVERYDAY_SEED}");
-    let outcomes = carry_out(&arguments)?;
+    let outcomes = carry_out(&arguments, &Interrupt::watch()?)?;
     print(&outcomes);
     Ok(outcomes)
 }
@@ -108,7 +111,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         return session::run_inside(arguments, scratch).map(|()| ExitCode::SUCCESS);
     }
     println!("seed {}", arguments.seed);
-    let outcomes = carry_out(arguments)?;
+    let interrupt = Interrupt::watch()?;
+    let outcomes = match carry_out(arguments, &interrupt) {
+        Err(_) if interrupt.came() => {
+            eprintln!("interrupted; everything is taken down");
+            return Ok(ExitCode::from(INTERRUPTED));
+        }
+        outcomes => outcomes?,
+    };
     print(&outcomes);
     let is_good = outcomes.iter().all(|outcome| outcome.violations.is_empty());
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })

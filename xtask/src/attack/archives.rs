@@ -73,9 +73,9 @@ fn mutated(arena: &Arena, _: usize, random: &mut Random) -> Result<Vec<String>> 
 /// A QEMU that does not end, or leaves a child behind: the limit of time holds all the same.
 fn hanging(arena: &Arena, number: usize, _: &mut Random) -> Result<Vec<String>> {
     const SCRIPTS: [&str; 3] = [
-        "sleep 1000",
-        "case \"$*\" in *--version*) echo 'QEMU emulator version 7.2.0';; *) sleep 1000 & wait;; esac",
-        "case \"$*\" in *--version*) echo 'QEMU emulator version 7.2.0'; sleep 1000 & ;; *) sleep 1000;; esac",
+        "sleep 40",
+        "case \"$*\" in *--version*) echo 'QEMU emulator version 7.2.0';; *) sleep 40 & wait;; esac",
+        "case \"$*\" in *--version*) echo 'QEMU emulator version 7.2.0'; sleep 40 & ;; *) sleep 40;; esac",
     ];
     let case = arena.clean_case()?;
     stand_in(&case, SCRIPTS[number % SCRIPTS.len()])?;

@@ -43,13 +43,15 @@ fn image(case: &Case, name: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Mounts an image, puts files there, and makes everything durable.
-fn mounted(case: &Case, image: &Path) -> Result<()> {
+/// Mounts an image and puts files there, all of them durable.
+pub(super) fn mounted(case: &Case, image: &Path) -> Result<()> {
     let point = case.path("mounted");
     fs::create_dir(&point)?;
     sh(&format!("mount -o loop '{}' '{}'", image.display(), point.display()))?;
     users::files(&point)?;
-    sh(&format!("sync -f '{}'; sync '{}'", point.display(), image.display())).map(drop)
+    // From now on the kernel has nothing of its own to write there.
+    sh(&format!("mount -o remount,ro '{}' && sync '{}'", point.display(), image.display()))
+        .map(drop)
 }
 
 fn attached(image: &Path) -> Result<PathBuf> {

@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use rustix::process::Signal;
 
-use super::arena::{Arena, Case, sh};
+use super::arena::{Arena, Case};
 use super::corpus::{CAMPAIGN, stack_spec};
 use super::launch::{Ended, Launch, Running};
 use super::random::Random;
-use super::rows::{Row, nothing, root};
+use super::rows::{Row, fio, nothing, root};
 use super::terminal::Terminal;
 use super::users;
 use super::verdict::{faults, faults_but};
@@ -92,18 +92,15 @@ pub(super) fn rows() -> Vec<Row> {
         row("kills:campaign", nothing, |arena, case, random| {
             end(arena, &CAMPAIGN_RUN, case, random)
         }),
-        row("kills:fio", no_fio, |arena, case, random| end(arena, &FIO, case, random)),
+        row("kills:fio", fio, |arena, case, random| end(arena, &FIO, case, random)),
         row("kills:trace", no_tracing, |arena, case, random| end(arena, &TRACE, case, random)),
         row("kills:stack-bench", root, |arena, case, random| end(arena, &STACK, case, random)),
     ]
 }
 
-fn no_fio(_: &Arena) -> Option<String> {
-    sh("command -v fio").is_err().then(|| "needs fio".to_owned())
-}
-
 fn no_tracing(arena: &Arena) -> Option<String> {
-    (!arena.has_tracing()).then(|| "needs root and the kernel's tracing".to_owned())
+    (!arena.has_tracing())
+        .then(|| "needs root, namespaces of its own and the kernel's tracing".to_owned())
 }
 
 /// How a command is ended.

@@ -20,7 +20,7 @@ use super::arena::{Arena, Case};
 use super::corpus::{self, Files};
 use super::launch::Launch;
 use super::random::Random;
-use super::rows::{Row, nothing};
+use super::rows::{Row, fio, nothing};
 use super::users;
 use super::verdict::faults;
 use super::witness::Tree;
@@ -95,7 +95,7 @@ pub(super) fn rows() -> Vec<Row> {
     vec![
         row("names:record", 20, record),
         row("names:target", 20, target),
-        row("names:fio-target", 10, fio_target),
+        Row { missing: fio, ..row("names:fio-target", 10, fio_target) },
         row("names:spec", 14, spec),
         row("names:stack-spec", 8, stack_spec),
         row("names:claims", 12, claims),

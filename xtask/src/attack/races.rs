@@ -43,7 +43,7 @@ pub(super) fn rows() -> Vec<Row> {
         row("races:record-links", 4, nothing, record_links),
         row("races:bench-links", 4, root, bench_links),
         row("races:resume-links", 3, nothing, resume_links),
-        row("races:man-links", 1, nothing, man_links),
+        row("races:man-links", 1, root, man_links),
         row("races:bind-mount", 2, root, bind_mount),
         row("races:two-runs", 2, nothing, two_runs),
     ]
@@ -141,10 +141,7 @@ fn destroy_exchanged(arena: &Arena, number: usize, random: &mut Random) -> Resul
     let (file, image) = (case.path("data/file"), case.path("image"));
     fs::write(&file, vec![7; 1 << 20])?;
     users::ext4(&image, 8)?;
-    fs::create_dir(case.path("mounted"))?;
-    sh(&format!("mount -o loop '{}' '{}'", image.display(), case.path("mounted").display()))?;
-    users::files(&case.path("mounted"))?;
-    sh(&format!("sync -f '{}'", case.path("mounted").display()))?;
+    super::devices::mounted(&case, &image)?;
     let link = case.path("data/link");
     match number % 2 {
         0 => symlink(&image, &link)?,

@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use clap::ValueEnum;
 
 use super::archives;
-use super::arena::Arena;
+use super::arena::{Arena, sh};
 use super::devices;
 use super::inputs;
 use super::kills;
@@ -54,7 +54,12 @@ pub(super) fn nothing(_: &Arena) -> Option<String> {
 
 /// What only root can run.
 pub(super) fn root(arena: &Arena) -> Option<String> {
-    (!arena.is_root()).then(|| "needs root".to_owned())
+    (!arena.is_root()).then(|| "needs root and namespaces of its own".to_owned())
+}
+
+/// What needs fio.
+pub(super) fn fio(_: &Arena) -> Option<String> {
+    sh("command -v fio").is_err().then(|| "needs fio".to_owned())
 }
 
 fn all() -> Vec<Row> {

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::Arguments;
-use super::arena::{Arena, take_down};
+use super::arena::{Arena, is_root, take_down};
 use super::random::Random;
 use super::rows::{self, Row};
 use crate::bench::Interrupt;
@@ -36,9 +36,7 @@ pub(crate) struct Outcome {
 }
 
 /// Runs the suite on a copy of durio, inside of its own namespaces where it may.
-pub(crate) fn carry_out(arguments: &Arguments) -> Result<Vec<Outcome>> {
-    // Ctrl-C reaches the whole group: the inner process ends in order, this one waits for it.
-    let interrupt = Interrupt::watch()?;
+pub(super) fn carry_out(arguments: &Arguments, interrupt: &Interrupt) -> Result<Vec<Outcome>> {
     let program = match &arguments.durio {
         Some(program) => program.clone(),
         None => build()?,
@@ -47,7 +45,7 @@ pub(crate) fn carry_out(arguments: &Arguments) -> Result<Vec<Outcome>> {
     let copy = scratch.path().join("durio");
     fs::copy(&program, &copy).with_context(|| format!("no durio at {}", program.display()))?;
     let child = inner(arguments, scratch.path())?.spawn().context("cannot run unshare")?;
-    let status = wait(child, &interrupt)?;
+    let status = wait(child, interrupt)?;
     interrupt.check()?;
     ensure!(status.success(), "the suite itself failed: {status}");
     let text = fs::read(scratch.path().join(RESULTS)).context("the suite left no results")?;
@@ -55,7 +53,7 @@ pub(crate) fn carry_out(arguments: &Arguments) -> Result<Vec<Outcome>> {
     Ok(results.iter().map(Outcome::of_json).collect())
 }
 
-/// Waits for the inner process, and ends it if it does not end by itself after an interrupt.
+/// Waits for the inner process, which Ctrl-C reaches too, and ends it if it does not end by itself after an interrupt.
 fn wait(mut child: Child, interrupt: &Interrupt) -> Result<ExitStatus> {
     let mut interrupted = None;
     loop {
@@ -82,16 +80,24 @@ fn build() -> Result<PathBuf> {
 
 fn inner(arguments: &Arguments, scratch: &Path) -> Result<Command> {
     let own = env::current_exe().context("this program has no path")?;
-    let mut command = if rustix::process::geteuid().is_root() {
-        let mut command = Command::new("unshare");
-        command.args(["--mount", "--propagation", "private", "--pid", "--fork", "--kill-child"]);
-        command.args(["--mount-proc", "--"]).arg(own);
+    let mut command = if is_root() && namespaces().arg("true").status().is_ok_and(|it| it.success())
+    {
+        let mut command = namespaces();
+        command.arg(own);
         command
     } else {
         Command::new(own)
     };
     command.arg("attack").args(arguments.words()).arg("--inside").arg(scratch);
     Ok(command)
+}
+
+/// A command in namespaces of its own, which end with it; a container may refuse them.
+fn namespaces() -> Command {
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--propagation", "private", "--pid", "--fork", "--kill-child"]);
+    command.args(["--mount-proc", "--"]);
+    command
 }
 
 /// The folder of one call, and what lies over its files, until this goes.

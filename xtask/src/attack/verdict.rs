@@ -53,13 +53,15 @@ pub(super) fn escapes(ended: &Ended) -> Option<String> {
     Some(format!("control character {:?} on {}", found.1, found.0))
 }
 
-/// The first character that a terminal obeys: controls but for line feed and tab, and those that
-/// turn the order of what is read.
+/// The first character that a terminal obeys: controls but for line feed and tab, and, where a person
+/// reads it as it is, those that turn the order of what is read. JSON and HTML keep those: a path is
+/// in them as it is.
 fn escape_in(bytes: &[u8]) -> Option<char> {
     let text = String::from_utf8_lossy(bytes);
+    let is_document = text.trim_start().starts_with(['{', '[', '<']);
     text.chars().find(|&c| {
         let turns = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        turns || (c.is_control() && c != '\n' && c != '\t')
+        (turns && !is_document) || (c.is_control() && c != '\n' && c != '\t')
     })
 }
 
@@ -100,6 +102,8 @@ mod tests {
         assert_eq!(faults(&ended(2, b"'\x1b[2J'")), ["control character '\\u{1b}' on stderr"]);
         assert_eq!(faults(&ended(2, "\u{202e}".as_bytes())).len(), 1);
         assert_eq!(faults(&ended(2, "\u{9b}".as_bytes())).len(), 1);
+        let document = Ended { stdout: "{\"\u{202e}\"}".into(), ..ended(0, b"") };
+        assert_eq!(faults(&document), [""; 0]);
     }
 
     #[test]

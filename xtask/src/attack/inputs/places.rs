@@ -27,7 +27,7 @@ pub(super) fn put(path: &Path, text: &[u8], random: &mut Random) -> Result<&'sta
         2 => linked(path, path, "a link to itself")?,
         3 => linked("/nowhere/at/all", path, "a link to nothing")?,
         4 => linked("/proc/self/fd/0", path, "a link to its input")?,
-        5 => linked("/proc/kmsg", path, "a link to /proc/kmsg")?,
+        5 => linked("/dev/random", path, "a link to /dev/random")?,
         6 => {
             fs::create_dir(path)?;
             "a folder"
