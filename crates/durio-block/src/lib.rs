@@ -14,7 +14,7 @@
 //!
 //! All `unsafe` of durio is in this crate, each with its reason: buffers that the kernel writes
 //! while no Rust reference exists, ring submission, the time-stamp counter, libaio's calls, and what
-//! a device says of itself when it is asked.
+//! a device or a filesystem says when it is asked.
 #![expect(unsafe_code, reason = "the crate that owns the kernel's asynchronous interfaces")]
 
 mod aio_calls;
@@ -29,6 +29,7 @@ mod engine_null;
 mod engine_sync;
 mod engine_uring;
 mod error;
+mod made_file;
 mod open;
 mod page_cache;
 mod sync_range;
@@ -47,9 +48,12 @@ pub use engine_null::{NullEngine, Script};
 pub use engine_sync::SyncEngine;
 pub use engine_uring::{Ring, UringEngine, probe_uring};
 pub use error::{BlockError, ErrorKind};
+pub use made_file::{
+    FileMark, LeftFile, NewFile, Removal, create_named, create_unnamed, remove_left,
+};
 pub use open::{
-    Alignment, DirectIo, NewFile, OpenMode, OpenTarget, TargetType, create_file, direct_io,
-    inspect, open, remove_file, reopen, supports_reallocate,
+    Alignment, DirectIo, OpenMode, OpenTarget, TargetType, direct_io, inspect, open, reopen,
+    supports_reallocate,
 };
 pub use page_cache::drop_cached;
 pub use sync_range::{probe_range_sync, probe_write_flags};

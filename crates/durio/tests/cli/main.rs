@@ -64,5 +64,6 @@ mod seeded;
 mod signals;
 mod stacks;
 mod storage_faults;
+mod traces;
 mod watch;
 mod windows;
