@@ -51,7 +51,7 @@ impl Basis<'_> {
 type Rule = fn(&Basis<'_>) -> Vec<WarningFinding>;
 
 /// Every rule, the weightiest first.
-const RULES: [Rule; 28] = [
+const RULES: [Rule; 29] = [
     figures::inconsistent,
     figures::clock,
     campaign::time_scale,
@@ -74,6 +74,7 @@ const RULES: [Rule; 28] = [
     machine::system_time,
     machine::steal,
     machine::throttled,
+    machine::tracing,
     machine::limits,
     machine::governor,
     storage::raw_reads,

@@ -18,7 +18,8 @@
 //!
 //! All `unsafe` of durio is in this crate, each with its reason: buffers that the kernel writes
 //! while no Rust reference exists, ring submission, the time-stamp counter, libaio's calls, what a
-//! device says of itself when it is asked, and what a child process does before it becomes a program.
+//! device or a filesystem says when it is asked, and what a child process does before it becomes a
+//! program.
 #![expect(unsafe_code, reason = "the crate that owns the kernel's asynchronous interfaces")]
 
 mod aio_calls;
@@ -36,6 +37,7 @@ mod error;
 mod folder;
 mod guard;
 mod lease;
+mod made_file;
 mod open;
 mod page_cache;
 mod program;
@@ -62,10 +64,10 @@ pub use guard::{
     GuardRefusal, HeldTarget, HeldTargets, TargetAccess, TargetIdentity, TargetType, Usage,
     WritePermit, WriteReason,
 };
-pub use open::{
-    Alignment, DirectIo, NewFile, OpenMode, OpenTarget, create_file, direct_io, remove_file,
-    reopen, supports_reallocate,
+pub use made_file::{
+    FileMark, LeftFile, NewFile, Removal, create_named, create_unnamed, remove_left,
 };
+pub use open::{Alignment, DirectIo, OpenMode, OpenTarget, direct_io, reopen, supports_reallocate};
 pub use page_cache::drop_cached;
 pub use program::{ANSWER_LIMIT, Answer, ProcessGroup, ask, end_with_this_thread};
 pub use regular_file::{open_input, open_regular, read_bounded};

@@ -1,16 +1,14 @@
-//! Opening targets, and making files that durio removes again.
+//! Opening targets.
 
-use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use durio_units::Bytes;
 use rustix::fs::{
-    AtFlags, FallocateFlags, FileType, FlockOperation, Mode, OFlags, StatxFlags, flock, fstat,
-    open as open_at, statx,
+    AtFlags, FallocateFlags, FileType, Mode, OFlags, StatxFlags, open as open_at, statx,
 };
 
-use crate::{BlockError, ErrorKind};
+use crate::BlockError;
 
 /// How a target is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -103,78 +101,6 @@ pub(crate) fn open_path(path: &Path, mode: OpenMode) -> Result<OpenTarget, Block
 /// As [`open`].
 pub fn reopen(file: &OwnedFd, mode: OpenMode) -> Result<OpenTarget, BlockError> {
     open_path(&PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd())), mode)
-}
-
-/// A file that durio made.
-#[derive(Debug)]
-pub struct NewFile {
-    /// Open for reading and writing.
-    pub file: OwnedFd,
-    /// Its path, if it has one; a file without vanishes with its last descriptor.
-    pub path: Option<PathBuf>,
-    /// Identity (device, inode) for the removal of exactly this file.
-    pub identity: (u64, u64),
-}
-
-/// Makes a new file in `directory`: without a name where the filesystem has O_TMPFILE and
-/// `named` is false, else as `name`, which must not exist.
-///
-/// # Errors
-/// If no file can be made there.
-pub fn create_file(directory: &Path, name: &Path, named: bool) -> Result<NewFile, BlockError> {
-    let mode = Mode::RUSR | Mode::WUSR;
-    let base = OFlags::RDWR | OFlags::CLOEXEC;
-    if !named {
-        match open_at(directory, base | OFlags::TMPFILE, mode) {
-            Ok(file) => return new_file(file, None, directory),
-            // Filesystems and kernels without O_TMPFILE answer with one of these.
-            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::ISDIR) => {}
-            Err(errno) => return Err(BlockError::at("make a file in", directory, errno)),
-        }
-    }
-    let path = directory.join(name);
-    let file = open_at(&path, base | OFlags::CREATE | OFlags::EXCL, mode)
-        .map_err(|errno| BlockError::at("make the file", &path, errno))?;
-    // So that no other durio measures it meanwhile. Where there are no locks, it has its name alone.
-    let _ = flock(&file, FlockOperation::NonBlockingLockExclusive);
-    new_file(file, Some(path), directory)
-}
-
-fn new_file(file: OwnedFd, path: Option<PathBuf>, directory: &Path) -> Result<NewFile, BlockError> {
-    let stat =
-        fstat(&file).map_err(|errno| BlockError::at("look at a file in", directory, errno))?;
-    Ok(NewFile { file, path, identity: (stat.st_dev, stat.st_ino) })
-}
-
-/// Removes the file at `path` if it still is the one with `identity`. True if it was removed, false
-/// if it is gone already.
-///
-/// # Errors
-/// If it cannot be removed, if another file has its name, or if its filesystem is not there: then
-/// nobody knows whether it is gone.
-pub fn remove_file(path: &Path, identity: (u64, u64)) -> Result<bool, BlockError> {
-    const OPERATION: &str = "remove the file";
-    let unknown = |reason: &str| BlockError {
-        kind: ErrorKind::NotFound,
-        operation: OPERATION,
-        path: Some(path.to_owned()),
-        source: io::Error::other(reason),
-    };
-    match rustix::fs::lstat(path) {
-        Ok(stat) if (stat.st_dev, stat.st_ino) == identity => {
-            rustix::fs::unlink(path).map_err(|errno| BlockError::at(OPERATION, path, errno))?;
-            Ok(true)
-        }
-        Ok(_) => Err(unknown("another file has its name now")),
-        Err(rustix::io::Errno::NOENT) => {
-            let parent = path.parent().and_then(|parent| rustix::fs::stat(parent).ok());
-            match parent.is_some_and(|parent| parent.st_dev == identity.0) {
-                true => Ok(false),
-                false => Err(unknown("the filesystem that it was made on is not there")),
-            }
-        }
-        Err(errno) => Err(BlockError::at(OPERATION, path, errno)),
-    }
 }
 
 /// What the kernel says about direct I/O on a file.

@@ -24,14 +24,14 @@ pub enum FileLayout {
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum TargetKind {
     /// A file that durio lays out in `directory` and removes at the end. Without a name
-    /// (O_TMPFILE) where the filesystem has that; `file_name` is used where it has not, or always if
-    /// `named` is set because the user gave the name.
+    /// (O_TMPFILE) where the filesystem has that, else under a random one of durio's own: what has
+    /// the name that a user gave is the user's.
     NewFile {
         /// Where.
         directory: RawPath,
-        /// Name within the directory, if it needs one.
+        /// What it is called in texts.
         file_name: RawPath,
-        /// True if the file must have its name.
+        /// True if the user named it so, false if only the directory was named.
         named: bool,
         /// Contents.
         layout: FileLayout,

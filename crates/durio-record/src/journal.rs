@@ -1,40 +1,59 @@
-//! Which named files durio made, so that the next run removes what a killed run left behind.
+//! Which files with names durio made, so that the next run removes what a killed run left behind.
 //!
-//! A run that makes named files writes each into the journal of its folder before it makes it, and
-//! after removal once more. While it lives it holds a lock on the journal. A pointer in the state
-//! folder (`leftovers/<run>`) leads the next run to the journal, wherever the run folder is: if the
-//! lock is free, the run is dead, and its files go, if they still are the very files it made. The
-//! pointer goes when all of them are proved to be gone.
+//! A run that makes such files writes each into the journal of its folder before it makes it, and
+//! after removal once more. While it lives it holds a lock on the journal, and while it has such files
+//! it touches the journal each second. A pointer in the state folder (`leftovers/<run>`) leads the
+//! next run to the journal, wherever the run folder is ([`remove_leftovers`]).
+
+mod leftovers;
+mod sign_of_life;
 
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use durio_block::{Folder, open_regular, read_bounded};
+use durio_block::{FileMark, Folder};
 use durio_plan::RawPath;
 use durio_units::Bytes;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use crate::{RecordError, file_names};
+pub use leftovers::{Leftover, remove_leftovers};
+use sign_of_life::SignOfLife;
 
-/// A named file that durio made.
+/// A file with a name that durio made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MadeFile {
     /// Where.
     pub path: RawPath,
     /// Device and inode; none while the file is being made.
     pub identity: Option<(u64, u64)>,
+    /// What else tells it from every other file; none in journals of versions that had none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mark: Option<FileMark>,
+    /// Its size since it was laid out; none before, and of files that grow.
+    #[serde(default, rename = "size_bytes", skip_serializing_if = "Option::is_none")]
+    pub size: Option<Bytes>,
     /// True once it is removed.
     pub removed: bool,
+    /// True once the user was told that it stays.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub kept: bool,
+}
+
+impl MadeFile {
+    /// A file of this mark that is about to be made.
+    #[must_use]
+    pub fn announced(path: &Path, mark: FileMark) -> Self {
+        let path = RawPath::from(path);
+        Self { path, identity: None, mark: Some(mark), size: None, removed: false, kept: false }
+    }
 }
 
 /// The longest path that Linux takes.
 const PATH_MAX: Bytes = Bytes::from_kib(4);
-
-/// Far more than any journal has: a line for each file that is made or removed.
-const LENGTH_MAX: u64 = 64 << 20;
 
 /// Where the pointers to journals are.
 #[derive(Debug, Clone)]
@@ -56,6 +75,8 @@ pub struct Journal {
     pointer: Option<PathBuf>,
     /// Files that were announced or made, and not removed.
     left: Vec<RawPath>,
+    /// As long as there was any of them.
+    sign: Option<SignOfLife>,
 }
 
 impl Journal {
@@ -76,7 +97,7 @@ impl Journal {
         flock(&file, FlockOperation::NonBlockingLockExclusive)
             .map_err(|errno| RecordError::io("lock", &path, errno.into()))?;
         let pointer = leftovers.map(|leftovers| point_to(leftovers, &path)).transpose()?;
-        Ok(Self { file, path, pointer, left: Vec::new() })
+        Ok(Self { file, path, pointer, left: Vec::new(), sign: None })
     }
 
     /// Goes on with the journal of an interrupted run, whose files must be removed before.
@@ -91,7 +112,7 @@ impl Journal {
         flock(&file, FlockOperation::NonBlockingLockExclusive)
             .map_err(|errno| RecordError::io("lock (the run lives?)", &path, errno.into()))?;
         let pointer = leftovers.map(|leftovers| point_to(leftovers, &path)).transpose()?;
-        Ok(Self { file, path, pointer, left: Vec::new() })
+        Ok(Self { file, path, pointer, left: Vec::new(), sign: None })
     }
 
     /// Remembers what was made or removed, before the next step.
@@ -107,7 +128,15 @@ impl Journal {
             self.left.push(made.path.clone());
         }
         let written = self.file.write_all(&line).and_then(|()| self.file.sync_data());
+        let written = written.and_then(|()| self.live());
         written.map_err(|error| RecordError::io("write", &self.path, error))
+    }
+
+    fn live(&mut self) -> io::Result<()> {
+        if self.sign.is_none() && !self.left.is_empty() {
+            self.sign = Some(SignOfLife::begin(&self.file)?);
+        }
+        Ok(())
     }
 
     /// Ends the journal. What was not removed is left to the next run.
@@ -154,78 +183,4 @@ fn point_to(leftovers: &Leftovers, journal: &Path) -> Result<PathBuf, RecordErro
         .and_then(|folder| folder.replace(&run, absolute.as_os_str().as_bytes()))
         .map_err(|error| RecordError::io("write", &pointer, error))?;
     Ok(pointer)
-}
-
-/// Hands every file that a dead run left behind to `remove`, and forgets the run when all are proved
-/// to be gone. Returns the files that were removed now.
-///
-/// `remove` gets path and identity and must remove only that very file; without an identity the name
-/// is durio's own and stands in for it. It says whether it removed the file (true) or the file is
-/// proved to be gone (false); everything else is an error, and is tried again by the next run.
-pub fn remove_leftovers<E>(
-    leftovers: &Leftovers,
-    mut remove: impl FnMut(&Path, Option<(u64, u64)>) -> Result<bool, E>,
-) -> Vec<RawPath> {
-    let mut removed = Vec::new();
-    let Ok(pointers) = fs::read_dir(&leftovers.0) else { return removed };
-    for pointer in pointers.filter_map(Result::ok) {
-        let run = pointer.file_name();
-        if run.as_bytes().starts_with(HIDDEN.as_bytes()) {
-            continue;
-        }
-        let target = open_regular(&pointer.path()).and_then(|it| read_bounded(it, PATH_MAX));
-        let Ok(target) = target else { continue };
-        let journal = PathBuf::from(std::ffi::OsString::from_vec(target));
-        let Some(left) = left_by_dead_run(&journal) else { continue };
-        let mut all_gone = true;
-        for entry in left {
-            let Some(identity) = identity_for_removal(&entry, run.as_bytes()) else { continue };
-            match remove(entry.path.as_path(), identity) {
-                Ok(true) => removed.push(entry.path),
-                Ok(false) => {}
-                Err(_) => all_gone = false,
-            }
-        }
-        if all_gone {
-            let _ = fs::remove_file(pointer.path());
-        }
-    }
-    removed
-}
-
-/// By what a file is known: its identity, or nothing but its name if that is durio's own, for some
-/// filesystems give other numbers after each mount. None for a file that was only announced under a
-/// user's name: it may be the user's.
-fn identity_for_removal(entry: &MadeFile, run: &[u8]) -> Option<Option<(u64, u64)>> {
-    let name = entry.path.as_path().file_name().unwrap_or_default().as_bytes();
-    let after = name.strip_prefix(OWN_NAME).and_then(|name| name.strip_prefix(run));
-    match after {
-        Some([] | [b'.', ..]) => Some(None),
-        _ => entry.identity.map(Some),
-    }
-}
-
-/// How the names begin that durio itself gives: this, the run, and maybe a dot and more.
-const OWN_NAME: &[u8] = b".durio-";
-
-/// The files that the journal's run made and did not remove; none while the run lives, or while
-/// nobody can tell.
-fn left_by_dead_run(journal: &Path) -> Option<Vec<MadeFile>> {
-    let (folder, name) = (Folder::open(journal.parent()?), journal.file_name()?);
-    let file = match folder.and_then(|folder| folder.open_own(name)) {
-        Ok(file) => file,
-        // The run folder was deleted or moved: what it made can no longer be known.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Some(Vec::new()),
-        // Also a journal of somebody else: what it says durio made may be anybody's.
-        Err(_) => return None,
-    };
-    flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
-    let mut made: Vec<MadeFile> = Vec::new();
-    for line in BufReader::new(file.take(LENGTH_MAX)).split(b'\n') {
-        let Ok(entry) = serde_json::from_slice::<MadeFile>(&line.ok()?) else { continue };
-        made.retain(|earlier| earlier.path != entry.path);
-        made.push(entry);
-    }
-    made.retain(|entry| !entry.removed);
-    Some(made)
 }

@@ -34,7 +34,7 @@ pub use event::{
     SyncCallsProbed, TargetPrepared, TracedRequest, TracedSequence, Warning,
 };
 pub use folder::{FolderName, RUN_FOLDER_SCHEMA, file_names};
-pub use journal::{Journal, Leftovers, MadeFile, remove_leftovers};
+pub use journal::{Journal, Leftover, Leftovers, MadeFile, remove_leftovers};
 pub use latency::{Exact, LATENCY_NS_MAX, Latency, LatencyHistogram, SIGNIFICANT_DIGITS};
 pub use manifest::Manifest;
 pub use reader::{EventReader, RunFolder, TimedEvent};

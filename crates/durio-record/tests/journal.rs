@@ -1,26 +1,14 @@
-//! The journal: a dead run's files are found, a living run's are left alone.
+//! The journal: a dead run's files are removed, what is in doubt is told once, a living run's files
+//! and everybody else's are left alone.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::convert::Infallible;
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use durio_block::{FileMark, create_named};
 use durio_plan::RawPath;
-use durio_record::{Journal, Leftovers, MadeFile, remove_leftovers};
-
-fn made(path: &Path, removed: bool) -> MadeFile {
-    MadeFile { path: RawPath::from(path), identity: Some((1, 2)), removed }
-}
-
-fn removed_by(leftovers: &Leftovers) -> Vec<PathBuf> {
-    let mut asked = Vec::new();
-    remove_leftovers(leftovers, |path, identity| {
-        assert_eq!(identity, Some((1, 2)));
-        asked.push(path.to_owned());
-        Ok::<_, Infallible>(true)
-    });
-    asked
-}
+use durio_record::{Journal, Leftover, Leftovers, MadeFile, remove_leftovers};
 
 struct Place {
     _directory: tempfile::TempDir,
@@ -29,134 +17,212 @@ struct Place {
 }
 
 impl Place {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let run = directory.path().join("run");
+        fs::create_dir(&run).unwrap();
+        let leftovers = Leftovers::below(directory.path());
+        Self { _directory: directory, run, leftovers }
+    }
+
     fn pointers(&self) -> Vec<PathBuf> {
         let folder = self.run.parent().unwrap().join("leftovers");
         fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
     }
+
+    fn journal(&self) -> Journal {
+        Journal::begin(&self.run, Some(&self.leftovers)).unwrap()
+    }
+
+    /// A run that made a file, and was killed: its lock goes with the process, its pointer stays.
+    fn killed_run(&self) -> PathBuf {
+        let mut journal = self.journal();
+        let entry = made(&self.run, &mut journal);
+        drop(journal);
+        entry.path.as_path().to_owned()
+    }
+
+    fn remove(&self) -> Vec<Leftover> {
+        remove_leftovers(&self.leftovers)
+    }
 }
 
-fn place() -> Place {
-    let directory = tempfile::tempdir().unwrap();
-    let run = directory.path().join("run");
-    fs::create_dir(&run).unwrap();
-    let leftovers = Leftovers::below(directory.path());
-    Place { _directory: directory, run, leftovers }
+/// Makes a file as a run does.
+fn made(folder: &Path, journal: &mut Journal) -> MadeFile {
+    let mark = FileMark::new().unwrap();
+    let entry = MadeFile::announced(&folder.join(mark.file_name()), mark.clone());
+    journal.remember(&entry).unwrap();
+    let made = create_named(folder, mark).unwrap();
+    let entry = MadeFile { identity: Some(made.identity), mark: made.mark, ..entry };
+    journal.remember(&entry).unwrap();
+    entry
+}
+
+fn removed(path: &Path) -> Leftover {
+    Leftover::Removed(RawPath::from(path))
 }
 
 #[test]
 fn files_of_a_dead_run_are_removed_once() {
-    let place = place();
-    let mut journal = Journal::begin(&place.run, Some(&place.leftovers)).unwrap();
-    journal.remember(&made(Path::new("/x/left"), false)).unwrap();
-    journal.remember(&made(Path::new("/x/gone"), false)).unwrap();
-    journal.remember(&made(Path::new("/x/gone"), true)).unwrap();
-    // Killed: the lock goes with the process, the pointer stays.
+    let place = Place::new();
+    let mut journal = place.journal();
+    let (left, gone) = (made(&place.run, &mut journal), made(&place.run, &mut journal));
+    fs::remove_file(gone.path.as_path()).unwrap();
+    journal.remember(&MadeFile { removed: true, ..gone }).unwrap();
     drop(journal);
-    assert_eq!(removed_by(&place.leftovers), [PathBuf::from("/x/left")]);
-    assert_eq!(removed_by(&place.leftovers), Vec::<PathBuf>::new());
+    assert_eq!(place.remove(), [removed(left.path.as_path())]);
+    assert!(!left.path.as_path().exists() && place.pointers().is_empty());
+    assert_eq!(place.remove(), []);
 }
 
 #[test]
 fn files_of_a_living_run_are_left_alone() {
-    let place = place();
-    let mut journal = Journal::begin(&place.run, Some(&place.leftovers)).unwrap();
-    journal.remember(&made(Path::new("/x/alive"), false)).unwrap();
-    assert_eq!(removed_by(&place.leftovers), Vec::<PathBuf>::new());
-    journal.remember(&made(Path::new("/x/alive"), true)).unwrap();
+    let place = Place::new();
+    let mut journal = place.journal();
+    let alive = made(&place.run, &mut journal);
+    assert_eq!(place.remove(), []);
+    fs::remove_file(alive.path.as_path()).unwrap();
+    journal.remember(&MadeFile { removed: true, ..alive }).unwrap();
     journal.end();
     assert!(place.pointers().is_empty());
-    assert_eq!(removed_by(&place.leftovers), Vec::<PathBuf>::new());
 }
 
 #[test]
-fn a_file_that_was_only_announced_is_not_touched() {
-    let place = place();
-    let mut journal = Journal::begin(&place.run, Some(&place.leftovers)).unwrap();
-    let announced = MadeFile { identity: None, ..made(Path::new("/x/announced"), false) };
-    journal.remember(&announced).unwrap();
-    drop(journal);
-    assert_eq!(removed_by(&place.leftovers), Vec::<PathBuf>::new());
+fn a_file_in_doubt_stays_and_is_told_once() {
+    let place = Place::new();
+    let left = place.killed_run();
+    fs::remove_file(&left).unwrap();
+    fs::write(&left, "mine").unwrap();
+    let told = place.remove();
+    let [Leftover::Kept { path, reason }] = &told[..] else { panic!("{told:?}") };
+    assert_eq!((path.as_path(), *reason), (&*left, "another file has its name now"));
+    assert_eq!(place.remove(), []);
+    assert!(place.pointers().is_empty());
+    assert_eq!(fs::read(&left).unwrap(), b"mine");
 }
 
+/// One file of a run cannot be looked at now, so its journal is read again, and again tells nothing of
+/// the other.
 #[test]
-fn a_removal_that_fails_is_tried_again_by_the_next_run() {
-    let place = place();
-    let mut journal = Journal::begin(&place.run, Some(&place.leftovers)).unwrap();
-    journal.remember(&made(Path::new("/x/left"), false)).unwrap();
+fn what_was_told_is_not_told_again_while_the_run_has_other_files() {
+    let place = Place::new();
+    let mut journal = place.journal();
+    let doubtful = made(&place.run, &mut journal);
+    let mounted = place.run.join("mounted");
+    fs::create_dir(&mounted).unwrap();
+    let hidden = made(&mounted, &mut journal);
     drop(journal);
-    let gone = remove_leftovers(&place.leftovers, |_, _| Err("busy"));
-    assert!(gone.is_empty());
-    assert_eq!(removed_by(&place.leftovers), [PathBuf::from("/x/left")]);
+    fs::write(doubtful.path.as_path(), "mine").unwrap();
+    fs::remove_file(doubtful.path.as_path()).unwrap();
+    fs::write(doubtful.path.as_path(), "mine").unwrap();
+    let unmounted = place.run.join("unmounted");
+    fs::rename(&mounted, &unmounted).unwrap();
+    assert!(matches!(place.remove()[..], [Leftover::Kept { .. }]));
+    assert_eq!((place.remove(), place.pointers().len()), (vec![], 1));
+    fs::rename(&unmounted, &mounted).unwrap();
+    assert_eq!(place.remove(), [removed(hidden.path.as_path())]);
+    assert!(place.pointers().is_empty() && doubtful.path.as_path().exists());
 }
 
 #[test]
 fn a_run_whose_file_could_not_be_removed_is_left_to_the_next_one() {
-    let place = place();
-    let left = place.run.join("left");
-    fs::write(&left, "").unwrap();
-    let mut journal = Journal::begin(&place.run, Some(&place.leftovers)).unwrap();
-    journal.remember(&made(&left, false)).unwrap();
+    let place = Place::new();
+    let mut journal = place.journal();
+    let left = made(&place.run, &mut journal);
     journal.end();
-    assert_eq!(removed_by(&place.leftovers), [left]);
+    assert_eq!(place.remove(), [removed(left.path.as_path())]);
 }
 
 #[test]
 fn a_file_that_was_announced_and_never_made_leaves_nothing_to_do() {
-    let place = place();
-    let announced = MadeFile { identity: None, ..made(&place.run.join("new"), false) };
-    let mut journal = Journal::begin(&place.run, Some(&place.leftovers)).unwrap();
-    journal.remember(&announced).unwrap();
+    let place = Place::new();
+    let mut journal = place.journal();
+    let mark = FileMark::new().unwrap();
+    journal.remember(&MadeFile::announced(&place.run.join(mark.file_name()), mark)).unwrap();
     journal.end();
     assert!(place.pointers().is_empty());
 }
 
 #[test]
-fn a_name_that_only_this_run_gives_stands_in_for_the_identity() {
-    let place = place();
-    let mut journal = Journal::begin(&place.run, Some(&place.leftovers)).unwrap();
-    let own = [Path::new("/x/.durio-run"), Path::new("/x/.durio-run.log")];
-    journal.remember(&made(own[0], false)).unwrap();
-    journal.remember(&MadeFile { identity: None, ..made(own[1], false) }).unwrap();
-    journal.remember(&made(Path::new("/x/.durio-running"), false)).unwrap();
+fn a_journal_that_names_a_users_file_is_not_obeyed() {
+    let place = Place::new();
+    let users = place.run.join("users");
+    fs::write(&users, "").unwrap();
+    let facts = users.metadata().unwrap();
+    let mut journal = place.journal();
+    let entry = MadeFile::announced(&users, FileMark::new().unwrap());
+    journal.remember(&entry).unwrap();
+    let identity = Some((facts.dev(), facts.ino()));
+    journal.remember(&MadeFile { identity, ..entry }).unwrap();
     drop(journal);
-    let mut asked = Vec::new();
-    remove_leftovers(&place.leftovers, |path, identity| {
-        asked.push((path.to_owned(), identity));
-        Ok::<_, Infallible>(true)
-    });
-    let expected = [
-        (own[0].to_owned(), None),
-        (own[1].to_owned(), None),
-        (PathBuf::from("/x/.durio-running"), Some((1, 2))),
-    ];
-    assert_eq!(asked, expected);
+    assert!(matches!(place.remove()[..], [Leftover::Kept { .. }]));
+    assert!(users.exists());
+}
+
+/// Journals without marks: such names were given by durio itself, others by users.
+#[test]
+fn of_journals_of_earlier_versions_only_files_of_durios_own_names_are_removed() {
+    let place = Place::new();
+    let line = |name: &str, is_known: bool| {
+        let path = place.run.join(name);
+        let facts = File::create_new(&path).unwrap().metadata().unwrap();
+        let identity = match is_known {
+            true => format!("[{},{}]", facts.dev(), facts.ino()),
+            false => "null".to_owned(),
+        };
+        format!(r#"{{"path":"{}","identity":{identity},"removed":false}}"#, path.display()) + "\n"
+    };
+    drop(place.journal());
+    let names = [("users", true), (".durio-run", true), (".durio-run.log", true)];
+    let doubtful = [("announced", false), (".durio-running", true), (".durio-run.new", false)];
+    let lines: String =
+        names.iter().chain(&doubtful).map(|&(name, known)| line(name, known)).collect();
+    fs::write(place.run.join("journal.jsonl"), lines).unwrap();
+    let told = place.remove();
+    let (gone, kept): (Vec<_>, Vec<_>) =
+        told.iter().partition(|it| matches!(it, Leftover::Removed(_)));
+    assert_eq!((gone.len(), kept.len()), (2, 4), "{told:?}");
+    for name in ["users", "announced", ".durio-running", ".durio-run.new"] {
+        assert!(place.run.join(name).exists(), "{name}");
+    }
+    assert!(!place.run.join(".durio-run").exists() && place.pointers().is_empty());
 }
 
 #[test]
 fn a_journal_that_cannot_be_opened_now_is_not_forgotten() {
-    let place = place();
-    drop(Journal::begin(&place.run, Some(&place.leftovers)).unwrap());
+    let place = Place::new();
+    drop(place.journal());
     let [pointer] = place.pointers().try_into().unwrap();
     // A link that leads to itself cannot be opened, not even by root.
     let link = place.run.join("link");
     std::os::unix::fs::symlink(&link, &link).unwrap();
     fs::write(&pointer, link.to_str().unwrap()).unwrap();
-    assert_eq!(removed_by(&place.leftovers), Vec::<PathBuf>::new());
+    assert_eq!(place.remove(), []);
     assert!(place.pointers().contains(&pointer));
     fs::write(&pointer, place.run.join("deleted").to_str().unwrap()).unwrap();
-    assert_eq!(removed_by(&place.leftovers), Vec::<PathBuf>::new());
+    assert_eq!(place.remove(), []);
     assert!(place.pointers().is_empty(), "the run folder is gone");
 }
 
 #[test]
+fn a_fifo_in_the_place_of_a_journal_holds_nobody_up() {
+    let place = Place::new();
+    drop(place.journal());
+    let journal = place.run.join("journal.jsonl");
+    fs::remove_file(&journal).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&journal).status().unwrap().success());
+    assert_eq!(place.remove(), []);
+}
+
+#[test]
 fn a_pointer_that_is_not_written_yet_is_passed_over() {
-    let place = place();
-    drop(Journal::begin(&place.run, Some(&place.leftovers)).unwrap());
+    let place = Place::new();
+    drop(place.journal());
     let [pointer] = place.pointers().try_into().unwrap();
     let unfinished = pointer.with_file_name(".run");
     fs::rename(&pointer, &unfinished).unwrap();
     fs::write(&unfinished, "").unwrap();
-    assert_eq!(removed_by(&place.leftovers), Vec::<PathBuf>::new());
+    assert_eq!(place.remove(), []);
     assert_eq!(place.pointers(), [unfinished]);
 }
 

@@ -82,6 +82,16 @@ impl RunError {
         }
     }
 
+    /// Adds to the hint that a file stays, which the error of its removal names.
+    pub(crate) fn add_left(&mut self, removal: &Self) {
+        let why = removal.source.as_ref().map(|source| format!(": {source}")).unwrap_or_default();
+        let left = format!("{removal}{why}; the next run looks at it again");
+        self.hint = Some(match self.hint.take() {
+            Some(hint) => format!("{hint}; {left}"),
+            None => left,
+        });
+    }
+
     /// The system's error number behind this error, if there is one.
     pub(crate) fn errno(&self) -> Option<i32> {
         let source = self.source.as_deref()?;

@@ -7,15 +7,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use durio_block::{
-    Alignment, Buffers, DirectIo, HeldTarget, HeldTargets, NewFile, OpenMode, OpenTarget,
-    TargetAccess, Usage, WriteReason, create_file, direct_io, remove_file, reopen,
+    Alignment, Buffers, DirectIo, FileMark, HeldTarget, HeldTargets, NewFile, OpenMode, OpenTarget,
+    Removal, TargetAccess, Usage, WriteReason, create_named, create_unnamed, direct_io, reopen,
     supports_reallocate,
 };
-use durio_plan::{FileLayout, RawPath, Target, TargetKind};
+use durio_plan::{FileLayout, Target, TargetKind};
 use durio_record::{Journal, Layout, MadeFile, TargetPrepared};
 use durio_units::Bytes;
 use durio_workload::BlockFiller;
-use rustix::fs::{FallocateFlags, fallocate, fsync};
+use rustix::fs::{FallocateFlags, fallocate, fstat, fsync};
 use rustix::io::Errno;
 
 use crate::error::RunError;
@@ -103,13 +103,12 @@ impl Prepared {
 
     /// Removes the file if durio made it and it has a name.
     pub(crate) fn remove(self, journal: &mut Journal) -> Result<(), RunError> {
-        let Place::Made(NewFile { path: Some(path), identity, file }) = self.place else {
-            return Ok(());
-        };
-        drop(file);
-        remove_file(&path, identity)?;
-        let gone = MadeFile { path: RawPath::from(path), identity: Some(identity), removed: true };
-        journal.remember(&gone).map_err(|error| RunError::sink(error.into()))
+        let Place::Made(made) = self.place else { return Ok(()) };
+        let Some(entry) = entry(&made) else { return Ok(()) };
+        if let Removal::Kept(reason) = made.remove()? {
+            return Err(RunError::target(format!("'{}' stays: {reason}", entry.path), None));
+        }
+        remember(journal, &MadeFile { removed: true, ..entry })
     }
 }
 
@@ -126,10 +125,11 @@ pub(crate) fn prepare(
     let begin = Instant::now();
     assert!(!writes || target.may_be_written(), "the plan writes to {target:?} without permission");
     let (prepared, layout, written) = match &target.kind {
-        TargetKind::NewFile { directory, file_name, named, layout } => {
-            let made = make(directory.as_path(), file_name.as_path(), *named, journal)?;
+        TargetKind::NewFile { directory, layout, .. } => {
+            let made = make(directory.as_path(), journal)?;
             let kind = if made.path.is_some() { Layout::Named } else { Layout::Unnamed };
-            let filled = fill(&made, target.size, *layout, seed, stop, progress);
+            let filled = fill(&made, target.size, *layout, seed, stop, progress)
+                .and_then(|written| remember_size(&made, *layout, journal).map(|()| written));
             let reallocates = filled.is_ok()
                 && *layout == FileLayout::Preallocated
                 && supports_reallocate(made.file.as_fd(), target.size);
@@ -164,7 +164,7 @@ pub(crate) fn prepare(
 /// What was made must go also when it could not be made ready.
 fn without_file(prepared: Prepared, journal: &mut Journal, mut error: RunError) -> RunError {
     if let Err(removal) = prepared.remove(journal) {
-        error.hint = Some(format!("{removal}: remove it yourself"));
+        error.add_left(&removal);
     }
     error
 }
@@ -180,29 +180,49 @@ fn nowhere(place: Place) -> Prepared {
     }
 }
 
-/// Makes the file; one with a name is in the journal before it exists.
-fn make(
-    directory: &Path,
-    name: &Path,
-    named: bool,
-    journal: &mut Journal,
-) -> Result<NewFile, RunError> {
-    let path = directory.join(name);
-    let absolute = std::path::absolute(&path).unwrap_or(path);
-    let mut entry = MadeFile { path: RawPath::from(absolute), identity: None, removed: false };
-    let remember = |journal: &mut Journal, entry: &MadeFile| {
-        journal.remember(entry).map_err(|error| RunError::sink(error.into()))
-    };
-    remember(journal, &entry)?;
-    let made = create_file(directory, name, named)?;
-    match made.path {
-        Some(_) => entry.identity = Some(made.identity),
-        None => entry.removed = true,
+/// Makes the file. Where it needs a name it gets one of durio's own, which is in the journal before it
+/// exists; a name that the user gave stays the user's.
+fn make(directory: &Path, journal: &mut Journal) -> Result<NewFile, RunError> {
+    match create_unnamed(directory)? {
+        Some(made) => Ok(made),
+        None => make_named(directory, journal),
     }
-    match remember(journal, &entry) {
+}
+
+fn make_named(directory: &Path, journal: &mut Journal) -> Result<NewFile, RunError> {
+    // The journal leads a later process to it, whatever its folder and its links are then.
+    let directory = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
+    let mark = FileMark::new()?;
+    remember(journal, &MadeFile::announced(&directory.join(mark.file_name()), mark.clone()))?;
+    let made = create_named(&directory, mark)?;
+    match entry(&made).map_or(Ok(()), |entry| remember(journal, &entry)) {
         Ok(()) => Ok(made),
         Err(error) => Err(without_file(nowhere(Place::Made(made)), journal, error)),
     }
+}
+
+/// What the journal has of a file with a name.
+fn entry(made: &NewFile) -> Option<MadeFile> {
+    let entry = MadeFile::announced(made.path.as_deref()?, made.mark.clone()?);
+    Some(MadeFile { identity: Some(made.identity), ..entry })
+}
+
+fn remember(journal: &mut Journal, entry: &MadeFile) -> Result<(), RunError> {
+    journal.remember(entry).map_err(|error| RunError::sink(error.into()))
+}
+
+/// From now on another size is somebody else's doing, but for a file that grows.
+fn remember_size(
+    made: &NewFile,
+    layout: FileLayout,
+    journal: &mut Journal,
+) -> Result<(), RunError> {
+    let Some(entry) = entry(made).filter(|_| layout != FileLayout::Empty) else { return Ok(()) };
+    let stat = fstat(&made.file).map_err(|errno| {
+        RunError::target(format!("cannot look at '{}'", entry.path), Some(errno.into()))
+    })?;
+    let size = Some(Bytes::new(stat.st_size.cast_unsigned()));
+    remember(journal, &MadeFile { size, ..entry })
 }
 
 /// Durio's own null target was named by nobody; the guard sees that nothing can be lost there.
@@ -308,12 +328,56 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_file_with_a_name_is_in_the_journal_and_another_of_its_name_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut journal = Journal::begin(folder.path(), None).unwrap();
+        let mut made = || {
+            let made = make_named(folder.path(), &mut journal).unwrap();
+            fill(
+                &made,
+                Bytes::from_mib(1),
+                FileLayout::Preallocated,
+                1,
+                &StopFlag::default(),
+                &mut |_| {},
+            )
+            .unwrap();
+            remember_size(&made, FileLayout::Preallocated, &mut journal).unwrap();
+            made
+        };
+        let (own, swapped) = (made(), made());
+        let path = swapped.path.clone().unwrap();
+        std::fs::rename(&path, path.with_extension("moved")).unwrap();
+        std::fs::write(&path, "somebody's").unwrap();
+        nowhere(Place::Made(own)).remove(&mut journal).unwrap();
+        let error = nowhere(Place::Made(swapped)).remove(&mut journal).unwrap_err();
+        assert!(error.message.contains("another file has its name now"), "{error}");
+        assert_eq!(std::fs::read(&path).unwrap(), b"somebody's");
+        let text = std::fs::read_to_string(folder.path().join("journal.jsonl")).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 7, "announced, made, laid out, each; and one removed: {text}");
+        assert!(
+            lines[0].contains(r#""identity":null"#) && lines[2].contains(r#""size_bytes":1048576"#)
+        );
+        assert!(lines[6].contains(r#""removed":true"#));
+    }
+
+    #[test]
+    fn a_file_that_stays_is_named_beside_what_ended_the_run() {
+        let mut error = RunError::unsupported("first");
+        error.hint = Some("do this".to_owned());
+        error.add_left(&RunError::target("'/x/.durio-1' stays: moved", None));
+        let hint = error.hint.unwrap();
+        assert!(hint.starts_with("do this; '/x/.durio-1' stays: moved; "), "{hint}");
+    }
+
+    #[test]
     fn laid_out_blocks_differ_from_each_other_in_all_their_bytes() {
         let folder = tempfile::tempdir().unwrap();
-        let made = create_file(folder.path(), Path::new("f"), true).unwrap();
+        let made = create_named(folder.path(), FileMark::new().unwrap()).unwrap();
         let (size, stop) = (Bytes::new((3 << 20) + 5000), StopFlag::default());
         write_all(&made, size, Some(7), &stop, &mut |_| {}).unwrap();
-        let data = std::fs::read(folder.path().join("f")).unwrap();
+        let data = std::fs::read(made.path.as_ref().unwrap()).unwrap();
         assert_eq!(data.len() as u64, size.get());
         // A block, and the one at its place in the next chunk; one byte of 256 is equal by chance.
         for (a, b) in data.chunks(4096).zip(data[1 << 20..].chunks(4096)) {

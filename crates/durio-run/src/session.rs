@@ -132,9 +132,12 @@ pub fn run(
     // Also after another error: whoever reads the record must know that a file is left.
     let removed = remove_all(prepared, context.journal)
         .inspect_err(|error| emitter.emit(Event::Error(stopped_by(None, error))));
-    let result = match emitter.failure.take() {
-        Some(failure) => Err(failure),
-        None => result.and_then(|outcome| removed.map(|()| outcome)),
+    let result = match (emitter.failure.take().map_or(result, Err), removed) {
+        (Err(mut error), Err(removal)) => {
+            error.add_left(&removal);
+            Err(error)
+        }
+        (result, removed) => result.and_then(|outcome| removed.map(|()| outcome)),
     };
     let outcome = result.as_ref().map_or(Outcome::Failed, |outcome| *outcome);
     emitter.emit(Event::RunEnded(RunEnded { outcome, memory_max: memory_max() }));
@@ -147,7 +150,13 @@ pub fn run(
 fn remove_all(prepared: Vec<Option<Prepared>>, journal: &mut Journal) -> Result<(), RunError> {
     let mut result = Ok(());
     for target in prepared.into_iter().flatten() {
-        result = result.and(target.remove(journal));
+        result = match (result, target.remove(journal)) {
+            (Err::<(), RunError>(mut first), Err(next)) => {
+                first.add_left(&next);
+                Err(first)
+            }
+            (result, removed) => result.and(removed),
+        };
     }
     result
 }

@@ -2,8 +2,10 @@
 //! errors end the run all the same.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use durio_plan::{
     ClockChoice, EngineKind, FileLayout, Limit, Load, NullScript, PLAN_SCHEMA, Plan, Purpose,
@@ -14,9 +16,9 @@ use durio_run::{Context, EventSink, RunError, StopFlag, run};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{CacheMode, PerMille, SyncMethod, SyncPolicy, Workload};
 
-/// Keeps every event, and counts the entries of a folder at the begin of each step.
+/// Keeps every event, and counts durio's files in a folder at the begin of each step.
 struct Sink {
-    folder: std::path::PathBuf,
+    folder: PathBuf,
     events: Vec<Event>,
     files: Vec<usize>,
 }
@@ -24,13 +26,20 @@ struct Sink {
 impl EventSink for Sink {
     fn event(&mut self, _at: Nanos, event: Event) -> Result<(), Box<dyn Error + Send + Sync>> {
         if matches!(event, Event::StepStarted(_)) {
-            let files = fs::read_dir(&self.folder)?.flatten();
-            let made = files.filter(|file| file.file_name().to_string_lossy().starts_with("made"));
-            self.files.push(made.count());
+            self.files.push(files_without_a_name(&self.folder)?);
         }
         self.events.push(event);
         Ok(())
     }
+}
+
+/// Files of a folder that this process has open and that have no name, each once.
+fn files_without_a_name(folder: &Path) -> std::io::Result<usize> {
+    let open = fs::read_dir("/proc/self/fd")?.flatten();
+    let paths = open.filter_map(|descriptor| fs::read_link(descriptor.path()).ok());
+    let is_one =
+        |path: &PathBuf| path.starts_with(folder) && path.to_string_lossy().ends_with(" (deleted)");
+    Ok(paths.filter(is_one).collect::<BTreeSet<_>>().len())
 }
 
 fn writes(sync: SyncMethod, cache: CacheMode) -> Workload {
@@ -51,7 +60,7 @@ fn buffered(target: usize) -> Step {
 
 /// Runs `steps`, numbered here, over targets of 1 MiB.
 fn run_all(
-    kinds: impl Fn(&std::path::Path) -> Vec<TargetKind>,
+    kinds: impl Fn(&Path) -> Vec<TargetKind>,
     steps: Vec<Step>,
 ) -> (Result<Outcome, RunError>, Sink) {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
@@ -81,7 +90,7 @@ fn run_all(
     (result, sink)
 }
 
-fn new_file(directory: &std::path::Path, name: &str, layout: FileLayout) -> TargetKind {
+fn new_file(directory: &Path, name: &str, layout: FileLayout) -> TargetKind {
     TargetKind::NewFile {
         directory: RawPath::from(directory.to_owned()),
         file_name: RawPath::from(name),
@@ -90,7 +99,7 @@ fn new_file(directory: &std::path::Path, name: &str, layout: FileLayout) -> Targ
     }
 }
 
-fn null_device(_: &std::path::Path) -> Vec<TargetKind> {
+fn null_device(_: &Path) -> Vec<TargetKind> {
     vec![TargetKind::NullDevice { path: RawPath::from("/dev/null") }]
 }
 
@@ -164,7 +173,7 @@ fn an_input_output_error_ends_a_run_of_declinable_steps() {
 
 #[test]
 fn a_file_is_removed_after_the_last_declinable_step_that_uses_it() {
-    let kinds = |folder: &std::path::Path| {
+    let kinds = |folder: &Path| {
         let made = |name| new_file(folder, name, FileLayout::Empty);
         vec![made("made-0"), made("made-1"), made("made-2")]
     };

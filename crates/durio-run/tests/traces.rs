@@ -228,23 +228,39 @@ fn a_commit_is_a_write_and_then_a_flush_and_no_instance_is_left() {
 }
 
 #[test]
-fn what_a_killed_run_left_is_removed() {
-    const NAME: &str = "what_a_killed_run_left_is_removed";
+fn what_a_killed_run_left_is_removed_and_what_is_in_use_stays() {
+    const NAME: &str = "what_a_killed_run_left_is_removed_and_what_is_in_use_stays";
     let _alone = alone();
-    if flushed_device(NAME).is_none() || !has_tracefs(NAME) {
+    if !has_tracefs(NAME) {
         return;
     }
-    let instances = find_tracefs(Path::new("/")).unwrap().join("instances");
-    // More than any process's number.
-    let left = instances.join("durio-4194305-0");
-    fs::create_dir(&left).unwrap();
-    fs::write(left.join("events/block/block_rq_issue/enable"), "1").unwrap();
-    let others = instances.join(format!("other-{}", std::process::id()));
-    fs::create_dir(&others).unwrap();
-    let traced = trace(commits(SyncMethod::Fdatasync), EngineKind::Sync);
-    let others_stay = others.exists();
-    fs::remove_dir(&others).unwrap();
-    assert!(traced.unavailable.is_none() && others_stay && !left.exists());
+    let root = Path::new("/");
+    let instances = find_tracefs(root).unwrap().join("instances");
+    let made = |name: &str| {
+        let folder = instances.join(name);
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("events/block/block_rq_issue/enable"), "1").unwrap();
+        folder
+    };
+    // More than any process's number; and a living process that is another one by its start.
+    let (dead, reused) =
+        (made("durio-4194305-77-0"), made(&format!("durio-{}-1-0", std::process::id())));
+    let living = made(&durio_stack::trace_instance_name(root, 0));
+    let other = made(&format!("other-{}", std::process::id()));
+    // As one of another container, whose processes are not to be seen.
+    let held = made("durio-4194306-77-0");
+    let marker = fs::OpenOptions::new().write(true).open(held.join("trace_marker")).unwrap();
+    let removed = durio_stack::remove_dead_trace_instances(root);
+    let stay = [&living, &other, &held].map(|folder| folder.exists());
+    let read = durio_stack::read_host().tracing;
+    drop(marker);
+    for folder in [&living, &other, &held] {
+        fs::remove_dir(folder).unwrap();
+    }
+    assert!(!dead.exists() && !reused.exists() && stay == [true; 3], "{removed:?} {stay:?}");
+    assert!(removed.contains(&reused), "{removed:?}");
+    let traces = read.iter().find(|it| Path::new(&it.name) == other).unwrap();
+    assert_eq!(traces.value, "events block:block_rq_issue");
 }
 
 #[test]

@@ -10,6 +10,7 @@ use crate::kernel_parameters::kernel_parameters;
 use crate::lab_facts::{LabFacts, lab_facts};
 use crate::process_facts::{ProcessFacts, process_facts};
 use crate::system_dir::SystemDir;
+use crate::tracefs::active_tracing;
 use crate::{Fact, host_cpu};
 
 /// The machine and what this process may use of it.
@@ -57,6 +58,10 @@ pub struct Host {
     pub cgroup: CgroupLimits,
     /// Settings of the kernel that explain a figure.
     pub kernel_parameters: Vec<Fact>,
+    /// What the kernel traced when this was read: by folder of the tracing files, the tracer and the
+    /// events.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tracing: Vec<Fact>,
     /// What stands between this process and the kernel; none in records that have it not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub process: Option<ProcessFacts>,
@@ -92,6 +97,7 @@ pub(crate) fn host_in(root: &SystemDir) -> Host {
         tsc_reliable: host_cpu::tsc_reliable(root),
         cgroup: read_cgroup_limits(root),
         kernel_parameters: kernel_parameters(root),
+        tracing: active_tracing(root),
         process: Some(process_facts(root)),
         lab: lab_facts(root),
     }

@@ -76,6 +76,7 @@ pub use system_dir::numbers_in_list;
 pub use tracefs::{
     BlockRequest, BufferStats, PathEvent, PathEventKind, PathText, TraceClock, TraceEvent,
     TraceEventKind, TraceText, block_device_number, find_tracefs, has_request_queue,
-    parse_buffer_stats, parse_path_trace, parse_trace,
+    parse_buffer_stats, parse_path_trace, parse_trace, remove_dead_trace_instances,
+    trace_instance_name,
 };
 pub use tuning::{LayerReadings, Reading, Readings, read_readings, read_readings_in};

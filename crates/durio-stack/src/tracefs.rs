@@ -2,11 +2,13 @@
 //!
 //! In: the list of mounts, texts of `trace` and of `per_cpu/cpu*/stats`. Out: the folder, and block
 //! events as data.
-//! Not here: making an instance, switching events on; that is the runner's.
+//! Not here: making an instance, switching events on; that is the runner's. What dead durios left, and
+//! what others trace: [`instances`].
 //!
 //! The text of `trace` is read, not the ring buffer: its times are in whole microseconds (of some
 //! clocks in that clock's own ticks), and in return its form has hardly changed in ten years.
 
+mod instances;
 mod path_text;
 #[cfg(test)]
 mod path_text_tests;
@@ -20,6 +22,8 @@ use std::path::{Path, PathBuf};
 use crate::mountinfo::{MountEntry, parse_mountinfo};
 use crate::system_dir::SystemDir;
 
+pub(crate) use instances::active_tracing;
+pub use instances::{remove_dead_trace_instances, trace_instance_name};
 pub use path_text::{PathEvent, PathEventKind, PathText, TraceClock, parse_path_trace};
 pub use stats::{BufferStats, parse_buffer_stats};
 pub use text::{BlockRequest, TraceEvent, TraceEventKind, TraceText, parse_trace};

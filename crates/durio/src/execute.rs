@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -12,7 +11,7 @@ use durio_block::HeldTargets;
 use durio_plan::{Plan, RawPath};
 use durio_record::{
     Environment, FolderName, Journal, Leftovers, Manifest, Outcome, RUN_FOLDER_SCHEMA,
-    RecordWriter, file_names, remove_leftovers,
+    RecordWriter, file_names,
 };
 use durio_report::{Format, Options};
 use durio_run::{Context, Processors, Resume, RunErrorKind, StopFlag};
@@ -21,6 +20,7 @@ use durio_stack::{Fact, Stack, leaf_devices, read_host, read_nodes, read_stack};
 use crate::args::Measuring;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
+use crate::leftovers;
 use crate::output;
 use crate::progress::Progress;
 use crate::recording::Recording;
@@ -50,12 +50,8 @@ impl Execution {
         let name = FolderName::new(command, started, std::process::id());
         let folder = runs_folder(options.out.as_deref())?.join(name.as_str());
         crate::switched::restore_left();
+        leftovers::clear().iter().for_each(|line| output::remark(&format!("durio: {line}")));
         let leftovers = state_folder().as_deref().map(Leftovers::below);
-        if let Some(leftovers) = &leftovers {
-            for path in remove_leftovers(leftovers, remove_left) {
-                output::remark(&format!("durio: removed '{path}', which a killed run had left"));
-            }
-        }
         let nanos = started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
         #[expect(clippy::cast_possible_truncation, reason = "any 64 bits of the time will do")]
         let seed = options.seed.unwrap_or(nanos as u64 ^ u64::from(std::process::id()));
@@ -270,25 +266,6 @@ fn carry_out(
 /// The command line; bytes that are no text are replaced.
 pub(crate) fn command_line() -> Vec<String> {
     std::env::args_os().map(|word| RawPath::from(word).to_string()).collect()
-}
-
-/// Removes what a dead run left: the very file, or without an identity the regular file of a name
-/// that only durio gives. False if it is gone already.
-fn remove_left(path: &Path, identity: Option<(u64, u64)>) -> Result<bool, Failure> {
-    if let Some(identity) = identity {
-        return Ok(durio_block::remove_file(path, identity)?);
-    }
-    match path.symlink_metadata() {
-        Ok(facts) if facts.is_file() => {
-            Ok(durio_block::remove_file(path, (facts.dev(), facts.ino()))?)
-        }
-        Err(error)
-            if error.kind() == ErrorKind::NotFound && path.parent().is_some_and(Path::is_dir) =>
-        {
-            Ok(false)
-        }
-        _ => Err(Failure::new(Exit::CannotMeasure, format!("cannot look at '{}'", path.display()))),
-    }
 }
 
 fn save(writer: &RecordWriter, findings: &Findings) -> Result<(), Failure> {

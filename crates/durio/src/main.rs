@@ -10,6 +10,7 @@ mod commands;
 mod execute;
 mod exit_code;
 mod failure;
+mod leftovers;
 mod locate;
 mod output;
 mod progress;

@@ -110,6 +110,26 @@ pub(super) fn throttled(basis: &Basis<'_>) -> Vec<WarningFinding> {
     )
 }
 
+/// No threshold: what is on costs each operation that meets it, 600 ns a system call for the events of
+/// system calls (the costs are in durio-stack's tracefs/instances.rs).
+pub(super) fn tracing(basis: &Basis<'_>) -> Vec<WarningFinding> {
+    let tracing = &basis.environment.host.tracing;
+    if tracing.is_empty() {
+        return Vec::new();
+    }
+    let seen = tracing.iter().map(|it| format!("{}: {}", it.name, it.value));
+    vec![warning(
+        "tracing",
+        Vec::new(),
+        format!(
+            "the kernel was tracing when the run began: {}",
+            seen.collect::<Vec<_>>().join("; ")
+        ),
+        "what is traced costs each operation: rates are lower than without it, latencies longer",
+        "end the tracer, or write 0 to events/enable and nop to current_tracer there; then run again",
+    )]
+}
+
 pub(super) fn limits(basis: &Basis<'_>) -> Vec<WarningFinding> {
     let host = &basis.environment.host;
     let mut seen = Vec::new();
@@ -161,7 +181,9 @@ mod tests {
 
     #[test]
     fn a_clean_run_gives_no_warning_of_this_file() {
-        for rule in [one_core, durio_limit, system_time, steal, throttled, limits, governor] {
+        for rule in
+            [one_core, durio_limit, system_time, steal, throttled, tracing, limits, governor]
+        {
             check_quiet(rule, |_| {});
         }
     }
@@ -180,6 +202,15 @@ mod tests {
         check_warns(throttled, "throttled", |sample| {
             sample.workloads[0].cpu.throttled = Some(Nanos::new(1));
         });
+    }
+
+    #[test]
+    fn an_active_tracer_is_named_with_its_place() {
+        let on = |sample: &mut super::super::sample::Sample| {
+            let (name, value) = ("/t/instances/x".to_owned(), "tracer function".to_owned());
+            sample.environment.host.tracing.push(durio_stack::Fact { name, value });
+        };
+        check_warns(tracing, "tracing", on);
     }
 
     #[test]

@@ -99,7 +99,7 @@ fn layout(target: &Target) -> String {
                 FileLayout::Empty => format!("it begins empty, and may grow to {size}"),
             };
             let name = match named {
-                true => format!("a file '{directory}/{file_name}'"),
+                true => format!("a file in '{directory}' that stands for '{file_name}'"),
                 false => format!("a file without a name in '{directory}'"),
             };
             format!("{name} is made and removed at the end; {what}")

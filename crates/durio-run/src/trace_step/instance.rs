@@ -1,20 +1,16 @@
 //! A trace of durio's own: an instance in tracefs, which leaves the traces of others alone.
 //!
-//! It is gone when it is dropped, also by a panic. What a killed run left behind is removed by the
-//! next that traces: the name of an instance says whose it is.
+//! It is gone when it is dropped, also by a panic. What a killed run left behind the next run removes:
+//! the name of an instance says whose it is (`durio_stack::remove_dead_trace_instances`).
 
-use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use durio_stack::{BufferStats, TraceText, parse_buffer_stats, parse_trace};
+use durio_stack::{BufferStats, TraceText, parse_buffer_stats, parse_trace, trace_instance_name};
 use durio_units::Nanos;
 
 use super::sequences::TracedDevice;
-
-/// How the name of an instance begins; a process number and a number within it follow.
-const OWN_NAME: &str = "durio-";
 
 /// The largest text that is read: more than the buffers below hold.
 const TEXT_MAX: u64 = 256 << 20;
@@ -93,9 +89,7 @@ impl TraceInstance {
         clocks: &[&str],
         events: u64,
     ) -> Result<(Self, usize), String> {
-        let instances = tracefs.join("instances");
-        remove_stale(&instances, root);
-        let folder = make_folder(&instances)?;
+        let folder = make_folder(&tracefs.join("instances"), root)?;
         let path = folder.0.join("trace_marker");
         let marker = OpenOptions::new().write(true).open(&path);
         let marker = marker.map_err(|error| reason("open", &path, &error))?;
@@ -206,11 +200,10 @@ impl TraceInstance {
 }
 
 /// Makes a folder that no other instance has.
-fn make_folder(instances: &Path) -> Result<Folder, String> {
-    let process = std::process::id();
+fn make_folder(instances: &Path, root: &Path) -> Result<Folder, String> {
     let mut number = 0_u32;
     loop {
-        let path = instances.join(format!("{OWN_NAME}{process}-{number}"));
+        let path = instances.join(trace_instance_name(root, number));
         match fs::create_dir(&path) {
             Ok(()) => return Ok(Folder(path)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < 1000 => {
@@ -219,25 +212,6 @@ fn make_folder(instances: &Path) -> Result<Folder, String> {
             Err(error) => return Err(reason("make the trace instance", &path, &error)),
         }
     }
-}
-
-/// Removes the instances of processes that are no more. One whose files are open somewhere (of a
-/// process that this container cannot see) the kernel keeps.
-fn remove_stale(instances: &Path, root: &Path) {
-    let Ok(entries) = fs::read_dir(instances) else { return };
-    for entry in entries.flatten() {
-        let is_dead = |process: u32| !root.join("proc").join(process.to_string()).exists();
-        if owner(&entry.file_name()).is_some_and(is_dead) {
-            drop(Folder(entry.path()));
-        }
-    }
-}
-
-/// The process that made an instance, if durio did.
-fn owner(name: &OsStr) -> Option<u32> {
-    let (process, number) = name.to_str()?.strip_prefix(OWN_NAME)?.split_once('-')?;
-    number.parse::<u32>().ok()?;
-    process.parse().ok()
 }
 
 /// Why nothing can be traced, in words.
@@ -268,29 +242,6 @@ mod tests {
         assert!(of(13).starts_with("no permission to write '/t/tracing_on'"));
         assert!(of(2).contains("this kernel does not have it"));
         assert!(of(16).contains("busy") && of(30).contains("ead-only"), "{} {}", of(16), of(30));
-    }
-
-    #[test]
-    fn only_durios_own_instances_have_an_owner() {
-        let of = |name: &str| owner(OsStr::new(name));
-        assert_eq!(of("durio-12-0"), Some(12));
-        for other in ["durio-12", "durio-x-0", "durio-12-", "perf-12-0", "durio--1-0", ""] {
-            assert_eq!(of(other), None, "{other}");
-        }
-    }
-
-    #[test]
-    fn instances_of_the_dead_are_removed_and_those_of_the_living_stay() {
-        let root = tempfile::tempdir().unwrap();
-        let instances = root.path().join("instances");
-        for name in ["instances/durio-7-0", "instances/durio-8-0", "instances/other", "proc/8"] {
-            fs::create_dir_all(root.path().join(name)).unwrap();
-        }
-        remove_stale(&instances, root.path());
-        let mut left: Vec<_> =
-            fs::read_dir(&instances).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-        left.sort();
-        assert_eq!(left, ["durio-8-0", "other"]);
     }
 
     #[test]

@@ -12,8 +12,8 @@ use crate::values;
 
 /// Run one job as described on the command line, or a campaign as described in a spec
 ///
-/// A target that does not exist is made (as a file, laid out fully) and removed again; a directory
-/// gets an unnamed file; what exists is only written if --destroy names it.
+/// For a directory, or a path that does not exist, durio lays out a file of its own there, without a
+/// name where the filesystem has such files; what exists is only written if --destroy names it.
 ///
 ///   durio run --target /data --rw randread --bs 4k --engine uring --depth 32 --duration 30s
 ///   durio run --target /data --rw write --bs 8k --sync fdatasync

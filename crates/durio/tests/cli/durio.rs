@@ -116,10 +116,6 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    pub(crate) fn id(&self) -> u32 {
-        self.child.id()
-    }
-
     /// Sends a signal; a process that has ended already does not mind.
     pub(crate) fn signal(&mut self, signal: Signal) {
         if self.child.try_wait().unwrap().is_none() {
@@ -135,6 +131,11 @@ impl Running {
     /// The end of its stdout, if it is a pipe.
     pub(crate) fn take_stdout(&mut self) -> Option<std::process::ChildStdout> {
         self.child.stdout.take()
+    }
+
+    /// Its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// True as long as it runs.

@@ -188,8 +188,10 @@ fn what_is_written_to_is_what_was_named_though_its_name_is_given_to_another_file
 #[test]
 fn two_durios_do_not_measure_one_file_at_once() {
     let sandbox = Sandbox::new();
-    let run = "run --quiet --no-self-cost --size 4MiB --target named --rw";
-    let mut first = sandbox.durio(&format!("{run} randwrite --duration 60s")).start();
+    fs::write(sandbox.root().join("named"), vec![1; 4 * MIB]).unwrap();
+    let run = "run --quiet --no-self-cost --target named --rw";
+    let first = sandbox.durio(&format!("{run} randwrite --duration 60s --destroy named"));
+    let mut first = first.start();
     wait_for_step(&sandbox, &mut first, 0);
     for (second, reason) in [
         ("randwrite --ops 10 --destroy named", "durio (process"),

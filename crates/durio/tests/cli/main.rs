@@ -68,5 +68,6 @@ mod signals;
 mod stacks;
 mod storage_faults;
 mod terminal;
+mod traces;
 mod watch;
 mod windows;

@@ -1,4 +1,5 @@
-//! `durio stack clean`: takes down what a bench that was killed left behind.
+//! `durio stack clean`: takes down what a bench that was killed left behind, and clears up after killed
+//! runs.
 
 use durio_report::visible;
 use durio_stack::build::{CleanOutcome, CleanState};
@@ -6,14 +7,17 @@ use durio_stack::build::{CleanOutcome, CleanState};
 use super::journals;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
+use crate::leftovers;
 use crate::output;
 
 pub(super) fn clean() -> Result<Exit, Failure> {
+    let cleared = leftovers::clear();
     let outcomes = durio_stack::build::clean(&journals()?);
-    if outcomes.is_empty() {
+    if outcomes.is_empty() && cleared.is_empty() {
         return output::answer_text("nothing is left of any bench\n").map(|()| Exit::Fine);
     }
-    let text: String = outcomes.iter().flat_map(lines).map(|line| visible(&line) + "\n").collect();
+    let lines = cleared.into_iter().chain(outcomes.iter().flat_map(lines));
+    let text: String = lines.map(|line| visible(&line) + "\n").collect();
     output::answer_text(&text)?;
     let is_left = |outcome: &CleanOutcome| {
         matches!(outcome.state, CleanState::Kept { .. } | CleanState::Unreadable(_))

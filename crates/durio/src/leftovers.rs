@@ -1,0 +1,34 @@
+//! What runs that were killed left behind: files with names, and traces of the kernel.
+//!
+//! In: the state folder, the kernel's tracing files. Out: a line for each thing that was removed, or
+//! that stays in doubt. Not here: settings of the kernel ([`crate::switched`]), stacks of a bench
+//! (durio-stack's `clean`).
+
+use std::path::Path;
+
+use durio_record::{Leftover, Leftovers, remove_leftovers};
+use durio_stack::remove_dead_trace_instances;
+
+use crate::state_folder::state_folder;
+
+/// Removes what dead runs left behind, where that is proved to be theirs.
+pub(crate) fn clear() -> Vec<String> {
+    let leftovers = state_folder().as_deref().map(Leftovers::below);
+    let files = leftovers.as_ref().map(remove_leftovers).unwrap_or_default();
+    let traces = remove_dead_trace_instances(Path::new("/"));
+    files.iter().map(of_file).chain(traces.iter().map(|folder| of_trace(folder))).collect()
+}
+
+fn of_file(left: &Leftover) -> String {
+    match left {
+        Leftover::Removed(path) => format!("removed '{path}', which a killed run had left"),
+        Leftover::Kept { path, reason } => format!(
+            "a killed run left '{path}', and durio leaves it too: {reason}; if it is not yours: \
+             rm '{path}'"
+        ),
+    }
+}
+
+fn of_trace(folder: &Path) -> String {
+    format!("removed the kernel trace '{}', which a killed run had left on", folder.display())
+}
