@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use durio_plan::{Plan, Purpose, Role};
 use durio_record::{
     CommitsTraced, Environment, Event, Manifest, MemoryMeasured, OperationName, Outcome,
-    PathTraced, RoundEnded, RunResumed, StepDeclined, StoppedBy, SyncCallsProbed,
+    PathTraced, ProcessGap, RoundEnded, RunResumed, StepDeclined, StoppedBy, SyncCallsProbed,
 };
 
 use crate::campaign;
@@ -38,6 +38,7 @@ pub struct Analyser {
     probed: Vec<SyncCallsProbed>,
     paths: Vec<PathTraced>,
     notes: Vec<String>,
+    process_gaps: Vec<ProcessGap>,
     declined_steps: Vec<DeclinedStep>,
     outcome: Option<Outcome>,
     damaged: bool,
@@ -63,6 +64,7 @@ impl Analyser {
             probed: Vec::new(),
             paths: Vec::new(),
             notes: Vec::new(),
+            process_gaps: Vec::new(),
             declined_steps: Vec::new(),
             outcome: None,
             damaged: false,
@@ -108,6 +110,7 @@ impl Analyser {
             Event::StepDeclined(declined) => self.decline(declined),
             Event::Error(error) => self.fail(error),
             Event::Warning(warning) => self.notes.push(warning.message.clone()),
+            Event::ProcessGap(gap) => self.process_gaps.push(*gap),
             Event::RunEnded(ended) => {
                 self.outcome = Some(ended.outcome);
                 self.memory_max_bytes = Some(ended.memory_max.get());
@@ -166,6 +169,7 @@ impl Analyser {
         self.traced.retain(|it| !again(it.step));
         self.probed.retain(|it| !again(it.step));
         self.paths.retain(|it| !again(it.step));
+        self.process_gaps.retain(|it| !again(it.step));
         self.rounds.retain(|ended| {
             let section = sections.get(ended.section as usize);
             section.is_some_and(|section| !again(section.first_step))
@@ -240,6 +244,7 @@ impl Analyser {
             self_cost: &self_cost,
             provisional: provisional.as_deref(),
             notes: &self.notes,
+            process_gaps: &self.process_gaps,
             campaign: campaign.as_ref(),
         };
         let verdicts = verdict::verdicts(&basis);

@@ -6,6 +6,7 @@
 mod campaign;
 mod disowned;
 mod figures;
+mod gaps;
 mod machine;
 mod storage;
 
@@ -15,7 +16,7 @@ pub(crate) mod sample;
 pub(crate) use disowned::disowned;
 
 use durio_plan::Plan;
-use durio_record::Environment;
+use durio_record::{Environment, ProcessGap};
 use durio_stack::Stack;
 
 use crate::campaign::CampaignFindings;
@@ -30,6 +31,8 @@ pub(crate) struct Basis<'a> {
     pub(crate) provisional: Option<&'a str>,
     /// What the runner noted.
     pub(crate) notes: &'a [String],
+    /// When durio itself did not run.
+    pub(crate) process_gaps: &'a [ProcessGap],
     /// What the steps show together.
     pub(crate) campaign: Option<&'a CampaignFindings>,
 }
@@ -51,7 +54,8 @@ impl Basis<'_> {
 type Rule = fn(&Basis<'_>) -> Vec<WarningFinding>;
 
 /// Every rule, the weightiest first.
-const RULES: [Rule; 29] = [
+const RULES: [Rule; 30] = [
+    gaps::stopped,
     figures::inconsistent,
     figures::clock,
     campaign::time_scale,

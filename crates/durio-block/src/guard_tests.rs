@@ -1,3 +1,5 @@
+//! The guard against every way in which a name may mislead it.
+
 use std::fs;
 use std::io::Write as _;
 

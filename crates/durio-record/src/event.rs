@@ -6,12 +6,14 @@
 mod commands;
 mod context_switches;
 mod path;
+mod process_gap;
 
 pub use commands::{
     CommitsTraced, ProbedCalls, SyncCaller, SyncCallsProbed, TracedRequest, TracedSequence,
 };
 pub use context_switches::ContextSwitches;
 pub use path::{OperationPath, PathDevice, PathIo, PathStretches, PathTraced};
+pub use process_gap::ProcessGap;
 
 use durio_plan::EngineKind;
 use durio_stack::{CpuCounters, DeviceCounters};
@@ -491,6 +493,8 @@ pub enum Event {
     Error(StoppedBy),
     /// Something to know.
     Warning(Warning),
+    /// durio itself did not run for a while.
+    ProcessGap(ProcessGap),
     /// A round of a section is over.
     RoundEnded(RoundEnded),
     /// Memory was copied, to know its speed.
@@ -541,6 +545,9 @@ impl Event {
                     return Err("a job with times that cannot be".to_owned());
                 }
                 &job.operations
+            }
+            Self::ProcessGap(gap) if gap.from.max(gap.span).get() > QUANTITY_MAX => {
+                return Err(format!("a gap of {} from {} on", gap.span, gap.from));
             }
             _ => return Ok(()),
         };

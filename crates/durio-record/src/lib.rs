@@ -29,9 +29,9 @@ pub use error::{RecordError, RecordErrorKind};
 pub use event::{
     Accounting, Batches, CommitsTraced, ContextSwitches, Event, Interval, JobEnded, Layout,
     MemoryMeasured, OperationName, OperationPath, OperationRecord, Outcome, Pacing, PathDevice,
-    PathIo, PathStretches, PathTraced, Phase, ProbedCalls, RoundDecision, RoundEnded, RunEnded,
-    RunResumed, StepDeclined, StepEnded, StepStarted, StoppedBy, StreamStarted, SyncCaller,
-    SyncCallsProbed, TargetPrepared, TracedRequest, TracedSequence, Warning,
+    PathIo, PathStretches, PathTraced, Phase, ProbedCalls, ProcessGap, RoundDecision, RoundEnded,
+    RunEnded, RunResumed, StepDeclined, StepEnded, StepStarted, StoppedBy, StreamStarted,
+    SyncCaller, SyncCallsProbed, TargetPrepared, TracedRequest, TracedSequence, Warning,
 };
 pub use folder::{FolderName, RUN_FOLDER_SCHEMA, file_names};
 pub use journal::{Journal, Leftover, Leftovers, MadeFile, remove_leftovers};

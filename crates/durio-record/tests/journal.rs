@@ -228,18 +228,16 @@ fn a_pointer_that_is_not_written_yet_is_passed_over() {
 
 #[test]
 fn a_journal_of_somebody_else_has_nothing_removed() {
-    let place = place();
-    let mut journal = Journal::begin(&place.run, Some(&place.leftovers)).unwrap();
-    journal.remember(&made(Path::new("/x/left"), false)).unwrap();
-    drop(journal);
+    let place = Place::new();
+    let left = place.killed_run();
     let (path, elsewhere) = (place.run.join("journal.jsonl"), place.run.join("elsewhere"));
     // Another user's, by a link of either kind.
     fs::rename(&path, &elsewhere).unwrap();
     std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
-    assert!(removed_by(&place.leftovers).is_empty() && Journal::resume(&place.run, None).is_err());
+    assert!(place.remove().is_empty() && Journal::resume(&place.run, None).is_err());
     fs::remove_file(&path).unwrap();
     fs::hard_link(&elsewhere, &path).unwrap();
-    assert!(removed_by(&place.leftovers).is_empty() && Journal::resume(&place.run, None).is_err());
+    assert!(place.remove().is_empty() && Journal::resume(&place.run, None).is_err());
     fs::remove_file(&elsewhere).unwrap();
-    assert_eq!(removed_by(&place.leftovers), [PathBuf::from("/x/left")]);
+    assert_eq!(place.remove(), [removed(&left)]);
 }

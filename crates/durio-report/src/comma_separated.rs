@@ -1,8 +1,9 @@
 //! Findings as CSV, for spreadsheets and scripts.
 //!
 //! In: findings. Out: a header and one line per workload and operation, with plain numbers whose
-//! unit is in the column's name; an absent value is an empty cell. Not here: verdicts, the stack,
-//! the time series; those are in the JSON document.
+//! unit is in the column's name; an absent value is an empty cell. Names are in one line and never
+//! computed (`visible.rs`). Not here: verdicts, the stack, the time series, and names byte by byte;
+//! those are in the JSON document.
 
 use std::io;
 

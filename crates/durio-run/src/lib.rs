@@ -30,6 +30,7 @@ mod memory_bandwidth;
 mod one_by_one;
 mod pacer;
 mod placement;
+mod process_gaps;
 mod recorder;
 mod refusal;
 mod session;

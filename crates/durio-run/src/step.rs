@@ -14,7 +14,7 @@ use std::thread::{Builder, JoinHandle};
 
 use durio_block::EngineFacts;
 use durio_plan::{EngineKind, Load, Plan, Step};
-use durio_record::{Event, Outcome, StepStarted, StreamStarted};
+use durio_record::{Event, Outcome, ProcessGap, StepStarted, StreamStarted};
 use durio_units::Nanos;
 use durio_workload::{Arrivals, CacheMode, Schedule, Workload, job_seed};
 
@@ -27,6 +27,7 @@ use crate::job::{
 };
 use crate::layout::Prepared;
 use crate::placement::Processors;
+use crate::process_gaps::{Gap, GapWatch};
 use crate::recorder::{ClosedInterval, IntervalBuffer};
 use crate::refusal;
 use crate::sink::StopFlag;
@@ -134,6 +135,7 @@ impl Armed {
             return Err(RunError::unsupported("a step runs once"));
         };
         emit(Event::StepStarted(self.started.clone()));
+        let gaps = if self.is_real { GapWatch::begin() } else { None };
         let before = Watch::read(devices);
         self.shared.gate.open(Word::Go);
         collector.collect(&self.intervals, &mut *emit);
@@ -143,7 +145,12 @@ impl Armed {
                 thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             })
             .collect();
-        let watched = Watch::read(devices).since(&before);
+        let (gaps, watching) = gaps.map(GapWatch::end).unwrap_or_default();
+        let mut watched = Watch::read(devices).since(&before);
+        watched.process = watched.process.since(watching);
+        for Gap { from, span } in gaps {
+            emit(Event::ProcessGap(ProcessGap { step: self.step, round: self.round, from, span }));
+        }
         let reference = outcomes.iter().map(|outcome| outcome.result.reference);
         let begin = reference.clone().map(|(begin, _)| begin).min();
         let at = reference.map(|(_, end)| end).max().filter(|_| self.is_real);

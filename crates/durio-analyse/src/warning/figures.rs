@@ -1,11 +1,12 @@
 //! Warnings about the figures themselves.
 
-use durio_record::{OperationName, Phase};
+use durio_record::{OperationName, Phase, ProcessGap};
 use durio_units::Nanos;
 use durio_workload::CacheMode;
 
+use super::gaps::is_in;
 use super::{Basis, joined, per_workload, percent, warning};
-use crate::{Distribution, WarningFinding, WorkloadFindings};
+use crate::{Distribution, IntervalPoint, WarningFinding, WorkloadFindings};
 
 /// Little's law may be off by this share: the goal of the accounting.
 const DEVIATION_MAX: f64 = 0.02;
@@ -137,7 +138,12 @@ pub(super) fn stalls(basis: &Basis<'_>) -> Vec<WarningFinding> {
         "stalls",
         |workload| {
             let evenness = workload.evenness?;
-            let (empty, low) = (evenness.intervals_empty, evenness.intervals_under_half);
+            let gaps = basis.gaps_of(workload);
+            let (empty, low) = match gaps.as_slice() {
+                [] => (evenness.intervals_empty, evenness.intervals_under_half),
+                // The average has the gap in it.
+                gaps => (empty_outside(workload, gaps), 0),
+            };
             (empty + low > 0).then(|| {
                 format!(
                     "of {} intervals {empty} had no completion and {low} under half of the average rate",
@@ -150,12 +156,20 @@ pub(super) fn stalls(basis: &Basis<'_>) -> Vec<WarningFinding> {
     )
 }
 
+/// Intervals without a completion while durio ran.
+fn empty_outside(workload: &WorkloadFindings, gaps: &[ProcessGap]) -> u64 {
+    let is_empty = |it: &&IntervalPoint| {
+        it.phase == Phase::Measure && !it.cut_short && it.rate <= 0.0 && !is_in(gaps, it)
+    };
+    workload.intervals.iter().filter(is_empty).count() as u64
+}
+
 pub(super) fn noisy(basis: &Basis<'_>) -> Vec<WarningFinding> {
     per_workload(
         basis,
         "noisy",
         |workload| {
-            let evenness = workload.evenness?;
+            let evenness = workload.evenness.filter(|_| basis.gaps_of(workload).is_empty())?;
             let variation = evenness.coefficient_of_variation;
             (evenness.intervals >= INTERVALS_MIN && variation > VARIATION_MAX)
                 .then(|| format!("rates of intervals differ by {} (σ / mean)", percent(variation)))
@@ -171,6 +185,13 @@ pub(super) fn tail_gap(basis: &Basis<'_>) -> Vec<WarningFinding> {
         "tail",
         |workload| {
             let figures = headline_distribution(workload)?;
+            if basis
+                .gaps_of(workload)
+                .iter()
+                .any(|gap| figures.p99_99_ns >= Some(gap.span.get() / 2))
+            {
+                return None;
+            }
             let (p99, p99_99) = (figures.p99_ns?, figures.p99_99_ns?);
             #[expect(clippy::cast_precision_loss, reason = "a ratio")]
             let gap = p99_99 as f64 / p99.max(1) as f64;

@@ -3,7 +3,7 @@
 use durio_plan::{
     ClockChoice, EngineKind, PLAN_SCHEMA, Plan, Purpose, RawPath, Target, TargetKind,
 };
-use durio_record::{Environment, OperationName};
+use durio_record::{Environment, OperationName, ProcessGap};
 use durio_stack::{BlockFacts, Host, Layer, LayerKind, Stack, WriteCache};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{CacheMode, check_workloads};
@@ -23,6 +23,7 @@ pub(crate) struct Sample {
     pub(crate) self_cost: Vec<SelfCost>,
     pub(crate) provisional: Option<String>,
     pub(crate) notes: Vec<String>,
+    pub(crate) process_gaps: Vec<ProcessGap>,
     pub(crate) campaign: Option<CampaignFindings>,
 }
 
@@ -35,6 +36,7 @@ impl Sample {
             self_cost: &self.self_cost,
             provisional: self.provisional.as_deref(),
             notes: &self.notes,
+            process_gaps: &self.process_gaps,
             campaign: self.campaign.as_ref(),
         }
     }
@@ -120,6 +122,7 @@ pub(crate) fn sample() -> Sample {
         self_cost: Vec::new(),
         provisional: None,
         notes: Vec::new(),
+        process_gaps: Vec::new(),
         campaign: None,
     }
 }

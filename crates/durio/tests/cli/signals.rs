@@ -103,3 +103,37 @@ fn a_kill_in_the_middle_leaves_a_record_that_can_be_read_and_is_marked() {
     assert_eq!(document["state"], "partial");
     assert!(document["workloads"][0]["iops"].as_f64().unwrap() > 0.0, "its intervals are there");
 }
+
+/// In memory, where no storage can be slow.
+#[test]
+fn a_stop_of_durio_is_told_as_its_own_and_blames_no_device() {
+    let sandbox = Sandbox::in_memory();
+    let line = "run --quiet --rw randwrite --sync fdatasync --size 4MiB --duration 5s \
+                --interval 500ms --no-self-cost --target data --format json";
+    let mut running = sandbox.durio(line).start();
+    while !sandbox.runs().iter().any(|run| has_begun(run)) {
+        assert!(running.is_alive(), "{}", running.stderr());
+        thread::sleep(Duration::from_millis(10));
+    }
+    thread::sleep(Duration::from_millis(700));
+    running.signal(Signal::STOP);
+    thread::sleep(Duration::from_millis(2000));
+    running.signal(Signal::CONT);
+    let document = running.wait().expect_exit(0).json();
+    let warnings = document["warnings"].as_array().unwrap();
+    let of = |code: &str| warnings.iter().find(|it| it["code"] == code);
+    let stopped = of("stopped").unwrap_or_else(|| panic!("{warnings:?}"));
+    assert!(stopped["seen"].as_str().unwrap().contains("durio itself did not run"), "{stopped}");
+    assert!(of("stalls").is_none() && of("noisy").is_none(), "{warnings:?}");
+    let events = fs::read_to_string(sandbox.the_run().join("events.jsonl")).unwrap();
+    let gap = events.lines().find(|line| line.contains("process_gap")).unwrap();
+    let gap: serde_json::Value = serde_json::from_str(gap).unwrap();
+    assert!(gap["span_ns"].as_u64().unwrap() >= 2_000_000_000, "{gap}");
+    let report = sandbox.durio("report").word(sandbox.the_run()).run().expect_exit(0);
+    report.expect_stdout("! stopped");
+}
+
+fn has_begun(run: &std::path::Path) -> bool {
+    let events = fs::read_to_string(run.join("events.jsonl")).unwrap_or_default();
+    events.contains("\"event\":\"interval\"")
+}
