@@ -67,7 +67,7 @@ pub use guard::{
 pub use made_file::{
     FileMark, LeftFile, NewFile, Removal, create_named, create_unnamed, remove_left,
 };
-pub use open::{Alignment, DirectIo, OpenMode, OpenTarget, direct_io, reopen, supports_reallocate};
+pub use open::{Alignment, DirectIo, OpenMode, OpenTarget, direct_io, supports_reallocate};
 pub use page_cache::drop_cached;
 pub use program::{ANSWER_LIMIT, Answer, ProcessGroup, ask, end_with_this_thread};
 pub use regular_file::{open_input, open_regular, read_bounded};

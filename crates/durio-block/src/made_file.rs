@@ -21,6 +21,7 @@ use rustix::fs::{Mode, OFlags, fstat, open as open_at};
 use rustix::io::Errno;
 
 use crate::BlockError;
+use crate::open::{OpenMode, OpenTarget, reopen};
 pub use mark::FileMark;
 pub use removal::{LeftFile, Removal, remove_left};
 
@@ -68,11 +69,18 @@ pub fn create_named(directory: &Path, mark: FileMark) -> Result<NewFile, BlockEr
     new_file(file, Some(path), Some(mark), parent)
 }
 
+impl NewFile {
+    /// Opens it once more, with another mode: the only way to a file without a name.
+    ///
+    /// # Errors
+    /// If it cannot be opened so.
+    pub fn open(&self, mode: OpenMode) -> Result<OpenTarget, BlockError> {
+        reopen(&self.file, mode)
+    }
+}
+
 fn open_directory(directory: &Path) -> Result<OwnedFd, BlockError> {
-    // As "x/.", which is another path than that of the call for which strace gives another answer
-    // where a filesystem without O_TMPFILE is wanted.
-    let itself = directory.join(".");
-    open_at(itself, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+    open_at(directory, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
         .map_err(|errno| BlockError::at("make a file in", directory, errno))
 }
 

@@ -94,12 +94,11 @@ pub(crate) fn open_path(path: &Path, mode: OpenMode) -> Result<OpenTarget, Block
     }
 }
 
-/// Opens the file behind an open descriptor once more, with another mode: the only way to a file
-/// without a name.
+/// Opens the file behind an open descriptor once more, with another mode.
 ///
 /// # Errors
 /// As [`open`].
-pub fn reopen(file: &OwnedFd, mode: OpenMode) -> Result<OpenTarget, BlockError> {
+pub(crate) fn reopen(file: &OwnedFd, mode: OpenMode) -> Result<OpenTarget, BlockError> {
     open_path(&PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd())), mode)
 }
 

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use durio_block::{
     Alignment, Buffers, DirectIo, FileMark, HeldTarget, HeldTargets, NewFile, OpenMode, OpenTarget,
-    Removal, TargetAccess, Usage, WriteReason, create_named, create_unnamed, direct_io, reopen,
+    Removal, TargetAccess, Usage, WriteReason, create_named, create_unnamed, direct_io,
     supports_reallocate,
 };
 use durio_plan::{FileLayout, Target, TargetKind};
@@ -54,7 +54,7 @@ impl Prepared {
     /// Opens the target for one job.
     pub(crate) fn open(&self, mode: OpenMode) -> Result<OpenTarget, RunError> {
         match &self.place {
-            Place::Made(made) => Ok(reopen(&made.file, mode)?),
+            Place::Made(made) => Ok(made.open(mode)?),
             Place::Existing(access) => Ok(access.open(mode)?),
             Place::Nowhere => Err(RunError::unsupported("only the null engine runs on no target")),
         }
@@ -274,7 +274,7 @@ fn write_all(
     stop: &StopFlag,
     progress: &mut dyn FnMut(Bytes),
 ) -> Result<Bytes, RunError> {
-    let direct = reopen(&made.file, OpenMode { write: true, direct: true, ..OpenMode::default() })?;
+    let direct = made.open(OpenMode { write: true, direct: true, ..OpenMode::default() })?;
     let chunk = usize::try_from(CHUNK.get()).unwrap_or(usize::MAX);
     let mut buffers = Buffers::try_new(1, chunk)?;
     let mut filler = random_seed.map(BlockFiller::unique);

@@ -5,10 +5,8 @@
 
 use super::launch::Ended;
 
-/// More than this above the plain run is a fault.
-const MEMORY_ABOVE_BYTES: u64 = 256 << 20;
-/// What a plain run takes: less than 40 MiB in a debug build, measured on the corpus.
-const MEMORY_PLAIN_BYTES: u64 = 40 << 20;
+/// More than this is a fault, whatever a run with good input takes.
+const MEMORY_MAX_BYTES: u64 = 256 << 20;
 
 /// The exit codes that `durio help` documents, but for 4, "a fault in durio".
 const CODES: [i32; 5] = [0, 1, 2, 3, 130];
@@ -22,12 +20,9 @@ pub(super) fn faults(ended: &Ended) -> Vec<String> {
 pub(super) fn faults_but(ended: &Ended, also: &[i32]) -> Vec<String> {
     let code = ended.code();
     let is_known = CODES.contains(&code) || also.contains(&code);
-    let is_heavy = ended.peak > MEMORY_PLAIN_BYTES + MEMORY_ABOVE_BYTES;
+    let is_heavy = ended.peak > MEMORY_MAX_BYTES;
     let faults = [
-        (
-            is_heavy,
-            format!("takes more than {} MiB", (MEMORY_PLAIN_BYTES + MEMORY_ABOVE_BYTES) >> 20),
-        ),
+        (is_heavy, format!("takes more than {} MiB", MEMORY_MAX_BYTES >> 20)),
         (ended.is_late, "hangs".to_owned()),
         (!is_known && !ended.is_ended_by_us, format!("exit code {code}{}", last_line(ended))),
     ];

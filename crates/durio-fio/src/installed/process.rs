@@ -143,7 +143,7 @@ fn conclude(
             Ok(FioRun { file, messages, is_stopped })
         }
         Err(_) if is_stopped => Err(FioError::Stopped),
-        Err(FioError::Read { .. }) if status.success() => Err(FioError::NoResult),
+        Err(FioError::Read { .. } | FioError::Empty) if status.success() => Err(FioError::NoResult),
         Err(error) if status.success() => Err(error),
         file => Err(failed(status, file.as_ref().map_or("", |file| &file.text), messages)),
     }

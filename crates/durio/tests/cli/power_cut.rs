@@ -40,7 +40,7 @@ jobs = [2, 1]
 const CUTS_PER_CALL: usize = 6;
 /// Storage loses and keeps whole sectors.
 const SECTOR: usize = 512;
-const CALLS: &str = "openat,write,fsync,fdatasync,rename";
+const CALLS: &str = "openat,write,fsync,fdatasync,renameat,renameat2";
 
 /// A call that changed the run folder or made it last; names within it, the folder itself is "".
 #[derive(Debug, Clone, PartialEq)]
@@ -112,19 +112,19 @@ fn call_of(text: &str, run: &Path) -> Option<Call> {
         let path = Path::new(text.split_once('<')?.1.split_once('>')?.0);
         Some(path.strip_prefix(run).ok()?.to_str()?.to_owned())
     };
-    let quoted = |text: &str| {
-        let path = Path::new(text.split('"').nth(1)?);
-        // Strace gives the words as they were, which may lead through a mount or a link.
-        let folder = path.parent()?.canonicalize().ok()?;
-        (folder == run).then(|| Some(path.file_name()?.to_str()?.to_owned()))?
+    // `7</the/folder>, "name"`
+    let named = |folder: &str, name: &str| {
+        file(folder).filter(String::is_empty)?;
+        Some(name.split('"').nth(1)?.to_owned())
     };
     match name {
         "openat" if words.contains("O_CREAT") => file(result).map(Call::Create),
         "write" => Some(Call::Write(file(words)?, result.trim().parse().ok()?)),
         "fsync" | "fdatasync" if result.trim() == "0" => file(words).map(Call::Sync),
-        "rename" => {
-            let (from, to) = words.split_once(", ")?;
-            Some(Call::Rename(quoted(from)?, quoted(to)?))
+        "renameat" | "renameat2" => {
+            let words: Vec<&str> = words.split(", ").collect();
+            let [from, old, to, new, ..] = words[..] else { return None };
+            Some(Call::Rename(named(from, old)?, named(to, new)?))
         }
         _ => None,
     }

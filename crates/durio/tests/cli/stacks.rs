@@ -115,7 +115,7 @@ fn every_spec_that_durio_brings_along_is_listed_and_planned() {
     // A folder of that name, such as one with results, is not what is meant.
     fs::create_dir(sandbox.root().join("raid-modes")).unwrap();
     sandbox.durio("stack plan raid-modes").run().expect_exit(0);
-    sandbox.durio("stack plan .").run().expect_exit(3).expect_stderr("directory");
+    sandbox.durio("stack plan .").run().expect_exit(3).expect_stderr("it is a folder");
 }
 
 #[test]
