@@ -71,8 +71,15 @@ impl HeldTarget {
     /// If it does not exist, may not be looked at, or is a socket, a pipe or the like.
     pub fn open(path: &Path) -> Result<Self, BlockError> {
         let fail = |errno: Errno| BlockError::at("look at", path, errno);
-        let anchor = open_at(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(fail)?;
-        let stat = fstat(&anchor).map_err(fail)?;
+        let hold = |flags| open_at(path, OFlags::PATH | OFlags::CLOEXEC | flags, Mode::empty());
+        let mut anchor = hold(OFlags::empty()).map_err(fail)?;
+        let mut stat = fstat(&anchor).map_err(fail)?;
+        if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
+            // A filesystem that is mounted by its first use is mounted by O_DIRECTORY, not by O_PATH
+            // alone (follow_automount in the kernel's fs/namei.c).
+            anchor = hold(OFlags::DIRECTORY).map_err(fail)?;
+            stat = fstat(&anchor).map_err(fail)?;
+        }
         let kind = match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => TargetType::Directory,
             FileType::RegularFile => TargetType::File(Bytes::new(stat.st_size.cast_unsigned())),
@@ -137,11 +144,16 @@ impl HeldTarget {
             .map_err(|error| BlockError { path: Some(self.path.clone()), ..error })
     }
 
-    /// Tells other durios that it is being read (`flock`, shared), as long as the lock lives.
+    /// Tells other durios that a file is being read (`flock`, shared), as long as the lock lives. Nodes
+    /// of devices are not locked: udev locks them too, for moments, and waits while they are locked
+    /// (systemd, BLOCK_DEVICE_LOCKING).
     ///
     /// # Errors
     /// [`GuardRefusal::Locked`] if somebody has locked it to write to it.
     pub fn lock_to_read(&self) -> Result<Option<OwnedFd>, GuardRefusal> {
+        if !matches!(self.kind, TargetType::File(_)) {
+            return Ok(None);
+        }
         // What cannot be opened says so when it is measured.
         self.locked(OFlags::empty(), FlockOperation::NonBlockingLockShared).or_else(|refusal| {
             if matches!(refusal, GuardRefusal::Failed(_)) { Ok(None) } else { Err(refusal) }
@@ -157,16 +169,17 @@ impl HeldTarget {
             Err(Errno::BUSY) => return Err(GuardRefusal::Claimed),
             Err(errno) => return Err(BlockError::at("open", &self.path, errno).into()),
         };
-        match flock(&file, lock) {
-            Err(Errno::WOULDBLOCK) => Err(GuardRefusal::Locked),
-            Ok(()) | Err(_) => Ok(Some(file)),
+        let is_file = matches!(self.kind, TargetType::File(_));
+        match is_file.then(|| flock(&file, lock)) {
+            Some(Err(Errno::WOULDBLOCK)) => Err(GuardRefusal::Locked),
+            _ => Ok(Some(file)),
         }
     }
 
     /// The one way to a permit to write to what existed before.
     ///
     /// It is claimed by the way: a device exclusively (nobody can mount it or make it part of an array
-    /// meanwhile), both by a lock that other durios heed.
+    /// meanwhile), a file by a lock that other durios obey.
     ///
     /// # Errors
     /// Why it must not be written to.

@@ -241,3 +241,21 @@ fn a_journal_of_somebody_else_has_nothing_removed() {
     fs::remove_file(&elsewhere).unwrap();
     assert_eq!(place.remove(), [removed(&left)]);
 }
+
+/// Whoever may write to root's home, or has root run durio with another home, points it elsewhere.
+#[test]
+fn where_the_pointers_are_a_link_or_somebody_elses_nothing_is_removed() {
+    let place = Place::new();
+    let (elsewhere, state) = (place.run.join("elsewhere"), place.run.parent().unwrap());
+    fs::create_dir(&elsewhere).unwrap();
+    // As in /etc: small, and the path of nothing.
+    fs::write(elsewhere.join("hostname"), "box\n").unwrap();
+    fs::write(elsewhere.join("other"), "/nowhere/other/journal.jsonl2").unwrap();
+    let pointers = state.join("leftovers");
+    std::os::unix::fs::symlink(&elsewhere, &pointers).unwrap();
+    assert_eq!(place.remove(), []);
+    fs::remove_file(&pointers).unwrap();
+    fs::rename(&elsewhere, &pointers).unwrap();
+    assert_eq!(place.remove(), []);
+    assert_eq!(fs::read_dir(&pointers).unwrap().count(), 2);
+}

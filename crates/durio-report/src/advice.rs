@@ -27,10 +27,7 @@ pub fn write_advice(
     out: &mut dyn io::Write,
 ) -> io::Result<()> {
     match format {
-        AuditFormat::Json => {
-            serde_json::to_writer_pretty(&mut *out, report)?;
-            out.write_all(b"\n")
-        }
+        AuditFormat::Json => crate::json::write_document(report, out),
         AuditFormat::Text => {
             let mut page = Page::new(options);
             write_text(report, all, &mut page);

@@ -44,9 +44,6 @@ pub fn write_audit(
 ) -> io::Result<()> {
     match format {
         AuditFormat::Text => text::write_audit(findings, subject, options, out),
-        AuditFormat::Json => {
-            serde_json::to_writer_pretty(&mut *out, findings)?;
-            out.write_all(b"\n")
-        }
+        AuditFormat::Json => crate::json::write_document(findings, out),
     }
 }

@@ -42,6 +42,7 @@ use durio_analyse::Findings;
 
 pub use compare::{gate_advice, write_comparison, write_published};
 pub use fio::{FioLog, FioRequest, fio_logs, fio_version, has_unrecorded_parts, write_fio};
+pub use json::write_document;
 pub use plan::{PlanFormat, write_plan};
 pub use profile::{ProfileFormat, write_profile, write_profiles};
 pub use proof::write_proof;

@@ -25,9 +25,6 @@ pub fn write_plan(
 ) -> io::Result<()> {
     match format {
         PlanFormat::Text => text::write_plan(plan, obstacles, options, out),
-        PlanFormat::Json => {
-            serde_json::to_writer_pretty(&mut *out, plan)?;
-            out.write_all(b"\n")
-        }
+        PlanFormat::Json => crate::json::write_document(plan, out),
     }
 }

@@ -49,8 +49,7 @@ pub fn write_profiles(
                     thresholds: it.thresholds.len(),
                 })
                 .collect();
-            serde_json::to_writer_pretty(&mut *out, &List { profiles })?;
-            out.write_all(b"\n")
+            crate::json::write_document(&List { profiles }, out)
         }
     }
 }
@@ -67,9 +66,6 @@ pub fn write_profile(
 ) -> io::Result<()> {
     match format {
         ProfileFormat::Text => text::write_profile(profile, options, out),
-        ProfileFormat::Json => {
-            serde_json::to_writer_pretty(&mut *out, profile)?;
-            out.write_all(b"\n")
-        }
+        ProfileFormat::Json => crate::json::write_document(profile, out),
     }
 }

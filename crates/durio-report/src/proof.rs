@@ -24,10 +24,7 @@ pub fn write_proof(
     out: &mut dyn io::Write,
 ) -> io::Result<()> {
     match format {
-        AuditFormat::Json => {
-            serde_json::to_writer_pretty(&mut *out, proof)?;
-            out.write_all(b"\n")
-        }
+        AuditFormat::Json => crate::json::write_document(proof, out),
         AuditFormat::Text => {
             let mut page = Page::new(options);
             write_text(proof, &mut page);

@@ -49,8 +49,7 @@ pub fn write_stacks(
         StackFormat::Text => out.write_all(text(stacks, options).as_bytes()),
         StackFormat::Json => {
             let document = Document { schema: STACK_SCHEMA, stacks };
-            serde_json::to_writer_pretty(&mut *out, &document)?;
-            out.write_all(b"\n")
+            crate::json::write_document(&document, out)
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! In: paths, names, labels, messages of programs and kernels. Out: the same text; what would steer a
 //! terminal, break a row, or show something other than is there, is spelt out. Not here: JSON, whose
-//! grammar carries every character.
+//! grammar has escapes of its own ([`crate::write_document`]).
 //!
 //! Spelt out as in Rust's strings (`\u{1b}`) are the control characters (C0, DEL, C1), the separators
 //! of lines and paragraphs, what turns the direction of writing (Unicode Standard Annex 9, and

@@ -3,10 +3,10 @@
 //! In: an identity. Out: their names. Not here: the kernel's own users, such as loop devices and swap.
 
 use std::fs;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 use durio_block::TargetIdentity;
+use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, makedev, statx};
 
 /// The programs, this one left out. Those of other users are seen by root alone.
 pub(crate) fn writers_of(identity: TargetIdentity) -> Vec<String> {
@@ -23,20 +23,26 @@ pub(crate) fn writers_of(identity: TargetIdentity) -> Vec<String> {
 fn writes_to(process: &str, identity: TargetIdentity) -> bool {
     let folder = Path::new("/proc").join(process);
     let files = fs::read_dir(folder.join("fd")).into_iter().flatten().flatten();
-    files.filter(|file| leads_to(&file.path(), identity)).any(|file| {
+    files.into_iter().any(|file| {
         let info = fs::read_to_string(folder.join("fdinfo").join(file.file_name()));
-        is_open_for_writing(&info.unwrap_or_default())
+        is_open_for_writing(&info.unwrap_or_default()) && leads_to(&file.path(), identity)
     })
 }
 
-/// The kernel follows these links to the open file itself, not to its name.
+/// The kernel follows these links to the open file itself, not to its name. No server is asked: one that
+/// does not answer would hold up the look at everybody's files.
 fn leads_to(link: &Path, identity: TargetIdentity) -> bool {
-    fs::metadata(link).is_ok_and(|facts| match identity {
+    let mask = StatxFlags::TYPE | StatxFlags::INO;
+    let Ok(stat) = statx(CWD, link, AtFlags::STATX_DONT_SYNC, mask) else { return false };
+    match identity {
         TargetIdentity::Device(number) => {
-            facts.file_type().is_block_device() && facts.rdev() == number
+            let is_block = FileType::from_raw_mode(stat.stx_mode.into()) == FileType::BlockDevice;
+            is_block && makedev(stat.stx_rdev_major, stat.stx_rdev_minor) == number
         }
-        TargetIdentity::Inode(device, inode) => (facts.dev(), facts.ino()) == (device, inode),
-    })
+        TargetIdentity::Inode(device, inode) => {
+            (makedev(stat.stx_dev_major, stat.stx_dev_minor), stat.stx_ino) == (device, inode)
+        }
+    }
 }
 
 /// `flags:` is octal, with the access mode in its last two bits (proc_pid_fdinfo(5)); a descriptor

@@ -44,7 +44,11 @@ pub fn read_file(path: &Path) -> Result<FioFile, FioError> {
 
 /// All bytes of a file, if they are at most `max`.
 fn read_within(path: &Path, max: u64) -> Result<Vec<u8>, FioError> {
-    let read = open_input(path).and_then(|file| read_bounded(file, Bytes::new(max)));
+    let read = open_input(path).and_then(|file| match file.metadata()?.len() > max {
+        // Before any of it takes memory.
+        true => Err(io::ErrorKind::FileTooLarge.into()),
+        false => read_bounded(file, Bytes::new(max)),
+    });
     read.map_err(|source| match source.kind() {
         io::ErrorKind::FileTooLarge => FioError::TooLarge { max },
         _ => FioError::Read { path: path.to_owned(), source },

@@ -7,6 +7,7 @@
 //! later run asks again, for time does not make a doubt smaller. What nobody can tell now (its
 //! filesystem is not there) is looked at again by every next run, without a word.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -14,7 +15,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use durio_block::{Folder, LeftFile, Removal, open_regular, read_bounded, remove_left};
+use durio_block::{Folder, LeftFile, Removal, read_bounded, remove_left};
 use durio_plan::RawPath;
 use durio_units::Bytes;
 use rustix::fs::{FlockOperation, flock};
@@ -43,21 +44,49 @@ pub enum Leftover {
 /// nothing is open any more.
 #[must_use]
 pub fn remove_leftovers(leftovers: &Leftovers) -> Vec<Leftover> {
-    let Ok(pointers) = fs::read_dir(&leftovers.0) else { return Vec::new() };
+    let Ok(pointers) = pointers_of(leftovers) else { return Vec::new() };
+    let names = fs::read_dir(pointers.path()).into_iter().flatten().flatten();
     let mut found = Vec::new();
-    for pointer in pointers.filter_map(Result::ok) {
-        let run = pointer.file_name();
-        if run.as_bytes().starts_with(HIDDEN.as_bytes()) {
-            continue;
-        }
-        let target = open_regular(&pointer.path()).and_then(|it| read_bounded(it, PATH_MAX));
-        let Ok(target) = target else { continue };
-        let journal = PathBuf::from(std::ffi::OsString::from_vec(target));
-        if remove_those_of(&journal, run.as_bytes(), &mut found) {
-            let _ = fs::remove_file(pointer.path());
+    for name in names.map(|entry| entry.file_name()) {
+        let is_settled = match journal_at(&pointers, &name) {
+            Some(journal) => remove_those_of(&journal, name.as_bytes(), &mut found),
+            None => is_half_written_by_dead(&name),
+        };
+        if is_settled {
+            let _ = pointers.remove_file(&name);
         }
     }
     found
+}
+
+/// The folder of the pointers, if it is our own and no link: what is in another's folder is not acted
+/// on, and nothing is removed there.
+fn pointers_of(leftovers: &Leftovers) -> io::Result<Folder> {
+    let (state, name) = (leftovers.0.parent(), leftovers.0.file_name());
+    let (Some(state), Some(name)) = (state, name) else {
+        return Err(io::ErrorKind::NotFound.into());
+    };
+    let folder = Folder::open(state)?.folder(name)?;
+    folder.check_owner().map(|()| folder)
+}
+
+/// The journal that a pointer leads to; none for what durio did not write so.
+fn journal_at(pointers: &Folder, run: &OsStr) -> Option<PathBuf> {
+    if run.as_bytes().starts_with(HIDDEN.as_bytes()) {
+        return None;
+    }
+    let bytes = read_bounded(pointers.open_own(run).ok()?, PATH_MAX).ok()?;
+    let journal = PathBuf::from(OsString::from_vec(bytes));
+    let is_of_run = journal.parent().and_then(Path::file_name) == Some(run);
+    let is_journal = journal.file_name() == Some(OsStr::new(file_names::JOURNAL));
+    (journal.is_absolute() && is_of_run && is_journal).then_some(journal)
+}
+
+/// `.RUN-PROCESS.new`, of a process that was killed before the pointer had its name.
+fn is_half_written_by_dead(name: &OsStr) -> bool {
+    let run = name.to_str().and_then(|name| name.strip_prefix(HIDDEN)?.strip_suffix(".new"));
+    let process = run.and_then(|run| run.rsplit_once('-')?.1.parse::<u32>().ok());
+    process.is_some_and(|process| !Path::new("/proc").join(process.to_string()).exists())
 }
 
 /// True if the run needs no further look.

@@ -32,15 +32,9 @@ pub fn write_comparison(
 ) -> io::Result<()> {
     match format {
         Format::Text => text::write(comparison, options, out),
-        Format::Json => document(comparison, out),
+        Format::Json => crate::json::write_document(comparison, out),
         Format::Html => html::write(comparison, out),
         Format::Csv => comma_separated::write(comparison, out),
         Format::FioJson => Err(io::ErrorKind::Unsupported.into()),
     }
-}
-
-/// One JSON document, indented, with a line end.
-fn document(value: &impl serde::Serialize, out: &mut dyn io::Write) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, value)?;
-    out.write_all(b"\n")
 }

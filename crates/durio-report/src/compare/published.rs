@@ -8,8 +8,8 @@ use durio_analyse::compare::published::AgainstPublished;
 use durio_analyse::compare::shape::{ShapeLevel, TOLERANCE};
 use serde::Serialize;
 
-use super::document;
 use crate::figures::{decimal, deviation, percent};
+use crate::json::write_document;
 use crate::rows::place_name;
 use crate::text::page::{Look, Page};
 use crate::text::table::TextTable;
@@ -38,7 +38,9 @@ pub fn write_published(
 ) -> io::Result<()> {
     match format {
         Format::Text => text(against, options, out),
-        Format::Json => document(&Document { schema: SCHEMA, tolerance: TOLERANCE, against }, out),
+        Format::Json => {
+            write_document(&Document { schema: SCHEMA, tolerance: TOLERANCE, against }, out)
+        }
         Format::Csv => comma_separated(against, out),
         Format::Html | Format::FioJson => Err(io::ErrorKind::Unsupported.into()),
     }

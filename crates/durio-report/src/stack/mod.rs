@@ -33,7 +33,7 @@ pub fn render_stack(
 ) -> io::Result<()> {
     match format {
         Format::Text => text::write(findings, options, out),
-        Format::Json => document(findings, out),
+        Format::Json => crate::json::write_document(findings, out),
         Format::Html => html::write(findings, out),
         Format::Csv => comma_separated::write(findings, out),
         Format::FioJson => Err(io::ErrorKind::Unsupported.into()),
@@ -52,15 +52,9 @@ pub fn write_lab_comparison(
 ) -> io::Result<()> {
     match format {
         Format::Text => changes::text(comparison, options, out),
-        Format::Json => document(comparison, out),
+        Format::Json => crate::json::write_document(comparison, out),
         Format::Html => changes_page::write(comparison, out),
         Format::Csv => changes_csv::write(comparison, out),
         Format::FioJson => Err(io::ErrorKind::Unsupported.into()),
     }
-}
-
-/// One JSON document, indented, with a line end.
-fn document(value: &impl serde::Serialize, out: &mut dyn io::Write) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, value)?;
-    out.write_all(b"\n")
 }

@@ -274,11 +274,11 @@ fn note_line(note: &Note) -> String {
 }
 
 fn plan_text(plan: &Plan) -> Result<Vec<u8>, Failure> {
-    let mut bytes = serde_json::to_vec_pretty(plan).map_err(|error| Failure {
+    let mut bytes = Vec::new();
+    durio_report::write_document(plan, &mut bytes).map_err(|error| Failure {
         exit: Exit::Fault,
         error: error.into(),
         hints: Vec::new(),
     })?;
-    bytes.push(b'\n');
     Ok(bytes)
 }

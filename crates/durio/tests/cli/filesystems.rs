@@ -43,6 +43,28 @@ fn btrfs_is_checked_and_left_as_it_was() {
     check_on_a_loop_device("btrfs", 256);
 }
 
+/// The log of Btrfs leaves out what has no link: a sync would cost nothing, and be no sync.
+#[test]
+fn on_btrfs_the_file_has_a_name_while_it_is_measured() {
+    if !has(&["root", "losetup", "mkfs.btrfs"]) {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let image = sandbox.root().join("image");
+    let place = Mount::filesystem("btrfs", &image, 256, &sandbox.root().join("place"));
+    let line = "run --quiet --rw write --sync fdatasync --duration 60s --size 4MiB --target place";
+    let mut running = sandbox.durio(line).start();
+    let names = || crate::sandbox::entries(place.point());
+    while names().is_empty() {
+        assert!(running.is_alive(), "{}", running.stderr());
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert!(names()[0].file_name().unwrap().to_string_lossy().starts_with(".durio-"));
+    running.signal(rustix::process::Signal::INT);
+    running.wait().expect_exit(130);
+    assert!(names().is_empty(), "{:?}", names());
+}
+
 #[test]
 fn memory_is_checked_and_told_to_be_no_storage_once() {
     if !has(&["root"]) {

@@ -112,7 +112,8 @@ impl Printer {
         for character in value.chars() {
             match character {
                 '"' | '\\' => self.text.extend(['\\', character]),
-                '\0'..=' ' if character != ' ' => {
+                // Also DEL and C1, which a terminal may obey as it does C0.
+                _ if character.is_control() => {
                     let _ = write!(self.text, "\\u{:04x}", u32::from(character));
                 }
                 _ => self.text.push(character),

@@ -39,7 +39,12 @@ pub(super) fn plan(arguments: &StackPlan) -> Result<Exit, Failure> {
         Shown { bench: &bench, stacks: &stacks, commands: &commands, estimates: &estimates };
     let shown = match arguments.format {
         PlanFormat::Text => output::answer_text(&shown.text()),
-        PlanFormat::Json => output::answer(format!("{:#}\n", shown.json()).as_bytes()),
+        PlanFormat::Json => {
+            let mut bytes = Vec::new();
+            // Memory takes all that is written to it.
+            let _ = durio_report::write_document(&shown.json(), &mut bytes);
+            output::answer(&bytes)
+        }
     };
     shown.map(|()| Exit::Fine)
 }
