@@ -28,6 +28,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
+    output::begin();
     let line = args::with_fio_words_last(std::env::args_os().collect());
     let arguments = match args::Arguments::try_parse_from(line) {
         Ok(arguments) => arguments,

@@ -132,6 +132,15 @@ fn takes_colour() -> bool {
     AutoStream::choice(&io::stdout()) != ColorChoice::Never
 }
 
+/// A terminal of which nothing is known gets no colours, as one that is `dumb`; also from clap, which asks
+/// the same library.
+pub(crate) fn begin() {
+    let is_unknown = std::env::var_os("TERM").is_some_and(|kind| kind.is_empty());
+    if is_unknown && std::env::var_os("CLICOLOR_FORCE").is_none() {
+        ColorChoice::Never.write_global();
+    }
+}
+
 /// True if stderr is a terminal on which a line can be drawn again (terminfo(5): `dumb` cannot).
 pub(crate) fn stderr_can_be_redrawn() -> bool {
     let kind = std::env::var_os("TERM").unwrap_or_default();
