@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn memory_and_a_hang_are_faults() {
         let heavy = Ended { peak: 1 << 30, is_ended_by_us: true, ..ended(137, b"") };
-        assert_eq!(faults(&heavy), ["takes more than 296 MiB"]);
+        assert_eq!(faults(&heavy), ["takes more than 256 MiB"]);
         assert_eq!(
             faults(&Ended { is_late: true, is_ended_by_us: true, ..ended(9, b"") }),
             ["hangs"]
