@@ -94,14 +94,14 @@ fn a_file_that_the_user_writes_at_once_after_a_kill_is_never_touched() {
 }
 
 /// With strace a filesystem without O_TMPFILE can be had anywhere: the kernel's answer is replaced
-/// for exactly this directory: the first two openings are looks at it, the third one asks for a file
+/// for exactly this directory: the first three openings are looks at it, the fourth one asks for a file
 /// without a name. `-D` makes durio the child, and strace its companion.
 fn without_unnamed_files(sandbox: &Sandbox, line: &str) -> Durio {
     without_unnamed_files_in(sandbox, sandbox.data().to_str().unwrap(), line)
 }
 
 fn without_unnamed_files_in(sandbox: &Sandbox, data: &str, line: &str) -> Durio {
-    let inject = "inject=?open,openat:error=EOPNOTSUPP:when=3";
+    let inject = "inject=?open,openat:error=EOPNOTSUPP:when=4";
     let quiet = ["strace", "-D", "-f", "-qqq", "--seccomp-bpf", "-o", "/dev/null"];
     sandbox.durio(line).word(data).within(quiet.into_iter().chain(["-P", data, "-e", inject]))
 }
