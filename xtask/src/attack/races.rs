@@ -64,11 +64,17 @@ fn changes(case: &Case, before: &Tree) -> Vec<String> {
     differences.iter().map(|it| format!("victims: {it}")).collect()
 }
 
-/// Waits for a file; durio may have ended before.
-fn appears(path: &Path, running: &mut Running) -> bool {
+/// Waits until durio has a record of events, so its file is made or about to be; it may have ended
+/// before. The file itself has no name where the filesystem has such files.
+fn begins(case: &Case, running: &mut Running) -> bool {
+    let runs = case.path("state/durio/runs");
+    let has_begun = || {
+        let mut runs = fs::read_dir(&runs).into_iter().flatten().flatten();
+        runs.any(|run| run.path().join("events.jsonl").metadata().is_ok_and(|it| it.len() > 0))
+    };
     let begin = Instant::now();
     while begin.elapsed() < LIMIT && running.is_alive() {
-        if path.symlink_metadata().is_ok() {
+        if has_begun() {
             return true;
         }
         thread::sleep(Duration::from_micros(200));
@@ -82,7 +88,7 @@ fn target_replaced(arena: &Arena, number: usize, random: &mut Random) -> Result<
     let (new, victim) = (case.path("data/new"), case.path("victims/keep"));
     let mut running = case.durio(NAMED).word("data/new").start()?;
     let mut wrong = Vec::new();
-    if appears(&new, &mut running) {
+    if begins(&case, &mut running) {
         thread::sleep(Duration::from_micros(random.below(400_000) as u64));
         let mine = case.path("data/mine");
         match number % 3 {
@@ -124,7 +130,7 @@ fn parent_replaced(arena: &Arena, _: usize, random: &mut Random) -> Result<Vec<S
     let folder = case.path("data/sub");
     fs::create_dir(&folder)?;
     let mut running = case.durio(NAMED).word("data/sub/new").start()?;
-    if appears(&folder.join("new"), &mut running) {
+    if begins(&case, &mut running) {
         thread::sleep(Duration::from_micros(random.below(400_000) as u64));
         fs::rename(&folder, case.path("data/old"))?;
         symlink(case.path(VICTIMS), &folder)?;
@@ -181,7 +187,7 @@ fn name_reused(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec<
     let (case, before) = begin(arena)?;
     let new = case.path("data/new");
     let mut running = case.durio(ENDLESS).word("data/new").start()?;
-    if appears(&new, &mut running) {
+    if begins(&case, &mut running) {
         thread::sleep(Duration::from_millis(random.below(600) as u64));
     }
     running.signal(Signal::KILL);
@@ -331,7 +337,7 @@ fn bind_mount(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec<S
     let launch: Launch = case.durio(if number.is_multiple_of(2) { NAMED } else { ENDLESS });
     let mut running = launch.word("data/new").start()?;
     let mut is_mounted = false;
-    if appears(&new, &mut running) {
+    if begins(&case, &mut running) {
         thread::sleep(Duration::from_micros(random.below(300_000) as u64));
         // durio may have ended in the meantime.
         is_mounted =
