@@ -18,8 +18,8 @@
 //!
 //! All `unsafe` of durio is in this crate, each with its reason: buffers that the kernel writes
 //! while no Rust reference exists, ring submission, the time-stamp counter, libaio's calls, what a
-//! device or a filesystem says when it is asked, and what a child process does before it becomes a
-//! program.
+//! device or a filesystem says when it is asked, how the allocator gets large pieces, and what a child
+//! process does before it becomes a program.
 #![expect(unsafe_code, reason = "the crate that owns the kernel's asynchronous interfaces")]
 
 mod aio_calls;
@@ -36,6 +36,7 @@ mod engine_uring;
 mod error;
 mod folder;
 mod guard;
+mod heap;
 mod lease;
 mod made_file;
 mod open;
@@ -64,6 +65,7 @@ pub use guard::{
     GuardRefusal, HeldTarget, HeldTargets, TargetAccess, TargetIdentity, TargetType, Usage,
     WritePermit, WriteReason,
 };
+pub use heap::map_large_allocations;
 pub use made_file::{
     FileMark, LeftFile, NewFile, Removal, create_named, create_unnamed, remove_left,
 };

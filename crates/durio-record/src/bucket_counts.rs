@@ -1,10 +1,13 @@
 //! Latencies as the measured loop takes them: counts in the bucket layout of HdrHistogram.
 //!
 //! In: one latency at a time, some 20 instructions each, where the crate's histogram with an exact
-//! side takes 60 (and an asynchronous operation has three latencies). Out: a [`LatencyHistogram`],
-//! made off the loop. A test holds the layout against the crate's for every power of two and more.
+//! side takes 60 (and an asynchronous operation has three latencies). Out: a [`Latency`], made off the
+//! loop. A test holds the layout against the crate's for every power of two and more.
+//!
+//! Only what a job writes to in its loop is a [`BucketCounts`], 264 KiB long; all else is sparse, which
+//! lets a step have thousands of jobs.
 
-use crate::{Exact, LATENCY_NS_MAX, LatencyHistogram};
+use crate::{Exact, LATENCY_NS_MAX, Latency};
 
 /// Buckets of the same width per power of two: the next power of two above 2 × 10³, for three
 /// significant digits.
@@ -108,25 +111,31 @@ impl BucketCounts {
     }
 
     /// Adds all latencies to `total`.
-    pub fn add_to(&self, total: &mut LatencyHistogram) {
+    pub fn add_to(&self, total: &mut Latency) {
         let range = self.range();
-        let mut count = 0;
-        for (bucket, &times) in range.clone().zip(&self.counts[range]) {
-            if times > 0 {
-                count += times;
-                total.record_bucket(lowest_of(bucket), times);
-            }
-        }
+        let counts = range.clone().zip(&self.counts[range]).filter(|&(_, &times)| times > 0);
+        let count = counts.clone().map(|(_, times)| times).sum();
+        let (sum_ns, min_ns, max_ns) = (self.sum_ns, self.min_ns, self.max_ns);
         if count > 0 {
-            let (sum_ns, min_ns, max_ns) = (self.sum_ns, self.min_ns, self.max_ns);
             total.exact.add(&Exact { count, sum_ns, min_ns, max_ns });
+            let histogram = total.histogram.get_or_insert_default();
+            counts.for_each(|(bucket, &times)| histogram.add(bucket, times));
         }
+    }
+
+    /// The latencies as an event has them.
+    #[must_use]
+    pub fn latency(&self) -> Latency {
+        let mut latency = Latency::default();
+        self.add_to(&mut latency);
+        latency
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::LatencyHistogram;
     use proptest::prelude::*;
 
     fn check(values: &[u64]) {
@@ -135,10 +144,11 @@ mod tests {
             counts.record_many(value, times);
             (0..times).for_each(|_| direct.record(value));
         }
-        let mut converted = LatencyHistogram::new();
-        counts.add_to(&mut converted);
-        assert_eq!(converted.exact, direct.exact, "{values:?}");
-        assert_eq!(converted.histogram(), direct.histogram(), "{values:?}");
+        assert_eq!(counts.latency(), Latency::from(&direct), "{values:?}");
+        let mut twice = counts.latency();
+        counts.add_to(&mut twice);
+        direct.add(&direct.clone());
+        assert_eq!(twice, Latency::from(direct), "{values:?}");
         counts.clear();
         assert!(counts.is_empty() && counts.counts.iter().all(|&count| count == 0));
     }

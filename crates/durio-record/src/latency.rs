@@ -121,7 +121,7 @@ impl LatencyHistogram {
 
 /// The latencies of an event. On disk the histogram is an entry of the histogram log, found by its
 /// tag; an empty set of latencies has none.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Latency {
     /// Count, sum, smallest and largest.
     #[serde(flatten)]

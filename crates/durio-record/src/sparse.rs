@@ -28,6 +28,15 @@ impl SparseHistogram {
         true
     }
 
+    /// Adds to the count of a bucket; what is beyond the last is not counted.
+    pub(crate) fn add(&mut self, bucket: usize, count: u64) {
+        let Ok(place) = u16::try_from(bucket) else { return };
+        match self.buckets.binary_search_by_key(&place, |it| it.0) {
+            Ok(at) => self.buckets[at].1 = self.buckets[at].1.saturating_add(count),
+            Err(at) => self.buckets.insert(at, (place, count)),
+        }
+    }
+
     /// The counts of a full histogram.
     pub(crate) fn of(histogram: &Histogram<u64>) -> Self {
         let mut sparse = Self::default();

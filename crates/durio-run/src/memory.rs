@@ -12,9 +12,9 @@ use crate::recorder::per_operation;
 /// Bytes of a latency histogram.
 const HISTOGRAM: Bytes = Bytes::from_kib(264);
 
-/// Histograms that exist per job and kind of operation: those of its interval buffers, its total,
-/// and the two parts of a latency.
-const HISTOGRAMS_PER_KIND: u64 = crate::step::BUFFERS_PER_JOB as u64 + 3;
+/// Histograms that exist per job and kind of operation: those of its interval buffers, and the two
+/// parts of a latency. Its total is sparse.
+const HISTOGRAMS_PER_KIND: u64 = crate::step::BUFFERS_PER_JOB as u64 + 2;
 
 /// Beside what its latencies take: a job's thread has a stack, its tables in the kernel and a ring.
 const JOB: Bytes = Bytes::from_kib(64);

@@ -3,7 +3,7 @@
 
 use std::sync::mpsc::{Receiver, SyncSender};
 
-use durio_record::{BucketCounts, Latency, LatencyHistogram, OperationName, OperationRecord};
+use durio_record::{BucketCounts, Latency, OperationName, OperationRecord};
 use durio_units::Bytes;
 use durio_workload::Workload;
 
@@ -63,8 +63,8 @@ pub(crate) struct Taken {
 /// What is counted of one kind of operation over several jobs or intervals.
 #[derive(Debug, Default)]
 pub(crate) struct Counted {
-    pub(crate) service: LatencyHistogram,
-    pub(crate) response: Option<LatencyHistogram>,
+    pub(crate) service: Latency,
+    pub(crate) response: Option<Latency>,
     pub(crate) bytes: u64,
 }
 
@@ -101,7 +101,7 @@ impl Parts {
         if self.at_once > 0 {
             self.completion.record_many(0, self.at_once);
         }
-        (latency(&self.submit), latency(&self.completion))
+        (self.submit.latency(), self.completion.latency())
     }
 }
 
@@ -296,12 +296,6 @@ impl Recorder {
     }
 }
 
-fn latency(counts: &BucketCounts) -> Latency {
-    let mut histogram = LatencyHistogram::new();
-    counts.add_to(&mut histogram);
-    histogram.into()
-}
-
 /// The records of an event, from what was counted and, where there are any, its parts.
 pub(crate) fn operation_records(
     counted: PerOperation<Counted>,
@@ -317,10 +311,10 @@ pub(crate) fn operation_records(
         records.push(OperationRecord {
             operation: name,
             bytes: Bytes::new(counted.bytes),
-            service: Latency::from(counted.service),
+            service: counted.service,
             submit,
             completion,
-            response: counted.response.map(Latency::from),
+            response: counted.response,
             fio_bins: Vec::new(),
         });
     }

@@ -89,6 +89,7 @@ impl Armed {
     /// Makes the jobs of a step ready.
     pub(crate) fn arm(arming: Arming<'_>) -> Result<Self, RunError> {
         let step = arming.step;
+        durio_block::map_large_allocations();
         let parts: Vec<Part<'_>> = (0..)
             .zip(step.loads())
             .map(|(stream, load)| part(arming, stream, load))

@@ -10,7 +10,7 @@ use durio_block::{
     BlockError, Buffers, Capabilities, Clock, Completion, Engine, EngineFacts, NullEngine,
     Operation, Script, Ticks, VirtualClock, WriteFlags,
 };
-use durio_record::OperationName;
+use durio_record::{LatencyHistogram, OperationName};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{
     Arrivals, BlockFiller, BlockShare, Pattern, PerMille, Schedule, SyncMethod, SyncPolicy,
@@ -83,23 +83,18 @@ fn run_bounded<E: Engine>(
     (result.unwrap(), intervals)
 }
 
-fn total(
-    intervals: &Receiver<ClosedInterval>,
-    name: OperationName,
-) -> durio_record::LatencyHistogram {
-    let mut total = durio_record::LatencyHistogram::new();
+fn total(intervals: &Receiver<ClosedInterval>, name: OperationName) -> LatencyHistogram {
+    let mut total = LatencyHistogram::new();
     for closed in intervals.try_iter() {
         if let Some(counted) = &closed.buffer.operations[place_of(name) as usize] {
-            counted.service.add_to(&mut total);
+            counted.service.latency().add_to(&mut total);
         }
     }
     total
 }
 
 fn exact(closed: &ClosedInterval, name: OperationName) -> durio_record::Exact {
-    let mut total = durio_record::LatencyHistogram::new();
-    closed.buffer.operations[place_of(name) as usize].as_ref().unwrap().service.add_to(&mut total);
-    total.exact
+    closed.buffer.operations[place_of(name) as usize].as_ref().unwrap().service.latency().exact
 }
 
 #[test]
@@ -304,10 +299,8 @@ fn arrivals_of_the_ramp_are_not_counted() {
 }
 
 fn responses(closed: &ClosedInterval, name: OperationName) -> durio_record::Exact {
-    let mut total = durio_record::LatencyHistogram::new();
     let taken = closed.buffer.operations[place_of(name) as usize].as_ref().unwrap();
-    taken.response.as_ref().unwrap().add_to(&mut total);
-    total.exact
+    taken.response.as_ref().unwrap().latency().exact
 }
 
 #[test]
@@ -406,9 +399,7 @@ fn passes_that_drop_the_cache_and_a_last_sync_are_no_accesses() {
     let of = |name| {
         let counted =
             closed.iter().filter_map(|it| it.buffer.operations[place_of(name) as usize].as_ref());
-        let mut sum = durio_record::LatencyHistogram::new();
-        counted.for_each(|it| it.service.add_to(&mut sum));
-        sum.exact.count
+        counted.map(|it| it.service.latency().exact.count).sum::<u64>()
     };
     assert_eq!((of(OperationName::Write), of(OperationName::Sync)), (800, 1));
 }

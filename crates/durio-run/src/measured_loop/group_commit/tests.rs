@@ -6,7 +6,7 @@ mod witness;
 use std::sync::mpsc::{Receiver, sync_channel};
 
 use durio_block::{Buffers, Engine, NullEngine, OperationKind, Script, Ticks, WriteFlags};
-use durio_record::{Batches, Exact, LatencyHistogram, OperationName};
+use durio_record::{Batches, Exact, Latency, OperationName};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{
     Arrivals, BlockFiller, BlockShare, GroupCommit, Pattern, PerMille, Schedule, Stream,
@@ -61,7 +61,7 @@ impl Ran {
 
     /// (service, response) of an operation.
     fn latencies(&self, name: OperationName) -> (Exact, Exact) {
-        let (mut service, mut response) = (LatencyHistogram::new(), LatencyHistogram::new());
+        let (mut service, mut response) = <(Latency, Latency)>::default();
         for closed in &self.closed {
             if let Some(taken) = &closed.buffer.operations[place_of(name) as usize] {
                 taken.service.add_to(&mut service);
@@ -360,10 +360,9 @@ fn an_error_in_write_or_sync_fails_every_commit_that_waits() {
         let failure = ran.result.failure.unwrap();
         assert_eq!((failure.kind, failure.result), (kind, -5));
         assert_eq!((failure.offset, failure.length), (8192, 4096));
-        let mut commits = LatencyHistogram::new();
         let taken = &ran.closed[0].buffer.operations[place_of(OperationName::Commit) as usize];
-        taken.as_ref().unwrap().service.add_to(&mut commits);
-        assert_eq!(commits.exact.count, 8, "two batches of four were durable before");
+        let commits = taken.as_ref().unwrap().service.latency().exact.count;
+        assert_eq!(commits, 8, "two batches of four were durable before");
         assert_eq!(ran.result.batches.unwrap().sizes, [(4, 2)]);
         assert_eq!(ran.witness.writes.len(), 3, "nothing is retried");
     }
