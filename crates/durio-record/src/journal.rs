@@ -20,6 +20,7 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use crate::{RecordError, file_names};
+use leftovers::left_in;
 pub use leftovers::{Leftover, remove_leftovers};
 use sign_of_life::SignOfLife;
 
@@ -100,17 +101,21 @@ impl Journal {
         Ok(Self { file, path, pointer, left: Vec::new(), sign: None })
     }
 
-    /// Goes on with the journal of an interrupted run, whose files must be removed before.
+    /// Goes on with the journal of an interrupted run, of whose files nothing is left.
     ///
     /// # Errors
-    /// If it cannot be written, or the run lives.
+    /// If it cannot be written, the run lives, or a file of it could not be looked at so far: what goes
+    /// on would take later changes of that file for the run's own.
     pub fn resume(run_folder: &Path, leftovers: Option<&Leftovers>) -> Result<Self, RecordError> {
         let path = run_folder.join(file_names::JOURNAL);
         let fail = |error| RecordError::io("go on with", &path, error);
         let mut file = open_or_make(run_folder).map_err(fail)?;
-        file.seek(SeekFrom::End(0)).map_err(fail)?;
         flock(&file, FlockOperation::NonBlockingLockExclusive)
             .map_err(|errno| RecordError::io("lock (the run lives?)", &path, errno.into()))?;
+        if let Some(left) = left_in(&file).map_err(fail)?.first() {
+            return Err(fail(io::Error::other(format!("'{}' may be left of it", left.path))));
+        }
+        file.seek(SeekFrom::End(0)).map_err(fail)?;
         let pointer = leftovers.map(|leftovers| point_to(leftovers, &path)).transpose()?;
         Ok(Self { file, path, pointer, left: Vec::new(), sign: None })
     }

@@ -5,10 +5,12 @@
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use durio_block::{FileMark, create_named};
 use durio_plan::RawPath;
 use durio_record::{Journal, Leftover, Leftovers, MadeFile, remove_leftovers};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 struct Place {
     _directory: tempfile::TempDir,
@@ -124,6 +126,32 @@ fn what_was_told_is_not_told_again_while_the_run_has_other_files() {
     assert!(place.pointers().is_empty() && doubtful.path.as_path().exists());
 }
 
+/// What is told of one file must not look like a sign that the run lived on.
+#[test]
+fn a_file_that_a_user_changed_stays_though_another_was_told_of_since() {
+    let place = Place::new();
+    let mut journal = place.journal();
+    let doubtful = made(&place.run, &mut journal);
+    let mounted = place.run.join("mounted");
+    fs::create_dir(&mounted).unwrap();
+    let changed = made(&mounted, &mut journal);
+    drop(journal);
+    let long_ago = SystemTime::now() - Duration::from_secs(60);
+    let path = place.run.join("journal.jsonl");
+    File::options().write(true).open(path).unwrap().set_modified(long_ago).unwrap();
+    for entry in [&doubtful, &changed] {
+        fs::write(entry.path.as_path(), "mine").unwrap();
+    }
+    let unmounted = place.run.join("unmounted");
+    fs::rename(&mounted, &unmounted).unwrap();
+    assert!(matches!(place.remove()[..], [Leftover::Kept { .. }]));
+    assert!(Journal::resume(&place.run, None).is_err(), "its record would look alive again");
+    fs::rename(&unmounted, &mounted).unwrap();
+    assert!(matches!(place.remove()[..], [Leftover::Kept { .. }]));
+    assert_eq!(fs::read(changed.path.as_path()).unwrap(), b"mine");
+    assert!(Journal::resume(&place.run, None).is_ok());
+}
+
 #[test]
 fn a_run_whose_file_could_not_be_removed_is_left_to_the_next_one() {
     let place = Place::new();
@@ -209,7 +237,8 @@ fn a_fifo_in_the_place_of_a_journal_holds_nobody_up() {
     drop(place.journal());
     let journal = place.run.join("journal.jsonl");
     fs::remove_file(&journal).unwrap();
-    assert!(std::process::Command::new("mkfifo").arg(&journal).status().unwrap().success());
+    // Not by a program: until it runs it would hold the locks of all tests beside this one.
+    mknodat(CWD, &journal, FileType::Fifo, Mode::RWXU, 0).unwrap();
     assert_eq!(place.remove(), []);
 }
 

@@ -97,7 +97,7 @@ fn remove_those_of(journal: &Path, run: &[u8], found: &mut Vec<Leftover>) -> boo
         Err(error) if error.kind() == io::ErrorKind::NotFound => return true,
         _ => return false,
     };
-    let Ok(left) = dead.left() else { return false };
+    let Ok(left) = left_in(&dead.journal) else { return false };
     let mut is_settled = true;
     for entry in left {
         match dead.remove(&entry, run) {
@@ -111,6 +111,18 @@ fn remove_those_of(journal: &Path, run: &[u8], found: &mut Vec<Leftover>) -> boo
         }
     }
     is_settled
+}
+
+/// The files that a run made and did not remove, and of which nobody has told; reads to the end.
+pub(super) fn left_in(journal: &File) -> io::Result<Vec<MadeFile>> {
+    let mut made: Vec<MadeFile> = Vec::new();
+    for line in BufReader::new(journal.take(JOURNAL_BYTES_MAX)).split(b'\n') {
+        let Ok(entry) = serde_json::from_slice::<MadeFile>(&line?) else { continue };
+        made.retain(|earlier| earlier.path != entry.path);
+        made.push(entry);
+    }
+    made.retain(|entry| !entry.removed && !entry.kept);
+    Ok(made)
 }
 
 /// The journal of a run that is dead as long as this holds its lock.
@@ -135,18 +147,6 @@ impl DeadRun {
         Ok(Some(Self { journal, last_sign: events.map_or(touched, |events| events.max(touched)) }))
     }
 
-    /// The files that the run made and did not remove, and of which nobody has told.
-    fn left(&self) -> io::Result<Vec<MadeFile>> {
-        let mut made: Vec<MadeFile> = Vec::new();
-        for line in BufReader::new((&self.journal).take(JOURNAL_BYTES_MAX)).split(b'\n') {
-            let Ok(entry) = serde_json::from_slice::<MadeFile>(&line?) else { continue };
-            made.retain(|earlier| earlier.path != entry.path);
-            made.push(entry);
-        }
-        made.retain(|entry| !entry.removed && !entry.kept);
-        Ok(made)
-    }
-
     /// None if nobody can tell now.
     fn remove(&self, entry: &MadeFile, run: &[u8]) -> Option<Removal> {
         let path = entry.path.as_path();
@@ -167,12 +167,16 @@ impl DeadRun {
         remove_left(&left).ok()
     }
 
-    /// If that cannot be written, the next run tells of it again.
+    /// If that cannot be written, the next run tells of it again. The journal's time stays the run's
+    /// last sign of life: of its other files, the next run must not take for durio's what was changed
+    /// between the run's end and now.
     fn remember_kept(&mut self, entry: &MadeFile) {
         let entry = MadeFile { kept: true, ..entry.clone() };
         if let Ok(mut line) = serde_json::to_vec(&entry) {
             line.push(b'\n');
-            let _ = self.journal.write_all(&line).and_then(|()| self.journal.sync_data());
+            let written = self.journal.write_all(&line);
+            let _ = self.journal.set_modified(self.last_sign).and(written);
+            let _ = self.journal.sync_all();
         }
     }
 }
