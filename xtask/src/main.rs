@@ -14,6 +14,7 @@
 mod attack;
 mod bench;
 mod cargo;
+mod fuzz;
 mod lab;
 mod packages;
 mod test;
@@ -38,6 +39,8 @@ enum Command {
     Tidy,
     /// Attacks durio, by seed: hostile input, kills, races, changing devices, names
     Attack(attack::Arguments),
+    /// Fuzzes what reads input, with feedback from coverage; needs a nightly toolchain
+    Fuzz(fuzz::Arguments),
     /// Measures durio itself, with the installed fio beside it
     #[command(subcommand)]
     Bench(bench::Command),
@@ -58,6 +61,7 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Test(arguments) => test::run(arguments),
         Command::Tidy => tidy::run(),
         Command::Attack(arguments) => attack::run(arguments),
+        Command::Fuzz(arguments) => fuzz::run(arguments),
         Command::Bench(command) => bench::run(command),
         Command::Lab(command) => lab::run(command),
     }

@@ -39,6 +39,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if !arguments.fast {
         session.stage("release build", stages::release_build);
         session.stage("slow tests", || stages::slow_tests(&missing));
+        session.stage("fuzz", stages::fuzz);
     }
     let profile = if arguments.fast { "debug" } else { "release" };
     session.stage("attack", || stages::attack(profile));

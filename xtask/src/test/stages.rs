@@ -12,9 +12,11 @@ use tempfile::NamedTempFile;
 
 use super::output::Output;
 use super::tally::{Tally, read_skips};
-use crate::{attack, cargo, packages, tidy};
+use crate::{attack, cargo, fuzz, packages, tidy};
 
 const SLOW_FEATURE: &str = "slow-tests";
+/// What was found in hours stays found in the tests beside the code; this finds what is new and near.
+const FUZZ_SECONDS: u32 = 5;
 
 /// Formatting, as one test.
 pub(super) fn fmt() -> Result<Tally> {
@@ -61,6 +63,19 @@ pub(super) fn attack(profile: &str) -> Result<Tally> {
     let built = cargo::metadata()?.target_directory.into_std_path_buf().join(profile);
     let outcomes = attack::suite(&built.join("durio"))?;
     Ok(Tally::of_attacks(&outcomes))
+}
+
+/// A short run of each fuzz target, where the toolchain for them is there.
+pub(super) fn fuzz() -> Result<Tally> {
+    if !fuzz::has_nightly() {
+        return Ok(Tally::of_skip("fuzz", "no nightly toolchain"));
+    }
+    let failed = fuzz::failed_targets(&[], FUZZ_SECONDS)?;
+    let mut tally = Tally::default();
+    for name in fuzz::names() {
+        tally.add(Tally::of_check(&format!("fuzz {name}"), !failed.contains(&name)));
+    }
+    Ok(tally)
 }
 
 /// One call of `cargo test`: its output is passed on and counted.

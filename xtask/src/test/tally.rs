@@ -27,6 +27,11 @@ impl Tally {
         }
     }
 
+    /// A stage that this machine cannot run.
+    pub(super) fn of_skip(name: &str, reason: &str) -> Self {
+        Self { skips: vec![(name.to_owned(), reason.to_owned())], ..Self::default() }
+    }
+
     /// The attack suite: each case is a test, a row that was not run a skip.
     pub(super) fn of_attacks(outcomes: &[Outcome]) -> Self {
         let mut tally = Self::default();

@@ -1,0 +1,6 @@
+//! Profiles of databases.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|text: &str| {
+    let _ = durio_workload::profile::Profile::parse("x.toml", text);
+});
