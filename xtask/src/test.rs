@@ -35,7 +35,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     session.stage("fmt", stages::fmt);
     session.stage("clippy", stages::clippy);
     session.stage("tidy", stages::tidy);
-    session.stage("test", || stages::test(&["test", "--workspace"], &missing));
+    session.stage("test", || stages::test(&["--workspace"], &missing));
     if !arguments.fast {
         session.stage("release build", stages::release_build);
         session.stage("slow tests", || stages::slow_tests(&missing));

@@ -10,7 +10,7 @@ pub(super) struct Output {
     pub(super) passed: usize,
     /// Tests that did not pass, and test programs that ended without a result.
     pub(super) failed: usize,
-    /// Tests marked so that they do not run.
+    /// Tests marked so that they do not run, but for slow ones, which have a stage of their own.
     pub(super) ignored: usize,
     /// Names of tests that did not pass, as far as they were printed.
     pub(super) failed_names: Vec<String>,
@@ -28,6 +28,7 @@ pub(super) struct Program {
     /// True once it lists what failed tests printed, which may look like results.
     is_listing_failures: bool,
     last_test: String,
+    slow: usize,
 }
 
 impl Output {
@@ -64,10 +65,10 @@ impl Output {
         let count = |word| count_before(result, word);
         let (passed, failed, ignored) = (count(" passed"), count(" failed"), count(" ignored"));
         let sum = passed + failed + ignored + count(" measured");
-        if self.program.take_if(|program| program.count == sum).is_some() {
+        if let Some(program) = self.program.take_if(|program| program.count == sum) {
             self.passed += passed;
             self.failed += failed;
-            self.ignored += ignored;
+            self.ignored += ignored.saturating_sub(program.slow);
         }
     }
 
@@ -77,6 +78,8 @@ impl Output {
         name.clone_into(&mut program.last_test);
         if verdict == "FAILED" {
             self.failed_names.push(name.to_owned());
+        } else if verdict == "ignored, slow" {
+            program.slow += 1;
         } else if verdict.starts_with("ignored") {
             self.ignored_names.push(name.to_owned());
         }
@@ -112,8 +115,9 @@ mod tests {
             "\nrunning 2 tests\ntest a ... ok\ntest b ... ok\n\n\
              test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; \
              finished in 0.00s\n\n\
-             running 3 tests\ntest c ... FAILED\ntest d ... ignored, slow\ntest e ... ok\n\n\
-             test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out\n",
+             running 4 tests\ntest c ... FAILED\ntest d ... ignored, why\ntest e ... ok\n\
+             test f ... ignored, slow\n\n\
+             test result: FAILED. 1 passed; 1 failed; 2 ignored; 0 measured; 0 filtered out\n",
         );
         assert_eq!((output.passed, output.failed, output.ignored), (3, 1, 1));
         assert_eq!(output.failed_names, ["c"]);

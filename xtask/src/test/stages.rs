@@ -14,7 +14,6 @@ use super::output::Output;
 use super::tally::{Tally, read_skips};
 use crate::{attack, cargo, fuzz, packages, tidy};
 
-const SLOW_FEATURE: &str = "slow-tests";
 /// What was found in hours stays found in the tests beside the code; this finds what is new and near.
 const FUZZ_SECONDS: u32 = 5;
 
@@ -49,13 +48,7 @@ pub(super) fn release_build() -> Result<Tally> {
 
 /// The slow part of the black-box tests, on the release build.
 pub(super) fn slow_tests(missing: &str) -> Result<Tally> {
-    let metadata = cargo::metadata()?;
-    let durio = metadata.workspace_packages().into_iter().find(|package| package.name == "durio");
-    if !durio.is_some_and(|package| package.features.contains_key(SLOW_FEATURE)) {
-        println!("left out: crates/durio/Cargo.toml declares no feature {SLOW_FEATURE}");
-        return Ok(Tally::default());
-    }
-    test(&["test", "--release", "-p", "durio", "--features", SLOW_FEATURE], missing)
+    test(&["--release", "-p", "durio", "--test", "cli", "--", "--ignored"], missing)
 }
 
 /// The small scale of the attack suite, each case a test, on the build of this profile.
@@ -78,12 +71,12 @@ pub(super) fn fuzz() -> Result<Tally> {
     Ok(tally)
 }
 
-/// One call of `cargo test`: its output is passed on and counted.
+/// `cargo test` with these arguments: its output is passed on and counted.
 pub(super) fn test(arguments: &[&str], missing: &str) -> Result<Tally> {
     let skips = NamedTempFile::new().context("no file for the reports of skipped tests")?;
-    let mut command = cargo::command(arguments);
+    let mut command = cargo::command(&["test", "--no-fail-fast"]);
     command
-        .arg("--no-fail-fast")
+        .args(arguments)
         .env("PATH", packages::search_path())
         .env("DURIO_TEST_MISSING", missing)
         .env("DURIO_TEST_SKIPS", skips.path());
@@ -92,7 +85,7 @@ pub(super) fn test(arguments: &[&str], missing: &str) -> Result<Tally> {
     output.end_program();
     let reported = fs::read(skips.path()).context("the reports of skipped tests are gone")?;
     let skips = read_skips(&String::from_utf8_lossy(&reported));
-    Ok(Tally::of_tests(&output, skips, status.success(), &arguments.join(" ")))
+    Ok(Tally::of_tests(&output, skips, status.success(), &format!("test {}", arguments.join(" "))))
 }
 
 fn status_of(command: &mut Command) -> Result<ExitStatus> {

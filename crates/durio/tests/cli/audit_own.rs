@@ -5,7 +5,6 @@
 
 use std::path::Path;
 use std::time::{Duration, Instant};
-#[cfg(feature = "slow-tests")]
 use std::{fs, path::PathBuf, sync::Mutex, thread};
 
 use rustix::process::Signal;
@@ -101,7 +100,6 @@ fn batches_linked_syncs_and_full_queues_are_not_called_impossible() {
 }
 
 /// Two at a time: the specs with the most steps take as long as all others.
-#[cfg(feature = "slow-tests")]
 fn unreasonable_of_all(lines: Vec<String>) -> Vec<String> {
     let (left, found) = (Mutex::new(lines), Mutex::new(Vec::new()));
     let work = || {
@@ -117,7 +115,7 @@ fn unreasonable_of_all(lines: Vec<String>) -> Vec<String> {
 }
 
 #[test]
-#[cfg(feature = "slow-tests")]
+#[ignore = "slow"]
 fn every_command_makes_runs_that_its_own_audit_believes() {
     let run = |options: &str| format!("run --target data --size 16M --duration 200ms {options}");
     let write = |options: &str| run(&format!("--rw write --bs 4k {options}"));
@@ -164,7 +162,7 @@ fn every_command_makes_runs_that_its_own_audit_believes() {
 }
 
 #[test]
-#[cfg(feature = "slow-tests")]
+#[ignore = "slow"]
 fn every_built_in_spec_makes_runs_that_its_own_audit_believes() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../specs");
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
@@ -179,7 +177,7 @@ fn every_built_in_spec_makes_runs_that_its_own_audit_believes() {
 }
 
 #[test]
-#[cfg(feature = "slow-tests")]
+#[ignore = "slow"]
 fn every_run_of_a_stack_bench_is_believed_by_its_own_audit() {
     if !crate::requirements::has(&["root", "losetup", "mkfs.ext4"]) {
         return;

@@ -167,7 +167,7 @@ fn an_empty_file_is_too_small_and_says_so() {
 }
 
 #[test]
-#[cfg(feature = "slow-tests")]
+#[ignore = "slow"]
 fn quick_takes_less_than_fifteen_seconds() {
     let sandbox = Sandbox::new();
     let begin = std::time::Instant::now();
@@ -177,7 +177,7 @@ fn quick_takes_less_than_fifteen_seconds() {
 }
 
 #[test]
-#[cfg(feature = "slow-tests")]
+#[ignore = "slow"]
 fn the_default_check_of_the_current_directory_ends_with_the_summary() {
     let sandbox = Sandbox::new();
     let begin = std::time::Instant::now();

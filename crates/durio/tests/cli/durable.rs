@@ -123,7 +123,7 @@ fn an_interrupted_run_says_so_and_leaves_nothing() {
 
 /// The kernel of this test knows no flags of single writes.
 #[test]
-#[cfg(feature = "slow-tests")]
+#[ignore = "slow"]
 fn a_method_that_the_kernel_refuses_is_named_with_the_reason_and_the_rest_is_measured() {
     if !crate::requirements::has(&["strace"]) {
         return;
@@ -143,7 +143,7 @@ fn a_method_that_the_kernel_refuses_is_named_with_the_reason_and_the_rest_is_mea
 }
 
 #[test]
-#[cfg(feature = "slow-tests")]
+#[ignore = "slow"]
 fn quick_takes_about_half_a_minute() {
     let sandbox = Sandbox::new();
     let begin = std::time::Instant::now();

@@ -45,6 +45,7 @@ fn size(picture: &Path) -> (u32, u32) {
 }
 
 #[test]
+#[ignore = "slow"]
 fn bench_fio_runs_and_fio_plot_draws_every_kind_of_picture() {
     if !has(&["python3", "python3-venv"]) {
         return;

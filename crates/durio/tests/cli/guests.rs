@@ -25,11 +25,9 @@ pub(crate) fn with_kernels(sandbox: &Sandbox, line: &str) -> Durio {
     line.env("HOME", of_ours("HOME")).env("XDG_CACHE_HOME", of_ours("XDG_CACHE_HOME"))
 }
 
-#[cfg(feature = "slow-tests")]
 pub(crate) use benches::{benched, p50, row};
 
 /// Slow, all of them.
-#[cfg(feature = "slow-tests")]
 mod benches {
     use std::time::Duration;
 

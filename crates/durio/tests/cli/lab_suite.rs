@@ -11,6 +11,7 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// Layers cost what they cost, on real ext4, XFS, Btrfs and md. The margins are several times what
 /// differs between runs: medians of counted time repeat within 1 %, of Btrfs within 10 %.
 #[test]
+#[ignore = "slow"]
 fn layers_cost_in_a_guest_what_their_work_is() {
     let programs = ["mdadm", "mkfs.ext4", "mkfs.xfs", "mkfs.btrfs"];
     let Some(sandbox) = bootable(&programs) else { return };

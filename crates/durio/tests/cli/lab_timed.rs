@@ -127,6 +127,7 @@ fn number(value: &Value) -> f64 {
 
 /// One bench for all of them, for the guest's boot and the building are most of its time.
 #[test]
+#[ignore = "slow"]
 fn timed_devices_give_in_a_guest_what_arithmetic_says() {
     let Some(bench) = Bench::run() else { return };
     assert_eq!(bench.document["timing"], "counted");

@@ -86,6 +86,7 @@ fn with_zfs() -> Option<(Sandbox, PathBuf)> {
 }
 
 #[test]
+#[ignore = "slow"]
 fn pools_of_every_layout_are_built_measured_and_taken_down() {
     let Some((sandbox, spec)) = with_zfs() else { return };
     let document = benched(&sandbox, &spec.to_string_lossy(), PATIENCE);
@@ -103,6 +104,7 @@ fn pools_of_every_layout_are_built_measured_and_taken_down() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_bench_that_was_killed_leaves_a_pool_that_is_cleaned_up() {
     let Some((sandbox, spec)) = with_zfs() else { return };
     let mut file = spec.into_os_string();

@@ -8,7 +8,8 @@
 //!   cannot run says so (see `requirements`).
 //! - `DURIO_TEST_SEED`: seed of random moments and damages; printed when it matters.
 //! - `DURIO_TEST_REWRITE=1`: writes `help.txt` anew instead of comparing it.
-//! - The cargo feature `slow-tests` adds the checks that take longer than a second or two.
+//! - What takes longer than a second or two is `#[ignore = "slow"]`: `cargo test --test cli --
+//!   --ignored` runs it alone.
 
 #![allow(
     clippy::unwrap_used,
@@ -31,7 +32,6 @@ mod durio;
 mod filesystems;
 mod fio_engine;
 mod fio_jobs;
-#[cfg(feature = "slow-tests")]
 mod fio_plot;
 mod fio_stand_in;
 mod flush_signals;
@@ -43,11 +43,8 @@ mod hostile_files;
 mod hostile_names;
 mod identity;
 mod lab;
-#[cfg(feature = "slow-tests")]
 mod lab_suite;
-#[cfg(feature = "slow-tests")]
 mod lab_timed;
-#[cfg(feature = "slow-tests")]
 mod lab_zfs;
 mod leftovers;
 mod loops;
