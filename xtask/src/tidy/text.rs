@@ -21,16 +21,21 @@ const UNFINISHED: [(&str, &str); 3] = [
 
 const UNFINISHED_MARK: &str = "FIXME";
 
+/// Where the stage of slow tests runs those that are marked so.
+const SLOW_TESTS: &str = "crates/durio/tests/cli/";
+const SLOW: &str = "#[ignore = \"slow\"]";
+
 /// Checks one file.
 pub(super) fn check(source: &Source) -> Vec<Problem> {
     [unfinished(source), too_long(source), empty_names(source), no_header(source)].concat()
 }
 
 fn unfinished(source: &Source) -> Vec<Problem> {
-    let lines = source.code.code.lines().zip(source.code.comments.lines());
-    let numbered = (1..).zip(lines);
-    let found = numbered.flat_map(|(number, (code, comment))| {
-        let in_code = UNFINISHED.iter().filter(|(sign, _)| code.contains(sign));
+    let parts = source.code.code.lines().zip(source.code.comments.lines());
+    let numbered = (1..).zip(source.text.lines().zip(parts));
+    let found = numbered.flat_map(|(number, (line, (code, comment)))| {
+        let is_slow = source.path.starts_with(SLOW_TESTS) && line == SLOW;
+        let in_code = UNFINISHED.iter().filter(move |(sign, _)| code.contains(sign) && !is_slow);
         let in_comment = comment
             .contains(UNFINISHED_MARK)
             .then_some("FIXME in a comment; do it, or drop the mark");
@@ -100,6 +105,10 @@ mod tests {
     fn a_test_that_never_runs_is_caught() {
         assert_eq!(found_in_module("#[test]\n#[ignore = \"slow\"]\nfn f() {}\n"), [3]);
         assert_eq!(found_in_module("#[test]\n#[ignore]\nfn f() {}\n"), [3]);
+        let slow = "//! Header.\n#[test]\n#[ignore = \"slow\"]\nfn f() {}\n";
+        assert!(found("crates/durio/tests/cli/check.rs", slow).is_empty());
+        let never = slow.replace(" = \"slow\"", "");
+        assert_eq!(found("crates/durio/tests/cli/check.rs", &never), [3]);
     }
 
     #[test]
