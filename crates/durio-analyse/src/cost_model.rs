@@ -13,7 +13,7 @@ mod relative;
 use serde::{Deserialize, Serialize};
 
 use crate::Declined;
-use crate::least_squares::{count, mean, median};
+use durio_stats::least_squares::{count, mean, median};
 pub(crate) use relative::relative_fit;
 use relative::{Fitted, fitted};
 

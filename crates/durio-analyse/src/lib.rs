@@ -3,13 +3,10 @@
 //! In: events, live or read back, with plan and environment. Out: [`Findings`], plain data.
 //! Not here: devices, files, clocks, output.
 
-pub mod advice;
 mod analyser;
 pub mod attribution;
-pub mod audit;
 mod batches;
 pub mod campaign;
-pub mod compare;
 pub mod cost_model;
 mod declined;
 mod declined_step;
@@ -18,19 +15,16 @@ pub mod durable;
 mod findings;
 pub mod ladder;
 pub mod layer_shares;
-mod least_squares;
 mod live;
 pub mod mirror;
 pub mod profile;
 pub mod raid_efficiency;
-mod repeats;
 mod search;
 mod signals;
 mod steadiness;
 pub mod steady_state;
 mod steering;
 mod step_state;
-mod student;
 mod time_slices;
 mod verdict;
 mod warning;
@@ -48,4 +42,5 @@ pub use live::{LiveFigures, live_figures};
 pub use search::{SearchFindings, Trial};
 pub use signals::{Reading, Signal, SignalWord, standing_signals};
 pub use steadiness::{Agreement, Steadiness};
+pub use step_state::{headline, is_cut_short};
 pub use time_slices::{DevicePerOperation, Stretch, TimeSlice, TimeSlices};

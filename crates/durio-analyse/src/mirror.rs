@@ -10,7 +10,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::Declined;
-use crate::least_squares::count;
+use durio_stats::least_squares::count;
 
 /// How often a latency was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -9,9 +9,9 @@
 use durio_record::Phase;
 use serde::{Deserialize, Serialize};
 
-use crate::least_squares::{count, line, mean};
 use crate::steady_state::Rule;
 use crate::{IntervalPoint, WorkloadFindings};
+use durio_stats::least_squares::{count, line, mean};
 
 /// The parts of the measured time that are compared.
 const PARTS: usize = 5;

@@ -14,7 +14,7 @@ pub mod leaving;
 use serde::{Deserialize, Serialize};
 
 use crate::Declined;
-use crate::least_squares::{count, line, mean};
+use durio_stats::least_squares::{count, line, mean};
 
 /// When a state counts as steady.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

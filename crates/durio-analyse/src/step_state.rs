@@ -137,7 +137,8 @@ struct Job {
 
 /// The operation that a load is about. fio measures a write and the sync call after it apart, and
 /// so knows no single commit of them.
-pub(crate) fn headline(load: &Load) -> OperationName {
+#[must_use]
+pub fn headline(load: &Load) -> OperationName {
     let workload = &load.workload;
     let is_known = load.engine != EngineKind::Fio || !workload.sync.method.is_separate_call();
     if workload.has_commits() && is_known {
@@ -473,7 +474,8 @@ fn is_access(record: &OperationRecord) -> bool {
 }
 
 /// True for an interval, other than the only one, that is too short for a rate.
-pub(crate) fn is_cut_short(interval: &Interval, step: &Step) -> bool {
+#[must_use]
+pub fn is_cut_short(interval: &Interval, step: &Step) -> bool {
     let span = interval.to.saturating_sub(interval.from);
     interval.index > 0 && span.get() < step.interval.get() / 2
 }

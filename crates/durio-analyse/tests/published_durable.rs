@@ -1,6 +1,6 @@
 //! Durable writes that others have published: their figures in, their conclusions out.
 //!
-//! RavenDB, 2025, from the project's own table (data/published-results.csv).
+//! RavenDB, 2025, from the project's own table (durio-compare/data/published-results.csv).
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ use durio_analyse::durable::{
     Contention, LimitedBy, SizeRate, WritersRate, contention, elasticity, limited_by,
 };
 
-const TABLE: &str = include_str!("../data/published-results.csv");
+const TABLE: &str = include_str!("../../durio-compare/data/published-results.csv");
 const METAL: &str = "bench machine NVMe 4TB";
 const IO2: &str = "AWS m6i.2xlarge io2 16000 IOPS";
 const LOCAL: &str = "AWS i4i.xlarge local NVMe";

@@ -4,7 +4,7 @@
 
 use std::io;
 
-use durio_analyse::advice::{
+use durio_advise::{
     Advice, AdviceReport, AdviceSource, AdviceState, Conflict, EvidenceOutcome, SourceKind,
     Statement,
 };
@@ -171,7 +171,7 @@ fn summary(report: &AdviceReport, page: &mut Page) {
 
 #[cfg(test)]
 mod tests {
-    use durio_analyse::advice::{
+    use durio_advise::{
         AdviceRequest, Conditions, DatabaseSettings, Evidence, Setting, System, advise,
     };
     use durio_stack::{Readings, read_stack};

@@ -4,7 +4,7 @@
 
 use std::io;
 
-use durio_analyse::audit::AuditFindings;
+use durio_audit::AuditFindings;
 
 use crate::{Options, text};
 

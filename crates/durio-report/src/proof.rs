@@ -4,7 +4,7 @@
 
 use std::io;
 
-use durio_analyse::advice::Proof;
+use durio_advise::Proof;
 
 use crate::compare::write_figures;
 use crate::text::page::{Look, Page};

@@ -70,7 +70,7 @@ const DELAY_MAX: Nanos = Nanos::from_secs(1);
 
 impl GroupCommit {
     /// The batch bound that holds when nobody names one: 1 MiB, beyond which larger writes gain
-    /// little on any storage in the project's published tables (data/published-results.csv).
+    /// little on any storage in the project's published tables (durio-compare/data/published-results.csv).
     pub const BATCH_MAX_DEFAULT: Bytes = Bytes::from_mib(1);
 
     /// `committers` on one log, multiplexed, with no delay, padded to 4 KiB, double-buffered.

@@ -14,7 +14,7 @@ mod stack;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use durio_analyse::compare::Settings;
+use durio_compare::Settings;
 use durio_plan::{ClockChoice, Goal};
 use durio_report::{AuditFormat, Format};
 use durio_spec::written;

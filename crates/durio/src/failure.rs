@@ -2,8 +2,8 @@
 
 use std::panic::{self, AssertUnwindSafe};
 
-use durio_analyse::advice::AdviceError;
-use durio_analyse::audit::AuditError;
+use durio_advise::AdviceError;
+use durio_audit::AuditError;
 use durio_block::BlockError;
 use durio_record::{RecordError, RecordErrorKind};
 use durio_run::RunError;

@@ -1,6 +1,6 @@
 //! Reads the values of options: units, names, shares.
 
-use durio_analyse::advice::{AdviceRole, Setting};
+use durio_advise::{AdviceRole, Setting};
 use durio_plan::{ClockChoice, EngineKind};
 use durio_report::{AuditFormat, Format};
 use durio_spec::written::thousandths;

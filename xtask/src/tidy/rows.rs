@@ -6,14 +6,16 @@ use super::tree::Manifest;
 use super::{Problem, line_where};
 
 /// The rows of the house; see the architecture document.
-const ROWS: [(u8, &[&str]); 7] = [
+const ROWS: [(u8, &[&str]); 9] = [
     (1, &["durio-units"]),
-    (2, &["durio-workload", "durio-block", "durio-simdisk"]),
+    (2, &["durio-stats", "durio-workload", "durio-block", "durio-simdisk"]),
     (3, &["durio-plan", "durio-stack", "durio-nbd"]),
     (4, &["durio-spec", "durio-record", "durio-fio"]),
     (5, &["durio-run", "durio-analyse", "durio-raid", "durio-capture"]),
-    (6, &["durio-report", "durio-prove", "durio-lab", "durio-serve", "durio-fleet"]),
-    (7, &["durio"]),
+    (6, &["durio-audit", "durio-compare"]),
+    (7, &["durio-advise"]),
+    (8, &["durio-report", "durio-prove", "durio-lab", "durio-serve", "durio-fleet"]),
+    (9, &["durio"]),
 ];
 
 /// The developer's tool stands outside the house.

@@ -30,7 +30,7 @@ impl GatheredPoint<'_> {
     /// Mean over the repeats of a figure that all of them have.
     pub(super) fn mean(&self, of: impl Fn(&RowFigures) -> Option<f64>) -> Option<f64> {
         let figures: Option<Vec<f64>> = self.figures.iter().map(|it| of(it)).collect();
-        crate::least_squares::mean(&figures?)
+        durio_stats::least_squares::mean(&figures?)
     }
 }
 

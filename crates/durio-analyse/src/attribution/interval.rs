@@ -8,8 +8,8 @@ use durio_record::Phase;
 
 use super::findings::{IntervalBasis, RateInterval};
 use super::steps::Measured;
-use crate::least_squares::{count, mean};
-use crate::student::student_95;
+use durio_stats::least_squares::{count, mean};
+use durio_stats::student::student_95;
 
 /// Batches that a single measurement is cut into: enough for an interval, few enough that each is
 /// longer than what the rates of neighbouring intervals share (Law and Kelton, Simulation Modeling

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::findings::LayerRow;
 use super::point::{Point, PointKind, full_name};
 use super::steps::StepKey;
-use crate::least_squares::median;
+use durio_stats::least_squares::median;
 
 /// Shares that differ by less, as a share of the larger, are taken to be the same: rates repeat to
 /// two per cent at best.

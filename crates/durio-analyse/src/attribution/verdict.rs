@@ -4,12 +4,12 @@
 //! repeats belong together.
 //!
 //! The rule is that of [`compare`](crate::compare): the 95 % interval of the ratio, Welch's, of the
-//! means of the logarithms ([`repeats`](crate::repeats)), does not hold 1, and the change is more than
+//! means of the logarithms ([`repeats`](durio_stats::repeats)), does not hold 1, and the change is more than
 //! 1 %. It is no difference if the interval lies within 1 %; else it is undecided.
 
 use super::between::CostChange;
-use crate::least_squares::mean;
-use crate::repeats::{Answer, Mean, Shift, scatter, why_open};
+use durio_stats::least_squares::mean;
+use durio_stats::repeats::{Answer, Mean, Shift, scatter, why_open};
 
 /// Ratios nearer to one are no difference: counted guests repeat within about 1 %.
 const SAME: f64 = 0.01;

@@ -6,7 +6,7 @@
 use super::point::{BaseKind, Bench, PointKind, Timing};
 use super::rows::Table;
 use crate::WarningFinding;
-use crate::least_squares::median;
+use durio_stats::least_squares::median;
 
 /// Raw rates of the same devices that are farther from their median make the shares of the stacks
 /// doubtful: a tenth is what a busy machine adds, and more than most layers cost.

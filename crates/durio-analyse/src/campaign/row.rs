@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::gather::{Group, RoundsTaken};
 use crate::ladder::Phase;
 use crate::ladder::limits::Limit;
-use crate::least_squares::{mean, median};
 use crate::{Distribution, OperationFindings, WorkloadFindings};
+use durio_stats::least_squares::{mean, median};
 
 /// Bytes of a sector in the kernel's counters, whatever the device.
 const SECTOR: f64 = 512.0;

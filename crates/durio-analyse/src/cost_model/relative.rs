@@ -9,8 +9,8 @@
 //! away (Huber, Robust Statistics, 1981, section 7.6, the first of the three estimates there).
 
 use super::{Estimate, NORMAL_MEDIAN, RESIDUAL_FLOOR, median_size, scatter};
-use crate::least_squares::{Solution, count, weighted};
-use crate::student::student_95;
+use durio_stats::least_squares::{Solution, count, weighted};
+use durio_stats::student::student_95;
 
 /// Huber's constant: 95 % of the efficiency of least squares for normal errors.
 const HUBER: f64 = 1.345;

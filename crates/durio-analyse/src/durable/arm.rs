@@ -11,8 +11,8 @@ use durio_workload::{CacheMode, GroupCommit, SyncMethod, Workload};
 use serde::{Deserialize, Serialize};
 
 use super::device::{DeviceWork, device_work};
-use crate::least_squares::{count, mean, median};
 use crate::{BatchFindings, Distribution, OperationFindings, WorkloadFindings};
+use durio_stats::least_squares::{count, mean, median};
 
 /// How an arm was set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

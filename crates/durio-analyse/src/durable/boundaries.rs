@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::arm::bytes;
 use crate::cost_model::{CostModel, SizeCost};
-use crate::least_squares::median;
+use durio_stats::least_squares::median;
 
 /// A size from which something changes, as the kernel tells.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::Declined;
 use crate::cost_model::relative_fit;
-use crate::least_squares::{count, mean};
-use crate::student::student_95;
+use durio_stats::least_squares::{count, mean};
+use durio_stats::student::student_95;
 
 /// Writers and what they reached together.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

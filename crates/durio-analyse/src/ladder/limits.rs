@@ -9,7 +9,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::least_squares::count;
+use durio_stats::least_squares::count;
 
 /// What limited a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{BestPoints, LadderKind, Point, WORTHWHILE_ELASTICITY};
-use crate::least_squares::mean;
+use durio_stats::least_squares::mean;
 
 /// Scaling is linear while the rate is at least this share of the linear extrapolation; a tenth is
 /// what a plain measurement of latency at a low depth may be off by.

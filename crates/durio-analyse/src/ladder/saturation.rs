@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::phases::load;
 use super::{LadderKind, Point};
-use crate::least_squares::{count, mean};
+use durio_stats::least_squares::{count, mean};
 
 /// A curve of rate against load, with its shape's parameters. Loads are scaled: `u` is 1 at the first
 /// level; `r` is the rate per load of a storage without load.

@@ -14,7 +14,7 @@ mod dips;
 use serde::{Deserialize, Serialize};
 
 use crate::Declined;
-use crate::least_squares::{count, median};
+use durio_stats::least_squares::{count, median};
 
 pub use change_points::Change;
 pub use dips::Dips;

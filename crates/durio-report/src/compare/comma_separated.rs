@@ -5,7 +5,7 @@
 
 use std::io;
 
-use durio_analyse::compare::{Comparison, FigureComparison, Pair, StepComparison, Word};
+use durio_compare::{Comparison, FigureComparison, Pair, StepComparison, Word};
 
 use crate::visible::CellWriter;
 

@@ -7,7 +7,7 @@
 use std::io;
 
 use askama::Template;
-use durio_analyse::compare::{Comparison, FigureComparison, Pair, StepComparison, Word};
+use durio_compare::{Comparison, FigureComparison, Pair, StepComparison, Word};
 
 use super::words;
 use crate::html::STYLE;

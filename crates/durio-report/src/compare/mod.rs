@@ -11,7 +11,7 @@ mod words;
 
 use std::io;
 
-use durio_analyse::compare::Comparison;
+use durio_compare::Comparison;
 
 pub use published::write_published;
 pub(crate) use text::write_figures;

@@ -4,8 +4,8 @@
 
 use std::io;
 
-use durio_analyse::compare::published::AgainstPublished;
-use durio_analyse::compare::shape::{ShapeLevel, TOLERANCE};
+use durio_compare::published::AgainstPublished;
+use durio_compare::shape::{ShapeLevel, TOLERANCE};
 use serde::Serialize;
 
 use crate::figures::{decimal, deviation, percent};

@@ -5,7 +5,7 @@
 
 use std::io;
 
-use durio_analyse::compare::{Comparison, FigureComparison, Gate, Pair, StepComparison, Word};
+use durio_compare::{Comparison, FigureComparison, Gate, Pair, StepComparison, Word};
 
 use super::words;
 use crate::Options;

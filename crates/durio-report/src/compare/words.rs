@@ -2,7 +2,7 @@
 //!
 //! In: parts of a comparison. Out: text. Not here: layout.
 
-use durio_analyse::compare::{
+use durio_compare::{
     Comparison, Difference, FigureComparison, FigureName, Method, Pair, SideFacts, StepComparison,
     Word,
 };

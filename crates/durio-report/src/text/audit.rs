@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::io;
 
-use durio_analyse::audit::{AuditFinding, AuditFindings, Line, RuleMeaning, Tier};
+use durio_audit::{AuditFinding, AuditFindings, Line, RuleMeaning, Tier};
 
 use super::page::{Look, Page};
 use crate::Options;
@@ -179,7 +179,7 @@ fn summary(findings: &AuditFindings, page: &mut Page) {
 
 #[cfg(test)]
 mod tests {
-    use durio_analyse::audit::audit_table;
+    use durio_audit::audit_table;
 
     use super::*;
 

@@ -2,9 +2,9 @@
 
 use durio_analyse::CurvePoint;
 use durio_analyse::RunState;
-use durio_analyse::compare::published::AgainstPublished;
-use durio_analyse::compare::shape::{Point, TOLERANCE, shape};
-use durio_analyse::compare::{
+use durio_compare::published::AgainstPublished;
+use durio_compare::shape::{Point, TOLERANCE, shape};
+use durio_compare::{
     COMPARE_SCHEMA, Comparison, Difference, FigureComparison, FigureName, Gate, Method, Pair,
     RunFacts, Settings, SideFacts, StepComparison, Word, published,
 };

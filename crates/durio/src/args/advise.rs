@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use durio_analyse::advice::{AdviceRole, Setting};
+use durio_advise::{AdviceRole, Setting};
 use durio_report::AuditFormat;
 use durio_units::{Bytes, Nanos};
 

@@ -6,8 +6,8 @@ mod proof_turns;
 
 use std::path::Path;
 
+use durio_advise::{AdviceRequest, DatabaseSettings, System, advise as judge};
 use durio_analyse::Findings;
-use durio_analyse::advice::{AdviceRequest, DatabaseSettings, System, advise as judge};
 use durio_block::{open_input, read_bounded};
 use durio_stack::{read_readings, read_stack};
 use durio_units::Bytes;

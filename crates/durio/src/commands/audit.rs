@@ -7,10 +7,8 @@ use std::fs::File;
 use std::io::{Read, Seek};
 use std::path::Path;
 
-use durio_analyse::audit::{
-    AuditError, AuditFindings, Auditor, audit_table, fio_claims, run_claims,
-};
 use durio_analyse::{FINDINGS_SCHEMA, Findings};
+use durio_audit::{AuditError, AuditFindings, Auditor, audit_table, fio_claims, run_claims};
 use durio_block::open_input;
 use durio_fio::FioError;
 use durio_fio::json::FioFile;

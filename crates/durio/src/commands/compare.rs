@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use durio_analyse::compare::published::{self, PublishedTable};
-use durio_analyse::compare::{Comparison, Pair, Run, RunReader, Settings, Side, compare};
+use durio_compare::published::{self, PublishedTable};
+use durio_compare::{Comparison, Pair, Run, RunReader, Settings, Side, compare};
 use durio_record::{RunFolder, file_names};
 use durio_report::Format;
 

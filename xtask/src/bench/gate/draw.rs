@@ -2,7 +2,7 @@
 //!
 //! In: a pool. Out: how often the gate ends so or so. Not here: how the comparison decides.
 
-use durio_analyse::compare::{FigureName, Gate, Run, Settings, Side, compare};
+use durio_compare::{FigureName, Gate, Run, Settings, Side, compare};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 

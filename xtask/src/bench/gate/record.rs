@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use durio_analyse::compare::{Run, RunReader};
+use durio_compare::{Run, RunReader};
 use durio_record::{Event, RunFolder, file_names};
 
 use super::{SLOWED, stretch};

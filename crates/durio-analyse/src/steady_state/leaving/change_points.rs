@@ -12,7 +12,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{CHANGE_MIN, Slide, axis, distance};
-use crate::least_squares::{count, median};
+use durio_stats::least_squares::{count, median};
 
 /// A lasting change.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

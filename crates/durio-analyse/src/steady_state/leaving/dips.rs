@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Better, Change};
-use crate::least_squares::{count, mean, median};
+use durio_stats::least_squares::{count, mean, median};
 
 /// Dips of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

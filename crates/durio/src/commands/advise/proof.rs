@@ -7,11 +7,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use durio_analyse::advice::{
-    PROOF_SCHEMA, Proof, Prove, Rule, Subject, SwitchedSetting, rule_named,
-};
-use durio_analyse::compare::Settings;
+use durio_advise::{PROOF_SCHEMA, Proof, Prove, Rule, Subject, SwitchedSetting, rule_named};
 use durio_block::Folder;
+use durio_compare::Settings;
 use durio_record::FolderName;
 use durio_stack::{LayerKind, Stack, read_stack};
 
@@ -71,7 +69,7 @@ pub(super) fn prove(arguments: &Advise, name: &str) -> Result<Exit, Failure> {
 
 fn not_provable(rule: &Rule) -> Failure {
     let message = format!("durio cannot switch what {} ({}) is about", rule.id, rule.name);
-    let rules = durio_analyse::advice::rules().unwrap_or_default();
+    let rules = durio_advise::rules().unwrap_or_default();
     let provable = rules.iter().filter(|it| it.prove.is_some()).map(|it| it.id.as_str());
     let list = provable.collect::<Vec<_>>().join(", ");
     Failure::new(Exit::WrongUse, message).hint(format!("it can prove {list}"))
@@ -102,7 +100,7 @@ fn of_setting(device: &str, name: &str, after: String) -> Result<Sides, Failure>
 }
 
 fn of_durio(prove: &Prove, after: String) -> Result<Sides, Failure> {
-    use durio_analyse::advice::Switch;
+    use durio_advise::Switch;
     let list: &[&str] = match prove.switch {
         Switch::FileMode => &["incompressible", "zeros", "preallocated", "empty"],
         _ => &["fsync", "fdatasync", "o_dsync", "o_sync", "rwf_dsync", "rwf_sync"],

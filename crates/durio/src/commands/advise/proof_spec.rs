@@ -3,7 +3,7 @@
 //! In: the rule's load, a size, a time, and for durio's own switches the value. Out: the text of a
 //! spec. Not here: running it.
 
-use durio_analyse::advice::{ProveLoad, Switch};
+use durio_advise::{ProveLoad, Switch};
 use durio_units::{Bytes, Nanos};
 
 /// What both sides have in common.

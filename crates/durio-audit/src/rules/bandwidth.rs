@@ -1,0 +1,151 @@
+//! Bandwidth against rate × block size.
+//!
+//! In: a claim, or a table. Out: figures that contradict each other. Not here: limits of hardware.
+
+use super::super::wording::{bandwidth, evidence, number, rate};
+use super::units::other_units;
+use super::{About, Claim, Seen, Tier};
+use crate::Figure;
+
+/// Bandwidths are often converted after they were rounded (223 MiB/s to 233.8 MB/s); the smallest
+/// difference between units is 2.4 %.
+const TOLERANCE: f64 = 0.01;
+
+/// Rows of a series are in another unit if they agree on it this closely.
+const UNIT_TOLERANCE: f64 = 0.005;
+
+const MEBI: f64 = 1024.0 * 1024.0 / 1e6;
+
+/// What rate and bytes per operation make, and what is said.
+fn made_and_said(claim: &Claim) -> Option<(Figure, Figure)> {
+    Some((claim.rate()?.times(bytes_each(claim)?), claim.bandwidth?))
+}
+
+fn bytes_each(claim: &Claim) -> Option<Figure> {
+    #[expect(clippy::cast_precision_loss, reason = "block sizes are far below 2⁵³")]
+    let block = |size: durio_units::Bytes| Figure::exact(size.get() as f64);
+    claim.mean_bytes.or_else(|| claim.block_size.map(block))
+}
+
+pub(super) fn contradiction(claim: &Claim) -> Option<Seen> {
+    let (made, said) = made_and_said(claim)?;
+    (!made.agrees_with(said, TOLERANCE)).then(|| {
+        let fits = |(said, _): &(Figure, &str)| made.agrees_with(*said, TOLERANCE);
+        let unit = match other_units(said).into_iter().find(fits) {
+            Some((_, unit)) => format!("; it fits if the bandwidth is in {unit}, not MB/s"),
+            None => String::new(),
+        };
+        let each = match claim.mean_bytes {
+            Some(mean) => format!("{} bytes in the mean", number(mean.value)),
+            None => format!("{} each", claim.block_size.unwrap_or_default()),
+        };
+        let reason = format!(
+            "{} of {each} are {}, and the bandwidth is given as {}{unit}",
+            rate(claim.rate().map_or(0.0, |rate| rate.value)),
+            bandwidth(made.value),
+            bandwidth(said.value),
+        );
+        Seen::new(Tier::Impossible, reason, figures(made, said))
+    })
+}
+
+fn figures(made: Figure, said: Figure) -> super::Evidence {
+    evidence([
+        ("rate_times_block_bytes_per_second", made.value),
+        ("bytes_per_second", said.value),
+        ("ratio", made.value / said.value.max(1e-9)),
+    ])
+}
+
+/// Rows whose own digits are too few to tell, in a series where others tell that MiB are called MB.
+pub(super) fn unit_of_series(claims: &[Claim]) -> Vec<About> {
+    let series = |claim: &Claim| {
+        (claim.source.clone(), claim.stack.clone(), claim.workload.clone(), claim.block_size)
+    };
+    let is_mebi = |claim: &Claim| {
+        made_and_said(claim).is_some_and(|(made, said)| {
+            (made.value / said.value / MEBI - 1.0).abs() < UNIT_TOLERANCE
+        })
+    };
+    let told = claims.iter().filter(|claim| {
+        contradiction(claim).is_some()
+            && made_and_said(claim)
+                .is_some_and(|(made, said)| made.agrees_with(said.scaled(MEBI), TOLERANCE))
+    });
+    let told: std::collections::HashSet<_> = told.map(series).collect();
+    let untold = claims.iter().filter(|claim| {
+        is_mebi(claim) && contradiction(claim).is_none() && told.contains(&series(claim))
+    });
+    untold.filter_map(|claim| Some(About::new(claim, series_finding(claim)?))).collect()
+}
+
+fn series_finding(claim: &Claim) -> Option<Seen> {
+    let (made, said) = made_and_said(claim)?;
+    let reason = format!(
+        "given as {}, which is rate × block size ({}) in MiB/s, as in rows of the same series whose \
+         digits rule out MB/s",
+        bandwidth(said.value),
+        bandwidth(made.value),
+    );
+    Some(Seen::new(Tier::Doubtful, reason, figures(made, said)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample::{codes, sound};
+    use super::*;
+    use crate::audit;
+
+    fn with(rate: Figure, megabytes: Figure) -> Claim {
+        let mut claim = sound("randread");
+        claim.jobs = None;
+        claim.read.rate = Some(rate);
+        claim.bandwidth = Some(megabytes.scaled(1e6));
+        claim
+    }
+
+    #[test]
+    fn a_bandwidth_in_another_unit_is_told_with_the_unit_that_fits() {
+        let rows =
+            [(1328.0, "MiB/s"), (1.3926, "GB/s"), (1_392_640.0, "kB/s"), (11_141.0, "Mbit/s")];
+        for (said, unit) in rows {
+            let claim = with(Figure::exact(340_000.0), Figure::exact(said));
+            assert!(contradiction(&claim).unwrap().reason.contains(unit), "{said} {unit}");
+        }
+        let claim = with(Figure::exact(340_000.0), Figure::exact(700.0));
+        assert!(!contradiction(&claim).unwrap().reason.contains("fits"), "no unit does");
+    }
+
+    #[test]
+    fn what_agrees_up_to_rounding_is_fine() {
+        let claim = with(Figure::printed(340_000.0, 10_000.0), Figure::printed(1400.0, 100.0));
+        assert_eq!(contradiction(&claim), None);
+        let claim = with(Figure::exact(57_086.0), Figure::exact(233.8));
+        assert_eq!(contradiction(&claim), None, "converted from 223 MiB/s");
+    }
+
+    #[test]
+    fn batches_of_records_are_counted_with_their_padding() {
+        let mut claim = with(Figure::exact(413.8), Figure::exact(1.695));
+        claim.block_size = Some(durio_units::Bytes::new(256));
+        assert!(contradiction(&claim).unwrap().reason.contains("413.8/s of 256 B each"));
+        claim.mean_bytes = Some(Figure::exact(4096.0));
+        assert_eq!(contradiction(&claim), None);
+        claim.mean_bytes = Some(Figure::exact(3072.0));
+        assert!(contradiction(&claim).unwrap().reason.contains("3072 bytes in the mean"));
+    }
+
+    #[test]
+    fn rows_with_few_digits_follow_their_series() {
+        let clear = with(Figure::exact(340_000.0), Figure::exact(1328.0));
+        let vague = with(Figure::printed(12_800.0, 100.0), Figure::printed(50.0, 10.0));
+        assert_eq!(codes(&vague), [""; 0]);
+        let findings = audit(&[clear.clone(), vague.clone()]);
+        let found = |findings: &crate::AuditFindings| {
+            findings.findings.iter().filter(|it| it.rule == "bandwidth-unit-of-series").count()
+        };
+        assert_eq!(found(&findings), 1);
+        let elsewhere = Claim { stack: "another drive".into(), ..vague };
+        assert_eq!(found(&audit(&[clear, elsewhere])), 0);
+    }
+}

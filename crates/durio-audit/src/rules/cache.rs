@@ -1,0 +1,149 @@
+//! The page cache, measured as if it were the device.
+//!
+//! In: a claim, or a table. Out: buffered figures that show it. Not here: direct I/O.
+
+use std::collections::HashMap;
+
+use super::super::wording::{bandwidth, evidence, number};
+use super::{About, Claim, Seen, Tier};
+use crate::{Durability, Figure};
+
+/// Buffered writes this many times faster than the largest volume were not written to the device.
+const FASTER_THAN_SUSTAINED: f64 = 1.2;
+
+/// A volume that is at least this many times larger shows what is sustained.
+const LARGER: u64 = 4;
+
+/// The most that is known of the volume touched: file size, else bytes in all.
+pub(super) fn fits_in_memory(claim: &Claim) -> Option<Seen> {
+    let (memory, touched) = (claim.memory?, claim.size.or(claim.total)?);
+    (claim.buffered == Some(true) && !waits_for_device(claim) && touched <= memory).then(|| {
+        let reason = format!("{touched} through the page cache of a machine with {memory}");
+        #[expect(clippy::cast_precision_loss, reason = "sizes of some digits")]
+        let figures =
+            [("touched_bytes", touched.get() as f64), ("memory_bytes", memory.get() as f64)];
+        Seen::new(Tier::Doubtful, reason, evidence(figures))
+    })
+}
+
+/// Writes that a sync follows, each or a known number of them, wait for the device all the same.
+fn waits_for_device(claim: &Claim) -> bool {
+    let syncs = match claim.durability {
+        Durability::InTheWrite => true,
+        Durability::SyncCall => claim.writes_per_sync.is_some(),
+        Durability::Unknown | Durability::Denied | Durability::OnlyTheCall => false,
+    };
+    syncs && claim.read_share == Some(0.0)
+}
+
+struct Sustained {
+    total: u64,
+    fastest: Figure,
+}
+
+pub(super) fn by_volume(claims: &[Claim]) -> Vec<About> {
+    let mut sustained: HashMap<_, Sustained> = HashMap::new();
+    for (claim, total, figure) in claims.iter().filter_map(buffered_writes) {
+        let of_series =
+            sustained.entry(series(claim)).or_insert(Sustained { total, fastest: figure });
+        if total > of_series.total {
+            *of_series = Sustained { total, fastest: figure };
+        } else if total == of_series.total && figure.high > of_series.fastest.high {
+            of_series.fastest = figure;
+        }
+    }
+    let about = |(claim, total, figure): (&Claim, u64, Figure)| {
+        let seen = faster(total, figure, sustained.get(&series(claim))?)?;
+        Some(About::new(claim, seen))
+    };
+    claims.iter().filter_map(buffered_writes).filter_map(about).collect()
+}
+
+fn buffered_writes(claim: &Claim) -> Option<(&Claim, u64, Figure)> {
+    let is_meant = claim.buffered == Some(true) && claim.read_share == Some(0.0);
+    is_meant.then_some((claim, claim.total?.get(), claim.bandwidth?))
+}
+
+fn series(claim: &Claim) -> (&str, &str, Option<u32>) {
+    (&claim.source, &claim.stack, claim.jobs)
+}
+
+fn faster(total: u64, figure: Figure, sustained: &Sustained) -> Option<Seen> {
+    let limit = sustained.fastest.high * FASTER_THAN_SUSTAINED;
+    let is_larger = sustained.total / total.max(1) >= LARGER;
+    (is_larger && figure.low > limit).then(|| {
+        let reason = format!(
+            "{} buffered with {}; {} on the same storage with a volume {} times larger",
+            bandwidth(figure.value),
+            durio_units::Bytes::new(total),
+            bandwidth(sustained.fastest.value),
+            number(ratio(sustained.total, total)),
+        );
+        let evidence = evidence([
+            ("bytes_per_second", figure.value),
+            ("sustained_bytes_per_second", sustained.fastest.value),
+            ("volume_ratio", ratio(sustained.total, total)),
+        ]);
+        Seen::new(Tier::Doubtful, reason, evidence)
+    })
+}
+
+#[expect(clippy::cast_precision_loss, reason = "printed with four digits")]
+fn ratio(one: u64, other: u64) -> f64 {
+    one as f64 / other.max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample::{codes, sound};
+    use super::*;
+    use durio_units::Bytes;
+
+    #[test]
+    fn a_buffered_volume_that_fits_into_memory_is_told() {
+        let mut claim = sound("randread");
+        claim.buffered = Some(true);
+        claim.memory = Some(Bytes::from_gib(64));
+        claim.size = Some(Bytes::from_gib(4));
+        assert!(codes(&claim).contains(&"page-cache".to_owned()));
+        claim.size = Some(Bytes::from_gib(65));
+        assert!(!codes(&claim).contains(&"page-cache".to_owned()));
+        claim.size = Some(Bytes::from_gib(4));
+        claim.buffered = Some(false);
+        assert!(!codes(&claim).contains(&"page-cache".to_owned()));
+        claim.buffered = None;
+        assert!(!codes(&claim).contains(&"page-cache".to_owned()), "unknown is no evidence");
+    }
+
+    #[test]
+    fn buffered_writes_that_are_synced_are_no_figure_of_the_page_cache() {
+        let mut claim = sound("randwrite");
+        claim.buffered = Some(true);
+        (claim.memory, claim.size) = (Some(Bytes::from_gib(64)), Some(Bytes::from_gib(4)));
+        assert!(fits_in_memory(&claim).is_some());
+        (claim.durability, claim.writes_per_sync) = (Durability::SyncCall, Some(1));
+        assert_eq!(fits_in_memory(&claim), None);
+        claim.writes_per_sync = None;
+        assert!(fits_in_memory(&claim).is_some(), "how often is not said");
+        claim.durability = Durability::InTheWrite;
+        assert_eq!(fits_in_memory(&claim), None);
+        claim.read_share = Some(0.7);
+        assert!(fits_in_memory(&claim).is_some(), "the reads do not wait");
+    }
+
+    fn written(gib: u64, megabytes: f64) -> Claim {
+        let mut claim = sound("seq write");
+        claim.buffered = Some(true);
+        claim.total = Some(Bytes::from_gib(gib));
+        claim.bandwidth = Some(Figure::printed(megabytes * 1e6, 1e6));
+        claim
+    }
+
+    #[test]
+    fn buffered_writes_that_a_larger_volume_does_not_sustain_are_told() {
+        let rows = [written(1, 1200.0), written(2, 650.0), written(8, 900.0), written(16, 557.0)];
+        assert_eq!(by_volume(&rows).len(), 1, "1.17 times as fast, and a volume half as large");
+        let direct = rows.map(|row| Claim { buffered: Some(false), ..row });
+        assert!(by_volume(&direct).is_empty());
+    }
+}

@@ -1,0 +1,182 @@
+//! Latency distributions: order, bounds, and whether there is one.
+//!
+//! In: a claim, or a table. Out: what no distribution has. Not here: how long a tail may be.
+
+use super::super::wording::{evidence, number, time};
+use super::{About, Claim, Line, Seen, Tier};
+use crate::{Figure, Operations};
+
+/// Percentiles are midpoints of buckets, 0.8 % wide in fio and more in others; a maximum is exact.
+const BUCKET: f64 = 0.02;
+
+fn all(claim: &Claim) -> [(&'static str, &Operations); 3] {
+    [("read", &claim.read), ("write", &claim.write), ("sync", &claim.sync)]
+}
+
+pub(super) fn out_of_order(claim: &Claim) -> Option<Seen> {
+    all(claim).into_iter().find_map(|(name, operations)| {
+        let pairs = operations.percentiles_ns.iter().zip(operations.percentiles_ns.iter().skip(1));
+        let broken = pairs.into_iter().find(|(lower, higher)| higher.1.high < lower.1.low);
+        let ((lower, shorter), (higher, longer)) = broken?;
+        let reason = format!(
+            "{name}: p{} is {}, and p{} is {}",
+            number(*lower),
+            time(shorter.value),
+            number(*higher),
+            time(longer.value),
+        );
+        let evidence = evidence([
+            ("lower_percentile", *lower),
+            ("lower_percentile_ns", shorter.value),
+            ("higher_percentile", *higher),
+            ("higher_percentile_ns", longer.value),
+        ]);
+        Some(Seen::new(Tier::Impossible, reason, evidence))
+    })
+}
+
+pub(super) fn mean(claim: &Claim) -> Option<Seen> {
+    all(claim).into_iter().find_map(|(name, operations)| {
+        let mean = operations.latency_ns_mean?;
+        above_max(name, mean, operations)
+            .or_else(|| below_min(name, mean, operations))
+            .or_else(|| below_tail(name, mean, operations))
+    })
+}
+
+fn above_max(name: &str, mean: Figure, operations: &Operations) -> Option<Seen> {
+    let max = operations.latency_ns_max?;
+    (mean.low > max.high).then(|| {
+        let reason =
+            format!("{name}: the mean is {}, the longest {}", time(mean.value), time(max.value));
+        let evidence = evidence([("mean_ns", mean.value), ("max_ns", max.value)]);
+        Seen::new(Tier::Impossible, reason, evidence)
+    })
+}
+
+fn below_min(name: &str, mean: Figure, operations: &Operations) -> Option<Seen> {
+    let min = operations.latency_ns_min?;
+    (mean.high < min.low).then(|| {
+        let reason =
+            format!("{name}: the mean is {}, the shortest {}", time(mean.value), time(min.value));
+        let evidence = evidence([("mean_ns", mean.value), ("min_ns", min.value)]);
+        Seen::new(Tier::Impossible, reason, evidence)
+    })
+}
+
+/// A share of 1 − q takes at least the q-th percentile: the mean is at least (1 − q) times that
+/// (Markov's inequality).
+fn below_tail(name: &str, mean: Figure, operations: &Operations) -> Option<Seen> {
+    operations.percentiles_ns.iter().find_map(|&(percent, figure)| {
+        let least = (1.0 - percent / 100.0) * figure.low * (1.0 - BUCKET);
+        (mean.high < least).then(|| {
+            let reason = format!(
+                "{name}: the mean is {}, and with p{} at {} it is at least {}",
+                time(mean.value),
+                number(percent),
+                time(figure.value),
+                time(least),
+            );
+            let evidence = evidence([
+                ("mean_ns", mean.value),
+                ("percentile", percent),
+                ("percentile_ns", figure.value),
+                ("mean_ns_least", least),
+            ]);
+            Seen::new(Tier::Impossible, reason, evidence)
+        })
+    })
+}
+
+/// A table without any percentile is told once, at its header.
+pub(super) fn average_only(claims: &[Claim]) -> Vec<About> {
+    let lacking: Vec<_> = claims.iter().filter(|claim| has_only_mean(claim)).collect();
+    let in_table = |claim: &&&Claim| matches!(claim.line, Some(Line::Number(_)));
+    let table = lacking.iter().filter(in_table).count();
+    let none_has = !claims.iter().any(|claim| has_percentiles(claim) && in_table(&&claim));
+    let mut found = Vec::new();
+    if none_has && table > 0 {
+        #[expect(clippy::cast_precision_loss, reason = "at most some thousands")]
+        let rows = table as f64;
+        let reason =
+            format!("the latencies of all {} rows that have some are averages", number(rows));
+        let seen = Seen::new(Tier::Method, reason, evidence([("rows", rows)]));
+        found.push(About { line: Line::Number(1), label: "the table".to_owned(), seen });
+    }
+    let apart = lacking.into_iter().filter(|claim| !(none_has && in_table(&claim)));
+    found.extend(apart.map(|claim| {
+        let seen = Seen::new(Tier::Method, "only the mean latency is given", evidence([]));
+        About::new(claim, seen)
+    }));
+    found
+}
+
+fn has_percentiles(claim: &Claim) -> bool {
+    all(claim).into_iter().any(|(_, operations)| !operations.percentiles_ns.is_empty())
+}
+
+fn has_only_mean(claim: &Claim) -> bool {
+    let has_mean = all(claim).into_iter().any(|(_, it)| it.latency_ns_mean.is_some());
+    // Of a handful of operations the longest says as much as a percentile could.
+    let has_max = all(claim).into_iter().any(|(_, it)| it.latency_ns_max.is_some());
+    has_mean && !has_max && !has_percentiles(claim)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample::{codes, sound};
+    use super::*;
+
+    fn with_percentiles(percentiles_us: &[(f64, f64)]) -> Claim {
+        let mut claim = sound("randread");
+        let figures = percentiles_us.iter().map(|&(q, us)| (q, Figure::exact(us * 1e3)));
+        claim.read.percentiles_ns = figures.collect();
+        claim
+    }
+
+    #[test]
+    fn percentiles_that_fall_are_impossible() {
+        assert!(codes(&with_percentiles(&[(50.0, 90.0), (99.0, 200.0)])).is_empty());
+        assert!(codes(&with_percentiles(&[(50.0, 90.0), (99.0, 90.0)])).is_empty());
+        let falling = with_percentiles(&[(50.0, 90.0), (99.0, 89.0)]);
+        assert_eq!(codes(&falling), ["percentiles-out-of-order"]);
+        let mut rounded = falling;
+        rounded.read.percentiles_ns[1].1 = Figure::printed(89_000.0, 1_000.0);
+        assert!(codes(&rounded).is_empty(), "89 may be 90 that was cut off");
+    }
+
+    #[test]
+    fn a_mean_outside_of_its_bounds_is_impossible() {
+        let mut claim = with_percentiles(&[(50.0, 90.0)]);
+        claim.read.latency_ns_max = Some(Figure::exact(99_000.0));
+        claim.read.latency_ns_min = Some(Figure::exact(99_000.0));
+        assert!(codes(&claim).is_empty());
+        claim.read.latency_ns_max = Some(Figure::exact(98_000.0));
+        assert_eq!(codes(&claim), ["mean-impossible"]);
+        claim.read.latency_ns_max = None;
+        claim.read.latency_ns_min = Some(Figure::exact(100_000.0));
+        assert_eq!(codes(&claim), ["mean-impossible"]);
+    }
+
+    #[test]
+    fn a_mean_that_its_own_tail_exceeds_is_impossible() {
+        assert!(codes(&with_percentiles(&[(99.0, 9_900.0)])).is_empty(), "99 µs at least");
+        assert_eq!(codes(&with_percentiles(&[(99.0, 10_200.0)])), ["mean-impossible"]);
+    }
+
+    #[test]
+    fn a_table_of_averages_is_told_once_and_a_named_job_each() {
+        let row = |line| {
+            let mut claim = sound("randread");
+            claim.line = Some(line);
+            claim.read.percentiles_ns.clear();
+            claim
+        };
+        let rows = [row(Line::Number(2)), row(Line::Number(3)), row(Line::Name("job".into()))];
+        let lines: Vec<_> = average_only(&rows).into_iter().map(|about| about.line).collect();
+        assert_eq!(lines, [Line::Number(1), Line::Name("job".into())]);
+        let mixed = [rows[0].clone(), with_percentiles(&[(99.0, 200.0)])];
+        let lines: Vec<_> = average_only(&mixed).into_iter().map(|about| about.line).collect();
+        assert_eq!(lines, [Line::Number(2)], "the others have some");
+    }
+}

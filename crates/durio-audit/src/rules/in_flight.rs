@@ -1,0 +1,232 @@
+//! Little's law: rate × latency against jobs × depth.
+//!
+//! In: a claim. Out: the impossible and the shortfall. Not here: what else could be wrong with it.
+
+use super::super::phrases::drives;
+use super::super::wording::{evidence, number, percent, rate, time};
+use super::{Claim, Seen, Tier};
+use crate::{Durability, Figure};
+
+/// fio prints run times in ms; half of one in a second-long run, for the rate and for the mean.
+const CLOCK_MARGIN: f64 = 0.001;
+
+/// Below this share of busy workers the rest needs a reason. Durio's own threshold: the rows of the
+/// published tables whose figures fit have 0.92 and more.
+const BUSY_MIN: f64 = 0.9;
+
+/// What a load generator spends outside of the latency per operation, in nanoseconds. fio 3.33 on a
+/// memory disk spends 16 / 3461k − 4.24 µs = 0.4 µs (Random Write Performance Test Across
+/// Filesystems and RAID Configurations, 2025).
+const GENERATOR_NS: f64 = 1_000.0;
+
+/// How well the figures of a claim fit its jobs × depth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fit {
+    Impossible,
+    /// Above, by no more than the source's own figures may be apart.
+    Above,
+    Fits,
+    Shortfall,
+}
+
+/// Judges a number in flight; `rate` is that of all operations, `tolerance` the source's.
+pub(super) fn fit(in_flight: Figure, slots: f64, rate: f64, tolerance: f64) -> Fit {
+    if in_flight.low > slots * (1.0 + CLOCK_MARGIN.max(tolerance)) {
+        return Fit::Impossible;
+    }
+    if in_flight.low > slots * (1.0 + CLOCK_MARGIN) {
+        return Fit::Above;
+    }
+    let lost_ns = (slots - in_flight.high) / rate.max(1e-9) * 1e9;
+    match in_flight.high < slots * BUSY_MIN && lost_ns > GENERATOR_NS {
+        true => Fit::Shortfall,
+        false => Fit::Fits,
+    }
+}
+
+/// Number in flight, slots, and how they fit.
+pub(super) fn fit_of(claim: &Claim) -> Option<(Figure, f64, Fit)> {
+    let (in_flight, slots, rate) = (claim.in_flight()?, claim.slots()?, claim.rate()?.value);
+    let fit = match fit(in_flight, slots, rate, claim.tolerance) {
+        // A paced load has idle workers by design.
+        Fit::Shortfall if claim.paced => Fit::Fits,
+        fit => fit,
+    };
+    // A rate of zero is no measurement whose workers could be busy.
+    (rate > 0.0).then_some((in_flight, slots, fit))
+}
+
+fn figures(in_flight: Figure, slots: f64) -> super::Evidence {
+    evidence([
+        ("in_flight", in_flight.value),
+        ("in_flight_low", in_flight.low),
+        ("in_flight_high", in_flight.high),
+        ("jobs_times_depth", slots),
+        ("share", in_flight.value / slots),
+    ])
+}
+
+/// The product in words: `56.8k/s × 70.93 µs`.
+fn product(claim: &Claim) -> String {
+    let one = |operations: &crate::Operations| {
+        let (count, latency) = (operations.rate?, operations.latency_ns_mean?);
+        Some(format!("{} × {}", rate(count.value), time(latency.value)))
+    };
+    let mut parts: Vec<_> = [one(&claim.read), one(&claim.write)].into_iter().flatten().collect();
+    if let (Durability::SyncCall, Some(sync)) = (claim.durability, claim.sync.latency_ns_mean) {
+        let often = match claim.writes_per_sync {
+            Some(1) => "after each write".to_owned(),
+            Some(writes) => format!("after every {writes} writes"),
+            None => "after writes".to_owned(),
+        };
+        parts.push(format!("sync {often} {}", time(sync.value)));
+    }
+    parts.join(" + ")
+}
+
+pub(super) fn impossible(claim: &Claim) -> Option<Seen> {
+    let (in_flight, slots, fit) = fit_of(claim)?;
+    (fit == Fit::Impossible).then(|| {
+        let drives = drives(&claim.stack).map(f64::from).filter(|&drives| {
+            drives > 1.0 && in_flight.low <= slots * drives * (1.0 + CLOCK_MARGIN)
+        });
+        let per_drive = match drives {
+            Some(drives) if in_flight.high >= slots * drives * BUSY_MIN => {
+                format!("; it fits if the jobs are per drive, {} in all", number(slots * drives))
+            }
+            _ => String::new(),
+        };
+        let reason = format!(
+            "{} is {} in flight, at least {} after rounding; jobs × depth is {}{per_drive}",
+            product(claim),
+            number(in_flight.value),
+            number(in_flight.low),
+            number(slots),
+        );
+        Seen::new(Tier::Impossible, reason, figures(in_flight, slots))
+    })
+}
+
+/// Above by so little that averages over different times may explain it.
+pub(super) fn above(claim: &Claim) -> Option<Seen> {
+    let (in_flight, slots, fit) = fit_of(claim)?;
+    (fit == Fit::Above).then(|| {
+        let reason = format!(
+            "{} is {} in flight, at least {} after rounding; jobs × depth is {}, {} less: averages \
+             of samples and of all operations can be that far apart",
+            product(claim),
+            number(in_flight.value),
+            number(in_flight.low),
+            number(slots),
+            percent(in_flight.low / slots - 1.0),
+        );
+        Seen::new(Tier::Doubtful, reason, figures(in_flight, slots))
+    })
+}
+
+pub(super) fn shortfall(claim: &Claim) -> Option<Seen> {
+    let (in_flight, slots, fit) = fit_of(claim)?;
+    (fit == Fit::Shortfall).then(|| {
+        let reason = format!(
+            "{} is {} in flight of {}: {} of the workers' time, {} at most",
+            product(claim),
+            number(in_flight.value),
+            number(slots),
+            percent(in_flight.value / slots),
+            percent(in_flight.high / slots),
+        );
+        Seen::new(Tier::Shortfall, reason, figures(in_flight, slots))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample::{codes, operations, sound};
+    use super::*;
+
+    fn has(claim: &Claim, code: &str) -> bool {
+        codes(claim).iter().any(|it| it == code)
+    }
+
+    #[test]
+    fn more_in_flight_than_jobs_times_depth_is_impossible() {
+        let mut claim = sound("randread");
+        claim.read = operations(10_000.0, 100.05);
+        assert!(!has(&claim, "in-flight-impossible"), "within the clock's margin");
+        claim.read = operations(10_000.0, 100.2);
+        assert!(has(&claim, "in-flight-impossible"));
+    }
+
+    #[test]
+    fn what_the_source_itself_may_be_off_is_doubtful_and_not_impossible() {
+        let mut claim = sound("randread");
+        claim.read = operations(10_000.0, 100.7);
+        assert!(has(&claim, "in-flight-impossible"));
+        claim.tolerance = 0.01;
+        assert_eq!(codes(&claim), ["in-flight-above"]);
+        claim.read = operations(10_000.0, 101.1);
+        assert!(has(&claim, "in-flight-impossible") && !has(&claim, "in-flight-above"));
+    }
+
+    #[test]
+    fn rounding_is_not_held_against_a_claim() {
+        let mut claim = sound("randread");
+        claim.read.rate = Some(Figure::printed(10_400.0, 100.0));
+        claim.read.latency_ns_mean = Some(Figure::printed(97_000.0, 1_000.0));
+        assert!(!has(&claim, "in-flight-impossible"), "10.35k × 96.5 µs = 0.999");
+        claim.read.latency_ns_mean = Some(Figure::printed(98_000.0, 1_000.0));
+        assert!(has(&claim, "in-flight-impossible"), "10.35k × 97.5 µs = 1.009");
+    }
+
+    #[test]
+    fn a_shortfall_is_told_with_its_share() {
+        let mut claim = sound("randread");
+        claim.read = operations(10_000.0, 90.0);
+        assert!(!has(&claim, "in-flight-shortfall"));
+        claim.read = operations(10_000.0, 46.2);
+        assert!(shortfall(&claim).unwrap().reason.contains("46.2 %"));
+        claim.paced = true;
+        assert_eq!(codes(&claim), [""; 0], "a paced load idles by design");
+        claim.read = operations(10.0, 99.0);
+        assert_eq!(codes(&claim), [""; 0], "and by a factor of a thousand if it is slow");
+    }
+
+    #[test]
+    fn what_the_generator_itself_costs_is_no_shortfall() {
+        let mut claim = sound("randread");
+        claim.read = operations(500_000.0, 1.5);
+        assert!(!has(&claim, "in-flight-shortfall"), "0.5 µs per operation");
+        claim.read = operations(250_000.0, 1.5);
+        assert!(has(&claim, "in-flight-shortfall"), "2.5 µs per operation");
+    }
+
+    #[test]
+    fn a_sync_after_each_write_counts_with_the_write() {
+        let mut claim = sound("wal: seq write + fsync");
+        claim.writes_per_sync = Some(1);
+        claim.write = operations(28_571.0, 35.0);
+        assert!(!has(&claim, "in-flight-impossible"));
+        claim.sync.latency_ns_mean = Some(Figure::printed(34_800.0, 100.0));
+        let seen = impossible(&claim).unwrap();
+        assert!(seen.reason.contains("sync after each write 34.8 µs"), "{}", seen.reason);
+    }
+
+    #[test]
+    fn jobs_that_are_per_drive_are_recognised() {
+        let mut claim = sound("randread");
+        claim.stack = "raw 8x NVMe".into();
+        claim.jobs = Some(12);
+        claim.read = operations(1_000_000.0, 95.0);
+        assert!(impossible(&claim).unwrap().reason.contains("96 in all"));
+        claim.read = operations(1_000_000.0, 20.0);
+        assert!(!impossible(&claim).unwrap().reason.contains("in all"), "20.0 of 96 fits badly");
+    }
+
+    #[test]
+    fn unknown_jobs_or_depth_give_no_finding() {
+        let mut claim = sound("randread");
+        claim.read = operations(1e6, 1e6);
+        claim.depth = None;
+        assert_eq!(codes(&claim), [""; 0]);
+    }
+}

@@ -1,0 +1,120 @@
+//! What was measured, after what, and for how long.
+//!
+//! In: a claim. Out: methods that cannot show what they are used to show. Not here: figures.
+
+use durio_units::Nanos;
+
+use super::super::phrases::words;
+use super::super::wording::{evidence, significant, time, with_text};
+use super::{Claim, Seen, Tier};
+
+/// Under 300 s a run says little about production; 5 s miss garbage collection, throttling and burst
+/// credits (Fast by design, chapter 83, on anti-patterns).
+const PROVISIONAL_NS: f64 = 300e9;
+const TOO_SHORT_NS: f64 = 5e9;
+
+/// Starting the next job takes about a second; a gap beyond this was a pause. Reperio's study warns
+/// of any idle time between preconditioning and test.
+const IDLE_MAX: Nanos = Nanos::from_secs(5);
+
+/// A stack that names one is not called a device.
+const FILESYSTEMS: [&str; 6] = ["ext4", "ext3", "xfs", "btrfs", "zfs", "f2fs"];
+
+/// A path that is no device under a stack that is called raw.
+pub(super) fn filesystem_as_device(claim: &Claim) -> Option<Seen> {
+    let target = claim.target.as_deref()?;
+    let words = words(&claim.stack);
+    let has = |known: &[&str]| words.iter().any(|word| known.contains(&word.as_str()));
+    let called_device = has(&["raw"]) && !has(&FILESYSTEMS);
+    let is_file = target.starts_with('/') && !target.starts_with("/dev/");
+    (called_device && is_file).then(|| {
+        let reason = format!("called '{}', and '{target}' is a file", claim.stack);
+        Seen::new(Tier::Method, reason, with_text(evidence([]), "target", target))
+    })
+}
+
+pub(super) fn no_preconditioning(claim: &Claim) -> Option<Seen> {
+    (claim.preconditioned == Some(false)).then(|| {
+        let evidence = with_text(evidence([]), "preconditioned", "no");
+        Seen::new(Tier::Method, "not preconditioned", evidence)
+    })
+}
+
+pub(super) fn idle_gap(claim: &Claim) -> Option<Seen> {
+    let idle = claim.idle.filter(|&idle| idle > IDLE_MAX)?;
+    #[expect(clippy::cast_precision_loss, reason = "a time of some digits")]
+    let figures = [("idle_ns", idle.get() as f64)];
+    let reason = format!("{idle} without I/O before or within the test");
+    Some(Seen::new(Tier::Method, reason, evidence(figures)))
+}
+
+/// By the stated time, else by volume and bandwidth.
+pub(super) fn too_short(claim: &Claim) -> Option<Seen> {
+    let (nanos, stated) = claim.ran_ns()?;
+    let tier = match nanos {
+        _ if nanos < TOO_SHORT_NS => Tier::Doubtful,
+        _ if nanos < PROVISIONAL_NS => Tier::Method,
+        _ => return None,
+    };
+    let reason = match stated {
+        // Steps of one length differ by the clock, and are told together.
+        true => format!("about {} long", time(significant(nanos, 1))),
+        false => format!("its volume took {} at most", time(nanos)),
+    };
+    Some(Seen::new(tier, reason, evidence([("ran_ns", nanos)])))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample::sound;
+    use super::*;
+    use crate::Figure;
+    use durio_units::Bytes;
+
+    #[test]
+    fn a_file_that_is_called_a_device_is_told() {
+        let mut claim = sound("randread");
+        claim.target = Some("/mnt/db-volume/test".into());
+        assert!(filesystem_as_device(&claim).is_some());
+        claim.target = Some("/dev/nvme0n1".into());
+        assert_eq!(filesystem_as_device(&claim), None);
+        (claim.target, claim.stack) = (Some("/mnt/db-volume/test".into()), "xfs NVMe".into());
+        assert_eq!(filesystem_as_device(&claim), None);
+        claim.stack = "xfs on raw NVMe".into();
+        assert_eq!(filesystem_as_device(&claim), None);
+    }
+
+    #[test]
+    fn only_what_is_said_about_preconditioning_counts() {
+        let mut claim = sound("randwrite");
+        assert_eq!((no_preconditioning(&claim), idle_gap(&claim)), (None, None));
+        (claim.preconditioned, claim.idle) = (Some(true), Some(Nanos::from_secs(5)));
+        assert_eq!((no_preconditioning(&claim), idle_gap(&claim)), (None, None));
+        (claim.preconditioned, claim.idle) = (Some(false), Some(Nanos::from_secs(6)));
+        assert!(no_preconditioning(&claim).is_some() && idle_gap(&claim).is_some());
+    }
+
+    #[test]
+    fn short_runs_are_told_in_two_tiers() {
+        let tier = |seconds| {
+            let claim = Claim { runtime: Some(Nanos::from_secs(seconds)), ..Claim::default() };
+            too_short(&claim).map(|seen| seen.tier)
+        };
+        assert_eq!(
+            [tier(4), tier(5), tier(299), tier(300)],
+            [Some(Tier::Doubtful), Some(Tier::Method), Some(Tier::Method), None]
+        );
+    }
+
+    #[test]
+    fn the_time_is_known_by_volume_and_bandwidth_too() {
+        let mut claim = sound("seq write");
+        claim.total = Some(Bytes::new(3_000_000_000));
+        claim.bandwidth = Some(Figure::exact(1e9));
+        assert_eq!(too_short(&claim).map(|seen| seen.tier), Some(Tier::Doubtful));
+        claim.bandwidth = Some(Figure::exact(1e7));
+        assert_eq!(too_short(&claim), None, "300 s");
+        claim.bandwidth = Some(Figure::exact(0.0));
+        assert_eq!(too_short(&claim), None);
+    }
+}

@@ -1,0 +1,192 @@
+//! Units that a figure cannot have.
+//!
+//! In: a claim. Out: mistyped units, in figures and in notes. Not here: bandwidth against rate.
+
+use super::super::phrases::{bandwidth_in, drives, is_memory};
+use super::super::wording::{bandwidth, evidence, number, with_text};
+use super::in_flight::{Fit, fit, fit_of};
+use super::{Claim, Seen, Tier};
+use crate::Figure;
+
+/// Bytes per second in one direction of PCI Express 6.0 with 16 lanes, 64 GT/s each: the widest link
+/// that a drive or its controller can have (PCI-SIG, PCI Express 6.0).
+const LINK_MAX: f64 = 128e9;
+
+/// Digits that agree this closely are the same.
+const SAME_DIGITS: f64 = 1e-4;
+
+/// Rate × latency that fits a thousandfold, or a million times, more or less.
+pub(super) fn thousandfold(claim: &Claim) -> Option<Seen> {
+    let (in_flight, slots, as_printed) = fit_of(claim)?;
+    let rate = claim.rate()?.value;
+    let meaning = [
+        (1e3, "as if the latency were in the unit a thousand times larger, or the rate lacked a k"),
+        (1e-3, "as if the latency were in the unit a thousand times smaller, or the rate had a k"),
+        (1e6, "as if the latency were in a unit a million times larger, or the rate lacked an M"),
+        (1e-6, "as if the latency were in a unit a million times smaller, or the rate had an M"),
+    ];
+    let fits =
+        |(factor, _): &&(f64, &str)| fit(in_flight.scaled(*factor), slots, rate, 0.0) == Fit::Fits;
+    let (factor, meaning) = meaning.iter().find(fits).filter(|_| as_printed != Fit::Fits)?;
+    let reason = format!(
+        "{} of {} in flight; {factor} times that would fit, {meaning}",
+        number(in_flight.value),
+        number(slots),
+    );
+    let evidence = evidence([
+        ("in_flight", in_flight.value),
+        ("jobs_times_depth", slots),
+        ("factor", *factor),
+    ]);
+    Some(Seen::new(Tier::Doubtful, reason, evidence))
+}
+
+pub(super) fn mistyped(claim: &Claim) -> Option<Seen> {
+    in_note(claim).or_else(|| beyond_any_link(claim)).or_else(|| gigabytes_of_1024(claim))
+}
+
+/// The note tells what was printed, and that has the cell's digits and another unit.
+fn in_note(claim: &Claim) -> Option<Seen> {
+    let (printed, text) = bandwidth_in(&claim.note, "printed as")?;
+    let cell = claim.bandwidth?;
+    let power = (printed.value / cell.value).log10();
+    let same_digits = (power - power.round()).abs() < SAME_DIGITS && power.round() != 0.0;
+    let limit = limit(claim)?;
+    (same_digits && printed.low > limit).then(|| {
+        let reason = format!(
+            "printed as {text}, more than the links of the drives carry ({}); the row has the same \
+             digits as {}",
+            bandwidth(limit),
+            bandwidth(cell.value),
+        );
+        let evidence = evidence([
+            ("printed_bytes_per_second", printed.value),
+            ("cell_bytes_per_second", cell.value),
+            ("link_bytes_per_second_max", limit),
+        ]);
+        Seen::new(Tier::Impossible, reason, with_text(evidence, "note", &claim.note))
+    })
+}
+
+/// Memory and the page cache have no such link.
+fn limit(claim: &Claim) -> Option<f64> {
+    let behind_link = !is_memory(&claim.stack) && claim.buffered == Some(false);
+    behind_link.then(|| LINK_MAX * f64::from(drives(&claim.stack).unwrap_or(1)))
+}
+
+fn beyond_any_link(claim: &Claim) -> Option<Seen> {
+    let (cell, limit) = (claim.bandwidth?, limit(claim)?);
+    (cell.low > limit).then(|| {
+        let reason = format!(
+            "{} is more than the links of the drives carry ({})",
+            bandwidth(cell.value),
+            bandwidth(limit),
+        );
+        let evidence =
+            evidence([("bytes_per_second", cell.value), ("link_bytes_per_second_max", limit)]);
+        Seen::new(Tier::Impossible, reason, evidence)
+    })
+}
+
+/// MB/s that are a round number of GB/s times 1024: whoever converted took 1024, and dd and fio
+/// print powers of 1000.
+fn gigabytes_of_1024(claim: &Claim) -> Option<Seen> {
+    let cell = claim.bandwidth?;
+    let megabytes = cell.value / 1e6;
+    let tenths = megabytes / 102.4;
+    let is_round = tenths >= 10.0 && (tenths - tenths.round()).abs() < 1e-6;
+    // Whole numbers such as 1024 and 2048 are figures in their own right.
+    let has_decimals = (megabytes - megabytes.round()).abs() > 1e-6;
+    (is_round && has_decimals).then(|| {
+        let gigabytes = tenths.round() / 10.0;
+        let reason = format!(
+            "{} MB/s is {gigabytes} × 1024: a figure in GB/s was multiplied by 1024, not 1000; \
+             {gigabytes} GB/s are {} MB/s",
+            number_exact(megabytes),
+            number(gigabytes * 1000.0),
+        );
+        let evidence = evidence([
+            ("bytes_per_second", cell.value),
+            ("bytes_per_second_by_1000", gigabytes * 1e9),
+        ]);
+        Seen::new(Tier::Doubtful, reason, evidence)
+    })
+}
+
+fn number_exact(value: f64) -> String {
+    format!("{value:.1}")
+}
+
+/// Bandwidth in other units than its column's, for rules that look for one that fits.
+pub(super) fn other_units(figure: Figure) -> [(Figure, &'static str); 6] {
+    let mebi = 1024.0 * 1024.0 / 1e6;
+    [
+        (figure.scaled(mebi), "MiB/s"),
+        (figure.scaled(1024.0 / 1000.0), "units of 1024 × 1000 bytes per second"),
+        (figure.scaled(1000.0), "GB/s"),
+        (figure.scaled(mebi * 1024.0), "GiB/s"),
+        (figure.scaled(1e-3), "kB/s"),
+        (figure.scaled(1.0 / 8.0), "Mbit/s"),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample::{codes, operations, sound};
+    use super::*;
+
+    fn has(claim: &Claim, code: &str) -> bool {
+        codes(claim).iter().any(|it| it == code)
+    }
+
+    #[test]
+    fn a_factor_of_a_thousand_is_told_as_a_unit() {
+        let mut claim = sound("randread");
+        claim.read = operations(10_000.0, 99_000.0);
+        assert_eq!(codes(&claim)[..2], ["in-flight-impossible", "latency-unit"]);
+        claim.read = operations(10_000.0, 0.099);
+        assert_eq!(codes(&claim)[..2], ["in-flight-shortfall", "latency-unit"]);
+        claim.read = operations(10_000.0, 9_900.0);
+        assert!(!has(&claim, "latency-unit"), "a factor of a hundred is no unit");
+    }
+
+    #[test]
+    fn a_printed_unit_that_no_link_carries_is_impossible() {
+        let mut claim = sound("seq write");
+        claim.write = crate::Operations::default();
+        claim.buffered = Some(false);
+        claim.bandwidth = Some(Figure::printed(584e6, 1e6));
+        claim.note = "printed as 584 GB/s".into();
+        assert_eq!(mistyped(&claim).map(|seen| seen.tier), Some(Tier::Impossible));
+        claim.note = "printed as 584 MB/s".into();
+        assert_eq!(mistyped(&claim), None);
+        claim.note = "printed as 583 GB/s".into();
+        assert_eq!(mistyped(&claim), None, "other digits are another figure");
+        claim.note = "printed as 584 GB/s".into();
+        claim.stack = "raw brd".into();
+        assert_eq!(mistyped(&claim), None, "memory has no link");
+    }
+
+    #[test]
+    fn a_bandwidth_beyond_the_links_of_all_drives_is_impossible() {
+        let mut claim = sound("seq read");
+        claim.read = crate::Operations::default();
+        claim.buffered = Some(false);
+        claim.bandwidth = Some(Figure::exact(584e9));
+        assert!(has(&claim, "unit-mistyped"));
+        claim.stack = "raw 8x NVMe".into();
+        assert!(!has(&claim, "unit-mistyped"));
+    }
+
+    #[test]
+    fn gigabytes_that_were_multiplied_by_1024_are_told() {
+        let mut claim = sound("seq write");
+        claim.write = crate::Operations::default();
+        claim.bandwidth = Some(Figure::printed(1638.4e6, 1e5));
+        assert!(mistyped(&claim).unwrap().reason.contains("1600 MB/s"));
+        for sound in [1638.5e6, 1024e6, 2048e6, 150.9e6, 522.56e6] {
+            claim.bandwidth = Some(Figure::printed(sound, 1e5));
+            assert_eq!(mistyped(&claim), None, "{sound}");
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! In what two sides differ, apart from their figures.
+//!
+//! In: two sides, or two steps. Out: [`Difference`]s. Not here: whether they matter; that is the
+//! reader's to say.
+//!
+//! Definitions are compared field by field as they are saved, so that a field which a workload
+//! gains is compared without anybody thinking of it.
+
+use durio_stack::{Layer, Stack};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::comparison::Difference;
+use super::side::{Run, Side};
+use super::units::{Member, Unit};
+use durio_analyse::Findings;
+
+/// A named fact.
+type Named = (String, String);
+
+/// In which facts of machine, storage and program the sides differ.
+pub(super) fn of_environment(baseline: &Side, other: &Side) -> Vec<Difference> {
+    let facts = |side: &Side| joined(side.runs.iter().map(Run::findings).map(facts).collect());
+    between(&facts(baseline), &facts(other))
+}
+
+/// The facts of all runs of a side: where they differ among each other, all values.
+fn joined(runs: Vec<Vec<Named>>) -> Vec<Named> {
+    let mut all: Vec<(String, Vec<String>)> = Vec::new();
+    for (name, value) in runs.into_iter().flatten() {
+        match all.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, values)) if values.contains(&value) => {}
+            Some((_, values)) => values.push(value),
+            None => all.push((name, vec![value])),
+        }
+    }
+    all.into_iter().map(|(name, values)| (name, values.join(" or "))).collect()
+}
+
+fn facts(findings: &Findings) -> Vec<Named> {
+    let host = &findings.host;
+    let optional = |value: &Option<String>| value.clone().unwrap_or_default();
+    let mut facts: Vec<Named> = [
+        ("durio", findings.run.durio_version.clone()),
+        ("kernel", host.kernel.clone()),
+        ("operating system", optional(&host.os)),
+        ("machine", optional(&host.dmi_product)),
+        ("hypervisor", optional(&host.hypervisor)),
+        ("processor", optional(&host.cpu_model)),
+        ("processors allowed", host.cpus_allowed.to_string()),
+        ("frequency governor", optional(&host.governor)),
+        ("memory", host.memory.to_string()),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .to_vec();
+    let parameters = host.kernel_parameters.iter();
+    facts.extend(parameters.map(|fact| (fact.name.clone(), fact.value.clone())));
+    let several = findings.stack.len() > 1;
+    for (number, stack) in findings.stack.iter().enumerate() {
+        let place = if several { format!(" of location {}", number + 1) } else { String::new() };
+        facts.extend(storage(stack).into_iter().map(|(name, value)| (name + &place, value)));
+    }
+    facts
+}
+
+fn storage(stack: &Stack) -> Vec<Named> {
+    let mut facts = vec![("location".to_owned(), stack.target.clone())];
+    if let Some(filesystem) = stack.filesystem() {
+        let options = filesystem.relevant_options.join(",");
+        facts.push(("filesystem".to_owned(), format!("{} {options}", filesystem.fs_type)));
+    }
+    let layers: Vec<String> = stack.walk().filter_map(|(_, layer)| device(layer)).collect();
+    facts.push(("devices".to_owned(), layers.join(", ")));
+    facts
+}
+
+/// A block device in words: what it is, not what the kernel happened to call it.
+fn device(layer: &Layer) -> Option<String> {
+    let block = layer.block.as_ref()?;
+    let size = block.size.map(|size| size.to_string());
+    let known = [
+        block.vendor.clone(),
+        block.model.clone(),
+        block.serial.clone().map(|serial| format!("serial {serial}")),
+        size,
+        block.scheduler.clone().map(|scheduler| format!("scheduler {scheduler}")),
+        block
+            .write_cache
+            .map(|cache| format!("{cache:?}").to_lowercase().replace("write", "write ")),
+    ];
+    let known: Vec<String> = known.into_iter().flatten().filter(|it| !it.is_empty()).collect();
+    let facts = layer.facts.iter().map(|fact| format!("{} {}", fact.name, fact.value));
+    Some(format!(
+        "{:?} ({})",
+        layer.kind,
+        known.into_iter().chain(facts).collect::<Vec<_>>().join(" ")
+    ))
+}
+
+/// In what two steps differ, and whether their workloads are different ones.
+pub(super) fn of_steps(baseline: &Unit<'_>, other: &Unit<'_>) -> (bool, Vec<Difference>) {
+    let defined = |unit: &Unit<'_>| {
+        let mut facts = fields(&unit.first.workload.definition);
+        facts.retain(|(name, _)| name != "name" && name != "summary");
+        facts
+    };
+    let mut differences = between(&defined(baseline), &defined(other));
+    let different_workload = !differences.is_empty();
+    let effective = |unit: &Unit<'_>| fields(&unit.first.workload.effective);
+    let further = between(&effective(baseline), &effective(other)).into_iter();
+    let further = further.chain(between(&circumstances(baseline), &circumstances(other)));
+    for difference in further {
+        if !differences.iter().any(|known| known.what == difference.what) {
+            differences.push(difference);
+        }
+    }
+    (different_workload, differences)
+}
+
+/// Target and duration.
+fn circumstances(unit: &Unit<'_>) -> Vec<Named> {
+    let member: &Member<'_> = &unit.first;
+    let plan = &member.run.findings.plan;
+    let Some(step) = member.step() else { return Vec::new() };
+    let mut facts = fields(&step.limit);
+    facts.push(("ramp".to_owned(), step.ramp.to_string()));
+    facts.push(("target size".to_owned(), plan.target_of(&step.load).size.to_string()));
+    facts.push(("target".to_owned(), member.workload.target.clone()));
+    facts
+}
+
+/// The fields of a saved form, those of inner ones with both names.
+fn fields(value: &impl Serialize) -> Vec<Named> {
+    let mut facts = Vec::new();
+    flatten("", &serde_json::to_value(value).unwrap_or_default(), &mut facts);
+    facts
+}
+
+fn flatten(name: &str, value: &Value, facts: &mut Vec<Named>) {
+    match value {
+        Value::Object(fields) => {
+            for (inner, value) in fields {
+                let words = inner.replace('_', " ");
+                flatten(format!("{name} {words}").trim_start(), value, facts);
+            }
+        }
+        Value::String(text) => facts.push((name.to_owned(), text.clone())),
+        Value::Array(values) => {
+            let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), Into::into);
+            let texts: Vec<String> = values.iter().map(text).collect();
+            facts.push((name.to_owned(), texts.join("; ")));
+        }
+        other => facts.push((name.to_owned(), other.to_string())),
+    }
+}
+
+/// Said of what one side has not.
+const ABSENT: &str = "none";
+
+fn between(baseline: &[Named], other: &[Named]) -> Vec<Difference> {
+    let find = |facts: &[Named], name: &str| {
+        let value = facts.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
+        value.filter(|value| !value.trim().is_empty()).unwrap_or_else(|| ABSENT.to_owned())
+    };
+    let known = |name: &str| baseline.iter().any(|(it, _)| it == name);
+    let names = baseline.iter().chain(other.iter().filter(|(name, _)| !known(name)));
+    let differences = names.map(|(name, _)| Difference {
+        what: name.clone(),
+        baseline: find(baseline, name),
+        other: find(other, name),
+    });
+    differences.filter(|it| it.baseline != it.other).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Serialize)]
+    struct Inner {
+        method: &'static str,
+    }
+
+    #[derive(Serialize)]
+    struct Outer {
+        depth: u32,
+        sync: Option<Inner>,
+        features: Vec<&'static str>,
+    }
+
+    #[test]
+    fn fields_of_any_depth_are_compared_by_name() {
+        let a = Outer { depth: 1, sync: Some(Inner { method: "fsync" }), features: vec!["x", "y"] };
+        let b = Outer { depth: 4, sync: None, features: vec!["x", "y"] };
+        let found = between(&fields(&a), &fields(&b));
+        let found: Vec<_> =
+            found.iter().map(|it| format!("{}: {}, {}", it.what, it.baseline, it.other)).collect();
+        assert_eq!(found, ["depth: 1, 4", "sync method: fsync, none", "sync: none, null"]);
+    }
+
+    #[test]
+    fn runs_of_one_side_that_differ_are_all_named() {
+        let fact = |value: &str| vec![("kernel".to_owned(), value.to_owned())];
+        let joined = joined(vec![fact("6.1"), fact("6.12"), fact("6.1")]);
+        assert_eq!(joined, [("kernel".to_owned(), "6.1 or 6.12".to_owned())]);
+    }
+}

@@ -1,0 +1,181 @@
+//! One figure of one step against its like: the effect, its interval, the word.
+//!
+//! In: the figures of every repeat, and how far they scatter. Out: [`FigureComparison`].
+//! Not here: which steps belong together, and whether they may be compared.
+//!
+//! Two estimates of the scatter are made where there are two repeats or more on both sides: from the
+//! repeats ([`repeats`](durio_stats::repeats)), which holds all that differs from one run to the next, and
+//! from blocks of each run's own intervals, below which the scatter of few repeats can lie by luck
+//! alone. The wider one counts. With one run on a side there is only the second, which knows nothing
+//! of the next run: its interval is shown, and the word is left open. All is reckoned in logarithms,
+//! so that an effect and its inverse are one and the same.
+
+use super::bootstrap::{Logarithms, Replicates, logarithm};
+use super::comparison::{FigureComparison, FigureName, Method, Settings, Word};
+use durio_stats::least_squares::{count, mean};
+use durio_stats::repeats::{Answer, Mean, Shift, repeats_to_see, scatter, why_open};
+
+/// One repeat's figures.
+#[derive(Debug)]
+pub(super) struct Repeat {
+    /// By the order of [`FigureName::ALL`]; none where it was not measured.
+    pub(super) values: [Option<f64>; FigureName::ALL.len()],
+    /// How far they scatter; none with too few intervals.
+    pub(super) replicates: Option<Replicates>,
+}
+
+/// The comparison of one figure; none if neither side has it.
+pub(super) fn figure(
+    figure: FigureName,
+    baseline: &[Repeat],
+    other: &[Repeat],
+    settings: &Settings,
+) -> Option<FigureComparison> {
+    let at = FigureName::ALL.iter().position(|it| *it == figure)?;
+    if !baseline.iter().chain(other).any(|it| value(it, at).is_some()) {
+        return None;
+    }
+    let sides = [baseline, other];
+    let logs = sides.map(|side| logarithms(side, at));
+    let middles = logs.each_ref().map(|logs| logs.as_deref().and_then(mean));
+    let mut found = empty(figure);
+    [found.baseline, found.other] = middles.map(|it| it.map(f64::exp));
+    let ([Some(a), Some(b)], [Some(middle_a), Some(middle_b)]) = (logs, middles) else {
+        found.reason = Some("too few samples, or none, in one of the runs".to_owned());
+        return Some(found);
+    };
+    let shift = middle_b - middle_a;
+    found.effect = Some(shift.exp_m1());
+    let by_repeats = by_repeats(&a, &b);
+    let by_blocks = by_blocks(at, shift, sides);
+    found.repeats_scatter = scatter([&a, &b]).map(f64::exp_m1);
+    match (by_repeats, by_blocks) {
+        (None, by_blocks) => leave_open(&mut found, by_blocks, [a.len(), b.len()]),
+        (Some(by_repeats), by_blocks) => judge(&mut found, by_repeats, by_blocks, settings),
+    }
+    Some(found)
+}
+
+fn empty(figure: FigureName) -> FigureComparison {
+    FigureComparison {
+        figure,
+        baseline: None,
+        other: None,
+        effect: None,
+        interval: None,
+        p_worse: None,
+        worse_at_most: None,
+        method: None,
+        repeats_scatter: None,
+        visible: None,
+        word: Word::Undecided,
+        reason: None,
+    }
+}
+
+fn value(repeat: &Repeat, at: usize) -> Option<f64> {
+    repeat.values.get(at).copied().flatten()
+}
+
+/// The logarithm of each repeat's figure; none if any repeat has it not, or none at all.
+fn logarithms(repeats: &[Repeat], at: usize) -> Option<Vec<f64>> {
+    let one = |repeat| value(repeat, at).map(logarithm).filter(|it| it.is_finite());
+    repeats.iter().map(one).collect::<Option<Vec<f64>>>().filter(|all| !all.is_empty())
+}
+
+/// None unless both sides have two repeats.
+fn by_repeats(a: &[f64], b: &[f64]) -> Option<Shift> {
+    Some(Shift::between(Mean::of(a)?, Mean::of(b)?))
+}
+
+/// How far `shift` could be from what it is by what happens within the runs; none if a run has too
+/// few intervals, or none of the figure.
+fn by_blocks(at: usize, shift: f64, sides: [&[Repeat]; 2]) -> Option<Shift> {
+    let [a, b] = sides.map(|side| drawn_mean(side, at));
+    Some(Shift { value: shift, ..Shift::between(a?, b?) })
+}
+
+/// The mean of the repeats' draws: as far as each is from its run's own intervals taken whole.
+fn drawn_mean(repeats: &[Repeat], at: usize) -> Option<Mean> {
+    let of = |figures: &Logarithms| figures.get(at).copied();
+    let all: Vec<&Replicates> =
+        repeats.iter().map(|it| it.replicates.as_ref()).collect::<Option<_>>()?;
+    let mut draws = vec![0.0; all.iter().map(|it| it.draws.len()).min()?];
+    for one in &all {
+        let centre = of(&one.centre)?;
+        for (sum, draw) in draws.iter_mut().zip(&one.draws) {
+            *sum += (of(draw)? - centre) * one.stretch / count(all.len());
+        }
+    }
+    // A draw of n blocks scatters less than n blocks do, by (n − 1) / n (Hesterberg, What Teachers
+    // Should Know About the Bootstrap, The American Statistician 69, 2015).
+    let freedom: f64 = all.iter().map(|it| count(it.blocks) - 1.0).sum::<f64>().max(1.0);
+    let widened = 1.0 + count(all.len()) / freedom;
+    let of_draw = Mean::of(&draws)?;
+    let variance = of_draw.variance * count(draws.len()) * widened;
+    Some(Mean { value: of_draw.value, variance, freedom })
+}
+
+/// One run says how far it scatters within, and nothing of the next.
+fn leave_open(found: &mut FigureComparison, by_blocks: Option<Shift>, repeats: [usize; 2]) {
+    let sides = if repeats == [1, 1] { "one run per side" } else { "one run on one side" };
+    found.reason = Some(format!("{sides} does not show how far runs of the same thing differ"));
+    if let Some(shift) = by_blocks {
+        found.interval = interval(&shift);
+        found.method = Some(Method::Blocks);
+    }
+}
+
+fn interval(shift: &Shift) -> Option<[f64; 2]> {
+    let ends = shift.interval().map(f64::exp_m1);
+    ends.iter().all(|it| it.is_finite()).then_some(ends)
+}
+
+fn judge(
+    found: &mut FigureComparison,
+    by_repeats: Shift,
+    by_blocks: Option<Shift>,
+    settings: &Settings,
+) {
+    let blocks = by_blocks.filter(|it| it.half_width() > by_repeats.half_width());
+    let (method, shift) = match blocks {
+        Some(blocks) => (Method::Blocks, blocks),
+        None => (Method::Repeats, by_repeats),
+    };
+    found.interval = interval(&shift);
+    found.method = Some(method);
+    found.visible = Some(shift.visible().exp_m1()).filter(|it| it.is_finite());
+    let worse = towards_worse(found.figure, shift);
+    found.p_worse = Some(worse.p_above_zero());
+    found.worse_at_most = Some(loss(found.figure, worse.value + worse.margin()));
+    found.word = match (shift.answer(settings.threshold), found.figure.is_more_better()) {
+        (Answer::Higher, true) | (Answer::Lower, false) => Word::Faster,
+        (Answer::Higher, false) | (Answer::Lower, true) => Word::Slower,
+        (Answer::Same, _) => Word::NoDifference,
+        (Answer::Open, _) => Word::Undecided,
+    };
+    let why = || why_open(found.repeats_scatter, shift.visible().exp_m1());
+    found.reason = (found.word == Word::Undecided).then(why);
+}
+
+/// The same shift with worse above zero.
+fn towards_worse(figure: FigureName, shift: Shift) -> Shift {
+    let sign = if figure.is_more_better() { -1.0 } else { 1.0 };
+    Shift { value: sign * shift.value, ..shift }
+}
+
+/// A shift towards worse as the share by which the figure is worse; what is better is below zero.
+fn loss(figure: FigureName, worse: f64) -> f64 {
+    if figure.is_more_better() { -(-worse).exp_m1() } else { worse.exp_m1() }
+}
+
+/// The shift towards worse that is a loss of this share.
+fn shift_of_loss(figure: FigureName, share: f64) -> f64 {
+    if figure.is_more_better() { -(-share).ln_1p() } else { share.ln_1p() }
+}
+
+/// Repeats per side by which a loss of `share` could be seen, by how far the repeats at hand
+/// scatter; none without two on a side, or if a thousand are too few.
+pub(super) fn repeats_needed(found: &FigureComparison, share: f64) -> Option<usize> {
+    repeats_to_see(shift_of_loss(found.figure, share), found.repeats_scatter?.ln_1p())
+}

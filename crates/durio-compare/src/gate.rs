@@ -1,0 +1,126 @@
+//! The answer to `--fail-over`: is anything worse by more than was allowed?
+//!
+//! In: pairs that were compared. Out: [`Gate`]. Not here: exit codes.
+//!
+//! Rate and p99 of every step are looked at, in two questions, each with an error of its own.
+//!
+//! Is it worse? Over all figures together, equal sides are called a regression in at most 5 % of
+//! comparisons: one-sided, by Holm's procedure (A simple sequentially rejective multiple test
+//! procedure, Scandinavian Journal of Statistics 6, 1979). The effect itself must be beyond what is
+//! allowed.
+//!
+//! Is a loss beyond what is allowed excluded? Where one figure is truly that much worse, it is said to
+//! be excluded in at most 5 % of comparisons. All figures have to pass, so that nothing needs
+//! correction (Berger, Multiparameter hypothesis testing and acceptance sampling, Technometrics 24,
+//! 1982). What is neither is undecided.
+
+use super::comparison::{FigureComparison, FigureName, Gate, Pair, StepComparison};
+use super::effect::repeats_needed;
+
+/// How often equal sides may be called a regression.
+const FALSE_ALARMS: f64 = 0.05;
+
+/// Where one run per side shows no scatter: half of the changes of two standard deviations are seen
+/// with 3, nearly all with 5.
+const REPEATS_FIRST: usize = 5;
+
+/// Judges rate and p99 of every step; what could not be compared is undecided, not fine.
+pub(super) fn gate(pairs: &[Pair], share: f64) -> Gate {
+    let mut gate = Gate::default();
+    let mut figures = Vec::new();
+    for pair in pairs {
+        let prefix = format!("{} against {}", pair.other, pair.baseline);
+        for step in &pair.steps {
+            look(&mut gate, &mut figures, &prefix, step);
+        }
+        let missing = pair.only_baseline.iter();
+        gate.undecided
+            .extend(missing.map(|it| format!("{prefix}: {it} is missing in {}", pair.other)));
+        if pair.steps.is_empty() {
+            gate.undecided.push(format!("{prefix}: nothing in common"));
+        }
+    }
+    let p_values: Vec<f64> = figures.iter().map(|it| it.1.p_worse.unwrap_or(1.0)).collect();
+    for ((place, figure), is_worse) in figures.iter().zip(holm(&p_values, FALSE_ALARMS)) {
+        judge(&mut gate, place, figure, is_worse, share);
+    }
+    gate
+}
+
+/// Gathers the figures of a step with their place; those without one are undecided at once.
+fn look<'a>(
+    gate: &mut Gate,
+    figures: &mut Vec<(String, &'a FigureComparison)>,
+    prefix: &str,
+    step: &'a StepComparison,
+) {
+    let place = format!("{prefix}: {}", step.title());
+    if !step.not_comparable.is_empty() {
+        gate.undecided.push(format!("{place}: {}", step.not_comparable.join("; ")));
+        return;
+    }
+    for name in FigureName::ALL.into_iter().filter(|it| it.is_gated()) {
+        let place = format!("{place}: {}", name.name());
+        match step.figure(name) {
+            Some(figure) if figure.p_worse.is_some() => figures.push((place, figure)),
+            figure => {
+                let reason = figure.and_then(|it| it.reason.as_deref()).unwrap_or("not measured");
+                gate.undecided.push(format!("{place}: {reason}"));
+                let is_single = figure.is_some_and(|it| it.effect.is_some());
+                let needed = is_single.then_some(REPEATS_FIRST);
+                gate.repeats_needed = gate.repeats_needed.max(needed);
+            }
+        }
+    }
+}
+
+fn judge(gate: &mut Gate, place: &str, figure: &FigureComparison, is_worse: bool, share: f64) {
+    let (Some(worse), Some(at_most)) = (figure.worse_by(), figure.worse_at_most) else { return };
+    let percent = |share: f64| format!("{:.1} %", share * 100.0);
+    if is_worse && worse > share {
+        gate.regressions.push(format!("{place} worse by {}", percent(worse)));
+    } else if at_most <= share {
+        gate.excluded.push(match at_most > 0.0 {
+            true => format!("{place} worse by {} at most", percent(at_most)),
+            false => format!("{place} not worse"),
+        });
+    } else {
+        let why = match (&figure.reason, is_worse) {
+            (Some(reason), false) => reason.clone(),
+            (_, false) => "a larger loss can be neither shown nor ruled out".to_owned(),
+            (_, true) => format!("worse by {}, or up to {}", percent(worse), percent(at_most)),
+        };
+        gate.undecided.push(format!("{place}: {why}"));
+        gate.repeats_needed = gate.repeats_needed.max(repeats_needed(figure, share));
+    }
+}
+
+/// Which hypotheses Holm's procedure rejects, so that a true one is among them with the probability
+/// `alpha` at most.
+fn holm(p_values: &[f64], alpha: f64) -> Vec<bool> {
+    let mut order: Vec<usize> = (0..p_values.len()).collect();
+    let p = |at: usize| p_values.get(at).copied().unwrap_or(1.0);
+    order.sort_by(|&a, &b| p(a).total_cmp(&p(b)));
+    let mut rejected = vec![false; p_values.len()];
+    for (&at, left) in order.iter().zip((1..=p_values.len()).rev()) {
+        if p(at) > alpha / durio_stats::least_squares::count(left) {
+            break;
+        }
+        rejected.get_mut(at).into_iter().for_each(|it| *it = true);
+    }
+    rejected
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn holms_procedure_rejects_what_statsmodels_does() {
+        // statsmodels.stats.multitest.multipletests(p, 0.05, method='holm').
+        assert_eq!(holm(&[0.01, 0.04, 0.03, 0.005], 0.05), [true, false, false, true]);
+        assert_eq!(holm(&[0.01, 0.04], 0.05), [true, true]);
+        assert_eq!(holm(&[0.03, 0.04], 0.05), [false, false]);
+        assert_eq!(holm(&[], 0.05), [false; 0]);
+    }
+}

@@ -1,0 +1,207 @@
+//! Published results that durio ships as data, as tables of rate by load.
+//!
+//! In: data/published-results.csv. Out: [`PublishedTable`]s, and a run's rates against them.
+//! Not here: absolute rates of one against the other; only shapes are compared.
+
+use durio_record::OperationName;
+use durio_workload::{Pattern, Workload};
+use serde::{Deserialize, Serialize};
+
+use super::shape::{Point, Shape, TOLERANCE, shape};
+use durio_analyse::Findings;
+
+const DATA: &str = include_str!("../data/published-results.csv");
+
+/// One row as it was published. What a publication does not say is empty.
+#[derive(Debug, Deserialize)]
+struct Row {
+    source: String,
+    stack: String,
+    workload: String,
+    block_size: String,
+    jobs: String,
+    iodepth: String,
+    durable: String,
+    read_iops: Option<f64>,
+    write_iops: Option<f64>,
+}
+
+/// Rates of one kind of operation by load, all else equal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PublishedTable {
+    /// By whom, in which year.
+    pub source: String,
+    /// Of which storage.
+    pub stack: String,
+    /// Of which workload, in the publication's words.
+    pub workload: String,
+    /// Bytes per operation, in the publication's words.
+    pub block_size: String,
+    /// How I/O was submitted and made durable, in its words.
+    pub method: String,
+    /// Read or write.
+    pub operation: OperationName,
+    /// The rates; at least two levels.
+    pub points: Vec<Point>,
+}
+
+impl PublishedTable {
+    /// All words that it can be found by.
+    fn words(&self) -> String {
+        format!("{} {} {} {}", self.source, self.stack, self.workload, self.block_size)
+    }
+
+    /// True if the workload has the pattern and the mix of this table.
+    fn is_like(&self, workload: &Workload) -> bool {
+        let words = self.workload.as_str();
+        let kind = match words.split_whitespace().next() {
+            Some("randread") => (Pattern::Random, 1000),
+            Some("randwrite") => (Pattern::Random, 0),
+            Some("randrw") => match share(words) {
+                Some(reads) => (Pattern::Random, reads),
+                None => return false,
+            },
+            Some("seq") if words.contains("write") => (Pattern::Sequential, 0),
+            Some("seq") if words.contains("read") => (Pattern::Sequential, 1000),
+            _ => return false,
+        };
+        kind == (workload.pattern, workload.read_share.0)
+    }
+}
+
+/// The share of reads of "randrw read70" or "randrw write30", in thousandths.
+fn share(words: &str) -> Option<u16> {
+    let percent = |text: &str| text.parse::<u16>().ok().filter(|it| *it <= 100);
+    words.split_whitespace().find_map(|word| match word.strip_prefix("read") {
+        Some(reads) => Some(percent(reads)? * 10),
+        None => Some(1000 - percent(word.strip_prefix("write")?)? * 10),
+    })
+}
+
+/// Every published table with two levels of load or more.
+///
+/// # Errors
+/// If the data that this program was built with cannot be read: a test would have said so.
+pub fn tables() -> Result<Vec<PublishedTable>, csv::Error> {
+    let mut tables: Vec<PublishedTable> = Vec::new();
+    for row in csv::Reader::from_reader(DATA.as_bytes()).deserialize() {
+        let row: Row = row?;
+        let Some(level) = level(&row) else { continue };
+        let rates = [(OperationName::Read, row.read_iops), (OperationName::Write, row.write_iops)];
+        for (operation, rate) in rates {
+            let Some(rate) = rate else { continue };
+            let table = empty(&row, operation);
+            let known = tables.iter().position(|it| {
+                it.words() == table.words()
+                    && it.method == table.method
+                    && it.operation == operation
+            });
+            let place = known.unwrap_or(tables.len());
+            if known.is_none() {
+                tables.push(table);
+            }
+            if let Some(table) = tables.get_mut(place) {
+                table.points.push(Point { level, rate });
+            }
+        }
+    }
+    tables.retain(|it| it.points.iter().any(|point| point.level != it.points[0].level));
+    Ok(tables)
+}
+
+fn level(row: &Row) -> Option<u32> {
+    row.jobs.parse::<u32>().ok()?.checked_mul(row.iodepth.parse().ok()?)
+}
+
+fn empty(row: &Row, operation: OperationName) -> PublishedTable {
+    PublishedTable {
+        source: row.source.clone(),
+        stack: row.stack.clone(),
+        workload: row.workload.clone(),
+        block_size: row.block_size.clone(),
+        method: row.durable.clone(),
+        operation,
+        points: Vec::new(),
+    }
+}
+
+/// The tables that have every word of `name`, in any case.
+#[must_use]
+pub fn named(tables: &[PublishedTable], name: &str) -> Vec<PublishedTable> {
+    let wanted: Vec<String> = name.split_whitespace().map(str::to_lowercase).collect();
+    let is_it = |table: &&PublishedTable| {
+        let words = table.words().to_lowercase();
+        wanted.iter().all(|word| words.contains(word))
+    };
+    tables.iter().filter(is_it).cloned().collect()
+}
+
+/// A run's ladder against a published one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AgainstPublished {
+    /// Where the ladder was measured.
+    pub location: String,
+    /// Bytes per operation.
+    pub block_size_bytes: u64,
+    /// The publication.
+    pub table: PublishedTable,
+    /// Level by level.
+    pub shape: Shape,
+}
+
+/// Every ladder of the run (the same operation at a location, by load) against every table of the
+/// same pattern and mix. Steps that did not run to their limit are left out.
+#[must_use]
+pub fn against(findings: &Findings, tables: &[PublishedTable]) -> Vec<AgainstPublished> {
+    let mut found = Vec::new();
+    for table in tables {
+        for (location, block_size_bytes, points) in ladders(findings, table) {
+            let shape = shape(&points, &table.points, TOLERANCE);
+            let table = table.clone();
+            found.push(AgainstPublished { location, block_size_bytes, table, shape });
+        }
+    }
+    found
+}
+
+type Ladder = (String, u64, Vec<Point>);
+
+fn ladders(findings: &Findings, table: &PublishedTable) -> Vec<Ladder> {
+    let mut ladders: Vec<Ladder> = Vec::new();
+    let steps = findings.workloads.iter().filter(|it| it.complete && table.is_like(&it.definition));
+    for step in steps {
+        let Some(operation) = step.operation(table.operation) else { continue };
+        let level = step.effective.jobs.saturating_mul(step.effective.depth);
+        let point = Point { level, rate: operation.rate };
+        let bytes = step.definition.block_size.get();
+        let is_it = |it: &&mut Ladder| it.0 == step.location && it.1 == bytes;
+        match ladders.iter_mut().find(is_it) {
+            Some(ladder) => ladder.2.push(point),
+            None => ladders.push((step.location.clone(), bytes, vec![point])),
+        }
+    }
+    ladders
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_data_gives_the_published_ladder() {
+        let tables = tables().unwrap();
+        let found = named(&tables, "xinnor xiRAID RAID10 randread 4k");
+        let of = |level| found[0].points.iter().find(|it| it.level == level).map(|it| it.rate);
+        assert_eq!((of(1), of(16), of(192)), (Some(14_000.0), Some(216_000.0), Some(2_355_000.0)));
+        assert!(tables.iter().all(|it| it.points.len() > 1 && it.points[0].rate > 0.0));
+        assert!(named(&tables, "no such publication").is_empty());
+    }
+
+    #[test]
+    fn mixes_are_read_from_either_side() {
+        assert_eq!(share("randrw read70"), Some(700));
+        assert_eq!(share("randrw write70"), Some(300));
+        assert_eq!(share("randrw"), None);
+        assert_eq!(share("randrw read999"), None);
+    }
+}

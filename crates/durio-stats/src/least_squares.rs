@@ -1,0 +1,171 @@
+//! Least squares for a handful of parameters, and the order statistics beside them.
+//!
+//! In: slices of finite figures. Out: parameters and their spread. Not here: which model to fit, and
+//! what its parameters mean.
+
+/// Parameters of a fit, with what is needed for their intervals.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Solution<const P: usize> {
+    /// The parameters.
+    pub parameters: [f64; P],
+    /// Diagonal of the inverse of the normal matrix: times the variance of a residual it is the
+    /// variance of the parameter.
+    pub unit_variance: [f64; P],
+}
+
+/// Weighted least squares by the normal equations, columns scaled to a largest element of one;
+/// `None` if the columns are not independent.
+///
+/// With weights 1 / σ² this is the estimate of Gauss and Aitken.
+pub fn weighted<const P: usize>(
+    rows: &[[f64; P]],
+    targets: &[f64],
+    weights: &[f64],
+) -> Option<Solution<P>> {
+    let scales = column_scales(rows)?;
+    let mut matrix = [[0.0; P]; P];
+    let mut right = [0.0; P];
+    for ((row, target), weight) in rows.iter().zip(targets).zip(weights) {
+        for i in 0..P {
+            let left = weight * row[i] / scales[i];
+            right[i] += left * target;
+            for j in 0..P {
+                matrix[i][j] += left * row[j] / scales[j];
+            }
+        }
+    }
+    let inverse = inverse(matrix)?;
+    let parameter = |i: usize| (0..P).map(|j| inverse[i][j] * right[j]).sum::<f64>() / scales[i];
+    Some(Solution {
+        parameters: std::array::from_fn(parameter),
+        unit_variance: std::array::from_fn(|i| inverse[i][i] / (scales[i] * scales[i])),
+    })
+}
+
+fn column_scales<const P: usize>(rows: &[[f64; P]]) -> Option<[f64; P]> {
+    let mut scales = [0.0_f64; P];
+    for row in rows {
+        for (scale, cell) in scales.iter_mut().zip(row) {
+            *scale = scale.max(cell.abs());
+        }
+    }
+    scales.iter().all(|scale| scale.is_finite() && *scale > 0.0).then_some(scales)
+}
+
+/// A pivot below this share of the largest possible (one, for scaled columns) is a dependence
+/// between columns, not a figure.
+const SMALLEST_PIVOT: f64 = 1e-12;
+
+/// Gauss and Jordan, with row pivoting.
+fn inverse<const P: usize>(mut matrix: [[f64; P]; P]) -> Option<[[f64; P]; P]> {
+    let mut inverse: [[f64; P]; P] =
+        std::array::from_fn(|i| std::array::from_fn(|j| f64::from(u8::from(i == j))));
+    for column in 0..P {
+        let pivot = (column..P)
+            .max_by(|a, b| matrix[*a][column].abs().total_cmp(&matrix[*b][column].abs()))?;
+        if !matrix[pivot][column].is_finite() || matrix[pivot][column].abs() < SMALLEST_PIVOT {
+            return None;
+        }
+        matrix.swap(column, pivot);
+        inverse.swap(column, pivot);
+        let divisor = matrix[column][column];
+        (0..P).for_each(|j| {
+            matrix[column][j] /= divisor;
+            inverse[column][j] /= divisor;
+        });
+        for row in (0..P).filter(|row| *row != column) {
+            let factor = matrix[row][column];
+            for j in 0..P {
+                matrix[row][j] -= factor * matrix[column][j];
+                inverse[row][j] -= factor * inverse[column][j];
+            }
+        }
+    }
+    Some(inverse)
+}
+
+/// The line through evenly spaced figures: value at the first and slope per position.
+///
+/// `None` for fewer than two figures.
+pub fn line(values: &[f64]) -> Option<(f64, f64)> {
+    let centre = (count(values.len()) - 1.0) / 2.0;
+    let mean = mean(values)?;
+    let (mut covariance, mut variance) = (0.0, 0.0);
+    for (position, value) in values.iter().enumerate() {
+        let distance = count(position) - centre;
+        covariance += distance * (value - mean);
+        variance += distance * distance;
+    }
+    let slope = covariance / variance;
+    (variance > 0.0).then_some((mean - slope * centre, slope))
+}
+
+/// Arithmetic mean; `None` of nothing.
+pub fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / count(values.len()))
+}
+
+/// Median, the mean of the middle two for an even number; `None` of nothing.
+pub fn median(values: &[f64]) -> Option<f64> {
+    let mut values = values.to_vec();
+    let middle = values.len() / 2;
+    let is_even = values.len().is_multiple_of(2);
+    if values.is_empty() {
+        return None;
+    }
+    let (below, upper, _) = values.select_nth_unstable_by(middle, f64::total_cmp);
+    let lower = below.iter().copied().max_by(f64::total_cmp).filter(|_| is_even);
+    Some(lower.map_or(*upper, |lower| lower + (*upper - lower) / 2.0))
+}
+
+/// A number of things as a figure.
+#[expect(clippy::cast_precision_loss, reason = "no series here comes near 2^53 elements")]
+pub fn count(number: usize) -> f64 {
+    number as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plane_is_found_exactly() {
+        let rows: Vec<[f64; 3]> = (0..6)
+            .map(|i| {
+                let x = f64::from(i);
+                [1.0, x, x * x * 1e6]
+            })
+            .collect();
+        let targets: Vec<f64> =
+            rows.iter().map(|[a, b, c]| 3.0 * a - 2.0 * b + 1e-6 * 0.5 * c).collect();
+        let found = weighted(&rows, &targets, &[1.0; 6]).unwrap().parameters;
+        for (found, planted) in found.iter().zip([3.0, -2.0, 0.5e-6]) {
+            assert!((found / planted - 1.0).abs() < 1e-9, "{found} for {planted}");
+        }
+    }
+
+    #[test]
+    fn columns_that_depend_on_each_other_have_no_solution() {
+        let rows = [[1.0, 2.0], [2.0, 4.0], [3.0, 6.0]];
+        assert_eq!(weighted(&rows, &[1.0, 2.0, 3.0], &[1.0; 3]), None);
+        assert_eq!(weighted::<2>(&[], &[], &[]), None);
+    }
+
+    #[test]
+    fn the_variance_of_a_mean_is_that_of_a_sample_divided_by_their_number() {
+        let found = weighted(&[[1.0], [1.0], [1.0], [1.0]], &[1.0, 3.0, 5.0, 7.0], &[1.0; 4]);
+        let found = found.unwrap();
+        assert!((found.parameters[0] - 4.0).abs() < 1e-12);
+        assert!((found.unit_variance[0] - 0.25).abs() < 1e-12);
+    }
+
+    #[test]
+    fn line_mean_and_median_of_small_series() {
+        assert_eq!(line(&[1.0, 3.0, 5.0]), Some((1.0, 2.0)));
+        assert_eq!(line(&[1.0]), None);
+        assert_eq!(mean(&[]), None);
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
+    }
+}
