@@ -14,7 +14,7 @@ pub enum AdviceError {
         nearest: Option<String>,
     },
     /// No rule knows this database.
-    #[error("'{name}' is no database that the rules know{}", meant(nearest.as_deref()))]
+    #[error("unknown database '{name}'{}", meant(nearest.as_deref()))]
     UnknownDatabase {
         /// As it was asked for.
         name: String,

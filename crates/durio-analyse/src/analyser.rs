@@ -310,7 +310,7 @@ fn provisional(plan: &Plan, workloads: &[WorkloadFindings]) -> Option<String> {
     let shortest = workloads.iter().map(|workload| workload.measured).min()?;
     (shortest.get() < FULL_SECONDS * 1_000_000_000).then(|| {
         format!(
-            "{shortest} per workload or more; figures are settled from {FULL_SECONDS} s on (--thorough)"
+            "{shortest} per workload or more; figures are final only for {FULL_SECONDS} s or more (--thorough)"
         )
     })
 }

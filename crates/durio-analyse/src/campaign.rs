@@ -205,7 +205,7 @@ fn provisional(measured: &Measured<'_>, campaign: &Campaign) -> Option<String> {
     };
     let shortest = measured.workloads.iter().filter(timed).map(|it| it.measured).min();
     let short = shortest.filter(|it| it.get() < FULL_SECONDS * 1_000_000_000).map(|shortest| {
-        format!("the shortest step was measured for {shortest}; figures are settled from {FULL_SECONDS} s on")
+        format!("the shortest step was measured for {shortest}; figures are final only for runs of {FULL_SECONDS} s or more")
     });
     let reasons: Vec<String> = scaled.into_iter().chain(short).collect();
     (!reasons.is_empty()).then(|| reasons.join("; "))

@@ -71,7 +71,7 @@ pub struct Findings {
     pub durable: Option<DurableFindings>,
     /// Fit or unfit, for each database that durio knows.
     pub verdicts: Vec<Verdict>,
-    /// Whether its flush can be trusted: what was seen of that, the weightiest first.
+    /// Whether its flush can be trusted: what was seen of that, most severe first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub signals: Vec<Signal>,
     /// What the reader of the figures must know.

@@ -14,7 +14,7 @@ use crate::Declined;
 pub enum ParityWrite {
     /// Old data and old parity are read, new data and parity written.
     ReadModifyWrite,
-    /// The stripe's other data is read, and the parity made anew.
+    /// The stripe's other data is read, and the parity recomputed.
     ReconstructWrite,
 }
 
@@ -173,7 +173,7 @@ fn share_of_members(array: Array, read: f64, counted: Counted) -> f64 {
     let Layout::Raid4 { parity_write } = array.layout else {
         return 1.0 / (read + write * per_write);
     };
-    // Old parity is read to be modified, and not where it is made anew.
+    // Old parity is read to be modified, and not where it is recomputed.
     let modified = parity_write == ParityWrite::ReadModifyWrite && counted == Counted::ReadsToo;
     let on_parity = write * if modified { 2.0 } else { 1.0 };
     let members = f64::from(array.members);

@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::warning::Basis;
 
-/// How much a signal weighs, the weightiest first.
+/// How much a signal weighs, most severe first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SignalWord {
@@ -149,7 +149,7 @@ const RUN_RULES: [RunRule; 6] = [
     slope::measured,
 ];
 
-/// The signals of layers, machine and process alone, the weightiest first: no run is needed.
+/// The signals of layers, machine and process alone, most severe first: no run is needed.
 #[must_use]
 pub fn standing_signals(stacks: &[Stack], host: &Host) -> Vec<Signal> {
     let mut found: Vec<Signal> = Vec::new();

@@ -53,7 +53,7 @@ impl Basis<'_> {
 
 type Rule = fn(&Basis<'_>) -> Vec<WarningFinding>;
 
-/// Every rule, the weightiest first.
+/// Every rule, most severe first.
 const RULES: [Rule; 30] = [
     gaps::stopped,
     figures::inconsistent,

@@ -26,7 +26,7 @@ pub enum Tier {
 }
 
 impl Tier {
-    /// Every tier, the weightiest first.
+    /// Every tier, most severe first.
     pub const ALL: [Self; 4] = [Self::Impossible, Self::Shortfall, Self::Doubtful, Self::Method];
 }
 
@@ -122,7 +122,7 @@ pub struct AuditFindings {
     pub clean: bool,
     /// How many there are.
     pub counts: TierCounts,
-    /// By line, and within a line the weightiest first.
+    /// By line, and within a line most severe first.
     pub findings: Vec<AuditFinding>,
     /// Findings beyond the first [`super::FINDINGS_MAX`], which are counted only.
     pub findings_left_out: u64,

@@ -3,7 +3,7 @@
 //! In: a folder's path, once; then names in it. Out: new files, folders and links in it, and files that
 //! are replaced whole. Not here: what is written.
 //!
-//! A path is looked up anew by every call, and who can write to one of its folders can put a link in
+//! A path is looked up again by every call, and who can write to one of its folders can put a link in
 //! between. So the folder is opened once, and everything else goes by one name at a time below its
 //! descriptor: no link is followed, and nothing that exists is opened to be overwritten. This walk
 //! does what openat2(2) would with RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS, and works on kernels and

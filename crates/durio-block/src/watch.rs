@@ -32,7 +32,7 @@ impl Watch {
         self.last
     }
 
-    /// The longest time without a look, in ticks; counting starts anew.
+    /// The longest time without a look, in ticks; counting starts over.
     pub(crate) fn take(&mut self) -> u64 {
         std::mem::take(&mut self.longest)
     }

@@ -75,7 +75,7 @@ fn repeat(cells: &[Cell], seed: u64) -> Repeat {
     Repeat { values, replicates: Some(replicates) }
 }
 
-/// Comparisons of so many repeats a side, each made anew.
+/// Comparisons of so many repeats a side, each drawn again.
 fn compared(
     names: &[FigureName],
     [a, b]: [Model; 2],

@@ -151,7 +151,7 @@ fn common_options(load: &Load, terms: ExportTerms) -> Result<Vec<FioOption>, Fio
 fn workload_options(workload: &Workload) -> Result<Vec<FioOption>, FioError> {
     let mut options = pattern::options(workload)?;
     if workload.at_end == AtEnd::Reallocate {
-        return refuse("a log that is preallocated anew at the end of its segment");
+        return refuse("a log that is preallocated again at the end of its segment");
     }
     options.push(option("direct", u8::from(workload.cache == CacheMode::Direct)));
     options.extend(sync_options(workload.sync)?);

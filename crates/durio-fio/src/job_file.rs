@@ -94,7 +94,7 @@ pub struct Section {
     /// instead of being a job.
     pub is_global: bool,
     /// Which job file it is from: 0 is the command line or the first file. With each later file
-    /// the defaults begin anew, and its first job waits for all jobs before it.
+    /// the defaults are reset, and its first job waits for all jobs before it.
     pub file_number: u32,
     /// Where it begins.
     pub at: Place,

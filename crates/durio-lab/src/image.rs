@@ -285,7 +285,7 @@ fn add_tools(programs: &mut Programs, request: &LabRequest) -> Result<(), LabErr
     }
 }
 
-/// Over a shared root, only what the kernel brings along: the rest is there.
+/// Over a shared root, only what belongs to the kernel: the rest is there.
 fn put_kernel_tools(tree: &mut Tree, request: &LabRequest) -> Result<(), LabError> {
     let mut programs = Programs::with(KernelTools::of(&request.kernel));
     if let Some(tool) = request.tools.iter().find(|it| programs.find(Path::new(it)).is_none()) {

@@ -39,7 +39,7 @@ pub fn write_advice(
 fn write_text(report: &AdviceReport, all: bool, page: &mut Page) {
     page.paragraph("", Look::Bold, &title(report));
     for note in &report.notes {
-        page.labelled("NOTE", LABEL, Look::Heed, note);
+        page.labelled("NOTE", LABEL, Look::Warning, note);
     }
     let sections = [
         (AdviceState::NotMet, "Not met"),
@@ -82,7 +82,7 @@ const fn look(state: AdviceState) -> Look {
     match state {
         AdviceState::Met => Look::Good,
         AdviceState::NotMet => Look::Bad,
-        AdviceState::CannotTell => Look::Heed,
+        AdviceState::CannotTell => Look::Warning,
         AdviceState::NotApplicable => Look::Dim,
     }
 }
@@ -129,7 +129,7 @@ fn what_to_do(advice: &Advice, page: &mut Page) {
 fn proof(advice: &Advice, page: &mut Page) {
     for evidence in &advice.evidence {
         let (label, look) = match evidence.outcome {
-            EvidenceOutcome::Disagrees => ("  but", Look::Heed),
+            EvidenceOutcome::Disagrees => ("  but", Look::Warning),
             EvidenceOutcome::NoDifference | EvidenceOutcome::Agrees => ("  proof", Look::Plain),
             EvidenceOutcome::NotMeasurable => ("  proof", Look::Dim),
         };
@@ -149,7 +149,7 @@ fn source_line(source: &AdviceSource) -> String {
 }
 
 fn conflict(it: &Conflict, page: &mut Page) {
-    page.paragraph("  ", Look::Heed, &it.about);
+    page.paragraph("  ", Look::Warning, &it.about);
     for Statement { rule, for_whom, says, sources } in &it.statements {
         let rule = rule.as_deref().map(|rule| format!("{rule} ")).unwrap_or_default();
         let whom = if for_whom.is_empty() { String::new() } else { format!(" ({for_whom})") };

@@ -109,7 +109,7 @@ fn disagreements(found: &DurableFindings) -> DurablePart {
             rate(low),
             rate(high)
         );
-        ("heed", words)
+        ("warning", words)
     };
     let mut said: Vec<Said> = apart.iter().take(REPEATED_MAX).map(line).collect();
     if let Some(more) = apart.len().checked_sub(REPEATED_MAX).filter(|more| *more > 0) {
@@ -148,7 +148,7 @@ fn methods(found: &DurableFindings) -> DurablePart {
     for row in &methods.rows {
         let name = method_words(&row.arm.setting);
         let problems = row.arm.problems.iter();
-        part.said.extend(problems.map(|problem| ("heed", format!("{name}: {problem}"))));
+        part.said.extend(problems.map(|problem| ("warning", format!("{name}: {problem}"))));
     }
     part
 }
@@ -193,11 +193,11 @@ fn commands(found: &DurableFindings) -> DurablePart {
         }
         if it.traced.lost > 0 {
             let lost = counted(it.traced.lost, "event");
-            part.said.push(("heed", format!("{name}: the kernel lost {lost}")));
+            part.said.push(("warning", format!("{name}: the kernel lost {lost}")));
         }
         if it.reaches_media == Some(false) {
             let words = "not every commit sent a flush or a write past the cache";
-            part.said.push(("heed", format!("{name}: {words}")));
+            part.said.push(("warning", format!("{name}: {words}")));
         }
         let first = it.traced.sequences.first().filter(|it| !it.requests.is_empty());
         if let Some(first) = first {
@@ -290,7 +290,7 @@ fn sizes(found: &DurableFindings) -> DurablePart {
 fn free(sizes: &SizesFindings) -> Option<Said> {
     let words = "small durable writes keep nearly all of the unsynced bandwidth: durability seems to \
                  cost nothing, as where a storage acknowledges too early; compare the flushes";
-    (sizes.free_at_small_sizes == Some(true)).then(|| ("heed", words.to_owned()))
+    (sizes.free_at_small_sizes == Some(true)).then(|| ("warning", words.to_owned()))
 }
 
 fn of_curve(curve: &SizeCurve) -> Vec<Said> {
@@ -348,9 +348,7 @@ fn misfit(it: &Misfit) -> String {
         .map(|near| format!("{} of {} ({})", near.kind.words(), near.layer, size(near.size_bytes)))
         .collect();
     let why = match near.is_empty() {
-        true => {
-            "no limit that the kernel tells lies there; a device's own cache shows none".to_owned()
-        }
+        true => "no known kernel limit at this size; a device's own cache shows none".to_owned(),
         false => format!("{} lies there", near.join(", ")),
     };
     match it.kind {

@@ -94,7 +94,7 @@ impl fmt::Display for Format {
     }
 }
 
-/// How the reader sees it; only text heeds it.
+/// How the reader sees it; only the text output uses it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     /// Columns of the terminal.

@@ -6,7 +6,8 @@ use durio_analyse::Reading;
 pub(crate) const QUESTION: &str = "Can its flush be trusted?";
 
 /// Said once, above all signals.
-pub(crate) const NO_PROOF: &str = "What was read and counted, the weightiest first; nothing here is a proof, only power cuts are.";
+pub(crate) const NO_PROOF: &str =
+    "Observations, most severe first. They are evidence, not proof; only a power cut is.";
 
 /// One piece of evidence in a line.
 pub(crate) fn evidence(reading: &Reading) -> String {

@@ -18,7 +18,7 @@ impl Touched {
         Self { words: vec![0; words].into_boxed_slice(), units, free: units }
     }
 
-    /// Begins anew.
+    /// Starts over.
     pub(crate) fn clear(&mut self) {
         self.words.fill(0);
         self.free = self.units;

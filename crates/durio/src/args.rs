@@ -65,9 +65,9 @@ pub(crate) enum Command {
     Man(Man),
 }
 
-/// Check whether a storage is fit for a database
+/// Check whether storage is fit for a database
 ///
-/// Lays out files of its own (1 GiB, at most a tenth of the free space) in a directory and measures
+/// Lays out its own files in a directory (1 GiB, at most a tenth of the free space) and measures
 /// eight workloads, one after the other, in about a minute:
 ///
 ///   commit           8 KiB into a recycled log, O_DIRECT, fdatasync each, one writer
@@ -80,9 +80,9 @@ pub(crate) enum Command {
 ///   scan             sequential 256 KiB reads, 2 jobs with 16 in flight each, O_DIRECT
 ///   mixed            random 8 KiB, 70 % reads, 8 jobs with 4 in flight each, not durable
 ///
-/// An existing file or a block device is only read (lookup, scan), unless --destroy names it. With
-/// several paths the report sets them side by side, for example a filesystem and its device. Nothing
-/// is left behind but the run folder with the record and the report.
+/// Existing files and block devices are only read (lookup, scan) unless --destroy names them. With
+/// several paths, such as a filesystem and its device, the report shows them side by side. Only the
+/// run folder with the record and the report stays behind.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
 pub(crate) struct Check {
@@ -90,11 +90,11 @@ pub(crate) struct Check {
     #[arg(value_name = "PATH", default_value = ".")]
     pub(crate) paths: Vec<PathBuf>,
 
-    /// Under 15 s in all, on 256 MiB
+    /// Finish in under 15 s, with 256 MiB of data
     #[arg(long, conflicts_with_all = ["thorough", "duration"], help_heading = "How long, how large")]
     pub(crate) quick: bool,
 
-    /// 300 s per workload: only such figures are not marked as provisional
+    /// Measure each workload for 300 s; shorter figures are marked provisional
     #[arg(long, conflicts_with = "duration", help_heading = "How long, how large")]
     pub(crate) thorough: bool,
 
@@ -102,7 +102,7 @@ pub(crate) struct Check {
     #[arg(long, value_name = "TIME", value_parser = values::nanos, help_heading = "How long, how large")]
     pub(crate) duration: Option<Nanos>,
 
-    /// Size of the data file, such as 4GiB; may be more than a tenth of the free space
+    /// Size of the data file, such as 4GiB; may exceed a tenth of the free space
     #[arg(long, value_name = "SIZE", value_parser = values::bytes, help_heading = "How long, how large")]
     pub(crate) size: Option<Bytes>,
 
@@ -112,8 +112,8 @@ pub(crate) struct Check {
 
     /// Exit with 1 if the storage is unfit for this database (can be repeated)
     ///
-    /// Verdicts are shown for all databases that durio knows; only those named here decide the exit
-    /// code. One without a documented threshold decides nothing.
+    /// The report has verdicts for all known databases; only those named here set the exit code. A
+    /// database without a documented threshold has no effect.
     #[arg(long = "database", value_name = "NAME", help_heading = "Verdict")]
     pub(crate) databases: Vec<String>,
 
@@ -124,32 +124,31 @@ pub(crate) struct Check {
 /// Options of every command that measures.
 #[derive(Debug, Args)]
 pub(crate) struct Measuring {
-    /// Permit to overwrite this existing file or block device; give its very path or serial number
+    /// Allow overwriting this file or block device (exact path or serial number)
     #[arg(long, value_name = "PATH", help_heading = "Safety")]
     pub(crate) destroy: Vec<PathBuf>,
 
-    /// Permit --destroy for a device that holds a filesystem or a RAID member, and is not in use
+    /// Allow --destroy on an unused device that holds a filesystem or a RAID member
     #[arg(long, requires = "destroy", help_heading = "Safety")]
     pub(crate) force_signature: bool,
 
-    /// Make the run folder inside of this directory, not in the user's state folder
+    /// Create the run folder in this directory instead of the state folder
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub(crate) out: Option<PathBuf>,
 
-    /// What to print on stdout: text, json, html, csv or fio-json [default: text; of durio fio:
-    /// what fio would print]
+    /// Output format: text, json, html, csv or fio-json [default: text; durio fio: fio's own]
     #[arg(long, value_name = "FORMAT", value_parser = values::format, help_heading = "Output")]
     pub(crate) format: Option<Format>,
 
-    /// No progress on stderr
+    /// Do not show progress on stderr
     #[arg(long, short, help_heading = "Output")]
     pub(crate) quiet: bool,
 
-    /// Seed of every random choice; by default another each time, and always in the record
+    /// Seed of all random choices [default: a new one each time; the record has it]
     #[arg(long, value_name = "N", help_heading = "Method")]
     pub(crate) seed: Option<u64>,
 
-    /// Clock of all latencies: auto (the TSC where it is reliable), tsc or monotonic
+    /// Clock for all latencies: auto (the TSC if it is reliable), tsc or monotonic
     #[arg(long, value_name = "CLOCK", default_value = "auto", value_parser = values::clock,
           help_heading = "Method")]
     pub(crate) clock: ClockChoice,
@@ -167,12 +166,12 @@ impl Measuring {
 pub(crate) struct Run {
     /// Directory, file, block device, or a null device such as /dev/zero
     ///
-    /// With a campaign: [NAME=]PATH, where NAME is a target of the spec; several times for several
-    /// targets, or for the several paths of one.
+    /// With a campaign: [NAME=]PATH, where NAME is a target of the spec. Repeat for several
+    /// targets, or for several paths of one target.
     #[arg(long, value_name = "PATH", help_heading = "What")]
     pub(crate) target: Vec<PathBuf>,
 
-    /// Pattern: read, write, rw (sequential), randread, randwrite, randrw
+    /// Access pattern: read, write, rw (sequential), randread, randwrite, randrw
     #[arg(long, value_name = "PATTERN", default_value = "randread", help_heading = "What",
           value_parser = ["read", "write", "rw", "randread", "randwrite", "randrw"])]
     pub(crate) rw: String,
@@ -182,45 +181,45 @@ pub(crate) struct Run {
           help_heading = "What")]
     pub(crate) bs: Bytes,
 
-    /// Share of reads in percent, for rw and randrw: 70 or 70/30 [default: 50]
+    /// Percentage of reads for rw and randrw: 70 or 70/30 [default: 50]
     #[arg(long, value_name = "READS", value_parser = values::read_share, help_heading = "What")]
     pub(crate) mix: Option<PerMille>,
 
     /// How writes are made durable: none, fsync, fdatasync, o_dsync, o_sync, rwf_dsync, rwf_sync,
-    /// sync_file_range (and fdatasync after it), linked_fsync, linked_fdatasync (io_uring: submitted
+    /// sync_file_range (followed by fdatasync), linked_fsync, linked_fdatasync (io_uring: submitted
     /// with the write)
     #[arg(long, value_name = "METHOD", default_value = "none", value_parser = values::sync_method,
           help_heading = "What")]
     pub(crate) sync: SyncMethod,
 
-    /// With fsync or fdatasync: after every N writes of a job
+    /// With fsync or fdatasync: sync after every N writes of a job
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "What")]
     pub(crate) sync_every: u32,
 
-    /// Bytes of the target to touch [default: all of what exists; 1 GiB of what is made]
+    /// Bytes of the target to access [default: all of an existing target; 1 GiB of a new file]
     #[arg(long, value_name = "SIZE", value_parser = values::bytes, help_heading = "What")]
     pub(crate) size: Option<Bytes>,
 
-    /// Each job has a share of the target of its own [default for sequential jobs]
+    /// Give each job its own part of the target [default for sequential jobs]
     #[arg(long, conflicts_with = "shared", help_heading = "What")]
     pub(crate) share_each: bool,
 
-    /// All jobs touch the whole target [default for random jobs]
+    /// Let all jobs access the whole target [default for random jobs]
     #[arg(long, help_heading = "What")]
     pub(crate) shared: bool,
 
-    /// The first block again and again, as pg_test_fsync does: no block costs more than another
+    /// Rewrite the first block over and over, as pg_test_fsync does
     #[arg(long, conflicts_with = "share_each", help_heading = "What")]
     pub(crate) rewrite: bool,
 
-    /// Through the page cache, not O_DIRECT
+    /// Use the page cache instead of O_DIRECT
     #[arg(long, help_heading = "What")]
     pub(crate) buffered: bool,
 
     /// Engine: null, sync, uring, aio or fio [default: sync for depth 1, else uring]
     ///
-    /// With fio, the installed fio runs the job and its figures are shown; fio:libaio names its
-    /// ioengine [default: psync for depth 1, else io_uring].
+    /// With fio, the installed fio runs the job and durio reports its figures; fio:libaio selects
+    /// the ioengine [default: psync for depth 1, else io_uring].
     #[arg(long, value_name = "ENGINE", value_parser = values::engine, help_heading = "How")]
     pub(crate) engine: Option<EngineChoice>,
 
@@ -232,66 +231,67 @@ pub(crate) struct Run {
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "How")]
     pub(crate) depth: u32,
 
-    /// Operations per submission at most
+    /// Maximum operations per submission
     #[arg(long, value_name = "N", default_value_t = durio_plan::BatchPolicy::DEFAULT.submit_max,
           help_heading = "How")]
     pub(crate) batch: u32,
 
-    /// Offer this many accesses per second, all jobs together, whatever the storage does (open loop)
+    /// Start this many accesses per second over all jobs, however slow the storage is (open loop)
     ///
-    /// Latency is then given twice: service, from the real start, and response, from the start as
-    /// it should have been. Give enough --depth or --jobs for the backlog that may build up.
+    /// Latency is then reported twice: service, from the actual start, and response, from the
+    /// scheduled start. Give enough --depth or --jobs for the backlog that may build up.
     #[arg(long, value_name = "PER_SECOND", value_parser = written::rate, help_heading = "How")]
     pub(crate) rate: Option<f64>,
 
-    /// With --rate: equal distances instead of random ones (a Poisson process)
+    /// With --rate: constant instead of Poisson arrivals
     #[arg(long, requires = "rate", help_heading = "How")]
     pub(crate) constant: bool,
 
-    /// Processors to run on: job k on the k-th of 0,2,4-7, around at the end
+    /// CPUs to run on, such as 0,2,4-7, assigned to jobs round-robin
     #[arg(long, value_name = "LIST", value_parser = values::processors, default_value = "",
           hide_default_value = true, help_heading = "How")]
     pub(crate) cpus: ProcessorList,
 
-    /// NUMA node to run on, with its memory [default: that of the target's device]
+    /// NUMA node whose CPUs and memory to use [default: that of the target's device]
     #[arg(long, value_name = "N", conflicts_with = "cpus", help_heading = "How")]
     pub(crate) node: Option<u32>,
 
     #[command(flatten)]
     pub(crate) committing: Committing,
 
-    /// The null engine's latencies, one after the other, again and again: 100us,100us,5ms
+    /// Latencies of the null engine, repeated in this order: 100us,100us,5ms
     #[arg(long, value_name = "TIMES", value_delimiter = ',', value_parser = values::nanos,
           help_heading = "How")]
     pub(crate) null_latency: Vec<Nanos>,
 
-    /// The null engine answers operation N of each job (from 0) with EIO
+    /// Fail operation N of each job (from 0) with EIO; null engine only
     #[arg(long, value_name = "N", help_heading = "How")]
     pub(crate) null_fails_at: Option<u64>,
 
-    /// How long [default: 10s]
+    /// Measured time [default: 10s]
     #[arg(long, value_name = "TIME", value_parser = values::nanos, conflicts_with = "ops",
           help_heading = "How long")]
     pub(crate) duration: Option<Nanos>,
 
-    /// Reads and writes in total, instead of a duration
+    /// Total reads and writes, instead of a duration
     #[arg(long, value_name = "N", help_heading = "How long")]
     pub(crate) ops: Option<u64>,
 
-    /// Time at the start that is not part of the figures
+    /// Warm-up time, not part of the figures
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = values::nanos,
           help_heading = "How long")]
     pub(crate) ramp: Nanos,
 
-    /// Length of the recorded intervals [default: a fiftieth of the duration]
+    /// Length of recorded intervals [default: a fiftieth of the duration]
     #[arg(long, value_name = "TIME", value_parser = values::nanos, help_heading = "How long")]
     pub(crate) interval: Option<Nanos>,
 
-    /// Leave out the measurement of durio's own cost per I/O
+    /// Do not measure durio's own cost per I/O
     #[arg(long, help_heading = "Method")]
     pub(crate) no_self_cost: bool,
 
-    /// Follow some operations through the kernel afterwards: where their time goes (needs tracefs)
+    /// Afterwards, trace some operations through the kernel to show where their time goes (needs
+    /// tracefs)
     #[arg(long, help_heading = "Method")]
     pub(crate) trace_path: bool,
 
@@ -299,39 +299,38 @@ pub(crate) struct Run {
     pub(crate) common: Measuring,
 }
 
-/// Find the highest rate that keeps a latency
+/// Find the highest rate at which a latency goal holds
 ///
-/// Offers one rate after the other, whatever the storage does (an open loop), and looks at the
-/// response latency: from the moment an operation should have started. Doubles the rate until the
-/// goal fails, then narrows the gap, and tries the result twice. The answer is an interval: the
-/// highest rate that kept the goal, and the lowest that did not.
+/// Tries one rate after the other in an open loop and looks at the response latency, counted from
+/// the scheduled start of each operation. It doubles the rate until the goal fails, narrows the
+/// gap, and confirms the result once more. The answer is an interval: the highest rate that met the
+/// goal and the lowest that did not.
 ///
 ///   durio sweep --goal p99=2ms --target /data --rw randread --bs 8k --engine uring --depth 64
 ///   durio sweep --goal p99.9=10ms --target /data --rw write --bs 8k --sync fdatasync
 ///
-/// --duration is that of one trial [default: 10s]. All other options are those of `durio run`.
+/// --duration is the time per trial [default: 10s]. All other options are as for `durio run`.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
 pub(crate) struct Sweep {
-    /// What must be kept: a percentile of the response and its limit, such as p99=2ms
+    /// Latency goal: a percentile of the response latency and its limit, such as p99=2ms
     #[arg(long, value_name = "GOAL", value_parser = written::goal, help_heading = "Search")]
     pub(crate) goal: Goal,
 
-    /// Accesses per second with which the search begins, instead of half of what a closed loop
-    /// reaches
+    /// First rate to try, in accesses per second [default: half of what a closed loop reaches]
     #[arg(long, value_name = "PER_SECOND", value_parser = written::rate, help_heading = "Search")]
     pub(crate) from: Option<f64>,
 
-    /// Equal distances between arrivals instead of random ones (a Poisson process)
+    /// Constant instead of Poisson arrivals
     #[arg(long, help_heading = "Search")]
     pub(crate) equally_spaced: bool,
 
-    /// How narrow the interval shall be, in percent of the rate
+    /// Stop when the interval is this narrow, in percent of the rate
     #[arg(long, value_name = "PERCENT", default_value = "5", value_parser = values::read_share,
           help_heading = "Search")]
     pub(crate) precision: PerMille,
 
-    /// At most this many rates are tried
+    /// Maximum number of rates to try
     #[arg(long, value_name = "N", default_value_t = 40, help_heading = "Search")]
     pub(crate) trials: u32,
 
@@ -339,10 +338,10 @@ pub(crate) struct Sweep {
     pub(crate) job: Run,
 }
 
-/// Make a report again from a run folder alone
+/// Make a report from a saved run
 ///
-/// Works on any machine, without the storage; also on the folder of a run that was killed, which is
-/// marked as partial.
+/// Works on any machine, without the storage. A run that was killed can be reported too; its report
+/// is marked partial.
 #[derive(Debug, Args)]
 #[command(after_help = TABLE)]
 pub(crate) struct Report {
@@ -350,24 +349,24 @@ pub(crate) struct Report {
     #[arg(value_name = "RUN")]
     pub(crate) run: PathBuf,
 
-    /// What to print on stdout: text, json, html, csv or fio-json
+    /// Output format: text, json, html, csv or fio-json
     #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::format)]
     pub(crate) format: Format,
 }
 
-/// Check figures that somebody published, and name what cannot be right
+/// Check published figures for what cannot be right
 ///
-/// Reads a run folder of durio or its findings.json, a result of fio (--output-format=json or json+),
-/// or a table of results as CSV.
+/// Reads a run folder of durio or its findings.json, a fio result (--output-format=json or json+),
+/// or a CSV table of results.
 ///
 /// A table has the columns source, stack, workload, block_size, jobs, iodepth, durable, read_iops,
-/// read_latency_us, write_iops, write_latency_us, bandwidth_mb_s. Cells of unknown figures stay
+/// read_latency_us, write_iops, write_latency_us, bandwidth_mb_s. Leave cells of unknown figures
 /// empty. Optional columns: note, engine, direct, paced, runtime, size, memory, target,
 /// preconditioned, idle, syncs, sync_latency_us, and for read, write and sync _latency_min_us,
 /// _latency_max_us and percentiles such as read_latency_p99.9_us.
 ///
-/// Each finding names the line or the step, the reason and the figures that it rests on; none rests
-/// on rounding. The exit code is 1 if a figure cannot be right, 3 if the file cannot be read.
+/// Each finding names the line or step, the reason and the figures behind it; rounding alone never
+/// causes one. The exit code is 1 if a figure cannot be right, 3 if the file cannot be read.
 #[derive(Debug, Args)]
 #[command(after_help = TABLE)]
 pub(crate) struct Audit {
@@ -375,31 +374,30 @@ pub(crate) struct Audit {
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 
-    /// What to print on stdout: text or json
+    /// Output format: text or json
     #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::audit_format)]
     pub(crate) format: AuditFormat,
 }
 
 /// Compare runs: what differs, by how much, and whether chance explains it
 ///
-/// A side is a run folder, a directory of run folders, or folders between commas; several runs in
-/// one side are repeats of the same thing. The first side is the baseline:
+/// A side is a run folder, a directory of run folders, or a comma-separated list of folders;
+/// several runs on one side are repeats. The first side is the baseline:
 ///
 ///   durio compare before1,before2,before3,before4,before5 after1,after2,after3,after4,after5
 ///   durio compare before after --fail-over 5%
 ///   durio compare --interleave a.toml b.toml --pairs 5 --fail-over 5% -- --target /data
 ///   durio compare ladder --against 'published:xinnor raid10 randread'
 ///
-/// Steps of the same name and place are set against each other; what else differs between them,
-/// their machines and their storage is listed. Not comparable are different kinds of operations,
-/// steps that ended early, whose cache mode fell back on another, or whose rate drifted by more than
-/// 10 %.
+/// Steps of the same name and place are compared; other differences between the steps, machines and
+/// storage are listed. Steps are not comparable if their kinds of operations differ, or if one
+/// ended early, fell back to another cache mode, or drifted by more than 10 % in rate.
 ///
-/// Intervals come from how far the repeats scatter (Welch's, of their logarithms) or, if that is
-/// wider, from blocks of each run's own intervals. Faster and slower: by more than --threshold, with
-/// a 95 % interval that does not reach zero. No difference: the interval lies within the threshold.
-/// Undecided is everything else, such as one run per side, which does not show how far the next run
-/// of the same thing would lie.
+/// Confidence intervals come from the scatter of the repeats (Welch's, of their logarithms) or, if
+/// wider, from blocks within each run. Faster and slower mean by more than --threshold, with a 95 %
+/// interval that excludes zero. No difference means that the interval lies within the threshold.
+/// Everything else is undecided, such as one run per side, which does not show how much the next
+/// run would differ.
 ///
 /// With --fail-over, rate and p99 of every step decide the exit code:
 ///
@@ -415,21 +413,21 @@ pub(crate) struct Audit {
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
 pub(crate) struct Compare {
-    /// Run folders, directories of run folders, or folders between commas
+    /// Run folders, directories of run folders, or comma-separated lists of folders
     #[arg(value_name = "SIDE", required = true)]
     pub(crate) sides: Vec<PathBuf>,
 
-    /// Exit with 1 if rate or p99 of any step is worse by more than this, such as 5%
+    /// Exit with 1 if the rate or p99 of any step is worse by more than this, such as 5%
     ///
-    /// With 0 only if that is excluded, and with 3 if it is undecided; see above.
+    /// Exit with 0 only if that is excluded, and with 3 if undecided; see above.
     #[arg(long, value_name = "PERCENT", value_parser = values::percent)]
     pub(crate) fail_over: Option<f64>,
 
-    /// Smaller effects do not matter
+    /// Effects smaller than this do not matter
     #[arg(long, value_name = "PERCENT", default_value = "3%", value_parser = values::percent)]
     pub(crate) threshold: f64,
 
-    /// Compare also what ended early, fell back or drifted
+    /// Also compare steps that ended early, fell back or drifted
     #[arg(long)]
     pub(crate) force: bool,
 
@@ -437,17 +435,17 @@ pub(crate) struct Compare {
     #[arg(long, value_name = "N", default_value_t = Settings::SEED_DEFAULT)]
     pub(crate) seed: u64,
 
-    /// Compare the shape of one run's ladders with published ones that have these words
+    /// Compare the shape of one run's sweeps with published ones that match these words
     ///
-    /// Only ratios within a table are compared: how the rate grows with the operations in flight.
+    /// Only ratios within a table are compared: how the rate grows with the queue depth.
     #[arg(long, value_name = "published:WORDS",
           conflicts_with_all = ["fail_over", "threshold", "force", "seed"])]
     pub(crate) against: Option<String>,
 
-    /// The sides are two specs: run them in turns (A B B A …) and compare the runs
+    /// Take two specs as sides, run them interleaved (A B B A …) and compare the runs
     ///
-    /// Repeats that take turns see the same neighbours, temperature and state of the drive. What
-    /// follows `--` goes to each `durio run`:
+    /// Interleaved runs see the same neighbours, temperature and drive state. What follows `--`
+    /// goes to each `durio run`:
     ///
     ///   durio compare --interleave a.toml b.toml --pairs 5 -- --target /data
     #[arg(long, conflicts_with = "against", verbatim_doc_comment)]
@@ -462,7 +460,7 @@ pub(crate) struct Compare {
     #[arg(last = true, value_name = "OPTION", requires = "interleave")]
     pub(crate) options: Vec<std::ffi::OsString>,
 
-    /// What to print on stdout: text, json, html or csv
+    /// Output format: text, json, html or csv
     #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::comparison_format)]
     pub(crate) format: Format,
 }

@@ -164,7 +164,7 @@ impl<'a> Search<'a> {
     /// A path that does not exist is one that can be made if its directory exists.
     fn absent(&mut self, path: &Path, error: BlockError) -> Result<LocationFacts, Failure> {
         if self.unmatched.iter().any(|named| names_absent(named, path)) {
-            let text = format!("--destroy '{}' names nothing: it does not exist", path.display());
+            let text = format!("--destroy '{}' does not exist", path.display());
             return Err(Failure::new(Exit::WrongUse, text).hint("is it a misspelt name?"));
         }
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -205,15 +205,18 @@ impl Identity {
 fn names_nothing(named: &Path, locations: &[Location]) -> Failure {
     let measured: Vec<_> = locations.iter().map(|it| format!("'{}'", it.path)).collect();
     let text = match measured.is_empty() {
-        true => format!("--destroy '{}' names nothing: no path is measured", named.display()),
+        true => format!(
+            "--destroy '{}' does not match any target: no path is measured",
+            named.display()
+        ),
         false => format!(
-            "--destroy '{}' names nothing of what is measured: {}",
+            "--destroy '{}' does not match any target: {}",
             named.display(),
             measured.join(", ")
         ),
     };
     Failure::new(Exit::WrongUse, text)
-        .hint("give the very path of a file or device to measure, or the device's serial number")
+        .hint("give the exact path of a file or device to measure, or the device's serial number")
 }
 
 /// The number of the disk that a partition is on; none for what is no partition. The directory of

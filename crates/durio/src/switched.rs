@@ -55,7 +55,8 @@ impl Switched {
         if now == value {
             return Ok(());
         }
-        let message = format!("'{}' took {value} and shows {now}", self.path.display());
+        let message =
+            format!("wrote {value} to '{}', but it reads back {now}", self.path.display());
         Err(Failure::new(Exit::CannotMeasure, message).hint("name a value that it takes as it is"))
     }
 

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 /// A byte more than such a text may have: what reads it says that it is too long.
 const LENGTH_READ: u64 = (1 << 20) + 1;
 
-/// What a path may be the name of among what durio brings along: nothing is there, or a folder, which
+/// What a path may be the name of among the built-in ones: nothing is there, or a folder, which
 /// nobody means as a file.
 pub(crate) fn name_if_no_file(path: &Path) -> Option<&str> {
     path.to_str().filter(|_| !path.exists() || path.is_dir())

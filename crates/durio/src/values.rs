@@ -79,7 +79,7 @@ pub(crate) fn engine(text: &str) -> Result<EngineChoice, String> {
         let known = durio_fio::export_job::ENGINES;
         if !known.contains(&fio_engine) {
             let list = known.join(", ");
-            return Err(format!("durio runs fio with none of '{fio_engine}', but with: {list}"));
+            return Err(format!("unsupported ioengine '{fio_engine}'; expected one of {list}"));
         }
         let fio_engine = Some(fio_engine.to_owned());
         return Ok(EngineChoice { kind: EngineKind::Fio, fio_engine });

@@ -35,7 +35,7 @@ enum Finding {
     Swallowed,
 }
 
-/// Signals of every comparison of the run, each with the weightiest finding of its calls.
+/// Signals of every comparison of the run, each with the most severe finding of its calls.
 pub(super) fn swallowed(evidence: &Evidence<'_>) -> Vec<Signal> {
     evidence.probed.iter().filter_map(|probed| of_step(evidence, probed)).collect()
 }

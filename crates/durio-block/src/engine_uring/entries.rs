@@ -1,7 +1,7 @@
 //! Submission entries of transfers, built once per slot.
 //!
 //! In: the buffers, a transfer. Out: its entry. Address and name of a slot's entry never change; what
-//! does (direction, file, place, length, flags) is written into it. Building 64 bytes anew
+//! does (direction, file, place, length, flags) is written into it. Building 64 bytes again
 //! for every operation takes a fifth of what an operation may cost.
 //! Not here: entries of syncs, which are built each time.
 

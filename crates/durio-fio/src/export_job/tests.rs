@@ -98,7 +98,7 @@ fn what_fio_has_not_is_named() {
         (synced(SyncMethod::FileRange), "sync_file_range"),
         (synced(SyncMethod::LinkedFsync), "linked_fsync"),
         (synced(SyncMethod::LinkedFdatasync), "use fdatasync"),
-        (Workload { at_end: AtEnd::Reallocate, ..write.clone() }, "preallocated anew"),
+        (Workload { at_end: AtEnd::Reallocate, ..write.clone() }, "preallocated again"),
         (Workload { read_share: PerMille(705), ..random.clone() }, "705 thousandths"),
         (Workload { read_share: PerMille(700), ..Workload::default() }, "a place for each"),
         (Workload { block_mix: odd, ..random.clone() }, "333 thousandths"),

@@ -283,7 +283,7 @@ impl TargetsOf<'_> {
     }
 
     /// What a copy moves in all: fio does whole blocks, one more where offsets are free. With holes it
-    /// begins anew until all bytes are done, unless its pass ends before the file does (`is_open`).
+    /// starts over until all bytes are done, unless its pass ends before the file does (`is_open`).
     fn bytes(
         &self,
         (extent, is_open): (&Extent, bool),
@@ -327,7 +327,7 @@ impl TargetsOf<'_> {
     }
 
     /// Whether fio drops the cache again where a pass over the region begins: where offsets come round,
-    /// or where it opens the file anew after `size`. Free draws that time alone bounds never do.
+    /// or where it reopens the file after `size`. Free draws that time alone bounds never do.
     fn has_passes(&self, places: &[CopyPlace]) -> bool {
         let is_free = self.workload.pattern == Pattern::Random
             && self.workload.coverage == Coverage::Independent;

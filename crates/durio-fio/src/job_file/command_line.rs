@@ -17,7 +17,7 @@ use crate::FioError;
 /// Reads the words of a fio command line, and the job files that it names.
 ///
 /// Options before the first `--name` change the defaults; job files are read after all options,
-/// each beginning with the defaults anew except the first, and each after the first waiting for all
+/// each beginning with fresh defaults except the first, and each after the first waiting for all
 /// jobs before it. Variables are not replaced, as a shell has done that; in job files they are.
 ///
 /// # Errors

@@ -252,7 +252,7 @@ pub struct DurabilityOptions {
 pub struct TimingOptions {
     /// `runtime` in microseconds; 0 is no limit.
     pub runtime_us: Option<Given<u64>>,
-    /// `time_based`: the job begins anew until its runtime is over.
+    /// `time_based`: the job starts over until its runtime is over.
     pub time_based: Option<Given<bool>>,
     /// `ramp_time` in microseconds, before the runtime.
     pub ramp_us: Option<Given<u64>>,

@@ -43,7 +43,7 @@ pub(super) fn write(
 pub(crate) fn write_figures(comparison: &Comparison, page: &mut Page) {
     for it in &comparison.pairs {
         for remark in &it.remarks {
-            page.labelled("NOTE", 7, Look::Heed, remark);
+            page.labelled("NOTE", 7, Look::Warning, remark);
         }
         it.steps.iter().for_each(|step| in_full(step, page));
     }
@@ -57,15 +57,15 @@ fn pair(pair: &Pair, page: &mut Page) {
     page.heading(&format!("{} against {}", pair.other, pair.baseline));
     page.paragraph("  ", Look::Bold, &words::summary(pair));
     for remark in &pair.remarks {
-        page.labelled("NOTE", 7, Look::Heed, remark);
+        page.labelled("NOTE", 7, Look::Warning, remark);
     }
     for difference in &pair.environment {
-        page.labelled("differs", 7, Look::Heed, &words::difference(difference));
+        page.labelled("differs", 7, Look::Warning, &words::difference(difference));
     }
     for (label, titles) in [(&pair.baseline, &pair.only_baseline), (&pair.other, &pair.only_other)]
     {
         for title in titles {
-            page.labelled(&format!("only {label}"), 7, Look::Heed, title);
+            page.labelled(&format!("only {label}"), 7, Look::Warning, title);
         }
     }
     match pair.steps.len() > STEPS_IN_FULL {
@@ -76,13 +76,13 @@ fn pair(pair: &Pair, page: &mut Page) {
 
 fn notes(step: &StepComparison, page: &mut Page) {
     if let Some(differences) = words::step_differences(step) {
-        page.paragraph("  ", Look::Heed, &differences);
+        page.paragraph("  ", Look::Warning, &differences);
     }
     for reason in &step.not_comparable {
         page.paragraph("  ", Look::Bad, &format!("not comparable because {reason}"));
     }
     for caution in &step.cautions {
-        page.paragraph("  ", Look::Heed, &format!("compared by --force although {caution}"));
+        page.paragraph("  ", Look::Warning, &format!("compared by --force although {caution}"));
     }
 }
 
@@ -150,7 +150,7 @@ fn gate(gate: &Gate, comparison: &Comparison, page: &mut Page) {
         page.labelled("WORSE", 9, Look::Bad, line);
     }
     for line in &gate.undecided {
-        page.labelled("undecided", 9, Look::Heed, line);
+        page.labelled("undecided", 9, Look::Warning, line);
     }
     for line in &gate.excluded {
         page.labelled("ok", 9, Look::Good, line);

@@ -20,7 +20,7 @@ pub(super) fn cards(findings: &Findings) -> Vec<SignalCard<'_>> {
 fn card(signal: &Signal) -> SignalCard<'_> {
     let (class, icon) = match signal.word {
         SignalWord::UnsafeConfig => ("bad", "✗"),
-        SignalWord::Suspect => ("heed", "?"),
+        SignalWord::Suspect => ("warning", "?"),
         SignalWord::Declared | SignalWord::Fact => ("", "·"),
     };
     SignalCard { signal, class, icon, word: signal.word.words() }

@@ -43,7 +43,7 @@ fn card(verdict: &Verdict) -> Option<VerdictCard<'_>> {
     let (class, icon) = match verdict.verdict {
         VerdictWord::Fit => ("good", "✓"),
         VerdictWord::Unfit => ("bad", "✗"),
-        VerdictWord::CannotTell => ("heed", "?"),
+        VerdictWord::CannotTell => ("warning", "?"),
         VerdictWord::NoDocumentedThreshold => return None,
     };
     let url = verdict.source.as_ref().map(|source| source.url.as_str());

@@ -28,7 +28,7 @@ pub(super) fn text(
         page.labelled(label, 2, Look::Bold, &side_words(side));
     }
     if let Some(label) = &comparison.label {
-        page.labelled("COUNTED", 7, Look::Heed, label);
+        page.labelled("COUNTED", 7, Look::Warning, label);
     }
     for workload in &comparison.workloads {
         page.heading(&workload.label);
@@ -38,14 +38,14 @@ pub(super) fn text(
         }
         table.put(&mut page);
         for line in untold(&workload.layers) {
-            page.labelled("NOTE", 4, Look::Heed, &line);
+            page.labelled("NOTE", 4, Look::Warning, &line);
         }
     }
     if comparison.workloads.is_empty() {
         page.paragraph("  ", Look::Bad, "nothing in common that could be compared");
     }
     for line in &comparison.only_one_side {
-        page.labelled("NOTE", 4, Look::Heed, line);
+        page.labelled("NOTE", 4, Look::Warning, line);
     }
     page.paragraph("  ", Look::Dim, NOTE);
     out.write_all(page.text().as_bytes())

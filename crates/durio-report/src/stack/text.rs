@@ -24,7 +24,7 @@ pub(super) fn write(
     page.paragraph("  ", Look::Plain, &findings.summary);
     page.paragraph("  ", Look::Dim, &words::head(findings));
     if let Some(label) = &findings.label {
-        page.labelled("COUNTED", 7, Look::Heed, label);
+        page.labelled("COUNTED", 7, Look::Warning, label);
     }
     warnings(findings, &mut page);
     let mut said = Said::default();
@@ -68,7 +68,7 @@ fn counted(findings: &StackFindings) -> &'static str {
 
 fn warnings(findings: &StackFindings, page: &mut Page) {
     for warning in &findings.warnings {
-        page.labelled("WARNING", 7, Look::Heed, &warning.seen);
+        page.labelled("WARNING", 7, Look::Warning, &warning.seen);
         page.labelled("", 7, Look::Plain, &warning.why);
         page.labelled("", 7, Look::Plain, &format!("→ {}", warning.advice));
     }
@@ -112,7 +112,7 @@ fn table(grid: Grid, page: &mut Page) {
 fn notes(findings: &StackFindings, rows: &[LayerRow], page: &mut Page) {
     for row in rows {
         for line in words::remarks(findings, row) {
-            page.labelled("NOTE", 4, Look::Heed, &line);
+            page.labelled("NOTE", 4, Look::Warning, &line);
         }
         let figures = row.figures.as_ref();
         if let Some(slices) = figures.and_then(|it| it.time_slices.as_ref()) {

@@ -37,7 +37,7 @@ pub(crate) fn write(
     page.blank();
     if findings.findings_left_out > 0 {
         let left_out = counted(findings.findings_left_out, "further finding");
-        page.paragraph("", Look::Heed, &format!("{left_out} not shown"));
+        page.paragraph("", Look::Warning, &format!("{left_out} not shown"));
     }
     summary(findings, &mut page);
     out.write_all(page.text().as_bytes())
@@ -55,7 +55,7 @@ const fn heading(tier: Tier) -> &'static str {
 const fn look(tier: Tier) -> Look {
     match tier {
         Tier::Impossible => Look::Bad,
-        Tier::Shortfall | Tier::Doubtful => Look::Heed,
+        Tier::Shortfall | Tier::Doubtful => Look::Warning,
         Tier::Method => Look::Plain,
     }
 }
@@ -172,7 +172,7 @@ fn summary(findings: &AuditFindings, page: &mut Page) {
         (counts.method, "method"),
     ];
     let words = words.map(|(count, word)| format!("{count} {word}"));
-    let look = if findings.has_impossible() { Look::Bad } else { Look::Heed };
+    let look = if findings.has_impossible() { Look::Bad } else { Look::Warning };
     let found = counted(counts.total(), "finding");
     page.paragraph("", look, &format!("{found} in {claims}: {}", words.join(", ")));
 }

@@ -52,7 +52,7 @@ fn of_section(campaign: &CampaignFindings, section: &SectionFindings, page: &mut
     page.heading(&section.name);
     page.paragraph("  ", Look::Dim, &section.summary);
     if section.rows.is_empty() {
-        page.paragraph("  ", Look::Heed, "nothing was measured");
+        page.paragraph("  ", Look::Warning, "nothing was measured");
         return false;
     }
     let is_absent = match section.maps.as_slice() {
@@ -98,7 +98,7 @@ fn conclusions(campaign: &CampaignFindings, section: &SectionFindings, page: &mu
     }
     if let Some(found) = &section.convergence {
         let steady = found.state.as_ref().is_some_and(|it| it.attained_at.is_some());
-        let look = if steady { Look::Good } else { Look::Heed };
+        let look = if steady { Look::Good } else { Look::Warning };
         page.labelled("steady state", LABEL_WIDTH, look, &convergence(found));
         page.labelled("rounds", LABEL_WIDTH, Look::Plain, &sparkline(found.series.iter().copied()));
     }
@@ -114,7 +114,7 @@ fn conclusions(campaign: &CampaignFindings, section: &SectionFindings, page: &mu
         page.labelled("", LABEL_WIDTH, Look::Dim, &format!("and {more} more in the page"));
     }
     for run in &section.long_runs {
-        let look = if run.leaving.is_worse { Look::Heed } else { Look::Plain };
+        let look = if run.leaving.is_worse { Look::Warning } else { Look::Plain };
         page.labelled("over time", LABEL_WIDTH, look, &long_run(section, run));
     }
     for (word, text) in limits(section) {
@@ -175,7 +175,7 @@ fn map(section: &SectionFindings, map: &MapFindings, page: &mut Page) {
 }
 
 fn search(found: &SearchFindings, page: &mut Page) {
-    let look = if found.settled { Look::Good } else { Look::Heed };
+    let look = if found.settled { Look::Good } else { Look::Warning };
     page.labelled("goal", LABEL_WIDTH, look, &found.sentence);
     figures(&trials_table(found), page);
 }

@@ -1,4 +1,4 @@
-//! What to heed, and where to read on.
+//! Warnings, and where to read on.
 
 use durio_analyse::{Findings, WarningFinding};
 use durio_record::file_names;
@@ -24,7 +24,7 @@ fn one(warning: &WarningFinding, page: &mut Page) {
         [] => String::new(),
         about => format!(" ({})", about.join(", ")),
     };
-    page.paragraph("  ", Look::Heed, &format!("! {}{about}", warning.code));
+    page.paragraph("  ", Look::Warning, &format!("! {}{about}", warning.code));
     page.labelled("  seen", 6, Look::Plain, &warning.seen);
     page.labelled("  why", 6, Look::Plain, &warning.why);
     page.labelled("  do", 6, Look::Plain, &warning.advice);

@@ -29,7 +29,7 @@ fn of_part(part: &DurablePart, page: &mut Page) {
         figures(table, page);
     }
     for (label, text) in &part.said {
-        let look = if *label == "heed" { Look::Heed } else { Look::Plain };
+        let look = if *label == "warning" { Look::Warning } else { Look::Plain };
         page.labelled(label, LABEL_WIDTH, look, text);
     }
 }

@@ -44,15 +44,15 @@ fn figures(leading: &Leading, page: &mut Page) {
     page.paragraph("  ", Look::Dim, &basis);
     match verdict(leading) {
         Verdict::Steady(how) => page.paragraph("  ", Look::Dim, &format!("steady: {how}")),
-        Verdict::NotSteady(why) => page.labelled("NOT STEADY", 11, Look::Heed, &why),
-        Verdict::Unknown(why) => page.paragraph("  ", Look::Heed, &why),
+        Verdict::NotSteady(why) => page.labelled("NOT STEADY", 11, Look::Warning, &why),
+        Verdict::Unknown(why) => page.paragraph("  ", Look::Warning, &why),
     }
 }
 
 fn state(findings: &Findings, page: &mut Page) {
     let look = match findings.state {
         RunState::Complete => Look::Good,
-        RunState::Interrupted | RunState::Partial => Look::Heed,
+        RunState::Interrupted | RunState::Partial => Look::Warning,
         RunState::Failed => Look::Bad,
     };
     let meaning = state_meaning(findings.state).unwrap_or("every step ran to its limit");
@@ -61,6 +61,6 @@ fn state(findings: &Findings, page: &mut Page) {
         page.labelled("error", 11, Look::Bad, error);
     }
     if let Some(reason) = &findings.provisional {
-        page.labelled("PROVISIONAL", 11, Look::Heed, reason);
+        page.labelled("PROVISIONAL", 11, Look::Warning, reason);
     }
 }

@@ -24,8 +24,8 @@ pub(crate) enum Look {
     Good,
     /// Bad.
     Bad,
-    /// To be heeded.
-    Heed,
+    /// A warning.
+    Warning,
 }
 
 impl Look {
@@ -37,7 +37,7 @@ impl Look {
             Self::Dim => "2",
             Self::Good => "1;32",
             Self::Bad => "1;31",
-            Self::Heed => "1;33",
+            Self::Warning => "1;33",
         }
     }
 }
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn further_lines_stand_under_the_first() {
         let mut page = Page::new(&Options { width: 40, colour: false });
-        page.labelled("seen", 6, Look::Heed, "one two three four five six seven eight");
+        page.labelled("seen", 6, Look::Warning, "one two three four five six seven eight");
         assert_eq!(page.text(), "  seen    one two three four five six\n          seven eight\n");
     }
 

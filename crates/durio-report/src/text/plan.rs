@@ -31,7 +31,7 @@ pub(crate) fn write(
     if !obstacles.is_empty() {
         page.heading("Before this can run");
         for obstacle in obstacles {
-            page.hanging("  ! ", Look::Heed, "    ", Look::Plain, obstacle);
+            page.hanging("  ! ", Look::Warning, "    ", Look::Plain, obstacle);
         }
     }
     out.write_all(page.text().as_bytes())
@@ -49,7 +49,7 @@ fn head(plan: &Plan, page: &mut Page) {
     if campaign.time_scale_per_mille != 1000 {
         let scale = f64::from(campaign.time_scale_per_mille) / 1000.0;
         let text = format!("times are {scale} of what the spec says: figures will be provisional");
-        page.paragraph("  ", Look::Heed, &text);
+        page.paragraph("  ", Look::Warning, &text);
     }
 }
 
@@ -207,7 +207,7 @@ fn shared_walks(plan: &Plan, page: &mut Page) {
         names.join(", ")
     );
     page.blank();
-    page.hanging("  ! ", Look::Heed, "    ", Look::Plain, &text);
+    page.hanging("  ! ", Look::Warning, "    ", Look::Plain, &text);
 }
 
 fn section_head(section: &Section, steps: &[Step], page: &mut Page) {

@@ -21,7 +21,7 @@ pub(super) fn write(findings: &Findings, page: &mut Page) {
         page.paragraph("  ", Look::Dim, ABSENT_NOTE);
     }
     if let Some(text) = not_durable(profile) {
-        page.labelled("heed", LABEL_WIDTH, Look::Heed, &text);
+        page.labelled("warning", LABEL_WIDTH, Look::Warning, &text);
     }
     for verdict in undocumented(findings) {
         let text = format!("{}: {}; {}", verdict.database, verdict.criterion, verdict.measured);

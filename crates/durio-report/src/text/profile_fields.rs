@@ -54,7 +54,7 @@ fn stream(name: &str, summary: &str, fitting: Option<&str>, facts: &[ShownFact],
         field(fact, page);
     }
     if let Some(fitting) = fitting {
-        page.labelled("fitting", FIELD_WIDTH, Look::Heed, fitting);
+        page.labelled("fitting", FIELD_WIDTH, Look::Warning, fitting);
     }
 }
 

@@ -22,7 +22,7 @@ pub(super) fn write(findings: &Findings, page: &mut Page) {
 fn one(signal: &Signal, page: &mut Page) {
     let look = match signal.word {
         SignalWord::UnsafeConfig => Look::Bad,
-        SignalWord::Suspect => Look::Heed,
+        SignalWord::Suspect => Look::Warning,
         SignalWord::Declared | SignalWord::Fact => Look::Plain,
     };
     let word = signal.word.words().to_uppercase();

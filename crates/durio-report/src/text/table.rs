@@ -72,7 +72,7 @@ fn cut_short(findings: &Findings, page: &mut Page) {
         findings.workloads.iter().filter(|it| !it.complete).map(|it| it.name.as_str()).collect();
     if !names.is_empty() {
         let text = format!("ended before their limit: {}", names.join(", "));
-        page.paragraph("  ", Look::Heed, &text);
+        page.paragraph("  ", Look::Warning, &text);
     }
 }
 

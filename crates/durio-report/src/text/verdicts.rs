@@ -27,7 +27,7 @@ fn one(verdict: &Verdict, several: bool, page: &mut Page) {
     let look = match verdict.verdict {
         VerdictWord::Fit => Look::Good,
         VerdictWord::Unfit => Look::Bad,
-        VerdictWord::NoDocumentedThreshold | VerdictWord::CannotTell => Look::Heed,
+        VerdictWord::NoDocumentedThreshold | VerdictWord::CannotTell => Look::Warning,
     };
     let word = verdict.verdict.words().to_uppercase();
     page.labelled(&word, WORD_WIDTH, look, &sentence(verdict, several));

@@ -32,7 +32,7 @@ fn every_question_has_its_answer_in_the_text() {
         }
     };
     said("Sync methods", "fastest o_dsync direct");
-    said("Sync methods", "heed rwf_dsync direct: RWF_DSYNC is not supported here");
+    said("Sync methods", "warning rwf_dsync direct: RWF_DSYNC is not supported here");
     said("What a commit sends to the device", "W 4 KiB, WSM 16 KiB, FF 0 B");
     said(
         "What a commit sends to the device",

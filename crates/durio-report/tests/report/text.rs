@@ -146,7 +146,7 @@ fn the_accounts_name_engine_fallbacks_own_cost_and_the_check() {
 
 /// The section as a whole, so that a change of its form is seen.
 const SIGNALS: &str = "Can its flush be trusted?
-  What was read and counted, the weightiest first; nothing here is a proof, only power cuts are.
+  Observations, most severe first. They are evidence, not proof; only a power cut is.
   UNSAFE-CONFIG  cache-view-overridden (disk vdb): somebody told the kernel that the cache is not
                  volatile
                  read: kernel's view = write through [/sys/class/block/vdb/queue/write_cache];

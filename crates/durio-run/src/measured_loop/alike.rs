@@ -35,7 +35,7 @@ impl Alike {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Look {
     pub(super) seen: Ticks,
-    /// When their places start anew: completions of which more were seen than one exchange gives
+    /// When their places start again: completions of which more were seen than one exchange gives
     /// have waited here, and their places were idle, which is no latency of the next operation.
     pub(super) start: Ticks,
     /// How long that was.

@@ -184,7 +184,7 @@ pub(crate) const LOAD: &[Key] = &[
     key(
         "target",
         Kind::Texts,
-        "Name of a target, or a list of names: job k works on the k-th, around at the end. Default: the first target.",
+        "Name of a target, or a list of names: jobs are assigned to them round-robin. Default: the first target.",
     ),
     ladder("pattern", Kind::Choice(PATTERNS), "Order of offsets. Default: sequential."),
     ladder("reads", Kind::Share, "Share of reads; the rest are writes. Default: 100%."),
@@ -261,7 +261,7 @@ pub(crate) const LOAD: &[Key] = &[
     ladder(
         "arrivals",
         Kind::Choice(ARRIVALS),
-        "With rate: at random or at equal distances. Default: poisson.",
+        "With rate: Poisson or constant arrivals. Default: poisson.",
     ),
     ladder(
         "committers",

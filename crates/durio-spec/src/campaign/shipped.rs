@@ -1,4 +1,4 @@
-//! The specs that durio brings along, from specs/ of its repository.
+//! The built-in specs, from specs/ of its repository.
 
 /// A spec within the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

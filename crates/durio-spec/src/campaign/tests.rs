@@ -1,4 +1,4 @@
-//! Specs to plans: known expansions, what is refused and where, all that durio brings along, and
+//! Specs to plans: known expansions, what is refused and where, all built-in specs, and
 //! damaged files.
 
 use std::path::Path;

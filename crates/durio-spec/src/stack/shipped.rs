@@ -1,4 +1,4 @@
-//! The stack specs that durio brings along, from specs/stacks/ of its repository.
+//! The built-in stack specs, from specs/stacks/ of its repository.
 
 use crate::ShippedSpec;
 

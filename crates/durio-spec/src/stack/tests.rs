@@ -1,4 +1,4 @@
-//! Stack specs: what is read, what is refused and where, and what durio brings along.
+//! Stack specs: what is read, what is refused and where, and the built-in ones.
 
 use durio_plan::{ClockChoice, Limit, RawPath, Role};
 use durio_stack::build::check_declared;

@@ -270,7 +270,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// losetup looks a name up anew: what it found must be the file that this build made.
+    /// losetup looks a name up again: what it found must be the file that this build made.
     fn check_file_behind(&self, facts: Option<&Identity>) -> Result<(), BuildError> {
         let undo = self.begun.last().map(|begun| &begun.step.undo);
         let Some(Undo::DetachLoop { file, .. }) = undo else { return Ok(()) };

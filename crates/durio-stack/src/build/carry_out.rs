@@ -32,7 +32,7 @@ pub(super) struct Known<'a> {
     pub(super) file: Option<&'a Identity>,
     /// The step's end is in the journal.
     pub(super) done: bool,
-    /// The machine has not been started anew since; disks in memory are gone otherwise.
+    /// The machine has not been restarted since; disks in memory are gone otherwise.
     pub(super) same_boot: bool,
     /// The builder itself takes down: nobody else could get in between.
     pub(super) live: bool,

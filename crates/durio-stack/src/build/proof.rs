@@ -77,7 +77,7 @@ impl Prover<'_> {
         }
         let fault = match known.recorded {
             Some(recorded) if known.same_boot => recorded.difference(&found.identity),
-            // The kernel numbers devices anew when it starts.
+            // The kernel renumbers devices when it starts.
             Some(recorded) => {
                 let of = |identity: &Identity| identity.clone().without("device");
                 of(recorded).difference(&of(&found.identity))

@@ -1,4 +1,4 @@
-//! The profiles that durio brings along, and what `durio check` takes from them.
+//! The built-in profiles, and what `durio check` takes from them.
 
 use super::{Profile, Threshold};
 use crate::DefinitionError;

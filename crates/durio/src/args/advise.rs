@@ -87,7 +87,7 @@ pub(crate) struct Advise {
           requires = "prove", help_heading = "Proof")]
     pub(crate) size: Bytes,
 
-    /// What to print on stdout: text or json
+    /// Output format: text or json
     #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::audit_format)]
     pub(crate) format: AuditFormat,
 }

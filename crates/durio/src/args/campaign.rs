@@ -10,31 +10,31 @@ use super::Run;
 use crate::exit_code::TABLE;
 use crate::values;
 
-/// Run one job as described on the command line, or a campaign as described in a spec
+/// Run one job given on the command line, or a campaign given as a spec
 ///
-/// For a directory, or a path that does not exist, durio lays out a file of its own there, without a
-/// name where the filesystem has such files; what exists is only written if --destroy names it.
+/// In a directory, or for a path that does not exist, durio lays out a file of its own, without a
+/// name where the filesystem supports that. Existing files and devices are written only if
+/// --destroy names them.
 ///
 ///   durio run --target /data --rw randread --bs 4k --engine uring --depth 32 --duration 30s
 ///   durio run --target /data --rw write --bs 8k --sync fdatasync
 ///   durio run --target /dev/zero --rw randread --engine uring --depth 32 --ops 1000000
 ///
-/// A campaign is many steps in order; `durio plan` lists those that durio brings along, and shows
-/// what a spec would do:
+/// A campaign is a sequence of steps. `durio plan` lists the built-in campaigns and shows what a
+/// spec would do:
 ///
 ///   durio run db-ladder --target /data --scale-time 0.02
 ///   durio run my-spec.toml --target data=/data --target log=/log
 ///
-/// A profile is what a database does: its log is measured idle, and under the database's own
-/// background load (`durio profile list`). --duration is that of a step, --size that of the data
-/// file:
+/// A profile describes what a database does: its log is measured idle, and under the database's own
+/// background load (`durio profile list`). --duration sets the time per step, --size the size of
+/// the data file:
 ///
 ///   durio run profile:postgresql --target /data
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
 pub(crate) struct RunCommand {
-    /// A campaign instead of one job: a TOML file, the name of a spec that durio brings along, or
-    /// profile:NAME
+    /// Campaign to run instead of one job: a TOML file, a built-in spec, or profile:NAME
     #[arg(value_name = "SPEC", conflicts_with_all = [
         "rw", "bs", "mix", "sync", "sync_every", "share_each", "shared", "rewrite", "buffered", "engine", "jobs",
         "depth", "batch", "rate", "constant", "cpus", "node", "null_latency", "null_fails_at", "ops",
@@ -42,7 +42,7 @@ pub(crate) struct RunCommand {
     ])]
     pub(crate) spec: Option<PathBuf>,
 
-    /// Begin anew, also where the same campaign was interrupted; else that one is gone on with
+    /// Start over instead of resuming an interrupted campaign
     #[arg(long, requires = "spec", help_heading = "Campaign")]
     pub(crate) fresh: bool,
 
@@ -56,21 +56,22 @@ pub(crate) struct RunCommand {
 /// How a spec becomes a plan.
 #[derive(Debug, Args)]
 pub(crate) struct Expanding {
-    /// Durations, ramps and pauses times this, to no less than 100 ms; figures are provisional then
+    /// Multiply durations, ramps and pauses by this (at least 100 ms each); marks figures
+    /// provisional
     #[arg(long, value_name = "FACTOR", value_parser = values::scale, default_value = "1",
           requires = "spec", help_heading = "Campaign")]
     pub(crate) scale_time: u32,
 
-    /// Sizes of files and volumes in bytes times this, to whole MiB
+    /// Multiply file sizes and volumes in bytes by this, rounded to whole MiB
     #[arg(long, value_name = "FACTOR", value_parser = values::scale, default_value = "1",
           requires = "spec", help_heading = "Campaign")]
     pub(crate) scale_size: u32,
 
-    /// Of a profile: 2 s per step, on small files
+    /// For a profile: 2 s per step, with small files
     #[arg(long, requires = "spec", conflicts_with = "duration", help_heading = "Campaign")]
     pub(crate) quick: bool,
 
-    /// Permit ladders that multiply to this many steps; more than 10000 need it
+    /// Allow sweeps that expand to this many steps; required above 10000
     #[arg(long, value_name = "N", requires = "spec", help_heading = "Campaign")]
     pub(crate) confirm_steps: Option<u64>,
 }
@@ -91,10 +92,10 @@ impl Expanding {
     }
 }
 
-/// Show what a campaign would do: every step, its time, and every write to come
+/// Show what a campaign would do: every step, its time, and everything it would write
 ///
-/// Nothing is written or read. Without SPEC it lists the specs that durio brings along. How to write
-/// one is in docs/formats/spec.md; --schema prints a JSON schema for editors.
+/// Writes nothing and measures nothing. Without SPEC it lists the built-in specs.
+/// docs/formats/spec.md explains how to write one; --schema prints a JSON schema for editors.
 ///
 ///   durio plan
 ///   durio plan db-ladder --target /data
@@ -102,36 +103,36 @@ impl Expanding {
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
 pub(crate) struct Plan {
-    /// A TOML file, the name of a spec that durio brings along, or profile:NAME
+    /// A TOML file, the name of a built-in spec, or profile:NAME
     #[arg(value_name = "SPEC")]
     pub(crate) spec: Option<PathBuf>,
 
-    /// [NAME=]PATH: place of a target of the spec; several times for several targets or paths
+    /// [NAME=]PATH: where a target of the spec is; repeat for several targets or paths
     #[arg(long, value_name = "PATH", requires = "spec", help_heading = "What")]
     pub(crate) target: Vec<PathBuf>,
 
     #[command(flatten)]
     pub(crate) expanding: Expanding,
 
-    /// Of a profile: time per step
+    /// For a profile: time per step
     #[arg(long, value_name = "TIME", value_parser = values::nanos, requires = "spec",
           help_heading = "Campaign")]
     pub(crate) duration: Option<Nanos>,
 
-    /// Of a profile: size of the data file
+    /// For a profile: size of the data file
     #[arg(long, value_name = "SIZE", value_parser = values::bytes, requires = "spec",
           help_heading = "Campaign")]
     pub(crate) size: Option<Bytes>,
 
-    /// As for `durio run`: permit to overwrite this existing file or block device
+    /// As for `durio run`: allow overwriting this file or block device
     #[arg(long, value_name = "PATH", requires = "spec", help_heading = "Safety")]
     pub(crate) destroy: Vec<PathBuf>,
 
-    /// As for `durio run`: permit --destroy for a device that holds a filesystem or a RAID member
+    /// As for `durio run`: allow --destroy on a device that holds a filesystem or a RAID member
     #[arg(long, requires = "destroy", help_heading = "Safety")]
     pub(crate) force_signature: bool,
 
-    /// What to print on stdout: text or json (the plan as it is saved with a run)
+    /// Output format: text or json (the plan as saved with a run)
     #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::audit_format,
           help_heading = "Output")]
     pub(crate) format: PlanFormat,

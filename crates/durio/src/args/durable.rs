@@ -11,11 +11,11 @@ use crate::values;
 
 /// Measure what a durable write costs, by method, file mode, size and number of writers
 ///
-/// A database waits for its log, and how long depends on how it writes: which call makes the write
+/// A database waits for its log. How long depends on how it writes: which call makes the write
 /// durable, whether the file grows, how large the writes are, and how many sessions share one sync.
-/// This lays out files of its own in a directory (a log of 128 MiB and less than as much for logs of
-/// single writers; at most a tenth of the free space) and goes through that space in slices, one
-/// short step per point, in about three minutes:
+/// This command lays out its own files in a directory (a log of 128 MiB, plus less than that for
+/// logs of single writers; at most a tenth of the free space) and varies these parameters in
+/// slices, one short step per point, in about three minutes:
 ///
 ///   commands           the requests that a commit sends to the device, traced by the kernel where
 ///                      that is permitted: 20 commits per method and file mode
@@ -35,12 +35,13 @@ use crate::values;
 ///   cross              only with --full: every method in every file mode, at every size and number
 ///                      of writers
 ///
-/// What the kernel, the filesystem or the device refuses (a flag, O_DIRECT, fallocate) is named with
-/// the reason, and the rest is measured; an error of the storage ends the run. What a shorter run
-/// leaves out is said. Nothing is left behind but the run folder with the record and the report.
+/// If the kernel, filesystem or device refuses something (a flag, O_DIRECT, fallocate), the report
+/// says so with the reason, and the rest is measured; an I/O error ends the run. The report also
+/// says what a shorter run left out. Only the run folder with the record and the report stays
+/// behind.
 ///
-/// An existing file or a block device is only measured if --destroy names it, without the slices that
-/// need files of several kinds.
+/// An existing file or block device is measured only if --destroy names it, without the slices that
+/// need several kinds of files.
 ///
 ///   durio durable --quick /var/lib/postgresql
 ///   durio durable --only methods --only sizes /data
@@ -52,20 +53,19 @@ pub(crate) struct Durable {
     #[arg(value_name = "PATH", default_value = ".")]
     pub(crate) path: PathBuf,
 
-    /// About 30 s in all, with fewer points
+    /// Finish in about 30 s, with fewer points
     #[arg(long, conflicts_with = "full", help_heading = "How long, how large")]
     pub(crate) quick: bool,
 
-    /// The slices at twice the time, and the whole cross: some twenty minutes
+    /// Twice the time per step, and the cross slice: about twenty minutes
     #[arg(long, help_heading = "How long, how large")]
     pub(crate) full: bool,
 
-    /// Only this slice (can be repeated); its steps last as long as among all
+    /// Only this slice (can be repeated); its steps last as long as in a full run
     #[arg(long, value_name = "SLICE", help_heading = "How long, how large")]
     pub(crate) only: Vec<String>,
 
-    /// Size of the log, such as 1GiB; with the other files it may be more than a tenth of the free
-    /// space
+    /// Size of the log, such as 1GiB; may exceed a tenth of the free space
     #[arg(long, value_name = "SIZE", value_parser = values::bytes, help_heading = "How long, how large")]
     pub(crate) size: Option<Bytes>,
 

@@ -13,20 +13,20 @@ use crate::exit_code::TABLE;
 /// Accepts fio's options and prints fio's output: --output, --output-format
 /// (normal, terse, json, json+, and lists of them), --minimal, --terse-version, --append-terse, and
 /// the logs of write_bw_log, write_lat_log and write_iops_log. For durio's own formats use --format.
-/// Every option of fio is honoured, or named with its line and refused; what differs from fio
-/// without changing what the figures mean is said as a note: on stderr, or on stdout where --output
-/// names a file for the results. Sections of one stonewall group run at the same time.
+/// Every fio option is honoured, or refused by name and line. Differences from fio that do not change
+/// what the figures mean are printed as notes: on stderr, or on stdout if --output names a file for
+/// the results. Sections of one stonewall group run at the same time.
 ///
 ///   durio fio job.fio
 ///   durio fio --name=wal --rw=write --bs=8k --size=64m --fdatasync=1 --output-format=json
 ///   durio fio --destroy /dev/sdx --output=result.json --output-format=json+ job.fio
 ///   durio fio --plan job.fio
 ///
-/// A script named fio on the PATH with `exec durio fio "$@"` in it lets programs that call fio use
-/// durio.
+/// To let programs that call fio use durio, put a script named fio on the PATH that does
+/// `exec durio fio "$@"`.
 ///
-/// durio's options may be mixed with fio's; everything after -- is fio's. Files that exist
-/// are only written if --destroy names them; files that durio makes are removed. Logs have a line per
+/// durio's options may be mixed with fio's; everything after -- is fio's. Existing files are
+/// written only if --destroy names them; files that durio makes are removed. Logs have one line per
 /// interval (log_avg_msec, or 100 ms), never one per I/O.
 #[derive(Debug, Args)]
 #[command(

@@ -9,24 +9,25 @@ use crate::values;
 /// How committers share a log; flattened into the options of a job.
 #[derive(Debug, Args)]
 pub(crate) struct Committing {
-    /// Each job is a log to which so many committers hand records of --bs; a write is a batch
+    /// Make each job a log that this many committers hand records of --bs to; a write is a batch
     ///
-    /// Records that wait when the log is free are written together and made durable by one --sync;
-    /// a commit is acknowledged when that has returned. With --rate, records arrive at that rate.
+    /// Records that wait when the log becomes free are written together and made durable by one
+    /// --sync; their commits are acknowledged when it returns. With --rate, records arrive at that
+    /// rate.
     #[arg(long, value_name = "N", help_heading = "Group commit",
           value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub(crate) committers: Option<u32>,
 
-    /// A thread for each committer, so that the cost of waking them is in the latency
+    /// Run each committer as a thread, so that waking it is part of the latency
     #[arg(long, requires = "committers", help_heading = "Group commit")]
     pub(crate) committer_threads: bool,
 
-    /// How long a leader waits for more records before it writes (PostgreSQL's commit_delay)
+    /// Time a leader waits for more records before it writes (PostgreSQL's commit_delay)
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = values::nanos,
           requires = "committers", help_heading = "Group commit")]
     pub(crate) commit_delay: Nanos,
 
-    /// It waits only if so many other committers are at work (PostgreSQL's commit_siblings)
+    /// Wait only if at least this many other committers are active (PostgreSQL's commit_siblings)
     #[arg(
         long,
         value_name = "N",
@@ -36,17 +37,17 @@ pub(crate) struct Committing {
     )]
     pub(crate) commit_siblings: u32,
 
-    /// The most bytes of records in a batch
+    /// Maximum bytes of records in a batch
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = values::bytes,
           requires = "committers", help_heading = "Group commit")]
     pub(crate) batch_max: Bytes,
 
-    /// Batches are filled up to a multiple of this; 0 for not at all
+    /// Pad batches to a multiple of this; 0 for no padding
     #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = values::bytes,
           requires = "committers", help_heading = "Group commit")]
     pub(crate) pad_to: Bytes,
 
-    /// Copy records that arrive during a flush only when it has returned
+    /// Copy records that arrive during a flush only after it returns
     #[arg(long, requires = "committers", help_heading = "Group commit")]
     pub(crate) no_double_buffer: bool,
 }

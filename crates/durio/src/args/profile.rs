@@ -28,9 +28,9 @@ pub(crate) struct Profile {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ProfileCommand {
-    /// List the profiles that durio brings along
+    /// List the built-in profiles
     List {
-        /// What to print on stdout: text or json
+        /// Output format: text or json
         #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::audit_format)]
         format: ProfileFormat,
     },
@@ -39,7 +39,7 @@ pub(crate) enum ProfileCommand {
         /// Name of a profile, or the path of a TOML file
         #[arg(value_name = "NAME")]
         name: String,
-        /// What to print on stdout: text or json
+        /// Output format: text or json
         #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::audit_format)]
         format: ProfileFormat,
     },

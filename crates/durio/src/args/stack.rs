@@ -12,9 +12,9 @@ use crate::values;
 /// Show the layers below a path, and measure what each layer costs
 ///
 /// A stack is what lies between a file and its devices: filesystem, volumes, RAID, caches. `show`
-/// tells what is there. `plan` and `bench` take a spec that declares stacks from the bottom up:
-/// durio builds one after the other, runs the same workloads on the raw devices, the array and the
-/// filesystem, and takes everything down again, whatever happens.
+/// prints the stack below a path. `plan` and `bench` take a spec that declares stacks from the
+/// bottom up: durio builds one after the other, runs the same workloads on the raw devices, the
+/// array and the filesystem, and takes everything down again, even after errors.
 ///
 ///   durio stack show /var/lib/postgresql
 ///   durio stack plan
@@ -38,11 +38,12 @@ pub(crate) enum StackCommand {
     Clean(StackClean),
 }
 
-/// Take down what a bench that was killed left behind
+/// Take down what a killed bench left behind
 ///
-/// Before each step of a build its undo is written to a journal in the user's state folder. What a
-/// dead bench built is taken down in reverse order, if it is still the very thing that was built;
-/// what lives, and what is not durio's, is not touched. The next bench does the same at its begin.
+/// Before each build step, a bench writes its undo to a journal in the user's state folder. This
+/// command takes down what a dead bench built, in reverse order, if it is provably still the same
+/// thing. It does not touch running benches or anything that durio did not make. The next bench
+/// does the same when it starts.
 ///
 /// The exit code is 3 if something could not be taken down; it stays in the journal.
 #[derive(Debug, Args)]
@@ -51,7 +52,7 @@ pub(crate) struct StackClean {}
 
 /// Show the layers from a path to its devices
 ///
-/// Nothing is written, and no right is needed. What cannot be read without it is left out.
+/// Writes nothing and needs no privileges; facts that only root can read are left out without them.
 #[derive(Debug, Args)]
 #[command(after_help = TABLE)]
 pub(crate) struct StackShow {
@@ -59,19 +60,19 @@ pub(crate) struct StackShow {
     #[arg(value_name = "PATH", default_value = ".")]
     pub(crate) paths: Vec<PathBuf>,
 
-    /// What to print on stdout: text or json
+    /// Output format: text or json
     #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::audit_format)]
     pub(crate) format: StackFormat,
 
-    /// Read another machine, whose /sys and /proc are copied to this directory
+    /// Read another machine's /sys and /proc, copied to this directory
     #[arg(long, value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,
 }
 
 /// Show every command that a bench would run, with its undo, and its workloads with their times
 ///
-/// Nothing is built, written or read. Without SPEC it lists the specs that durio brings along. Names
-/// that only the kernel knows stand in braces.
+/// Builds, writes and measures nothing. Without SPEC it lists the built-in specs. Names that the
+/// kernel will choose are in braces.
 ///
 ///   durio stack plan
 ///   durio stack plan bitmap-cost
@@ -79,18 +80,18 @@ pub(crate) struct StackShow {
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
 pub(crate) struct StackPlan {
-    /// A TOML file, or the name of a spec that durio brings along
+    /// A TOML file, or the name of a built-in spec
     #[arg(value_name = "SPEC")]
     pub(crate) spec: Option<PathBuf>,
 
     #[command(flatten)]
     pub(crate) choosing: Choosing,
 
-    /// As for bench: permit to overwrite this block device
+    /// As for bench: allow overwriting this block device
     #[arg(long, value_name = "PATH", requires = "spec", help_heading = "Safety")]
     pub(crate) destroy: Vec<PathBuf>,
 
-    /// What to print on stdout: text or json
+    /// Output format: text or json
     #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::audit_format,
           help_heading = "Output")]
     pub(crate) format: PlanFormat,
@@ -102,19 +103,18 @@ pub(crate) struct StackPlan {
 
 /// Build the stacks of a spec one after the other, measure each layer, and take them down
 ///
-/// Each stack is built layer by layer. After each layer its workloads run on it: on the devices, the
-/// array, the filesystem. Then the stack is taken down and the next one built, so the raw devices are
-/// measured anew for each, and drift is seen. What cannot be built or measured is recorded with its
-/// reason, and the bench goes on with the next stack.
+/// Each stack is built layer by layer, and the workloads run on each layer: the devices, the array,
+/// the filesystem. Then the stack is taken down and the next one is built; the raw devices are
+/// measured again for each stack, which shows drift. If something cannot be built or measured, the
+/// reason is recorded and the bench goes on with the next stack.
 ///
-/// Only root can build; with --lab anybody can, and kernels without the modules do: the bench is done
-/// in a throw-away virtual machine. By default its clock counts instructions: the figures are
-/// software cost per I/O without contention, the same on any machine, and never speed.
+/// Building needs root and the kernel's modules. With --lab it needs neither: the bench runs in a
+/// throw-away virtual machine. By default its clock counts instructions, so the figures are the
+/// software cost per I/O without contention, the same on any machine, and not speed.
 ///
-/// Devices that durio makes need no permission; each existing device that the
-/// spec names must be named by --destroy too. Ctrl-C takes the stack down and leaves the folder with
-/// what was measured so far; pressed again it ends durio at once, and like after a kill `durio stack
-/// clean` takes down the rest.
+/// Devices that durio makes need no permission; each existing device in the spec must be named by
+/// --destroy too. Ctrl-C takes the stack down and keeps what was measured so far. A second Ctrl-C
+/// ends durio at once; `durio stack clean` then takes down the rest, as after a kill.
 ///
 ///   durio stack bench loop-layers
 ///   durio stack bench ram-layers --only xfs --only xfs-on-raid5 --scale-time 0.1
@@ -122,23 +122,24 @@ pub(crate) struct StackPlan {
 ///   durio stack bench raid-modes --lab --scale-time 0.02 --scale-size 0.1
 ///
 /// The result is a bench folder (docs/formats/bench-folder.md): a manifest, and a run folder for
-/// each point. `durio report` takes both.
+/// each point. `durio report` accepts either.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
 pub(crate) struct StackBenching {
-    /// A TOML file, or the name of a spec that durio brings along
+    /// A TOML file, or the name of a built-in spec
     #[arg(value_name = "SPEC")]
     pub(crate) spec: PathBuf,
 
-    /// In a guest of durio's lab (durio lab --help), not on this machine
+    /// Run in a guest of durio's lab (durio lab --help) instead of on this machine
     #[arg(long, help_heading = "Guest")]
     pub(crate) lab: bool,
 
-    /// The guest's kernel: an image, or a release as durio lab kernels shows it [default: the newest]
+    /// Kernel of the guest: an image, or a release as durio lab kernels lists it [default: the
+    /// newest]
     #[arg(long, value_name = "KERNEL", requires = "lab", help_heading = "Guest")]
     pub(crate) kernel: Option<PathBuf>,
 
-    /// Its modules: the folder lib/modules/RELEASE [default: those beside the kernel]
+    /// Modules of the kernel: the folder lib/modules/RELEASE [default: those beside the kernel]
     #[arg(long, value_name = "DIR", requires = "kernel", help_heading = "Guest")]
     pub(crate) modules: Option<PathBuf>,
 
@@ -159,17 +160,19 @@ pub(crate) struct Choosing {
     #[arg(long, value_name = "STACK", requires = "spec", help_heading = "What")]
     pub(crate) only: Vec<String>,
 
-    /// Durations, ramps and pauses times this, to no less than 100 ms; figures are provisional then
+    /// Multiply durations, ramps and pauses by this (at least 100 ms each); marks figures
+    /// provisional
     #[arg(long, value_name = "FACTOR", value_parser = values::scale, default_value = "1",
           requires = "spec", help_heading = "How long, how large")]
     pub(crate) scale_time: u32,
 
-    /// Sizes of devices that durio makes, files, regions and volumes times this, to whole MiB
+    /// Multiply sizes of devices made by durio, files, regions and volumes by this, rounded to
+    /// whole MiB
     #[arg(long, value_name = "FACTOR", value_parser = values::scale, default_value = "1",
           requires = "spec", help_heading = "How long, how large")]
     pub(crate) scale_size: u32,
 
-    /// Permit ladders that multiply to this many steps per point; more than 10000 need it
+    /// Allow sweeps that expand to this many steps per point; required above 10000
     #[arg(long, value_name = "N", requires = "spec", help_heading = "How long, how large")]
     pub(crate) confirm_steps: Option<u64>,
 }

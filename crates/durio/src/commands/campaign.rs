@@ -48,7 +48,7 @@ pub(crate) fn run(spec: &Path, arguments: &RunCommand) -> Result<Exit, Failure> 
         return execute(&execution, &plan, held, options).map(|(exit, _)| exit);
     };
     output::remark(&format!(
-        "durio: going on with {} at step {} of {}; --fresh begins anew",
+        "durio: resuming {} at step {} of {}; --fresh starts over",
         earlier.folder.path().display(),
         earlier.point.step + 1,
         plan.steps.len()
@@ -94,7 +94,7 @@ where
     Ok((made, held, with_it))
 }
 
-/// Reads a file, or what durio brings along under this name.
+/// Reads a file, or the built-in one of this name.
 fn read(path: &Path) -> Result<CampaignSpec, Failure> {
     if let Some(name) = name_if_no_file(path) {
         match shipped_spec(name) {
@@ -109,8 +109,8 @@ fn read(path: &Path) -> Result<CampaignSpec, Failure> {
 
 fn unknown(name: &str) -> Failure {
     let names: Vec<&str> = shipped_specs().iter().map(|spec| spec.name).collect();
-    let text = format!("'{name}' is neither a file nor a spec that durio brings along");
-    Failure::new(Exit::WrongUse, text).hint(format!("it brings along {}", names.join(", ")))
+    let text = format!("'{name}' is neither a file nor a built-in spec");
+    Failure::new(Exit::WrongUse, text).hint(format!("built-in specs: {}", names.join(", ")))
 }
 
 /// Per target of the spec its paths: those of the command line, else its own.

@@ -41,8 +41,8 @@ fn known(names: &[String]) -> Result<Vec<String>, Failure> {
     let databases = known_databases().map_err(SpecError::from)?;
     let find = |name: &String| {
         databases.iter().find(|known| *known == name).cloned().ok_or_else(|| {
-            Failure::new(Exit::WrongUse, format!("'{name}' is no database that durio knows"))
-                .hint(format!("it knows {}", databases.join(", ")))
+            Failure::new(Exit::WrongUse, format!("unknown database '{name}'"))
+                .hint(format!("known databases: {}", databases.join(", ")))
         })
     };
     names.iter().map(find).collect()

@@ -187,7 +187,7 @@ fn conclude(folder: &LabCompareFolder, format: Format) -> Result<Exit, Failure> 
 /// A comparison again, from its folder alone, as far as it came.
 pub(super) fn show(folder: &LabCompareFolder, format: Format) -> Result<Exit, Failure> {
     if format == Format::FioJson {
-        return Err(Failure::new(Exit::WrongUse, "a comparison has no place in fio's JSON")
+        return Err(Failure::new(Exit::WrongUse, "fio JSON is not supported for comparisons")
             .hint("the runs of its benches have: durio report FOLDER/a1/RUN --format fio-json"));
     }
     let (comparison, exit) = comparison(folder)?;

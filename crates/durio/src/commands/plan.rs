@@ -63,9 +63,7 @@ fn obstacle(error: &SpecError) -> String {
 /// Names and summaries of the specs within the program.
 fn listing() -> Result<String, Failure> {
     let width = shipped_specs().iter().map(|spec| spec.name.len()).max().unwrap_or(0);
-    let mut text = String::from(
-        "Specs that durio brings along; see one with durio plan NAME --target PATH:\n\n",
-    );
+    let mut text = String::from("Built-in specs; durio plan NAME --target PATH shows one:\n\n");
     for shipped in shipped_specs() {
         let spec = CampaignSpec::parse(shipped.name, shipped.text)?;
         text.push_str(&format!("  {:width$}  {}\n", shipped.name, spec.summary()));

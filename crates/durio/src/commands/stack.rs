@@ -32,7 +32,7 @@ pub(crate) fn stack(arguments: Stack) -> Result<Exit, Failure> {
     }
 }
 
-/// Reads a file, or what durio brings along under this name.
+/// Reads a file, or the built-in one of this name.
 fn read(path: &Path) -> Result<StackBench, Failure> {
     if let Some(name) = name_if_no_file(path) {
         match shipped_stack_spec(name) {
@@ -47,8 +47,8 @@ fn read(path: &Path) -> Result<StackBench, Failure> {
 
 fn unknown(name: &str) -> Failure {
     let names: Vec<&str> = shipped_stack_specs().iter().map(|spec| spec.name).collect();
-    let text = format!("'{name}' is neither a file nor a stack spec that durio brings along");
-    Failure::new(Exit::WrongUse, text).hint(format!("it brings along {}", names.join(", ")))
+    let text = format!("'{name}' is neither a file nor a built-in stack spec");
+    Failure::new(Exit::WrongUse, text).hint(format!("built-in stack specs: {}", names.join(", ")))
 }
 
 /// The stacks that were asked for, scaled.

@@ -65,7 +65,7 @@ fn destroy_permits_the_writing_workloads_on_the_device_that_it_names() {
     let disk = Disk::new(&sandbox, None);
     let mut watch = Watch::new(&disk.images);
     let ended = check(&sandbox, &disk, "--destroy /dev/loop-control").expect_exit(2);
-    ended.expect_stderr("'/dev/loop-control' names nothing of what").expect_no_stdout();
+    ended.expect_stderr("'/dev/loop-control' does not match any target").expect_no_stdout();
     assert!(watch.differences().is_empty());
     let ended = check(&sandbox, &disk, &format!("--destroy {}", disk.device.display()));
     let written = ["commit", "commit-group-1", "commit-group-8", "commit-group-64"];

@@ -79,7 +79,7 @@ fn ext4_without_barriers_is_an_unsafe_configuration() {
     let _place = Mount::filesystem_with("-o nobarrier", "ext4", &image, 64, &point);
     let found = signals(sandbox.durio(CHECK));
     assert_has(&found, "unsafe-config", "barriers-off");
-    assert_eq!(found[0].0, "unsafe-config", "the weightiest first: {found:?}");
+    assert_eq!(found[0].0, "unsafe-config", "most severe first: {found:?}");
     let text = sandbox.durio(&CHECK.replace("json", "text")).run().expect_exit(0);
     let text = text.expect_stdout("Can its flush be trusted?").expect_stdout("UNSAFE-CONFIG");
     text.expect_stdout("mount option = nobarrier [/proc/self/mountinfo]");

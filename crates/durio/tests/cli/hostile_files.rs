@@ -201,7 +201,7 @@ fn root_does_not_go_on_with_a_campaign_that_somebody_else_can_write_to() {
     mode(0o777).unwrap();
     refused("others can write to it");
     mode(0o755).unwrap();
-    sandbox.durio(line).run().expect_exit(0).expect_stderr("going on with");
+    sandbox.durio(line).run().expect_exit(0).expect_stderr("resuming ");
     assert_eq!(fs::read(&victim).unwrap(), b"mine", "not written through a link");
     assert!(run.join("report.html").symlink_metadata().unwrap().is_file());
     assert_eq!(sandbox.runs().len(), 1);

@@ -354,7 +354,7 @@ fn a_campaign_that_a_power_cut_tore_goes_on() {
         let (all, ..) = read(&traced.run);
         tear(&traced.run, torn);
         let line = "run tiny.toml --quiet --format json --target data";
-        let ended = traced.sandbox.durio(line).run().expect_exit(0).expect_stderr("going on with");
+        let ended = traced.sandbox.durio(line).run().expect_exit(0).expect_stderr("resuming ");
         assert_eq!(ended.json()["state"], "complete");
         let (found, errors, _) = read(&traced.sandbox.the_run());
         assert!(errors.is_empty(), "{errors:?}");

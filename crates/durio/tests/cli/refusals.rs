@@ -176,7 +176,10 @@ fn contradictions_are_named() {
             ("run --ops 5", &["--target"]),
             ("run --target data --ops 5 --null-latency 5us", &["--null-latency", "--engine null"]),
             ("run --target data --ops 5 --null-fails-at 5", &["--null-fails-at"]),
-            ("run --target data --ops 5 --destroy user.db", &["--destroy 'user.db' names nothing"]),
+            (
+                "run --target data --ops 5 --destroy user.db",
+                &["--destroy 'user.db' does not match any target"],
+            ),
             ("check data data/../data", &["'data' and 'data/../data' are one and the same"]),
         ],
     );

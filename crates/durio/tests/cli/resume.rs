@@ -75,7 +75,7 @@ fn jobs_of(document: &serde_json::Value) -> Vec<u64> {
 fn an_interrupted_campaign_goes_on_and_repeats_its_preconditioning() {
     let sandbox = sandbox();
     interrupted(&sandbox, Signal::INT);
-    let ended = sandbox.durio(LINE).run().expect_exit(0).expect_stderr("going on with");
+    let ended = sandbox.durio(LINE).run().expect_exit(0).expect_stderr("resuming ");
     let document = ended.json();
     assert_eq!(document["state"], "complete");
     assert_eq!(jobs_of(&document), [4, 2, 1], "each step once");
@@ -92,7 +92,7 @@ fn a_killed_campaign_goes_on_too() {
     let mut sandbox = sandbox();
     interrupted(&sandbox, Signal::KILL);
     sandbox.may_leave_pointers();
-    let document = sandbox.durio(LINE).run().expect_exit(0).expect_stderr("going on with").json();
+    let document = sandbox.durio(LINE).run().expect_exit(0).expect_stderr("resuming ").json();
     assert_eq!((document["state"].as_str(), jobs_of(&document)), (Some("complete"), vec![4, 2, 1]));
     let report = sandbox.durio("report --format json").word(sandbox.the_run()).run();
     assert_eq!(jobs_of(&report.expect_exit(0).json()), [4, 2, 1], "the record alone says the same");

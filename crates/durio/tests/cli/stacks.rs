@@ -139,7 +139,7 @@ fn what_is_wrong_with_a_spec_is_told_with_its_line() {
         assert!(ended.stderr.contains(expected), "{line}: {}", ended.stderr);
     };
     refused("stack plan --only third", "its stacks are first, second");
-    refused("stack bench --format fio-json", "fio's JSON");
+    refused("stack bench --format fio-json", "fio JSON");
     refused("stack bench --destroy /dev/null", "names no device");
     refused("stack bench --memory 4GiB", "without --lab");
     let text = fs::read_to_string(&path).unwrap();
@@ -233,7 +233,7 @@ fn a_comparison_is_shown_again_from_its_folder(sandbox: &Sandbox, bench: &Path) 
     assert!(layers.iter().all(|it| it["ratio"] == 1.0 && it["change"] == "undecided"), "{json}");
     report("html").run().expect_exit(0).expect_stdout("<svg");
     report("csv").run().expect_exit(0).expect_stdout("context_switches_per_operation_a");
-    report("fio-json").run().expect_exit(2).expect_stderr("no place in fio's JSON");
+    report("fio-json").run().expect_exit(2).expect_stderr("fio JSON is not supported");
     fs::remove_dir_all(folder.join("b1")).unwrap();
     report("text").run().expect_exit(3).expect_no_stdout();
 }

@@ -72,7 +72,7 @@ pub(super) const ROWS: &[OptionRow] = &[
         "unlink_each_loop",
         Kind::Bool,
         &["0"],
-        "durio does not make files anew between loops; run it several times",
+        "durio does not recreate files between loops; run it several times",
     ),
     refused(
         "fadvise_hint",

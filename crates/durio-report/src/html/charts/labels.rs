@@ -1,6 +1,6 @@
 //! Labels beside points, where they do not cover each other.
 //!
-//! In: places on the sheet, the weightiest first. Out: labels drawn, or left out where there is no
+//! In: places on the sheet, most severe first. Out: labels drawn, or left out where there is no
 //! room: every value is in the table beside the chart.
 
 use std::io;

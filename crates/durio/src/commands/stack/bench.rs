@@ -74,7 +74,7 @@ pub(super) fn bench(arguments: &StackBenching) -> Result<Exit, Failure> {
 fn bench_in_lab(arguments: &StackBenching) -> Result<Exit, Failure> {
     let options = &arguments.common;
     if !options.destroy.is_empty() {
-        let text = "a guest has none of this machine's devices: --destroy names nothing there";
+        let text = "--destroy has no effect with --lab: a guest has none of this machine's devices";
         return Err(Failure::new(Exit::WrongUse, text));
     }
     if options.clock != ClockChoice::Auto {
@@ -200,8 +200,10 @@ fn published(share: &PublishedShare) -> BenchPublished {
 
 fn refuse_formats(format: Format) -> Result<(), Failure> {
     match format {
-        Format::FioJson => Err(Failure::new(Exit::WrongUse, "a bench has no place in fio's JSON")
-            .hint("its runs have: durio report BENCH/RUN --format fio-json")),
+        Format::FioJson => {
+            Err(Failure::new(Exit::WrongUse, "fio JSON is not supported for stack benches")
+                .hint("its runs have: durio report BENCH/RUN --format fio-json"))
+        }
         _ => Ok(()),
     }
 }

@@ -56,9 +56,7 @@ fn failed(error: BuildError) -> Failure {
 /// Names and summaries of the specs within the program.
 fn listing() -> Result<String, Failure> {
     let width = shipped_stack_specs().iter().map(|spec| spec.name.len()).max().unwrap_or(0);
-    let mut text = String::from(
-        "Stack specs that durio brings along; see one with durio stack plan NAME:\n\n",
-    );
+    let mut text = String::from("Built-in stack specs; durio stack plan NAME shows one:\n\n");
     for shipped in shipped_stack_specs() {
         let bench: Result<StackBench, SpecError> = StackBench::parse(shipped.name, shipped.text);
         text.push_str(&format!("  {:width$}  {}\n", shipped.name, bench?.summary));
