@@ -36,7 +36,7 @@ enum Command {
     /// Runs every check and every test; the last line is the sum
     Test(test::Arguments),
     /// Checks the rules of the house that no compiler knows
-    Tidy,
+    Tidy(tidy::Arguments),
     /// Attacks durio, by seed: hostile input, kills, races, changing devices, names
     Attack(attack::Arguments),
     /// Fuzzes what reads input, with feedback from coverage; needs a nightly toolchain
@@ -59,7 +59,7 @@ fn main() -> ExitCode {
 fn run(command: &Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Test(arguments) => test::run(arguments),
-        Command::Tidy => tidy::run(),
+        Command::Tidy(arguments) => tidy::run(arguments),
         Command::Attack(arguments) => attack::run(arguments),
         Command::Fuzz(arguments) => fuzz::run(arguments),
         Command::Bench(command) => bench::run(command),

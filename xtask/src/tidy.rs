@@ -7,6 +7,7 @@
 
 mod code;
 mod licences;
+mod map;
 mod reasons;
 mod rows;
 mod schema;
@@ -42,8 +43,22 @@ impl fmt::Display for Problem {
     }
 }
 
+/// What is asked for.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Draw the crates by row, with their lines and what they use, and check nothing
+    #[arg(long)]
+    map: bool,
+}
+
 /// Prints every problem; without one, the exit code is zero.
-pub(crate) fn run() -> Result<ExitCode> {
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    if arguments.map {
+        let root = cargo::workspace_root();
+        let manifests = tree::manifests(&root, &cargo::metadata()?)?;
+        print!("{}", map::draw(&manifests, &tree::sources(&root)?));
+        return Ok(ExitCode::SUCCESS);
+    }
     let problems = problems()?;
     print(&problems);
     Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -58,7 +58,7 @@ fn is_ours(dependency: &str) -> bool {
     dependency == "durio" || dependency.starts_with("durio-")
 }
 
-fn row_of(name: &str) -> Option<u8> {
+pub(super) fn row_of(name: &str) -> Option<u8> {
     ROWS.iter().find(|(_, names)| names.contains(&name)).map(|&(row, _)| row)
 }
 
