@@ -2,5 +2,5 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|text: &str| {
-    durio_analyse::advice::DatabaseSettings::default().read_file("x.conf", text);
+    durio_advise::DatabaseSettings::default().read_file("x.conf", text);
 });

@@ -2,5 +2,5 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    let _ = durio_analyse::audit::audit_table(bytes);
+    let _ = durio_audit::audit_table(bytes);
 });

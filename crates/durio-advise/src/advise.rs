@@ -15,8 +15,8 @@ use super::from_system::{Known, SystemFacts};
 use super::rule::{AdviceRole, AdviceState, Rule, rule_named, rules};
 use super::settings::DatabaseSettings;
 use super::templates::filled;
-use super::words::nearest;
 use durio_analyse::Findings;
+use durio_workload::nearest_word;
 
 /// Where a fact is searched for first.
 #[derive(Debug, Clone, Copy)]
@@ -85,7 +85,7 @@ fn check_database(catalogue: &Catalogue, request: &AdviceRequest<'_>) -> Result<
     if catalogue.settings_of(name).is_some() {
         return Ok(());
     }
-    let nearest = nearest(name, catalogue.databases());
+    let nearest = nearest_word(name, catalogue.databases()).map(str::to_owned);
     Err(AdviceError::UnknownDatabase { name: name.clone(), nearest })
 }
 

@@ -25,7 +25,6 @@ mod rule;
 mod settings;
 mod templates;
 mod value;
-mod words;
 
 pub use advise::{AdviceRequest, System, advise};
 pub use document::{

@@ -12,7 +12,7 @@ use super::catalogue::Catalogue;
 use super::condition::Condition;
 use super::error::AdviceError;
 use super::evidence::Evidence;
-use super::words::nearest;
+use durio_workload::nearest_word;
 
 mod load;
 
@@ -330,7 +330,10 @@ pub fn rule_named(name: &str) -> Result<&'static Rule, AdviceError> {
     let rules = rules()?;
     rules.iter().find(|rule| rule.is_named(name)).ok_or_else(|| {
         let known = rules.iter().flat_map(|rule| [rule.id.as_str(), rule.name.as_str()]);
-        AdviceError::UnknownRule { name: name.to_owned(), nearest: nearest(name, known) }
+        AdviceError::UnknownRule {
+            name: name.to_owned(),
+            nearest: nearest_word(name, known).map(str::to_owned),
+        }
     })
 }
 

@@ -10,7 +10,7 @@
 use super::catalogue::Catalogue;
 use super::error::AdviceError;
 use super::facts::Facts;
-use super::words::nearest;
+use durio_workload::nearest_word;
 
 /// Sections of my.cnf that a server reads.
 const SERVER_SECTIONS: [&str; 4] = ["mysqld", "server", "mariadb", "mariadbd"];
@@ -95,7 +95,10 @@ fn unknown(catalogue: &Catalogue, group: Option<&str>, name: &str) -> AdviceErro
     let known = catalogue.names().filter_map(|fact| {
         fact.strip_prefix(&prefix).filter(|_| !prefix.is_empty()).or(Some(fact))
     });
-    AdviceError::UnknownSetting { name: name.to_owned(), nearest: nearest(name, known) }
+    AdviceError::UnknownSetting {
+        name: name.to_owned(),
+        nearest: nearest_word(name, known).map(str::to_owned),
+    }
 }
 
 /// The setting of a line; none for a comment.

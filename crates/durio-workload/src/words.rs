@@ -16,39 +16,25 @@ pub fn line_and_column(text: &str, byte: usize) -> (usize, usize) {
     (before.matches('\n').count() + 1, before[line_begin..].chars().count() + 1)
 }
 
-/// The word of `known` that is nearest to `word`, if it is near enough to be meant: one change for
-/// three characters, at most four.
-pub fn nearest_word<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
+/// Of a longer word only the beginning is compared: it may be a file that was taken for a name.
+const COMPARED_CHARACTERS: usize = 32;
+
+/// The word of `known` that is nearest to `word`, if it is near enough to be meant: one insertion,
+/// removal, replacement or exchange of neighbours for three characters, at most four; upper and lower
+/// case are alike.
+pub fn nearest_word<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let allowed = word.chars().count().clamp(3, 12) / 3;
+    let wanted = compared(word);
     known
-        .map(|candidate| (distance(word, candidate), candidate))
+        .into_iter()
+        .map(|candidate| (strsim::osa_distance(&wanted, &compared(candidate)), candidate))
         .min()
         .filter(|(distance, _)| *distance <= allowed)
         .map(|(_, candidate)| candidate)
 }
 
-/// Insertions, removals, replacements and exchanges of neighbours that make `a` of `b` (optimal
-/// string alignment); of long words only the beginning is compared.
-fn distance(a: &str, b: &str) -> usize {
-    const COMPARED: usize = 32;
-    let a: Vec<char> = a.chars().take(COMPARED).collect();
-    let b: Vec<char> = b.chars().take(COMPARED).collect();
-    let mut before: Vec<usize> = Vec::new();
-    let mut last: Vec<usize> = (0..=b.len()).collect();
-    for (row, x) in a.iter().enumerate() {
-        let mut current = vec![row + 1];
-        for (column, y) in b.iter().enumerate() {
-            let replaced = last[column] + usize::from(x != y);
-            let mut best = replaced.min(last[column + 1] + 1).min(current[column] + 1);
-            let swapped = row > 0 && column > 0 && *x == b[column - 1] && a[row - 1] == *y;
-            if swapped {
-                best = best.min(before[column - 1] + 1);
-            }
-            current.push(best);
-        }
-        before = std::mem::replace(&mut last, current);
-    }
-    last[b.len()]
+fn compared(word: &str) -> String {
+    word.chars().take(COMPARED_CHARACTERS).collect::<String>().to_lowercase()
 }
 
 #[cfg(test)]
@@ -71,6 +57,7 @@ mod tests {
         assert_eq!(nearest("blocksize"), Some("block_size"));
         assert_eq!(nearest("dpeth"), Some("depth"));
         assert_eq!(nearest("job"), Some("jobs"));
+        assert_eq!(nearest("Jobs"), Some("jobs"));
         assert_eq!(nearest("temperature"), None);
         assert_eq!(nearest(""), None);
     }

@@ -11,6 +11,8 @@ mod program;
 mod refused;
 mod workload;
 
+use durio_workload::nearest_word;
+
 use program::program_option_names;
 pub(super) use program::{Printing, ProgramClass, ProgramOption, Takes, find_program_option};
 
@@ -144,31 +146,9 @@ pub(super) fn option_words(name: &str) -> &'static [&'static str] {
     }
 }
 
-/// The name nearest to what was written, if it is near: at most a third of its letters differ.
+/// The name nearest to what was written, if it is near.
 pub(super) fn nearest_name(written: &str) -> Option<&'static str> {
-    let most = written.len().div_ceil(3);
-    let names = option_rows().flat_map(|row| [Some(row.name), row.alias]).flatten();
-    // Each letter that one has more is a difference: most names need no comparison.
-    let near = names.filter(|name| name.len().abs_diff(written.len()) <= most);
-    let (distance, name) = near.map(|name| (distance(written, name), name)).min()?;
-    (distance <= most).then_some(name)
-}
-
-/// How many letters must be put in, taken out or exchanged (Levenshtein's distance).
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=a.len()).collect();
-    for (number, b) in b.bytes().enumerate() {
-        let mut above_left = number;
-        let mut left = number + 1;
-        for (cell, a) in row.iter_mut().skip(1).zip(a.bytes()) {
-            left = (above_left + usize::from(a != b)).min(*cell + 1).min(left + 1);
-            above_left = std::mem::replace(cell, left);
-        }
-        if let Some(first) = row.first_mut() {
-            *first = number + 1;
-        }
-    }
-    row.last().copied().unwrap_or_default()
+    nearest_word(written, option_rows().flat_map(|row| [Some(row.name), row.alias]).flatten())
 }
 
 #[cfg(test)]
@@ -199,7 +179,6 @@ mod tests {
     fn the_nearest_name_is_found_only_if_it_is_near() {
         assert_eq!(nearest_name("iodepht"), Some("iodepth"));
         assert_eq!(nearest_name("norandomap"), Some("norandommap"));
-        assert_eq!((distance("kitten", "sitting"), distance("", "abc")), (3, 3));
         assert_eq!(nearest_name("something else"), None);
         assert_eq!(nearest_name(""), None);
         assert_eq!(nearest_name(&"x".repeat(100_000)), None);
