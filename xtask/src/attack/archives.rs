@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::arena::{Arena, Case};
+use super::kills::Place;
 use super::mutate::{Form, mutate};
 use super::random::Random;
 use super::rows::{Row, nothing};
@@ -79,12 +80,13 @@ fn hanging(arena: &Arena, number: usize, _: &mut Random) -> Result<Vec<String>> 
     ];
     let case = arena.clean_case()?;
     stand_in(&case, SCRIPTS[number % SCRIPTS.len()])?;
-    let before = arena.system();
+    let place = Place::of(arena, &case)?;
     let line = lab("--time-limit 2s");
     let ended =
         case.durio(&line).env("PATH", search_path(&case)).limit(Duration::from_secs(15)).run()?;
     let mut wrong = faults_but(&ended, &[LAB_FAILED, TIMED_OUT]);
-    wrong.extend(before.differences(&arena.system()));
+    // What was ended with its group may take a moment to be gone.
+    wrong.extend(place.settled_differences(arena));
     Ok(wrong)
 }
 
