@@ -154,7 +154,7 @@ impl Running {
             let look = Timespec { tv_sec: 0, tv_nsec: i64::from(LOOK.subsec_nanos()) };
             while poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&look)) == Ok(0) {
                 self.peak = self.peak.max(peak_of(pid));
-                is_late = patience.is_over(pid);
+                is_late |= patience.is_over(pid);
                 if is_late || self.peak > MEMORY_END_BYTES {
                     self.end();
                 }
