@@ -38,7 +38,7 @@ const fn program(name: &'static str, packages: &'static [&'static str]) -> Requi
     Requirement { name, probe: Probe::Program, packages }
 }
 
-const REQUIREMENTS: [Requirement; 18] = [
+const REQUIREMENTS: [Requirement; 19] = [
     program("fio", &["fio"]),
     program("jq", &["jq"]),
     program("mkfs.xfs", &["xfsprogs"]),
@@ -54,6 +54,8 @@ const REQUIREMENTS: [Requirement; 18] = [
     program("modprobe", &["kmod"]),
     program("qemu-system-x86_64", &["qemu-system-x86"]),
     program("valgrind", &["valgrind"]),
+    // libFuzzer, of which the fuzz targets are made, is C++.
+    program("g++", &["g++"]),
     program("chromium-headless-shell", &["chromium-headless-shell"]),
     // Debian strips ensurepip from python3; without it `python3 -m venv` fails.
     Requirement {
