@@ -80,7 +80,7 @@ pub(crate) fn check(
     let Some(available) = available.filter(|available| need > *available) else { return Ok(()) };
     let name = workloads.first().map_or("the step", |workload| workload.name.as_str());
     let mut error = RunError::unsupported(format!(
-        "{name} needs {need} of memory, {buffers} of it for blocks in flight; {available} can be had"
+        "{name} needs {need} of memory, {buffers} of it for blocks in flight, but only {available} is available"
     ));
     error.hint = Some("give a smaller --bs, --depth or --jobs".to_owned());
     Err(error)

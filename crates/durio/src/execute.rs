@@ -168,10 +168,9 @@ pub(crate) fn execute(
 fn say_memory(plan: &Plan) {
     let Some((step, need, available)) = durio_run::large_step(plan) else { return };
     let jobs: u64 = step.loads().map(|load| u64::from(load.workload.jobs)).sum();
-    let of =
-        available.map_or(String::new(), |available| format!(" of {available} that can be had"));
+    let of = available.map_or(String::new(), |available| format!(" ({available} available)"));
     output::remark(&format!(
-        "durio: {} needs up to {need} of memory{of}, for the latencies and blocks of {jobs} jobs",
+        "durio: {} needs up to {need} of memory{of} for the latencies and blocks of {jobs} jobs",
         step.load.workload.name
     ));
 }

@@ -188,7 +188,7 @@ fn conclude(folder: &LabCompareFolder, format: Format) -> Result<Exit, Failure> 
 pub(super) fn show(folder: &LabCompareFolder, format: Format) -> Result<Exit, Failure> {
     if format == Format::FioJson {
         return Err(Failure::new(Exit::WrongUse, "fio JSON is not supported for comparisons")
-            .hint("the runs of its benches have: durio report FOLDER/a1/RUN --format fio-json"));
+            .hint("report one of its runs instead: durio report FOLDER/a1/RUN --format fio-json"));
     }
     let (comparison, exit) = comparison(folder)?;
     output::lab_comparison(format, &comparison)?;

@@ -202,7 +202,7 @@ fn refuse_formats(format: Format) -> Result<(), Failure> {
     match format {
         Format::FioJson => {
             Err(Failure::new(Exit::WrongUse, "fio JSON is not supported for stack benches")
-                .hint("its runs have: durio report BENCH/RUN --format fio-json"))
+                .hint("report one of its runs instead: durio report BENCH/RUN --format fio-json"))
         }
         _ => Ok(()),
     }
