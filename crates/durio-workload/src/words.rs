@@ -53,7 +53,7 @@ mod tests {
     #[test]
     fn misspelt_words_are_recognised_and_others_are_not() {
         let known = ["block_size", "block_mix", "depth", "jobs", "reads"];
-        let nearest = |word| nearest_word(word, known.into_iter());
+        let nearest = |word| nearest_word(word, known);
         assert_eq!(nearest("blocksize"), Some("block_size"));
         assert_eq!(nearest("dpeth"), Some("depth"));
         assert_eq!(nearest("job"), Some("jobs"));
