@@ -166,7 +166,8 @@ pub(super) fn mount_points() -> Vec<String> {
     mounts.lines().filter_map(|line| line.split(' ').nth(4)).map(str::to_owned).collect()
 }
 
-/// Living processes other than this one, with their names.
+/// Living processes other than this one, with their names. One that was killed is dead, though on a busy
+/// machine it may not have had the processor time to be gone.
 pub(super) fn processes() -> Vec<(i32, String)> {
     let own = std::process::id().cast_signed();
     let all = entries(Path::new("/proc")).into_iter();
@@ -174,13 +175,37 @@ pub(super) fn processes() -> Vec<(i32, String)> {
     let others = numbers.filter(|&it| it != own);
     others
         .filter_map(|number| {
-            let stat = fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
-            let (front, rest) = stat.rsplit_once(')')?;
-            let name = front.split_once('(')?.1.to_owned();
-            // A zombie is dead; who has to look at it is not durio.
-            (!rest.trim_start().starts_with(['Z', 'X'])).then_some((number, name))
+            let (name, fields) = stat_of(number)?;
+            let mut fields = fields.split_whitespace();
+            let (state, parent) = (fields.next()?, fields.next()?.parse().ok()?);
+            let flags: u32 = fields.nth(4)?.parse().ok()?;
+            let is_dead = state == "Z" || state == "X" || flags & PF_EXITING != 0;
+            let parent = stat_of(parent).map_or_else(|| "nobody".to_owned(), |(name, _)| name);
+            (!is_dead && !is_killed(number)).then(|| (number, format!("{name} of {parent}")))
         })
         .collect()
+}
+
+/// Of a process's flags in /proc/PID/stat: it is on its way out (include/linux/sched.h).
+const PF_EXITING: u32 = 4;
+/// SIGKILL in a set of signals.
+const KILL_BIT: u64 = 1 << 8;
+
+/// The name of a process, and what follows it in /proc/PID/stat: its state, its parent, and so on.
+fn stat_of(number: i32) -> Option<(String, String)> {
+    let stat = fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
+    let (front, rest) = stat.rsplit_once(')')?;
+    Some((front.split_once('(')?.1.to_owned(), rest.to_owned()))
+}
+
+/// True if a process has a SIGKILL that it has not yet obeyed.
+fn is_killed(number: i32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{number}/status")).unwrap_or_default();
+    let pending = |line: &str| {
+        let set = line.strip_prefix("SigPnd:").or_else(|| line.strip_prefix("ShdPnd:"))?;
+        u64::from_str_radix(set.trim(), 16).ok()
+    };
+    status.lines().filter_map(pending).any(|set| set & KILL_BIT != 0)
 }
 
 const TRACEFS: &str = "/sys/kernel/tracing";
@@ -262,5 +287,20 @@ mod tests {
         let before = Tree::of(folder.path());
         fs::rename(b, a).unwrap();
         assert_eq!(before.differences(&Tree::of(folder.path())), ["changed: a", "gone: b"]);
+    }
+
+    #[test]
+    fn a_process_is_there_until_it_is_killed() {
+        let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+        let number = child.id().cast_signed();
+        let own = fs::read_to_string("/proc/self/comm").unwrap();
+        let before = processes();
+        child.kill().unwrap();
+        let is_there = processes().iter().any(|it| it.0 == number);
+        child.wait().unwrap();
+        let found = before.into_iter().find(|it| it.0 == number);
+        // The kernel's name of this process's first thread, which starts the tests.
+        assert_eq!(found.unwrap().1, format!("sleep of {}", own.trim_end()));
+        assert!(!is_there);
     }
 }
