@@ -35,6 +35,7 @@ mod fio_jobs;
 mod fio_plot;
 mod fio_stand_in;
 mod flush_signals;
+mod golden_records;
 mod guests;
 mod hdr_peer;
 mod held_back;
