@@ -86,14 +86,14 @@ impl Arguments {
 /// The seed of the everyday suite.
 const EVERYDAY_SEED: u64 = 12;
 
-/// The bounded part that belongs to the everyday suite: about a minute.
-pub(crate) fn suite(durio: &Path) -> Result<Vec<Outcome>> {
+/// The part of a test suite: of the everyday one, a minute or two; of the long one, all.
+pub(crate) fn suite(durio: &Path, is_long: bool) -> Result<Vec<Outcome>> {
     let arguments = Arguments {
         seed: EVERYDAY_SEED,
         only: Vec::new(),
         case: None,
         count: None,
-        scale: Scale::Small,
+        scale: if is_long { Scale::Full } else { Scale::Small },
         durio: Some(durio.to_owned()),
         scratch: None,
         keep: false,

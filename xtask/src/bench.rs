@@ -1,10 +1,11 @@
 //! `cargo xtask bench`: durio measured, with the installed fio beside it in the same run.
 //!
 //! In: this checkout, fio, valgrind, strace. Out: tables, in Markdown, and the goals that hold.
-//! Not here: absolute claims. Only ratios of the same run mean something on a shared machine; the
+//! With `--write` they replace what docs/benchmarks.md has of that bench. Not here: absolute claims. Only ratios of the same run mean something on a shared machine; the
 //! method is in docs/benchmarks.md.
 
 mod agree;
+mod build;
 mod callgrind;
 mod compare;
 mod corpus;
@@ -26,6 +27,7 @@ mod scratch;
 mod session;
 mod strace;
 mod table;
+mod written;
 
 use std::process::ExitCode;
 
@@ -35,14 +37,26 @@ use clap::Subcommand;
 use agree::Way;
 pub(crate) use session::Interrupt;
 
-/// What is measured.
+/// What is measured, and what becomes of it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    bench: Bench,
+    /// Exit with 1 if a goal does not hold
+    #[arg(long, global = true)]
+    check: bool,
+    /// Replace this bench's figures in docs/benchmarks.md by what is printed
+    #[arg(long, global = true)]
+    write: bool,
+}
+
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+enum Bench {
     /// CPU time per I/O and IOPS against fio, and durio's own limits
     #[command(name = "self")]
     Own(compare::Arguments),
     /// User instructions and system calls per I/O
-    Instructions(instructions::Arguments),
+    Instructions,
     /// The same job on a real file by fio, durio, and fio again
     Agree(agree::Arguments),
     /// The same command line on a real file by fio, imported by durio, and by fio again
@@ -55,47 +69,38 @@ pub(crate) enum Command {
     #[command(name = "compare")]
     Gate(gate::Arguments),
     /// CPU time and memory of report and compare over a campaign of 500 steps
-    Report(report::Arguments),
+    Report,
     /// CPU time per committed record, and group commit against independent writers on a real file
     GroupCommit(group_commit::Arguments),
+    /// Time of a fresh build and of a rebuild, by crate, and the size of the packaged binary
+    Build,
 }
 
 /// Exit code of a process that Ctrl-C ended.
 const INTERRUPTED: u8 = 130;
 
 /// Runs one bench; with `--check`, a goal that does not hold is a failure.
-pub(crate) fn run(command: &Command) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    if arguments.write {
+        return written::run();
+    }
     let interrupt = Interrupt::watch()?;
-    let result = match command {
-        Command::Own(arguments) => compare::run(arguments, &interrupt),
-        Command::Instructions(_) => instructions::run(&interrupt),
-        Command::Agree(arguments) => agree::run(arguments, Way::Own, &interrupt),
-        Command::Import(arguments) => agree::run(arguments, Way::Imported, &interrupt),
-        Command::Corpus(arguments) => corpus::run(arguments, &interrupt),
-        Command::Fsync(arguments) => fsync::run(arguments, &interrupt),
-        Command::Gate(arguments) => gate::run(arguments, &interrupt),
-        Command::Report(arguments) => report::run(arguments, &interrupt),
-        Command::GroupCommit(arguments) => group_commit::run(arguments, &interrupt),
+    let result = match &arguments.bench {
+        Bench::Own(arguments) => compare::run(arguments, &interrupt),
+        Bench::Instructions => instructions::run(&interrupt),
+        Bench::Agree(arguments) => agree::run(arguments, Way::Own, &interrupt),
+        Bench::Import(arguments) => agree::run(arguments, Way::Imported, &interrupt),
+        Bench::Corpus(arguments) => corpus::run(arguments, &interrupt),
+        Bench::Fsync(arguments) => fsync::run(arguments, &interrupt),
+        Bench::Gate(arguments) => gate::run(arguments, &interrupt),
+        Bench::Report => report::run(&interrupt),
+        Bench::GroupCommit(arguments) => group_commit::run(arguments, &interrupt),
+        Bench::Build => build::run(&interrupt),
     };
     if interrupt.came() {
         eprintln!("interrupted; the temporary files are removed");
         return Ok(ExitCode::from(INTERRUPTED));
     }
     let missed = result?.iter().any(|goal| !goal.holds);
-    Ok(if command.checks() && missed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
-}
-
-impl Command {
-    fn checks(&self) -> bool {
-        match self {
-            Self::Own(arguments) => arguments.check,
-            Self::Instructions(arguments) => arguments.check,
-            Self::Agree(arguments) | Self::Import(arguments) => arguments.check,
-            Self::Corpus(arguments) => arguments.check,
-            Self::Fsync(arguments) => arguments.check,
-            Self::Gate(arguments) => arguments.check,
-            Self::Report(arguments) => arguments.check,
-            Self::GroupCommit(arguments) => arguments.check,
-        }
-    }
+    Ok(if arguments.check && missed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

@@ -42,8 +42,7 @@ enum Command {
     /// Fuzzes what reads input, with feedback from coverage; needs a nightly toolchain
     Fuzz(fuzz::Arguments),
     /// Measures durio itself, with the installed fio beside it
-    #[command(subcommand)]
-    Bench(bench::Command),
+    Bench(bench::Arguments),
     /// Fetches what the lab needs and is not part of the checkout
     #[command(subcommand)]
     Lab(lab::Lab),
@@ -62,7 +61,7 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Tidy(arguments) => tidy::run(arguments),
         Command::Attack(arguments) => attack::run(arguments),
         Command::Fuzz(arguments) => fuzz::run(arguments),
-        Command::Bench(command) => bench::run(command),
+        Command::Bench(arguments) => bench::run(arguments),
         Command::Lab(command) => lab::run(command),
     }
 }

@@ -20,12 +20,16 @@ use anyhow::Result;
 use crate::packages;
 use tally::Tally;
 
-/// What may be left out.
+/// What may be left out or added.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Leave out the release build and the slow black-box tests
-    #[arg(long)]
+    #[arg(long, conflicts_with = "long")]
     fast: bool,
+    /// Add what takes tens of minutes: timed devices and ZFS in the lab, a run of every built-in spec,
+    /// longer fuzzing, attacks of full scale
+    #[arg(long)]
+    long: bool,
 }
 
 /// Runs all stages, whatever fails on the way.
@@ -39,10 +43,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if !arguments.fast {
         session.stage("release build", stages::release_build);
         session.stage("slow tests", || stages::slow_tests(&missing));
-        session.stage("fuzz", stages::fuzz);
+        session.stage("fuzz", || stages::fuzz(arguments.long));
+    }
+    if arguments.long {
+        session.stage("long tests", || stages::long_tests(&missing));
     }
     let profile = if arguments.fast { "debug" } else { "release" };
-    session.stage("attack", || stages::attack(profile));
+    session.stage("attack", || stages::attack(profile, arguments.long));
     session.print_summary();
     Ok(if session.sum.failed() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -74,16 +74,16 @@ fn mutated(arena: &Arena, _: usize, random: &mut Random) -> Result<Vec<String>> 
 /// A QEMU that does not end, or leaves a child behind: the limit of time holds all the same.
 fn hanging(arena: &Arena, number: usize, _: &mut Random) -> Result<Vec<String>> {
     const SCRIPTS: [&str; 3] = [
-        "sleep 40",
-        "case \"$*\" in *--version*) echo 'QEMU emulator version 7.2.0';; *) sleep 40 & wait;; esac",
-        "case \"$*\" in *--version*) echo 'QEMU emulator version 7.2.0'; sleep 40 & ;; *) sleep 40;; esac",
+        "sleep 120",
+        "case \"$*\" in *--version*) echo 'QEMU emulator version 7.2.0';; *) sleep 120 & wait;; esac",
+        "case \"$*\" in *--version*) echo 'QEMU emulator version 7.2.0'; sleep 120 & ;; *) sleep 120;; esac",
     ];
     let case = arena.clean_case()?;
     stand_in(&case, SCRIPTS[number % SCRIPTS.len()])?;
     let place = Place::of(arena, &case)?;
     let line = lab("--time-limit 2s");
     let ended =
-        case.durio(&line).env("PATH", search_path(&case)).limit(Duration::from_secs(15)).run()?;
+        case.durio(&line).env("PATH", search_path(&case)).limit(Duration::from_secs(60)).run()?;
     let mut wrong = faults_but(&ended, &[LAB_FAILED, TIMED_OUT]);
     // What was ended with its group may take a moment to be gone.
     wrong.extend(place.settled_differences(arena));

@@ -38,10 +38,6 @@ pub(crate) struct Arguments {
     /// Seconds per trial
     #[arg(long, default_value_t = 2)]
     seconds: u32,
-
-    /// Exit with 1 if a goal does not hold
-    #[arg(long)]
-    pub(super) check: bool,
 }
 
 const FILE_MEBIBYTES: usize = 1024;

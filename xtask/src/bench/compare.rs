@@ -24,10 +24,6 @@ pub(crate) struct Arguments {
     /// Seconds per trial
     #[arg(long, default_value_t = 1)]
     seconds: u32,
-
-    /// Exit with 1 if a goal does not hold
-    #[arg(long)]
-    pub(super) check: bool,
 }
 
 const FILE_MEBIBYTES: usize = 256;

@@ -32,9 +32,6 @@ pub(crate) struct Arguments {
     /// Whether they are accepted, without running them
     #[arg(long)]
     parse_only: bool,
-    /// Exit with 1 if a goal does not hold
-    #[arg(long)]
-    pub(super) check: bool,
 }
 
 /// Plain entries that must be accepted and do the same.

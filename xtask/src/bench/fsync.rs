@@ -24,10 +24,6 @@ pub(crate) struct Arguments {
     /// Seconds per trial
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
     seconds: u32,
-
-    /// Exit with 1 if a goal does not hold
-    #[arg(long)]
-    pub(super) check: bool,
 }
 
 /// The size of pg_test_fsync's file: DEFAULT_XLOG_SEG_SIZE.

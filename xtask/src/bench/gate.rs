@@ -36,10 +36,6 @@ pub(crate) struct Arguments {
     /// Draw from the runs of the same thing in this directory, instead of recording; repeatable
     #[arg(long, value_name = "DIR")]
     from: Vec<PathBuf>,
-
-    /// Exit with 1 if a goal does not hold
-    #[arg(long)]
-    pub(super) check: bool,
 }
 
 /// Repeats per side.

@@ -14,14 +14,6 @@ use super::goals::{self, Goal};
 use super::session::{Interrupt, Priority, Session};
 use super::{callgrind, durio, fio, machine, strace, table};
 
-/// Options of `bench instructions`.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
-    /// Exit with 1 if a goal does not hold
-    #[arg(long)]
-    pub(super) check: bool,
-}
-
 /// No interval ends within a run: its merge would be counted as cost of the I/Os.
 const DURIO_OPTIONS: &str = "--size 1GiB --buffered --clock tsc --seed 1 --interval 1h";
 const READS: &str = "--rw randread --bs 4k";

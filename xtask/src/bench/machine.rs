@@ -9,17 +9,33 @@ use super::session::Session;
 
 const UNKNOWN: &str = "unknown";
 
-/// Prints the header.
+/// Prints the header of a bench of durio's own cost.
 pub(super) fn print(title: &str, session: &Session) {
-    let kernel = read("/proc/sys/kernel/osrelease");
-    println!("{title}\n");
-    println!("- date: {}", humantime::format_rfc3339_seconds(SystemTime::now()));
-    println!("- machine: {}", machine());
-    println!("- kernel: {kernel}");
+    print_machine(title);
     println!("- fio: {}", first_line("fio", &["--version"]));
     println!("- durio: {}", first_line(session.program(), &["--version"]));
     println!("- files: {}", filesystem(session.scratch()));
     println!("- priority of timed trials: {}", session.priority());
+}
+
+/// Prints what every header begins with.
+pub(super) fn print_machine(title: &str) {
+    println!("{title}\n");
+    println!("- date: {}", humantime::format_rfc3339_seconds(SystemTime::now()));
+    println!("- commit: {}", commit());
+    println!("- machine: {}", machine());
+    println!("- kernel: {}", read("/proc/sys/kernel/osrelease"));
+}
+
+/// What was measured, and whether the checkout is no longer that.
+fn commit() -> String {
+    let root = crate::cargo::workspace_root();
+    let folder = root.to_string_lossy();
+    let commit = first_line("git", &["-C", &folder, "rev-parse", "--short", "HEAD"]);
+    match first_line("git", &["-C", &folder, "status", "--porcelain", "-uno"]).as_str() {
+        UNKNOWN => commit,
+        _ => format!("{commit}, with changes"),
+    }
 }
 
 fn machine() -> String {

@@ -16,14 +16,6 @@ use super::goals::{self, Goal};
 use super::session::{Interrupt, Priority, Session};
 use super::{machine, scratch, table};
 
-/// Options of `bench report`.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
-    /// Exit with 1 if a goal does not hold
-    #[arg(long)]
-    pub(super) check: bool,
-}
-
 /// A campaign of the largest size that is planned for.
 const STEPS: u32 = 500;
 /// Fifty intervals of commits, writes and syncs.
@@ -39,7 +31,7 @@ struct Taken {
     mebibytes: f64,
 }
 
-pub(super) fn run(_: &Arguments, interrupt: &Interrupt) -> Result<Vec<Goal>> {
+pub(super) fn run(interrupt: &Interrupt) -> Result<Vec<Goal>> {
     let session = Session::begin(interrupt)?;
     machine::print("A record of 500 steps, shown again and compared", &session);
     let records = [1, 2].map(|seed| record(&session, seed));

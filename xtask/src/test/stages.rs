@@ -16,6 +16,13 @@ use crate::{attack, cargo, fuzz, packages, tidy};
 
 /// What was found in hours stays found in the tests beside the code; this finds what is new and near.
 const FUZZ_SECONDS: u32 = 5;
+const FUZZ_SECONDS_LONG: u32 = 60;
+/// Of the slow tests, those that take minutes each: no part of the everyday suite.
+const LONG: [&str; 3] = [
+    "lab_timed::",
+    "lab_zfs::",
+    "audit_own::every_built_in_spec_makes_runs_that_its_own_audit_believes",
+];
 
 /// Formatting, as one test.
 pub(super) fn fmt() -> Result<Tally> {
@@ -46,24 +53,34 @@ pub(super) fn release_build() -> Result<Tally> {
     Ok(if status.success() { Tally::default() } else { Tally::of_check("release build", false) })
 }
 
-/// The slow part of the black-box tests, on the release build.
+/// The slow black-box tests, on the release build.
+const SLOW: [&str; 7] = ["--release", "-p", "durio", "--test", "cli", "--", "--ignored"];
+
+/// The slow part of the black-box tests, but for those that are long.
 pub(super) fn slow_tests(missing: &str) -> Result<Tally> {
-    test(&["--release", "-p", "durio", "--test", "cli", "--", "--ignored"], missing)
+    let others = LONG.iter().flat_map(|it| ["--skip", it]);
+    test(&SLOW.into_iter().chain(others).collect::<Vec<_>>(), missing)
 }
 
-/// The small scale of the attack suite, each case a test, on the build of this profile.
-pub(super) fn attack(profile: &str) -> Result<Tally> {
+/// The long part.
+pub(super) fn long_tests(missing: &str) -> Result<Tally> {
+    test(&SLOW.into_iter().chain(LONG).collect::<Vec<_>>(), missing)
+}
+
+/// The attack suite, each case a test, on the build of this profile.
+pub(super) fn attack(profile: &str, is_long: bool) -> Result<Tally> {
     let built = cargo::metadata()?.target_directory.into_std_path_buf().join(profile);
-    let outcomes = attack::suite(&built.join("durio"))?;
+    let outcomes = attack::suite(&built.join("durio"), is_long)?;
     Ok(Tally::of_attacks(&outcomes))
 }
 
 /// A short run of each fuzz target, where the toolchain for them is there.
-pub(super) fn fuzz() -> Result<Tally> {
+pub(super) fn fuzz(is_long: bool) -> Result<Tally> {
     if !fuzz::has_nightly() {
         return Ok(Tally::of_skip("fuzz", "no nightly toolchain"));
     }
-    let failed = fuzz::failed_targets(&[], FUZZ_SECONDS)?;
+    let seconds = if is_long { FUZZ_SECONDS_LONG } else { FUZZ_SECONDS };
+    let failed = fuzz::failed_targets(&[], seconds)?;
     let mut tally = Tally::default();
     for name in fuzz::names() {
         tally.add(Tally::of_check(&format!("fuzz {name}"), !failed.contains(&name)));
