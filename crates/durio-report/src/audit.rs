@@ -6,7 +6,7 @@ use std::io;
 
 use durio_audit::AuditFindings;
 
-use crate::{Options, text};
+use crate::{Format, Options, text};
 
 /// How the findings of an audit are written down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +27,14 @@ impl AuditFormat {
         match self {
             Self::Text => "text",
             Self::Json => "json",
+        }
+    }
+
+    /// The same among all formats.
+    pub(crate) const fn of_all(self) -> Format {
+        match self {
+            Self::Text => Format::Text,
+            Self::Json => Format::Json,
         }
     }
 }

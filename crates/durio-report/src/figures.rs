@@ -47,6 +47,26 @@ pub(crate) fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
+/// A share of one as per cent with three digits, for in tables a thousandth may matter.
+pub(crate) fn share(share: f64) -> String {
+    let percent = share * 100.0;
+    match percent {
+        it if !it.is_finite() => "unknown".to_owned(),
+        it if it >= 99.95 => format!("{it:.0} %"),
+        it if it >= 9.995 => format!("{it:.1} %"),
+        it => format!("{it:.2} %"),
+    }
+}
+
+/// A time that was added, with its sign.
+pub(crate) fn added(nanos: f64) -> String {
+    let sign = if nanos < 0.0 { "-" } else { "+" };
+    match nanos.abs() < 0.5 {
+        true => "0 ns".to_owned(),
+        false => format!("{sign}{}", mean_latency(nanos.abs())),
+    }
+}
+
 /// A deviation as per cent, with its sign.
 pub(crate) fn deviation(share: f64) -> String {
     match share.is_finite() {
@@ -101,6 +121,18 @@ mod tests {
         assert_eq!(rate_bare(7_123.4), "7.12 k");
         assert_eq!(rate_bare(7.0), "7");
         assert_eq!(rate_bare(0.5), "0.5");
+    }
+
+    #[test]
+    fn shares_keep_the_digits_that_matter() {
+        let shown = [1.0, 0.998, 0.2744, 0.0274, 0.00072, 1.37].map(share);
+        assert_eq!(shown, ["100 %", "99.8 %", "27.4 %", "2.74 %", "0.07 %", "137 %"]);
+        assert_eq!(share(f64::NAN), "unknown");
+    }
+
+    #[test]
+    fn what_is_added_has_a_sign() {
+        assert_eq!([1500.0, -2e6, 0.2, -0.4].map(added), ["+1.5 µs", "-2 ms", "0 ns", "0 ns"]);
     }
 
     #[test]

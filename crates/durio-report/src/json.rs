@@ -21,7 +21,10 @@ pub(crate) fn write(findings: &Findings, out: &mut dyn io::Write) -> io::Result<
 ///
 /// # Errors
 /// If it cannot be written.
-pub fn write_document(value: &impl Serialize, out: &mut dyn io::Write) -> io::Result<()> {
+pub fn write_document(
+    value: &(impl Serialize + ?Sized),
+    out: &mut dyn io::Write,
+) -> io::Result<()> {
     value.serialize(&mut Serializer::with_formatter(&mut *out, Escaping::default()))?;
     out.write_all(b"\n")
 }

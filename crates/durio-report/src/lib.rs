@@ -12,6 +12,9 @@ mod campaign_facts;
 mod campaign_table;
 mod comma_separated;
 mod compare;
+mod decimate;
+#[expect(dead_code, reason = "kinds of findings that have no document yet will need it")]
+mod document;
 mod durable_facts;
 mod durable_tables;
 mod facts;
@@ -25,6 +28,8 @@ mod plan;
 mod profile;
 mod profile_facts;
 mod proof;
+mod published;
+mod render;
 mod rows;
 mod signal_words;
 mod stack;
@@ -37,54 +42,97 @@ use std::fmt;
 use std::io;
 
 pub use advice::write_advice;
+use document::Document;
+
 pub use audit::{AuditFormat, write_audit};
 use durio_analyse::Findings;
+use serde::Serialize;
 
-pub use compare::{gate_advice, write_comparison, write_published};
+pub use compare::{gate_advice, write_comparison};
 pub use fio::{FioLog, FioRequest, fio_logs, fio_version, has_unrecorded_parts, write_fio};
 pub use json::write_document;
 pub use plan::{PlanFormat, write_plan};
 pub use profile::{ProfileFormat, write_profile, write_profiles};
 pub use proof::write_proof;
+pub use published::write_published;
 pub use stack::{render_stack, write_lab_comparison};
 pub use stack_tree::{STACK_SCHEMA, StackFormat, write_stacks};
 pub use visible::{visible, visible_lines};
 
-/// How findings are written down.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+/// How a format is made.
+#[derive(Debug, Clone, Copy)]
+enum Renderer {
+    /// Of the document that a builder of this crate makes.
+    OfDocument(fn(&Document, &Options, &mut dyn io::Write) -> io::Result<()>),
+    /// Of the findings themselves, whole, with their schema.
+    OfFindings,
+    /// As fio has it, which knows runs alone.
+    OfFio,
+}
+
+/// The list of formats: a new one is a module and a line here.
+macro_rules! formats {
+    ($($(#[$about:meta])* $format:ident $name:literal $renderer:expr;)*) => {
+        /// How findings are written down.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Format {
+            $($(#[$about])* $format,)*
+        }
+
+        impl Format {
+            /// Every format, in the order in which help texts list them.
+            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$format),*];
+
+            /// The name that users write and read.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$format => $name,)*
+                }
+            }
+
+            fn renderer(self) -> Renderer {
+                match self {
+                    $(Self::$format => $renderer,)*
+                }
+            }
+        }
+    };
+}
+
+formats! {
     /// For a terminal.
-    Text,
+    Text "text" Renderer::OfDocument(render::text::render);
     /// The findings, whole, as one document.
-    Json,
+    Json "json" Renderer::OfFindings;
     /// One file for a browser, with charts.
-    Html,
+    Html "html" Renderer::OfDocument(render::html::render);
     /// One line per workload and operation.
-    Csv,
+    Csv "csv" Renderer::OfDocument(render::csv::render);
     /// As fio writes its results, for programs that read those.
-    FioJson,
+    FioJson "fio-json" Renderer::OfFio;
 }
 
 impl Format {
-    /// Every format, in the order in which help texts list them.
-    pub const ALL: [Self; 5] = [Self::Text, Self::Json, Self::Html, Self::Csv, Self::FioJson];
-
-    /// The name that users write and read.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Text => "text",
-            Self::Json => "json",
-            Self::Html => "html",
-            Self::Csv => "csv",
-            Self::FioJson => "fio-json",
-        }
-    }
-
     /// True if it shows histograms, which the analyser keeps only if told so.
     #[must_use]
     pub const fn shows_histograms(self) -> bool {
         matches!(self, Self::FioJson)
+    }
+
+    /// Writes findings of any kind, as themselves or as the document that is made of them.
+    fn write<T: Serialize + ?Sized>(
+        self,
+        findings: &T,
+        document: impl FnOnce(&T) -> Document,
+        options: &Options,
+        out: &mut dyn io::Write,
+    ) -> io::Result<()> {
+        match self.renderer() {
+            Renderer::OfDocument(render) => render(&document(findings), options, out),
+            Renderer::OfFindings => write_document(findings, out),
+            Renderer::OfFio => Err(io::ErrorKind::Unsupported.into()),
+        }
     }
 }
 

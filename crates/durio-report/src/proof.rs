@@ -1,17 +1,14 @@
-//! The proof of a rule, as text and as JSON.
+//! The proof of a rule, as a document.
 //!
-//! In: [`Proof`]. Out: bytes, into a writer. Not here: the comparison's words.
+//! In: [`Proof`]. Out: what was switched, the figures, what was restored. Not here: the comparison's
+//! words.
 
 use std::io;
 
 use durio_advise::Proof;
 
-use crate::compare::write_figures;
-use crate::text::page::{Look, Page};
+use crate::document::{Document, Section, Tone};
 use crate::{AuditFormat, Options};
-
-/// Columns of the labels.
-const LABEL: usize = 8;
 
 /// Writes the proof.
 ///
@@ -23,41 +20,35 @@ pub fn write_proof(
     options: &Options,
     out: &mut dyn io::Write,
 ) -> io::Result<()> {
-    match format {
-        AuditFormat::Json => crate::json::write_document(proof, out),
-        AuditFormat::Text => {
-            let mut page = Page::new(options);
-            write_text(proof, &mut page);
-            out.write_all(page.text().as_bytes())
-        }
-    }
+    format.of_all().write(proof, document, options, out)
 }
 
-fn write_text(proof: &Proof, page: &mut Page) {
+fn document(proof: &Proof) -> Document {
     let title = format!("Proof of {} {} at {}", proof.rule, proof.name, proof.target);
-    page.paragraph("", Look::Bold, &title);
-    page.labelled("rule", LABEL, Look::Plain, &proof.title);
+    let mut document = Document::new("", title);
+    let mut head = Section::default();
+    head.fact("rule", &proof.title);
     let switched = &proof.switched;
-    let what = match &switched.file {
-        Some(file) => format!("{} ({file})", switched.what),
-        None => format!("{}, durio's own", switched.what),
-    };
-    page.labelled("switched", LABEL, Look::Plain, &what);
-    page.labelled("before", LABEL, Look::Bold, &format!("A = {}", switched.before));
-    page.labelled("after", LABEL, Look::Bold, &format!("B = {}", switched.after));
-    let turns = format!("{} of each, in turns A B B A", proof.pairs);
-    page.labelled("runs", LABEL, Look::Plain, &turns);
-    write_figures(&proof.comparison, page);
-    page.blank();
+    head.fact(
+        "switched",
+        match &switched.file {
+            Some(file) => format!("{} ({file})", switched.what),
+            None => format!("{}, durio's own", switched.what),
+        },
+    );
+    head.toned(Tone::Strong, "before", format!("A = {}", switched.before));
+    head.toned(Tone::Strong, "after", format!("B = {}", switched.after));
+    head.fact("runs", format!("{} of each, in turns A B B A", proof.pairs));
+    document.push(head);
+    crate::compare::figures(&proof.comparison).into_iter().for_each(|it| document.push(it));
+    let mut end = Section::default();
     match &switched.restored {
         Some(value) if *value == switched.before => {
-            let text = format!("{value}, read back");
-            page.labelled("restored", LABEL, Look::Good, &text);
+            end.toned(Tone::Good, "restored", format!("{value}, read back"));
         }
-        Some(value) => {
-            let text = format!("NOT RESTORED: it is {value}");
-            page.labelled("restored", LABEL, Look::Bad, &text);
-        }
-        None => page.labelled("restored", LABEL, Look::Plain, "nothing was changed"),
+        Some(value) => end.toned(Tone::Bad, "restored", format!("NOT RESTORED: it is {value}")),
+        None => end.fact("restored", "nothing was changed"),
     }
+    document.push(end);
+    document
 }

@@ -1,17 +1,18 @@
-//! The words of a comparison, the same in the terminal and in the page.
+//! The words of a comparison, for every format.
 //!
-//! In: parts of a comparison. Out: text. Not here: layout.
+//! In: parts of a comparison. Out: text and cells. Not here: what stands where.
 
 use durio_compare::{
     Comparison, Difference, FigureComparison, FigureName, Method, Pair, SideFacts, StepComparison,
     Word,
 };
 
-use crate::figures::{ABSENT, bandwidth, counted, deviation, mean_latency, percent, rate};
+use crate::document::Cell;
+use crate::figures::{counted, deviation, percent, rate};
 use crate::rows::place_name;
 
 /// The headings of [`cells`], after the figure's own.
-pub(super) const COLUMNS: [&str; 4] = ["baseline", "other", "effect", "95 % interval"];
+pub(super) const COLUMNS: [&str; 5] = ["baseline", "other", "effect", "95 % interval", "other is"];
 
 /// A side in one line.
 pub(super) fn side(side: &SideFacts) -> String {
@@ -35,25 +36,24 @@ pub(super) fn figure_name(step: &StepComparison, figure: FigureName) -> String {
     }
 }
 
-fn value(figure: FigureName, value: Option<f64>) -> String {
-    let show = match figure {
-        FigureName::Rate => rate,
-        FigureName::Bandwidth => bandwidth,
-        _ => mean_latency,
-    };
-    value.map_or_else(|| ABSENT.to_owned(), show)
+/// Figures of one column are of several kinds: each has its unit.
+fn value(figure: FigureName, value: Option<f64>) -> Cell {
+    Cell::or_absent(value, |value| match figure {
+        FigureName::Rate => Cell::text(rate(value)),
+        FigureName::Bandwidth => Cell::Bandwidth(value),
+        _ => Cell::Latency(value),
+    })
 }
 
-/// The cells under [`COLUMNS`].
-pub(super) fn cells(it: &FigureComparison) -> [String; 4] {
-    let effect = it.effect.map_or_else(String::new, deviation);
+/// The cells under [`COLUMNS`] but for the last.
+pub(super) fn cells(it: &FigureComparison) -> [Cell; 4] {
     let interval =
         it.interval.map(|[low, high]| format!("{} to {}", deviation(low), deviation(high)));
     [
         value(it.figure, it.baseline),
         value(it.figure, it.other),
-        effect,
-        interval.unwrap_or_default(),
+        Cell::of(it.effect, Cell::Deviation),
+        Cell::of(interval, Cell::Text),
     ]
 }
 

@@ -1,64 +1,108 @@
-//! How the cost of each layer changed between two kernels, as text.
+//! How the cost of each layer changed between two kernels, as a document.
 //!
-//! In: a comparison. Out: text, and the words that the page shares. Not here: the comparison.
+//! In: a comparison. Out: for each workload the times of its layers on both sides, and what can be
+//! said of them. Not here: the comparison.
 
 use std::io;
 
-use durio_analyse::attribution::{CostChange, LabComparison, LayerChange, SideName, Timing};
+use durio_analyse::attribution::{
+    CostChange, LabComparison, LayerChange, SideName, Timing, WorkloadChanges,
+};
 
-use super::tables::{Grid, GridRow, columns};
-use super::words::{added, number_or_absent, time_or_absent};
-use crate::Options;
-use crate::figures::{ABSENT, counted, decimal, mean_latency};
-use crate::text::page::{Look, Page};
-use crate::text::table::TextTable;
+use super::change_records::records;
+use crate::document::chart::{Bar, BarGroup, Chart, Colour};
+use crate::document::{Body, Cell, Document, Level, Section, Table, Tone};
+use crate::figures::{counted, decimal, mean_latency};
+use crate::{Format, Options};
 
-/// Of the times.
-const COLUMNS: [&str; 9] =
-    ["layer", "A", "B", "B ÷ A", "95 %", "scatter", "added A", "added B", "B is"];
+/// Larger pages open slowly; further layers are in the tables.
+const LAYERS_MAX: usize = 60;
 
-pub(super) fn text(
+/// Writes how the cost of each layer changed between two kernels.
+///
+/// # Errors
+/// What the writer says; and for fio's JSON, which has no place for it, that it is unsupported.
+pub fn write_lab_comparison(
+    format: Format,
     comparison: &LabComparison,
     options: &Options,
     out: &mut dyn io::Write,
 ) -> io::Result<()> {
-    let mut page = Page::new(options);
-    page.paragraph("", Look::Bold, "durio lab compare: time per operation of each layer");
+    format.write(comparison, document, options, out)
+}
+
+fn document(comparison: &LabComparison) -> Document {
+    let mut document = Document::new("durio lab compare", "time per operation of each layer");
+    document.push(head(comparison));
+    for it in &comparison.workloads {
+        document.push(workload(comparison, it));
+    }
+    let mut notes = Section::new("How to read the tables");
+    notes.note(NOTE);
+    notes.push(Level::Detail, Body::Text(Tone::Note, PROCESSOR_NOTE.to_owned()));
+    document.push(notes);
+    document.records = records(comparison);
+    document
+}
+
+fn head(comparison: &LabComparison) -> Section {
+    let mut head = Section::default();
     for (label, side) in ["A", "B"].into_iter().zip(&comparison.sides) {
-        page.labelled(label, 2, Look::Bold, &side_words(side));
+        head.toned(Tone::Strong, label, side_words(side));
     }
     if let Some(label) = &comparison.label {
-        page.labelled("COUNTED", 7, Look::Warning, label);
-    }
-    for workload in &comparison.workloads {
-        page.heading(&workload.label);
-        let mut table = TextTable::new(&page, COLUMNS);
-        for GridRow { name, cells, .. } in times(&workload.layers).rows {
-            table.add_row(std::iter::once(name).chain(cells));
-        }
-        table.put(&mut page);
-        for line in untold(&workload.layers) {
-            page.labelled("NOTE", 4, Look::Warning, &line);
-        }
-    }
-    if comparison.workloads.is_empty() {
-        page.paragraph("  ", Look::Bad, "nothing in common that could be compared");
+        head.toned(Tone::Warning, "COUNTED", label);
     }
     for line in &comparison.only_one_side {
-        page.labelled("NOTE", 4, Look::Warning, line);
+        head.toned(Tone::Warning, "NOTE", line);
     }
-    page.paragraph("  ", Look::Dim, NOTE);
-    out.write_all(page.text().as_bytes())
+    if comparison.workloads.is_empty() {
+        head.say(Tone::Bad, "nothing in common that could be compared");
+    }
+    head
+}
+
+fn workload(comparison: &LabComparison, it: &WorkloadChanges) -> Section {
+    let counted = if comparison.label.is_some() { " (counted)" } else { "" };
+    let mut section = Section::new(format!("{}{counted}", it.label));
+    section.table(times(&it.layers));
+    for line in untold(&it.layers) {
+        section.toned(Tone::Warning, "NOTE", line);
+    }
+    section.push(Level::Detail, Body::Table(processor(&it.layers)));
+    section.charts([chart(comparison, &it.layers)]);
+    section
+}
+
+/// Two bars for each layer.
+fn chart(comparison: &LabComparison, layers: &[LayerChange]) -> Chart {
+    let further = match layers.len() > LAYERS_MAX {
+        true => format!(" (the first {LAYERS_MAX})"),
+        false => String::new(),
+    };
+    let title = format!("Each layer with all that lies below it{further}: {}", what(comparison));
+    let groups = layers.iter().take(LAYERS_MAX).map(|it| bars(name(layers, it), it));
+    Chart::bars(title, groups.collect(), [("A", Colour::First), ("B", Colour::Second)])
+}
+
+fn bars(name: String, it: &LayerChange) -> BarGroup {
+    let [before, after] = it.time_per_operation_ns;
+    let changed = format!("{}, {}", mean_latency(after), word(it.change));
+    let bars = vec![
+        Bar::new(name, before, Colour::First, mean_latency(before)),
+        Bar::new("", after, Colour::Second, changed),
+    ];
+    BarGroup { title: String::new(), bars }
 }
 
 /// Which bench on which kernel, how often.
-pub(super) fn side_words(side: &SideName) -> String {
+fn side_words(side: &SideName) -> String {
     let repeats = counted(side.repeats as u64, "repeat");
     format!("{}, kernel {}, {repeats}", side.name, side.kernels.join(", "))
 }
 
 /// What the figures of a chart are.
-pub(super) fn what(comparison: &LabComparison) -> &str {
+fn what(comparison: &LabComparison) -> &str {
     match (&comparison.label, comparison.timing) {
         (Some(label), _) => label,
         (None, Some(Timing::Wall)) => "time per operation in the lab, by the wall clock",
@@ -66,30 +110,40 @@ pub(super) fn what(comparison: &LabComparison) -> &str {
     }
 }
 
-/// The times of layers as a table.
-pub(super) fn times(layers: &[LayerChange]) -> Grid {
-    let row = |it: &LayerChange| GridRow { name: name(layers, it), cells: cells(it), absent: None };
-    Grid { header: columns(COLUMNS.to_vec()), rows: layers.iter().map(row).collect() }
-}
-
-fn cells(it: &LayerChange) -> Vec<String> {
-    let mut cells: Vec<String> = it.time_per_operation_ns.map(mean_latency).into();
-    cells.extend([ratio(it.ratio), interval(it), scatter(it)]);
-    cells.extend(pair(it.added_ns).map(|it| it.map_or_else(|| ABSENT.to_owned(), added)));
-    cells.push(word(it.change).to_owned());
-    cells
-}
-
-/// What the layers take of the processor, for which only the page has room.
-pub(super) fn processor(layers: &[LayerChange]) -> Grid {
+fn times(layers: &[LayerChange]) -> Table {
+    let titles = ["layer", "A", "B", "B ÷ A", "95 %", "scatter", "added A", "added B", "B is"];
     let row = |it: &LayerChange| {
-        let mut cells = pair(it.cpu_ns_per_operation).map(time_or_absent).to_vec();
-        cells.push(it.cpu_ratio.map_or_else(|| ABSENT.to_owned(), ratio));
-        cells.extend(pair(it.context_switches_per_operation).map(number_or_absent));
-        GridRow { name: name(layers, it), cells, absent: None }
+        let mut cells = vec![Cell::Text(name(layers, it))];
+        cells.extend(it.time_per_operation_ns.map(Cell::Latency));
+        cells.extend([ratio(it.ratio), interval(it), scatter(it)].map(Cell::Text));
+        cells.extend(pair(it.added_ns).map(|it| Cell::or_absent(it, Cell::Added)));
+        cells.push(Cell::Word(tone(it.change), word(it.change).to_owned()));
+        cells
     };
-    let header = vec!["layer", "CPU A", "CPU B", "CPU B ÷ A", "switches A", "switches B"];
-    Grid { header: columns(header), rows: layers.iter().map(row).collect() }
+    Table::new(titles).with(layers.iter().map(row))
+}
+
+const fn tone(change: CostChange) -> Tone {
+    match change {
+        CostChange::Cheaper => Tone::Good,
+        CostChange::Dearer => Tone::Bad,
+        CostChange::NoDifference | CostChange::Undecided => Tone::Plain,
+    }
+}
+
+/// What the layers take of the processor, for which only a page has room.
+fn processor(layers: &[LayerChange]) -> Table {
+    let titles = ["layer", "CPU A", "CPU B", "CPU B ÷ A", "switches A", "switches B"];
+    let row = |it: &LayerChange| {
+        let mut cells = vec![Cell::Text(name(layers, it))];
+        let cpu = pair(it.cpu_ns_per_operation);
+        cells.extend(cpu.map(|it| Cell::or_absent(it, Cell::Latency)));
+        cells.push(Cell::or_absent(it.cpu_ratio.map(ratio), Cell::Text));
+        let switches = pair(it.context_switches_per_operation);
+        cells.extend(switches.map(|it| Cell::or_absent(it, Cell::Number)));
+        cells
+    };
+    Table::new(titles).with(layers.iter().map(row))
 }
 
 fn pair(pair: Option<[f64; 2]>) -> [Option<f64>; 2] {
@@ -97,7 +151,7 @@ fn pair(pair: Option<[f64; 2]>) -> [Option<f64>; 2] {
 }
 
 /// The layer, with its stack where others have a layer of that name.
-pub(super) fn name(layers: &[LayerChange], it: &LayerChange) -> String {
+fn name(layers: &[LayerChange], it: &LayerChange) -> String {
     let same = layers.iter().filter(|other| other.name == it.name).count();
     if same > 1 { format!("{} [{}]", it.name, it.stack) } else { it.name.clone() }
 }
@@ -127,7 +181,7 @@ fn scatter(it: &LayerChange) -> String {
 }
 
 /// As users read it.
-pub(super) const fn word(change: CostChange) -> &'static str {
+const fn word(change: CostChange) -> &'static str {
     match change {
         CostChange::Cheaper => "cheaper",
         CostChange::Dearer => "dearer",
@@ -137,7 +191,7 @@ pub(super) const fn word(change: CostChange) -> &'static str {
 }
 
 /// Why layers are not judged, each reason with the layers that it is of, or all.
-pub(super) fn untold(layers: &[LayerChange]) -> Vec<String> {
+fn untold(layers: &[LayerChange]) -> Vec<String> {
     let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
     for it in layers.iter().filter(|it| it.change == CostChange::Undecided) {
         let reason = it.reason.as_deref().unwrap_or("the noise is not known");
@@ -154,12 +208,12 @@ pub(super) fn untold(layers: &[LayerChange]) -> Vec<String> {
 }
 
 /// Said under the tables.
-pub(super) const NOTE: &str = "A, B: time per operation of the layer with all that lies below it, geometric mean of the \
+const NOTE: &str = "A, B: time per operation of the layer with all that lies below it, geometric mean of the \
      repeats. B ÷ A: above 1 it became dearer; 95 %: the confidence interval of that (Welch's, of the \
      logarithms of the repeats). scatter: highest ÷ lowest repeat less one, of A and of B. added: time \
      that the layer adds to the one just below. cheaper, dearer: the interval does not hold 1 and \
      the change is more than 1 %; no different: it lies within 1 %; undecided: neither is shown.";
 
 /// Said under what the layers take of the processor.
-pub(super) const PROCESSOR_NOTE: &str = "CPU, switches: processor time and context switches of the jobs per operation, mean of the \
+const PROCESSOR_NOTE: &str = "CPU, switches: processor time and context switches of the jobs per operation, mean of the \
      repeats; not judged.";

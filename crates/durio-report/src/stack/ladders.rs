@@ -3,18 +3,12 @@
 //! In: findings. Out: a table and charts for each ladder. Not here: what each level shows, which is
 //! a workload of its own.
 
-use std::io;
-
 use durio_analyse::attribution::{PointKind, RowFigures, StackFindings, StepKey, WorkloadRows};
 
-use super::pictures::Picture;
-use super::tables::{Grid, GridRow};
-use super::words::{row_name, share_or_absent};
-use crate::figures::{ABSENT, rate_bare};
-use crate::html::charts::{Colour, Scale, Series, xy};
+use super::words::row_name;
+use crate::document::chart::{Chart, Colour, Panel, Scale, Series, Unit};
+use crate::document::{Cell, Table};
 
-/// Colours that are told apart on one chart.
-const COLOURS: [Colour; 4] = [Colour::First, Colour::Second, Colour::Third, Colour::Fourth];
 /// Fewer levels are no curve.
 const CHART_LEVELS_MIN: usize = 3;
 /// Further stacks are in the table.
@@ -75,22 +69,21 @@ impl Ladder<'_> {
     }
 
     /// Rates of all points, and what those above raw storage have of it.
-    pub(super) fn table(&self, findings: &StackFindings) -> Grid {
+    pub(super) fn table(&self, findings: &StackFindings) -> Table {
         let levels = self.levels.iter().map(|(level, _)| level.to_string());
-        let header = std::iter::once(format!("per s, {}", self.axis)).chain(levels).collect();
-        let mut rows = Vec::new();
+        let mut table = Table::new(std::iter::once(format!("per s, {}", self.axis)).chain(levels));
         for (at, point) in findings.points.iter().enumerate() {
-            let row = |name: String, cell: &dyn Fn(&RowFigures) -> String| GridRow {
-                name,
-                cells: self.figures(at).map(|it| it.map_or_else(|| ABSENT.into(), cell)).collect(),
-                absent: None,
+            let mut row = |name: String, cell: &dyn Fn(&RowFigures) -> Cell| {
+                let cells = self.figures(at).map(|it| Cell::or_absent(it, cell));
+                table.row(std::iter::once(Cell::Text(name)).chain(cells));
             };
-            rows.push(row(row_name(findings, at), &|it| rate_bare(it.rate_per_second)));
+            row(row_name(findings, at), &|it| Cell::Rate(it.rate_per_second));
             if point.kind != PointKind::Raw {
-                rows.push(row("of raw".to_owned(), &|it| share_or_absent(it.share_of_raw)));
+                let share = |it: &RowFigures| Cell::or_absent(it.share_of_raw, Cell::Share);
+                row("of raw".to_owned(), &share);
             }
         }
-        Grid { header, rows }
+        table
     }
 
     /// The figures of a point, level by level.
@@ -101,49 +94,31 @@ impl Ladder<'_> {
     }
 
     /// One chart of all points, or where they are too many for that one of each stack.
-    pub(super) fn pictures(&self, findings: &StackFindings) -> io::Result<Vec<Picture>> {
+    pub(super) fn pictures(&self, findings: &StackFindings) -> Vec<Chart> {
         if self.levels.len() < CHART_LEVELS_MIN {
-            return Ok(Vec::new());
+            return Vec::new();
         }
         let all: Vec<usize> = (0..findings.points.len()).collect();
-        if all.len() <= COLOURS.len() {
-            return Ok(self.picture(findings, &all, &self.title())?.into_iter().collect());
+        if all.len() <= Colour::SERIES.len() {
+            return vec![self.picture(findings, &all, &self.title())];
         }
         let same = |a: &usize, b: &usize| findings.points[*a].stack == findings.points[*b].stack;
-        let mut pictures = Vec::new();
-        for points in all.chunk_by(same).take(CHARTS_MAX) {
+        let of_stack = |points: &[usize]| {
             let stack = points.first().map_or("", |at| findings.points[*at].stack.as_str());
-            pictures.extend(self.picture(
-                findings,
-                points,
-                &format!("{stack}: {}", self.title()),
-            )?);
-        }
-        Ok(pictures)
+            self.picture(findings, points, &format!("{stack}: {}", self.title()))
+        };
+        all.chunk_by(same).take(CHARTS_MAX).map(of_stack).collect()
     }
 
     /// The lowest of the points and what lies above it, as far as there are colours.
-    fn picture(
-        &self,
-        findings: &StackFindings,
-        points: &[usize],
-        title: &str,
-    ) -> io::Result<Option<Picture>> {
-        let series = points.iter().zip(COLOURS).map(|(at, colour)| {
+    fn picture(&self, findings: &StackFindings, points: &[usize], title: &str) -> Chart {
+        let series = points.iter().zip(Colour::SERIES).flat_map(|(at, colour)| {
             let rates = self.levels.iter().map(|(level, _)| *level).zip(self.figures(*at));
             let points = rates.filter_map(|(level, it)| Some((level, it?.rate_per_second)));
-            Series {
-                name: row_name(findings, *at),
-                colour,
-                points: points.collect(),
-                line: Vec::new(),
-            }
+            Series::measured(row_name(findings, *at), colour, points.collect(), Vec::new())
         });
-        let chart = xy(&series.collect::<Vec<_>>(), Scale::Number, Scale::Rate)?;
-        Ok(chart.map(|chart| Picture {
-            title: format!("{title} (per second, both logarithmic)"),
-            legend: chart.legend.into_iter().map(|(name, it)| (name, it.class())).collect(),
-            svg: chart.svg,
-        }))
+        let (x, y) = (Scale::Logarithmic(Unit::Number), Scale::Logarithmic(Unit::Rate));
+        let panel = Panel { x, y, series: series.collect() };
+        Chart::plot(format!("{title} (per second, both logarithmic)"), vec![panel])
     }
 }

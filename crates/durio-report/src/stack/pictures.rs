@@ -1,109 +1,75 @@
 //! The charts of a bench: waterfalls, published beside measured shares, where the time goes.
 //!
-//! In: findings. Out: pictures with their legends. Not here: the drawing of a bar.
-
-use std::io;
+//! In: findings. Out: [`Chart`]s of bars. Not here: the drawing of a bar.
 
 use durio_analyse::attribution::{
-    PublishedOrder, StackFindings, Waterfall, WaterfallStep, WorkloadRows,
+    PublishedOrder, PublishedRow, StackFindings, Waterfall, WaterfallStep, WorkloadRows,
 };
 use durio_analyse::{Stretch, TimeSlices};
 
-use super::words::{added, published_title, row_name, share};
-use crate::figures::mean_latency;
-use crate::html::charts::{Colour, SpanGroup, SpanRow, spans};
+use super::words::{published_title, row_name};
+use crate::document::chart::{Bar, BarGroup, Chart, Colour};
+use crate::figures::{added, mean_latency, share};
 
 /// Larger pages open slowly; further stacks are in the tables.
 const STACKS_MAX: usize = 40;
 
-/// A drawing with its legend.
-#[derive(Debug)]
-pub(super) struct Picture {
-    pub(super) title: String,
-    pub(super) legend: Vec<(String, &'static str)>,
-    pub(super) svg: String,
-}
-
 /// All charts of a workload.
-pub(super) fn pictures(
-    findings: &StackFindings,
-    workload: &WorkloadRows,
-) -> io::Result<Vec<Picture>> {
-    let mut pictures = Vec::new();
-    pictures.extend(waterfalls(findings, &workload.waterfalls)?);
-    pictures.extend(slices(findings, workload)?);
-    if let Some(order) = &workload.published {
-        pictures.extend(published(findings, order)?);
-    }
-    Ok(pictures)
+pub(super) fn pictures(findings: &StackFindings, workload: &WorkloadRows) -> Vec<Chart> {
+    let published = workload.published.as_ref().map(|it| published(findings, it));
+    let falls = waterfalls(findings, &workload.waterfalls);
+    falls.into_iter().chain([slices(findings, workload)]).chain(published).collect()
 }
 
-fn waterfalls(findings: &StackFindings, falls: &[Waterfall]) -> io::Result<Option<Picture>> {
-    let Some(first) = falls.first() else { return Ok(None) };
-    let group = |fall: &Waterfall| SpanGroup {
+fn waterfalls(findings: &StackFindings, falls: &[Waterfall]) -> Option<Chart> {
+    let first = falls.first()?;
+    let group = |fall: &Waterfall| BarGroup {
         title: match fall.basis == first.basis {
             true => fall.stack.clone(),
             false => format!("{} ({})", fall.stack, fall.basis.words()),
         },
-        rows: fall.steps.iter().enumerate().map(|(at, it)| step(at, it)).collect(),
+        bars: fall.steps.iter().enumerate().map(|(at, it)| step(at, it)).collect(),
     };
-    let groups: Vec<SpanGroup> = falls.iter().take(STACKS_MAX).map(group).collect();
     let what = if findings.label.is_some() { "Software cost" } else { "Time" };
     let further = match falls.len() > STACKS_MAX {
         true => format!(" (the first {STACKS_MAX} stacks)"),
         false => String::new(),
     };
-    Ok(spans(&groups)?.map(|svg| Picture {
-        title: format!(
-            "{what} that each layer adds, from raw to the top: {}{further}",
-            first.basis.words()
-        ),
-        legend: named([
-            ("raw storage", Colour::First),
-            ("added", Colour::Second),
-            ("taken away", Colour::Third),
-        ]),
-        svg,
-    }))
+    let title = format!(
+        "{what} that each layer adds, from raw to the top: {}{further}",
+        first.basis.words()
+    );
+    let legend =
+        [("raw storage", Colour::First), ("added", Colour::Second), ("taken away", Colour::Third)];
+    Some(Chart::bars(title, falls.iter().take(STACKS_MAX).map(group).collect(), legend))
 }
 
-/// A legend of fixed words.
-pub(super) fn named<const N: usize>(legend: [(&str, Colour); N]) -> Vec<(String, &'static str)> {
-    legend.map(|(name, colour)| (name.to_owned(), colour.class())).into()
-}
-
-fn step(at: usize, step: &WaterfallStep) -> SpanRow {
+fn step(at: usize, step: &WaterfallStep) -> Bar {
     let before = step.total_ns - step.added_ns;
     let colour = match (at, step.added_ns < 0.0) {
         (0, _) => Colour::First,
         (_, false) => Colour::Second,
         (_, true) => Colour::Third,
     };
-    SpanRow {
+    Bar {
         name: step.layer.clone(),
         spans: vec![(before, step.total_ns, colour)],
         text: if at == 0 { mean_latency(step.total_ns) } else { added(step.added_ns) },
     }
 }
 
-fn published(findings: &StackFindings, order: &PublishedOrder) -> io::Result<Option<Picture>> {
-    let rows = |it: &durio_analyse::attribution::PublishedRow| {
-        let bar = |name: &str, value: f64, colour| SpanRow {
-            name: name.to_owned(),
-            spans: vec![(0.0, value, colour)],
-            text: share(value),
-        };
-        let mut rows = vec![bar(&it.name, it.published, Colour::Second)];
-        rows.extend(it.measured.map(|measured| bar("", measured, Colour::First)));
-        SpanGroup { title: String::new(), rows }
+fn published(findings: &StackFindings, order: &PublishedOrder) -> Chart {
+    let group = |it: &PublishedRow| {
+        let mut bars = vec![Bar::new(&it.name, it.published, Colour::Second, share(it.published))];
+        bars.extend(it.measured.map(|it| Bar::new("", it, Colour::First, share(it))));
+        BarGroup { title: String::new(), bars }
     };
-    let groups: Vec<SpanGroup> = order.rows.iter().take(STACKS_MAX).map(rows).collect();
     let measured = if findings.label.is_some() { "measured, counted" } else { "measured" };
-    Ok(spans(&groups)?.map(|svg| Picture {
-        title: format!("{}: shares of raw", published_title(findings, order)),
-        legend: named([("published", Colour::Second), (measured, Colour::First)]),
-        svg,
-    }))
+    Chart::bars(
+        format!("{}: shares of raw", published_title(findings, order)),
+        order.rows.iter().take(STACKS_MAX).map(group).collect(),
+        [("published", Colour::Second), (measured, Colour::First)],
+    )
 }
 
 /// The stretches of each colour, in the order in which they follow each other.
@@ -114,20 +80,17 @@ const PARTS: [(&str, &[Stretch], Colour); 4] = [
     ("between I/Os, and last complete to exit", &[Stretch::Between, Stretch::Exit], Colour::Fourth),
 ];
 
-fn slices(findings: &StackFindings, workload: &WorkloadRows) -> io::Result<Option<Picture>> {
-    let rows = workload.rows.iter().filter_map(|row| {
+fn slices(findings: &StackFindings, workload: &WorkloadRows) -> Chart {
+    let bars = workload.rows.iter().filter_map(|row| {
         let slices = row.figures.as_ref()?.time_slices.as_ref()?;
         Some(one_behind_the_other(row_name(findings, row.point), slices))
     });
-    let group = SpanGroup { title: String::new(), rows: rows.take(STACKS_MAX).collect() };
-    Ok(spans(&[group])?.map(|svg| Picture {
-        title: "Where the time of an operation goes, as traced".to_owned(),
-        legend: named(PARTS.map(|(words, _, colour)| (words, colour))),
-        svg,
-    }))
+    let group = BarGroup { title: String::new(), bars: bars.take(STACKS_MAX).collect() };
+    let legend = PARTS.map(|(words, _, colour)| (words, colour));
+    Chart::bars("Where the time of an operation goes, as traced", vec![group], legend)
 }
 
-fn one_behind_the_other(name: String, slices: &TimeSlices) -> SpanRow {
+fn one_behind_the_other(name: String, slices: &TimeSlices) -> Bar {
     let mut end = 0.0;
     let mut spans = Vec::new();
     for (_, stretches, colour) in PARTS {
@@ -138,5 +101,5 @@ fn one_behind_the_other(name: String, slices: &TimeSlices) -> SpanRow {
             end += mean_ns;
         }
     }
-    SpanRow { name, spans, text: mean_latency(end) }
+    Bar { name, spans, text: mean_latency(end) }
 }

@@ -1,59 +1,35 @@
-//! The tables of a bench as cells, for the terminal and the page.
+//! The tables of a bench.
 //!
-//! In: findings. Out: [`Grid`]s. Not here: layout.
+//! In: findings. Out: [`Table`]s. Not here: what is said around them.
 
-use durio_analyse::attribution::{LayerRow, RaidRow, RowFigures, StackFindings, WorkloadRows};
+use durio_analyse::attribution::{LayerRow, PublishedRow, RowFigures, StackFindings, WorkloadRows};
 
-use super::words::{
-    added_or_absent, device_cells, interval, number_or_absent, point, row_name, share,
-    share_or_absent, survives, time_or_absent,
-};
-use crate::figures::{ABSENT, rate_bare};
-
-/// A table of text.
-#[derive(Debug)]
-pub(super) struct Grid {
-    /// What the rows are, then the columns.
-    pub(super) header: Vec<String>,
-    pub(super) rows: Vec<GridRow>,
-}
-
-/// A row of it.
-#[derive(Debug)]
-pub(super) struct GridRow {
-    pub(super) name: String,
-    /// As many as there are columns.
-    pub(super) cells: Vec<String>,
-    /// Why there are none.
-    pub(super) absent: Option<String>,
-}
-
-/// A header of fixed words.
-pub(super) fn columns(words: Vec<&str>) -> Vec<String> {
-    words.into_iter().map(str::to_owned).collect()
-}
+use super::words::{device_cells, interval, point, row_name, survives};
+use crate::document::{Cell, Table};
 
 /// Rates and shares.
-pub(super) fn rates(findings: &StackFindings, workload: &WorkloadRows) -> Grid {
-    let header = vec!["layer", "per s", "±", "of raw", "of below", "p50", "+ p50", "+ p99"];
-    grid(findings, workload, header, |figures| {
+pub(super) fn rates(findings: &StackFindings, workload: &WorkloadRows) -> Table {
+    let titles = ["layer", "per s", "±", "of raw", "of below", "p50", "+ p50", "+ p99"];
+    layers(findings, workload, titles, |figures| {
         let service = figures.service.as_ref();
-        let added = figures.against_below.as_ref();
+        let against = figures.against_below.as_ref();
+        let share = |it| Cell::or_absent(it, Cell::Share);
+        let added = |it| Cell::or_absent(it, Cell::Added);
         vec![
-            rate_bare(figures.rate_per_second),
+            Cell::Rate(figures.rate_per_second),
             interval(figures),
-            share_or_absent(figures.share_of_raw),
-            share_or_absent(figures.share_of_below),
-            service.and_then(|it| it.p50_ns).map_or_else(|| ABSENT.into(), crate::figures::latency),
-            added_or_absent(added.and_then(|it| it.latency_ns_p50)),
-            added_or_absent(added.and_then(|it| it.latency_ns_p99)),
+            share(figures.share_of_raw),
+            share(figures.share_of_below),
+            Cell::or_absent(service.and_then(|it| it.p50_ns), Cell::nanos),
+            added(against.and_then(|it| it.latency_ns_p50)),
+            added(against.and_then(|it| it.latency_ns_p99)),
         ]
     })
 }
 
 /// Costs other than time.
-pub(super) fn costs(findings: &StackFindings, workload: &WorkloadRows) -> Grid {
-    let header = vec![
+pub(super) fn costs(findings: &StackFindings, workload: &WorkloadRows) -> Table {
+    let titles = [
         "layer",
         "time/op",
         "CPU/op",
@@ -64,38 +40,40 @@ pub(super) fn costs(findings: &StackFindings, workload: &WorkloadRows) -> Grid {
         "dev. bytes",
         "flushes",
     ];
-    grid(findings, workload, header, |figures| {
+    layers(findings, workload, titles, |figures| {
         let below = figures.against_below.as_ref();
         let switches = below.and_then(|it| it.context_switches_per_operation);
         let mut cells = vec![
-            crate::figures::mean_latency(figures.time_per_operation_ns),
-            time_or_absent(figures.cpu_ns_per_operation),
-            added_or_absent(below.and_then(|it| it.cpu_ns_per_operation)),
-            number_or_absent(figures.context_switches_per_operation),
-            switches.map_or_else(|| ABSENT.to_owned(), |it| format!("{it:+.2}")),
+            Cell::Latency(figures.time_per_operation_ns),
+            Cell::or_absent(figures.cpu_ns_per_operation, Cell::Latency),
+            Cell::or_absent(below.and_then(|it| it.cpu_ns_per_operation), Cell::Added),
+            Cell::or_absent(figures.context_switches_per_operation, Cell::Number),
+            Cell::or_absent(switches, |it| Cell::text(format!("{it:+.2}"))),
         ];
         cells.extend(device_cells(figures));
         cells
     })
 }
 
-fn grid(
+/// Rows without figures have their reason in what is said below.
+fn layers<const N: usize>(
     findings: &StackFindings,
     workload: &WorkloadRows,
-    header: Vec<&'static str>,
-    cells: impl Fn(&RowFigures) -> Vec<String>,
-) -> Grid {
-    let row = |row: &LayerRow| GridRow {
-        name: row_name(findings, row.point),
-        cells: row.figures.as_ref().map_or_else(Vec::new, &cells),
-        absent: row.absent.clone(),
+    titles: [&str; N],
+    cells: impl Fn(&RowFigures) -> Vec<Cell>,
+) -> Table {
+    let row = |row: &LayerRow| {
+        let mut all = vec![Cell::text(row_name(findings, row.point))];
+        all.extend(row.figures.iter().flat_map(&cells));
+        all.resize(N, Cell::Absent(""));
+        all
     };
-    Grid { header: columns(header), rows: workload.rows.iter().map(row).collect() }
+    Table::new(titles).with(workload.rows.iter().map(row))
 }
 
 /// Arrays beside their models; without rows if there is none.
-pub(super) fn arrays(findings: &StackFindings, workload: &WorkloadRows) -> Grid {
-    let header = vec![
+pub(super) fn arrays(findings: &StackFindings, workload: &WorkloadRows) -> Table {
+    let titles = [
         "array",
         "of drives",
         "theory",
@@ -109,22 +87,22 @@ pub(super) fn arrays(findings: &StackFindings, workload: &WorkloadRows) -> Grid 
         let figures = row.figures.as_ref()?;
         let raid = figures.raid.as_ref()?;
         let facts = point(findings, row)?.raid.as_ref()?;
-        let mut cells = vec![share_or_absent(raid.share_of_drives)];
-        cells.extend(model_cells(raid));
-        cells.extend([share_or_absent(raid.share_of_healthy), survives(facts)]);
-        Some(GridRow { name: row_name(findings, row.point), cells, absent: None })
+        let mut cells = vec![Cell::text(row_name(findings, row.point))];
+        cells.extend(
+            [
+                raid.share_of_drives,
+                raid.theoretical_share,
+                raid.efficiency,
+                raid.theoretical_share_reads_counted,
+                raid.efficiency_reads_counted,
+                raid.share_of_healthy,
+            ]
+            .map(|it| Cell::or_absent(it, Cell::Share)),
+        );
+        cells.push(Cell::text(survives(facts)));
+        Some(cells)
     };
-    Grid { header: columns(header), rows: workload.rows.iter().filter_map(row).collect() }
-}
-
-fn model_cells(raid: &RaidRow) -> [String; 4] {
-    [
-        raid.theoretical_share,
-        raid.efficiency,
-        raid.theoretical_share_reads_counted,
-        raid.efficiency_reads_counted,
-    ]
-    .map(share_or_absent)
+    Table::new(titles).with(workload.rows.iter().filter_map(row))
 }
 
 /// Said under the table of arrays.
@@ -152,17 +130,16 @@ pub(super) fn array_words(findings: &StackFindings, workload: &WorkloadRows) -> 
 }
 
 /// Published beside measured shares.
-pub(super) fn published(workload: &WorkloadRows) -> Option<Grid> {
+pub(super) fn published(workload: &WorkloadRows) -> Option<Table> {
     let order = workload.published.as_ref()?;
-    let row = |it: &durio_analyse::attribution::PublishedRow| GridRow {
-        name: it.name.clone(),
-        cells: vec![
-            share(it.published),
-            share_or_absent(it.measured),
-            number_or_absent(it.measured.map(|measured| measured / it.published)),
-        ],
-        absent: None,
+    let row = |it: &PublishedRow| {
+        vec![
+            Cell::text(&it.name),
+            Cell::Share(it.published),
+            Cell::or_absent(it.measured, Cell::Share),
+            Cell::or_absent(it.measured.map(|measured| measured / it.published), Cell::Number),
+        ]
     };
-    let header = vec!["layer", "published of raw", "measured of raw", "×"];
-    Some(Grid { header: columns(header), rows: order.rows.iter().map(row).collect() })
+    let titles = ["layer", "published of raw", "measured of raw", "×"];
+    Some(Table::new(titles).with(order.rows.iter().map(row)))
 }

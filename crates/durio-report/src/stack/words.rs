@@ -1,6 +1,6 @@
-//! Figures of layers in words, the same in the terminal and in the page.
+//! Figures of layers in words, for every format.
 //!
-//! In: parts of the findings. Out: text. Not here: layout.
+//! In: parts of the findings. Out: text and cells. Not here: what stands where.
 
 use durio_analyse::TimeSlices;
 use durio_analyse::attribution::{
@@ -8,57 +8,21 @@ use durio_analyse::attribution::{
     RowFigures, StackFindings, Timing, WaterfallStep,
 };
 
-use crate::figures::{ABSENT, decimal, mean_latency};
-
-/// A share as per cent with three digits, for a thousandth of raw matters here.
-pub(super) fn share(share: f64) -> String {
-    let percent = share * 100.0;
-    match percent {
-        it if !it.is_finite() => "unknown".to_owned(),
-        it if it >= 99.95 => format!("{it:.0} %"),
-        it if it >= 9.995 => format!("{it:.1} %"),
-        it => format!("{it:.2} %"),
-    }
-}
-
-pub(super) fn share_or_absent(value: Option<f64>) -> String {
-    value.map_or_else(|| ABSENT.to_owned(), share)
-}
-
-/// A time that was added, with its sign.
-pub(super) fn added(nanos: f64) -> String {
-    let sign = if nanos < 0.0 { "-" } else { "+" };
-    match nanos.abs() < 0.5 {
-        true => "0 ns".to_owned(),
-        false => format!("{sign}{}", mean_latency(nanos.abs())),
-    }
-}
-
-pub(super) fn added_or_absent(nanos: Option<f64>) -> String {
-    nanos.map_or_else(|| ABSENT.to_owned(), added)
-}
-
-/// A time.
-pub(super) fn time_or_absent(nanos: Option<f64>) -> String {
-    nanos.map_or_else(|| ABSENT.to_owned(), mean_latency)
-}
-
-/// A number with two decimals.
-pub(super) fn number_or_absent(value: Option<f64>) -> String {
-    value.map_or_else(|| ABSENT.to_owned(), decimal)
-}
+use crate::document::Cell;
+use crate::figures::{added, decimal, mean_latency, share};
 
 /// How far the ends of the interval are from the rate; `*` marks the range of repeats.
-pub(super) fn interval(figures: &RowFigures) -> String {
-    let Some(interval) = figures.rate_interval else { return ABSENT.to_owned() };
-    let rate = figures.rate_per_second;
-    let below = 1.0 - interval.low_per_second / rate;
-    let above = interval.high_per_second / rate - 1.0;
-    let mark = match interval.basis {
-        IntervalBasis::Repeats => "*",
-        IntervalBasis::Batches => "",
-    };
-    format!("±{:.1} %{mark}", below.max(above) * 100.0)
+pub(super) fn interval(figures: &RowFigures) -> Cell {
+    Cell::or_absent(figures.rate_interval, |interval| {
+        let rate = figures.rate_per_second;
+        let below = 1.0 - interval.low_per_second / rate;
+        let above = interval.high_per_second / rate - 1.0;
+        let mark = match interval.basis {
+            IntervalBasis::Repeats => "*",
+            IntervalBasis::Batches => "",
+        };
+        Cell::text(format!("±{:.1} %{mark}", below.max(above) * 100.0))
+    })
 }
 
 /// Said under a table of rates.
@@ -80,22 +44,21 @@ pub(super) const PUBLISHED_NOTE: &str = "published of raw, measured of raw: rate
      of the raw storage, there and here. ×: measured ÷ published.";
 
 /// Device writes per write, bytes per byte and flushes per sync call.
-pub(super) fn device_cells(figures: &RowFigures) -> [String; 3] {
-    match &figures.devices {
-        None => [ABSENT, ABSENT, ABSENT].map(str::to_owned),
+pub(super) fn device_cells(figures: &RowFigures) -> [Cell; 3] {
+    let traced = |it: f64| Cell::text(format!("{}†", decimal(it)));
+    match figures.devices {
+        None => [Cell::Absent(""), Cell::Absent(""), Cell::Absent("")],
         Some(DeviceCost::CannotTell { .. }) => {
-            ["cannot tell".to_owned(), "cannot tell".to_owned(), ABSENT.to_owned()]
+            [Cell::text("cannot tell"), Cell::text("cannot tell"), Cell::Absent("")]
         }
         Some(DeviceCost::Counted { writes_per_write, bytes_per_byte, flushes_per_sync_call }) => [
-            decimal(*writes_per_write),
-            decimal(*bytes_per_byte),
-            number_or_absent(*flushes_per_sync_call),
+            Cell::Number(writes_per_write),
+            Cell::Number(bytes_per_byte),
+            Cell::or_absent(flushes_per_sync_call, Cell::Number),
         ],
-        Some(DeviceCost::Traced { writes_per_write, bytes_per_byte }) => [
-            format!("{}†", decimal(*writes_per_write)),
-            format!("{}†", decimal(*bytes_per_byte)),
-            ABSENT.to_owned(),
-        ],
+        Some(DeviceCost::Traced { writes_per_write, bytes_per_byte }) => {
+            [traced(writes_per_write), traced(bytes_per_byte), Cell::Absent("")]
+        }
     }
 }
 
@@ -214,22 +177,5 @@ pub(super) fn published_title(findings: &StackFindings, order: &PublishedOrder) 
     match &findings.label {
         Some(label) => format!("{title} (measured here: {label})"),
         None => title,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shares_keep_the_digits_that_matter() {
-        let shown = [1.0, 0.998, 0.2744, 0.0274, 0.00072, 1.37].map(share);
-        assert_eq!(shown, ["100 %", "99.8 %", "27.4 %", "2.74 %", "0.07 %", "137 %"]);
-        assert_eq!(share(f64::NAN), "unknown");
-    }
-
-    #[test]
-    fn what_is_added_has_a_sign() {
-        assert_eq!([1500.0, -2e6, 0.2, -0.4].map(added), ["+1.5 µs", "-2 ms", "0 ns", "0 ns"]);
     }
 }

@@ -10,8 +10,8 @@ use super::axis::{
     Axis, latency_axis, latency_label, logarithm, nines, quantile_label, quantile_marks,
 };
 use super::canvas::{Colour, Frame, Sheet, draw, failed, plot, stroke};
-use super::decimate::kept;
 use super::{Chart, Line, Values, rounded};
+use crate::decimate::kept;
 use crate::rows::operation_label;
 
 const HEIGHT: u32 = 660;

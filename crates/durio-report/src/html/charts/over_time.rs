@@ -9,8 +9,8 @@ use plotters::prelude::*;
 
 use super::axis::{Axis, latency_axis, latency_label, linear_marks, logarithm};
 use super::canvas::{Colour, Frame, Plot, Sheet, draw, failed, plot, stroke};
-use super::decimate::kept;
 use super::{Chart, Values, rounded};
+use crate::decimate::kept;
 use crate::figures::{decimal, rate_bare};
 use crate::rows::headline_rate;
 

@@ -1,15 +1,12 @@
-//! How the cost of each layer changed between two kernels, as CSV.
+//! How the cost of each layer changed between two kernels, as records: one per workload and layer.
 //!
-//! In: a comparison. Out: a header and a line per workload and layer; an absent value is an empty
-//! cell. Figures are in the units of the JSON document. Not here: the words of the terminal.
-
-use std::io;
+//! Figures are in the units of the JSON document. Not here: the words that people read.
 
 use durio_analyse::attribution::{CostChange, LabComparison, LayerChange};
 
-use crate::visible::CellWriter;
+use crate::document::{Cell, Table};
 
-const HEADER: [&str; 23] = [
+const COLUMNS: [&str; 23] = [
     "workload",
     "stack",
     "name",
@@ -35,24 +32,21 @@ const HEADER: [&str; 23] = [
     "label",
 ];
 
-pub(super) fn write(comparison: &LabComparison, out: &mut dyn io::Write) -> io::Result<()> {
+pub(super) fn records(comparison: &LabComparison) -> Table {
     let label = comparison.label.as_deref().unwrap_or_default();
-    let mut writer = CellWriter::new(out);
-    writer.write_record(HEADER)?;
+    let mut records = Table::new(COLUMNS);
     for workload in &comparison.workloads {
-        for layer in &workload.layers {
-            writer.write_record(record(&workload.label, layer, label))?;
-        }
+        workload.layers.iter().for_each(|it| records.row(record(&workload.label, it, label)));
     }
-    writer.flush()
+    records
 }
 
-fn record(workload: &str, it: &LayerChange, label: &str) -> Vec<String> {
-    let number = |value: Option<f64>| value.map_or_else(String::new, |it| it.to_string());
+fn record(workload: &str, it: &LayerChange, label: &str) -> Vec<Cell> {
+    let number = |value| Cell::of(value, Cell::Number);
     let both = |pair: Option<[f64; 2]>| pair.map_or([None; 2], |pair| pair.map(Some)).map(number);
-    let mut record = [workload, &it.stack, &it.name].map(str::to_owned).to_vec();
+    let mut record = [workload, &it.stack, &it.name].map(Cell::text).to_vec();
     let repeats = it.time_per_operation_ns_of_repeats.each_ref();
-    record.extend(repeats.map(|side| side.len().to_string()));
+    record.extend(repeats.map(|side| Cell::text(side.len().to_string())));
     record.extend(both(Some(it.time_per_operation_ns)));
     record.extend(both(it.scatter));
     record.push(number(Some(it.ratio)));
@@ -62,8 +56,8 @@ fn record(workload: &str, it: &LayerChange, label: &str) -> Vec<String> {
     record.extend(both(it.cpu_ns_per_operation));
     record.push(number(it.cpu_ratio));
     record.extend(both(it.context_switches_per_operation));
-    record.push(word(it.change).to_owned());
-    record.extend([it.reason.clone().unwrap_or_default(), label.to_owned()]);
+    record.push(Cell::text(word(it.change)));
+    record.extend([Cell::text(it.reason.clone().unwrap_or_default()), Cell::text(label)]);
     record
 }
 

@@ -1,17 +1,16 @@
-//! A bench of stacks as CSV: one line per workload and point, plain numbers.
+//! A bench of stacks as records: one per workload and point.
 //!
-//! In: findings. Out: a header and lines; an absent value is an empty cell. Figures are in the units
-//! of the JSON document. Not here: waterfalls, mirrors' distributions, warnings.
+//! Figures are in the units of the JSON document. Not here: waterfalls, mirrors' distributions,
+//! warnings.
 
-use std::io;
-
-use crate::visible::CellWriter;
 use durio_analyse::Stretch;
 use durio_analyse::attribution::{
     DeviceCost, LayerRow, PointFacts, RowFigures, StackFindings, Timing, WorkloadRows,
 };
 
-const HEADER: [&str; 39] = [
+use crate::document::{Cell, Table};
+
+const COLUMNS: [&str; 39] = [
     "bench",
     "timing",
     "workload",
@@ -53,16 +52,15 @@ const HEADER: [&str; 39] = [
     "time_off_cpu_share",
 ];
 
-pub(super) fn write(findings: &StackFindings, out: &mut dyn io::Write) -> io::Result<()> {
-    let mut writer = CellWriter::new(out);
-    writer.write_record(HEADER)?;
+pub(super) fn records(findings: &StackFindings) -> Table {
+    let mut records = Table::new(COLUMNS);
     for workload in &findings.workloads {
         for row in &workload.rows {
             let Some(point) = findings.points.get(row.point) else { continue };
-            writer.write_record(record(findings, workload, point, row))?;
+            records.row(record(findings, workload, point, row));
         }
     }
-    writer.flush()
+    records
 }
 
 fn record(
@@ -70,29 +68,24 @@ fn record(
     workload: &WorkloadRows,
     point: &PointFacts,
     row: &LayerRow,
-) -> Vec<String> {
+) -> Vec<Cell> {
     let timing = match findings.timing {
         None => "",
         Some(Timing::Counted) => "counted",
         Some(Timing::Wall) => "wall",
     };
-    let absent = row.absent.clone().unwrap_or_default();
-    let mut record: Vec<String> =
-        [&findings.name, timing, &workload.label, &point.stack, &point.layer, &point.name, &absent]
-            .map(str::to_owned)
+    let absent = row.absent.as_deref().unwrap_or_default();
+    let mut record: Vec<Cell> =
+        [&findings.name, timing, &workload.label, &point.stack, &point.layer, &point.name, absent]
+            .map(Cell::text)
             .into();
-    match &row.figures {
-        Some(figures) => {
-            record.push(figures.repeats.to_string());
-            record.extend(rates(figures).into_iter().chain(costs(figures)).map(number));
-        }
-        None => record.resize(HEADER.len(), String::new()),
+    if let Some(figures) = &row.figures {
+        record.push(Cell::text(figures.repeats.to_string()));
+        let figures = rates(figures).into_iter().chain(costs(figures));
+        record.extend(figures.map(|it| Cell::of(it, Cell::Number)));
     }
+    record.resize(COLUMNS.len(), Cell::Empty);
     record
-}
-
-fn number(value: Option<f64>) -> String {
-    value.map_or_else(String::new, |it| it.to_string())
 }
 
 #[expect(clippy::cast_precision_loss, reason = "2^53 ns are 104 days")]

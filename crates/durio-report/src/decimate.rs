@@ -6,7 +6,7 @@
 /// every series in each of equally many stretches.
 ///
 /// A point without a value counts as lowest, for a gap must be seen.
-pub(super) fn kept(
+pub(crate) fn kept(
     count: usize,
     points_max: usize,
     series: &[&dyn Fn(usize) -> Option<f64>],

@@ -1,0 +1,172 @@
+//! Where axes have their marks, and what stands beside them.
+//!
+//! In: a scale and the values that must fit. Out: a range, marks, labels, in the axis's own
+//! coordinates: decimal logarithms on a logarithmic one.
+
+use crate::document::chart::{Scale, Unit};
+
+/// More marks than this on a logarithmic axis run into each other.
+const MARKS_MAX: usize = 7;
+
+/// More steps than this have a label only here and there.
+const STEPS_MAX: usize = 10;
+
+/// One axis of a panel.
+#[derive(Debug, PartialEq)]
+pub(super) struct Axis {
+    pub(super) low: f64,
+    pub(super) high: f64,
+    /// Where a line of the grid is, and what stands beside it.
+    pub(super) marks: Vec<(f64, String)>,
+}
+
+/// A value's coordinate; none that is no number on this scale.
+pub(super) fn coordinate(scale: &Scale, value: f64) -> f64 {
+    match scale {
+        // Of nothing, as of one nanosecond.
+        Scale::Logarithmic(Unit::Latency) if value.is_finite() => value.max(1.0).log10(),
+        Scale::Logarithmic(_) if (1e-12..1e18).contains(&value) => value.log10(),
+        Scale::Logarithmic(_) => f64::NAN,
+        Scale::Linear(_) | Scale::Nines | Scale::Steps(_) => value,
+    }
+}
+
+impl Axis {
+    /// For these values, in the order of magnitude that they have.
+    pub(super) fn new(scale: &Scale, values: impl Iterator<Item = f64>) -> Self {
+        let values = values.map(|it| coordinate(scale, it)).filter(|it| it.is_finite());
+        let (low, high) =
+            values.fold((f64::MAX, f64::MIN), |(low, high), it| (low.min(it), high.max(it)));
+        match scale {
+            Scale::Linear(unit) => linear(*unit, high),
+            Scale::Logarithmic(unit) => logarithmic(*unit, low, high),
+            Scale::Nines => nines(high.max(1.0)),
+            Scale::Steps(labels) => steps(labels),
+        }
+    }
+}
+
+fn linear(unit: Unit, highest: f64) -> Axis {
+    let high = match (highest > 0.0, unit) {
+        (false, _) => 1.0,
+        (true, Unit::Seconds) => highest,
+        (true, _) => highest * 1.06,
+    };
+    let marks = linear_marks(high, 6.0).into_iter().map(|at| (at, unit.label(at))).collect();
+    Axis { low: 0.0, high, marks }
+}
+
+/// Round numbers from zero to `end`, about this many.
+fn linear_marks(end: f64, about: f64) -> Vec<f64> {
+    let rough = end / about;
+    if !rough.is_finite() || rough <= 0.0 {
+        return Vec::new();
+    }
+    let decade = 10_f64.powf(rough.log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0].map(|it| it * decade).into_iter().find(|it| *it >= rough);
+    let step = step.unwrap_or(rough);
+    (0..=20).map(|it| f64::from(it) * step).take_while(|it| *it <= end).collect()
+}
+
+fn logarithmic(unit: Unit, low: f64, high: f64) -> Axis {
+    if low > high {
+        return Axis { low: 0.0, high: 1.0, marks: Vec::new() };
+    }
+    let (low, high) = (low - 0.08, (high + 0.08).max(low + 0.5));
+    let places = match unit {
+        Unit::Bytes | Unit::Number => powers_of_two(low, high),
+        _ => powers_of_ten(low, high),
+    };
+    let marks = places.into_iter().map(|at| (at, unit.label(10_f64.powf(at)))).collect();
+    Axis { low, high, marks }
+}
+
+fn powers_of_two(low: f64, high: f64) -> Vec<f64> {
+    let powers = (-40..=64).map(|power| f64::from(power) * 2_f64.log10());
+    let within: Vec<f64> = powers.filter(|at| (low..high).contains(at)).collect();
+    let every = within.len().div_ceil(MARKS_MAX).max(1);
+    within.into_iter().step_by(every).collect()
+}
+
+fn powers_of_ten(low: f64, high: f64) -> Vec<f64> {
+    let within = |steps: &[f64]| -> Vec<f64> {
+        let decades = (-12..=20).map(f64::from);
+        let marks = decades.flat_map(|decade| steps.iter().map(move |it| decade + it.log10()));
+        marks.filter(|at| (low..high).contains(at)).collect()
+    };
+    let kinds: [&[f64]; 3] = [&[1.0, 2.0, 5.0], &[1.0, 3.0], &[1.0]];
+    let fits = |marks: &Vec<f64>| marks.len() <= MARKS_MAX;
+    kinds.into_iter().map(within).find(fits).unwrap_or_default()
+}
+
+/// Of quantiles: 0, 50 %, 90 %, 99 %.
+fn nines(highest: f64) -> Axis {
+    let whole = (1..=9).map(f64::from);
+    let half = -0.5_f64.log10();
+    let marks = [0.0, half].into_iter().chain(whole).filter(|it| *it <= highest + 1e-6);
+    let marks = marks.map(|at| (at, quantile_label(at))).collect();
+    Axis { low: 0.0, high: highest * 1.02, marks }
+}
+
+/// 0, 50 %, 90 %, 99.9 %. Zero needs no unit, and has no room for one.
+fn quantile_label(nines: f64) -> String {
+    if nines <= 0.0 {
+        return "0".to_owned();
+    }
+    let text = format!("{:.7}", (1.0 - 10_f64.powf(-nines)) * 100.0);
+    format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a place on a chart")]
+fn steps(labels: &[String]) -> Axis {
+    let every = labels.len().div_ceil(STEPS_MAX).max(1);
+    let marks = labels.iter().enumerate().step_by(every);
+    let marks = marks.map(|(at, label)| (at as f64, label.clone())).collect();
+    Axis { low: -0.6, high: labels.len() as f64 - 0.4, marks }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(axis: &Axis) -> Vec<&str> {
+        axis.marks.iter().map(|(_, label)| label.as_str()).collect()
+    }
+
+    #[test]
+    fn quantiles_are_marked_by_their_nines() {
+        let axis = Axis::new(&Scale::Nines, [4.0].into_iter());
+        assert_eq!(labels(&axis), ["0", "50 %", "90 %", "99 %", "99.9 %", "99.99 %"]);
+    }
+
+    #[test]
+    fn latencies_are_marked_in_round_numbers() {
+        let values = [120_000.0, 3_400_000.0];
+        let axis = Axis::new(&Scale::Logarithmic(Unit::Latency), values.into_iter());
+        assert!(axis.low < values[0].log10() && axis.high > values[1].log10());
+        assert_eq!(labels(&axis), ["100 µs", "200 µs", "500 µs", "1 ms", "2 ms"]);
+    }
+
+    #[test]
+    fn sizes_are_marked_at_powers_of_two() {
+        let axis = Axis::new(&Scale::Logarithmic(Unit::Bytes), [4096.0, 65_536.0].into_iter());
+        assert_eq!(labels(&axis), ["4 KiB", "8 KiB", "16 KiB", "32 KiB", "64 KiB"]);
+    }
+
+    #[test]
+    fn other_values_are_marked_in_round_steps() {
+        assert_eq!(linear_marks(7_900.0, 4.0), [0.0, 2000.0, 4000.0, 6000.0]);
+        assert_eq!(linear_marks(6.0, 6.0), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+        assert!(linear_marks(0.0, 4.0).is_empty());
+    }
+
+    #[test]
+    fn figures_that_are_none_have_no_place() {
+        let scale = Scale::Logarithmic(Unit::Rate);
+        for odd in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert!(coordinate(&scale, odd).is_nan(), "{odd}");
+        }
+        let axis = Axis::new(&scale, [f64::NAN, 0.0].into_iter());
+        assert_eq!(axis, Axis { low: 0.0, high: 1.0, marks: Vec::new() });
+    }
+}

@@ -1,0 +1,228 @@
+//! Lines, points and columns between axes.
+//!
+//! In: panels. Out: SVG, panels below each other. Not here: which figures.
+
+use super::axis::{Axis, coordinate};
+use super::labels::Labels;
+use super::{FONT_SIZE, Frame, GRID, Line, Sheet, Side, Values, WIDTH, hex};
+use crate::document::chart::{Panel, Scale, Series, Style};
+
+const HEIGHT: f64 = 640.0;
+/// Of one of several.
+const HEIGHT_SHARED: f64 = 330.0;
+/// Room for labels, and on the right for half of the last.
+const LEFT: f64 = 136.0;
+const RIGHT: f64 = 60.0;
+const TOP: f64 = 18.0;
+const BELOW: f64 = 60.0;
+/// A span narrower than this would not be seen.
+const SPAN_MIN: f64 = 4.0;
+/// Opacity of what lies behind lines.
+const BEHIND: f64 = 0.25;
+
+pub(super) fn draw(panels: &[Panel]) -> String {
+    let mut sheet = Sheet::default();
+    let last = panels.len().saturating_sub(1);
+    for (at, panel) in panels.iter().enumerate() {
+        let view = View::new(panels, at);
+        view.grid(&mut sheet, at == last);
+        panel.series.iter().for_each(|it| view.series(it, &mut sheet));
+        let mut labels = Labels::new(view.frame.across, view.frame.down);
+        let labelled = || panel.series.iter().filter(|it| !it.labels.is_empty());
+        labelled().flat_map(|it| &it.points).for_each(|it| labels.avoid(view.place(*it)));
+        for it in labelled() {
+            for (point, text) in it.points.iter().zip(&it.labels).rev() {
+                labels.put(&mut sheet, view.place(*point), text);
+            }
+        }
+    }
+    sheet.finish("", height_of(panels) * precise(panels.len()))
+}
+
+pub(super) fn values(panels: &[Panel]) -> Option<Values<'_>> {
+    let lines = |panel: &'_ Panel| -> Vec<usize> {
+        let is_line = |at: &usize| panel.series[*at].style == Style::Line;
+        (0..panel.series.len()).filter(is_line).collect()
+    };
+    match panels {
+        [only] if only.x == Scale::Nines => {
+            let lines = lines(only).into_iter().map(|at| &only.series[at]);
+            let lines = lines.map(|it| Line { name: &it.name, points: &it.points }).collect();
+            Some(Values::Distribution { frame: View::new(panels, 0).frame, lines })
+        }
+        [upper, lower] => {
+            let [rate, p50, p99] = match (lines(upper).as_slice(), lines(lower).as_slice()) {
+                ([rate], [p50, p99]) => {
+                    [&upper.series[*rate], &lower.series[*p50], &lower.series[*p99]]
+                }
+                _ => return None,
+            };
+            let known = |it: &Series, at: usize| it.points.get(at).map(|(_, y)| *y);
+            let known = |it, at| known(it, at).filter(|it| it.is_finite());
+            let points = rate.points.iter().enumerate();
+            let points = points.map(|(at, (x, y))| (*x, *y, known(p50, at), known(p99, at)));
+            let frames = [0, 1].map(|at| View::new(panels, at).frame);
+            Some(Values::OverTime { frames, points: points.collect() })
+        }
+        _ => None,
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a place on a chart")]
+fn precise(count: usize) -> f64 {
+    count as f64
+}
+
+fn height_of(panels: &[Panel]) -> f64 {
+    if panels.len() == 1 { HEIGHT } else { HEIGHT_SHARED }
+}
+
+/// A panel's axes and where they lie.
+struct View<'a> {
+    panel: &'a Panel,
+    x: Axis,
+    y: Axis,
+    frame: Frame,
+}
+
+impl<'a> View<'a> {
+    fn new(panels: &'a [Panel], at: usize) -> Self {
+        let panel = &panels[at];
+        let top = height_of(panels) * precise(at);
+        let all = panels.iter().flat_map(|panel| &panel.series);
+        let x = Axis::new(&panel.x, all.filter(|it| it.style != Style::Level).flat_map(xs));
+        let y = Axis::new(&panel.y, panel.series.iter().flat_map(ys));
+        let frame = Frame {
+            across: (LEFT, WIDTH - RIGHT),
+            down: (top + TOP, top + height_of(panels) - BELOW),
+            x: (x.low, x.high),
+            y: (y.low, y.high),
+        };
+        Self { panel, x, y, frame }
+    }
+
+    fn across(&self, coordinate: f64) -> f64 {
+        let (left, right) = self.frame.across;
+        left + (coordinate - self.x.low) / (self.x.high - self.x.low) * (right - left)
+    }
+
+    fn down(&self, coordinate: f64) -> f64 {
+        let (top, bottom) = self.frame.down;
+        let share = (coordinate - self.y.low) / (self.y.high - self.y.low);
+        bottom - share.clamp(0.0, 1.0) * (bottom - top)
+    }
+
+    /// A point on the sheet; no number where the point is none.
+    fn place(&self, (x, y): (f64, f64)) -> (f64, f64) {
+        (self.across(coordinate(&self.panel.x, x)), self.down(coordinate(&self.panel.y, y)))
+    }
+
+    fn grid(&self, sheet: &mut Sheet, is_labelled: bool) {
+        let (left, right) = self.frame.across;
+        let (top, bottom) = self.frame.down;
+        for (at, label) in &self.y.marks {
+            let y = self.down(*at);
+            sheet.polyline(&[(left, y), (right, y)], GRID, 2.0);
+            sheet.text((left - 14.0, y), Side::Right, FONT_SIZE, label);
+        }
+        for (at, label) in &self.x.marks {
+            let x = self.across(*at);
+            sheet.polyline(&[(x, top), (x, bottom)], GRID, 2.0);
+            if is_labelled {
+                sheet.text((x, bottom + 34.0), Side::Middle, FONT_SIZE, label);
+            }
+        }
+        sheet.polyline(&[(left, top), (left, bottom), (right, bottom)], GRID, 2.0);
+    }
+
+    fn series(&self, it: &Series, sheet: &mut Sheet) {
+        let colour = hex(it.colour);
+        let (left, right) = self.frame.across;
+        let (top, bottom) = self.frame.down;
+        let places: Vec<(f64, f64)> = it.points.iter().map(|it| self.place(*it)).collect();
+        let is_drawn = |(x, y): &(f64, f64)| x.is_finite() && y.is_finite();
+        let drawn = || places.iter().copied().filter(is_drawn);
+        match it.style {
+            Style::Line => {
+                let parts = places.split(|it| !is_drawn(it)).filter(|part| !part.is_empty());
+                parts.for_each(|part| sheet.polyline(part, colour, 3.0));
+            }
+            Style::Dots => drawn().for_each(|at| sheet.dot(at, 7.0, colour)),
+            Style::Crosses => drawn().for_each(|at| sheet.cross(at, colour)),
+            Style::Rings => drawn().for_each(|at| sheet.ring(at, 17.0, colour)),
+            Style::Columns => {
+                let half = 0.32 * (self.across(1.0) - self.across(0.0));
+                drawn().for_each(|(x, y)| {
+                    sheet.rect((x - half, y), (x + half, bottom), (colour, 1.0));
+                });
+            }
+            Style::Spans => {
+                for (from, to) in &it.points {
+                    let from = self.across(*from).clamp(left, right);
+                    let to = self.across(*to).clamp(from, right).max(from + SPAN_MIN);
+                    sheet.rect((from, top), (to, bottom), (colour, BEHIND));
+                }
+            }
+            Style::Area => {
+                if let [(x1, y1), (x2, y2)] = places[..] {
+                    let corners = ((x1.min(x2), y1.min(y2)), (x1.max(x2), y1.max(y2)));
+                    sheet.rect(corners.0, corners.1, (colour, BEHIND));
+                }
+            }
+            Style::Upright => {
+                drawn().for_each(|(x, _)| sheet.polyline(&[(x, top), (x, bottom)], colour, 4.0));
+            }
+            Style::Level => {
+                let levels = places.iter().map(|(_, y)| *y).filter(|y| y.is_finite());
+                levels.for_each(|y| sheet.polyline(&[(left, y), (right, y)], colour, 3.0));
+            }
+        }
+    }
+}
+
+/// What must fit from left to right.
+fn xs(series: &Series) -> Vec<f64> {
+    match series.style {
+        Style::Spans => series.points.iter().map(|(from, _)| *from).collect(),
+        _ => series.points.iter().map(|(x, _)| *x).collect(),
+    }
+}
+
+/// What must fit from bottom to top.
+fn ys(series: &Series) -> Vec<f64> {
+    match series.style {
+        Style::Spans | Style::Upright => Vec::new(),
+        _ => series.points.iter().map(|(_, y)| *y).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::chart::{Colour, Unit};
+
+    fn panel(style: Style, points: Vec<(f64, f64)>) -> Panel {
+        let (x, y) = (Scale::Logarithmic(Unit::Number), Scale::Logarithmic(Unit::Bandwidth));
+        Panel { x, y, series: vec![Series::new("s", Colour::First, style, points)] }
+    }
+
+    #[test]
+    fn figures_that_are_none_are_gaps() {
+        let odd = [(1.0, 0.0), (f64::NAN, 1.0), (2.0, f64::INFINITY), (4.0, 2.0), (8.0, 3.0)];
+        for style in [Style::Line, Style::Dots, Style::Columns, Style::Level, Style::Upright] {
+            let svg = draw(&[panel(style, odd.into())]);
+            assert!(!svg.contains("NaN") && !svg.contains("inf"), "{style:?}: {svg}");
+        }
+        let line = vec![(1.0, 1.0), (2.0, 2.0), (3.0, f64::NAN), (4.0, 2.0), (5.0, 1.0)];
+        let svg = draw(&[panel(Style::Line, line)]);
+        assert_eq!(svg.matches("stroke=\"#2563EB\"").count(), 2, "{svg}");
+    }
+
+    #[test]
+    fn panels_share_what_is_across() {
+        let upper = panel(Style::Dots, vec![(1.0, 1.0), (8.0, 2.0)]);
+        let lower = panel(Style::Dots, vec![(2.0, 1.0), (64.0, 2.0)]);
+        let panels = [upper, lower];
+        assert_eq!(View::new(&panels, 0).frame.x, View::new(&panels, 1).frame.x);
+    }
+}

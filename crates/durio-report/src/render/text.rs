@@ -1,0 +1,295 @@
+//! A document for a terminal: what fits, the answer first.
+//!
+//! In: a document and the terminal's width. Out: lines. Shown are headline and summary; of charts the
+//! lines as sparklines and the maps as tables. Not here: what is said.
+
+use std::io;
+
+use comfy_table::{
+    Attribute, Cell as TextCell, CellAlignment, ContentArrangement, ContentLineStyle, LineStyle,
+    Table as TextTable, TableStyle,
+};
+
+use super::page::Page;
+use crate::Options;
+use crate::document::chart::{Chart, Drawing, Map, Style};
+use crate::document::{
+    Block, Body, Card, Cell, Document, Fact, Level, Node, Row, Section, Table, Tone,
+};
+use crate::visible::visible;
+
+/// From this width on columns have air between them.
+const WIDTH_ROOMY: usize = 92;
+
+/// Of what stands below a heading.
+const INDENT: &str = "  ";
+
+/// No borders; a light line under the headings.
+const STYLE: TableStyle = TableStyle::new()
+    .header_lines(ContentLineStyle::none().junction(' '))
+    .header_separator(LineStyle::none().fill('─').junction('─'))
+    .content_lines(ContentLineStyle::none().junction(' '));
+
+pub(crate) fn render(
+    document: &Document,
+    options: &Options,
+    out: &mut dyn io::Write,
+) -> io::Result<()> {
+    let mut page = Page::new(options);
+    let title = match (document.kind.as_str(), document.title.as_str()) {
+        (kind, "") => kind.to_owned(),
+        ("", title) => title.to_owned(),
+        (kind, title) => format!("{kind}: {title}"),
+    };
+    if !title.is_empty() {
+        page.paragraph("", Tone::Strong, &title);
+    }
+    let shown = |section: &&Section| {
+        section.level <= Level::Summary && section.blocks.iter().any(|it| is_shown(it))
+    };
+    for (at, section) in document.sections.iter().filter(shown).enumerate() {
+        if at > 0 || !section.heading.is_empty() {
+            page.blank();
+        }
+        let indent = match section.heading.is_empty() {
+            true => "",
+            false => {
+                page.paragraph("", Tone::Strong, &section.heading);
+                INDENT
+            }
+        };
+        blocks(&section.blocks, indent, &mut page);
+    }
+    out.write_all(page.text().as_bytes())
+}
+
+fn is_shown(block: &Block) -> bool {
+    block.level <= Level::Summary
+}
+
+fn blocks(blocks: &[Block], indent: &str, page: &mut Page) {
+    let mut is_after_figures = false;
+    for Block { level, body } in blocks.iter().filter(|it| is_shown(it)) {
+        let is_apart = matches!(body, Body::Table(_) | Body::Text(Tone::Strong, _));
+        if is_after_figures && is_apart {
+            page.blank();
+        }
+        is_after_figures = matches!(body, Body::Table(_) | Body::Facts(_));
+        match body {
+            Body::Text(tone, text) => page.paragraph(indent, *tone, text),
+            Body::Facts(facts) if *level == Level::Headline => headline(facts, indent, page),
+            Body::Facts(all) => facts(all, indent, page),
+            Body::Table(it) => table(it, indent, page),
+            Body::Charts(charts) => {
+                let shown = charts.iter().filter(|it| it.level <= Level::Summary);
+                shown.for_each(|it| chart(it, indent, page));
+            }
+            Body::Cards(all) => cards(all, indent, page),
+            Body::Tree(nodes) => nodes.iter().for_each(|it| node(it, indent, indent, page)),
+            Body::Verbatim(text) => page.line(&format!("{indent}{text}")),
+            Body::Group(group) => {
+                page.paragraph(indent, Tone::Strong, &group.heading);
+                self::blocks(&group.blocks, &format!("{indent}{INDENT}"), page);
+            }
+        }
+    }
+}
+
+/// Figures with what they are; what has a tone, as any fact.
+fn headline(all: &[Fact], indent: &str, page: &mut Page) {
+    for part in all.chunk_by(|a, b| (a.tone == Tone::Plain) == (b.tone == Tone::Plain)) {
+        match part.first() {
+            Some(first) if first.tone == Tone::Plain => part.iter().for_each(|it| {
+                page.paragraph(indent, Tone::Strong, &format!("{} {}", it.value, it.label));
+            }),
+            _ => facts(part, indent, page),
+        }
+    }
+}
+
+fn facts(facts: &[Fact], indent: &str, page: &mut Page) {
+    let widest = facts.iter().map(|it| visible(&it.label).chars().count()).max().unwrap_or(0);
+    for Fact { label, tone, value, .. } in facts {
+        page.labelled(indent, label, widest, *tone, value);
+    }
+}
+
+fn cards(cards: &[Card], indent: &str, page: &mut Page) {
+    let widest = cards.iter().map(|it| it.word.chars().count()).max().unwrap_or(0);
+    for card in cards {
+        let about = match card.about.as_str() {
+            "" => String::new(),
+            about => format!(" ({about})"),
+        };
+        let text = match card.text.as_str() {
+            "" => String::new(),
+            text => format!(": {text}"),
+        };
+        let text = format!("{}{about}{text}", card.title);
+        page.labelled(indent, &card.word.to_uppercase(), widest, card.tone, &text);
+        for fact in &card.facts {
+            let text = format!("{}: {}", fact.label, fact.value);
+            page.labelled(indent, "", widest, Tone::Plain, &text);
+        }
+    }
+}
+
+/// Draws a layer and those below: `first` stands before its line, `further` before the rest.
+fn node(node: &Node, first: &str, further: &str, page: &mut Page) {
+    let bar = format!("{further}{}", if node.below.is_empty() { "    " } else { "│   " });
+    let facts: Vec<String> =
+        node.facts.iter().map(|(name, value)| format!("{name} {value}")).collect();
+    let name = [node.kind.as_str(), node.name.as_str()].join(" ");
+    let (tone, text) = match facts.is_empty() {
+        true => (Tone::Strong, name),
+        false => (Tone::Plain, format!("{name}: {}", facts.join(", "))),
+    };
+    page.hanging(first, Tone::Plain, &bar, tone, &text);
+    for (label, text) in &node.further {
+        let (first, further) = (format!("{bar}{label}: "), format!("{bar}  "));
+        page.hanging(&first, Tone::Plain, &further, Tone::Note, text);
+    }
+    let last = node.below.len().saturating_sub(1);
+    for (at, below) in node.below.iter().enumerate() {
+        let (branch, gap) = if at == last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+        self::node(below, &format!("{further}{branch}"), &format!("{further}{gap}"), page);
+    }
+}
+
+fn chart(chart: &Chart, indent: &str, page: &mut Page) {
+    match &chart.drawing {
+        Drawing::Plot(panels) => {
+            let series = panels.iter().flat_map(|panel| &panel.series);
+            let is_line = |style| matches!(style, Style::Line | Style::Columns);
+            let lines = series
+                .filter(|it| is_line(it.style) && !it.name.is_empty())
+                .map(|it| format!("{} {}", it.name, sparkline(it.points.iter().map(|(_, y)| *y))));
+            let text = format!("{}: {}", chart.title, lines.collect::<Vec<_>>().join("  "));
+            page.paragraph(indent, Tone::Plain, &text);
+        }
+        Drawing::Map(map) => {
+            page.paragraph(indent, Tone::Strong, &chart.title);
+            table(&map_table(map), indent, page);
+        }
+        Drawing::Bars(_) => {}
+    }
+}
+
+/// Bars from nothing to the highest figure, one for each.
+fn sparkline(figures: impl Iterator<Item = f64> + Clone) -> String {
+    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let highest = figures.clone().fold(0.0, f64::max);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
+    let bar = |figure: f64| {
+        let eighths = (figure / highest * 8.0).ceil() as usize;
+        BARS[eighths.clamp(1, 8) - 1]
+    };
+    figures.map(bar).collect()
+}
+
+fn map_table(map: &Map) -> Table {
+    let titles = std::iter::once(String::new()).chain(map.x.iter().cloned());
+    let mut table = Table::new(titles);
+    for (up, label) in map.y.iter().enumerate() {
+        let cell = |across| {
+            let cell = map.cells.iter().find(|it| (it.x, it.y) == (across, up));
+            Cell::of(cell, |it| Cell::text(format!("{} · {}", it.beside, it.text)))
+        };
+        table.row(std::iter::once(Cell::text(&**label)).chain((0..map.x.len()).map(cell)));
+    }
+    table
+}
+
+fn table(table: &Table, indent: &str, page: &mut Page) {
+    let shown: Vec<usize> =
+        (0..table.columns.len()).filter(|at| table.columns[*at].level <= Level::Summary).collect();
+    let mut text = TextTable::new();
+    text.load_style(STYLE).set_content_arrangement(ContentArrangement::Dynamic);
+    text.set_width(u16::try_from(page.width().saturating_sub(indent.len())).unwrap_or(u16::MAX));
+    match page.colour() {
+        true => text.enforce_styling(),
+        false => text.force_no_tty(),
+    };
+    text.set_header(shown.iter().map(|at| TextCell::new(visible(&table.columns[*at].title))));
+    for row in table.rows.iter().filter(|row| row.level <= Level::Summary) {
+        text.add_row(shown.iter().enumerate().map(|(place, at)| cell(row, *at, place == 0)));
+    }
+    let padding = u16::from(page.width() >= WIDTH_ROOMY);
+    for (at, column) in text.column_iter_mut().enumerate() {
+        column.set_padding((0, padding));
+        if at > 0 {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    for line in text.lines() {
+        page.finished_line(&format!("{indent}{line}"));
+    }
+}
+
+fn cell(row: &Row, at: usize, is_label: bool) -> TextCell {
+    let cell = row.cells.get(at).unwrap_or(&Cell::Empty);
+    let text = visible(&cell.shown());
+    let is_bold = is_label && !row.is_part
+        || matches!(cell, Cell::Word(Tone::Good | Tone::Bad | Tone::Strong, _));
+    match (is_label && row.is_part, is_bold) {
+        (true, _) => TextCell::new(format!("  {text}")),
+        (false, true) => TextCell::new(text).add_attribute(Attribute::Bold),
+        (false, false) => TextCell::new(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(section: Section, options: &Options) -> String {
+        let document = Document { sections: vec![section], ..Document::new("", "t") };
+        let mut bytes = Vec::new();
+        render(&document, options, &mut bytes).unwrap();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn hostile_names_leave_a_table_aligned_and_its_rows_whole() {
+        let hostile = ["a\nb", "\x1b[31mred", "tab\tbed", "\u{9b}2J", "\u{202e}evil", "\r", "日本"];
+        for colour in [false, true] {
+            let mut section = Section::new("h");
+            let rows = hostile.map(|name| vec![Cell::text(name), Cell::Count(7)]);
+            section.table(Table::new(["na\x07me", "1"]).with(rows));
+            let text = shown(section, &Options { width: 60, colour });
+            let text = text.replace("\x1b[1m", "").replace("\x1b[0m", "");
+            // Two columns for each of these.
+            let width =
+                |line: &str| line.chars().map(|c| 1 + usize::from("日本".contains(c))).sum();
+            let widths: Vec<usize> = text.lines().skip(3).map(width).collect();
+            assert_eq!(widths.len(), hostile.len() + 2, "{text}");
+            assert!(widths.iter().all(|it| it == &widths[0]), "{text}");
+            assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn labels_of_one_block_are_of_one_width_and_detail_is_left_to_pages() {
+        let mut section = Section::new("h");
+        section.fact("a", "1");
+        section.fact("long", "2");
+        section.push(Level::Detail, Body::Text(Tone::Plain, "hidden".into()));
+        assert_eq!(shown(section, &Options::default()), "t\n\nh\n  a     1\n  long  2\n");
+    }
+
+    #[test]
+    fn a_line_is_a_sparkline_and_a_map_a_table() {
+        use crate::document::chart::{Colour, MapCell, Panel, Scale, Series, Unit};
+        let points = [(0.0, 1.0), (1.0, 4.0), (2.0, 8.0)];
+        let series = vec![Series::new("rate", Colour::First, Style::Line, points)];
+        let (x, y) = (Scale::Linear(Unit::Number), Scale::Linear(Unit::Rate));
+        let plot = Chart::plot("by depth", vec![Panel { x, y, series }]);
+        let (text, beside) = ("9".into(), "7 k".into());
+        let cells = vec![MapCell { x: 0, y: 0, value: Some(1.0), text, beside }];
+        let map = Map { x: vec!["4 KiB".into()], y: vec!["1".into()], cells };
+        let mut section = Section::new("h");
+        section.charts([plot.in_summary(), Chart::map("m", map).in_summary()]);
+        let text = shown(section, &Options::default());
+        assert!(text.contains("  by depth: rate ▁▄█\n") && text.contains("7 k · 9"), "{text}");
+    }
+}
