@@ -1,6 +1,7 @@
-//! Advice, as text and as JSON.
+//! Advice as a document.
 //!
-//! In: [`AdviceReport`]. Out: bytes, into a writer. Not here: which rule stands how, and why.
+//! In: [`AdviceReport`]. Out: a section per state, the counts last. Not here: which rule stands how,
+//! and why.
 
 use std::io;
 
@@ -9,11 +10,8 @@ use durio_advise::{
     Statement,
 };
 
-use crate::text::page::{Look, Page};
+use crate::document::{Document, Section, Tone};
 use crate::{AuditFormat, Options};
-
-/// Columns of the labels.
-const LABEL: usize = 8;
 
 /// Writes the advice; in text, what is not applicable only if `all` is set. JSON has everything.
 ///
@@ -26,45 +24,35 @@ pub fn write_advice(
     options: &Options,
     out: &mut dyn io::Write,
 ) -> io::Result<()> {
-    match format {
-        AuditFormat::Json => crate::json::write_document(report, out),
-        AuditFormat::Text => {
-            let mut page = Page::new(options);
-            write_text(report, all, &mut page);
-            out.write_all(page.text().as_bytes())
-        }
-    }
+    format.of_all().write(report, |it| document(it, all), options, out)
 }
 
-fn write_text(report: &AdviceReport, all: bool, page: &mut Page) {
-    page.paragraph("", Look::Bold, &title(report));
-    for note in &report.notes {
-        page.labelled("NOTE", LABEL, Look::Warning, note);
-    }
-    let sections = [
+fn document(report: &AdviceReport, all: bool) -> Document {
+    let mut document = Document::new("", title(report));
+    let mut head = Section::default();
+    report.notes.iter().for_each(|note| head.toned(Tone::Warning, "NOTE", note));
+    document.push(head);
+    let states = [
         (AdviceState::NotMet, "Not met"),
         (AdviceState::CannotTell, "Cannot tell"),
         (AdviceState::Met, "Met"),
         (AdviceState::NotApplicable, "Not applicable"),
     ];
-    for (state, heading) in sections {
-        let of_state: Vec<&Advice> =
-            report.advice.iter().filter(|advice| advice.state == state).collect();
-        if of_state.is_empty() || (state == AdviceState::NotApplicable && !all) {
+    for (state, heading) in states {
+        if state == AdviceState::NotApplicable && !all {
             continue;
         }
-        page.heading(heading);
-        for advice in of_state {
-            one(advice, page);
-        }
+        let mut section = Section::new(heading);
+        let its = report.advice.iter().filter(|advice| advice.state == state);
+        its.for_each(|it| section.group(advice(it)));
+        document.push(section);
     }
-    if !report.conflicts.is_empty() {
-        page.heading("Conflicts: documents that contradict each other; durio does not choose");
-        for it in &report.conflicts {
-            conflict(it, page);
-        }
-    }
-    summary(report, page);
+    let heading = "Conflicts: documents that contradict each other; durio does not choose";
+    let mut conflicts = Section::new(heading);
+    report.conflicts.iter().for_each(|it| conflicts.group(conflict(it)));
+    document.push(conflicts);
+    document.push(summary(report));
+    document
 }
 
 fn title(report: &AdviceReport) -> String {
@@ -78,62 +66,51 @@ fn title(report: &AdviceReport) -> String {
     title
 }
 
-const fn look(state: AdviceState) -> Look {
-    match state {
-        AdviceState::Met => Look::Good,
-        AdviceState::NotMet => Look::Bad,
-        AdviceState::CannotTell => Look::Warning,
-        AdviceState::NotApplicable => Look::Dim,
-    }
-}
-
-fn one(advice: &Advice, page: &mut Page) {
-    let about = match advice.about.is_empty() {
+fn advice(it: &Advice) -> Section {
+    let about = match it.about.is_empty() {
         true => String::new(),
-        false => format!(" [{}]", advice.about),
+        false => format!(" [{}]", it.about),
     };
-    let head = format!("{}  {}{about}: {}", advice.rule, advice.name, advice.title);
-    page.paragraph("  ", look(advice.state), &head);
-    page.labelled("", 0, Look::Plain, &format!("{}: {}", advice.state.words(), advice.reason));
-    if matches!(advice.state, AdviceState::NotMet) {
-        what_to_do(advice, page);
+    let mut group = Section::new(format!("{}  {}{about}: {}", it.rule, it.name, it.title));
+    let tone = match it.state {
+        AdviceState::Met => Tone::Good,
+        AdviceState::NotMet => Tone::Bad,
+        AdviceState::CannotTell => Tone::Warning,
+        AdviceState::NotApplicable => Tone::Note,
+    };
+    group.toned(tone, it.state.words(), &it.reason);
+    if it.state == AdviceState::NotMet {
+        what_to_do(it, &mut group);
     }
+    group
 }
 
-fn what_to_do(advice: &Advice, page: &mut Page) {
-    page.labelled("  advice", LABEL, Look::Plain, &advice.advice);
+fn what_to_do(advice: &Advice, group: &mut Section) {
+    group.fact("advice", &advice.advice);
     let apply = &advice.apply;
     let lines = [
-        ("  now", &apply.command),
-        ("  udev", &apply.udev),
-        ("  set", &apply.setting),
-        ("  undo", &apply.undo),
+        ("now", &apply.command),
+        ("udev", &apply.udev),
+        ("set", &apply.setting),
+        ("undo", &apply.undo),
     ];
-    for (label, text) in lines {
-        if let Some(text) = text {
-            page.labelled(label, LABEL, Look::Plain, text);
-        }
-    }
+    group.facts(lines.into_iter().filter_map(|(label, text)| Some((label, text.clone()?))));
     let prove = match advice.provable {
         true => format!("; durio advise --prove {} measures it", advice.rule),
         false => String::new(),
     };
-    page.labelled("  risk", LABEL, Look::Plain, &format!("{}{prove}", advice.risk.name()));
+    group.fact("risk", format!("{}{prove}", advice.risk.name()));
     for source in &advice.sources {
-        page.labelled("  source", LABEL, Look::Dim, &source_line(source));
+        group.toned(Tone::Note, "source", source_line(source));
     }
-    proof(advice, page);
-}
-
-/// What the project measured itself, beside the sources that say so; what speaks against them first.
-fn proof(advice: &Advice, page: &mut Page) {
+    // What the project measured itself, beside the sources that say so.
     for evidence in &advice.evidence {
-        let (label, look) = match evidence.outcome {
-            EvidenceOutcome::Disagrees => ("  but", Look::Warning),
-            EvidenceOutcome::NoDifference | EvidenceOutcome::Agrees => ("  proof", Look::Plain),
-            EvidenceOutcome::NotMeasurable => ("  proof", Look::Dim),
+        let (label, tone) = match evidence.outcome {
+            EvidenceOutcome::Disagrees => ("but", Tone::Warning),
+            EvidenceOutcome::NoDifference | EvidenceOutcome::Agrees => ("proof", Tone::Plain),
+            EvidenceOutcome::NotMeasurable => ("proof", Tone::Note),
         };
-        page.labelled(label, LABEL, look, &evidence.line());
+        group.toned(tone, label, evidence.line());
     }
 }
 
@@ -148,25 +125,26 @@ fn source_line(source: &AdviceSource) -> String {
     line
 }
 
-fn conflict(it: &Conflict, page: &mut Page) {
-    page.paragraph("  ", Look::Warning, &it.about);
+fn conflict(it: &Conflict) -> Section {
+    let mut group = Section::new(&it.about);
     for Statement { rule, for_whom, says, sources } in &it.statements {
         let rule = rule.as_deref().map(|rule| format!("{rule} ")).unwrap_or_default();
         let whom = if for_whom.is_empty() { String::new() } else { format!(" ({for_whom})") };
         let by: Vec<String> = sources.iter().map(source_line).collect();
-        let text = format!("{rule}\"{says}\"{whom} — {}", by.join("; "));
-        page.labelled("  says", LABEL, Look::Plain, &text);
+        group.fact("says", format!("{rule}\"{says}\"{whom} — {}", by.join("; ")));
     }
+    group
 }
 
-fn summary(report: &AdviceReport, page: &mut Page) {
-    page.blank();
+fn summary(report: &AdviceReport) -> Section {
+    let mut section = Section::default();
     let counts = report.counts;
     let text = format!(
         "{} met, {} not met, {} cannot tell, {} not applicable (--all shows them)",
         counts.met, counts.not_met, counts.cannot_tell, counts.not_applicable
     );
-    page.paragraph("", Look::Bold, &text);
+    section.say(Tone::Strong, text);
+    section
 }
 
 #[cfg(test)]

@@ -342,6 +342,12 @@ impl Cell {
         Self::Latency(nanos as f64)
     }
 
+    /// A mean of byte counts, in whole bytes.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
+    pub(crate) fn bytes(mean: f64) -> Self {
+        Self::Bytes(mean.round() as u64)
+    }
+
     /// A sync moves no bytes: nothing, rather than 0 B/s.
     pub(crate) fn bandwidth(bytes_per_second: f64) -> Self {
         if bytes_per_second > 0.0 { Self::Bandwidth(bytes_per_second) } else { Self::Empty }

@@ -4,13 +4,6 @@
 
 use durio_units::{Bytes, Nanos, Rate};
 
-/// Stands where a percentile is absent because too few samples were taken.
-pub(crate) const ABSENT: &str = "-";
-
-/// Said wherever [`ABSENT`] is shown.
-pub(crate) const ABSENT_NOTE: &str =
-    "- : too few samples for this percentile; p99 needs 100, p99.9 1000, p99.99 10000";
-
 /// A latency.
 pub(crate) fn latency(nanos: u64) -> String {
     Nanos::new(nanos).to_string()
@@ -18,7 +11,7 @@ pub(crate) fn latency(nanos: u64) -> String {
 
 /// A latency, or the sign that it is absent.
 pub(crate) fn latency_or_absent(nanos: Option<u64>) -> String {
-    nanos.map_or_else(|| ABSENT.to_owned(), latency)
+    nanos.map_or_else(|| "-".to_owned(), latency)
 }
 
 /// A latency that is a mean, to the nanosecond.

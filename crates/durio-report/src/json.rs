@@ -5,16 +5,11 @@
 
 use std::io;
 
-use durio_analyse::Findings;
 use serde::Serialize;
 use serde_json::Serializer;
 use serde_json::ser::{Formatter, PrettyFormatter};
 
 use crate::visible::is_hidden;
-
-pub(crate) fn write(findings: &Findings, out: &mut dyn io::Write) -> io::Result<()> {
-    write_document(findings, out)
-}
 
 /// A document in which every character that a terminal obeys is an escape of JSON: whoever parses it
 /// has the same text, and whoever looks at it is not misled.

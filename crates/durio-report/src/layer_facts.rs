@@ -46,16 +46,6 @@ fn is_aside(name: &str) -> bool {
     ASIDE.contains(&name) || name.starts_with("slot_")
 }
 
-/// The kind and the name of a layer.
-pub(crate) fn title(layer: &Layer) -> String {
-    match &layer.filesystem {
-        Some(filesystem) => {
-            format!("{} {} at {}", kind(layer.kind), filesystem.fs_type, filesystem.mount_point)
-        }
-        None => format!("{} {}", kind(layer.kind), layer.name),
-    }
-}
-
 /// The kind of a layer, in words.
 pub(crate) const fn kind(kind: LayerKind) -> &'static str {
     match kind {

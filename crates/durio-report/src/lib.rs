@@ -1,53 +1,45 @@
 //! From findings to what people and programs read: text, JSON, HTML, CSV, fio's JSON.
 //!
-//! In: [`Findings`] (or a plan) and [`Options`]. Out: bytes, into a writer.
-//! Not here: any figure that the findings do not have. The reporter formats numbers and places
-//! points on charts; it computes nothing else, and knows no file and no terminal.
+//! In: findings of a run, a comparison, a bench, an audit; a plan, advice, a profile, a stack.
+//! Out: bytes, into a writer. Not here: any figure that the findings do not have. The reporter formats
+//! numbers and places points on charts; it computes nothing else, and knows no file and no terminal.
 //!
-//! A new format is a module, a variant of [`Format`] and an arm in [`write()`].
+//! ```text
+//! findings ──► document (document.rs) ──► render/text, render/html, render/csv
+//!          a builder per kind: run, compare, published, stack, audit, plan, …
+//! ```
+//!
+//! JSON is the serde form of the findings, fio's formats (`fio.rs`) imitate fio; all else is a document.
+//! A new section is built where its findings are and touches no renderer. A new format is a module in
+//! `render/` and a line in the list of formats below. docs/design/0011 has the reasons.
 
 mod advice;
 mod audit;
-mod campaign_facts;
-mod campaign_table;
-mod comma_separated;
 mod compare;
 mod decimate;
-#[expect(dead_code, reason = "kinds of findings that have no document yet will need it")]
 mod document;
-mod durable_facts;
-mod durable_tables;
-mod facts;
 mod figures;
-pub(crate) mod fio;
-mod headline;
-mod html;
+mod fio;
 mod json;
 mod layer_facts;
 mod plan;
 mod profile;
-mod profile_facts;
 mod proof;
 mod published;
 mod render;
-mod rows;
-mod signal_words;
+mod run;
 mod stack;
 mod stack_tree;
-mod text;
-mod time_facts;
 mod visible;
 
 use std::fmt;
 use std::io;
 
-pub use advice::write_advice;
 use document::Document;
-
-pub use audit::{AuditFormat, write_audit};
-use durio_analyse::Findings;
 use serde::Serialize;
 
+pub use advice::write_advice;
+pub use audit::{AuditFormat, write_audit};
 pub use compare::{gate_advice, write_comparison};
 pub use fio::{FioLog, FioRequest, fio_logs, fio_version, has_unrecorded_parts, write_fio};
 pub use json::write_document;
@@ -55,6 +47,7 @@ pub use plan::{PlanFormat, write_plan};
 pub use profile::{ProfileFormat, write_profile, write_profiles};
 pub use proof::write_proof;
 pub use published::write_published;
+pub use run::write;
 pub use stack::{render_stack, write_lab_comparison};
 pub use stack_tree::{STACK_SCHEMA, StackFormat, write_stacks};
 pub use visible::{visible, visible_lines};
@@ -155,24 +148,5 @@ impl Default for Options {
     /// What suits a file or a pipe.
     fn default() -> Self {
         Self { width: 100, colour: false }
-    }
-}
-
-/// Writes `findings` in `format`.
-///
-/// # Errors
-/// What the writer says, such as a closed pipe or a full disk.
-pub fn write(
-    format: Format,
-    findings: &Findings,
-    options: &Options,
-    out: &mut dyn io::Write,
-) -> io::Result<()> {
-    match format {
-        Format::Text => text::write(findings, options, out),
-        Format::Json => json::write(findings, out),
-        Format::Html => html::write(findings, out),
-        Format::Csv => comma_separated::write(findings, out),
-        Format::FioJson => fio::write_json(findings, out),
     }
 }

@@ -1,13 +1,14 @@
-//! Profiles of databases, as text and as JSON: every field, its value, and where it is from.
+//! Profiles of databases as documents: stream by stream, each field with its value and its source.
 //!
-//! In: profiles. Out: bytes, into a writer. Not here: figures.
+//! In: profiles. Out: facts. Not here: figures.
 
 use std::io;
 
-use durio_workload::profile::Profile;
+use durio_workload::profile::{Profile, ProfileSource, ShownFact};
 use serde::Serialize;
 
-use crate::{AuditFormat, Options, text};
+use crate::document::{Document, Section, Tone};
+use crate::{AuditFormat, Options};
 
 /// How profiles are written down: as findings of an audit are.
 pub type ProfileFormat = AuditFormat;
@@ -37,21 +38,14 @@ pub fn write_profiles(
     options: &Options,
     out: &mut dyn io::Write,
 ) -> io::Result<()> {
-    match format {
-        ProfileFormat::Text => text::write_profiles(profiles, options, out),
-        ProfileFormat::Json => {
-            let profiles: Vec<Listed<'_>> = profiles
-                .iter()
-                .map(|it| Listed {
-                    name: &it.name,
-                    title: &it.title,
-                    summary: &it.summary,
-                    thresholds: it.thresholds.len(),
-                })
-                .collect();
-            crate::json::write_document(&List { profiles }, out)
-        }
-    }
+    let listed = profiles.iter().map(|it| Listed {
+        name: &it.name,
+        title: &it.title,
+        summary: &it.summary,
+        thresholds: it.thresholds.len(),
+    });
+    let list = List { profiles: listed.collect() };
+    format.of_all().write(&list, document_of_all, options, out)
 }
 
 /// Writes a profile whole.
@@ -64,8 +58,84 @@ pub fn write_profile(
     options: &Options,
     out: &mut dyn io::Write,
 ) -> io::Result<()> {
-    match format {
-        ProfileFormat::Text => text::write_profile(profile, options, out),
-        ProfileFormat::Json => crate::json::write_document(profile, out),
+    format.of_all().write(profile, document, options, out)
+}
+
+fn document_of_all(list: &List<'_>) -> Document {
+    let mut document = Document::new("", "Profiles; see one with durio profile show NAME");
+    let mut section = Section::default();
+    for it in &list.profiles {
+        section.toned(Tone::Strong, it.name, format!("{}: {}", it.title, it.summary));
     }
+    document.push(section);
+    document
+}
+
+fn document(profile: &Profile) -> Document {
+    let mut document = Document::new("", format!("{}: {}", profile.name, profile.title));
+    let mut head = Section::default();
+    head.say(Tone::Plain, &profile.summary);
+    document.push(head);
+    let facts = profile.facts();
+    if let Some(log) = &profile.log {
+        document.push(stream("log", &log.summary, log.fitting.as_deref(), &facts));
+    }
+    for it in &profile.streams {
+        document.push(stream(&it.name, &it.summary, it.fitting.as_deref(), &facts));
+    }
+    document.push(thresholds(profile));
+    document.push(own(profile, &facts));
+    document.push(sources(&profile.sources));
+    document
+}
+
+fn stream(name: &str, summary: &str, fitting: Option<&str>, facts: &[ShownFact]) -> Section {
+    let mut section = Section::new(name);
+    section.say(Tone::Plain, summary);
+    facts.iter().filter(|fact| fact.stream == name).for_each(|fact| field(fact, &mut section));
+    fitting.into_iter().for_each(|it| section.toned(Tone::Warning, "fitting", it));
+    section
+}
+
+/// `sync_every        1 [source-code, wal] note`
+fn field(fact: &ShownFact, section: &mut Section) {
+    let source = format!("[{}, {}]", fact.source.kind.word(), fact.source.name);
+    let text = match &fact.note {
+        Some(note) => format!("{} {source} {note}", fact.value),
+        None => format!("{} {source}", fact.value),
+    };
+    section.fact(fact.field, text);
+}
+
+fn thresholds(profile: &Profile) -> Section {
+    let mut section = Section::new("thresholds");
+    if profile.thresholds.is_empty() {
+        section.say(Tone::Plain, "none is documented: figures are shown, and no grade");
+    }
+    for it in &profile.thresholds {
+        let place = it.of.as_deref().or(it.check.as_deref()).unwrap_or_default();
+        let asked = it.asked_as.as_deref().unwrap_or(&profile.name);
+        let kind = profile.source(&it.from).map_or("", |source| source.kind.word());
+        section.fact(asked, format!("{} ({place}) [{kind}, {}]", it.criterion, it.from));
+        if let Some(note) = it.note.as_ref().or(it.check_note.as_ref()) {
+            section.fact("", format!("note: {note}"));
+        }
+    }
+    section
+}
+
+fn own(profile: &Profile, facts: &[ShownFact]) -> Section {
+    let mut section = Section::new("the profile");
+    facts.iter().filter(|fact| fact.stream.is_empty()).for_each(|it| field(it, &mut section));
+    profile.notes.iter().for_each(|note| section.fact("note", note));
+    section
+}
+
+fn sources(sources: &[ProfileSource]) -> Section {
+    let mut section = Section::new("sources");
+    for source in sources {
+        section.fact(&source.name, source.line());
+        source.url.iter().for_each(|url| section.fact("", url));
+    }
+    section
 }

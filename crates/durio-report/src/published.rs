@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::document::{Cell, Document, Section, Table};
 use crate::figures::percent;
-use crate::rows::place_name;
+use crate::run::place_name;
 use crate::{Format, Options};
 
 /// Name and version of the JSON document.

@@ -9,7 +9,7 @@ use durio_compare::{
 
 use crate::document::Cell;
 use crate::figures::{counted, deviation, percent, rate};
-use crate::rows::place_name;
+use crate::run::place_name;
 
 /// The headings of [`cells`], after the figure's own.
 pub(super) const COLUMNS: [&str; 5] = ["baseline", "other", "effect", "95 % interval", "other is"];

@@ -70,7 +70,8 @@ fn is_shown(block: &Block) -> bool {
 fn blocks(blocks: &[Block], indent: &str, page: &mut Page) {
     let mut is_after_figures = false;
     for Block { level, body } in blocks.iter().filter(|it| is_shown(it)) {
-        let is_apart = matches!(body, Body::Table(_) | Body::Text(Tone::Strong, _));
+        let is_apart =
+            matches!(body, Body::Table(_) | Body::Group(_) | Body::Text(Tone::Strong, _));
         if is_after_figures && is_apart {
             page.blank();
         }
@@ -164,7 +165,7 @@ fn chart(chart: &Chart, indent: &str, page: &mut Page) {
             let lines = series
                 .filter(|it| is_line(it.style) && !it.name.is_empty())
                 .map(|it| format!("{} {}", it.name, sparkline(it.points.iter().map(|(_, y)| *y))));
-            let text = format!("{}: {}", chart.title, lines.collect::<Vec<_>>().join("  "));
+            let text = format!("{}: {}", chart.title, lines.collect::<Vec<_>>().join(", "));
             page.paragraph(indent, Tone::Plain, &text);
         }
         Drawing::Map(map) => {

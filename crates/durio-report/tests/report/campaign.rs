@@ -14,11 +14,12 @@ fn text() -> String {
     written(Format::Text, &CAMPAIGN)
 }
 
-/// The lines from a heading to the next empty line.
-fn section<'text>(text: &'text str, heading: &str) -> &'text str {
-    let begin = text.find(&format!("\n{heading}\n")).unwrap_or_else(|| panic!("{heading}"));
+/// The lines from a heading to the next one.
+pub(crate) fn section<'text>(text: &'text str, heading: &str) -> &'text str {
+    let begin = text.find(&format!("\n{heading}\n")).unwrap_or_else(|| panic!("{heading}\n{text}"));
     let rest = &text[begin + 1..];
-    &rest[..rest.find("\n\n").unwrap_or(rest.len())]
+    let ends = rest.match_indices("\n\n").find(|(at, _)| !rest[at + 2..].starts_with(' '));
+    &rest[..ends.map_or(rest.len(), |(at, _)| at)]
 }
 
 #[test]
@@ -30,7 +31,7 @@ fn a_ladder_has_a_line_per_level_with_its_phase_and_what_limited_it() {
     assert!(line("randread, depth 256 ").ends_with("saturated         device"), "{depths}");
     assert!(depths.contains("linear to depth 16, saturated from 64"), "{depths}");
     assert!(depths.contains("parallel units inside the storage: 29.8"), "{depths}");
-    assert!(depths.contains("best          depth 64: 370 k/s at a mean of 173 µs"), "{depths}");
+    assert!(depths.contains("best    depth 64: 370 k/s at a mean of 173 µs"), "{depths}");
     assert!(depths.contains("the device is busy 97 %"), "{depths}");
 }
 
@@ -73,9 +74,9 @@ fn no_line_is_wider_than_the_terminal_and_no_step_has_a_block_of_its_own() {
 #[test]
 fn warnings_of_many_steps_are_one_warning() {
     let text = text();
-    assert_eq!(text.matches("! left-state (long)").count(), 1);
-    assert!(text.matches("! note").count() <= 1, "{text}");
-    assert!(text.contains("! offered-rate (randread)"));
+    assert_eq!(text.matches("left-state (long)").count(), 1);
+    assert!(text.matches("WARNING  note").count() <= 1, "{text}");
+    assert!(text.contains("offered-rate (randread)"));
     // A search has to go beyond the limit.
     assert!(!text.contains("round 4: 15"), "{text}");
 }
@@ -86,7 +87,7 @@ fn the_page_has_a_picture_for_each_question_and_a_word_beside_each_colour() {
     let titles = [
         "randread: latency against IOPS",
         "randwrite: rate and latency by depth",
-        "randread: p99 by jobs (to the right) and block size (upwards)",
+        "randread: IOPS and p99 by jobs (across) and block size (down)",
         "randwrite round by round",
         "p99 of the response at the rates tried",
         "randwrite over time",

@@ -5,16 +5,10 @@ use std::sync::LazyLock;
 use durio_analyse::Findings;
 use durio_report::{Format, Options};
 
+use crate::campaign::section;
 use crate::{durable_sample, written, written_with};
 
 static DURABLE: LazyLock<Findings> = LazyLock::new(durable_sample::durable);
-
-/// The lines from a heading to the next empty line.
-fn section<'text>(text: &'text str, heading: &str) -> &'text str {
-    let begin = text.find(&format!("\n{heading}\n")).unwrap_or_else(|| panic!("{heading}\n{text}"));
-    let rest = &text[begin + 1..];
-    &rest[..rest.find("\n\n").unwrap_or(rest.len())]
-}
 
 /// Without the breaks of lines.
 fn flat(text: &str) -> String {

@@ -130,7 +130,7 @@ fn a_stop_of_durio_is_told_as_its_own_and_blames_no_device() {
     let gap: serde_json::Value = serde_json::from_str(gap).unwrap();
     assert!(gap["span_ns"].as_u64().unwrap() >= 2_000_000_000, "{gap}");
     let report = sandbox.durio("report").word(sandbox.the_run()).run().expect_exit(0);
-    report.expect_stdout("! stopped");
+    report.expect_stdout("WARNING  stopped");
 }
 
 fn has_begun(run: &std::path::Path) -> bool {

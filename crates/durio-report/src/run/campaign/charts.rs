@@ -1,0 +1,206 @@
+//! The charts of a campaign's section: curves, maps, rounds, searches.
+//!
+//! In: a section's findings. Out: [`Chart`]s. Not here: pixels.
+
+use durio_analyse::SearchFindings;
+use durio_analyse::campaign::{Convergence, Curve, MapFindings, Row, RowLatency, SectionFindings};
+use durio_analyse::ladder::{Knee, LadderKind};
+use durio_analyse::steady_state::{PlotLine, Window};
+use durio_plan::{Level, Tracking};
+
+use super::super::figures::precise;
+use super::table::{axis_name, is_ladder};
+use crate::document::chart::{Chart, Colour, Map, MapCell, Panel, Scale, Series, Style, Unit};
+use crate::figures::{latency, rate_bare};
+
+/// What a curve shows: a line for each figure, level by level, and latency against rate.
+pub(super) fn curve(section: &SectionFindings, curve: &Curve) -> Vec<Chart> {
+    let rows: Vec<&Row> = curve.rows.iter().filter_map(|at| section.rows.get(*at)).collect();
+    if rows.len() < 2 {
+        return Vec::new();
+    }
+    let levels = levels(curve, &rows);
+    let levels = if is_ladder(section) { levels.in_summary() } else { levels };
+    latency_at_rate(curve, &rows).into_iter().chain([levels]).collect()
+}
+
+/// Of an open loop the latencies are those of the response.
+fn latency_of(row: &Row) -> Option<RowLatency> {
+    row.response.or(row.service)
+}
+
+fn p99(latency: &RowLatency) -> f64 {
+    latency.p99_ns.map_or(f64::NAN, precise)
+}
+
+/// Rate as columns and latency as lines, level by level.
+fn levels(curve: &Curve, rows: &[&Row]) -> Chart {
+    let label = |row: &&Row| row.level(&curve.axis).map_or_else(String::new, |it| it.label.clone());
+    let steps = || Scale::Steps(rows.iter().map(label).collect());
+    let points = |figure: &dyn Fn(&Row) -> f64| -> Vec<(f64, f64)> {
+        (0_u32..).map(f64::from).zip(rows.iter().map(|row| figure(row))).collect()
+    };
+    let latency = |figure: fn(&RowLatency) -> f64| {
+        points(&|row| latency_of(row).as_ref().map_or(f64::NAN, figure))
+    };
+    let rate = Series::new("rate", Colour::First, Style::Columns, points(&|row| row.rate));
+    let mean = Series::measured("mean", Colour::Third, latency(|it| it.mean_ns), Vec::new());
+    let p99 = Series::measured("p99", Colour::Second, latency(p99), Vec::new());
+    let latencies = mean.into_iter().chain(p99).collect();
+    let title = format!("{}: rate and latency by {}", curve.name, axis_name(&curve.axis));
+    Chart::plot(
+        title,
+        vec![
+            Panel { x: steps(), y: Scale::Linear(Unit::Rate), series: vec![rate] },
+            Panel { x: steps(), y: Scale::Logarithmic(Unit::Latency), series: latencies },
+        ],
+    )
+}
+
+/// What a storage gives, and what it takes for it; none without latencies.
+fn latency_at_rate(curve: &Curve, rows: &[&Row]) -> Option<Chart> {
+    let figures = rows.iter().filter_map(|row| Some((*row, latency_of(row)?)));
+    let figures: Vec<(&Row, RowLatency)> = figures.collect();
+    if figures.len() < 2 {
+        return None;
+    }
+    let which = if rows.iter().any(|row| row.response.is_some()) { "response, " } else { "" };
+    let points = |of: fn(&RowLatency) -> f64| -> Vec<(f64, f64)> {
+        figures.iter().map(|(row, latency)| (row.rate, of(latency))).collect()
+    };
+    let means = points(|it| it.mean_ns);
+    let keeps_up = |row: &Row| row.open_loop.is_none_or(|open| open.keeps_up);
+    let marked = |style, name: &str, colour, is_it: &dyn Fn(&Row) -> bool| {
+        let of = figures.iter().zip(&means).filter(|((row, _), _)| is_it(row));
+        let (labels, points): (Vec<String>, Vec<_>) =
+            of.map(|((row, _), at)| (level_label(curve, row), *at)).unzip();
+        Series { labels, ..Series::new(name, colour, style, points) }
+    };
+    let name = format!("{which}mean, by {}", axis_name(&curve.axis));
+    let mut series = vec![
+        Series::new(format!("{which}p99"), Colour::Second, Style::Line, points(p99)),
+        Series::new(name, Colour::First, Style::Line, means.clone()),
+        marked(Style::Dots, "", Colour::First, &keeps_up),
+        marked(Style::Crosses, "offered rate not reached (cross)", Colour::Alarm, &|row| {
+            !keeps_up(row)
+        }),
+    ];
+    if let Some(best) = best_of(curve) {
+        let is_best =
+            |row: &Row| level_value(curve, row).is_some_and(|it| (it - best).abs() < 1e-9);
+        let ring = marked(Style::Rings, "best point (ring)", Colour::Third, &is_best);
+        series.push(Series { labels: Vec::new(), ..ring });
+    }
+    if let Some(knee) = knee_of(curve) {
+        let name = "knee: where the fitted asymptotes cross";
+        series.push(Series::new(name, Colour::Fourth, Style::Upright, [knee]));
+        series.push(Series::new("", Colour::Fourth, Style::Dots, [knee]));
+    }
+    let panel =
+        Panel { x: Scale::Linear(Unit::Rate), y: Scale::Logarithmic(Unit::Latency), series };
+    Some(Chart::plot(format!("{}: latency against IOPS", curve.name), vec![panel]))
+}
+
+fn level_label(curve: &Curve, row: &Row) -> String {
+    row.level(&curve.axis).map_or_else(String::new, |level| level.label.clone())
+}
+
+fn level_value(curve: &Curve, row: &Row) -> Option<f64> {
+    row.level(&curve.axis).map(|level| level.value)
+}
+
+/// The crossing of the asymptotes: highest rate, and latency without load.
+fn knee_of(curve: &Curve) -> Option<(f64, f64)> {
+    let ladder = curve.ladder.as_ref()?;
+    let told = matches!(ladder.knee, Knee::Measured { .. });
+    let fit = ladder.saturation.as_ref().filter(|_| told)?;
+    let latency = 1e9 / fit.unloaded_rate_per_load;
+    let is_load = ladder.kind != LadderKind::OfferedRate && latency.is_finite();
+    is_load.then(|| (fit.highest_rate_per_second, latency))
+}
+
+/// The best level; none where what was offered was not reached.
+fn best_of(curve: &Curve) -> Option<f64> {
+    let ladder = curve.ladder.as_ref().filter(|_| curve.not_reached_from.is_none())?;
+    Some(ladder.best.level)
+}
+
+/// The 99th percentile of each pair of levels, and the rate beside it.
+pub(super) fn map(section: &SectionFindings, map: &MapFindings) -> Chart {
+    let axis = |levels: &[Level]| levels.first().map_or_else(String::new, |it| axis_name(&it.axis));
+    let labels = |levels: &[Level]| levels.iter().map(|level| level.label.clone()).collect();
+    let cells = map.cells.iter().filter_map(|cell| {
+        let row = section.rows.get(cell.row)?;
+        let p99 = latency_of(row).and_then(|it| it.p99_ns);
+        Some(MapCell {
+            x: cell.x,
+            y: cell.y,
+            value: p99.map(precise),
+            text: p99.map_or_else(|| "-".to_owned(), latency),
+            beside: rate_bare(row.rate),
+        })
+    });
+    let title = format!(
+        "{}: IOPS and p99 by {} (across) and {} (down); darker is slower",
+        map.name,
+        axis(&map.x),
+        axis(&map.y)
+    );
+    let map = Map { x: labels(&map.x), y: labels(&map.y), cells: cells.collect() };
+    Chart::map(title, map).in_summary()
+}
+
+/// Rounds one after the other: the tracked figure, and in the window mean, band and slope.
+pub(super) fn convergence(found: &Convergence) -> Chart {
+    let unit = match found.tracking {
+        Tracking::Iops => Unit::Rate,
+        Tracking::Bandwidth => Unit::Bandwidth,
+        Tracking::LatencyMean => Unit::Latency,
+    };
+    let window = found.state.as_ref().and_then(|state| state.window.as_ref());
+    let mut series = window.map_or_else(Vec::new, of_window);
+    let rounds = (0_u32..).map(f64::from).zip(found.series.iter().copied()).collect();
+    series.extend(Series::measured("each round", Colour::First, rounds, Vec::new()));
+    let labels = (1..=found.series.len()).map(|round| round.to_string()).collect();
+    let panel = Panel { x: Scale::Steps(labels), y: Scale::Linear(unit), series };
+    Chart::plot(format!("{} round by round", found.tracked), vec![panel]).in_summary()
+}
+
+/// What the steady state was judged by. The first round is at zero.
+#[expect(clippy::cast_precision_loss, reason = "the number of a round")]
+fn of_window(window: &Window) -> Vec<Series> {
+    let (from, to) = (window.first_round as f64 - 1.0, window.last_round as f64 - 1.0);
+    let lines = &window.lines;
+    let line = |line: PlotLine| [(from, line.at_first), (to, line.at_last)];
+    let mean = format!("mean of rounds {} to {}", window.first_round, window.last_round);
+    let band = [(from, lines.lower.at_first), (to, lines.upper.at_last)];
+    vec![
+        Series::new("allowed range", Colour::Shade, Style::Area, band),
+        Series::new(mean, Colour::Third, Style::Line, line(lines.mean)),
+        Series::new("fitted line", Colour::Second, Style::Line, line(lines.best_fit)),
+    ]
+}
+
+/// The rates that a search tried, with their latencies and the goal.
+pub(super) fn search(found: &SearchFindings) -> Chart {
+    let trials = |style, name: &str, colour, is_kept: bool| {
+        let of = found.trials.iter().filter(|trial| trial.kept == is_kept);
+        let of = of.filter_map(|trial| {
+            let at = (trial.rate_per_second, precise(trial.latency_ns?));
+            Some(((trial.round + 1).to_string(), at))
+        });
+        let (labels, points): (Vec<String>, Vec<_>) = of.unzip();
+        Series { labels, ..Series::new(name, colour, style, points) }
+    };
+    let goal = format!("goal: {}", found.goal.latency);
+    let level = [(0.0, precise(found.goal.latency.get()))];
+    let series = vec![
+        Series::new(goal, Colour::Third, Style::Level, level),
+        trials(Style::Dots, "kept (dot, with its trial)", Colour::First, true),
+        trials(Style::Crosses, "missed (cross)", Colour::Alarm, false),
+    ];
+    let title = format!("p{} of the response at the rates tried", found.goal.percentile);
+    let panel =
+        Panel { x: Scale::Linear(Unit::Rate), y: Scale::Logarithmic(Unit::Latency), series };
+    Chart::plot(title, vec![panel])
+}

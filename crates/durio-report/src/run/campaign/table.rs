@@ -1,0 +1,251 @@
+//! The tables of a campaign's section.
+//!
+//! In: a section's findings. Out: [`Table`]s. Not here: what is said of the figures.
+
+use durio_analyse::campaign::{Row, RowBasis, RowLatency, RowPart, SectionFindings};
+use durio_analyse::ladder::Phase;
+use durio_analyse::ladder::limits::LimitKind;
+use durio_analyse::{SearchFindings, Trial};
+use durio_plan::SectionKind;
+use durio_record::OperationName;
+
+use crate::document::{Cell, Column, Level, Row as Line, Table};
+use crate::figures::{decimal, rate_bare};
+
+type Figure = fn(&Row) -> Cell;
+
+/// Heading, figure, and who has room for it.
+const COLUMNS: [(&str, Figure, Level); 16] = [
+    ("offered", offered, Level::Summary),
+    ("IOPS", |row| Cell::Rate(row.rate), Level::Summary),
+    ("range", range, Level::Summary),
+    ("bandwidth", |row| Cell::bandwidth(row.bandwidth), Level::Summary),
+    ("mean", |row| mean(row.service.as_ref()), Level::Summary),
+    ("p50", |row| percentile(row.service.as_ref(), |it| it.p50_ns), Level::Detail),
+    ("p99", |row| percentile(row.service.as_ref(), |it| it.p99_ns), Level::Summary),
+    ("p99.9", |row| percentile(row.service.as_ref(), |it| it.p99_9_ns), Level::Summary),
+    ("resp. mean", |row| mean(row.response.as_ref()), Level::Detail),
+    ("resp. p99", |row| percentile(row.response.as_ref(), |it| it.p99_ns), Level::Summary),
+    ("resp. p99.9", |row| percentile(row.response.as_ref(), |it| it.p99_9_ns), Level::Detail),
+    (READ, |row| factor(row.device_bytes_per_byte_read), Level::Detail),
+    (WRITTEN, |row| factor(row.device_bytes_per_byte_written), Level::Detail),
+    ("idle before", |row| Cell::of(row.idle_before, |it| Cell::nanos(it.get())), Level::Detail),
+    ("phase", |row| Cell::of(row.phase, |it| Cell::text(phase_name(it))), Level::Summary),
+    ("limit", limit, Level::Summary),
+];
+
+/// Columns of what the devices did for each byte.
+const READ: &str = "device read";
+const WRITTEN: &str = "device written";
+
+/// The table of a section. Columns without a figure are left out.
+pub(super) fn figures(section: &SectionFindings) -> Table {
+    let varied = Varied::of(section);
+    // Of an open loop the response is what counts.
+    let is_open = section.rows.iter().any(|row| row.response.is_some());
+    let mut columns = vec![Column { title: varied.heading().to_owned(), level: Level::Summary }];
+    let mut figures: Vec<(&str, Figure)> = Vec::new();
+    for (title, figure, level) in COLUMNS {
+        let is_asked = is_asked(section, title);
+        let says = section.rows.iter().any(|row| figure(row) != Cell::Empty);
+        if !says || ([READ, WRITTEN].contains(&title) && !is_asked) {
+            continue;
+        }
+        let level = match title {
+            "p99.9" if is_open => Level::Detail,
+            _ if is_asked => Level::Summary,
+            _ => level,
+        };
+        columns.push(Column { title: title.to_owned(), level });
+        figures.push((title, figure));
+    }
+    let mut rows = Vec::new();
+    for row in &section.rows {
+        let cells = figures.iter().map(|(_, figure)| figure(row));
+        let cells = std::iter::once(Cell::Text(varied.label(row))).chain(cells).collect();
+        rows.push(Line { is_part: row.stream > 0, cells, ..Line::default() });
+        let parts = row.parts.iter().filter(|part| part.operation != OperationName::Commit);
+        rows.extend(parts.map(|part| part_row(part, &figures)));
+    }
+    Table { columns, rows }
+}
+
+/// Whether a section is about what the devices did for each byte: through the page cache.
+fn is_asked(section: &SectionFindings, column: &str) -> bool {
+    let on_axis = |axis: &str| section.rows.iter().any(|row| row.level(axis).is_some());
+    match column {
+        "device read" => on_axis("read_ahead"),
+        "device written" => on_axis("volume"),
+        _ => false,
+    }
+}
+
+/// A kind of operation of a row that has several.
+fn part_row(part: &RowPart, figures: &[(&str, Figure)]) -> Line {
+    let figure = |(title, _): &(&str, Figure)| match *title {
+        "IOPS" => Cell::Rate(part.rate),
+        "mean" => Cell::Latency(part.service.mean_ns),
+        "p50" => Cell::percentile(part.service.p50_ns),
+        "p99" => Cell::percentile(part.service.p99_ns),
+        "p99.9" => Cell::percentile(part.service.p99_9_ns),
+        _ => Cell::Empty,
+    };
+    let label = Cell::text(part.operation.name());
+    let cells = std::iter::once(label).chain(figures.iter().map(figure)).collect();
+    Line { level: Level::Detail, is_part: true, cells }
+}
+
+/// In what the rows of a section differ: that is their label.
+struct Varied {
+    name: bool,
+    target: bool,
+    location: bool,
+    levels: bool,
+}
+
+impl Varied {
+    fn of(section: &SectionFindings) -> Self {
+        let first = section.rows.first();
+        let differs =
+            |of: fn(&Row) -> &str| section.rows.iter().any(|it| first.map(of) != Some(of(it)));
+        Self {
+            name: differs(|row| &row.name),
+            target: differs(|row| &row.target),
+            location: differs(|row| &row.location),
+            levels: section.rows.iter().any(|row| !row.levels.is_empty()),
+        }
+    }
+
+    fn heading(&self) -> &'static str {
+        if self.levels && !self.name { "level" } else { "workload" }
+    }
+
+    fn label(&self, row: &Row) -> String {
+        let mut parts = Vec::new();
+        if self.name || !self.levels {
+            parts.push(row.name.clone());
+        }
+        parts.extend(
+            row.levels.iter().map(|level| format!("{} {}", axis_name(&level.axis), level.label)),
+        );
+        let mut label = parts.join(", ");
+        if self.target && !self.location {
+            label = format!("{label} ({})", row.target);
+        }
+        if self.location {
+            label = format!("{label} at {}", row.location);
+        }
+        if row.stream > 0 {
+            label = format!("beside: {label}");
+        }
+        match row.complete {
+            true => label,
+            false => format!("{label} (cut short)"),
+        }
+    }
+}
+
+/// The name of an axis as people say it.
+pub(super) fn axis_name(axis: &str) -> String {
+    axis.replace('_', " ")
+}
+
+fn mean(latencies: Option<&RowLatency>) -> Cell {
+    Cell::of(latencies, |it| Cell::Latency(it.mean_ns))
+}
+
+fn percentile(latencies: Option<&RowLatency>, of: fn(&RowLatency) -> Option<u64>) -> Cell {
+    Cell::of(latencies, |it| Cell::percentile(of(it)))
+}
+
+fn offered(row: &Row) -> Cell {
+    Cell::of(row.open_loop, |open| match open.keeps_up {
+        true => Cell::Rate(open.offered_per_second),
+        false => Cell::text(format!("{} not reached", rate_bare(open.offered_per_second))),
+    })
+}
+
+/// How far the repetitions were apart.
+fn range(row: &Row) -> Cell {
+    match row.basis {
+        RowBasis::Repeats { rate_min_per_second: low, rate_max_per_second: high, .. } => {
+            Cell::text(format!("{}–{}", rate_bare(low), rate_bare(high)))
+        }
+        RowBasis::Once | RowBasis::Window { .. } | RowBasis::Trial { .. } => Cell::Empty,
+    }
+}
+
+fn factor(bytes_per_byte: Option<f64>) -> Cell {
+    Cell::of(bytes_per_byte, |it| Cell::text(format!("{} ×", decimal(it))))
+}
+
+fn limit(row: &Row) -> Cell {
+    Cell::of(row.limit.as_ref(), |it| Cell::text(limit_name(it.kind)))
+}
+
+/// The word for a phase.
+pub(super) const fn phase_name(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Linear => "linear",
+        Phase::Onset => "onset",
+        Phase::Saturated => "saturated",
+        Phase::Retrograde => "retrograde",
+    }
+}
+
+/// The words for what limited a step.
+pub(super) const fn limit_name(kind: LimitKind) -> &'static str {
+    match kind {
+        LimitKind::OfferedRate => "offered rate",
+        LimitKind::Generator => "durio itself",
+        LimitKind::CorePerJob => "core per job",
+        LimitKind::KernelCpu => "kernel CPU",
+        LimitKind::MemoryBandwidth => "memory",
+        LimitKind::Device => "device",
+        LimitKind::DepthOffered => "depth offered",
+        LimitKind::CannotTell => "cannot tell",
+    }
+}
+
+/// What the rows' figures are, where that has to be said.
+pub(super) fn basis_note(section: &SectionFindings) -> Option<String> {
+    let of = |row: &Row| match row.basis {
+        RowBasis::Once => None,
+        RowBasis::Repeats { count, .. } => {
+            Some(format!("medians of {count} repetitions; range: lowest to highest rate"))
+        }
+        RowBasis::Window { first_round, last_round, .. } => {
+            Some(format!("means of the rounds {first_round} to {last_round}"))
+        }
+        RowBasis::Trial { round } => {
+            Some(format!("figures of trial {round}, on which the answer rests"))
+        }
+    };
+    section.rows.iter().find_map(of)
+}
+
+/// The trials of a search.
+pub(super) fn trials(found: &SearchFindings) -> Table {
+    let row = |trial: &Trial| {
+        let kept = match (trial.kept, trial.keeps_up) {
+            _ if trial.too_few => "too few to tell",
+            (true, _) => "kept",
+            (false, true) => "missed",
+            (false, false) => "rate not reached",
+        };
+        vec![
+            Cell::text((trial.round + 1).to_string()),
+            Cell::Rate(trial.rate_per_second),
+            Cell::Rate(trial.achieved_per_second),
+            Cell::percentile(trial.latency_ns),
+            Cell::text(kept),
+        ]
+    };
+    let titles = ["trial", "offered", "done", "response", "goal"];
+    Table::new(titles).with(found.trials.iter().map(row))
+}
+
+/// True if the rows are points of a curve.
+pub(super) fn is_ladder(section: &SectionFindings) -> bool {
+    matches!(section.kind, SectionKind::Ladder { .. })
+}

@@ -1,0 +1,101 @@
+//! Where the time of an operation goes: a group for each traced step.
+//!
+//! In: findings. Out: a section. Not here: which stretch an event belongs to.
+
+use durio_analyse::{DevicePerOperation, Findings, TimeSlice, TimeSlices};
+use durio_units::Nanos;
+
+use crate::document::{Cell, Section, Table, Tone};
+use crate::figures::{counted, decimal, deviation, latency, percent};
+
+/// Each traced step once, under the name of the first workload that it is of.
+pub(super) fn section(findings: &Findings) -> Section {
+    let mut section = Section::new("Where the time of an operation goes (one job, one at a time)");
+    let mut told = Vec::new();
+    for workload in &findings.workloads {
+        let Some(slices) = &workload.time_slices else { continue };
+        if told.contains(&slices.step) {
+            continue;
+        }
+        told.push(slices.step);
+        section.group(group(&format!("{} at {}", workload.name, workload.location), slices));
+    }
+    section
+}
+
+fn group(title: &str, slices: &TimeSlices) -> Section {
+    let mut group = Section::new(title);
+    if !slices.slices.is_empty() {
+        group.table(stretches(slices));
+        group.table(devices(slices));
+    }
+    match &slices.unavailable {
+        Some(reason) => group.say(
+            Tone::Plain,
+            format!(
+                "nothing was traced: {reason}; so where its time goes is not known, nor what reaches \
+                 devices that keep no counters"
+            ),
+        ),
+        None => sentences(slices).into_iter().for_each(|it| group.say(Tone::Plain, it)),
+    }
+    group
+}
+
+fn sentences(slices: &TimeSlices) -> Vec<String> {
+    let mut said = vec![format!(
+        "{} followed; {} of their time on no processor, {} waits and {} preemptions per operation",
+        counted(slices.operations, "operation"),
+        percent(slices.off_cpu_share),
+        decimal(slices.waits_per_operation),
+        decimal(slices.preemptions_per_operation),
+    )];
+    if let (Some(with), Some(without)) = (slices.traced_p50_ns, slices.untraced_p50_ns) {
+        let overhead = slices
+            .overhead_share
+            .map_or_else(String::new, |it| format!(" ({} by tracing)", deviation(it)));
+        let (with, without) = (latency(with), latency(without));
+        said.push(format!("p50 {with} while traced, {without} without{overhead}"));
+    }
+    if slices.lost_events > 0 {
+        said.push(format!("the kernel lost {}", counted(slices.lost_events, "event")));
+    }
+    if slices.resolution_ns > 1 {
+        let text = "times are in steps of";
+        said.push(format!("{text} {}: trust the means", Nanos::new(slices.resolution_ns)));
+    }
+    said
+}
+
+fn stretches(slices: &TimeSlices) -> Table {
+    let titles = ["stretch", "mean", "share", "p50", "p99", "off CPU, mean", "off CPU, p50"];
+    let row = |it: &TimeSlice| {
+        vec![
+            Cell::text(it.stretch.words()),
+            Cell::Latency(it.mean_ns),
+            Cell::Share(it.share),
+            Cell::nanos(it.p50_ns),
+            Cell::percentile(it.p99_ns),
+            Cell::Latency(it.off_cpu_mean_ns),
+            Cell::nanos(it.off_cpu_p50_ns),
+        ]
+    };
+    Table::new(titles).with(slices.slices.iter().map(row))
+}
+
+/// Without rows where nothing lies below.
+fn devices(slices: &TimeSlices) -> Table {
+    let titles = ["device, per operation", "reads", "read", "writes", "written", "flushes", "FUA"];
+    let row = |it: &DevicePerOperation| {
+        vec![
+            Cell::text(&it.device),
+            Cell::Number(it.reads),
+            Cell::bytes(it.read_bytes),
+            Cell::Number(it.writes),
+            Cell::bytes(it.written_bytes),
+            Cell::Number(it.flushes),
+            Cell::Number(it.fua),
+        ]
+    };
+    Table::new(titles).with(slices.devices.iter().map(row))
+}
