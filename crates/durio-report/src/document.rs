@@ -109,15 +109,12 @@ pub(crate) struct Card {
 /// A layer and those below it.
 #[derive(Debug, Default)]
 pub(crate) struct Node {
-    /// May be empty.
-    pub(crate) kind: String,
+    /// What it is, and what matters most of it.
     pub(crate) name: String,
-    /// What matters most.
-    pub(crate) facts: Vec<(String, String)>,
     /// A line each.
-    pub(crate) further: Vec<(String, String)>,
+    pub(crate) further: Vec<(&'static str, String)>,
     /// Of [`Level::Detail`].
-    pub(crate) other: Vec<(String, String)>,
+    pub(crate) other: Vec<(&'static str, String)>,
     pub(crate) below: Vec<Node>,
 }
 
@@ -141,6 +138,9 @@ pub(crate) struct Row {
     pub(crate) is_part: bool,
     pub(crate) cells: Vec<Cell>,
 }
+
+/// What a column takes of a thing.
+type Figure<T> = fn(&T) -> Cell;
 
 /// A figure with its kind, from which its unit follows.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -272,6 +272,15 @@ impl Table {
     pub(crate) fn new<T: Into<String>>(titles: impl IntoIterator<Item = T>) -> Self {
         let column = |title: T| Column { title: title.into(), level: Level::Summary };
         Self { columns: titles.into_iter().map(column).collect(), rows: Vec::new() }
+    }
+
+    /// A column for each figure, and a row for each of `things`.
+    pub(crate) fn of<T, const N: usize>(
+        things: impl IntoIterator<Item = T>,
+        columns: [(&str, Figure<T>); N],
+    ) -> Self {
+        let row = |it: T| columns.iter().map(|(_, cell)| cell(&it)).collect();
+        Self::new(columns.iter().map(|(title, _)| *title)).with(things.into_iter().map(row))
     }
 
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {

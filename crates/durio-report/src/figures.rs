@@ -2,6 +2,7 @@
 //!
 //! In: numbers of the findings. Out: text. Not here: where it is shown.
 
+use durio_analyse::cost_model::Estimate;
 use durio_units::{Bytes, Nanos, Rate};
 
 /// A latency.
@@ -32,7 +33,7 @@ pub(crate) fn rate_bare(per_second: f64) -> String {
 
 /// Bytes per second.
 pub(crate) fn bandwidth(bytes_per_second: f64) -> String {
-    format!("{}/s", Bytes::new(whole(bytes_per_second)))
+    format!("{}/s", size(bytes_per_second))
 }
 
 /// A share of one as per cent.
@@ -67,6 +68,20 @@ pub(crate) fn deviation(share: f64) -> String {
         true if (share * 100.0).abs() < 0.05 => "0.0 %".to_owned(),
         true => format!("{:+.1} %", share * 100.0),
         false => "unknown".to_owned(),
+    }
+}
+
+/// A size that is a figure, in whole bytes.
+pub(crate) fn size(bytes: f64) -> String {
+    Bytes::new(whole(bytes)).to_string()
+}
+
+/// A time that was fitted, and how far it may be off.
+pub(crate) fn estimate(it: &Estimate, times: f64) -> String {
+    let value = mean_latency(it.value * times);
+    match it.plus_minus {
+        Some(error) => format!("{value} ± {}", mean_latency(error * times)),
+        None => value,
     }
 }
 

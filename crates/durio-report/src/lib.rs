@@ -21,7 +21,6 @@ mod document;
 mod figures;
 mod fio;
 mod json;
-mod layer_facts;
 mod plan;
 mod profile;
 mod proof;
@@ -56,11 +55,11 @@ pub use visible::{visible, visible_lines};
 #[derive(Debug, Clone, Copy)]
 enum Renderer {
     /// Of the document that a builder of this crate makes.
-    OfDocument(fn(&Document, &Options, &mut dyn io::Write) -> io::Result<()>),
+    Document(fn(&Document, &Options, &mut dyn io::Write) -> io::Result<()>),
     /// Of the findings themselves, whole, with their schema.
-    OfFindings,
+    Findings,
     /// As fio has it, which knows runs alone.
-    OfFio,
+    Fio,
 }
 
 /// The list of formats: a new one is a module and a line here.
@@ -95,15 +94,15 @@ macro_rules! formats {
 
 formats! {
     /// For a terminal.
-    Text "text" Renderer::OfDocument(render::text::render);
+    Text "text" Renderer::Document(render::text::render);
     /// The findings, whole, as one document.
-    Json "json" Renderer::OfFindings;
+    Json "json" Renderer::Findings;
     /// One file for a browser, with charts.
-    Html "html" Renderer::OfDocument(render::html::render);
+    Html "html" Renderer::Document(render::html::render);
     /// One line per workload and operation.
-    Csv "csv" Renderer::OfDocument(render::csv::render);
+    Csv "csv" Renderer::Document(render::csv::render);
     /// As fio writes its results, for programs that read those.
-    FioJson "fio-json" Renderer::OfFio;
+    FioJson "fio-json" Renderer::Fio;
 }
 
 impl Format {
@@ -122,9 +121,9 @@ impl Format {
         out: &mut dyn io::Write,
     ) -> io::Result<()> {
         match self.renderer() {
-            Renderer::OfDocument(render) => render(&document(findings), options, out),
-            Renderer::OfFindings => write_document(findings, out),
-            Renderer::OfFio => Err(io::ErrorKind::Unsupported.into()),
+            Renderer::Document(render) => render(&document(findings), options, out),
+            Renderer::Findings => write_document(findings, out),
+            Renderer::Fio => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 }

@@ -5,7 +5,7 @@
 use std::io;
 
 use durio_compare::published::AgainstPublished;
-use durio_compare::shape::{ShapeLevel, TOLERANCE};
+use durio_compare::shape::TOLERANCE;
 use serde::Serialize;
 
 use crate::document::{Cell, Document, Section, Table};
@@ -63,44 +63,34 @@ fn section(it: &AgainstPublished) -> Section {
         table.block_size,
         table.method
     ));
-    let titles = ["in flight", "measured ×", "published ×", "deviation", ""];
-    section.table(Table::new(titles).with(it.shape.levels.iter().map(|it| cells(it).into())));
+    section.table(Table::of(
+        &it.shape.levels,
+        [
+            ("in flight", |it| Cell::text(it.level.to_string())),
+            ("measured ×", |it| Cell::of(it.measured_ratio, Cell::Number)),
+            ("published ×", |it| Cell::of(it.published_ratio, Cell::Number)),
+            ("deviation", |it| Cell::of(it.deviation, Cell::Deviation)),
+            ("", |it| Cell::text(it.word.words())),
+        ],
+    ));
     section
 }
 
-fn cells(it: &ShapeLevel) -> [Cell; 5] {
-    [
-        Cell::text(it.level.to_string()),
-        Cell::of(it.measured_ratio, Cell::Number),
-        Cell::of(it.published_ratio, Cell::Number),
-        Cell::of(it.deviation, Cell::Deviation),
-        Cell::text(it.word.words()),
-    ]
-}
-
 fn records(all: &[AgainstPublished]) -> Table {
-    let columns = [
-        "location",
-        "source",
-        "stack",
-        "workload",
-        "block_size",
-        "operation",
-        "level",
-        "measured_ratio",
-        "published_ratio",
-        "deviation",
-        "word",
-    ];
-    let mut records = Table::new(columns);
-    for it in all {
-        let table = &it.table;
-        let of = [&it.location, &table.source, &table.stack, &table.workload, &table.block_size]
-            .map(Cell::text);
-        for level in &it.shape.levels {
-            let operation = Cell::text(table.operation.name());
-            records.row(of.iter().cloned().chain([operation]).chain(cells(level)));
-        }
-    }
-    records
+    Table::of(
+        all.iter().flat_map(|it| it.shape.levels.iter().map(move |level| (it, level))),
+        [
+            ("location", |(it, _)| Cell::text(&it.location)),
+            ("source", |(it, _)| Cell::text(&it.table.source)),
+            ("stack", |(it, _)| Cell::text(&it.table.stack)),
+            ("workload", |(it, _)| Cell::text(&it.table.workload)),
+            ("block_size", |(it, _)| Cell::text(&it.table.block_size)),
+            ("operation", |(it, _)| Cell::text(it.table.operation.name())),
+            ("level", |(_, level)| Cell::text(level.level.to_string())),
+            ("measured_ratio", |(_, level)| Cell::of(level.measured_ratio, Cell::Number)),
+            ("published_ratio", |(_, level)| Cell::of(level.published_ratio, Cell::Number)),
+            ("deviation", |(_, level)| Cell::of(level.deviation, Cell::Number)),
+            ("word", |(_, level)| Cell::text(level.word.words())),
+        ],
+    )
 }

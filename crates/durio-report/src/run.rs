@@ -52,7 +52,6 @@ fn document(findings: &Findings) -> Document {
     if let Some(profile) = &findings.profile {
         document.push(profile::section(findings, profile));
     }
-    document.push(cards::verdicts(findings));
     let rules = match (&findings.durable, &findings.campaign) {
         (Some(durable), _) => durable::add(durable, &mut document),
         (None, Some(campaign)) => campaign::add(findings, campaign, &mut document),
@@ -62,6 +61,7 @@ fn document(findings: &Findings) -> Document {
         }
     };
     notes(rules, &mut document);
+    document.push(cards::verdicts(findings));
     if findings.campaign.is_none() {
         document.push(over_time::workloads(findings));
         document.push(figures::write_and_sync(findings));

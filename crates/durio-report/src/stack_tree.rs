@@ -51,32 +51,30 @@ pub fn write_stacks(
 
 fn document(stacks: &Stacks<'_>) -> Document {
     let section = |stack: &Stack| {
-        // What was told under another path would be far away.
-        let tree = node(&stack.root, &mut Vec::new());
         let mut section = Section::default();
-        section.push(Level::Summary, Body::Tree(vec![tree]));
+        section.push(Level::Summary, Body::Tree(vec![tree(&stack.root, Level::Summary)]));
         section
     };
     Document { sections: stacks.stacks.iter().map(section).collect(), ..Document::default() }
 }
 
-/// A layer and those below, without what was `told` already.
-fn node<'a>(layer: &'a Layer, told: &mut Vec<&'a Layer>) -> Node {
+/// A layer and those below; what explains no figure is of the level `aside`.
+pub(crate) fn tree(root: &Layer, aside: Level) -> Node {
+    // What was told under another path would be far away.
+    node(root, aside, &mut Vec::new())
+}
+
+fn node<'a>(layer: &'a Layer, aside: Level, told: &mut Vec<&'a Layer>) -> Node {
     let description = words::description(layer);
     if layer.block.is_some() && told.contains(&layer) {
         return Node { name: format!("{}, as above", description.title), ..Node::default() };
     }
     told.push(layer);
-    let mut name = description.title;
-    for essential in &description.essential {
-        name.push_str(" · ");
-        name.push_str(essential);
-    }
-    let further = description.further.into_iter();
-    Node {
-        name,
-        further: further.map(|(label, text)| (label.to_owned(), text)).collect(),
-        below: layer.below.iter().map(|it| node(it, told)).collect(),
-        ..Node::default()
-    }
+    let title = std::iter::once(description.title);
+    let name: Vec<String> = title.chain(description.essential).collect();
+    let is_shown = |label| aside < Level::Detail || !words::ASIDE.contains(&label);
+    let (further, other): (Vec<_>, Vec<_>) =
+        description.further.into_iter().partition(|(label, _)| is_shown(*label));
+    let below = layer.below.iter().map(|it| node(it, aside, told)).collect();
+    Node { name: name.join(" · "), further, other, below }
 }

@@ -125,7 +125,7 @@ pub(crate) enum Style {
     /// A line over the whole height at each point.
     Upright,
     /// A line over the whole width at each point.
-    Level,
+    Across,
 }
 
 impl Series {
@@ -245,15 +245,18 @@ impl Chart {
         self
     }
 
-    /// Names and colours, each name once.
+    /// Names and colours, each name once, lines first.
     pub(crate) fn legend(&self) -> Vec<(&str, Colour)> {
         let mut legend: Vec<(&str, Colour)> = Vec::new();
         match &self.drawing {
             Drawing::Plot(panels) => {
-                for it in panels.iter().flat_map(|panel| &panel.series) {
-                    let is_new =
-                        !it.name.is_empty() && legend.iter().all(|(name, _)| *name != it.name);
-                    if is_new && !it.points.is_empty() {
+                let named = || {
+                    let series = panels.iter().flat_map(|panel| &panel.series);
+                    series.filter(|it| !it.name.is_empty() && !it.points.is_empty())
+                };
+                let is_line = |it: &&Series| matches!(it.style, Style::Line | Style::Columns);
+                for it in named().filter(is_line).chain(named()) {
+                    if legend.iter().all(|(name, _)| *name != it.name) {
                         legend.push((&it.name, it.colour));
                     }
                 }

@@ -44,9 +44,8 @@ pub(crate) fn render(
     if !title.is_empty() {
         page.paragraph("", Tone::Strong, &title);
     }
-    let shown = |section: &&Section| {
-        section.level <= Level::Summary && section.blocks.iter().any(|it| is_shown(it))
-    };
+    let shown =
+        |section: &&Section| section.level <= Level::Summary && section.blocks.iter().any(is_shown);
     for (at, section) in document.sections.iter().filter(shown).enumerate() {
         if at > 0 || !section.heading.is_empty() {
             page.blank();
@@ -138,14 +137,7 @@ fn cards(cards: &[Card], indent: &str, page: &mut Page) {
 /// Draws a layer and those below: `first` stands before its line, `further` before the rest.
 fn node(node: &Node, first: &str, further: &str, page: &mut Page) {
     let bar = format!("{further}{}", if node.below.is_empty() { "    " } else { "│   " });
-    let facts: Vec<String> =
-        node.facts.iter().map(|(name, value)| format!("{name} {value}")).collect();
-    let name = [node.kind.as_str(), node.name.as_str()].join(" ");
-    let (tone, text) = match facts.is_empty() {
-        true => (Tone::Strong, name),
-        false => (Tone::Plain, format!("{name}: {}", facts.join(", "))),
-    };
-    page.hanging(first, Tone::Plain, &bar, tone, &text);
+    page.hanging(first, Tone::Plain, &bar, Tone::Strong, &node.name);
     for (label, text) in &node.further {
         let (first, further) = (format!("{bar}{label}: "), format!("{bar}  "));
         page.hanging(&first, Tone::Plain, &further, Tone::Note, text);

@@ -1,15 +1,15 @@
 //! What was measured on: the layers as a tree, and the machine.
 //!
-//! In: findings. Out: sections and named values. Not here: what a layer is (`layer_facts`).
+//! In: findings. Out: sections and named values. Not here: what a layer is (`stack_tree`).
 
 use durio_analyse::Findings;
-use durio_stack::{Host, LabFacts, Layer};
+use durio_stack::{Host, LabFacts};
 use durio_units::Bytes;
 use durio_workload::CacheMode;
 
-use crate::document::{Body, Level, Node, Section};
+use crate::document::{Body, Level, Section};
 use crate::figures::{counted, decimal};
-use crate::layer_facts::{kind, other, relevant};
+use crate::stack_tree::tree;
 
 /// Said where the machine shows nothing.
 const NONE_SHOWN: &str = "none shown";
@@ -17,25 +17,11 @@ const NONE_SHOWN: &str = "none shown";
 pub(super) fn section(findings: &Findings) -> Section {
     let mut section = Section::new("Measured on");
     if !findings.stack.is_empty() {
-        let nodes = findings.stack.iter().map(|it| node(&it.root)).collect();
+        let nodes = findings.stack.iter().map(|it| tree(&it.root, Level::Detail)).collect();
         section.push(Level::Summary, Body::Tree(nodes));
     }
     section.facts(host_facts(&findings.host));
     section
-}
-
-fn node(layer: &Layer) -> Node {
-    Node {
-        kind: kind(layer.kind).to_owned(),
-        name: match &layer.filesystem {
-            Some(filesystem) => format!("{} at {}", filesystem.fs_type, filesystem.mount_point),
-            None => layer.name.clone(),
-        },
-        facts: relevant(layer),
-        further: Vec::new(),
-        other: other(layer),
-        below: layer.below.iter().map(node).collect(),
-    }
 }
 
 /// The name of a cache mode.

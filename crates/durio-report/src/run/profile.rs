@@ -44,9 +44,8 @@ const FIGURES: [Figure; 4] = [
 
 fn rows(it: &LoadComparison) -> Vec<Row> {
     let row = |(at, (figure, cell, ratio)): (usize, &Figure)| {
-        let state = |state: &Option<StateLatency>| {
-            state.as_ref().map_or(Cell::Absent(TOO_FEW), |state| cell(state))
-        };
+        let state =
+            |state: &Option<StateLatency>| state.as_ref().map_or(Cell::Absent(TOO_FEW), cell);
         let operation = if at == 0 { it.operation.name() } else { "" };
         let ratio = ratio(it).map_or(Cell::Absent(TOO_FEW), Cell::Number);
         let cells = vec![

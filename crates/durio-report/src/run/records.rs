@@ -7,119 +7,78 @@ use durio_analyse::{Findings, OperationFindings, WorkloadFindings};
 use super::machine::cache_name;
 use crate::document::{Cell, Table};
 
-const COLUMNS: [&str; 37] = [
-    "run",
-    "location",
-    "step",
-    "workload",
-    "operation",
-    "target",
-    "engine",
-    "jobs",
-    "depth",
-    "batch",
-    "cache",
-    "block_size_bytes",
-    "read_share",
-    "sync_method",
-    "durable",
-    "complete",
-    "measured_ns",
-    "count",
-    "rate_per_s",
-    "bandwidth_bytes_per_s",
-    "mean_ns",
-    "min_ns",
-    "p50_ns",
-    "p90_ns",
-    "p99_ns",
-    "p99_9_ns",
-    "p99_99_ns",
-    "max_ns",
-    "section",
-    "levels",
-    "round",
-    "repeat",
-    "stream",
-    "offered_per_s",
-    "response_mean_ns",
-    "response_p99_ns",
-    "idle_before_ns",
-];
+struct Line<'f> {
+    findings: &'f Findings,
+    workload: &'f WorkloadFindings,
+    operation: &'f OperationFindings,
+}
 
 pub(super) fn records(findings: &Findings) -> Table {
-    let mut records = Table::new(COLUMNS);
-    for workload in &findings.workloads {
-        for operation in &workload.operations {
-            let mut cells = of_workload(&findings.run.run, workload, operation);
-            cells.extend(of_operation(operation));
-            cells.extend(of_campaign(findings, workload, operation));
-            records.row(cells);
-        }
-    }
-    records
+    let lines = findings.workloads.iter().flat_map(|workload| {
+        let operations = workload.operations.iter();
+        operations.map(move |operation| Line { findings, workload, operation })
+    });
+    Table::of(
+        lines,
+        [
+            ("run", |it| Cell::text(&it.findings.run.run)),
+            ("location", |it| Cell::text(&it.workload.location)),
+            ("step", |it| Cell::Count(it.workload.step.into())),
+            ("workload", |it| Cell::text(&it.workload.name)),
+            ("operation", |it| Cell::text(it.operation.operation.name())),
+            ("target", |it| Cell::text(&it.workload.target)),
+            ("engine", |it| Cell::text(it.workload.effective.engine.name())),
+            ("jobs", |it| Cell::Count(it.workload.effective.jobs.into())),
+            ("depth", |it| Cell::Count(it.workload.effective.depth.into())),
+            ("batch", |it| Cell::Count(it.workload.effective.batch.into())),
+            ("cache", |it| Cell::text(cache_name(it.workload.effective.cache))),
+            ("block_size_bytes", |it| Cell::Count(it.workload.definition.block_size.get())),
+            ("read_share", |it| {
+                Cell::Number(f64::from(it.workload.definition.read_share.0) / 1000.0)
+            }),
+            ("sync_method", |it| Cell::text(it.workload.definition.sync.method.name())),
+            ("durable", |it| Cell::text(it.workload.durable.to_string())),
+            ("complete", |it| Cell::text(it.workload.complete.to_string())),
+            ("measured_ns", |it| Cell::Count(it.workload.measured.get())),
+            ("count", |it| Cell::Count(it.operation.service.count)),
+            ("rate_per_s", |it| Cell::Number(it.operation.rate)),
+            ("bandwidth_bytes_per_s", |it| Cell::Number(it.operation.bandwidth)),
+            ("mean_ns", |it| Cell::Number(it.operation.service.mean_ns)),
+            ("min_ns", |it| Cell::Count(it.operation.service.min_ns)),
+            ("p50_ns", |it| Cell::of(it.operation.service.p50_ns, Cell::Count)),
+            ("p90_ns", |it| Cell::of(it.operation.service.p90_ns, Cell::Count)),
+            ("p99_ns", |it| Cell::of(it.operation.service.p99_ns, Cell::Count)),
+            ("p99_9_ns", |it| Cell::of(it.operation.service.p99_9_ns, Cell::Count)),
+            ("p99_99_ns", |it| Cell::of(it.operation.service.p99_99_ns, Cell::Count)),
+            ("max_ns", |it| Cell::Count(it.operation.service.max_ns)),
+            ("section", section),
+            ("levels", levels),
+            ("round", |it| Cell::Count(it.workload.round.into())),
+            ("repeat", |it| Cell::Count(it.workload.repeat.into())),
+            ("stream", |it| Cell::Count(it.workload.stream.into())),
+            ("offered_per_s", |it| {
+                Cell::of(it.workload.open_loop, |open| Cell::Number(open.offered_per_second))
+            }),
+            ("response_mean_ns", |it| {
+                Cell::of(it.operation.response.as_ref(), |it| Cell::Number(it.mean_ns))
+            }),
+            ("response_p99_ns", |it| {
+                Cell::of(it.operation.response.as_ref().and_then(|it| it.p99_ns), Cell::Count)
+            }),
+            ("idle_before_ns", |it| Cell::of(it.workload.idle_before, |it| Cell::Count(it.get()))),
+        ],
+    )
 }
 
-fn of_workload(run: &str, workload: &WorkloadFindings, operation: &OperationFindings) -> Vec<Cell> {
-    let (definition, effective) = (&workload.definition, &workload.effective);
-    vec![
-        Cell::text(run),
-        Cell::text(&workload.location),
-        Cell::Count(workload.step.into()),
-        Cell::text(&workload.name),
-        Cell::text(operation.operation.name()),
-        Cell::text(&workload.target),
-        Cell::text(effective.engine.name()),
-        Cell::Count(effective.jobs.into()),
-        Cell::Count(effective.depth.into()),
-        Cell::Count(effective.batch.into()),
-        Cell::text(cache_name(effective.cache)),
-        Cell::Count(definition.block_size.get()),
-        Cell::Number(f64::from(definition.read_share.0) / 1000.0),
-        Cell::text(definition.sync.method.name()),
-        Cell::text(workload.durable.to_string()),
-        Cell::text(workload.complete.to_string()),
-        Cell::Count(workload.measured.get()),
-    ]
+/// Where the step is in its campaign.
+fn section(it: &Line<'_>) -> Cell {
+    let sections = it.findings.plan.campaign.as_ref().map(|campaign| &campaign.sections);
+    let section = it.workload.section.and_then(|at| sections?.get(at as usize));
+    Cell::of(section, |section| Cell::text(&section.name))
 }
 
-fn of_operation(operation: &OperationFindings) -> [Cell; 11] {
-    let service = &operation.service;
-    let known = |nanos| Cell::of(nanos, Cell::Count);
-    [
-        Cell::Count(service.count),
-        Cell::Number(operation.rate),
-        Cell::Number(operation.bandwidth),
-        Cell::Number(service.mean_ns),
-        Cell::Count(service.min_ns),
-        known(service.p50_ns),
-        known(service.p90_ns),
-        known(service.p99_ns),
-        known(service.p99_9_ns),
-        known(service.p99_99_ns),
-        Cell::Count(service.max_ns),
-    ]
-}
-
-/// Where the step is in its campaign; levels as axis=value, with a semicolon between them.
-fn of_campaign(
-    findings: &Findings,
-    workload: &WorkloadFindings,
-    operation: &OperationFindings,
-) -> [Cell; 9] {
-    let sections = findings.plan.campaign.as_ref().map(|campaign| &campaign.sections);
-    let section = workload.section.and_then(|at| sections?.get(at as usize));
-    let levels = workload.levels.iter().map(|level| format!("{}={}", level.axis, level.value));
-    let response = operation.response.as_ref();
-    [
-        Cell::of(section, |section| Cell::text(&section.name)),
-        Cell::text(levels.collect::<Vec<_>>().join(";")),
-        Cell::Count(workload.round.into()),
-        Cell::Count(workload.repeat.into()),
-        Cell::Count(workload.stream.into()),
-        Cell::of(workload.open_loop, |open| Cell::Number(open.offered_per_second)),
-        Cell::of(response, |it| Cell::Number(it.mean_ns)),
-        Cell::of(response.and_then(|it| it.p99_ns), Cell::Count),
-        Cell::of(workload.idle_before, |it| Cell::Count(it.get())),
-    ]
+/// As axis=value, with a semicolon between them.
+fn levels(it: &Line<'_>) -> Cell {
+    let levels = it.workload.levels.iter().map(|level| format!("{}={}", level.axis, level.value));
+    Cell::text(levels.collect::<Vec<_>>().join(";"))
 }

@@ -2,7 +2,7 @@
 //!
 //! In: findings. Out: a section. Not here: which stretch an event belongs to.
 
-use durio_analyse::{DevicePerOperation, Findings, TimeSlice, TimeSlices};
+use durio_analyse::{Findings, TimeSlices};
 use durio_units::Nanos;
 
 use crate::document::{Cell, Section, Table, Tone};
@@ -68,34 +68,32 @@ fn sentences(slices: &TimeSlices) -> Vec<String> {
 }
 
 fn stretches(slices: &TimeSlices) -> Table {
-    let titles = ["stretch", "mean", "share", "p50", "p99", "off CPU, mean", "off CPU, p50"];
-    let row = |it: &TimeSlice| {
-        vec![
-            Cell::text(it.stretch.words()),
-            Cell::Latency(it.mean_ns),
-            Cell::Share(it.share),
-            Cell::nanos(it.p50_ns),
-            Cell::percentile(it.p99_ns),
-            Cell::Latency(it.off_cpu_mean_ns),
-            Cell::nanos(it.off_cpu_p50_ns),
-        ]
-    };
-    Table::new(titles).with(slices.slices.iter().map(row))
+    Table::of(
+        &slices.slices,
+        [
+            ("stretch", |it| Cell::text(it.stretch.words())),
+            ("mean", |it| Cell::Latency(it.mean_ns)),
+            ("share", |it| Cell::Share(it.share)),
+            ("p50", |it| Cell::nanos(it.p50_ns)),
+            ("p99", |it| Cell::percentile(it.p99_ns)),
+            ("off CPU, mean", |it| Cell::Latency(it.off_cpu_mean_ns)),
+            ("off CPU, p50", |it| Cell::nanos(it.off_cpu_p50_ns)),
+        ],
+    )
 }
 
 /// Without rows where nothing lies below.
 fn devices(slices: &TimeSlices) -> Table {
-    let titles = ["device, per operation", "reads", "read", "writes", "written", "flushes", "FUA"];
-    let row = |it: &DevicePerOperation| {
-        vec![
-            Cell::text(&it.device),
-            Cell::Number(it.reads),
-            Cell::bytes(it.read_bytes),
-            Cell::Number(it.writes),
-            Cell::bytes(it.written_bytes),
-            Cell::Number(it.flushes),
-            Cell::Number(it.fua),
-        ]
-    };
-    Table::new(titles).with(slices.devices.iter().map(row))
+    Table::of(
+        &slices.devices,
+        [
+            ("device, per operation", |it| Cell::text(&it.device)),
+            ("reads", |it| Cell::Number(it.reads)),
+            ("read", |it| Cell::bytes(it.read_bytes)),
+            ("writes", |it| Cell::Number(it.writes)),
+            ("written", |it| Cell::bytes(it.written_bytes)),
+            ("flushes", |it| Cell::Number(it.flushes)),
+            ("FUA", |it| Cell::Number(it.fua)),
+        ],
+    )
 }

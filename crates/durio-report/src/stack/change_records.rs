@@ -6,59 +6,62 @@ use durio_analyse::attribution::{CostChange, LabComparison, LayerChange};
 
 use crate::document::{Cell, Table};
 
-const COLUMNS: [&str; 23] = [
-    "workload",
-    "stack",
-    "name",
-    "repeats_a",
-    "repeats_b",
-    "time_per_operation_ns_a",
-    "time_per_operation_ns_b",
-    "scatter_a",
-    "scatter_b",
-    "ratio",
-    "ratio_low",
-    "ratio_high",
-    "added_ns_a",
-    "added_ns_b",
-    "added_ratio",
-    "cpu_ns_per_operation_a",
-    "cpu_ns_per_operation_b",
-    "cpu_ratio",
-    "context_switches_per_operation_a",
-    "context_switches_per_operation_b",
-    "change",
-    "reason",
-    "label",
-];
-
-pub(super) fn records(comparison: &LabComparison) -> Table {
-    let label = comparison.label.as_deref().unwrap_or_default();
-    let mut records = Table::new(COLUMNS);
-    for workload in &comparison.workloads {
-        workload.layers.iter().for_each(|it| records.row(record(&workload.label, it, label)));
-    }
-    records
+struct Line<'f> {
+    comparison: &'f LabComparison,
+    workload: &'f str,
+    layer: &'f LayerChange,
 }
 
-fn record(workload: &str, it: &LayerChange, label: &str) -> Vec<Cell> {
-    let number = |value| Cell::of(value, Cell::Number);
-    let both = |pair: Option<[f64; 2]>| pair.map_or([None; 2], |pair| pair.map(Some)).map(number);
-    let mut record = [workload, &it.stack, &it.name].map(Cell::text).to_vec();
-    let repeats = it.time_per_operation_ns_of_repeats.each_ref();
-    record.extend(repeats.map(|side| Cell::text(side.len().to_string())));
-    record.extend(both(Some(it.time_per_operation_ns)));
-    record.extend(both(it.scatter));
-    record.push(number(Some(it.ratio)));
-    record.extend(both(it.ratio_interval));
-    record.extend(both(it.added_ns));
-    record.push(number(it.added_ratio));
-    record.extend(both(it.cpu_ns_per_operation));
-    record.push(number(it.cpu_ratio));
-    record.extend(both(it.context_switches_per_operation));
-    record.push(Cell::text(word(it.change)));
-    record.extend([Cell::text(it.reason.clone().unwrap_or_default()), Cell::text(label)]);
-    record
+impl Line<'_> {
+    fn repeats(&self, side: usize) -> Cell {
+        Cell::text(self.layer.time_per_operation_ns_of_repeats[side].len().to_string())
+    }
+}
+
+fn number(value: Option<f64>) -> Cell {
+    Cell::of(value, Cell::Number)
+}
+
+fn side(pair: Option<[f64; 2]>, side: usize) -> Cell {
+    number(pair.map(|pair| pair[side]))
+}
+
+pub(super) fn records(comparison: &LabComparison) -> Table {
+    let lines = comparison.workloads.iter().flat_map(|it| {
+        it.layers.iter().map(move |layer| Line { comparison, workload: &it.label, layer })
+    });
+    Table::of(
+        lines,
+        [
+            ("workload", |it| Cell::text(it.workload)),
+            ("stack", |it| Cell::text(&it.layer.stack)),
+            ("name", |it| Cell::text(&it.layer.name)),
+            ("repeats_a", |it| it.repeats(0)),
+            ("repeats_b", |it| it.repeats(1)),
+            ("time_per_operation_ns_a", |it| side(Some(it.layer.time_per_operation_ns), 0)),
+            ("time_per_operation_ns_b", |it| side(Some(it.layer.time_per_operation_ns), 1)),
+            ("scatter_a", |it| side(it.layer.scatter, 0)),
+            ("scatter_b", |it| side(it.layer.scatter, 1)),
+            ("ratio", |it| Cell::Number(it.layer.ratio)),
+            ("ratio_low", |it| side(it.layer.ratio_interval, 0)),
+            ("ratio_high", |it| side(it.layer.ratio_interval, 1)),
+            ("added_ns_a", |it| side(it.layer.added_ns, 0)),
+            ("added_ns_b", |it| side(it.layer.added_ns, 1)),
+            ("added_ratio", |it| number(it.layer.added_ratio)),
+            ("cpu_ns_per_operation_a", |it| side(it.layer.cpu_ns_per_operation, 0)),
+            ("cpu_ns_per_operation_b", |it| side(it.layer.cpu_ns_per_operation, 1)),
+            ("cpu_ratio", |it| number(it.layer.cpu_ratio)),
+            ("context_switches_per_operation_a", |it| {
+                side(it.layer.context_switches_per_operation, 0)
+            }),
+            ("context_switches_per_operation_b", |it| {
+                side(it.layer.context_switches_per_operation, 1)
+            }),
+            ("change", |it| Cell::text(word(it.layer.change))),
+            ("reason", |it| Cell::of(it.layer.reason.as_ref(), Cell::text)),
+            ("label", |it| Cell::of(it.comparison.label.as_ref(), Cell::text)),
+        ],
+    )
 }
 
 /// As the JSON document has it.

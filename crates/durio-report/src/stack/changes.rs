@@ -111,16 +111,20 @@ fn what(comparison: &LabComparison) -> &str {
 }
 
 fn times(layers: &[LayerChange]) -> Table {
-    let titles = ["layer", "A", "B", "B ÷ A", "95 %", "scatter", "added A", "added B", "B is"];
-    let row = |it: &LayerChange| {
-        let mut cells = vec![Cell::Text(name(layers, it))];
-        cells.extend(it.time_per_operation_ns.map(Cell::Latency));
-        cells.extend([ratio(it.ratio), interval(it), scatter(it)].map(Cell::Text));
-        cells.extend(pair(it.added_ns).map(|it| Cell::or_absent(it, Cell::Added)));
-        cells.push(Cell::Word(tone(it.change), word(it.change).to_owned()));
-        cells
-    };
-    Table::new(titles).with(layers.iter().map(row))
+    Table::of(
+        layers.iter().map(|it| (name(layers, it), it)),
+        [
+            ("layer", |(name, _)| Cell::text(name)),
+            ("A", |(_, it)| Cell::Latency(it.time_per_operation_ns[0])),
+            ("B", |(_, it)| Cell::Latency(it.time_per_operation_ns[1])),
+            ("B ÷ A", |(_, it)| Cell::text(ratio(it.ratio))),
+            ("95 %", |(_, it)| Cell::text(interval(it))),
+            ("scatter", |(_, it)| Cell::text(scatter(it))),
+            ("added A", |(_, it)| Cell::or_absent(it.added_ns.map(|it| it[0]), Cell::Added)),
+            ("added B", |(_, it)| Cell::or_absent(it.added_ns.map(|it| it[1]), Cell::Added)),
+            ("B is", |(_, it)| Cell::Word(tone(it.change), word(it.change).to_owned())),
+        ],
+    )
 }
 
 const fn tone(change: CostChange) -> Tone {
@@ -133,21 +137,20 @@ const fn tone(change: CostChange) -> Tone {
 
 /// What the layers take of the processor, for which only a page has room.
 fn processor(layers: &[LayerChange]) -> Table {
-    let titles = ["layer", "CPU A", "CPU B", "CPU B ÷ A", "switches A", "switches B"];
-    let row = |it: &LayerChange| {
-        let mut cells = vec![Cell::Text(name(layers, it))];
-        let cpu = pair(it.cpu_ns_per_operation);
-        cells.extend(cpu.map(|it| Cell::or_absent(it, Cell::Latency)));
-        cells.push(Cell::or_absent(it.cpu_ratio.map(ratio), Cell::Text));
-        let switches = pair(it.context_switches_per_operation);
-        cells.extend(switches.map(|it| Cell::or_absent(it, Cell::Number)));
-        cells
-    };
-    Table::new(titles).with(layers.iter().map(row))
-}
-
-fn pair(pair: Option<[f64; 2]>) -> [Option<f64>; 2] {
-    pair.map_or([None; 2], |pair| pair.map(Some))
+    fn of(pair: Option<[f64; 2]>, side: usize, kind: fn(f64) -> Cell) -> Cell {
+        Cell::or_absent(pair.map(|pair| pair[side]), kind)
+    }
+    Table::of(
+        layers.iter().map(|it| (name(layers, it), it)),
+        [
+            ("layer", |(name, _)| Cell::text(name)),
+            ("CPU A", |(_, it)| of(it.cpu_ns_per_operation, 0, Cell::Latency)),
+            ("CPU B", |(_, it)| of(it.cpu_ns_per_operation, 1, Cell::Latency)),
+            ("CPU B ÷ A", |(_, it)| Cell::or_absent(it.cpu_ratio.map(ratio), Cell::Text)),
+            ("switches A", |(_, it)| of(it.context_switches_per_operation, 0, Cell::Number)),
+            ("switches B", |(_, it)| of(it.context_switches_per_operation, 1, Cell::Number)),
+        ],
+    )
 }
 
 /// The layer, with its stack where others have a layer of that name.

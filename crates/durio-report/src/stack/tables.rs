@@ -2,107 +2,116 @@
 //!
 //! In: findings. Out: [`Table`]s. Not here: what is said around them.
 
-use durio_analyse::attribution::{LayerRow, PublishedRow, RowFigures, StackFindings, WorkloadRows};
+use durio_analyse::attribution::{
+    LayerRow, RaidFacts, RaidRow, RowFigures, StackFindings, WorkloadRows,
+};
 
 use super::words::{device_cells, interval, point, row_name, survives};
 use crate::document::{Cell, Table};
 
+/// A layer of a workload. Without figures it has the reason in what is said below the table.
+struct Line<'f> {
+    findings: &'f StackFindings,
+    row: &'f LayerRow,
+}
+
+impl Line<'_> {
+    fn name(&self) -> Cell {
+        Cell::Text(row_name(self.findings, self.row.point))
+    }
+
+    fn cell(&self, cell: impl Fn(&RowFigures) -> Cell) -> Cell {
+        self.row.figures.as_ref().map_or(Cell::Absent(""), cell)
+    }
+
+    fn figure(&self, kind: fn(f64) -> Cell, figure: impl Fn(&RowFigures) -> Option<f64>) -> Cell {
+        self.cell(|it| Cell::or_absent(figure(it), kind))
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "2^53 ns are 104 days")]
+    fn p50(&self) -> Cell {
+        self.figure(Cell::Latency, |it| Some(it.service.as_ref()?.p50_ns? as f64))
+    }
+}
+
+fn lines<'f>(
+    findings: &'f StackFindings,
+    workload: &'f WorkloadRows,
+) -> impl Iterator<Item = Line<'f>> {
+    workload.rows.iter().map(move |row| Line { findings, row })
+}
+
 /// Rates and shares.
 pub(super) fn rates(findings: &StackFindings, workload: &WorkloadRows) -> Table {
-    let titles = ["layer", "per s", "±", "of raw", "of below", "p50", "+ p50", "+ p99"];
-    layers(findings, workload, titles, |figures| {
-        let service = figures.service.as_ref();
-        let against = figures.against_below.as_ref();
-        let share = |it| Cell::or_absent(it, Cell::Share);
-        let added = |it| Cell::or_absent(it, Cell::Added);
-        vec![
-            Cell::Rate(figures.rate_per_second),
-            interval(figures),
-            share(figures.share_of_raw),
-            share(figures.share_of_below),
-            Cell::or_absent(service.and_then(|it| it.p50_ns), Cell::nanos),
-            added(against.and_then(|it| it.latency_ns_p50)),
-            added(against.and_then(|it| it.latency_ns_p99)),
-        ]
-    })
+    Table::of(
+        lines(findings, workload),
+        [
+            ("layer", Line::name),
+            ("per s", |it| it.cell(|it| Cell::Rate(it.rate_per_second))),
+            ("±", |it| it.cell(interval)),
+            ("of raw", |it| it.figure(Cell::Share, |it| it.share_of_raw)),
+            ("of below", |it| it.figure(Cell::Share, |it| it.share_of_below)),
+            ("p50", Line::p50),
+            ("+ p50", |it| it.figure(Cell::Added, |it| it.against_below?.latency_ns_p50)),
+            ("+ p99", |it| it.figure(Cell::Added, |it| it.against_below?.latency_ns_p99)),
+        ],
+    )
 }
 
 /// Costs other than time.
 pub(super) fn costs(findings: &StackFindings, workload: &WorkloadRows) -> Table {
-    let titles = [
-        "layer",
-        "time/op",
-        "CPU/op",
-        "+ CPU",
-        "switches",
-        "+ sw.",
-        "dev. writes",
-        "dev. bytes",
-        "flushes",
-    ];
-    layers(findings, workload, titles, |figures| {
-        let below = figures.against_below.as_ref();
-        let switches = below.and_then(|it| it.context_switches_per_operation);
-        let mut cells = vec![
-            Cell::Latency(figures.time_per_operation_ns),
-            Cell::or_absent(figures.cpu_ns_per_operation, Cell::Latency),
-            Cell::or_absent(below.and_then(|it| it.cpu_ns_per_operation), Cell::Added),
-            Cell::or_absent(figures.context_switches_per_operation, Cell::Number),
-            Cell::or_absent(switches, |it| Cell::text(format!("{it:+.2}"))),
-        ];
-        cells.extend(device_cells(figures));
-        cells
-    })
+    fn switches(more: f64) -> Cell {
+        Cell::text(format!("{more:+.2}"))
+    }
+    Table::of(
+        lines(findings, workload),
+        [
+            ("layer", Line::name),
+            ("time/op", |it| it.cell(|it| Cell::Latency(it.time_per_operation_ns))),
+            ("CPU/op", |it| it.figure(Cell::Latency, |it| it.cpu_ns_per_operation)),
+            ("+ CPU", |it| it.figure(Cell::Added, |it| it.against_below?.cpu_ns_per_operation)),
+            ("switches", |it| it.figure(Cell::Number, |it| it.context_switches_per_operation)),
+            ("+ sw.", |it| {
+                it.figure(switches, |it| it.against_below?.context_switches_per_operation)
+            }),
+            ("dev. writes", |it| it.cell(|it| device_cells(it)[0].clone())),
+            ("dev. bytes", |it| it.cell(|it| device_cells(it)[1].clone())),
+            ("flushes", |it| it.cell(|it| device_cells(it)[2].clone())),
+        ],
+    )
 }
 
-/// Rows without figures have their reason in what is said below.
-fn layers<const N: usize>(
-    findings: &StackFindings,
-    workload: &WorkloadRows,
-    titles: [&str; N],
-    cells: impl Fn(&RowFigures) -> Vec<Cell>,
-) -> Table {
-    let row = |row: &LayerRow| {
-        let mut all = vec![Cell::text(row_name(findings, row.point))];
-        all.extend(row.figures.iter().flat_map(&cells));
-        all.resize(N, Cell::Absent(""));
-        all
-    };
-    Table::new(titles).with(workload.rows.iter().map(row))
+type Array<'f> = (String, &'f RaidRow, &'f RaidFacts);
+
+/// The arrays among the rows, with their names.
+fn all_arrays<'f>(
+    findings: &'f StackFindings,
+    workload: &'f WorkloadRows,
+) -> impl Iterator<Item = Array<'f>> {
+    workload.rows.iter().filter_map(move |row| {
+        let raid = row.figures.as_ref()?.raid.as_ref()?;
+        Some((row_name(findings, row.point), raid, point(findings, row)?.raid.as_ref()?))
+    })
 }
 
 /// Arrays beside their models; without rows if there is none.
 pub(super) fn arrays(findings: &StackFindings, workload: &WorkloadRows) -> Table {
-    let titles = [
-        "array",
-        "of drives",
-        "theory",
-        "efficiency",
-        "theory*",
-        "efficiency*",
-        "of whole",
-        "survives",
-    ];
-    let row = |row: &LayerRow| {
-        let figures = row.figures.as_ref()?;
-        let raid = figures.raid.as_ref()?;
-        let facts = point(findings, row)?.raid.as_ref()?;
-        let mut cells = vec![Cell::text(row_name(findings, row.point))];
-        cells.extend(
-            [
-                raid.share_of_drives,
-                raid.theoretical_share,
-                raid.efficiency,
-                raid.theoretical_share_reads_counted,
-                raid.efficiency_reads_counted,
-                raid.share_of_healthy,
-            ]
-            .map(|it| Cell::or_absent(it, Cell::Share)),
-        );
-        cells.push(Cell::text(survives(facts)));
-        Some(cells)
-    };
-    Table::new(titles).with(workload.rows.iter().filter_map(row))
+    fn share(share: Option<f64>) -> Cell {
+        Cell::or_absent(share, Cell::Share)
+    }
+    Table::of(
+        all_arrays(findings, workload),
+        [
+            ("array", |(name, ..)| Cell::text(name)),
+            ("of drives", |(_, it, _)| share(it.share_of_drives)),
+            ("theory", |(_, it, _)| share(it.theoretical_share)),
+            ("efficiency", |(_, it, _)| share(it.efficiency)),
+            ("theory*", |(_, it, _)| share(it.theoretical_share_reads_counted)),
+            ("efficiency*", |(_, it, _)| share(it.efficiency_reads_counted)),
+            ("of whole", |(_, it, _)| share(it.share_of_healthy)),
+            ("survives", |(.., facts)| Cell::text(survives(facts))),
+        ],
+    )
 }
 
 /// Said under the table of arrays.
@@ -115,31 +124,26 @@ pub(super) const ARRAYS_NOTE: &str = "of drives: rate as a share of the raw rate
 
 /// Each model once, and what each array was compared with.
 pub(super) fn array_words(findings: &StackFindings, workload: &WorkloadRows) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for row in &workload.rows {
-        let Some(raid) = row.figures.as_ref().and_then(|it| it.raid.as_ref()) else { continue };
-        let Some(facts) = point(findings, row).and_then(|it| it.raid.as_ref()) else { continue };
-        let name = row_name(findings, row.point);
-        let mut parts: Vec<&str> = Vec::new();
-        parts.extend(facts.model.iter().map(|model| model.sentence.as_str()));
-        parts.extend(raid.basis.as_deref());
-        parts.extend(raid.declined.as_deref());
-        lines.push(format!("{name}: {}", parts.join("; ")));
-    }
-    lines
+    let line = |(name, raid, facts): Array<'_>| {
+        let model = facts.model.as_ref().map(|model| model.sentence.as_str());
+        let parts = [model, raid.basis.as_deref(), raid.declined.as_deref()];
+        format!("{name}: {}", parts.into_iter().flatten().collect::<Vec<_>>().join("; "))
+    };
+    all_arrays(findings, workload).map(line).collect()
 }
 
 /// Published beside measured shares.
 pub(super) fn published(workload: &WorkloadRows) -> Option<Table> {
     let order = workload.published.as_ref()?;
-    let row = |it: &PublishedRow| {
-        vec![
-            Cell::text(&it.name),
-            Cell::Share(it.published),
-            Cell::or_absent(it.measured, Cell::Share),
-            Cell::or_absent(it.measured.map(|measured| measured / it.published), Cell::Number),
-        ]
-    };
-    let titles = ["layer", "published of raw", "measured of raw", "×"];
-    Some(Table::new(titles).with(order.rows.iter().map(row)))
+    Some(Table::of(
+        &order.rows,
+        [
+            ("layer", |it| Cell::text(&it.name)),
+            ("published of raw", |it| Cell::Share(it.published)),
+            ("measured of raw", |it| Cell::or_absent(it.measured, Cell::Share)),
+            ("×", |it| {
+                Cell::or_absent(it.measured.map(|measured| measured / it.published), Cell::Number)
+            }),
+        ],
+    ))
 }

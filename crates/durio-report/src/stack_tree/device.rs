@@ -6,7 +6,8 @@ use durio_stack::{BlockFacts, Layer, LayerKind, WriteCache};
 use durio_units::Bytes;
 
 use super::known::{Known, Parts};
-use super::words::{Draft, named, plural, size, yes_or_no};
+use super::words::{Draft, named, size, yes_or_no};
+use crate::figures::counted;
 
 /// A part of a disk, and whether it begins where the disk's blocks do.
 pub(super) fn partition(layer: &Layer, known: &Known<'_>) -> Draft {
@@ -49,7 +50,8 @@ pub(super) fn disk(layer: &Layer, known: &Known<'_>) -> Draft {
     let block = layer.block.as_ref();
     draft.essential.value(block.and_then(|block| block.model.clone()));
     draft.essential.value(size(layer));
-    draft.essential.value(block.and_then(cache_in_short));
+    let cache = block.and_then(cache_in_short);
+    draft.essential.say(cache.unwrap_or_else(|| "write cache not shown".to_owned()));
     draft.group("cache", own_word(known, block));
     draft.group("attached", attached(layer, known, bus, driver));
     draft.group("null_blk", null_block(known));
@@ -224,8 +226,8 @@ fn queue(block: &BlockFacts, known: &Known<'_>) -> Parts {
     let kib = |count: u64| Bytes::new(count.saturating_mul(1024)).to_string();
     parts.named("scheduler", block.scheduler.clone());
     let hardware = known.number("hardware_queues");
-    parts.value(hardware.map(|count| plural(count, "hardware queue")));
-    parts.value(block.nr_requests.map(|count| plural(count, "request")));
+    parts.value(hardware.map(|count| counted(count, "hardware queue")));
+    parts.value(block.nr_requests.map(|count| counted(count, "request")));
     parts.named("largest request", block.max_sectors_kib.map(kib));
     parts.named("of at most", known.number("max_hw_sectors_kib").map(kib));
     parts.named("read-ahead", block.read_ahead_kib.map(kib));

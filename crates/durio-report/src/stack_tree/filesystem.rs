@@ -6,8 +6,8 @@ use durio_stack::{FilesystemFacts, Layer};
 use durio_units::Bytes;
 
 use super::known::{Known, Parts};
-use super::words::{Draft, plural};
-use crate::layer_facts::kind;
+use super::words::{Draft, kind};
+use crate::figures::counted;
 
 pub(super) fn draft(layer: &Layer, facts: &FilesystemFacts, known: &Known<'_>) -> Draft {
     let title = format!("{} {} at {}", kind(layer.kind), facts.fs_type, facts.mount_point);
@@ -68,8 +68,8 @@ fn layout(known: &Known<'_>) -> Parts {
     parts.named("nodes of", known.bytes("node_size_bytes"));
     parts.named("inodes of", known.bytes("inode_size_bytes"));
     let groups = known.number("allocation_groups");
-    parts.value(groups.map(|count| plural(count, "allocation group")));
-    parts.value(known.number("block_groups").map(|count| plural(count, "block group")));
+    parts.value(groups.map(|count| counted(count, "allocation group")));
+    parts.value(known.number("block_groups").map(|count| counted(count, "block group")));
     parts.named("checksum", known.text("checksum"));
     parts.named("system profile", known.text("system_profile"));
     parts
@@ -88,7 +88,7 @@ fn journal(known: &Known<'_>) -> Parts {
     parts.named("stripe unit", known.bytes("log_stripe_unit_bytes"));
     parts.named("mode", known.text("journal_mode"));
     let most = known.number("journal_transaction_max_blocks");
-    parts.value(most.map(|count| format!("up to {} per transaction", plural(count, "block"))));
+    parts.value(most.map(|count| format!("up to {} per transaction", counted(count, "block"))));
     parts
 }
 

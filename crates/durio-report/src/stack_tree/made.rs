@@ -5,7 +5,8 @@
 use durio_stack::Layer;
 
 use super::known::{Known, Parts};
-use super::words::{Draft, named, plural, size};
+use super::words::{Draft, named, size};
+use crate::figures::counted;
 
 /// A software RAID array.
 pub(super) fn array(layer: &Layer, known: &Known<'_>) -> Draft {
@@ -20,12 +21,12 @@ pub(super) fn array(layer: &Layer, known: &Known<'_>) -> Draft {
         None => level,
     });
     let members = known.number("raid_disks");
-    draft.essential.value(members.map(|count| plural(count, "member")));
+    draft.essential.value(members.map(|count| counted(count, "member")));
     draft.essential.named("chunk", known.bytes("chunk_size"));
     draft.essential.value(size(layer));
     draft.essential.value(known.text("array_state"));
     if let Some(missing) = known.number("degraded").filter(|count| *count > 0) {
-        draft.essential.say(format!("DEGRADED: {} missing", plural(missing, "member")));
+        draft.essential.say(format!("DEGRADED: {} missing", counted(missing, "member")));
     }
     draft.group("members", members_of(known));
     draft.group("consistency", consistency(known));
@@ -89,7 +90,7 @@ pub(super) fn volume(layer: &Layer, known: &Known<'_>) -> Draft {
     let mut draft = Draft::new(format!("{title} ({})", layer.name));
     draft.essential.value(known.text("dm_targets").map(|list| list.replace(',', " and ")));
     let segments = known.number("dm_segments");
-    draft.essential.value(segments.map(|count| plural(count, "segment")));
+    draft.essential.value(segments.map(|count| counted(count, "segment")));
     draft.essential.value(size(layer));
     if known.text("suspended") == Some("1") {
         draft.essential.say("SUSPENDED");

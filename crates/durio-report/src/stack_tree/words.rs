@@ -6,7 +6,9 @@ use durio_stack::{Layer, LayerKind};
 
 use super::known::{Known, Parts};
 use super::{device, filesystem, made};
-use crate::layer_facts::kind;
+
+/// The labels of what explains no figure: where that is the question, it is detail.
+pub(super) const ASIDE: [&str; 4] = ["in effect", "features", "identity", "also"];
 
 /// A layer in words.
 pub(super) struct Description {
@@ -79,6 +81,29 @@ fn draft(layer: &Layer, known: &Known<'_>) -> Draft {
     }
 }
 
+/// The kind of a layer, in words.
+pub(super) const fn kind(kind: LayerKind) -> &'static str {
+    match kind {
+        LayerKind::File => "file",
+        LayerKind::Directory => "directory",
+        LayerKind::CharacterDevice => "character device",
+        LayerKind::Filesystem => "filesystem",
+        LayerKind::Partition => "partition",
+        LayerKind::Md => "software RAID",
+        LayerKind::Dm => "device-mapper volume",
+        LayerKind::Loop => "loop device",
+        LayerKind::Nbd => "network block device",
+        LayerKind::Bcache => "bcache device",
+        LayerKind::Zram => "compressed RAM disk",
+        LayerKind::Disk => "disk",
+        LayerKind::Memory => "memory",
+        LayerKind::Network => "network filesystem",
+        LayerKind::Fuse => "FUSE filesystem",
+        LayerKind::Overlay => "overlay",
+        LayerKind::Unknown => "unknown layer",
+    }
+}
+
 /// The kind, the name, and the size if it is a device.
 pub(super) fn named(kind: &str, layer: &Layer) -> Draft {
     let mut draft = Draft::new(format!("{kind} {}", layer.name));
@@ -89,11 +114,6 @@ pub(super) fn named(kind: &str, layer: &Layer) -> Draft {
 /// The size of a block device.
 pub(super) fn size(layer: &Layer) -> Option<String> {
     layer.block.as_ref()?.size.map(|size| size.to_string())
-}
-
-/// `s` after anything but one.
-pub(super) fn plural(count: u64, word: &str) -> String {
-    format!("{count} {word}{}", if count == 1 { "" } else { "s" })
 }
 
 pub(super) const fn yes_or_no(is_it: bool) -> &'static str {

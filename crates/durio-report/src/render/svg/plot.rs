@@ -90,7 +90,7 @@ impl<'a> View<'a> {
         let panel = &panels[at];
         let top = height_of(panels) * precise(at);
         let all = panels.iter().flat_map(|panel| &panel.series);
-        let x = Axis::new(&panel.x, all.filter(|it| it.style != Style::Level).flat_map(xs));
+        let x = Axis::new(&panel.x, all.filter(|it| it.style != Style::Across).flat_map(xs));
         let y = Axis::new(&panel.y, panel.series.iter().flat_map(ys));
         let frame = Frame {
             across: (LEFT, WIDTH - RIGHT),
@@ -172,7 +172,7 @@ impl<'a> View<'a> {
             Style::Upright => {
                 drawn().for_each(|(x, _)| sheet.polyline(&[(x, top), (x, bottom)], colour, 4.0));
             }
-            Style::Level => {
+            Style::Across => {
                 let levels = places.iter().map(|(_, y)| *y).filter(|y| y.is_finite());
                 levels.for_each(|y| sheet.polyline(&[(left, y), (right, y)], colour, 3.0));
             }
@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn figures_that_are_none_are_gaps() {
         let odd = [(1.0, 0.0), (f64::NAN, 1.0), (2.0, f64::INFINITY), (4.0, 2.0), (8.0, 3.0)];
-        for style in [Style::Line, Style::Dots, Style::Columns, Style::Level, Style::Upright] {
+        for style in [Style::Line, Style::Dots, Style::Columns, Style::Across, Style::Upright] {
             let svg = draw(&[panel(style, odd.into())]);
             assert!(!svg.contains("NaN") && !svg.contains("inf"), "{style:?}: {svg}");
         }

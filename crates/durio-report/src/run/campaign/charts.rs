@@ -116,7 +116,7 @@ fn knee_of(curve: &Curve) -> Option<(f64, f64)> {
     let fit = ladder.saturation.as_ref().filter(|_| told)?;
     let latency = 1e9 / fit.unloaded_rate_per_load;
     let is_load = ladder.kind != LadderKind::OfferedRate && latency.is_finite();
-    is_load.then(|| (fit.highest_rate_per_second, latency))
+    is_load.then_some((fit.highest_rate_per_second, latency))
 }
 
 /// The best level; none where what was offered was not reached.
@@ -195,7 +195,7 @@ pub(super) fn search(found: &SearchFindings) -> Chart {
     let goal = format!("goal: {}", found.goal.latency);
     let level = [(0.0, precise(found.goal.latency.get()))];
     let series = vec![
-        Series::new(goal, Colour::Third, Style::Level, level),
+        Series::new(goal, Colour::Third, Style::Across, level),
         trials(Style::Dots, "kept (dot, with its trial)", Colour::First, true),
         trials(Style::Crosses, "missed (cross)", Colour::Alarm, false),
     ];

@@ -2,10 +2,10 @@
 //!
 //! In: a section's findings. Out: [`Table`]s. Not here: what is said of the figures.
 
+use durio_analyse::SearchFindings;
 use durio_analyse::campaign::{Row, RowBasis, RowLatency, RowPart, SectionFindings};
 use durio_analyse::ladder::Phase;
 use durio_analyse::ladder::limits::LimitKind;
-use durio_analyse::{SearchFindings, Trial};
 use durio_plan::SectionKind;
 use durio_record::OperationName;
 
@@ -226,23 +226,23 @@ pub(super) fn basis_note(section: &SectionFindings) -> Option<String> {
 
 /// The trials of a search.
 pub(super) fn trials(found: &SearchFindings) -> Table {
-    let row = |trial: &Trial| {
-        let kept = match (trial.kept, trial.keeps_up) {
-            _ if trial.too_few => "too few to tell",
-            (true, _) => "kept",
-            (false, true) => "missed",
-            (false, false) => "rate not reached",
-        };
-        vec![
-            Cell::text((trial.round + 1).to_string()),
-            Cell::Rate(trial.rate_per_second),
-            Cell::Rate(trial.achieved_per_second),
-            Cell::percentile(trial.latency_ns),
-            Cell::text(kept),
-        ]
-    };
-    let titles = ["trial", "offered", "done", "response", "goal"];
-    Table::new(titles).with(found.trials.iter().map(row))
+    Table::of(
+        &found.trials,
+        [
+            ("trial", |it| Cell::text((it.round + 1).to_string())),
+            ("offered", |it| Cell::Rate(it.rate_per_second)),
+            ("done", |it| Cell::Rate(it.achieved_per_second)),
+            ("response", |it| Cell::percentile(it.latency_ns)),
+            ("goal", |it| {
+                Cell::text(match (it.kept, it.keeps_up) {
+                    _ if it.too_few => "too few to tell",
+                    (true, _) => "kept",
+                    (false, true) => "missed",
+                    (false, false) => "rate not reached",
+                })
+            }),
+        ],
+    )
 }
 
 /// True if the rows are points of a curve.

@@ -12,10 +12,11 @@ use durio_analyse::cost_model::{CostModel, Estimate};
 use durio_analyse::ladder::limits::LimitKind;
 use durio_analyse::ladder::{Knee, LadderFindings, LadderKind, Phases};
 use durio_plan::Tracking;
-use durio_units::Bytes;
 
 use super::table::{axis_name, limit_name};
-use crate::figures::{bandwidth, counted, decimal, deviation, mean_latency, percent, rate};
+use crate::figures::{
+    bandwidth, counted, decimal, deviation, estimate, mean_latency, percent, rate, size,
+};
 
 /// A label and what is to be said under it.
 pub(super) type Said = (&'static str, String);
@@ -146,19 +147,6 @@ fn cost_line(cost: &CostModel) -> String {
         let _ = write!(text, "; from {} on {above}", size(bend.at_bytes));
     }
     text
-}
-
-fn estimate(it: &Estimate, times: f64) -> String {
-    let value = mean_latency(it.value * times);
-    match it.plus_minus {
-        Some(error) => format!("{value} ± {}", mean_latency(error * times)),
-        None => value,
-    }
-}
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
-fn size(bytes: f64) -> String {
-    Bytes::new(bytes.round() as u64).to_string()
 }
 
 /// How a long run left its state.

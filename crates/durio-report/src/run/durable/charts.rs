@@ -10,7 +10,8 @@ use durio_record::TracedRequest;
 use durio_units::Bytes;
 use durio_workload::CacheMode;
 
-use super::{files_words, layout_word, method_words};
+use super::writers::files_words;
+use super::{layout_word, method_words};
 use crate::document::chart::{Bar, BarGroup, Chart, Colour, Panel, Scale, Series, Unit};
 use crate::figures::{latency, rate};
 use crate::run::figures::precise;
