@@ -5,24 +5,19 @@
 //! the way of running it. Not here: files, devices, the clock.
 //!
 //! ```text
-//!   text ── reader (keys, value) ── spec ── targets ─┐
-//!                                    └── axes ── load ── steps (rounds) ── plan
+//!   text ── file (value) ── spec ── targets ─┐
+//!                            └── axes ── load ── steps (rounds) ── plan
 //! ```
 
-mod axes;
-mod committing;
-pub(crate) mod keys;
+pub(crate) mod axes;
+pub(crate) mod file;
 mod load;
-pub(crate) mod reader;
-pub(crate) mod reference;
 mod rounds;
-mod shipped;
 pub(crate) mod spec;
 pub(crate) mod steps;
-pub(crate) mod targets;
+mod targets;
 #[cfg(test)]
 mod tests;
-pub(crate) mod text;
 pub(crate) mod value;
 
 use std::collections::BTreeSet;
@@ -32,17 +27,16 @@ use durio_plan::{
     TargetKind,
 };
 
-pub use reference::{spec_json_schema, spec_reference};
-pub use shipped::{ShippedSpec, shipped_spec, shipped_specs};
+pub use file::{spec_json_schema, spec_reference};
 pub use spec::{CampaignSpec, SPEC_SCHEMA, SpecTarget};
 
 use crate::path_trace::path_traces;
+use crate::table::value::Scale;
 use crate::{Location, SpecError, number, self_cost_step};
 use axes::Point;
-use load::Values;
+use file::Over;
 use steps::{Ladder, Made, Making};
 use targets::{Places, targets};
-use value::Value;
 
 /// The most steps that need no confirmation.
 pub const STEPS_UNCONFIRMED_MAX: u64 = 10_000;
@@ -86,26 +80,21 @@ pub struct CampaignPlan {
 /// explodes, targets that overlap.
 pub fn plan_campaign(request: &CampaignRequest) -> Result<CampaignPlan, SpecError> {
     let spec = &request.spec;
+    let scale = Scale {
+        time_per_mille: request.time_scale_per_mille,
+        size_per_mille: request.size_scale_per_mille,
+    };
     let ladders: Vec<Ladder<'_>> = spec
-        .steps()
+        .file
+        .all_steps()
         .into_iter()
-        .map(|(is_precondition, block)| Ladder::new(spec, is_precondition, block))
+        .map(|(is_precondition, block)| Ladder::new(spec, is_precondition, block, scale))
         .collect::<Result<_, _>>()?;
     check_count(request, &ladders)?;
-    let places = Places {
-        spec,
-        places: &request.places,
-        size_scale_per_mille: request.size_scale_per_mille,
-        file_name: &request.file_name,
-    };
+    let places = Places { spec, places: &request.places, scale, file_name: &request.file_name };
     let made_targets = targets(places, &jobs_max(spec, &ladders))?;
-    let making = Making {
-        spec,
-        targets: &made_targets.targets,
-        groups: &made_targets.groups,
-        time_scale_per_mille: request.time_scale_per_mille,
-        size_scale_per_mille: request.size_scale_per_mille,
-    };
+    let making =
+        Making { spec, targets: &made_targets.targets, groups: &made_targets.groups, scale };
     let mut made = Made::default();
     for ladder in &ladders {
         making.add(ladder, &mut made)?;
@@ -136,10 +125,7 @@ fn assembled(
     mut steps: Vec<Step>,
     mut campaign: Campaign,
 ) -> Plan {
-    let wanted = match request.spec.root.value("self_cost").map(|placed| &placed.value) {
-        Some(Value::Flag(wanted)) => *wanted,
-        _ => true,
-    };
+    let wanted = request.spec.file.head.self_cost.get().unwrap_or(true);
     let mut all = if wanted { self_costs(&steps) } else { Vec::new() };
     let before = u32::try_from(all.len()).unwrap_or(u32::MAX);
     for section in &mut campaign.sections {
@@ -177,8 +163,8 @@ fn self_costs(steps: &[Step]) -> Vec<Step> {
 }
 
 fn check_count(request: &CampaignRequest, ladders: &[Ladder<'_>]) -> Result<(), SpecError> {
-    let paths = |ladder: &Ladder<'_>| match ladder.block.text("over") {
-        Some("one-by-one") => request.places.iter().map(Vec::len).sum::<usize>() as u64,
+    let paths = |ladder: &Ladder<'_>| match ladder.block.over.get() {
+        Some(Over::OneByOne) => request.places.iter().map(Vec::len).sum::<usize>() as u64,
         _ => 1,
     };
     let count = ladders.iter().fold(0_u64, |sum, ladder| {
@@ -203,29 +189,23 @@ fn check_count(request: &CampaignRequest, ladders: &[Ladder<'_>]) -> Result<(), 
 
 /// The most jobs that any load has on each target of the spec.
 fn jobs_max(spec: &CampaignSpec, ladders: &[Ladder<'_>]) -> Vec<u32> {
-    let names: Vec<String> = spec.targets().into_iter().map(|target| target.name).collect();
+    let names = spec.target_names();
     let mut most = vec![1; names.len()];
-    let mut note = |wanted: Vec<&str>, jobs: u32| {
+    let mut note = |wanted: Vec<&str>, jobs: Option<u32>| {
         for (name, most) in names.iter().zip(&mut most) {
-            if wanted.contains(&name.as_str()) {
-                *most = jobs.max(*most);
+            if wanted.contains(name) {
+                *most = jobs.unwrap_or(1).max(*most);
             }
         }
     };
-    let first = names.first().map_or("", String::as_str);
+    let first = names.first().copied().unwrap_or_default();
     for ladder in ladders {
-        for point in Point::all(ladder.block, ladder.defaults, &ladder.axes) {
-            let find = |key: &str| point.value(key);
-            note(
-                ladder.targets_named_by(ladder.block, first),
-                Values(&find).count("jobs").unwrap_or(1),
-            );
-            for (index, block) in ladder.block.blocks("beside").enumerate() {
-                let find = |key: &str| point.beside(index, block, key);
-                note(
-                    ladder.targets_named_by(block, first),
-                    Values(&find).count("jobs").unwrap_or(1),
-                );
+        for point in Point::all(&ladder.axes) {
+            let main = &ladder.block.settings.load;
+            note(ladder.targets_named_by(main, first), ladder.at(&point).all.load.jobs.get());
+            for beside in &ladder.block.beside {
+                let jobs = point.beside(beside, &ladder.defaults).jobs.get();
+                note(ladder.targets_named_by(&beside.load, first), jobs);
             }
         }
     }

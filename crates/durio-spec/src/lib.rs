@@ -12,13 +12,15 @@ mod location;
 mod path_trace;
 mod profile;
 mod run;
+mod shipped;
 mod stack;
 mod sweep;
+mod table;
 pub mod written;
 
 pub use campaign::{
-    CampaignPlan, CampaignRequest, CampaignSpec, SPEC_SCHEMA, STEPS_UNCONFIRMED_MAX, ShippedSpec,
-    SpecTarget, plan_campaign, shipped_spec, shipped_specs, spec_json_schema, spec_reference,
+    CampaignPlan, CampaignRequest, CampaignSpec, SPEC_SCHEMA, STEPS_UNCONFIRMED_MAX, SpecTarget,
+    plan_campaign, spec_json_schema, spec_reference,
 };
 pub use check::{CheckLength, CheckRequest, FULL_DURATION, plan_check};
 pub use durable::{DurableLength, DurableRequest, SLICES, plan_durable, slice_name};
@@ -26,9 +28,12 @@ pub use error::{SpecError, SpecErrorKind};
 pub use location::{Location, LocationFacts};
 pub use profile::{ProfileRequest, plan_profile};
 pub use run::{RunRequest, plan_run};
+pub use shipped::{
+    ShippedSpec, shipped_spec, shipped_specs, shipped_stack_spec, shipped_stack_specs,
+};
 pub use stack::{
     PublishedShare, RawDevices, STACK_SPEC_SCHEMA, StackBench, devices_after, layer_label,
-    shipped_stack_spec, shipped_stack_specs, stack_spec_json_schema, stack_spec_reference,
+    stack_spec_json_schema, stack_spec_reference,
 };
 pub use sweep::{SweepRequest, plan_sweep};
 

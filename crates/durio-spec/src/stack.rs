@@ -6,16 +6,14 @@
 //!
 //! ```text
 //!   text ── matrix ── layers ── stacks ─┐
-//!     └── campaign's reader ── campaign ─┴── bench
+//!     └── file ── campaign's file ──────┴── bench
 //! ```
 
-mod keys;
+mod file;
 mod label;
 mod layers;
 mod matrix;
 mod published;
-mod reference;
-mod shipped;
 mod sizes;
 #[cfg(test)]
 mod tests;
@@ -28,19 +26,17 @@ use durio_units::Bytes;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::campaign::keys::{TARGET, TOP, find};
-use crate::campaign::reader::{self, Block, Placed, Setting};
-use crate::campaign::targets::scaled_size;
-use crate::campaign::text::Source;
-use crate::campaign::value::{Amount, Value};
+use crate::campaign::file::{CampaignFile, FewJobs, TargetTable};
+use crate::table::value::{Amount, Name, Scale};
+use crate::table::{One, Placed, Source};
 use crate::{CampaignSpec, SpecError};
+use file::{StackFile, StackTable};
 use layers::{Read, degraded};
 use matrix::{Axis, Expanded, STACKS_MAX, axes, expanded};
 
+pub use file::{stack_spec_json_schema, stack_spec_reference};
 pub use label::layer_label;
 pub use published::PublishedShare;
-pub use reference::{stack_spec_json_schema, stack_spec_reference};
-pub use shipped::{shipped_stack_spec, shipped_stack_specs};
 pub use sizes::devices_after;
 
 /// Version of the format of stack specs.
@@ -60,17 +56,6 @@ pub enum RawDevices {
     /// All of them side by side: job k works on device k, around at the end; fewer jobs than devices
     /// use only the first ones.
     All,
-}
-
-impl RawDevices {
-    /// Its word in a spec.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::One => "one",
-            Self::All => "all",
-        }
-    }
 }
 
 /// A stack spec that was read: every stack can be built, every step is one.
@@ -105,27 +90,24 @@ impl StackBench {
     /// with `NAME:LINE:COLUMN`.
     pub fn parse(source_name: &str, text: &str) -> Result<Self, SpecError> {
         let source = Source { name: source_name, text };
-        let mut table = reader::parse(source)?;
+        let mut table = source.parse()?;
         let (matrix, stack) = (table.remove("matrix"), table.remove("stack"));
-        let root = reader::block(source, &table, 0, &[keys::REST, keys::FIRST])?;
-        let (on_filesystem, on_devices) = campaigns(source, &root)?;
+        let file: StackFile = source.table("", 0, &table)?;
+        let campaign = |on_files| CampaignSpec::of(source, campaign_file(&file, on_files));
+        let (on_filesystem, on_devices) = (campaign(true)?, campaign(false)?);
         let axes = matrix.map_or(Ok(Vec::new()), |matrix| axes(source, &matrix))?;
         let stacks = stacks(source, stack.as_ref(), &axes)?;
-        let published = published::published(source, &root, &stacks, &on_devices)?;
-        let target = root.blocks("target").next();
-        let raw = match target.and_then(|block| block.text("raw")) {
-            Some("all") => RawDevices::All,
-            _ => RawDevices::One,
-        };
+        let published = published::published(source, &file, &stacks, &on_devices)?;
+        let target = file.target.as_ref();
         Ok(Self {
             name: on_devices.name().to_owned(),
             summary: on_devices.summary(),
-            source: root.text("source").map(str::to_owned),
+            source: file.head.source.get(),
             stacks,
-            raw,
+            raw: target.and_then(|it| it.raw.get()).unwrap_or(RawDevices::One),
             published,
             text: text.to_owned(),
-            region: target.and_then(region),
+            region: target.and_then(|it| region(it)),
             on_filesystem,
             on_devices,
         })
@@ -143,7 +125,10 @@ impl StackBench {
     pub fn region_of(&self, size: Bytes, size_scale_per_mille: u32) -> Bytes {
         match self.region {
             None => size,
-            Some(Amount::Bytes(region)) => scaled_size(region, size_scale_per_mille).min(size),
+            Some(Amount::Bytes(region)) => {
+                let scale = Scale { size_per_mille: size_scale_per_mille, ..Scale::WHOLE };
+                scale.size(region).min(size)
+            }
             Some(share) if share.of(size) >= size => size,
             Some(share) => share.of(size).rounded_down_to(GRAIN),
         }
@@ -168,54 +153,29 @@ impl StackBench {
 }
 
 /// What of a device is touched: as it says, else as much as of a file.
-fn region(target: &Block) -> Option<Amount> {
-    let amount = |key: &str| match target.value(key)?.value {
-        Value::Amount(amount) => Some(amount),
-        _ => None,
-    };
-    amount("region").or_else(|| amount("size").filter(|size| matches!(size, Amount::Bytes(_))))
+fn region(target: &file::TargetTable) -> Option<Amount> {
+    let size = target.size.get().filter(|size| matches!(size, Amount::Bytes(_)));
+    target.region.get().or(size)
 }
 
-/// The campaign on a filesystem and on devices: they differ in what is said of files.
-fn campaigns(source: Source<'_>, root: &Block) -> Result<(CampaignSpec, CampaignSpec), SpecError> {
-    if root.value("name").is_none() {
-        return Err(source.error(0, "'name' is missing").hint("add name = \"my-stacks\""));
-    }
-    let target = root.blocks("target").next();
-    let of_files = target.map_or_else(Vec::new, |target| {
-        let is_of_files =
-            |setting: &&Setting| ["size", "layout", "files"].contains(&setting.key.name);
-        target.settings.iter().filter(is_of_files).cloned().collect()
-    });
-    let with = |settings: Vec<Setting>| {
-        let root = campaign_root(root, settings);
-        CampaignSpec::of(source.name, source.text, root)
+/// The campaign on a filesystem or on devices: they differ in what is said of files.
+fn campaign_file(file: &StackFile, on_files: bool) -> CampaignFile {
+    let said = file.target.as_ref();
+    let of_files = said.filter(|_| on_files);
+    let target = TargetTable {
+        name: Placed { value: Name(TARGET_NAME.to_owned()), at: 0 },
+        path: One::default(),
+        size: of_files.map(|it| it.size.clone()).unwrap_or_default(),
+        layout: of_files.map(|it| it.layout.clone()).unwrap_or_default(),
+        files: of_files.map(|it| it.files.clone()).unwrap_or_default(),
+        // A ladder that begins with one job has a point on eight devices too.
+        few_jobs: One::of(FewJobs::FirstPaths),
+        declared: None,
+        sheet: None,
     };
-    Ok((with(of_files)?, with(Vec::new())?))
-}
-
-/// What a campaign knows of the file, and its one target.
-fn campaign_root(root: &Block, of_target: Vec<Setting>) -> Block {
-    let own = ["target", "published"];
-    let kept = root.settings.iter().filter(|setting| !own.contains(&setting.key.name));
-    let mut settings: Vec<Setting> = kept.cloned().collect();
-    let at = root.blocks("target").next().map_or(0, |block| block.at);
-    let said = |name: &str, value: Value| {
-        let key = find(&[TARGET], name)?;
-        Some(Setting { key, at, is_list: false, values: vec![Placed { value, at }] })
-    };
-    let name = said("name", Value::Text(TARGET_NAME.to_owned()));
-    // A ladder that begins with one job has a point on eight devices too.
-    let few_jobs = said("few_jobs", Value::Choice("first-paths"));
-    let own = name.into_iter().chain(few_jobs);
-    let block = Block { at, settings: own.chain(of_target).collect() };
-    settings.extend(find(&[TOP], "target").map(|key| Setting {
-        key,
-        at,
-        is_list: true,
-        values: vec![Placed { value: Value::Block(block), at }],
-    }));
-    Block { at: root.at, settings }
+    let at = said.map_or(0, |it| it.at);
+    let target = vec![Placed { value: target, at }];
+    CampaignFile { head: file.head.clone(), steps: file.steps.clone(), target }
 }
 
 /// Every stack that the tables stand for.
@@ -228,8 +188,8 @@ fn stacks<'a>(
     let mut all: Vec<DeclaredStack> = Vec::new();
     for (at, table) in stack_tables(source, tables)? {
         for Expanded { table, suffix } in expanded(source, table, axes, &mut used)? {
-            let block = reader::block(source, &table, at, &[keys::STACK])?;
-            let read = layers::stack(source, &block, &suffix)?;
+            let table: StackTable = source.table("stack", at, &table)?;
+            let read = layers::stack(source, &table, at, &suffix)?;
             let further = degraded(&read);
             add(source, &read, read.stack.clone(), &mut all)?;
             further.map_or(Ok(()), |stack| add(source, &read, stack, &mut all))?;

@@ -1,80 +1,20 @@
 //! A point of a ladder to a load: typed, and checked against the targets' sizes.
 
-use durio_plan::{BatchPolicy, EngineKind, Load, Placement, Target, TargetKind};
+use durio_plan::{BatchPolicy, EngineKind, Load, Target, TargetKind};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{
-    Arrivals, AtEnd, BlockShare, CacheMode, Contents, Coverage, Pattern, PerMille, Region,
-    RegionRule, Skew, SyncMethod, SyncPolicy, Workload,
+    Arrivals, AtEnd, BlockShare, CacheMode, CommitterThreads, Contents, GroupCommit, Pattern,
+    PerMille, Region, RegionRule, SyncMethod, SyncPolicy, Workload,
 };
 
-use super::committing::group_commit;
-use super::reader::Placed;
-use super::value::{RegionValue, Value};
-
-/// The values of one load at one point.
-#[derive(Clone, Copy)]
-pub(crate) struct Values<'a>(pub(crate) &'a dyn Fn(&str) -> Option<&'a Placed<Value>>);
-
-impl<'a> Values<'a> {
-    pub(crate) fn get(self, name: &str) -> Option<&'a Value> {
-        (self.0)(name).map(|placed| &placed.value)
-    }
-
-    pub(crate) fn count(self, name: &str) -> Option<u32> {
-        match self.get(name)? {
-            Value::Count(count) => Some(*count),
-            _ => None,
-        }
-    }
-
-    pub(crate) fn bytes(self, name: &str) -> Option<Bytes> {
-        match self.get(name)? {
-            Value::Bytes(bytes) => Some(*bytes),
-            _ => None,
-        }
-    }
-
-    pub(crate) fn flag(self, name: &str) -> Option<bool> {
-        match self.get(name)? {
-            Value::Flag(flag) => Some(*flag),
-            _ => None,
-        }
-    }
-
-    pub(crate) fn delay(self, name: &str) -> Option<Nanos> {
-        match self.get(name)? {
-            Value::Delay(delay) => Some(*delay),
-            _ => None,
-        }
-    }
-
-    fn share(self, name: &str) -> Option<PerMille> {
-        match self.get(name)? {
-            Value::Share(share) => Some(*share),
-            _ => None,
-        }
-    }
-
-    fn mix(self, name: &str) -> Vec<BlockShare> {
-        match self.get(name) {
-            Some(Value::Mix(mix)) => mix.clone(),
-            _ => Vec::new(),
-        }
-    }
-
-    pub(crate) fn word(self, name: &str) -> Option<&'a str> {
-        match self.get(name)? {
-            Value::Choice(word) => Some(word),
-            Value::Text(text) => Some(text),
-            _ => None,
-        }
-    }
-}
+use super::file::{ArrivalKind, CommitSettings, JobCount, LoadSettings};
+use super::value::{Rate, Regions, Within};
+use crate::table::value::Span;
 
 /// Makes the load; the error is a sentence without the place.
 pub(crate) fn load(
-    values: Values<'_>,
-    name: String,
+    said: &LoadSettings,
+    name: &str,
     summary: &str,
     members: &[usize],
     targets: &[Target],
@@ -82,20 +22,20 @@ pub(crate) fn load(
     let first = *members.first().ok_or("has no target")?;
     let whole = &targets[first];
     let paths = u32::try_from(members.len()).unwrap_or(u32::MAX);
-    let mut workload = workload(values, whole, paths)?;
-    workload.name = name;
+    let mut workload = workload(said, whole, paths)?;
+    workload.name = name.to_owned();
     workload.summary = match summary {
         "" => described(&workload),
         summary => summary.to_owned(),
     };
     workload.validate().map_err(|error| error.to_string())?;
-    let engine = engine(values, &workload)?;
+    let engine = engine(said, &workload)?;
     let load = Load {
         more_targets: members[1..].to_vec(),
-        fio_engine: values.word("fio_engine").map(str::to_owned),
-        batch: batch(values)?,
-        arrivals: arrivals(values)?,
-        placement: placement(values),
+        fio_engine: said.fio_engine.get(),
+        batch: batch(said)?,
+        arrivals: arrivals(said)?,
+        placement: said.placement.get().unwrap_or_default(),
         ..Load::new(first, workload, engine)
     };
     check_fio_engine(&load)?;
@@ -103,43 +43,32 @@ pub(crate) fn load(
     Ok(load)
 }
 
-fn workload(values: Values<'_>, target: &Target, paths: u32) -> Result<Workload, String> {
-    let jobs = jobs(values, paths)?;
-    let (block_size, block_mix, write_block_mix) = sizes(values);
+fn workload(said: &LoadSettings, target: &Target, paths: u32) -> Result<Workload, String> {
+    let jobs = jobs(said, paths)?;
+    let (block_size, block_mix, write_block_mix) = sizes(said);
     let per_path = (jobs / paths).max(1);
-    let pattern = match values.word("pattern") {
-        Some("random") => Pattern::Random,
-        _ => Pattern::Sequential,
-    };
+    let pattern = said.pattern.get().unwrap_or(Pattern::Sequential);
+    let method = said.sync.get().unwrap_or(SyncMethod::None);
     let mut workload = Workload {
         pattern,
-        read_share: values.share("reads").unwrap_or(PerMille::ALL),
+        read_share: said.reads.get().unwrap_or(PerMille::ALL),
         block_size,
         block_mix,
         write_block_mix,
-        skew: match values.get("skew") {
-            Some(Value::Skew(skew)) => skew.clone(),
-            _ => Skew::Uniform,
-        },
-        coverage: match values.word("coverage") {
-            Some("each-once") => Coverage::EachOnce,
-            _ => Coverage::Independent,
-        },
-        run_length: values.count("run_length").unwrap_or(1),
-        hole: values.bytes("hole").unwrap_or(Bytes::ZERO),
-        contents: contents(values),
-        duplicates: values.share("duplicates").unwrap_or(PerMille::NONE),
-        region: region(values, pattern, target.size, per_path),
-        within: within(values, target.size)?,
+        skew: said.skew.get().unwrap_or_default(),
+        coverage: said.coverage.get().unwrap_or_default(),
+        run_length: said.run_length.get().unwrap_or(1),
+        hole: said.hole.get().unwrap_or(Bytes::ZERO),
+        contents: contents(said),
+        duplicates: said.duplicates.get().unwrap_or(PerMille::NONE),
+        region: region(said, pattern, target.size, per_path),
+        within: within(said, target.size)?,
         jobs,
-        depth: values.count("depth").unwrap_or(1),
-        sync: SyncPolicy { method: sync(values), every: values.count("sync_every").unwrap_or(1) },
-        cache: cache(values, target),
-        at_end: match values.word("at_end") {
-            Some("reallocate") => AtEnd::Reallocate,
-            _ => AtEnd::WrapAround,
-        },
-        group_commit: group_commit(values)?,
+        depth: said.depth.get().unwrap_or(1),
+        sync: SyncPolicy { method, every: said.sync_every.get().unwrap_or(1) },
+        cache: cache(said, target),
+        at_end: said.at_end.get().unwrap_or(AtEnd::WrapAround),
+        group_commit: group_commit(&said.commit)?,
         ..Workload::default()
     };
     if !workload.writes() {
@@ -149,9 +78,9 @@ fn workload(values: Values<'_>, target: &Target, paths: u32) -> Result<Workload,
     Ok(workload)
 }
 
-fn jobs(values: Values<'_>, paths: u32) -> Result<u32, String> {
-    let jobs = values.count("jobs").unwrap_or(1);
-    if values.word("jobs_are") == Some("per-target") {
+fn jobs(said: &LoadSettings, paths: u32) -> Result<u32, String> {
+    let jobs = said.jobs.get().unwrap_or(1);
+    if said.jobs_are.get() == Some(JobCount::PerTarget) {
         return jobs.checked_mul(paths).ok_or_else(|| format!("{jobs} jobs on {paths} paths"));
     }
     match jobs < paths {
@@ -164,48 +93,44 @@ fn jobs(values: Values<'_>, paths: u32) -> Result<u32, String> {
 }
 
 /// Block size (the largest), the mix of all accesses, the mix of writes.
-fn sizes(values: Values<'_>) -> (Bytes, Vec<BlockShare>, Vec<BlockShare>) {
-    let given = values.bytes("block_size");
-    let mut mix = values.mix("block_mix");
-    let writes = values.mix("write_block_mix");
-    let largest = mix.iter().chain(&writes).map(|share| share.size).max();
-    let Some(largest) = largest else {
-        return (given.unwrap_or(Bytes::from_kib(4)), mix, writes);
+fn sizes(said: &LoadSettings) -> (Bytes, Vec<BlockShare>, Vec<BlockShare>) {
+    let size = said.block_size.get().unwrap_or(Bytes::from_kib(4));
+    let mut mix = said.block_mix.get().unwrap_or_default();
+    let writes = said.write_block_mix.get().unwrap_or_default();
+    let Some(largest) = mix.iter().chain(&writes).map(|share| share.size).max() else {
+        return (size, mix, writes);
     };
     if mix.is_empty() {
         // Reads keep their one size, although writes may be larger.
-        let size = given.unwrap_or(Bytes::from_kib(4));
         mix.push(BlockShare { size, weight: PerMille::ALL });
         return (largest.max(size), mix, writes);
     }
     (largest, mix, writes)
 }
 
-fn contents(values: Values<'_>) -> Contents {
-    match values.share("compressible") {
+fn contents(said: &LoadSettings) -> Contents {
+    match said.compressible.get() {
         None | Some(PerMille::NONE) => Contents::Incompressible,
         Some(zeros) => Contents::Compressible { zeros },
     }
 }
 
-fn region(values: Values<'_>, pattern: Pattern, size: Bytes, jobs: u32) -> RegionRule {
-    match values.get("region") {
+fn region(said: &LoadSettings, pattern: Pattern, size: Bytes, jobs: u32) -> RegionRule {
+    match said.region.get() {
         None => RegionRule::default_of(pattern, jobs),
-        Some(Value::Region(RegionValue::ShareEach)) => RegionRule::ShareEach,
-        Some(Value::Region(RegionValue::OffsetEach(by))) => {
-            RegionRule::OffsetEach { by: by.of(size) }
-        }
-        Some(Value::Region(RegionValue::Spread)) => {
+        Some(Regions::Shared) => RegionRule::Shared,
+        Some(Regions::ShareEach) => RegionRule::ShareEach,
+        Some(Regions::OffsetEach(by)) => RegionRule::OffsetEach { by: by.of(size) },
+        Some(Regions::Spread) => {
             let percent = u128::from(100 / jobs.max(1));
             let by = u128::from(size.get()) * percent / 100;
             RegionRule::OffsetEach { by: Bytes::new(u64::try_from(by).unwrap_or(u64::MAX)) }
         }
-        _ => RegionRule::Shared,
     }
 }
 
-fn within(values: Values<'_>, size: Bytes) -> Result<Option<Region>, String> {
-    let Some(Value::Within(from, to)) = values.get("within") else { return Ok(None) };
+fn within(said: &LoadSettings, size: Bytes) -> Result<Option<Region>, String> {
+    let Some(Within(from, to)) = said.within.get() else { return Ok(None) };
     let (from, to) = (from.of(size), to.of(size));
     // Shares give odd numbers; direct I/O wants whole blocks.
     let offset = from.rounded_down_to(Bytes::from_mib(1).min(size).max(Bytes::new(1)));
@@ -215,26 +140,44 @@ fn within(values: Values<'_>, size: Bytes) -> Result<Option<Region>, String> {
     }
 }
 
-fn sync(values: Values<'_>) -> SyncMethod {
-    let word = values.word("sync").unwrap_or("none");
-    SyncMethod::ALL.into_iter().find(|method| method.name() == word).unwrap_or(SyncMethod::None)
-}
-
 /// The null devices know no direct I/O.
-fn cache(values: Values<'_>, target: &Target) -> CacheMode {
-    let is_null = matches!(target.kind, TargetKind::NullDevice { .. });
-    match values.word("cache") == Some("buffered") || is_null {
-        true => CacheMode::Buffered,
-        false => CacheMode::Direct,
+fn cache(said: &LoadSettings, target: &Target) -> CacheMode {
+    match target.kind {
+        TargetKind::NullDevice { .. } => CacheMode::Buffered,
+        _ => said.cache.get().unwrap_or(CacheMode::Direct),
     }
 }
 
-fn engine(values: Values<'_>, workload: &Workload) -> Result<EngineKind, String> {
+/// The policy; none without committers, or with 0 of them, the end of a ladder that has both.
+fn group_commit(said: &CommitSettings) -> Result<Option<GroupCommit>, String> {
+    let Some(committers) = said.committers.get() else {
+        return match said.fields().into_iter().find(|(_, setting)| setting.is_said()) {
+            Some((name, _)) => Err(format!("{name} has no meaning without committers")),
+            None => Ok(None),
+        };
+    };
+    if committers == 0 {
+        return Ok(None);
+    }
+    let policy = GroupCommit::of(committers);
+    let threads = match said.committer_threads.get() {
+        Some(true) => CommitterThreads::OneEach,
+        _ => CommitterThreads::Multiplexed,
+    };
+    Ok(Some(GroupCommit {
+        threads,
+        delay: said.commit_delay.get().map_or(Nanos::ZERO, |Span(delay)| delay),
+        siblings: said.commit_siblings.get().unwrap_or(0),
+        batch_max: said.batch_max.get().unwrap_or(policy.batch_max),
+        pad_to: said.pad_to.get().unwrap_or(policy.pad_to),
+        double_buffered: said.double_buffer.get().unwrap_or(policy.double_buffered),
+        ..policy
+    }))
+}
+
+fn engine(said: &LoadSettings, workload: &Workload) -> Result<EngineKind, String> {
     let (depth, method) = (workload.depth, workload.sync.method);
-    let named = values
-        .word("engine")
-        .and_then(|word| EngineKind::ALL.into_iter().find(|engine| engine.name() == word));
-    match named {
+    match said.engine.get() {
         Some(EngineKind::Sync) if depth > 1 => Err(format!(
             "depth = {depth}, but the sync engine waits for each operation; use more jobs or \
              engine = \"uring\""
@@ -249,6 +192,25 @@ fn engine(values: Values<'_>, workload: &Workload) -> Result<EngineKind, String>
     }
 }
 
+fn batch(said: &LoadSettings) -> Result<BatchPolicy, String> {
+    match said.batch.get() {
+        None => Ok(BatchPolicy::DEFAULT),
+        Some(0) => Err("batch = 0 would never submit anything".to_owned()),
+        Some(submit_max) => Ok(BatchPolicy { submit_max }),
+    }
+}
+
+fn arrivals(said: &LoadSettings) -> Result<Arrivals, String> {
+    let arrivals = match (said.rate.get(), said.arrivals.get()) {
+        (None, _) => Arrivals::Closed,
+        (Some(Rate(rate_per_second)), Some(ArrivalKind::Constant)) => {
+            Arrivals::Constant { rate_per_second }
+        }
+        (Some(Rate(rate_per_second)), _) => Arrivals::Poisson { rate_per_second },
+    };
+    arrivals.validate().map(|()| arrivals).map_err(|error| error.to_string())
+}
+
 fn check_fio_engine(load: &Load) -> Result<(), String> {
     match (load.engine, &load.fio_engine) {
         (EngineKind::Fio, None) => {
@@ -256,31 +218,6 @@ fn check_fio_engine(load: &Load) -> Result<(), String> {
         }
         (EngineKind::Fio, Some(_)) | (_, None) => Ok(()),
         (_, Some(_)) => Err("fio_engine belongs to engine = \"fio\"".to_owned()),
-    }
-}
-
-fn batch(values: Values<'_>) -> Result<BatchPolicy, String> {
-    match values.count("batch") {
-        None => Ok(BatchPolicy::DEFAULT),
-        Some(0) => Err("batch = 0 would never submit anything".to_owned()),
-        Some(submit_max) => Ok(BatchPolicy { submit_max }),
-    }
-}
-
-fn arrivals(values: Values<'_>) -> Result<Arrivals, String> {
-    let constant = values.word("arrivals") == Some("constant");
-    let arrivals = match values.get("rate") {
-        Some(Value::Rate(rate)) if constant => Arrivals::Constant { rate_per_second: *rate },
-        Some(Value::Rate(rate)) => Arrivals::Poisson { rate_per_second: *rate },
-        _ => Arrivals::Closed,
-    };
-    arrivals.validate().map(|()| arrivals).map_err(|error| error.to_string())
-}
-
-fn placement(values: Values<'_>) -> Placement {
-    match values.get("placement") {
-        Some(Value::Placement(placement)) => placement.clone(),
-        _ => Placement::DeviceNode,
     }
 }
 
@@ -326,4 +263,80 @@ fn described(workload: &Workload) -> String {
         );
     }
     format!("{order} {what} of {size}, {jobs} jobs with {depth} in flight each{sync}")
+}
+
+#[cfg(test)]
+mod tests {
+    use durio_plan::{ClockChoice, Plan, RawPath};
+    use durio_units::Bytes;
+
+    use super::*;
+    use crate::{CampaignRequest, CampaignSpec, Location, LocationFacts, SpecError, plan_campaign};
+
+    fn plan(step: &str) -> Result<Plan, SpecError> {
+        let text = format!(
+            "schema = 1\nname = \"x\"\n[[target]]\nname = \"data\"\nsize = \"1GiB\"\n\
+             [[step]]\nname = \"log\"\nreads = \"0%\"\nblock_size = \"256B\"\n\
+             sync = \"fdatasync\"\nduration = \"10s\"\n{step}"
+        );
+        let facts = LocationFacts::Directory { free: Bytes::from_gib(100), filesystem: 1 };
+        let place = Location { path: RawPath::from("/data"), facts, destroy: false };
+        let made = plan_campaign(&CampaignRequest {
+            spec: CampaignSpec::parse("x.toml", &text)?,
+            places: vec![vec![place]],
+            time_scale_per_mille: 100,
+            size_scale_per_mille: 1000,
+            steps_confirmed: 0,
+            seed: 1,
+            clock: ClockChoice::Auto,
+            file_name: ".durio-1".to_owned(),
+        })?;
+        assert_eq!(made.obstacles, []);
+        Ok(made.plan)
+    }
+
+    fn policies(plan: &Plan) -> Vec<Option<GroupCommit>> {
+        plan.measured_steps().map(|step| step.load.workload.group_commit).collect()
+    }
+
+    #[test]
+    fn every_key_has_its_place_in_the_policy() {
+        let plan = plan(
+            "committers = 64\ncommitter_threads = true\ncommit_delay = \"500us\"\n\
+             commit_siblings = 5\nbatch_max = \"128KiB\"\npad_to = \"0B\"\n\
+             double_buffer = false\n",
+        );
+        let expected = GroupCommit {
+            committers: 64,
+            threads: CommitterThreads::OneEach,
+            delay: Nanos::from_micros(500),
+            siblings: 5,
+            batch_max: Bytes::from_kib(128),
+            pad_to: Bytes::ZERO,
+            double_buffered: false,
+        };
+        assert_eq!(policies(&plan.unwrap()), [Some(expected)]);
+    }
+
+    #[test]
+    fn committers_and_delays_make_a_map_and_delays_are_not_scaled() {
+        let ladder = "committers = [0, 8]\ncommit_delay = [\"0us\", \"200us\"]\n";
+        let plan = plan(ladder).unwrap();
+        let delays = policies(&plan).into_iter().map(|it| it.map(|it| it.delay.get()));
+        assert_eq!(delays.collect::<Vec<_>>(), [None, None, Some(0), Some(200_000)]);
+        let last = plan.measured_steps().last().unwrap();
+        let labels: Vec<_> = last.levels.iter().map(|level| level.label.as_str()).collect();
+        assert_eq!(labels, [Nanos::from_micros(200).to_string()]);
+    }
+
+    #[test]
+    fn what_has_no_meaning_without_committers_is_refused() {
+        for line in ["commit_delay = \"1ms\"", "batch_max = \"1MiB\"", "double_buffer = true"] {
+            let error = plan(line).unwrap_err().to_string();
+            assert!(error.contains("has no meaning without committers"), "{error}");
+        }
+        assert!(plan("committers = 4\nreads = \"100%\"").is_err(), "named twice");
+        assert!(plan("committers = 4\npattern = \"random\"").is_err());
+        assert!(plan("committers = 5000\ncommitter_threads = true").is_err());
+    }
 }

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::reader::{Block, Placed, read};
-use super::text::{Source, nearest};
-use super::value::Value;
+use super::file::{CampaignFile, LoadSettings};
 use crate::SpecError;
+use crate::table::Source;
 
 /// Version of the format of spec files.
 pub const SPEC_SCHEMA: u32 = 1;
@@ -18,7 +17,7 @@ pub struct CampaignSpec {
     pub(crate) source_name: String,
     /// The file as it is.
     pub(crate) text: String,
-    pub(crate) root: Block,
+    pub(crate) file: CampaignFile,
 }
 
 /// A target of a spec and the paths that it gives; none if `--target` must.
@@ -37,13 +36,14 @@ impl CampaignSpec {
     /// If it is not TOML, has an unknown key or a wrong value, lacks something, or names what it
     /// does not have. The message begins with `NAME:LINE:COLUMN`.
     pub fn parse(source_name: &str, text: &str) -> Result<Self, SpecError> {
-        Self::of(source_name, text, read(Source { name: source_name, text })?)
+        let source = Source { name: source_name, text };
+        Self::of(source, source.table("", 0, &source.parse()?)?)
     }
 
-    /// The spec whose blocks are in `root`, checked.
-    pub(crate) fn of(source_name: &str, text: &str, root: Block) -> Result<Self, SpecError> {
-        let spec = Self { source_name: source_name.to_owned(), text: text.to_owned(), root };
-        spec.check_head()?;
+    /// The spec with this file, checked.
+    pub(crate) fn of(source: Source<'_>, file: CampaignFile) -> Result<Self, SpecError> {
+        let (source_name, text) = (source.name.to_owned(), source.text.to_owned());
+        let spec = Self { source_name, text, file };
         spec.check_targets()?;
         spec.check_steps()?;
         Ok(spec)
@@ -52,15 +52,15 @@ impl CampaignSpec {
     /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.root.text("name").unwrap_or("campaign")
+        &self.file.head.name.0
     }
 
     /// What it shows, and after whom.
     #[must_use]
     pub fn summary(&self) -> String {
-        let summary = self.root.text("summary").unwrap_or("");
-        match self.root.text("source") {
-            None => summary.to_owned(),
+        let summary = self.file.head.summary.get().unwrap_or_default();
+        match self.file.head.source.one() {
+            None => summary,
             Some(source) if summary.is_empty() => format!("after {source}"),
             Some(source) => format!("{summary} (after {source})"),
         }
@@ -69,130 +69,79 @@ impl CampaignSpec {
     /// Its targets, in order.
     #[must_use]
     pub fn targets(&self) -> Vec<SpecTarget> {
-        let of = |block: &Block| SpecTarget {
-            name: block.text("name").unwrap_or_default().to_owned(),
-            paths: block.texts("path").map(|path| path.value.to_owned()).collect(),
-        };
-        self.root.blocks("target").map(of).collect()
+        let targets = self.file.target.iter();
+        let paths = targets.clone().map(|it| it.path.get().unwrap_or_default().to_vec());
+        let of = |(name, paths): (&str, _)| SpecTarget { name: name.to_owned(), paths };
+        self.target_names().into_iter().zip(paths).map(of).collect()
+    }
+
+    pub(crate) fn target_names(&self) -> Vec<&str> {
+        self.file.target.iter().map(|target| target.name.0.as_str()).collect()
     }
 
     pub(crate) fn source(&self) -> Source<'_> {
         Source { name: &self.source_name, text: &self.text }
     }
 
-    /// Preconditions and steps in the order of the file; true for a precondition.
-    pub(crate) fn steps(&self) -> Vec<(bool, &Block)> {
-        let preconditions = self.root.blocks("precondition").map(|block| (true, block));
-        let mut all: Vec<_> = preconditions.collect();
-        all.extend(self.root.blocks("step").map(|block| (false, block)));
-        all.sort_by_key(|(_, block)| block.at);
-        all
-    }
-
-    fn check_head(&self) -> Result<(), SpecError> {
-        let source = self.source();
-        match self.root.value("schema") {
-            Some(Placed { value: Value::Count(SPEC_SCHEMA), .. }) => {}
-            Some(Placed { value: Value::Count(other), at }) => {
-                let text =
-                    format!("schema {other} is not the one that this durio reads, {SPEC_SCHEMA}");
-                return Err(source
-                    .error(*at, text)
-                    .hint("use the durio that the spec was made for"));
-            }
-            _ => {
-                return Err(source
-                    .error(0, "'schema' is missing")
-                    .hint(format!("begin the file with schema = {SPEC_SCHEMA}")));
-            }
-        }
-        self.require(&self.root, "name", "the campaign")
-    }
-
-    fn require(&self, block: &Block, key: &str, of: &str) -> Result<(), SpecError> {
-        match block.value(key) {
-            Some(_) => Ok(()),
-            None => Err(self.source().error(block.at, format!("'{key}' of {of} is missing"))),
-        }
-    }
-
     fn check_targets(&self) -> Result<(), SpecError> {
-        let mut names = BTreeSet::new();
-        for block in self.root.blocks("target") {
-            self.require(block, "name", "the target")?;
-            self.check_unique(&mut names, block, "target")?;
-        }
-        match names.is_empty() {
-            true => Err(self
-                .source()
-                .error(0, "there is no target")
-                .hint("add [[target]] with name = \"data\"")),
+        let targets = self.file.target.iter().map(|target| (target.name.0.as_str(), target.at));
+        self.check_unique("target", targets)?;
+        match self.file.target.is_empty() {
+            true => {
+                let error = self.source().error(0, "there is no target");
+                Err(error.hint("add [[target]] with name = \"data\""))
+            }
             false => Ok(()),
         }
     }
 
     fn check_unique<'a>(
         &self,
-        names: &mut BTreeSet<&'a str>,
-        block: &'a Block,
         what: &str,
+        names: impl Iterator<Item = (&'a str, usize)>,
     ) -> Result<(), SpecError> {
-        let name = block.text("name").unwrap_or_default();
-        match names.insert(name) {
-            true => Ok(()),
-            false => {
-                Err(self.source().error(block.at, format!("a second {what} is named '{name}'")))
-            }
-        }
-    }
-
-    fn check_steps(&self) -> Result<(), SpecError> {
-        let mut names = BTreeSet::new();
-        let steps = self.steps();
-        let defaults = self.root.blocks("defaults").next();
-        defaults.map_or(Ok(()), |block| self.check_target_names(block))?;
-        for (is_precondition, block) in &steps {
-            let what = if *is_precondition { "precondition" } else { "step" };
-            self.require(block, "name", &format!("the {what}"))?;
-            self.check_unique(&mut names, block, "step or precondition")?;
-            self.check_target_names(block)?;
-            let mut beside = BTreeSet::new();
-            for block in block.blocks("beside") {
-                self.require(block, "name", "the load beside")?;
-                self.check_unique(&mut beside, block, "load beside")?;
-                self.check_target_names(block)?;
-            }
-        }
-        match steps.iter().any(|(is_precondition, _)| !is_precondition) {
-            true => Ok(()),
-            false => Err(self.source().error(0, "there is no step to measure")),
-        }
-    }
-
-    /// The targets that a block names exist.
-    fn check_target_names(&self, block: &Block) -> Result<(), SpecError> {
-        let baseline = block.setting("baseline").filter(|_| block.text("baseline").is_some());
-        let named = block.texts("target").chain(
-            baseline.into_iter().flat_map(|setting| &setting.values).filter_map(|placed| {
-                match &placed.value {
-                    Value::Text(text) => Some(Placed { value: text.as_str(), at: placed.at }),
-                    _ => None,
-                }
-            }),
-        );
-        let known: Vec<&str> =
-            self.root.blocks("target").filter_map(|target| target.text("name")).collect();
-        for name in named {
-            if !known.contains(&name.value) {
-                let text = format!("there is no target '{}'", name.value.escape_debug());
-                let meant = nearest(name.value, known.iter().copied());
-                let hint = match meant {
-                    Some(meant) => format!("did you mean '{meant}'?"),
-                    None => format!("the targets are {}", known.join(", ")),
-                };
-                return Err(self.source().error(name.at, text).hint(hint));
+        let mut known = BTreeSet::new();
+        for (name, at) in names {
+            if !known.insert(name) {
+                return Err(self.source().error(at, format!("a second {what} is named '{name}'")));
             }
         }
         Ok(())
+    }
+
+    fn check_steps(&self) -> Result<(), SpecError> {
+        let defaults = self.file.steps.defaults.iter();
+        defaults.map(|it| &it.load).try_for_each(|load| self.check_target_names(load))?;
+        let steps = self.file.all_steps();
+        let names = steps.iter().map(|(_, step)| (step.name.0.as_str(), step.at));
+        self.check_unique("step or precondition", names)?;
+        for (_, step) in steps {
+            self.check_target_names(&step.settings.load)?;
+            let baseline = step.baseline.one();
+            baseline.map_or(Ok(()), |name| self.check_target_name(name, step.baseline.at))?;
+            let beside = step.beside.iter().map(|load| (load.name.0.as_str(), load.at));
+            self.check_unique("load beside", beside)?;
+            step.beside.iter().try_for_each(|load| self.check_target_names(&load.load))?;
+        }
+        match self.file.steps.step.is_empty() {
+            true => Err(self.source().error(0, "there is no step to measure")),
+            false => Ok(()),
+        }
+    }
+
+    fn check_target_names(&self, load: &LoadSettings) -> Result<(), SpecError> {
+        let named = load.target.one().map_or(&[][..], |names| &names.0);
+        named.iter().try_for_each(|name| self.check_target_name(name, name.at))
+    }
+
+    fn check_target_name(&self, name: &str, at: usize) -> Result<(), SpecError> {
+        let known = self.target_names();
+        match known.contains(&name) {
+            true => Ok(()),
+            false => {
+                let what = format!("there is no target '{}'", name.escape_debug());
+                Err(self.source().unknown(name, at, what, &known, "the targets are"))
+            }
+        }
     }
 }

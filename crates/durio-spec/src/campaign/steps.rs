@@ -3,19 +3,18 @@
 use durio_plan::{Level, Limit, Load, Role, Section, SectionKind, Step, Target};
 use durio_units::{Bytes, Nanos};
 
-use super::axes::{Axis, LIMITS, Point, axes, no_axis, words};
-use super::load::{Values, load};
-use super::reader::{Block, Placed};
+use super::axes::{Axis, Point, axes, no_axis, words};
+use super::file::{JobCount, LimitSettings, LoadSettings, Over, Settings, StepTable};
+use super::load::load;
 use super::rounds::rounds;
 use super::spec::CampaignSpec;
-use super::targets::{Group, scaled_size};
-use super::value::{Amount, Value};
+use super::targets::Group;
+use crate::table::value::{Scale, Span};
+use crate::table::{One, Placed};
 use crate::{INTERVALS_MAX, SpecError, interval_for, intervals};
 
 /// Beyond a month, a unit was probably mistaken.
 const TIME_MAX: Nanos = Nanos::from_secs(31 * 86_400);
-/// A shortened step keeps at least this, or what the spec says.
-const SCALED_MIN: Nanos = Nanos::from_millis(100);
 const DURATION_DEFAULT: Nanos = Nanos::from_secs(60);
 
 /// What every step is made with.
@@ -24,8 +23,7 @@ pub(crate) struct Making<'a> {
     pub(crate) spec: &'a CampaignSpec,
     pub(crate) targets: &'a [Target],
     pub(crate) groups: &'a [Group],
-    pub(crate) time_scale_per_mille: u32,
-    pub(crate) size_scale_per_mille: u32,
+    pub(crate) scale: Scale,
 }
 
 /// What has been made.
@@ -41,10 +39,10 @@ pub(crate) struct Made {
 #[derive(Debug)]
 pub(crate) struct Ladder<'a> {
     pub(crate) is_precondition: bool,
-    pub(crate) block: &'a Block,
-    pub(crate) defaults: Option<&'a Block>,
-    pub(crate) axes: Vec<Axis<'a>>,
-    pub(crate) outer: usize,
+    pub(crate) block: &'a Placed<StepTable>,
+    pub(crate) defaults: Settings,
+    pub(crate) axes: Vec<Axis>,
+    outer: usize,
     map: Option<(String, String)>,
 }
 
@@ -53,15 +51,18 @@ impl<'a> Ladder<'a> {
     pub(crate) fn new(
         spec: &'a CampaignSpec,
         is_precondition: bool,
-        block: &'a Block,
+        block: &'a Placed<StepTable>,
+        scale: Scale,
     ) -> Result<Self, SpecError> {
-        let defaults = spec.root.blocks("defaults").next();
-        // What is prepared does not depend on what is laddered afterwards.
-        let inherited = defaults.filter(|_| !is_precondition);
-        let mut axes = axes(spec.source(), block, inherited)?;
+        let mut defaults = spec.file.defaults();
+        if is_precondition {
+            // What is prepared does not depend on what is swept afterwards.
+            defaults = defaults.pick(&|_| None);
+        }
+        let mut axes = axes(spec.source(), block, &defaults, scale)?;
         let map = map_axes(spec, block, &axes)?;
         let outer = match &map {
-            _ if is_precondition || block.setting("rounds").is_some() => 0,
+            _ if is_precondition || block.rounds.is_some() => 0,
             Some((x, y)) => {
                 axes.sort_by_key(|axis| axis.name == *x || axis.name == *y);
                 axes.len() - 2
@@ -74,52 +75,65 @@ impl<'a> Ladder<'a> {
     /// Points of all axes, with repeats; more than any number counts as that.
     pub(crate) fn steps(&self) -> u64 {
         let lengths = self.axes.iter().map(|axis| axis.len() as u64);
-        lengths.fold(u64::from(self.repeats().unwrap_or(1).max(1)), u64::saturating_mul)
+        lengths.fold(u64::from(self.repeats()), u64::saturating_mul)
     }
 
-    /// The names of the targets that a block of this ladder works on; `first` without any.
-    pub(crate) fn targets_named_by<'b>(&'b self, block: &'b Block, first: &'b str) -> Vec<&'b str> {
-        let of = |block: &'b Block| block.texts("target").map(|name| name.value).collect();
-        let mut names: Vec<&str> = of(block);
-        if names.is_empty() {
-            names = of(self.block);
-        }
-        if names.is_empty() {
-            names = self.defaults.map(of).unwrap_or_default();
-        }
-        if names.is_empty() { vec![first] } else { names }
+    /// The names of the targets that a load of this ladder works on; `first` without any.
+    pub(crate) fn targets_named_by<'b>(
+        &'b self,
+        load: &'b LoadSettings,
+        first: &'b str,
+    ) -> Vec<&'b str> {
+        let loads = [load, &self.block.settings.load, &self.defaults.load];
+        let named = loads.into_iter().find_map(|load| load.target.one());
+        named.map_or(vec![first], |names| names.iter().collect())
     }
 
-    /// The names of its sections, as long as nothing is scaled.
+    /// What holds at a point of it.
+    pub(crate) fn at<'p>(&self, point: &'p Point<'p>) -> At<'p> {
+        let own = point.own(self.block);
+        let is_own_ramp = own.step.ramp.one().is_some();
+        At { point, is_own_ramp, all: point.settings(&own, &self.defaults) }
+    }
+
+    /// The names of its sections.
     pub(crate) fn section_names(&self) -> Vec<String> {
-        let points: Vec<_> = Point::all(self.block, self.defaults, &self.axes).collect();
+        let points: Vec<_> = Point::all(&self.axes).collect();
         let sections = points.chunk_by(|a, b| a.outer(self.outer) == b.outer(self.outer));
-        let firsts = sections.filter_map(<[_]>::first);
-        firsts.map(|point| self.section_name(point, &Value::clone)).collect()
+        sections.filter_map(<[_]>::first).map(|point| self.section_name(point)).collect()
     }
 
-    fn section_name(&self, point: &Point<'_>, scaled: &dyn Fn(&Value) -> Value) -> String {
-        let name = self.block.text("name").unwrap_or_default();
-        match point.outer_words(self.outer, scaled) {
-            words if words.is_empty() => name.to_owned(),
+    /// The jobs of its points, if they vary.
+    pub(crate) fn jobs(&self) -> Vec<u32> {
+        let (own, rows) = (&self.block.settings.load.jobs, &self.block.points);
+        let jobs = own.or(&self.defaults.load.jobs);
+        let swept = jobs.values().iter().filter(|_| self.axes.iter().any(|it| it.is_of(&jobs)));
+        let in_rows = rows.iter().filter_map(|row| row.load.jobs.one());
+        swept.chain(in_rows).copied().collect()
+    }
+
+    fn section_name(&self, point: &Point<'_>) -> String {
+        let name = &self.block.name.0;
+        match point.outer_words(self.outer) {
+            words if words.is_empty() => name.clone(),
             words => format!("{name}, {words}"),
         }
     }
 
-    fn repeats(&self) -> Option<u32> {
-        let own = self.block.value("repeats");
-        let default = || self.defaults.filter(|_| !self.is_precondition)?.value("repeats");
-        match own.or_else(default)?.value {
-            Value::Count(count) => Some(count),
-            _ => None,
-        }
+    fn repeats(&self) -> u32 {
+        let own = &self.block.settings.step.repeats;
+        let repeats = match self.is_precondition {
+            true => own.get(),
+            false => own.or(&self.defaults.step.repeats).get(),
+        };
+        repeats.unwrap_or(1).max(1)
     }
 
     fn kind(&self) -> SectionKind {
         match (&self.map, self.axes.last()) {
             _ if self.is_precondition => SectionKind::Precondition,
             (Some((x, y)), _) => SectionKind::Map { x: x.clone(), y: y.clone() },
-            (None, Some(axis)) if axis.is_numeric() && self.axes.len() - self.outer == 1 => {
+            (None, Some(axis)) if axis.is_numeric && self.axes.len() - self.outer == 1 => {
                 SectionKind::Ladder { axis: axis.leading_key().to_owned() }
             }
             _ => SectionKind::Single,
@@ -129,38 +143,42 @@ impl<'a> Ladder<'a> {
 
 fn map_axes(
     spec: &CampaignSpec,
-    block: &Block,
-    axes: &[Axis<'_>],
+    block: &Placed<StepTable>,
+    axes: &[Axis],
 ) -> Result<Option<(String, String)>, SpecError> {
     let source = spec.source();
-    let named = |key: &str| -> Result<Option<String>, SpecError> {
-        let Some(Placed { value: Value::Text(name), at }) = block.value(key) else {
-            return Ok(None);
-        };
-        match axes.iter().any(|axis| axis.name == *name) {
-            true => Ok(Some(name.clone())),
-            false => Err(no_axis(source, &Placed { value: name.as_str(), at: *at }, axes)),
+    let named = |axis: &One<String>| match axis.get() {
+        Some(name) if !axes.iter().any(|axis| axis.name == name) => {
+            Err(no_axis(source, axis.at, &name, axes))
         }
+        name => Ok(name),
     };
-    match (named("x")?, named("y")?) {
+    match (named(&block.x)?, named(&block.y)?) {
         (None, None) => Ok(None),
         (Some(x), Some(y)) if x != y => Ok(Some((x, y))),
         _ => Err(source.error(block.at, "a map needs two different axes, x and y")),
     }
 }
 
-impl Making<'_> {
+/// A point with its settings.
+pub(crate) struct At<'a> {
+    point: &'a Point<'a>,
+    /// True if the ramp is not one of the defaults.
+    is_own_ramp: bool,
+    pub(crate) all: Settings,
+}
+
+impl<'a> Making<'a> {
     /// Adds the sections and steps of a ladder.
     pub(crate) fn add(self, ladder: &Ladder<'_>, made: &mut Made) -> Result<(), SpecError> {
-        let all = self.members(self.named(ladder.block, ladder.defaults));
-        let one_by_one = ladder.block.text("over") == Some("one-by-one");
-        let variants: Vec<Option<usize>> = match one_by_one {
-            true => all.into_iter().map(Some).collect(),
-            false => vec![None],
+        let variants: Vec<Option<usize>> = match ladder.block.over.get() {
+            Some(Over::OneByOne) => {
+                self.members(&self.named(ladder)).into_iter().map(Some).collect()
+            }
+            Some(Over::Together) | None => vec![None],
         };
         for only in variants {
-            let points: Vec<Point<'_>> =
-                Point::all(ladder.block, ladder.defaults, &ladder.axes).collect();
+            let points: Vec<Point<'_>> = Point::all(&ladder.axes).collect();
             for section in points.chunk_by(|a, b| a.outer(ladder.outer) == b.outer(ladder.outer)) {
                 self.add_section(ladder, section, only, made)?;
             }
@@ -176,13 +194,14 @@ impl Making<'_> {
         made: &mut Made,
     ) -> Result<(), SpecError> {
         let Some(first_point) = points.first() else { return Ok(()) };
-        let name = ladder.section_name(first_point, &|value| self.scaled_value(value));
+        let name = ladder.section_name(first_point);
         let first_step = made.steps.len();
         let number = u32::try_from(made.sections.len()).unwrap_or(u32::MAX);
-        for repeat in 0..ladder.repeats().unwrap_or(1).max(1) {
+        for repeat in 0..ladder.repeats() {
             for point in points {
-                let step = self.step(ladder, point, &name, only)?;
-                if flag(point, "trace_path") {
+                let at = ladder.at(point);
+                let step = self.step(ladder, &at, &name, only)?;
+                if at.all.step.trace_path.get() == Some(true) {
                     made.followed.push(made.steps.len());
                 }
                 made.steps.push(Step { repeat, section: Some(number), ..step });
@@ -193,7 +212,7 @@ impl Making<'_> {
         let steps = u32::try_from(steps.len()).unwrap_or(u32::MAX);
         made.sections.push(Section {
             name,
-            summary: ladder.block.text("summary").unwrap_or_default().to_owned(),
+            summary: ladder.block.summary.get().unwrap_or_default(),
             kind: ladder.kind(),
             first_step: u32::try_from(first_step).unwrap_or(u32::MAX),
             steps,
@@ -204,85 +223,76 @@ impl Making<'_> {
     }
 
     /// The name of the baseline's first target, unless that is what is measured.
-    fn baseline(self, block: &Block, only: Option<usize>) -> Option<String> {
-        let name = block.text("baseline")?;
-        let group = self.groups.iter().find(|group| group.name == name)?;
+    fn baseline(self, block: &StepTable, only: Option<usize>) -> Option<String> {
+        let name = block.baseline.one()?;
+        let group = self.groups.iter().find(|group| group.name == *name)?;
         let is_itself = only.is_some_and(|only| group.members.contains(&only));
         let first = group.members.first().filter(|_| !is_itself)?;
         self.targets.get(*first).map(|target| target.name.clone())
     }
 
-    /// The groups that a block names; the first one if none.
-    fn named(self, block: &Block, defaults: Option<&Block>) -> Vec<usize> {
-        let names = |block: &Block| -> Vec<usize> {
-            let position =
-                |name: Placed<&str>| self.groups.iter().position(|group| group.name == name.value);
-            block.texts("target").filter_map(position).collect()
-        };
-        let own = names(block);
-        let found = if own.is_empty() { defaults.map(names).unwrap_or_default() } else { own };
-        if found.is_empty() { vec![0] } else { found }
+    /// The groups that a ladder names; the first one if none.
+    fn named(self, ladder: &Ladder<'_>) -> Vec<&'a Group> {
+        let first = self.groups.first().map_or("", |group| &group.name);
+        self.groups_of(&ladder.targets_named_by(&ladder.block.settings.load, first))
     }
 
-    fn members(self, groups: Vec<usize>) -> Vec<usize> {
-        let groups = groups.into_iter().filter_map(|group| self.groups.get(group));
-        groups.flat_map(|group| group.members.iter().copied()).collect()
+    fn groups_of(self, names: &[&str]) -> Vec<&'a Group> {
+        let group = |name: &&str| self.groups.iter().find(|group| group.name == *name);
+        names.iter().filter_map(group).collect()
     }
 
-    /// The members that a load with these values works on.
+    fn members(self, groups: &[&Group]) -> Vec<usize> {
+        groups.iter().flat_map(|group| group.members.iter().copied()).collect()
+    }
+
+    /// The members that a load works on.
     fn members_for(
         self,
-        groups: Vec<usize>,
+        groups: &[&Group],
         only: Option<usize>,
-        values: Values<'_>,
+        load: &LoadSettings,
     ) -> Vec<usize> {
-        let jobs = values.count("jobs").unwrap_or(1);
-        let in_total = values.word("jobs_are") != Some("per-target");
-        let is_limited = groups
-            .iter()
-            .filter_map(|&group| self.groups.get(group))
-            .any(|group| group.is_per_job || (group.may_be_few && in_total));
-        match only {
-            Some(only) => vec![only],
-            None if is_limited => {
-                let members = self.members(groups);
-                members.into_iter().take(jobs.max(1) as usize).collect()
-            }
-            None => self.members(groups),
+        let jobs = load.jobs.get().unwrap_or(1);
+        let in_total = load.jobs_are.get() != Some(JobCount::PerTarget);
+        let is_limited =
+            groups.iter().any(|group| group.is_per_job || (group.may_be_few && in_total));
+        let mut members = only.map_or_else(|| self.members(groups), |only| vec![only]);
+        if is_limited && only.is_none() {
+            members.truncate(jobs.max(1) as usize);
         }
+        members
     }
 
     fn step(
         self,
         ladder: &Ladder<'_>,
-        point: &Point<'_>,
+        at: &At<'_>,
         section: &str,
         only: Option<usize>,
     ) -> Result<Step, SpecError> {
-        let levels = point.levels(ladder.outer, &|value| self.scaled_value(value));
+        let levels = at.point.levels(ladder.outer);
         let name = full_name(section, &levels);
         let fail = |reason: String| {
             self.spec.source().error(ladder.block.at, format!("step '{name}': {reason}"))
         };
-        let find = |key: &str| point.value(key);
-        let values = Values(&find);
-        let groups = self.named(ladder.block, ladder.defaults);
-        let members = self.members_for(groups, only, values);
-        let summary = ladder.block.text("summary").unwrap_or_default();
+        let said = &at.all.step;
+        let members = self.members_for(&self.named(ladder), only, &at.all.load);
+        let summary = ladder.block.summary.get().unwrap_or_default();
         // The levels stand beside the name, wherever it is shown.
-        let main =
-            load(values, section.to_owned(), summary, &members, self.targets).map_err(fail)?;
-        let beside = self.beside(ladder, point, &members).map_err(fail)?;
+        let main = load(&at.all.load, section, &summary, &members, self.targets).map_err(fail)?;
+        let beside = self.beside(ladder, at.point, &members).map_err(fail)?;
         let whole: u64 = members.iter().map(|&member| self.targets[member].size.get()).sum();
+        let whole = Bytes::new(whole);
         let role = if ladder.is_precondition { Role::Precondition } else { Role::Measure };
-        let step = self.timed(point, role, main, Bytes::new(whole)).map_err(fail)?;
+        let step = self.timed(at, role, main, whole).map_err(fail)?;
         Ok(Step {
             beside,
-            first_job_ends_all: flag(point, "first_job_ends_all"),
-            memory_bound: self.amount(point, "memory_bound", Bytes::new(whole)),
-            read_ahead: bytes(point, "read_ahead"),
-            drop_cache: flag(point, "drop_cache"),
-            pause_before: self.scaled(time(point, "pause").unwrap_or(Nanos::ZERO)),
+            first_job_ends_all: said.first_job_ends_all.get() == Some(true),
+            memory_bound: said.memory_bound.get().map(|it| self.scale.amount(it, whole)),
+            read_ahead: said.read_ahead.get(),
+            drop_cache: said.drop_cache.get() == Some(true),
+            pause_before: said.pause.get().map_or(Nanos::ZERO, |it| self.scale.time(it.0)),
             levels,
             ..step
         })
@@ -294,30 +304,22 @@ impl Making<'_> {
         point: &Point<'_>,
         members: &[usize],
     ) -> Result<Vec<Load>, String> {
-        let of = |(index, block): (usize, &Block)| {
-            let find = |key: &str| point.beside(index, block, key);
-            let own = match block.setting("target") {
-                Some(_) => self.members_for(self.named(block, None), None, Values(&find)),
-                None => members.to_vec(),
-            };
-            let name = block.text("name").unwrap_or_default();
-            load(Values(&find), name.to_owned(), "", &own, self.targets)
+        let of = |table: &Placed<_>| {
+            let settings = point.beside(table, &ladder.defaults);
+            let own = table.load.target.one().map(|names| names.iter().collect::<Vec<_>>());
+            let own = own.map(|names| self.members_for(&self.groups_of(&names), None, &settings));
+            let (name, own) = (&table.name.0, own.unwrap_or_else(|| members.to_vec()));
+            load(&settings, name, "", &own, self.targets)
                 .map_err(|reason| format!("beside '{name}': {reason}"))
         };
-        ladder.block.blocks("beside").enumerate().map(of).collect()
+        ladder.block.beside.iter().map(of).collect()
     }
 
     /// The step with its limit, ramp and intervals.
-    fn timed(
-        self,
-        point: &Point<'_>,
-        role: Role,
-        load: Load,
-        whole: Bytes,
-    ) -> Result<Step, String> {
-        let limit = self.limit(point, whole)?;
-        let ramp = self.ramp(point, limit)?;
-        let wanted = time(point, "interval");
+    fn timed(self, at: &At<'_>, role: Role, load: Load, whole: Bytes) -> Result<Step, String> {
+        let limit = self.limit(&at.all.limit, whole)?;
+        let ramp = self.ramp(at, limit)?;
+        let wanted = at.all.step.interval.get().map(|Span(interval)| interval);
         if wanted.is_some_and(|interval| interval < Nanos::from_millis(1)) {
             return Err("intervals under 1 ms cost more than they show".to_owned());
         }
@@ -340,24 +342,22 @@ impl Making<'_> {
         Ok(Step { ramp, ..Step::new(role, load, limit, interval) })
     }
 
-    fn limit(self, point: &Point<'_>, whole: Bytes) -> Result<Limit, String> {
-        let found: Vec<_> =
-            LIMITS.iter().filter_map(|key| Some((*key, point.find(key)?))).collect();
-        let own: Vec<_> = found.iter().filter(|(_, (_, is_own))| *is_own).collect();
-        let candidates = if own.is_empty() { found.iter().collect() } else { own };
-        if let [(first, _), (second, _), ..] = candidates[..] {
+    fn limit(self, said: &LimitSettings, whole: Bytes) -> Result<Limit, String> {
+        let names: Vec<&str> =
+            said.fields().iter().filter(|(_, it)| it.is_said()).map(|(name, _)| *name).collect();
+        if let [first, second, ..] = names[..] {
             return Err(format!("'{first}' and '{second}' both say when it ends; give one"));
         }
-        let limit = match candidates.first().map(|(key, (placed, _))| (*key, &placed.value)) {
-            None => Limit::Duration(self.scaled(DURATION_DEFAULT)),
-            Some((_, Value::Time(span))) => Limit::Duration(self.scaled(*span)),
-            Some((_, Value::Amount(amount))) => Limit::Volume(self.scaled_amount(*amount, whole)),
-            Some(("loops", Value::Count(count))) => {
-                let bytes = whole.get().checked_mul((*count).into());
-                Limit::Volume(Bytes::new(bytes.ok_or("loops beyond all bounds")?))
-            }
-            Some((_, Value::Count(count))) => Limit::Operations((*count).into()),
-            Some((key, _)) => return Err(format!("'{key}' is no limit")),
+        let limit = if let Some(amount) = said.volume.get() {
+            Limit::Volume(self.scale.amount(amount, whole))
+        } else if let Some(count) = said.loops.get() {
+            let bytes = whole.get().checked_mul(count.into());
+            Limit::Volume(Bytes::new(bytes.ok_or("loops beyond all bounds")?))
+        } else if let Some(count) = said.operations.get() {
+            Limit::Operations(count.into())
+        } else {
+            let span = said.duration.get().map_or(DURATION_DEFAULT, |Span(span)| span);
+            Limit::Duration(self.scale.time(span))
         };
         match limit {
             Limit::Duration(span) if span < Nanos::from_millis(1) || span > TIME_MAX => {
@@ -369,51 +369,17 @@ impl Making<'_> {
     }
 
     /// Only what is bounded by time has a ramp; one of the defaults is meant for such steps.
-    fn ramp(self, point: &Point<'_>, limit: Limit) -> Result<Nanos, String> {
-        let Some((Placed { value: Value::Time(ramp), .. }, is_own)) = point.find("ramp") else {
-            return Ok(Nanos::ZERO);
-        };
-        match limit {
-            Limit::Duration(_) if *ramp > TIME_MAX => {
+    fn ramp(self, at: &At<'_>, limit: Limit) -> Result<Nanos, String> {
+        match (limit, at.all.step.ramp.get()) {
+            (_, None) => Ok(Nanos::ZERO),
+            (Limit::Duration(_), Some(Span(ramp))) if ramp > TIME_MAX => {
                 Err(format!("a ramp of {ramp} is longer than a month"))
             }
-            Limit::Duration(_) => Ok(self.scaled(*ramp)),
-            _ if is_own && *ramp > Nanos::ZERO => {
+            (Limit::Duration(_), Some(Span(ramp))) => Ok(self.scale.time(ramp)),
+            (_, Some(Span(ramp))) if at.is_own_ramp && ramp > Nanos::ZERO => {
                 Err("a ramp needs a duration: a volume counts from the first operation".to_owned())
             }
             _ => Ok(Nanos::ZERO),
-        }
-    }
-
-    /// A value of an axis as it will be: all times and amounts that make axes are scaled.
-    fn scaled_value(self, value: &Value) -> Value {
-        match value {
-            Value::Time(span) => Value::Time(self.scaled(*span)),
-            Value::Amount(Amount::Bytes(bytes)) => {
-                Value::Amount(Amount::Bytes(scaled_size(*bytes, self.size_scale_per_mille)))
-            }
-            other => other.clone(),
-        }
-    }
-
-    fn scaled(self, span: Nanos) -> Nanos {
-        let scaled = u128::from(span.get()) * u128::from(self.time_scale_per_mille) / 1000;
-        let scaled = Nanos::new(u64::try_from(scaled).unwrap_or(u64::MAX));
-        scaled.max(SCALED_MIN.min(span))
-    }
-
-    /// A share follows the targets' size, which is scaled already.
-    fn scaled_amount(self, amount: Amount, whole: Bytes) -> Bytes {
-        match amount {
-            Amount::Bytes(bytes) => scaled_size(bytes, self.size_scale_per_mille),
-            share @ Amount::Share(_) => share.of(whole),
-        }
-    }
-
-    fn amount(self, point: &Point<'_>, key: &str, whole: Bytes) -> Option<Bytes> {
-        match point.value(key)?.value {
-            Value::Amount(amount) => Some(self.scaled_amount(amount, whole)),
-            _ => None,
         }
     }
 }
@@ -422,23 +388,5 @@ fn full_name(section: &str, levels: &[Level]) -> String {
     match words(levels) {
         words if words.is_empty() => section.to_owned(),
         words => format!("{section}, {words}"),
-    }
-}
-
-fn flag(point: &Point<'_>, key: &str) -> bool {
-    matches!(point.value(key), Some(Placed { value: Value::Flag(true), .. }))
-}
-
-fn time(point: &Point<'_>, key: &str) -> Option<Nanos> {
-    match point.value(key)?.value {
-        Value::Time(span) => Some(span),
-        _ => None,
-    }
-}
-
-fn bytes(point: &Point<'_>, key: &str) -> Option<Bytes> {
-    match point.value(key)?.value {
-        Value::Bytes(bytes) => Some(bytes),
-        _ => None,
     }
 }

@@ -4,19 +4,18 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use durio_plan::{
-    Declared, DeclaredTarget, FileLayout, RaidLevel, RawPath, Sheet, Target, TargetKind,
-};
+use durio_plan::{Declared, DeclaredTarget, FileLayout, RawPath, Sheet, Target, TargetKind};
 use durio_units::Bytes;
 
-use super::reader::Block;
+use super::file::{FewJobs, Files, TargetTable};
 use super::spec::CampaignSpec;
-use super::value::{Amount, Value};
+use crate::table::Placed;
+use crate::table::value::{Amount, Scale};
 use crate::{Location, LocationFacts, SpecError};
 
 /// The size of a file that is made without `size`.
 const SIZE_DEFAULT: Bytes = Bytes::from_gib(1);
-/// Scaled sizes are whole multiples of this, so that every usual block size divides them.
+/// Sizes that follow the free space are whole multiples of this.
 const GRAIN: Bytes = Bytes::from_mib(1);
 
 /// What one target of the spec became.
@@ -46,14 +45,14 @@ pub(crate) struct Places<'a> {
     pub(crate) spec: &'a CampaignSpec,
     /// Per target of the spec.
     pub(crate) places: &'a [Vec<Location>],
-    pub(crate) size_scale_per_mille: u32,
+    pub(crate) scale: Scale,
     pub(crate) file_name: &'a str,
 }
 
 /// Makes the targets; `jobs_max` is the most jobs that a step has on each target of the spec.
 pub(crate) fn targets(places: Places<'_>, jobs_max: &[u32]) -> Result<Targets, SpecError> {
     let mut made = Targets { targets: vec![crate::null_target()], ..Targets::default() };
-    let blocks = places.spec.root.blocks("target");
+    let blocks = places.spec.file.target.iter();
     for ((block, locations), &jobs) in blocks.zip(places.places).zip(jobs_max) {
         let first = made.targets.len();
         let group = group(places, block, locations, jobs, &mut made.targets)?;
@@ -74,14 +73,14 @@ pub(crate) fn targets(places: Places<'_>, jobs_max: &[u32]) -> Result<Targets, S
 
 fn group(
     places: Places<'_>,
-    block: &Block,
+    block: &Placed<TargetTable>,
     locations: &[Location],
     jobs: u32,
     targets: &mut Vec<Target>,
 ) -> Result<Group, SpecError> {
-    let name = block.text("name").unwrap_or_default();
+    let name = &block.name.0;
     let fail = |text: String| Err(places.spec.source().error(block.at, text));
-    let is_per_job = block.text("files") == Some("per-job");
+    let is_per_job = block.files.get() == Some(Files::PerJob);
     if locations.is_empty() {
         return fail(format!("no path is known for target '{name}'"));
     }
@@ -94,26 +93,22 @@ fn group(
     let mut members = Vec::new();
     for number in 0..count {
         let location = locations.get(number).unwrap_or(&locations[0]);
-        let full_name = if count == 1 { name.to_owned() } else { format!("{name}-{}", number + 1) };
+        let full_name = if count == 1 { name.clone() } else { format!("{name}-{}", number + 1) };
         members.push(targets.len());
         targets.push(target(places, block, location, full_name));
     }
-    let may_be_few = block.text("few_jobs") == Some("first-paths");
-    Ok(Group { name: name.to_owned(), members, is_per_job, may_be_few })
+    let may_be_few = block.few_jobs.get() == Some(FewJobs::FirstPaths);
+    Ok(Group { name: name.clone(), members, is_per_job, may_be_few })
 }
 
-fn target(places: Places<'_>, block: &Block, location: &Location, name: String) -> Target {
+fn target(places: Places<'_>, block: &TargetTable, location: &Location, name: String) -> Target {
     let path = location.path.clone();
     let file = format!("{}.{name}", places.file_name);
+    let layout = block.layout.get().unwrap_or(FileLayout::Incompressible);
     let (kind, size) = match location.facts {
         LocationFacts::Directory { free, .. } => {
             let file_name = RawPath::from(file.as_str());
-            let kind = TargetKind::NewFile {
-                directory: path,
-                file_name,
-                named: false,
-                layout: layout(block),
-            };
+            let kind = TargetKind::NewFile { directory: path, file_name, named: false, layout };
             (kind, size(places, block, free))
         }
         LocationFacts::Absent { free } => {
@@ -122,8 +117,7 @@ fn target(places: Places<'_>, block: &Block, location: &Location, name: String) 
             let directory = RawPath::from(parent.unwrap_or(Path::new(".")));
             let file_name =
                 whole.file_name().map_or_else(|| RawPath::from(file.as_str()), RawPath::from);
-            let kind =
-                TargetKind::NewFile { directory, file_name, named: true, layout: layout(block) };
+            let kind = TargetKind::NewFile { directory, file_name, named: true, layout };
             (kind, size(places, block, free))
         }
         LocationFacts::File { size } => (TargetKind::ExistingFile { path }, size),
@@ -134,30 +128,11 @@ fn target(places: Places<'_>, block: &Block, location: &Location, name: String) 
 }
 
 /// The size of a file that is made; a share is one of the free space, whatever the scale.
-fn size(places: Places<'_>, block: &Block, free: Bytes) -> Bytes {
-    match block.value("size").map(|placed| &placed.value) {
-        Some(Value::Amount(Amount::Bytes(size))) => scaled_size(*size, places.size_scale_per_mille),
-        Some(Value::Amount(share)) => share.of(free).rounded_down_to(GRAIN),
-        _ => SIZE_DEFAULT.min(Bytes::new(free.get() / 10).rounded_down_to(GRAIN)),
-    }
-}
-
-/// `size` in so many thousandths, in whole MiB where it is not as the spec says.
-pub(crate) fn scaled_size(size: Bytes, per_mille: u32) -> Bytes {
-    if per_mille == 1000 {
-        return size;
-    }
-    let scaled = u128::from(size.get()) * u128::from(per_mille) / 1000;
-    let scaled = Bytes::new(u64::try_from(scaled).unwrap_or(u64::MAX));
-    scaled.rounded_down_to(GRAIN).max(GRAIN.min(size))
-}
-
-fn layout(block: &Block) -> FileLayout {
-    match block.text("layout") {
-        Some("zeros") => FileLayout::ZeroFilled,
-        Some("preallocated") => FileLayout::Preallocated,
-        Some("empty") => FileLayout::Empty,
-        _ => FileLayout::Incompressible,
+fn size(places: Places<'_>, block: &TargetTable, free: Bytes) -> Bytes {
+    match block.size.get() {
+        Some(Amount::Bytes(size)) => places.scale.size(size),
+        Some(share) => share.of(free).rounded_down_to(GRAIN),
+        None => SIZE_DEFAULT.min(Bytes::new(free.get() / 10).rounded_down_to(GRAIN)),
     }
 }
 
@@ -208,44 +183,20 @@ fn does_not_fit((free, sum, path): (Bytes, u64, &RawPath)) -> SpecError {
     .hint("make room, or shrink them with --scale-size, for example --scale-size 0.1")
 }
 
-fn declared(block: &Block) -> Declared {
-    let said = block.blocks("declared").next();
-    let count = |name: &str| match said?.value(name)?.value {
-        Value::Count(count) => Some(count),
-        _ => None,
-    };
-    let raid = said.and_then(|said| said.text("raid")).and_then(|level| match level {
-        "raid0" => Some(RaidLevel::Raid0),
-        "raid1" => Some(RaidLevel::Raid1),
-        "raid10" => Some(RaidLevel::Raid10),
-        "raid5" => Some(RaidLevel::Raid5),
-        "raid6" => Some(RaidLevel::Raid6),
-        _ => None,
-    });
+fn declared(block: &TargetTable) -> Declared {
+    let said = block.declared.as_ref();
     Declared {
-        raid,
-        members: count("members"),
-        copies: count("copies"),
-        replicas: count("replicas"),
-        sheet: block.blocks("sheet").next().map(sheet),
-    }
-}
-
-fn sheet(block: &Block) -> Sheet {
-    let number = |name: &str| match block.value(name)?.value {
-        Value::Number(number) => Some(number),
-        _ => None,
-    };
-    let bytes = |name: &str| match block.value(name)?.value {
-        Value::Bytes(bytes) => Some(bytes),
-        _ => None,
-    };
-    Sheet {
-        price: number("price"),
-        currency: block.text("currency").map(str::to_owned),
-        random_read_iops: number("random_read_iops"),
-        random_write_iops: number("random_write_iops"),
-        read_bandwidth: bytes("read_bandwidth"),
-        write_bandwidth: bytes("write_bandwidth"),
+        raid: said.and_then(|said| said.raid.get()),
+        members: said.and_then(|said| said.members.get()),
+        copies: said.and_then(|said| said.copies.get()),
+        replicas: said.and_then(|said| said.replicas.get()),
+        sheet: block.sheet.as_ref().map(|sheet| Sheet {
+            price: sheet.price.get(),
+            currency: sheet.currency.get(),
+            random_read_iops: sheet.random_read_iops.get(),
+            random_write_iops: sheet.random_write_iops.get(),
+            read_bandwidth: sheet.read_bandwidth.get(),
+            write_bandwidth: sheet.write_bandwidth.get(),
+        }),
     }
 }

@@ -8,7 +8,7 @@ use durio_units::{Bytes, Nanos};
 use durio_workload::{PerMille, RegionRule, SyncMethod};
 
 use super::*;
-use crate::{LocationFacts, SpecErrorKind};
+use crate::{LocationFacts, SpecErrorKind, shipped_spec, shipped_specs};
 
 const DIRECTORY: LocationFacts =
     LocationFacts::Directory { free: Bytes::from_gib(4000), filesystem: 1 };

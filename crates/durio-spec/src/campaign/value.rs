@@ -1,218 +1,75 @@
-//! Values of a spec: text and numbers of TOML to sizes, times, shares and words.
+//! Values of a campaign that are more than a number: mixes, skews, regions, placements, words.
 
-use durio_plan::{Goal, Placement};
-use durio_units::{Bytes, Nanos};
-use durio_workload::{BlockShare, PerMille, Skew, Zone};
+use durio_plan::{EngineKind, FileLayout, Goal, Placement, RaidLevel, Tracking};
+use durio_workload::{
+    AtEnd, BlockShare, CacheMode, Coverage, Pattern, PerMille, Skew, SyncMethod, Zone,
+};
+use serde_json::json;
+use toml::de::DeValue;
 
-use super::keys::Kind;
-use super::reader::Block;
-use super::text::nearest;
-use crate::written::{checked_rate, goal, has_unit, rate, thousandths, time};
+use crate::SpecError;
+use crate::table::value::{
+    Amount, Scalar, Shown, Value, Word, bytes, parsed, per_mille, percent, words,
+};
+use crate::table::{Form, Item};
+use crate::written::{checked_rate, goal, rate, thousandths};
 
-/// Bytes, or a share of a target.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Amount {
-    Bytes(Bytes),
-    /// In thousandths; may be more than the whole.
-    Share(u64),
+parsed! {
+    Skew skew, "", SKEWS, "^(uniform|(zipf|pareto|normal|zones):.+)$";
+    Regions regions, "", REGIONS, "^(shared|share-each|offset:.+)$";
+    Within within, "", "`\"0%..50%\"`", "^.+[.][.].+$";
+    Placement placement, "", PLACEMENTS, "^(device-node|anywhere|node:[0-9]+|cpus:[0-9,-]+)$";
+    Goal goal, "", "`\"p99 <= 10ms\"`", "^p[0-9.]+ *<= *.+$";
 }
 
-impl Amount {
-    /// The bytes, where `whole` is 100 %.
-    pub(crate) fn of(self, whole: Bytes) -> Bytes {
+const SKEWS: &str = "`\"uniform\"`, `\"zipf:0.99\"`, `\"pareto:0.2\"`, `\"normal:10%\"`, \
+                     `\"zones:80%/20%,20%/80%\"` (accesses/size)";
+const REGIONS: &str = "`\"shared\"`, `\"share-each\"`, `\"offset:12%\"`, `\"offset:1GiB\"`, \
+                       `\"offset:spread\"`";
+const PLACEMENTS: &str = "`\"device-node\"`, `\"anywhere\"`, `\"node:0\"`, `\"cpus:0-3,8\"`";
+
+/// Per second: 20000, "20k".
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Rate(pub(crate) f64);
+
+impl Value for Rate {
+    fn read(item: Item<'_>) -> Result<Self, SpecError> {
+        let read = match item.scalar()? {
+            Scalar::Text(text) => rate(text),
+            _ => checked_rate(item.number()?),
+        };
+        read.map(Self).map_err(|reason| item.fail(reason))
+    }
+
+    fn form() -> Form {
+        let number = json!({ "type": "number", "exclusiveMinimum": 0 });
+        let text = Form::pattern("", "^[0-9.]+[kM]?$").schema;
+        Form::new("`20000`, `\"20k\"`", json!({ "anyOf": [number, text] }))
+    }
+}
+
+impl Shown for Rate {
+    fn label(&self) -> String {
+        format!("{}/s", self.0)
+    }
+
+    fn coordinate(&self) -> Option<f64> {
+        Some(self.0)
+    }
+}
+
+impl Shown for Skew {
+    fn label(&self) -> String {
         match self {
-            Self::Bytes(bytes) => bytes,
-            Self::Share(per_mille) => {
-                let product = u128::from(whole.get()) * u128::from(per_mille) / 1000;
-                Bytes::new(u64::try_from(product).unwrap_or(u64::MAX))
+            Self::Uniform => "uniform".to_owned(),
+            Self::Zipf { theta_per_mille } => format!("zipf {}", f64::from(*theta_per_mille) / 1e3),
+            Self::Pareto { h_per_mille } => format!("pareto {}", f64::from(*h_per_mille) / 1e3),
+            Self::Normal { deviation_per_mille } => {
+                format!("normal {} %", f64::from(*deviation_per_mille) / 10.0)
             }
+            Self::Zones { zones } => format!("{} zones", zones.len()),
         }
     }
-}
-
-/// Where the jobs' regions begin.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum RegionValue {
-    Shared,
-    ShareEach,
-    OffsetEach(Amount),
-    /// ⌊100 / jobs⌋ %.
-    Spread,
-}
-
-/// A value of a spec.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Value {
-    Text(String),
-    Flag(bool),
-    Count(u32),
-    Number(f64),
-    Bytes(Bytes),
-    Time(Nanos),
-    Delay(Nanos),
-    Share(PerMille),
-    Amount(Amount),
-    Rate(f64),
-    Choice(&'static str),
-    Skew(Skew),
-    Region(RegionValue),
-    Within(Amount, Amount),
-    Placement(Placement),
-    Mix(Vec<BlockShare>),
-    Goal(Goal),
-    Block(Block),
-}
-
-impl Value {
-    /// As a coordinate; none for words and flags.
-    #[expect(clippy::cast_precision_loss, reason = "a coordinate of a chart")]
-    pub(crate) fn coordinate(&self) -> Option<f64> {
-        match self {
-            Self::Count(count) => Some(f64::from(*count)),
-            Self::Number(number) | Self::Rate(number) => Some(*number),
-            Self::Bytes(bytes) | Self::Amount(Amount::Bytes(bytes)) => Some(bytes.get() as f64),
-            Self::Time(span) | Self::Delay(span) => Some(span.get() as f64),
-            Self::Share(share) => Some(f64::from(share.0) / 10.0),
-            Self::Amount(Amount::Share(per_mille)) => Some(*per_mille as f64 / 10.0),
-            _ => None,
-        }
-    }
-}
-
-/// A number or text as TOML has it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Scalar<'a> {
-    Text(&'a str),
-    Integer(i128),
-    Float(f64),
-    Flag(bool),
-}
-
-/// Reads a scalar as `kind` wants it; the error is a sentence without the place.
-pub(crate) fn value(kind: Kind, scalar: Scalar<'_>) -> Result<Value, String> {
-    match (kind, scalar) {
-        (Kind::Flag, Scalar::Flag(flag)) => Ok(Value::Flag(flag)),
-        (Kind::Flag, _) => Err("expected true or false".to_owned()),
-        (Kind::Count, Scalar::Integer(number)) => u32::try_from(number)
-            .map(Value::Count)
-            .map_err(|_| format!("{number} is not between 0 and {}", u32::MAX)),
-        (Kind::Count, _) => Err("expected a whole number without quotes".to_owned()),
-        (Kind::Number, scalar) => number(scalar).map(Value::Number),
-        (Kind::Rate, Scalar::Text(text)) => rate(text).map(Value::Rate),
-        (Kind::Rate, scalar) => number(scalar).and_then(|rate| checked_rate(rate).map(Value::Rate)),
-        (kind, Scalar::Text(text)) => of_text(kind, text),
-        (
-            Kind::Text | Kind::Texts | Kind::Name | Kind::Choice(_),
-            Scalar::Integer(_) | Scalar::Float(_),
-        ) => Err("expected a text in quotes".to_owned()),
-        (_, Scalar::Integer(number)) => {
-            Err(format!("{number} needs a unit, in quotes{}", example(kind)))
-        }
-        (_, Scalar::Float(number)) => {
-            Err(format!("{number} needs a unit, in quotes{}", example(kind)))
-        }
-        (_, Scalar::Flag(_)) => Err(format!("expected a text in quotes{}", example(kind))),
-    }
-}
-
-fn example(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Bytes => ", such as \"4KiB\"",
-        Kind::Time => ", such as \"60s\"",
-        Kind::Delay => ", such as \"500us\"",
-        Kind::Share => ", such as \"70%\"",
-        Kind::Amount => ", such as \"4GiB\" or \"25%\"",
-        _ => "",
-    }
-}
-
-fn of_text(kind: Kind, text: &str) -> Result<Value, String> {
-    match kind {
-        Kind::Text | Kind::Texts => Ok(Value::Text(text.to_owned())),
-        Kind::Name => name(text),
-        Kind::Bytes => bytes(text).map(Value::Bytes),
-        Kind::Time => time(text).map(Value::Time),
-        Kind::Delay => time(text).map(Value::Delay),
-        Kind::Share => match percent(text)? {
-            share if share <= 1000 => Ok(Value::Share(PerMille(per_mille(share)))),
-            _ => Err(format!("'{text}' is more than 100%")),
-        },
-        Kind::Amount => amount(text).map(Value::Amount),
-        Kind::Choice(words) => choice(words, text),
-        Kind::Skew => skew(text).map(Value::Skew),
-        Kind::Region => region(text).map(Value::Region),
-        Kind::Within => within(text),
-        Kind::Placement => placement(text).map(Value::Placement),
-        Kind::Goal => goal(text).map(Value::Goal),
-        Kind::Mix | Kind::Axes | Kind::Table(_) | Kind::Tables(_) => {
-            Err("expected a table".to_owned())
-        }
-        Kind::Flag | Kind::Count | Kind::Number | Kind::Rate => {
-            Err("expected a number without quotes".to_owned())
-        }
-    }
-}
-
-fn per_mille(share: u64) -> u16 {
-    u16::try_from(share).unwrap_or(u16::MAX)
-}
-
-#[expect(clippy::cast_precision_loss, reason = "prices and rates")]
-fn number(scalar: Scalar<'_>) -> Result<f64, String> {
-    let number = match scalar {
-        Scalar::Integer(number) => number as f64,
-        Scalar::Float(number) => number,
-        _ => return Err("expected a number without quotes".to_owned()),
-    };
-    match number.is_finite() && number >= 0.0 {
-        true => Ok(number),
-        false => Err(format!("{number} is no number from 0")),
-    }
-}
-
-fn name(text: &str) -> Result<Value, String> {
-    let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    match !text.is_empty() && text.len() <= 60 && text.chars().all(fits) {
-        true => Ok(Value::Text(text.to_owned())),
-        false => Err(format!("'{text}' is no name: 1 to 60 letters (a to z), digits, '-' and '_'")),
-    }
-}
-
-pub(crate) fn bytes(text: &str) -> Result<Bytes, String> {
-    let bytes = text.parse::<Bytes>().map_err(|error| error.to_string())?;
-    has_unit(text, "\"4KiB\"", bytes.get() == 0).map(|()| bytes)
-}
-
-/// Thousandths of "12.5%"; nothing is rounded.
-fn percent(text: &str) -> Result<u64, String> {
-    let wrong = || format!("'{text}' is no share; write it as \"70%\", at most one decimal");
-    let digits = text.trim().strip_suffix('%').ok_or_else(wrong)?.trim();
-    let (whole, tenths) = digits.split_once('.').unwrap_or((digits, "0"));
-    let is_number = |text: &str, most: usize| {
-        !text.is_empty() && text.len() <= most && text.bytes().all(|byte| byte.is_ascii_digit())
-    };
-    if !is_number(whole, 7) || !is_number(tenths, 1) {
-        return Err(wrong());
-    }
-    let whole: u64 = whole.parse().map_err(|_| wrong())?;
-    let tenths: u64 = tenths.parse().map_err(|_| wrong())?;
-    Ok(whole * 10 + tenths)
-}
-
-fn amount(text: &str) -> Result<Amount, String> {
-    match text.trim().ends_with('%') {
-        true => percent(text).map(Amount::Share),
-        false => bytes(text).map(Amount::Bytes),
-    }
-}
-
-pub(crate) fn choice(words: &'static [&'static str], text: &str) -> Result<Value, String> {
-    let found = words.iter().find(|word| **word == text);
-    found.map(|word| Value::Choice(word)).ok_or_else(|| {
-        let meant = nearest(text, words.iter().copied());
-        let meant = meant.map_or(String::new(), |word| format!("; did you mean '{word}'?"));
-        format!("'{text}' is none of {}{meant}", words.join(", "))
-    })
 }
 
 fn skew(text: &str) -> Result<Skew, String> {
@@ -250,14 +107,23 @@ fn zones(text: &str) -> Option<Vec<Zone>> {
         .collect()
 }
 
-fn region(text: &str) -> Result<RegionValue, String> {
+/// Where the jobs' regions begin.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Regions {
+    Shared,
+    ShareEach,
+    OffsetEach(Amount),
+    /// ⌊100 / jobs⌋ %.
+    Spread,
+}
+
+fn regions(text: &str) -> Result<Regions, String> {
     match text {
-        "shared" => Ok(RegionValue::Shared),
-        "share-each" => Ok(RegionValue::ShareEach),
-        "offset:spread" => Ok(RegionValue::Spread),
-        _ => match text.strip_prefix("offset:").map(amount) {
-            Some(Ok(by)) => Ok(RegionValue::OffsetEach(by)),
-            Some(Err(reason)) => Err(reason),
+        "shared" => Ok(Regions::Shared),
+        "share-each" => Ok(Regions::ShareEach),
+        "offset:spread" => Ok(Regions::Spread),
+        _ => match text.strip_prefix("offset:") {
+            Some(by) => Amount::parse(by).map(Regions::OffsetEach),
             None => Err(format!(
                 "'{text}' is no region; write it as shared, share-each, offset:12%, offset:1GiB \
                  or offset:spread"
@@ -266,10 +132,46 @@ fn region(text: &str) -> Result<RegionValue, String> {
     }
 }
 
-fn within(text: &str) -> Result<Value, String> {
+impl Shown for Regions {
+    fn label(&self) -> String {
+        match self {
+            Self::Shared => "shared".to_owned(),
+            Self::ShareEach => "share each".to_owned(),
+            Self::Spread => "spread".to_owned(),
+            Self::OffsetEach(by) => format!("offset {}", by.label()),
+        }
+    }
+}
+
+/// From one amount of a target to another.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Within(pub(crate) Amount, pub(crate) Amount);
+
+fn within(text: &str) -> Result<Within, String> {
     let wrong = || format!("'{text}' is no part of a target; write it as \"0%..50%\"");
     let (from, to) = text.split_once("..").ok_or_else(wrong)?;
-    Ok(Value::Within(amount(from)?, amount(to)?))
+    Ok(Within(Amount::parse(from)?, Amount::parse(to)?))
+}
+
+impl Shown for Within {
+    fn label(&self) -> String {
+        format!("{}..{}", self.0.label(), self.1.label())
+    }
+}
+
+impl Shown for Placement {
+    fn label(&self) -> String {
+        match self {
+            Self::DeviceNode => "device node".to_owned(),
+            Self::Anywhere => "anywhere".to_owned(),
+            Self::Node(node) => format!("node {node}"),
+            Self::Cpus(cpus) => match cpus[..] {
+                [] => "no CPU".to_owned(),
+                [only] => format!("CPU {only}"),
+                [first, ..] => format!("{} CPUs from {first}", cpus.len()),
+            },
+        }
+    }
 }
 
 fn placement(text: &str) -> Result<Placement, String> {
@@ -300,80 +202,73 @@ fn cpus(text: &str) -> Option<Vec<u32>> {
     (numbers.len() <= CPU_MAX as usize).then_some(numbers)
 }
 
-/// One size of a mix, from its key and its weight.
-pub(crate) fn block_share(size: &str, weight: Scalar<'_>) -> Result<BlockShare, String> {
-    let size = bytes(size)?;
-    match weight {
-        Scalar::Integer(weight @ 0..=1000) => {
-            let weight = PerMille(u16::try_from(weight).unwrap_or(u16::MAX));
-            Ok(BlockShare { size, weight })
-        }
-        _ => Err("expected a weight in thousandths, 0 to 1000".to_owned()),
+/// Sizes of blocks by weight in thousandths.
+pub(crate) type Mix = Vec<BlockShare>;
+
+impl Value for Mix {
+    fn read(item: Item<'_>) -> Result<Self, SpecError> {
+        let DeValue::Table(table) = item.value.get_ref() else {
+            return Err(item.fail("expected a table such as { \"4KiB\" = 550, \"8KiB\" = 450 }"));
+        };
+        let mut entries: Vec<_> = table.iter().collect();
+        entries.sort_by_key(|(size, _)| size.span().start);
+        let share = |(size, weight)| {
+            let (size, weight): (&toml::Spanned<std::borrow::Cow<'_, str>>, _) = (size, weight);
+            let item = item.of(weight);
+            let size = bytes(size.get_ref()).map_err(|reason| item.fail(reason))?;
+            match item.scalar()? {
+                Scalar::Integer(weight @ 0..=1000) => {
+                    let weight = PerMille(u16::try_from(weight).unwrap_or(u16::MAX));
+                    Ok(BlockShare { size, weight })
+                }
+                _ => Err(item.fail("expected a weight in thousandths, 0 to 1000")),
+            }
+        };
+        entries.into_iter().map(share).collect()
+    }
+
+    fn form() -> Form {
+        let weight = json!({ "type": "integer", "minimum": 0, "maximum": 1000 });
+        let schema = json!({ "type": "object", "additionalProperties": weight });
+        Form::new("`{ \"4KiB\" = 550, \"8KiB\" = 450 }`", schema)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+impl Shown for Mix {
+    fn label(&self) -> String {
+        let share = |it: &BlockShare| format!("{} of {}", it.weight.label(), it.size);
+        format!("mix: {}", self.iter().map(share).collect::<Vec<_>>().join(" + "))
+    }
+}
 
-    fn text(kind: Kind, text: &str) -> Result<Value, String> {
-        value(kind, Scalar::Text(text))
+words! {
+    Pattern { "sequential" => Sequential, "random" => Random }
+    CacheMode { "direct" => Direct, "buffered" => Buffered }
+    EngineKind { "sync" => Sync, "uring" => Uring, "aio" => Aio, "fio" => Fio }
+    FileLayout {
+        "incompressible" => Incompressible,
+        "zeros" => ZeroFilled,
+        "preallocated" => Preallocated,
+        "empty" => Empty,
+    }
+    Coverage { "independent" => Independent, "each-once" => EachOnce }
+    AtEnd { "wrap-around" => WrapAround, "reallocate" => Reallocate }
+    Tracking { "iops" => Iops, "bandwidth" => Bandwidth, "latency" => LatencyMean }
+    RaidLevel {
+        "raid0" => Raid0,
+        "raid1" => Raid1,
+        "raid10" => Raid10,
+        "raid5" => Raid5,
+        "raid6" => Raid6,
+    }
+}
+
+impl Word for SyncMethod {
+    fn words() -> Vec<(&'static str, Self)> {
+        Self::ALL.into_iter().map(|method| (method.name(), method)).collect()
     }
 
-    #[test]
-    fn shares_and_amounts_are_exact() {
-        assert_eq!(text(Kind::Share, "70%"), Ok(Value::Share(PerMille(700))));
-        assert_eq!(text(Kind::Share, "99.5%"), Ok(Value::Share(PerMille(995))));
-        for wrong in ["70", "101%", "-1%", "99.55%", "%", "x%", "1e2%"] {
-            assert!(text(Kind::Share, wrong).is_err(), "{wrong}");
-        }
-        assert_eq!(text(Kind::Amount, "200%"), Ok(Value::Amount(Amount::Share(2000))));
-        let whole = Bytes::new(u64::MAX);
-        assert_eq!(Amount::Share(500).of(whole).get(), u64::MAX / 2);
-        assert_eq!(Amount::Share(9_999_999).of(whole).get(), u64::MAX);
-    }
-
-    #[test]
-    fn sizes_and_times_need_their_unit() {
-        assert_eq!(text(Kind::Bytes, "4KiB"), Ok(Value::Bytes(Bytes::from_kib(4))));
-        assert_eq!(text(Kind::Time, "1.5s"), Ok(Value::Time(Nanos::from_millis(1500))));
-        assert!(text(Kind::Bytes, "4096").unwrap_err().contains("unit"));
-        assert!(text(Kind::Time, "60 parsecs").is_err());
-        assert!(value(Kind::Bytes, Scalar::Integer(4096)).unwrap_err().contains("4KiB"));
-        assert!(value(Kind::Time, Scalar::Integer(60)).unwrap_err().contains("60s"));
-    }
-
-    #[test]
-    fn skews_regions_placements_and_goals_are_read() {
-        let zipf = Value::Skew(Skew::Zipf { theta_per_mille: 990 });
-        assert_eq!(text(Kind::Skew, "zipf:0.99"), Ok(zipf));
-        let Ok(Value::Skew(Skew::Zones { zones })) = text(Kind::Skew, "zones:80%/20%,20%/80%")
-        else {
-            panic!("zones");
-        };
-        assert_eq!(zones.len(), 2);
-        let by = RegionValue::OffsetEach(Amount::Share(120));
-        assert_eq!(text(Kind::Region, "offset:12%"), Ok(Value::Region(by)));
-        let cpus = Value::Placement(Placement::Cpus(vec![0, 1, 8]));
-        assert_eq!(text(Kind::Placement, "cpus:0-1,8"), Ok(cpus));
-        let goal = Goal { percentile: 99.9, latency: Nanos::from_millis(10) };
-        assert_eq!(text(Kind::Goal, "p99.9 <= 10ms"), Ok(Value::Goal(goal)));
-        for (kind, wrong) in [
-            (Kind::Skew, "zipf"),
-            (Kind::Skew, "zones:80%"),
-            (Kind::Region, "offset:"),
-            (Kind::Placement, "cpus:3-1"),
-            (Kind::Placement, "cpus:0-4294967295"),
-            (Kind::Goal, "p100 <= 1ms"),
-            (Kind::Goal, "p99 < 1ms"),
-        ] {
-            assert!(text(kind, wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn words_that_are_nearly_right_are_suggested() {
-        let error = text(Kind::Choice(super::super::keys::SYNCS), "odsync").unwrap_err();
-        assert!(error.contains("did you mean 'o_dsync'?"), "{error}");
+    fn shown(word: &'static str) -> &'static str {
+        if word == Self::None.name() { "no sync" } else { word }
     }
 }

@@ -1,9 +1,11 @@
 //! What a layer is, in a line.
 
 use durio_stack::{
-    BtrfsProfile, DeclaredKind, DeclaredLayer, DeclaredMd, DmTarget, LvmLayout, Made,
-    MadeFilesystem, MdBitmap, ZfsLayout,
+    BtrfsProfile, DeclaredKind, DeclaredLayer, DeclaredMd, DmTarget, Made, MadeFilesystem,
+    MdBitmap, ZfsLayout,
 };
+
+use crate::table::value::Shown;
 
 /// A layer in a line: `md RAID10 n2 chunk 16 KiB bitmap none`.
 #[must_use]
@@ -27,14 +29,18 @@ fn words(kind: &DeclaredKind) -> Vec<String> {
         DeclaredKind::Md(it) => md(it),
         DeclaredKind::Lvm { layout, chunk } => {
             let chunk = chunk.map(|chunk| format!("chunk {chunk}"));
-            [word.to_owned(), lvm(*layout).to_owned()].into_iter().chain(chunk).collect()
+            [word.to_owned(), layout.label()].into_iter().chain(chunk).collect()
         }
         DeclaredKind::Dm { target } => vec![word.to_owned(), dm(*target)],
         DeclaredKind::Ext4(it) | DeclaredKind::Xfs(it) => filesystem(word, "", it),
-        DeclaredKind::Btrfs { profile, options } => filesystem(word, btrfs(*profile), options),
+        DeclaredKind::Btrfs { profile: BtrfsProfile::Single, options } => {
+            filesystem(word, "", options)
+        }
+        DeclaredKind::Btrfs { profile, options } => filesystem(word, &profile.label(), options),
         DeclaredKind::Zfs { layout, properties, pool_properties } => {
-            let first = [word.to_owned(), zfs(*layout).to_owned()];
-            first.into_iter().chain(properties.clone()).chain(pool_properties.clone()).collect()
+            let layout = (*layout != ZfsLayout::Single).then(|| layout.label());
+            let first = [word.to_owned()].into_iter().chain(layout);
+            first.chain(properties.clone()).chain(pool_properties.clone()).collect()
         }
     }
 }
@@ -67,15 +73,6 @@ fn bitmap(bitmap: &MdBitmap) -> String {
     }
 }
 
-const fn lvm(layout: LvmLayout) -> &'static str {
-    match layout {
-        LvmLayout::Linear => "linear",
-        LvmLayout::Striped => "striped",
-        LvmLayout::Raid1 => "raid1",
-        LvmLayout::Raid10 => "raid10",
-    }
-}
-
 fn dm(target: DmTarget) -> String {
     match target {
         DmTarget::Linear => "linear".to_owned(),
@@ -84,23 +81,6 @@ fn dm(target: DmTarget) -> String {
         DmTarget::Flakey { up_seconds, down_seconds } => {
             format!("flakey {up_seconds} s up {down_seconds} s down")
         }
-    }
-}
-
-const fn btrfs(profile: BtrfsProfile) -> &'static str {
-    match profile {
-        BtrfsProfile::Single => "",
-        BtrfsProfile::Raid1 => "raid1",
-        BtrfsProfile::Raid10 => "raid10",
-    }
-}
-
-const fn zfs(layout: ZfsLayout) -> &'static str {
-    match layout {
-        ZfsLayout::Single => "",
-        ZfsLayout::Mirror => "mirror",
-        ZfsLayout::Raidz1 => "raidz1",
-        ZfsLayout::Raidz2 => "raidz2",
     }
 }
 

@@ -7,10 +7,11 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use toml::Spanned;
-use toml::de::{DeArray, DeTable, DeValue};
+use toml::de::{DeTable, DeValue};
 
 use crate::SpecError;
-use crate::campaign::text::{Source, nearest};
+use crate::campaign::axes::combinations;
+use crate::table::Source;
 
 /// Values of one axis.
 const VALUES_MAX: usize = 1000;
@@ -101,173 +102,98 @@ pub(crate) fn expanded<'a>(
     axes: &[Axis<'a>],
     used: &mut BTreeSet<usize>,
 ) -> Result<Vec<Expanded<'a>>, SpecError> {
-    let mut all = BTreeSet::new();
-    table_names(source, table, axes, &mut all)?;
-    let mut in_name = BTreeSet::new();
-    if let Some((_, name)) = table.iter().find(|(key, _)| key.get_ref() == "name") {
-        value_names(source, name, axes, &mut in_name)?;
+    let filling = |chosen| Filling { source, axes, chosen, met: BTreeSet::new() };
+    let mut first = filling(vec![0; axes.len()]);
+    first.table(table)?;
+    let mut in_name = filling(vec![0; axes.len()]);
+    if let Some(DeValue::String(name)) = table.get("name").map(Spanned::get_ref) {
+        in_name.text(name, 0)?;
     }
-    used.extend(&all);
-    let varied: Vec<usize> = all.into_iter().collect();
-    let count = varied.iter().filter_map(|&axis| axes.get(axis)).map(|axis| axis.values.len());
-    let count = count.fold(1_usize, usize::saturating_mul);
+    used.extend(&first.met);
+    let varies = |axis: &usize| first.met.contains(axis);
+    let length = |axis: usize| if varies(&axis) { axes[axis].values.len() } else { 1 };
+    let lengths: Vec<usize> = (0..axes.len()).map(length).collect();
+    let count = lengths.iter().copied().fold(1_usize, usize::saturating_mul);
     if count > STACKS_MAX {
-        let at = table.iter().map(|(key, _)| key.span().start).min().unwrap_or(0);
+        let at = table.keys().map(|key| key.span().start).min().unwrap_or(0);
         let text = format!("the axes multiply to {count} stacks, more than {STACKS_MAX}");
         return Err(source.error(at, text).hint("vary fewer things together, or split the spec"));
     }
-    let of = |number: usize| {
-        let chosen = chosen(axes, &varied, number);
-        let suffix = chosen.iter().filter(|(axis, _)| !in_name.contains(axis));
-        let suffix = suffix.map(|&(axis, value)| axes[axis].values[value].1.clone()).collect();
-        Expanded { table: table_with(table, axes, &chosen), suffix }
+    let one = |chosen: Vec<usize>| {
+        let unnamed = (0..axes.len()).filter(|axis| varies(axis) && !in_name.met.contains(axis));
+        let suffix = unnamed.map(|axis| axes[axis].values[chosen[axis]].1.clone()).collect();
+        Ok(Expanded { table: filling(chosen).table(table)?, suffix })
     };
-    Ok((0..count).map(of).collect())
+    combinations(lengths).map(one).collect()
 }
 
-/// Per varied axis the index of its value in combination `number`.
-fn chosen(axes: &[Axis<'_>], varied: &[usize], number: usize) -> Vec<(usize, usize)> {
-    let mut rest = number;
-    let mut chosen: Vec<(usize, usize)> = varied
-        .iter()
-        .rev()
-        .map(|&axis| {
-            let length = axes[axis].values.len();
-            let index = rest % length;
-            rest /= length;
-            (axis, index)
-        })
-        .collect();
-    chosen.reverse();
-    chosen
-}
-
-/// A piece of a text: as it is, or the name of an axis.
-enum Piece<'t> {
-    Text(&'t str),
-    Axis(&'t str),
-}
-
-fn pieces(text: &str) -> Result<Vec<Piece<'_>>, String> {
-    let mut pieces = Vec::new();
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once('{') {
-        let (name, after) =
-            after.split_once('}').ok_or_else(|| "'{' has no '}' that belongs to it".to_owned())?;
-        pieces.extend([Piece::Text(before), Piece::Axis(name)]);
-        rest = after;
-    }
-    pieces.push(Piece::Text(rest));
-    Ok(pieces)
-}
-
-fn text_names(
-    source: Source<'_>,
-    (text, at): (&str, usize),
-    axes: &[Axis<'_>],
-    found: &mut BTreeSet<usize>,
-) -> Result<(), SpecError> {
-    for piece in pieces(text).map_err(|reason| source.error(at, reason))? {
-        let Piece::Axis(name) = piece else { continue };
-        match axes.iter().position(|axis| axis.name == name) {
-            Some(index) => found.insert(index),
-            None => return Err(no_axis(source, at, name, axes)),
-        };
-    }
-    Ok(())
-}
-
-fn no_axis(source: Source<'_>, at: usize, name: &str, axes: &[Axis<'_>]) -> SpecError {
-    let error = source.error(at, format!("there is no axis '{}'", name.escape_debug()));
-    let names: Vec<&str> = axes.iter().map(|axis| axis.name.as_str()).collect();
-    match nearest(name, names.iter().copied()) {
-        Some(meant) => error.hint(format!("did you mean '{meant}'?")),
-        None if names.is_empty() => error.hint("name it with its values below [matrix]"),
-        None => error.hint(format!("the axes of [matrix] are {}", names.join(", "))),
-    }
-}
-
-fn table_names(
-    source: Source<'_>,
-    table: &DeTable<'_>,
-    axes: &[Axis<'_>],
-    found: &mut BTreeSet<usize>,
-) -> Result<(), SpecError> {
-    table.iter().try_for_each(|(key, value)| {
-        text_names(source, (key.get_ref(), key.span().start), axes, found)?;
-        value_names(source, value, axes, found)
-    })
-}
-
-fn value_names(
-    source: Source<'_>,
-    value: &Spanned<DeValue<'_>>,
-    axes: &[Axis<'_>],
-    found: &mut BTreeSet<usize>,
-) -> Result<(), SpecError> {
-    match value.get_ref() {
-        DeValue::String(text) => text_names(source, (text, value.span().start), axes, found),
-        DeValue::Array(list) => {
-            list.iter().try_for_each(|item| value_names(source, item, axes, found))
-        }
-        DeValue::Table(table) => table_names(source, table, axes, found),
-        _ => Ok(()),
-    }
-}
-
-fn table_with<'a>(
-    table: &DeTable<'a>,
-    axes: &[Axis<'a>],
-    chosen: &[(usize, usize)],
-) -> DeTable<'a> {
-    let entry = |(key, value): (&Spanned<Cow<'a, str>>, &Spanned<DeValue<'a>>)| {
-        let name = Cow::Owned(text_with(key.get_ref(), axes, chosen));
-        (Spanned::new(key.span(), name), value_with(value, axes, chosen))
-    };
-    table.iter().map(entry).collect()
-}
-
-fn value_with<'a>(
-    value: &Spanned<DeValue<'a>>,
-    axes: &[Axis<'a>],
-    chosen: &[(usize, usize)],
-) -> Spanned<DeValue<'a>> {
-    let with = match value.get_ref() {
-        DeValue::String(text) => match whole(text, axes, chosen) {
-            Some(value) => value.clone(),
-            None => DeValue::String(Cow::Owned(text_with(text, axes, chosen))),
-        },
-        DeValue::Array(list) => {
-            let mut with = DeArray::new();
-            for item in list.iter() {
-                with.push(value_with(item, axes, chosen));
-            }
-            DeValue::Array(with)
-        }
-        DeValue::Table(table) => DeValue::Table(table_with(table, axes, chosen)),
-        other => other.clone(),
-    };
-    Spanned::new(value.span(), with)
-}
-
-/// The value of an axis, with its own type, where the text is nothing but its name.
-fn whole<'x, 'a>(
-    text: &str,
+/// Puts values where `{AXIS}` stands.
+struct Filling<'x, 'a> {
+    source: Source<'x>,
     axes: &'x [Axis<'a>],
-    chosen: &[(usize, usize)],
-) -> Option<&'x DeValue<'a>> {
-    let name = text.strip_prefix('{')?.strip_suffix('}')?;
-    let &(axis, value) = chosen.iter().find(|&&(axis, _)| axes[axis].name == name)?;
-    axes[axis].values.get(value).map(|(value, _)| value)
+    /// Per axis the index of its value.
+    chosen: Vec<usize>,
+    /// The axes that were named.
+    met: BTreeSet<usize>,
 }
 
-fn text_with(text: &str, axes: &[Axis<'_>], chosen: &[(usize, usize)]) -> String {
-    let of = |piece: Piece<'_>| match piece {
-        Piece::Text(text) => text.to_owned(),
-        Piece::Axis(name) => chosen
-            .iter()
-            .find(|&&(axis, _)| axes[axis].name == name)
-            .map_or_else(String::new, |&(axis, value)| axes[axis].values[value].1.clone()),
-    };
-    pieces(text).unwrap_or_default().into_iter().map(of).collect()
+impl<'x, 'a> Filling<'x, 'a> {
+    fn table(&mut self, table: &DeTable<'a>) -> Result<DeTable<'a>, SpecError> {
+        let entry = |(key, value): (&Spanned<Cow<'a, str>>, &Spanned<DeValue<'a>>)| {
+            let name = Cow::Owned(self.text(key.get_ref(), key.span().start)?);
+            Ok((Spanned::new(key.span(), name), self.value(value)?))
+        };
+        table.iter().map(entry).collect()
+    }
+
+    fn value(&mut self, value: &Spanned<DeValue<'a>>) -> Result<Spanned<DeValue<'a>>, SpecError> {
+        let at = value.span().start;
+        let filled = match value.get_ref() {
+            DeValue::String(text) => match whole(text) {
+                // With the type that the value has.
+                Some(name) => self.axis(name, at)?.0.clone(),
+                None => DeValue::String(Cow::Owned(self.text(text, at)?)),
+            },
+            DeValue::Array(list) => {
+                let list: Result<_, _> = list.iter().map(|item| self.value(item)).collect();
+                DeValue::Array(list?)
+            }
+            DeValue::Table(table) => DeValue::Table(self.table(table)?),
+            other => other.clone(),
+        };
+        Ok(Spanned::new(value.span(), filled))
+    }
+
+    fn text(&mut self, text: &str, at: usize) -> Result<String, SpecError> {
+        let (mut filled, mut rest) = (String::new(), text);
+        while let Some((before, after)) = rest.split_once('{') {
+            let Some((name, after)) = after.split_once('}') else {
+                return Err(self.source.error(at, "'{' has no '}' that belongs to it"));
+            };
+            filled.push_str(before);
+            filled.push_str(&self.axis(name, at)?.1);
+            rest = after;
+        }
+        filled.push_str(rest);
+        Ok(filled)
+    }
+
+    fn axis(&mut self, name: &str, at: usize) -> Result<&'x (DeValue<'a>, String), SpecError> {
+        let Some(index) = self.axes.iter().position(|axis| axis.name == name) else {
+            let what = format!("there is no axis '{}'", name.escape_debug());
+            let known: Vec<&str> = self.axes.iter().map(|axis| axis.name.as_str()).collect();
+            return Err(match known.is_empty() {
+                true => self.source.error(at, what).hint("name it with its values below [matrix]"),
+                false => self.source.unknown(name, at, what, &known, "the axes of [matrix] are"),
+            });
+        };
+        self.met.insert(index);
+        Ok(&self.axes[index].values[self.chosen[index]])
+    }
+}
+
+/// The name of an axis, where the text is nothing else.
+fn whole(text: &str) -> Option<&str> {
+    let name = text.strip_prefix('{')?.strip_suffix('}')?;
+    (!name.contains(['{', '}'])).then_some(name)
 }

@@ -2,10 +2,10 @@
 
 use durio_stack::DeclaredStack;
 
-use crate::campaign::reader::{Block, Placed};
+use super::file::{PublishedTable, StackFile};
 use crate::campaign::steps::Ladder;
-use crate::campaign::text::{Source, nearest};
-use crate::campaign::value::Value;
+use crate::table::value::Scale;
+use crate::table::{Placed, Source};
 use crate::{CampaignSpec, SpecError};
 
 /// A published figure of a point.
@@ -30,12 +30,12 @@ pub struct PublishedShare {
 /// Reads all of them; each must be of a stack, a layer and a workload that are there.
 pub(super) fn published(
     source: Source<'_>,
-    root: &Block,
+    file: &StackFile,
     stacks: &[DeclaredStack],
     campaign: &CampaignSpec,
 ) -> Result<Vec<PublishedShare>, SpecError> {
     let workloads = workloads(campaign)?;
-    root.blocks("published").map(|block| one(source, root, block, stacks, &workloads)).collect()
+    file.published.iter().map(|table| one(source, file, table, stacks, &workloads)).collect()
 }
 
 /// What a step gives.
@@ -48,20 +48,18 @@ struct Workloads<'a> {
 }
 
 fn workloads(campaign: &CampaignSpec) -> Result<Vec<Workloads<'_>>, SpecError> {
-    let steps = campaign.steps().into_iter().filter(|(is_precondition, _)| !is_precondition);
-    let of_step = |(_, block)| {
-        let ladder = Ladder::new(campaign, false, block)?;
-        let jobs = ladder.axes.iter().flat_map(|axis| axis.counts_of("jobs")).collect();
-        let step = block.text("name").unwrap_or_default();
-        Ok(Workloads { step, names: ladder.section_names(), jobs })
+    let of_step = |step| {
+        let ladder = Ladder::new(campaign, false, step, Scale::WHOLE)?;
+        let step = step.name.0.as_str();
+        Ok(Workloads { step, names: ladder.section_names(), jobs: ladder.jobs() })
     };
-    steps.map(of_step).collect()
+    campaign.file.steps.step.iter().map(of_step).collect()
 }
 
 /// The workload of that name.
 fn workload<'w>(
     source: Source<'_>,
-    name: &Placed<&str>,
+    name: &Placed<String>,
     workloads: &'w [Workloads<'_>],
 ) -> Result<&'w Workloads<'w>, SpecError> {
     let several = workloads.iter().find(|it| it.step == name.value && it.names.len() > 1);
@@ -69,29 +67,26 @@ fn workload<'w>(
         let text = format!("'{step}' is {} workloads", names.len());
         return Err(source.error(name.at, text).hint(format!("name one: {}", names.join("; "))));
     }
-    let found = workloads.iter().find(|it| it.names.iter().any(|known| known == name.value));
+    let found = workloads.iter().find(|it| it.names.contains(name));
     found.ok_or_else(|| {
-        let names: Vec<&str> =
-            workloads.iter().flat_map(|it| it.names.iter().map(String::as_str)).collect();
-        unknown(source, "step", (name.value, name.at), &names)
+        let names = workloads.iter().flat_map(|it| &it.names).map(String::as_str);
+        unknown(source, "step", name, name.at, &names.collect::<Vec<_>>())
     })
 }
 
 /// Which point of a workload's ladder is meant.
 fn jobs(
     source: Source<'_>,
-    block: &Block,
+    table: &PublishedTable,
     workload: &Workloads<'_>,
 ) -> Result<Option<u32>, SpecError> {
-    let Some(Placed { value: Value::Count(jobs), at }) = block.value("jobs") else {
-        return Ok(None);
-    };
-    if workload.jobs.contains(jobs) {
-        return Ok(Some(*jobs));
+    let Some(jobs) = table.jobs.get() else { return Ok(None) };
+    if workload.jobs.contains(&jobs) {
+        return Ok(Some(jobs));
     }
     let known: Vec<String> = workload.jobs.iter().map(u32::to_string).collect();
     let text = format!("'{}' has no point of {jobs} jobs", workload.step);
-    Err(source.error(*at, text).hint(match known.is_empty() {
+    Err(source.error(table.jobs.at, text).hint(match known.is_empty() {
         true => "jobs are no axis of it; leave them out".to_owned(),
         false => format!("its jobs are {}", known.join(", ")),
     }))
@@ -99,55 +94,43 @@ fn jobs(
 
 fn one(
     source: Source<'_>,
-    root: &Block,
-    block: &Block,
+    file: &StackFile,
+    table: &Placed<PublishedTable>,
     stacks: &[DeclaredStack],
     workloads: &[Workloads<'_>],
 ) -> Result<PublishedShare, SpecError> {
-    let required = |key: &str| {
-        let missing =
-            || source.error(block.at, format!("'{key}' of what was published is missing"));
-        block.texts(key).next().ok_or_else(missing)
+    let Some(stack) = stacks.iter().find(|stack| stack.name == *table.stack) else {
+        let names: Vec<&str> = stacks.iter().map(|stack| stack.name.as_str()).collect();
+        return Err(unknown(source, "stack", &table.stack, table.stack.at, &names));
     };
-    let number = |key: &str| match block.value(key)?.value {
-        Value::Number(number) => Some(number),
-        _ => None,
-    };
-    let (stack_name, workload) = (required("stack")?, required("workload")?);
-    let names: Vec<&str> = stacks.iter().map(|stack| stack.name.as_str()).collect();
-    let Some(stack) = stacks.iter().find(|stack| stack.name == stack_name.value) else {
-        return Err(unknown(source, "stack", (stack_name.value, stack_name.at), &names));
-    };
-    let of_step = self::workload(source, &workload, workloads)?;
-    let share_of_raw = number("share_of_raw")
-        .ok_or_else(|| source.error(block.at, "'share_of_raw' of what was published is missing"))?;
+    let of_step = workload(source, &table.workload, workloads)?;
+    let missing = "'share_of_raw' of what was published is missing";
     Ok(PublishedShare {
         stack: stack.name.clone(),
-        layer: layer(source, block, stack)?,
-        workload: workload.value.to_owned(),
-        jobs: jobs(source, block, of_step)?,
-        share_of_raw,
-        rate: number("rate"),
-        source: block.text("source").or_else(|| root.text("source")).map(str::to_owned),
+        layer: layer(source, table, stack)?,
+        workload: table.workload.value.clone(),
+        jobs: jobs(source, table, of_step)?,
+        share_of_raw: table.share_of_raw.get().ok_or_else(|| source.error(table.at, missing))?,
+        rate: table.rate.get(),
+        source: table.source.or(&file.head.source).get(),
     })
 }
 
 /// The uppermost layer, or the uppermost one of the word.
-fn layer(source: Source<'_>, block: &Block, stack: &DeclaredStack) -> Result<usize, SpecError> {
-    let Some(word) = block.texts("layer").next() else {
+fn layer(
+    source: Source<'_>,
+    table: &PublishedTable,
+    stack: &DeclaredStack,
+) -> Result<usize, SpecError> {
+    let Some(word) = table.layer.one() else {
         return Ok(stack.layers.len().saturating_sub(1));
     };
     let words: Vec<&str> = stack.layers.iter().map(|layer| layer.kind.name()).collect();
-    words
-        .iter()
-        .rposition(|known| *known == word.value)
-        .ok_or_else(|| unknown(source, "layer of this stack", (word.value, word.at), &words))
+    let found = words.iter().rposition(|known| known == word);
+    found.ok_or_else(|| unknown(source, "layer of this stack", word, table.layer.at, &words))
 }
 
-fn unknown(source: Source<'_>, what: &str, (name, at): (&str, usize), known: &[&str]) -> SpecError {
-    let error = source.error(at, format!("there is no {what} '{}'", name.escape_debug()));
-    match nearest(name, known.iter().copied()) {
-        Some(meant) => error.hint(format!("did you mean '{meant}'?")),
-        None => error.hint(format!("there are {}", known.join(", "))),
-    }
+fn unknown(source: Source<'_>, what: &str, name: &str, at: usize, known: &[&str]) -> SpecError {
+    let what = format!("there is no {what} '{}'", name.escape_debug());
+    source.unknown(name, at, what, known, "there are")
 }

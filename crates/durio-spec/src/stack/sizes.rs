@@ -7,7 +7,7 @@ use durio_stack::{
 use durio_units::Bytes;
 
 use super::GRAIN;
-use crate::campaign::targets::scaled_size;
+use crate::table::value::Scale;
 
 /// After each layer the sizes of its devices, about: what a layer keeps for itself is not known
 /// before it is there. Of a filesystem, nine tenths of what is below. `existing` gives the size of a
@@ -99,6 +99,7 @@ fn copies(md: &DeclaredMd) -> u64 {
 
 /// The stack with the devices that durio makes in so many thousandths of their size.
 pub(super) fn scaled(stack: &DeclaredStack, per_mille: u32) -> DeclaredStack {
+    let scale = Scale { size_per_mille: per_mille, ..Scale::WHOLE };
     let mut stack = stack.clone();
     for layer in &mut stack.layers {
         if let DeclaredKind::Ram(made)
@@ -106,7 +107,7 @@ pub(super) fn scaled(stack: &DeclaredStack, per_mille: u32) -> DeclaredStack {
         | DeclaredKind::Null { made, .. }
         | DeclaredKind::Loop { made, .. } = &mut layer.kind
         {
-            made.size = scaled_size(made.size, per_mille);
+            made.size = scale.size(made.size);
         }
     }
     stack

@@ -7,7 +7,10 @@ use durio_units::{Bytes, Nanos};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{CampaignRequest, Location, LocationFacts, plan_campaign};
+use crate::{
+    CampaignRequest, Location, LocationFacts, plan_campaign, shipped_stack_spec,
+    shipped_stack_specs,
+};
 
 const STEP: &str = "\n[[step]]\nname = \"write\"\nreads = \"0%\"\n";
 

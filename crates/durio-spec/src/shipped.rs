@@ -10,15 +10,16 @@ pub struct ShippedSpec {
 }
 
 macro_rules! shipped {
-    ($($name:literal),* $(,)?) => {
+    ($folder:literal: $($name:literal),* $(,)?) => {
         &[$(ShippedSpec {
             name: $name,
-            text: include_str!(concat!("../../../../specs/", $name, ".toml")),
+            text: include_str!(concat!("../../../", $folder, $name, ".toml")),
         }),*]
     };
 }
 
-const SHIPPED: &[ShippedSpec] = shipped![
+const CAMPAIGNS: &[ShippedSpec] = shipped![
+    "specs/":
     "db-ladder",
     "db-ladder-as-published",
     "drive-ladder",
@@ -48,16 +49,44 @@ const SHIPPED: &[ShippedSpec] = shipped![
     "snia-idle-recovery",
 ];
 
-/// All of them, in the order in which they are listed.
+const STACKS: &[ShippedSpec] = shipped![
+    "specs/stacks/":
+    "raid-10-flagship",
+    "ram-layers",
+    "raid-modes",
+    "bitmap-cost",
+    "journal-modes",
+    "dsync-overwrite",
+    "loop-layers",
+    "lab-suite",
+    "timed-devices",
+];
+
+/// All campaigns, in the order in which they are listed.
 #[must_use]
 pub fn shipped_specs() -> &'static [ShippedSpec] {
-    SHIPPED
+    CAMPAIGNS
 }
 
-/// The one of this name, with or without `specs/` and `.toml`.
+/// The campaign of this name, with or without `specs/` and `.toml`.
 #[must_use]
 pub fn shipped_spec(name: &str) -> Option<ShippedSpec> {
-    let name = name.strip_prefix("specs/").unwrap_or(name);
+    find(CAMPAIGNS, name.strip_prefix("specs/").unwrap_or(name))
+}
+
+/// All stack specs, in the order in which they are listed.
+#[must_use]
+pub fn shipped_stack_specs() -> &'static [ShippedSpec] {
+    STACKS
+}
+
+/// The stack spec of this name, with or without `specs/stacks/` and `.toml`.
+#[must_use]
+pub fn shipped_stack_spec(name: &str) -> Option<ShippedSpec> {
+    find(STACKS, name.strip_prefix("specs/stacks/").unwrap_or(name))
+}
+
+fn find(specs: &[ShippedSpec], name: &str) -> Option<ShippedSpec> {
     let name = name.strip_suffix(".toml").unwrap_or(name);
-    SHIPPED.iter().find(|spec| spec.name == name).copied()
+    specs.iter().find(|spec| spec.name == name).copied()
 }

@@ -1,0 +1,285 @@
+//! Tables of a spec file as structs: every key is a field, every fault has its place.
+//!
+//! In: TOML, and structs made with [`table!`]. Out: those structs filled, or the error at its line and
+//! column. The JSON schema and the references in docs/formats come from the same fields and their doc
+//! comments ([`reference`]). Not here: which tables there are, and what a value means.
+//!
+//! ```text
+//!   text ── DeTable ── Table ──┬── Field: Levels, One, Placed, tables
+//!                              └── Value: one scalar, text or mix
+//! ```
+//!
+//! serde does not read them: its `flatten`, which tables that share keys need, loses both the places
+//! and the refusal of unknown keys, and a sweep is taken apart by field.
+
+pub(crate) mod field;
+pub(crate) mod reference;
+#[cfg(test)]
+mod tests;
+pub(crate) mod value;
+
+use durio_workload::{line_and_column, nearest_word};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+pub(crate) use field::{Field, Levels, One, Placed};
+pub(crate) use reference::{Form, Key};
+
+use crate::SpecError;
+
+/// Larger than any spec that a person writes.
+const LENGTH_MAX: usize = 1 << 20;
+
+/// The text of a spec, to find lines in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Source<'a> {
+    /// Path or name, for messages.
+    pub(crate) name: &'a str,
+    pub(crate) text: &'a str,
+}
+
+impl<'a> Source<'a> {
+    /// An error at a byte.
+    pub(crate) fn error(self, byte: usize, message: impl AsRef<str>) -> SpecError {
+        let (line, column) = line_and_column(self.text, byte);
+        SpecError::wrong_use(format!("{}:{line}:{column}: {}", self.name, message.as_ref()))
+    }
+
+    /// The error at a name that is none of `known`; `what` is "unknown key 'x'" or the like, `others`
+    /// what begins the list of those that there are.
+    pub(crate) fn unknown(
+        self,
+        name: &str,
+        at: usize,
+        what: impl AsRef<str>,
+        known: &[&str],
+        others: &str,
+    ) -> SpecError {
+        let error = self.error(at, what);
+        match nearest_word(name, known.iter().copied()) {
+            Some(meant) => error.hint(format!("did you mean '{meant}'?")),
+            None => error.hint(format!("{others} {}", known.join(", "))),
+        }
+    }
+
+    /// The file as TOML, each value with its place.
+    pub(crate) fn parse(self) -> Result<DeTable<'a>, SpecError> {
+        let length = self.text.len();
+        if length > LENGTH_MAX {
+            let name = self.name;
+            let text = format!("{name}: a spec of {length} bytes is longer than {LENGTH_MAX}");
+            return Err(SpecError::wrong_use(text));
+        }
+        let table = DeTable::parse(self.text).map_err(|error| {
+            let at = error.span().map_or(0, |span| span.start);
+            self.error(at, error.message())
+        })?;
+        Ok(table.into_inner())
+    }
+
+    /// A table whose keys are those of `T` and no others.
+    pub(crate) fn table<T: Table>(
+        self,
+        key: &'static str,
+        at: usize,
+        table: &DeTable<'_>,
+    ) -> Result<T, SpecError> {
+        let known = T::names();
+        let mut faults = Faults::default();
+        for name in table.keys().filter(|name| !known.contains(&name.get_ref().as_ref())) {
+            let what = format!("unknown key '{}'", name.get_ref().escape_debug());
+            let at = name.span().start;
+            faults.add(at, self.unknown(name.get_ref(), at, what, &known, "the keys here are"));
+        }
+        let noun = match T::NOUN {
+            "" if !key.is_empty() => format!("the {key}"),
+            noun => noun.to_owned(),
+        };
+        let read = T::read(&Entries { source: self, at, noun, table }, &mut faults);
+        match (faults.0, read) {
+            (None, Some(read)) => Ok(read),
+            (Some((_, error)), _) => Err(error),
+            (None, None) => Err(self.error(at, "this table cannot be read")),
+        }
+    }
+}
+
+/// The first fault of a table in the order of the file; what is missing comes last.
+#[derive(Debug, Default)]
+pub(crate) struct Faults(Option<(usize, SpecError)>);
+
+impl Faults {
+    pub(crate) fn add(&mut self, at: usize, error: SpecError) {
+        if self.0.as_ref().is_none_or(|(first, _)| at < *first) {
+            self.0 = Some((at, error));
+        }
+    }
+}
+
+/// A struct that is a table of a spec; made with [`table!`].
+pub(crate) trait Table: Sized {
+    /// What it is called where it lacks a key; "the KEY" under which it stands, if empty.
+    const NOUN: &'static str;
+
+    /// Reads the fields; none after a fault.
+    fn read(entries: &Entries<'_>, faults: &mut Faults) -> Option<Self>;
+
+    /// The keys of its own, in the order of the fields.
+    fn keys() -> Vec<Key>;
+
+    /// The keys of its parts and its own.
+    fn all_keys() -> Vec<Key>;
+
+    /// The names of all keys.
+    fn names() -> Vec<&'static str>;
+}
+
+/// The entries of a table that is read.
+#[derive(Debug)]
+pub(crate) struct Entries<'t> {
+    pub(crate) source: Source<'t>,
+    /// Byte of the table's begin.
+    pub(crate) at: usize,
+    /// "the step"; empty for the file.
+    pub(crate) noun: String,
+    table: &'t DeTable<'t>,
+}
+
+impl Entries<'_> {
+    /// The field of a key; only [`table!`] asks, with the names of fields.
+    pub(crate) fn take<F: Field>(&self, key: &'static str, faults: &mut Faults) -> Option<F> {
+        let (at, read) = match self.table.get(key) {
+            Some(value) => (value.span().start, F::read(Item { source: self.source, key, value })),
+            None => (usize::MAX, F::missing(self, key)),
+        };
+        read.map_err(|error| faults.add(at, error)).ok()
+    }
+
+    /// False, with a fault, for no key and for several.
+    pub(crate) fn only_one(&self, hint: &str, faults: &mut Faults) -> bool {
+        let count = self.table.len();
+        if count != 1 {
+            let error =
+                self.source.error(self.at, format!("{} has one word, not {count}", self.noun));
+            faults.add(self.at, error.hint(hint));
+        }
+        count == 1
+    }
+}
+
+/// A value that is not read yet.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Item<'t> {
+    pub(crate) source: Source<'t>,
+    pub(crate) key: &'static str,
+    pub(crate) value: &'t Spanned<DeValue<'t>>,
+}
+
+impl<'t> Item<'t> {
+    /// Byte of its begin.
+    pub(crate) fn at(self) -> usize {
+        self.value.span().start
+    }
+
+    /// The error that begins with the key.
+    pub(crate) fn fail(self, reason: impl AsRef<str>) -> SpecError {
+        self.source.error(self.at(), format!("{}: {}", self.key, reason.as_ref()))
+    }
+
+    /// The item of a list under the same key.
+    pub(crate) fn of(self, value: &'t Spanned<DeValue<'t>>) -> Self {
+        Self { value, ..self }
+    }
+}
+
+/// Makes a struct that is a [`Table`]. After the name stand the parts, tables whose keys stand in this
+/// one too. The doc comment of a field is what the reference says of its key.
+macro_rules! table {
+    ($(#[doc = $about:literal])*
+     $name:ident $noun:literal [$($part:ident: $Part:ty),*] {
+        $($(#[doc = $help:literal])+ $key:ident: $type:ty,)*
+    }) => {
+        $(#[doc = $about])*
+        #[derive(Debug, Clone, PartialEq)]
+        pub(crate) struct $name {
+            $(pub(crate) $part: $Part,)*
+            $($(#[doc = $help])+ pub(crate) $key: $type,)*
+        }
+
+        impl $crate::table::Table for $name {
+            const NOUN: &'static str = $noun;
+
+            fn read(
+                entries: &$crate::table::Entries<'_>,
+                faults: &mut $crate::table::Faults,
+            ) -> Option<Self> {
+                $(let $part = <$Part as $crate::table::Table>::read(entries, faults);)*
+                $(let $key = entries.take(stringify!($key), faults);)*
+                Some(Self { $($part: $part?,)* $($key: $key?,)* })
+            }
+
+            fn keys() -> Vec<$crate::table::Key> {
+                vec![$(<$type as $crate::table::Field>::key(stringify!($key), concat!($($help),+))),*]
+            }
+
+            fn all_keys() -> Vec<$crate::table::Key> {
+                let parts: &[fn() -> Vec<$crate::table::Key>] =
+                    &[$(<$Part as $crate::table::Table>::all_keys),*];
+                parts.iter().flat_map(|part| part()).chain(Self::keys()).collect()
+            }
+
+            fn names() -> Vec<&'static str> {
+                let parts: &[fn() -> Vec<&'static str>] =
+                    &[$(<$Part as $crate::table::Table>::names),*];
+                let own: Vec<&'static str> = vec![$(stringify!($key)),*];
+                own.into_iter().chain(parts.iter().flat_map(|part| part())).collect()
+            }
+        }
+    };
+}
+
+/// Makes a [`table!`] whose fields are all [`Setting`]s, and what a sweep does with them.
+macro_rules! settings {
+    ($(#[doc = $about:literal])*
+     $name:ident [$($part:ident: $Part:ty),*] {
+        $($(#[doc = $help:literal])+ $key:ident: $type:ty,)*
+    }) => {
+        table! {
+            $(#[doc = $about])*
+            $name "" [$($part: $Part),*] { $($(#[doc = $help])+ $key: $type,)* }
+        }
+
+        impl $name {
+            /// Its settings by name.
+            pub(crate) fn fields(&self) -> Vec<(&'static str, &dyn $crate::table::field::AnySetting)> {
+                let own: Vec<(_, &dyn $crate::table::field::AnySetting)> =
+                    vec![$((stringify!($key), &self.$key)),*];
+                own.into_iter()$(.chain(self.$part.fields()))*.collect()
+            }
+
+            /// These settings, and those of `other` where there is none.
+            pub(crate) fn or(&self, other: &Self) -> Self {
+                Self {
+                    $($part: self.$part.or(&other.$part),)*
+                    $($key: self.$key.or(&other.$key),)*
+                }
+            }
+
+            /// Every list as the one value whose index is told for its place, or left out.
+            pub(crate) fn pick(&self, index: &dyn Fn(usize) -> Option<usize>) -> Self {
+                Self {
+                    $($part: self.$part.pick(index),)*
+                    $($key: self.$key.pick(index),)*
+                }
+            }
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self { $($part: Default::default(),)* $($key: Default::default(),)* }
+            }
+        }
+    };
+}
+
+pub(crate) use {settings, table};
