@@ -1,8 +1,8 @@
 //! The plan of `durio check`: which files, how large, how long.
 
 use durio_plan::{
-    BatchPolicy, ClockChoice, EngineKind, FileLayout, Limit, Load, PLAN_SCHEMA, Plan, Purpose,
-    RawPath, Role, Step, Target, TargetKind,
+    ClockChoice, EngineKind, FileLayout, Limit, Load, PLAN_SCHEMA, Plan, Purpose, RawPath, Role,
+    Step, Target, TargetKind,
 };
 use durio_units::{Bytes, Nanos};
 use durio_workload::profile::check_thresholds;
@@ -10,9 +10,7 @@ use durio_workload::{
     CacheMode, Files, PerMille, SyncMethod, SyncPolicy, Workload, check_workloads,
 };
 
-use crate::{
-    Location, LocationFacts, SpecError, interval_for, null_target, number, self_cost_step,
-};
+use crate::{Location, LocationFacts, SpecError, interval_for, null_target, number, self_costs};
 
 /// The duration per workload from which figures are not provisional.
 pub const FULL_DURATION: Nanos = Nanos::from_secs(300);
@@ -156,18 +154,6 @@ fn checked_duration(request: &CheckRequest) -> Result<Nanos, SpecError> {
         .hint("give 100ms to 31d; 300s or more for figures that are not provisional"));
     }
     Ok(duration)
-}
-
-/// One measurement of durio's own cost per engine, at the largest depth in use.
-fn self_costs(steps: &[Step]) -> Vec<Step> {
-    [EngineKind::Sync, EngineKind::Uring]
-        .into_iter()
-        .filter_map(|engine| {
-            let depths = steps.iter().filter(|step| step.load.engine == engine);
-            let depth = depths.map(|step| step.load.workload.depth).max()?;
-            Some(self_cost_step(0, engine, depth, BatchPolicy::DEFAULT))
-        })
-        .collect()
 }
 
 fn add_location(

@@ -84,6 +84,16 @@ fn self_cost_step(target: usize, engine: EngineKind, depth: u32, batch: BatchPol
     Step::new(Role::SelfCost, load, limit, Nanos::from_secs(1))
 }
 
+/// One measurement of durio's own cost for each engine in use, at its largest depth.
+fn self_costs(steps: &[Step]) -> Vec<Step> {
+    let largest = |engine: EngineKind| {
+        let loads = steps.iter().flat_map(Step::loads).filter(|load| load.engine == engine);
+        let depth = loads.map(|load| load.workload.depth).max()?;
+        Some(self_cost_step(0, engine, depth, BatchPolicy::DEFAULT))
+    };
+    [EngineKind::Sync, EngineKind::Uring].into_iter().filter_map(largest).collect()
+}
+
 /// Numbers the steps by their position.
 fn number(steps: &mut [Step]) {
     for (index, step) in (0..).zip(steps) {

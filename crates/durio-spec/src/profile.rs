@@ -11,15 +11,12 @@ mod steps;
 #[cfg(test)]
 mod tests;
 
-use durio_plan::{
-    BatchPolicy, Campaign, ClockChoice, EngineKind, PLAN_SCHEMA, Plan, Purpose, Section,
-    SectionKind, Step,
-};
+use durio_plan::{Campaign, ClockChoice, PLAN_SCHEMA, Plan, Purpose, Section, SectionKind};
 use durio_units::{Bytes, Nanos};
 use durio_workload::profile::{Profile, StreamKind, StreamProfile};
 
 use crate::check::{DURATION_MAX, DURATION_MIN};
-use crate::{Location, SpecError, number, self_cost_step};
+use crate::{Location, SpecError, number, self_costs};
 use files::Files;
 use steps::Steps;
 
@@ -133,16 +130,6 @@ pub fn plan_profile(request: &ProfileRequest) -> Result<Plan, SpecError> {
     };
     plan.validate().map_err(SpecError::wrong_use)?;
     Ok(plan)
-}
-
-/// One measurement of durio's own cost for each engine in use, at its largest depth.
-fn self_costs(steps: &[Step]) -> Vec<Step> {
-    let largest = |engine: EngineKind| {
-        let loads = steps.iter().flat_map(Step::loads).filter(|load| load.engine == engine);
-        let depth = loads.map(|load| load.workload.depth).max()?;
-        Some(self_cost_step(0, engine, depth, BatchPolicy::DEFAULT))
-    };
-    [EngineKind::Sync, EngineKind::Uring].into_iter().filter_map(largest).collect()
 }
 
 fn notes(profile: &Profile, files: &Files) -> Vec<String> {

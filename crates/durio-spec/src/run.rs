@@ -7,6 +7,7 @@ use durio_plan::{
 use durio_units::{Bytes, Nanos};
 use durio_workload::{Arrivals, CacheMode, SyncMethod, Workload};
 
+use crate::check::DURATION_MAX;
 use crate::path_trace::path_traces;
 use crate::{
     INTERVALS_MAX, Location, LocationFacts, SpecError, interval_for, intervals, null_target,
@@ -51,9 +52,6 @@ pub struct RunRequest {
     /// File name for filesystems without unnamed files.
     pub file_name: String,
 }
-
-/// Beyond a month, a unit was probably mistaken.
-const TIME_MAX: Nanos = Nanos::from_secs(31 * 86_400);
 
 /// The size of a file that is made without `--size`.
 const SIZE_DEFAULT: Bytes = Bytes::from_gib(1);
@@ -138,7 +136,7 @@ fn check_request(request: &RunRequest) -> Result<(), SpecError> {
     if workload.sync.method != SyncMethod::None && !workload.writes() {
         return Err(SpecError::wrong_use("--sync has no meaning for a job that only reads"));
     }
-    if request.ramp > TIME_MAX {
+    if request.ramp > DURATION_MAX {
         return Err(SpecError::wrong_use(format!(
             "a ramp of {} is longer than a month",
             request.ramp
@@ -160,7 +158,7 @@ fn check_limit(request: &RunRequest) -> Result<(), SpecError> {
             Err(SpecError::wrong_use(format!("a duration of {duration} measures nothing"))
                 .hint("give --duration 10s, or --ops N"))
         }
-        Limit::Duration(duration) if duration > TIME_MAX => {
+        Limit::Duration(duration) if duration > DURATION_MAX => {
             Err(SpecError::wrong_use(format!("a duration of {duration} is longer than a month")))
         }
         Limit::Operations(0) => wrong("--ops 0 measures nothing"),
@@ -406,10 +404,10 @@ mod tests {
         request.ramp = Nanos::from_millis(1);
         assert_eq!(plan_run(&request).unwrap_err().kind, SpecErrorKind::WrongUse);
         // Without a wish the intervals grow with the duration.
-        (request.limit, request.interval) = (Limit::Duration(TIME_MAX), None);
+        (request.limit, request.interval) = (Limit::Duration(DURATION_MAX), None);
         (request.ramp, request.self_cost) = (Nanos::from_secs(86_400), false);
         let plan = plan_run(&request).unwrap();
-        let count = intervals(TIME_MAX, request.ramp, plan.steps[0].interval);
+        let count = intervals(DURATION_MAX, request.ramp, plan.steps[0].interval);
         assert!(count <= INTERVALS_MAX, "{count}");
     }
 }

@@ -86,7 +86,8 @@ impl<'a> Source<'a> {
     ) -> Result<T, SpecError> {
         let known = T::names();
         let mut faults = Faults::default();
-        for name in table.keys().filter(|name| !known.contains(&name.get_ref().as_ref())) {
+        let unknown = table.keys().filter(|name| !known.contains(&name.get_ref().as_ref()));
+        if let Some(name) = unknown.min_by_key(|name| name.span().start) {
             let what = format!("unknown key '{}'", name.get_ref().escape_debug());
             let at = name.span().start;
             faults.add(at, self.unknown(name.get_ref(), at, what, &known, "the keys here are"));
@@ -192,30 +193,31 @@ impl<'t> Item<'t> {
     }
 }
 
-/// Makes a struct that is a [`Table`]. After the name stand the parts, tables whose keys stand in this
-/// one too. The doc comment of a field is what the reference says of its key.
+/// Makes a struct that is a [`Table`]. After its name may stand what it is called where it lacks a key,
+/// and its parts, tables whose keys stand in this one too. The doc comment of a field is what the
+/// reference says of its key.
 macro_rules! table {
     ($(#[doc = $about:literal])*
-     $name:ident $noun:literal [$($part:ident: $Part:ty),*] {
+     struct $name:ident $($noun:literal)? $([$($part:ident: $Part:ty),*])? {
         $($(#[doc = $help:literal])+ $key:ident: $type:ty,)*
     }) => {
         $(#[doc = $about])*
         #[derive(Debug, Clone, PartialEq)]
         pub(crate) struct $name {
-            $(pub(crate) $part: $Part,)*
+            $($(pub(crate) $part: $Part,)*)?
             $($(#[doc = $help])+ pub(crate) $key: $type,)*
         }
 
         impl $crate::table::Table for $name {
-            const NOUN: &'static str = $noun;
+            const NOUN: &'static str = concat!($($noun)?);
 
             fn read(
                 entries: &$crate::table::Entries<'_>,
                 faults: &mut $crate::table::Faults,
             ) -> Option<Self> {
-                $(let $part = <$Part as $crate::table::Table>::read(entries, faults);)*
+                $($(let $part = <$Part as $crate::table::Table>::read(entries, faults);)*)?
                 $(let $key = entries.take(stringify!($key), faults);)*
-                Some(Self { $($part: $part?,)* $($key: $key?,)* })
+                Some(Self { $($($part: $part?,)*)? $($key: $key?,)* })
             }
 
             fn keys() -> Vec<$crate::table::Key> {
@@ -224,13 +226,13 @@ macro_rules! table {
 
             fn all_keys() -> Vec<$crate::table::Key> {
                 let parts: &[fn() -> Vec<$crate::table::Key>] =
-                    &[$(<$Part as $crate::table::Table>::all_keys),*];
+                    &[$($(<$Part as $crate::table::Table>::all_keys),*)?];
                 parts.iter().flat_map(|part| part()).chain(Self::keys()).collect()
             }
 
             fn names() -> Vec<&'static str> {
                 let parts: &[fn() -> Vec<&'static str>] =
-                    &[$(<$Part as $crate::table::Table>::names),*];
+                    &[$($(<$Part as $crate::table::Table>::names),*)?];
                 let own: Vec<&'static str> = vec![$(stringify!($key)),*];
                 own.into_iter().chain(parts.iter().flat_map(|part| part())).collect()
             }
@@ -241,12 +243,12 @@ macro_rules! table {
 /// Makes a [`table!`] whose fields are all [`Setting`]s, and what a sweep does with them.
 macro_rules! settings {
     ($(#[doc = $about:literal])*
-     $name:ident [$($part:ident: $Part:ty),*] {
+     struct $name:ident $([$($part:ident: $Part:ty),*])? {
         $($(#[doc = $help:literal])+ $key:ident: $type:ty,)*
     }) => {
         table! {
             $(#[doc = $about])*
-            $name "" [$($part: $Part),*] { $($(#[doc = $help])+ $key: $type,)* }
+            struct $name $([$($part: $Part),*])? { $($(#[doc = $help])+ $key: $type,)* }
         }
 
         impl $name {
@@ -254,13 +256,13 @@ macro_rules! settings {
             pub(crate) fn fields(&self) -> Vec<(&'static str, &dyn $crate::table::field::AnySetting)> {
                 let own: Vec<(_, &dyn $crate::table::field::AnySetting)> =
                     vec![$((stringify!($key), &self.$key)),*];
-                own.into_iter()$(.chain(self.$part.fields()))*.collect()
+                own.into_iter()$($(.chain(self.$part.fields()))*)?.collect()
             }
 
             /// These settings, and those of `other` where there is none.
             pub(crate) fn or(&self, other: &Self) -> Self {
                 Self {
-                    $($part: self.$part.or(&other.$part),)*
+                    $($($part: self.$part.or(&other.$part),)*)?
                     $($key: self.$key.or(&other.$key),)*
                 }
             }
@@ -268,7 +270,7 @@ macro_rules! settings {
             /// Every list as the one value whose index is told for its place, or left out.
             pub(crate) fn pick(&self, index: &dyn Fn(usize) -> Option<usize>) -> Self {
                 Self {
-                    $($part: self.$part.pick(index),)*
+                    $($($part: self.$part.pick(index),)*)?
                     $($key: self.$key.pick(index),)*
                 }
             }
@@ -276,7 +278,7 @@ macro_rules! settings {
 
         impl Default for $name {
             fn default() -> Self {
-                Self { $($part: Default::default(),)* $($key: Default::default(),)* }
+                Self { $($($part: Default::default(),)*)? $($key: Default::default(),)* }
             }
         }
     };

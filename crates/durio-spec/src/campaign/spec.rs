@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::file::{CampaignFile, LoadSettings};
 use crate::SpecError;
 use crate::table::Source;
+use crate::table::field::AnySetting;
 
 /// Version of the format of spec files.
 pub const SPEC_SCHEMA: u32 = 1;
@@ -119,6 +120,9 @@ impl CampaignSpec {
             self.check_target_names(&step.settings.load)?;
             let baseline = step.baseline.one();
             baseline.map_or(Ok(()), |name| self.check_target_name(name, step.baseline.at))?;
+            let rows = step.points.iter().flat_map(|row| row.fields());
+            let tracked = step.rounds.iter().flat_map(|rounds| &rounds.tracked);
+            self.check_no_lists(rows.chain(tracked.flat_map(|load| load.fields())))?;
             let beside = step.beside.iter().map(|load| (load.name.0.as_str(), load.at));
             self.check_unique("load beside", beside)?;
             step.beside.iter().try_for_each(|load| self.check_target_names(&load.load))?;
@@ -126,6 +130,20 @@ impl CampaignSpec {
         match self.file.steps.step.is_empty() {
             true => Err(self.source().error(0, "there is no step to measure")),
             false => Ok(()),
+        }
+    }
+
+    /// A point has one value of each setting.
+    fn check_no_lists<'a>(
+        &self,
+        mut settings: impl Iterator<Item = (&'static str, &'a dyn AnySetting)>,
+    ) -> Result<(), SpecError> {
+        match settings.find(|(_, setting)| setting.is_axis()) {
+            None => Ok(()),
+            Some((key, list)) => {
+                let text = format!("'{key}' of a point takes one value, not a list");
+                Err(self.source().error(list.at(), text))
+            }
         }
     }
 

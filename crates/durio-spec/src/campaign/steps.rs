@@ -9,12 +9,11 @@ use super::load::load;
 use super::rounds::rounds;
 use super::spec::CampaignSpec;
 use super::targets::Group;
+use crate::check::DURATION_MAX;
 use crate::table::value::{Scale, Span};
 use crate::table::{One, Placed};
 use crate::{INTERVALS_MAX, SpecError, interval_for, intervals};
 
-/// Beyond a month, a unit was probably mistaken.
-const TIME_MAX: Nanos = Nanos::from_secs(31 * 86_400);
 const DURATION_DEFAULT: Nanos = Nanos::from_secs(60);
 
 /// What every step is made with.
@@ -360,7 +359,7 @@ impl<'a> Making<'a> {
             Limit::Duration(self.scale.time(span))
         };
         match limit {
-            Limit::Duration(span) if span < Nanos::from_millis(1) || span > TIME_MAX => {
+            Limit::Duration(span) if span < Nanos::from_millis(1) || span > DURATION_MAX => {
                 Err(format!("a duration of {span} is not between 1 ms and a month"))
             }
             Limit::Operations(0) | Limit::Volume(Bytes::ZERO) => Err("it does nothing".to_owned()),
@@ -372,7 +371,7 @@ impl<'a> Making<'a> {
     fn ramp(self, at: &At<'_>, limit: Limit) -> Result<Nanos, String> {
         match (limit, at.all.step.ramp.get()) {
             (_, None) => Ok(Nanos::ZERO),
-            (Limit::Duration(_), Some(Span(ramp))) if ramp > TIME_MAX => {
+            (Limit::Duration(_), Some(Span(ramp))) if ramp > DURATION_MAX => {
                 Err(format!("a ramp of {ramp} is longer than a month"))
             }
             (Limit::Duration(_), Some(Span(ramp))) => Ok(self.scale.time(ramp)),

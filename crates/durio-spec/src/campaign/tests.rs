@@ -360,7 +360,25 @@ fn mistakes_are_named_with_their_place_and_what_was_meant() {
     check_refused("[[step]]\nname = \"s\"\ntarget = \"dat\"\n", &["no target 'dat'", "'data'"]);
     check_refused("[[step]]\nname = \"s\"\njobs = []\n", &["jobs", "1 to"]);
     check_refused("[[step]]\nname = \"s\"\nramp = [\"1s\"]\n", &["ramp", "not a list"]);
-    check_refused("[[step]]\n", &["'name' of the step"]);
+    check_refused(
+        "[[step]]\nname = \"s\"\njobs = 1\njobs = 2\n",
+        &["x.toml:9:1:", "duplicate key"],
+    );
+    check_refused("[[step]]\nname = \"s\"\njobs = 5000000000\n", &["x.toml:8:8: jobs:", "between"]);
+    check_refused("[[step]]\n", &["x.toml:6:1: 'name' of the step", "add name = "]);
+    check_refused("[[step]]\nreads = \"x\"\njbos = 1\ndepth = \"y\"\n", &["x.toml:7:9: reads:"]);
+    check_refused("[[step]]\njbos = 1\nreads = \"x\"\n", &["x.toml:7:1:", "did you mean 'jobs'"]);
+    check_refused("[step]\nname = \"s\"\n", &["x.toml:6:1:", "write [[step]]"]);
+    check_refused("[[defaults]]\njobs = 1\n", &["x.toml:6:1: defaults: expected a table"]);
+    check_refused(
+        "[[step]]\nname = \"s\"\npoints = [{ jobs = [1, 2] }]\n",
+        &["x.toml:8:20: 'jobs' of a point takes one value"],
+    );
+    check_refused(
+        "[defaults]\nduration = [\"2s\", \"1s\"]\n[[step]]\nname = \"s\"\n\
+         points = [{ volume = \"1MiB\" }]\n",
+        &["x.toml:7:12: 'duration' is swept"],
+    );
     check_refused("", &["no step"]);
     check_refused("[[step]]\nname = \"s\"\n[[step]]\nname = \"s\"\n", &["second", "'s'"]);
     check_refused(

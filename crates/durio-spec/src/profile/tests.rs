@@ -1,6 +1,6 @@
 //! Plans of every shipped profile, and places that have no room for one.
 
-use durio_plan::{FileLayout, Purpose, RawPath, TargetKind};
+use durio_plan::{FileLayout, Purpose, RawPath, Step, TargetKind};
 use durio_workload::profile::{profile, profile_names};
 
 use super::*;

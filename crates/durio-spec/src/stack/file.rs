@@ -1,7 +1,7 @@
 //! Every key that a stack spec has beyond those of a campaign, as the fields of structs.
 //!
-//! The reader, the JSON schema and the reference in docs/formats/stack-spec.md come from these fields
-//! and their doc comments ([`crate::table`]).
+//! The reader, the JSON schema and the reference in docs/formats/stack-spec.md come from these
+//! fields and their doc comments ([`crate::table`]).
 
 use durio_plan::FileLayout;
 use durio_stack::build::tool_words_reference;
@@ -17,7 +17,7 @@ use crate::table::{Entries, Faults, Field, Form, Item, Key, One, Placed, Table, 
 
 table! {
     /// The whole file.
-    StackFile "" [head: Head, steps: Steps, first: First] {
+    struct StackFile [head: Head, steps: Steps, first: First] {
         /// What of each point is read and written.
         target: Option<Placed<TargetTable>>,
         /// What somebody found, to be set beside it.
@@ -27,21 +27,22 @@ table! {
 
 table! {
     /// What is read before the rest, and is not there when that is read.
-    First "" [] {
-    /// Axes: lists of texts, whole numbers or flags, for which "{AXIS}" stands in stacks.
-    matrix: One<Axes>,
-    /// A stack, or one for each of the axes' values that it names. At least one.
-    stack: Vec<Placed<StackTable>>,
+    struct First {
+        /// Axes: lists of texts, whole numbers or flags, for which "{AXIS}" stands in stacks.
+        matrix: One<Axes>,
+        /// A stack, or one for each of the axes' values that it names. At least one.
+        stack: Vec<Placed<StackTable>>,
     }
 }
 
 table! {
     /// `[[stack]]`.
-    StackTable "" [] {
-    /// Short name; values of axes that it does not name are appended.
-    name: Placed<Name>,
-    /// The layers from the bottom, a source such as { ram = { size = "1GiB" } } first. At least one.
-    layers: Vec<Placed<LayerTable>>,
+    struct StackTable {
+        /// Short name; values of axes that it does not name are appended.
+        name: Placed<Name>,
+        /// The layers from the bottom, a source such as { ram = { size = "1GiB" } } first. At least
+        /// one.
+        layers: Vec<Placed<LayerTable>>,
     }
 }
 
@@ -49,11 +50,12 @@ const HINT: &str = "write { md = { level = 1 } }, { xfs = {} }";
 
 /// Makes an enum that is a table with one key, whose name says which variant it is.
 macro_rules! one_of {
-    ($(#[doc = $about:literal])* $name:ident {
+    ($(#[doc = $about:literal])* enum $name:ident {
         $($(#[doc = $help:literal])+ $variant:ident $key:literal: $type:ty,)*
     }) => {
         $(#[doc = $about])*
         #[derive(Debug, Clone, PartialEq)]
+        #[expect(clippy::large_enum_variant, reason = "there are as many as a spec has layers")]
         pub(crate) enum $name {
             $($(#[doc = $help])+ $variant(Placed<$type>),)*
         }
@@ -86,7 +88,7 @@ macro_rules! one_of {
 
 one_of! {
     /// One layer.
-    LayerTable {
+    enum LayerTable {
         /// RAM disks of the kernel's brd.
         Ram "ram": MadeLayer,
         /// Compressed RAM disks: several µs per write, which flatters the layers above.
@@ -116,166 +118,167 @@ one_of! {
 
 table! {
     /// What every layer may have.
-    Common "" [] {
-    /// The devices below in so many equal groups, in order, each of which becomes one device.
-    /// Default: 1.
-    groups: One<u32>,
-    /// false: built, but no workload is run on it. Default: true.
-    measured: One<bool>,
+    struct Common {
+        /// The devices below in so many equal groups, in order, each of which becomes one device.
+        /// Default: 1.
+        groups: One<u32>,
+        /// false: built, but no workload is run on it. Default: true.
+        measured: One<bool>,
     }
 }
 
 table! {
     /// Devices that durio makes.
-    MadeTable "" [] {
-    /// How many. Default: 1.
-    count: One<u32>,
-    /// Bytes of each.
-    size: Placed<Bytes>,
+    struct MadeTable {
+        /// How many. Default: 1.
+        count: One<u32>,
+        /// Bytes of each.
+        size: Placed<Bytes>,
     }
 }
 
-table! { MadeLayer "the layer" [made: MadeTable, common: Common] {} }
+table! { struct MadeLayer "the layer" [made: MadeTable, common: Common] {} }
 
 table! {
-    NullLayer "the layer" [made: MadeTable, common: Common] {
-    /// Time from a request's start to its completion, by a timer. Default: at once.
-    completion: One<Delay>,
-    /// Requests that each device works on at once; more of them wait. Default: 64, as the driver
-    /// has it.
-    queue_depth: One<u32>,
-    }
-}
-
-table! {
-    LoopLayer "the layer" [made: MadeTable, common: Common] {
-    /// Where the files are. Default: that for temporary files.
-    directory: One<String>,
+    struct NullLayer "the layer" [made: MadeTable, common: Common] {
+        /// Time from a request's start to its completion, by a timer. Default: at once.
+        completion: One<Delay>,
+        /// Requests that each device works on at once; more of them wait. Default: 64, as the
+        /// driver has it.
+        queue_depth: One<u32>,
     }
 }
 
 table! {
-    DeviceLayer "the layer" [common: Common] {
-    /// A device or a list of devices, by paths below /dev.
-    path: Placed<Texts>,
+    struct LoopLayer "the layer" [made: MadeTable, common: Common] {
+        /// Where the files are. Default: that for temporary files.
+        directory: One<String>,
     }
 }
 
 table! {
-    MdLayer "the layer" [common: Common] {
-    /// 0, 1, 4, 5, 6 or 10.
-    level: Placed<MdLevel>,
-    /// mdadm's word: n2, f2, o2, left-symmetric … Default: that of mdadm.
-    layout: One<String>,
-    /// Bytes on a member before the next one. Default: that of mdadm.
-    chunk: One<Bytes>,
-    /// none, internal, lockless, or external:FILE on another filesystem: it is made in a new folder
-    /// of durio's own beside that path. Default: none.
-    bitmap: One<MdBitmap>,
-    /// Bytes of the array per bit. Default: that of mdadm.
-    bitmap_chunk: One<Bytes>,
-    /// Partial parity log, of level 5. Default: false.
-    ppl: One<bool>,
-    /// The last device is the journal, of levels 4 to 6. Default: false.
-    journal: One<bool>,
-    /// Members are made equal before anything is measured, however long it takes. Default: false,
-    /// for new devices are all zeros.
-    initial_sync: One<bool>,
-    /// So many members are failed and removed, the last ones. Default: 0.
-    removed: One<u32>,
-    /// true adds a stack NAME-degraded, of which one member more is removed. Default: false.
-    degraded: One<bool>,
+    struct DeviceLayer "the layer" [common: Common] {
+        /// A device or a list of devices, by paths below /dev.
+        path: Placed<Texts>,
     }
 }
 
 table! {
-    LvmLayer "the layer" [common: Common] {
-    /// How it lies on the devices. Default: linear.
-    layout: One<LvmLayout>,
-    /// Stripe size of striped and raid10. Default: that of LVM.
-    chunk: One<Bytes>,
+    struct MdLayer "the layer" [common: Common] {
+        /// 0, 1, 4, 5, 6 or 10.
+        level: Placed<MdLevel>,
+        /// mdadm's word: n2, f2, o2, left-symmetric … Default: that of mdadm.
+        layout: One<String>,
+        /// Bytes on a member before the next one. Default: that of mdadm.
+        chunk: One<Bytes>,
+        /// none, internal, lockless, or external:FILE on another filesystem: it is made in a new
+        /// folder of durio's own beside that path. Default: none.
+        bitmap: One<MdBitmap>,
+        /// Bytes of the array per bit. Default: that of mdadm.
+        bitmap_chunk: One<Bytes>,
+        /// Partial parity log, of level 5. Default: false.
+        ppl: One<bool>,
+        /// The last device is the journal, of levels 4 to 6. Default: false.
+        journal: One<bool>,
+        /// Members are made equal before anything is measured, however long it takes. Default:
+        /// false, for new devices are all zeros.
+        initial_sync: One<bool>,
+        /// So many members are failed and removed, the last ones. Default: 0.
+        removed: One<u32>,
+        /// true adds a stack NAME-degraded, of which one member more is removed. Default: false.
+        degraded: One<bool>,
     }
 }
 
 table! {
-    DmLayer "the layer" [common: Common] {
-    /// Which of its targets.
-    target: Placed<DmName>,
-    /// With delay: what every access takes more, in whole milliseconds.
-    delay: One<Delay>,
-    /// With flakey: how long it works, in whole seconds.
-    up: One<Delay>,
-    /// With flakey: how long it fails then, in whole seconds.
-    down: One<Delay>,
+    struct LvmLayer "the layer" [common: Common] {
+        /// How it lies on the devices. Default: linear.
+        layout: One<LvmLayout>,
+        /// Stripe size of striped and raid10. Default: that of LVM.
+        chunk: One<Bytes>,
+    }
+}
+
+table! {
+    struct DmLayer "the layer" [common: Common] {
+        /// Which of its targets.
+        target: Placed<DmName>,
+        /// With delay: what every access takes more, in whole milliseconds.
+        delay: One<Delay>,
+        /// With flakey: how long it works, in whole seconds.
+        up: One<Delay>,
+        /// With flakey: how long it fails then, in whole seconds.
+        down: One<Delay>,
     }
 }
 
 table! {
     /// Words for programs that make and mount.
-    FilesystemTable "" [] {
-    /// Words for the program that makes it, of those listed below: no device, label or file.
-    mkfs: One<Texts>,
-    /// Options with which it is mounted, of those listed below.
-    mount: One<Texts>,
+    struct FilesystemTable {
+        /// Words for the program that makes it, of those listed below: no device, label or file.
+        mkfs: One<Texts>,
+        /// Options with which it is mounted, of those listed below.
+        mount: One<Texts>,
     }
 }
 
-table! { FilesystemLayer "the layer" [options: FilesystemTable, common: Common] {} }
+table! { struct FilesystemLayer "the layer" [options: FilesystemTable, common: Common] {} }
 
 table! {
-    BtrfsLayer "the layer" [options: FilesystemTable, common: Common] {
-    /// Copies of data and metadata. Default: single.
-    profile: One<BtrfsProfile>,
+    struct BtrfsLayer "the layer" [options: FilesystemTable, common: Common] {
+        /// Copies of data and metadata. Default: single.
+        profile: One<BtrfsProfile>,
     }
 }
 
 table! {
-    ZfsLayer "the layer" [common: Common] {
-    /// How the devices are joined. Default: single.
-    layout: One<ZfsLayout>,
-    /// Of the filesystem, of those listed below: "recordsize=4k".
-    properties: One<Texts>,
-    /// Of the pool, of those listed below: "ashift=12".
-    pool_properties: One<Texts>,
+    struct ZfsLayer "the layer" [common: Common] {
+        /// How the devices are joined. Default: single.
+        layout: One<ZfsLayout>,
+        /// Of the filesystem, of those listed below: "recordsize=4k".
+        properties: One<Texts>,
+        /// Of the pool, of those listed below: "ashift=12".
+        pool_properties: One<Texts>,
     }
 }
 
 table! {
     /// `[target]`.
-    TargetTable "" [] {
-    /// Bytes of the file on a filesystem, or a share of its free space. Default: 1 GiB, at most a
-    /// tenth of the free space.
-    size: One<Amount>,
-    /// What is touched of each device, from its begin, at most all of it. Default: size if that is
-    /// in bytes, else 100%.
-    region: One<Amount>,
-    /// Where a layer has several devices: only the first is measured, or all side by side. Default:
-    /// one.
-    raw: One<RawDevices>,
-    /// How a file is laid out before. Default: incompressible.
-    layout: One<FileLayout>,
-    /// One file that all jobs share, or one for each. Default: shared.
-    files: One<Files>,
+    struct TargetTable {
+        /// Bytes of the file on a filesystem, or a share of its free space. Default: 1 GiB, at most
+        /// a tenth of the free space.
+        size: One<Amount>,
+        /// What is touched of each device, from its begin, at most all of it. Default: size if that
+        /// is in bytes, else 100%.
+        region: One<Amount>,
+        /// Where a layer has several devices: only the first is measured, or all side by side.
+        /// Default: one.
+        raw: One<RawDevices>,
+        /// How a file is laid out before. Default: incompressible.
+        layout: One<FileLayout>,
+        /// One file that all jobs share, or one for each. Default: shared.
+        files: One<Files>,
     }
 }
 
 table! {
     /// `[[published]]`.
-    PublishedTable "what was published" [] {
-    /// Name of a stack, with the values of its axes.
-    stack: Placed<String>,
-    /// Which of its layers, by its word: md, xfs. Default: the uppermost.
-    layer: One<String>,
-    /// Name of a step; if it is several workloads, that of one, as a report has it: write, o_dsync.
-    workload: Placed<String>,
-    /// Which point of its ladder, where jobs are one of its axes.
-    jobs: One<u32>,
-    /// Its rate as a share of the raw device's: 0.0274. Required.
-    share_of_raw: One<f64>,
-    /// Its rate, in accesses per second.
-    rate: One<f64>,
-    /// Where it stands. Default: the source of the file.
-    source: One<String>,
+    struct PublishedTable "what was published" {
+        /// Name of a stack, with the values of its axes.
+        stack: Placed<String>,
+        /// Which of its layers, by its word: md, xfs. Default: the uppermost.
+        layer: One<String>,
+        /// Name of a step; if it is several workloads, that of one, as a report has it: write,
+        /// o_dsync.
+        workload: Placed<String>,
+        /// Which point of its ladder, where jobs are one of its axes.
+        jobs: One<u32>,
+        /// Its rate as a share of the raw device's: 0.0274. Required.
+        share_of_raw: One<f64>,
+        /// Its rate, in accesses per second.
+        rate: One<f64>,
+        /// Where it stands. Default: the source of the file.
+        source: One<String>,
     }
 }
 
