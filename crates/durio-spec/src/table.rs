@@ -15,7 +15,7 @@
 pub(crate) mod field;
 pub(crate) mod reference;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 pub(crate) mod value;
 
 use durio_workload::{line_and_column, nearest_word};

@@ -366,9 +366,10 @@ fn sections() -> Vec<(&'static str, Vec<Key>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::table::tests::check_reference;
 
     #[test]
     fn the_reference_and_the_schema_are_what_the_code_says() {
-        reference::check("spec", &spec_json_schema(), &spec_reference(), &sections());
+        check_reference("spec", &spec_json_schema(), &spec_reference(), &sections());
     }
 }

@@ -409,10 +409,11 @@ fn sections() -> Vec<(&'static str, Vec<Key>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::table::tests::check_reference;
 
     #[test]
     fn the_reference_and_the_schema_are_what_the_code_says() {
         let (schema, words) = (stack_spec_json_schema(), stack_spec_reference());
-        reference::check("stack-spec", &schema, &words, &sections());
+        check_reference("stack-spec", &schema, &words, &sections());
     }
 }

@@ -122,27 +122,3 @@ pub(crate) fn tables(sections: &[(&str, Vec<Key>)]) -> String {
     }
     text
 }
-
-/// Compares the schema and the reference in docs/formats with what the code says, and that every key
-/// is explained; `DURIO_TEST_REWRITE=1` writes them.
-#[cfg(test)]
-pub(crate) fn check(file: &str, schema: &str, reference: &str, sections: &[(&str, Vec<Key>)]) {
-    let compare = |file: &str, expected: &dyn Fn(&str) -> String| {
-        let path = format!("{}/../../docs/formats/{file}", env!("CARGO_MANIFEST_DIR"));
-        let now = std::fs::read_to_string(&path).unwrap_or_default();
-        if std::env::var_os("DURIO_TEST_REWRITE").is_some() {
-            std::fs::write(&path, expected(&now)).unwrap();
-        } else {
-            let is_same = now == expected(&now);
-            assert!(is_same, "{path} is behind the code; DURIO_TEST_REWRITE=1 writes it");
-        }
-    };
-    compare(&format!("{file}.schema.json"), &|_| schema.to_owned());
-    compare(&format!("{file}.md"), &|now| {
-        let (before, _) = now.split_once("\n## Every key\n").unwrap();
-        format!("{before}\n## Every key\n{reference}")
-    });
-    for key in sections.iter().flat_map(|(_, keys)| keys) {
-        assert!(key.help.ends_with('.') && key.help.len() > 10, "{}", key.name);
-    }
-}

@@ -1,11 +1,11 @@
-//! Values: what is read of each type, and what is refused.
+//! Values: what is read of each type, and what is refused; and that docs/formats is what the code says.
 
 use durio_plan::{Goal, Placement};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{PerMille, Skew, SyncMethod};
 
 use super::value::{Amount, Span, Texts, Time, Value};
-use super::{Item, Source};
+use super::{Item, Key, Source};
 use crate::campaign::value::{Mix, Regions};
 
 /// What `value` is as a `T`.
@@ -86,4 +86,32 @@ fn a_mix_is_refused_at_the_size_that_is_wrong() {
 fn words_that_are_nearly_right_are_suggested() {
     let error = text::<SyncMethod>("odsync").unwrap_err();
     assert!(error.contains("did you mean 'o_dsync'?"), "{error}");
+}
+
+/// Compares the schema and the reference in docs/formats with what the code says, and that every key
+/// is explained; `DURIO_TEST_REWRITE=1` writes them.
+pub(crate) fn check_reference(
+    file: &str,
+    schema: &str,
+    reference: &str,
+    sections: &[(&str, Vec<Key>)],
+) {
+    let compare = |file: &str, expected: &dyn Fn(&str) -> String| {
+        let path = format!("{}/../../docs/formats/{file}", env!("CARGO_MANIFEST_DIR"));
+        let now = std::fs::read_to_string(&path).unwrap_or_default();
+        if std::env::var_os("DURIO_TEST_REWRITE").is_some() {
+            std::fs::write(&path, expected(&now)).unwrap();
+        } else {
+            let is_same = now == expected(&now);
+            assert!(is_same, "{path} is behind the code; DURIO_TEST_REWRITE=1 writes it");
+        }
+    };
+    compare(&format!("{file}.schema.json"), &|_| schema.to_owned());
+    compare(&format!("{file}.md"), &|now| {
+        let (before, _) = now.split_once("\n## Every key\n").unwrap();
+        format!("{before}\n## Every key\n{reference}")
+    });
+    for key in sections.iter().flat_map(|(_, keys)| keys) {
+        assert!(key.help.ends_with('.') && key.help.len() > 10, "{}", key.name);
+    }
 }
