@@ -2,7 +2,7 @@
 //!
 //! In: [`AdviceRequest`]. Out: [`AdviceReport`]. Not here: reading the system, output.
 
-use durio_stack::{Readings, Stack};
+use durio_observe::{Readings, Stack};
 
 use super::catalogue::Catalogue;
 use super::condition::Seen;
@@ -92,8 +92,8 @@ fn check_database(catalogue: &Catalogue, request: &AdviceRequest<'_>) -> Result<
 /// A run of other storage proves nothing here.
 fn notes(request: &AdviceRequest<'_>) -> Vec<String> {
     let Some(findings) = request.run else { return Vec::new() };
-    let here = durio_stack::leaf_devices(request.system.stack);
-    let there = findings.stack.iter().flat_map(durio_stack::leaf_devices);
+    let here = durio_observe::leaf_devices(request.system.stack);
+    let there = findings.stack.iter().flat_map(durio_observe::leaf_devices);
     let there: Vec<String> = there.collect();
     if there.iter().any(|device| here.contains(device)) {
         return Vec::new();

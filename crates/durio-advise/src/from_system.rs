@@ -3,7 +3,7 @@
 //! In: a stack and the settings that were read. Out: [`Facts`], for each subject of a rule.
 //! Not here: reading them.
 
-use durio_stack::{FilesystemFacts, Layer, LayerKind, LayerReadings, Reading, Readings, Stack};
+use durio_observe::{FilesystemFacts, Layer, LayerKind, LayerReadings, Reading, Readings, Stack};
 
 use super::catalogue::Catalogue;
 use super::facts::Facts;

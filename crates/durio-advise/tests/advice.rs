@@ -11,7 +11,7 @@ use durio_advise::{
     Advice, AdviceReport, AdviceRequest, AdviceRole, AdviceState, DatabaseSettings, Setting,
     System, advise,
 };
-use durio_stack::{Readings, Stack, read_readings_in};
+use durio_observe::{Readings, Stack, read_readings_in};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

@@ -22,9 +22,9 @@ mod sizes;
 mod sync_every;
 mod writers;
 
+use durio_observe::Stack;
 use durio_plan::{Purpose, Slice};
 use durio_record::{CommitsTraced, SyncCallsProbed};
-use durio_stack::Stack;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use arm::Measured;

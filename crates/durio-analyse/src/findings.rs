@@ -5,9 +5,9 @@
 
 mod judged;
 
+use durio_observe::{DeviceCounters, Host, Stack};
 use durio_plan::{EngineKind, Level, Plan};
 use durio_record::{Latency, Manifest, OperationName, Phase};
-use durio_stack::{DeviceCounters, Host, Stack};
 use durio_units::Nanos;
 use durio_workload::{Arrivals, CacheMode, Workload};
 use serde::{Deserialize, Serialize};

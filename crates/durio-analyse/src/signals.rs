@@ -22,8 +22,8 @@ mod sample;
 
 pub(crate) use filesystem::dropping_options;
 
+use durio_observe::{Host, Layer, LayerKind, Stack};
 use durio_record::SyncCallsProbed;
-use durio_stack::{Host, Layer, LayerKind, Stack};
 use serde::{Deserialize, Serialize};
 
 use crate::warning::Basis;

@@ -6,12 +6,12 @@ mod device_time;
 
 use std::collections::BTreeMap;
 
+use durio_observe::DeviceCounters;
 use durio_plan::{EngineKind, Load, Plan, RawPath, Step};
 use durio_record::{
     Accounting, Batches, ContextSwitches, Interval, JobEnded, Latency, LatencyHistogram,
     OperationName, OperationRecord, Outcome, Pacing, Phase, StepEnded, StepStarted, StreamStarted,
 };
-use durio_stack::DeviceCounters;
 use durio_units::{Nanos, Rate};
 use durio_workload::{Arrivals, CacheMode, Workload};
 

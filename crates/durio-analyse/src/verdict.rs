@@ -5,9 +5,9 @@
 //! threshold gets the percentiles of what it waits for, and no grade of durio's invention.
 //! Not here: the thresholds themselves, which are those of the profiles (`durio-workload`).
 
+use durio_observe::Host;
 use durio_plan::Purpose;
 use durio_record::OperationName;
-use durio_stack::Host;
 use durio_units::{Nanos, Rate};
 use durio_workload::profile::{Bound, LatencyFigure, Threshold, TimedOperation, check_thresholds};
 

@@ -15,9 +15,9 @@ pub(crate) mod sample;
 
 pub(crate) use disowned::disowned;
 
+use durio_observe::Stack;
 use durio_plan::Plan;
 use durio_record::{Environment, ProcessGap};
-use durio_stack::Stack;
 
 use crate::campaign::CampaignFindings;
 use crate::{SelfCost, WarningFinding, WorkloadFindings};

@@ -5,13 +5,13 @@
 use std::error::Error;
 
 use durio_analyse::{Analyser, Findings, RunState};
+use durio_observe::Host;
 use durio_plan::{
     ClockChoice, EngineKind, Limit, Load, NullScript, PLAN_SCHEMA, Plan, Purpose, Role, Step,
     Target, TargetKind,
 };
 use durio_record::{Environment, Event, Journal, Manifest, OperationName};
 use durio_run::{Context, EventSink, StopFlag, run};
-use durio_stack::Host;
 use durio_units::{Bytes, Nanos};
 use durio_workload::self_cost_workload;
 

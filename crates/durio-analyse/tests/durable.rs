@@ -6,6 +6,7 @@ use std::error::Error;
 use durio_analyse::cost_model::{SizeCost, fit};
 use durio_analyse::durable::{DurableFindings, LimitedBy, SlopeShape};
 use durio_analyse::{Analyser, Declined};
+use durio_observe::{BlockFacts, DeviceCounters, Host, Layer, LayerKind, Stack};
 use durio_plan::{
     Campaign, ClockChoice, EngineKind, Limit, Load, NullScript, PLAN_SCHEMA, Plan, Purpose, Role,
     Section, SectionKind, Slice, Step, Target, TargetKind,
@@ -14,7 +15,6 @@ use durio_record::{
     CommitsTraced, Environment, Event, Journal, Manifest, StoppedBy, TracedRequest, TracedSequence,
 };
 use durio_run::{Context, EventSink, StopFlag, run};
-use durio_stack::{BlockFacts, DeviceCounters, Host, Layer, LayerKind, Stack};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{CacheMode, PerMille, SyncMethod, SyncPolicy, Workload};
 

@@ -5,13 +5,13 @@
 use std::error::Error;
 
 use durio_analyse::{Analyser, Findings};
+use durio_observe::{DeviceCounters, Host};
 use durio_plan::{
     ClockChoice, EngineKind, Limit, Load, NullScript, PLAN_SCHEMA, Plan, Purpose, Role, Step,
     Target, TargetKind,
 };
 use durio_record::{Environment, Event, Journal, Manifest, OperationName};
 use durio_run::{Context, EventSink, StopFlag, run};
-use durio_stack::{DeviceCounters, Host};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{
     Arrivals, GroupCommit, PerMille, RegionRule, SyncMethod, SyncPolicy, Workload,

@@ -2,14 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "../../durio-stack/tests/machine_file/mod.rs"]
+#[path = "../../durio-observe/tests/machine_file/mod.rs"]
 mod machine_file;
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use durio_analyse::{Signal, standing_signals};
-use durio_stack::{read_host_in, read_stack_in};
+use durio_observe::{read_host_in, read_stack_in};
 use machine_file::{Machine, machines};
 
 fn signals(root: &Path, machine: &Machine) -> Vec<Signal> {

@@ -3,7 +3,7 @@
 //!
 //! In: the path of a device node. Out: [`NvmeWord`], [`ScsiWord`], [`DmTable`], the file below a
 //! loop device. Not here: files of
-//! the kernel (`durio-stack`), and any judgement.
+//! the kernel (`durio-observe`), and any judgement.
 //!
 //! Everything is asked through a descriptor that is open for reading only, by commands that change
 //! nothing: NVMe Identify and Get Features, SCSI MODE SENSE, the table of a device-mapper volume, a loop device's state.

@@ -3,7 +3,7 @@
 //!
 //! In: a path that a user named, what is known of its use, why it may be written to. Out: a
 //! [`HeldTarget`], and of that a [`WritePermit`]: the only value by which something that was there
-//! before durio is opened for writing. Not here: who uses a device (durio-stack), and what the words
+//! before durio is opened for writing. Not here: who uses a device (durio-observe), and what the words
 //! of the permission were (the command line).
 //!
 //! A name is looked up once. Whatever becomes of it afterwards, what was looked at, what was permitted

@@ -6,7 +6,7 @@
 //! Definitions are compared field by field as they are saved, so that a field which a workload
 //! gains is compared without anybody thinking of it.
 
-use durio_stack::{Layer, Stack};
+use durio_observe::{Layer, Stack};
 use serde::Serialize;
 use serde_json::Value;
 

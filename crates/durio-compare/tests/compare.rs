@@ -9,13 +9,13 @@ use durio_compare::{
     Comparison, FigureName, Gate, Method, Run, RunReader, Settings, Side, StepComparison, Word,
     compare,
 };
+use durio_observe::Host;
 use durio_plan::{
     ClockChoice, EngineKind, Limit, Load, NullScript, PLAN_SCHEMA, Plan, Purpose, Role, Step,
     Target, TargetKind,
 };
 use durio_record::{Environment, Event, Journal, Manifest};
 use durio_run::{Context, EventSink, StopFlag, run};
-use durio_stack::Host;
 use durio_units::{Bytes, Nanos};
 use durio_workload::{CacheMode, Pattern, PerMille, Workload, self_cost_workload};
 

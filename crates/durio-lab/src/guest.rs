@@ -17,7 +17,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
-use durio_stack::LabFacts;
+use durio_observe::LabFacts;
 use rustix::system::{RebootCommand, finit_module, reboot};
 
 use crate::guest::command::run_command;

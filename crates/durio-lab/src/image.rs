@@ -12,7 +12,7 @@ use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-use durio_stack::LabFacts;
+use durio_observe::LabFacts;
 use durio_units::Bytes;
 
 use crate::kernel_tools::KernelTools;

@@ -30,7 +30,7 @@ mod tree;
 mod unpack;
 mod wire;
 
-pub use durio_stack::{LabFacts, LabTiming};
+pub use durio_observe::{LabFacts, LabTiming};
 pub use error::LabError;
 pub use guest::{GUEST_COMMAND, guest_main};
 pub use kernel_image::release_of_image;

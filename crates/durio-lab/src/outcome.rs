@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use durio_stack::LabFacts;
+use durio_observe::LabFacts;
 
 use crate::qemu::KVM;
 use crate::unpack::LeftOut;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use durio_block::{ANSWER_LIMIT, ask};
-use durio_stack::{LabFacts, LabTiming};
+use durio_observe::{LabFacts, LabTiming};
 
 use crate::guest::{GUEST_COMMAND, PORT_NAME};
 use crate::kvm_trial::kvm_fault;

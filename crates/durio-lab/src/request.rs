@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use durio_stack::LabTiming;
+use durio_observe::LabTiming;
 use durio_units::Bytes;
 
 use crate::LabError;

@@ -17,7 +17,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use durio_block::{Folder, ProcessGroup};
-use durio_stack::LabFacts;
+use durio_observe::LabFacts;
 
 use crate::image::image;
 use crate::kernel_payload::kernel_of_image;

@@ -1,6 +1,6 @@
 //! Where a run took place.
 
-use durio_stack::{Host, Stack};
+use durio_observe::{Host, Stack};
 use serde::{Deserialize, Serialize};
 
 /// The machine, and the layers under each location of the plan.

@@ -15,8 +15,8 @@ pub use context_switches::ContextSwitches;
 pub use path::{OperationPath, PathDevice, PathIo, PathStretches, PathTraced};
 pub use process_gap::ProcessGap;
 
+use durio_observe::{CpuCounters, DeviceCounters};
 use durio_plan::EngineKind;
-use durio_stack::{CpuCounters, DeviceCounters};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{Arrivals, CacheMode, RegionRule};
 use serde::{Deserialize, Serialize};

@@ -4,12 +4,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use durio_layers::{DeclaredKind, MdBitmap};
 use durio_record::bench::{
     BENCH_MANIFEST, BenchFolder, BenchManifest, BenchStack, BenchWriter, LayerState, TearDown,
     is_bench_folder,
 };
 use durio_record::{Outcome, RecordErrorKind};
-use durio_stack::{DeclaredKind, MdBitmap};
 use durio_units::{Bytes, Nanos};
 use proptest::prelude::*;
 

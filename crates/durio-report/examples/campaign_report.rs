@@ -7,6 +7,7 @@ use std::io::Write;
 use std::time::Instant;
 
 use durio_analyse::Analyser;
+use durio_observe::Host;
 use durio_plan::{
     Campaign, ClockChoice, EngineKind, Level, Limit, Load, NullScript, PLAN_SCHEMA, Plan, Purpose,
     Role, Section, SectionKind, Step, Target, TargetKind,
@@ -14,7 +15,6 @@ use durio_plan::{
 use durio_record::{Environment, Event, Journal, Manifest};
 use durio_report::{Format, Options, write};
 use durio_run::{Context, EventSink, StopFlag, run};
-use durio_stack::Host;
 use durio_units::{Bytes, Nanos};
 use durio_workload::{Pattern, Workload};
 

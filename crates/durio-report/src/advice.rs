@@ -152,7 +152,7 @@ mod tests {
     use durio_advise::{
         AdviceRequest, Conditions, DatabaseSettings, Evidence, Setting, System, advise,
     };
-    use durio_stack::{Readings, read_stack};
+    use durio_observe::{Readings, read_stack};
 
     use super::*;
 

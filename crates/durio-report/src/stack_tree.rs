@@ -15,7 +15,7 @@ mod words;
 
 use std::io;
 
-use durio_stack::{Layer, Stack};
+use durio_observe::{Layer, Stack};
 use serde::Serialize;
 
 use crate::document::{Body, Document, Level, Node, Section};

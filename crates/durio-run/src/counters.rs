@@ -1,7 +1,7 @@
 //! Counters of the system around a step.
 
+use durio_observe::{CpuCounters, DeviceCounters, read_cpu_counters, read_device_counters};
 use durio_record::ContextSwitches;
-use durio_stack::{CpuCounters, DeviceCounters, read_cpu_counters, read_device_counters};
 use durio_units::{Bytes, Nanos};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;

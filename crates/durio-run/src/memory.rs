@@ -1,8 +1,8 @@
 //! Whether a step's memory is there. The kernel grants more than it has, and ends the process when
 //! it is used: too late, and without a word.
 
+use durio_observe::{Host, read_host};
 use durio_plan::{EngineKind, Plan, Step};
-use durio_stack::{Host, read_host};
 use durio_units::Bytes;
 use durio_workload::Workload;
 

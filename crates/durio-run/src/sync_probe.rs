@@ -18,8 +18,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use durio_block::OpenMode;
+use durio_observe::{DeviceCounters, read_device_counters};
 use durio_record::{Event, Outcome, ProbedCalls, SyncCaller, SyncCallsProbed};
-use durio_stack::{DeviceCounters, read_device_counters};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 

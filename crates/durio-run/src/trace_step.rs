@@ -11,6 +11,7 @@
 
 mod commits;
 mod instance;
+mod owner;
 mod path;
 mod sequences;
 #[cfg(test)]
@@ -18,9 +19,9 @@ mod tests;
 
 use std::path::Path;
 
+use durio_observe::{block_device_number, find_tracefs, has_request_queue};
 use durio_plan::EngineKind;
 use durio_record::{CommitsTraced, Event, Outcome, StoppedBy, Warning};
-use durio_stack::{block_device_number, find_tracefs, has_request_queue};
 
 use crate::error::RunError;
 use crate::one_by_one::Ending;
@@ -28,6 +29,7 @@ use crate::step::{Arming, job_error};
 use crate::unmeasured::{SingleLoad, Watching, started};
 use commits::{Made, make_commits};
 use instance::{TraceInstance, Traced};
+pub use owner::{remove_dead_trace_instances, trace_instance_name};
 pub(crate) use path::run_path;
 use sequences::{Sequences, TracedDevice, sequences};
 

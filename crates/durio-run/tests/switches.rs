@@ -5,13 +5,13 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 
 use durio_block::conformance::note_skip;
+use durio_observe::{leaf_devices, read_stack};
 use durio_plan::{
     ClockChoice, EngineKind, FileLayout, Limit, Load, NullScript, PLAN_SCHEMA, Plan, Purpose,
     RawPath, Role, Step, Target, TargetKind,
 };
 use durio_record::{ContextSwitches, Event, JobEnded, Journal, Outcome, StepEnded};
 use durio_run::{Context, EventSink, RunError, StopFlag, run};
-use durio_stack::{leaf_devices, read_stack};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{CacheMode, PerMille, SyncMethod, SyncPolicy, Workload};
 

@@ -12,13 +12,13 @@ use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use durio_block::conformance::note_skip;
+use durio_observe::{find_tracefs, leaf_devices, read_stack};
 use durio_plan::{
     ClockChoice, EngineKind, FileLayout, Limit, Load, PLAN_SCHEMA, Plan, Purpose, RawPath, Role,
     Step, Target, TargetKind,
 };
 use durio_record::{CommitsTraced, Event, Journal, Outcome, PathTraced, ProbedCalls, SyncCaller};
 use durio_run::{Context, EventSink, RunError, StopFlag, run};
-use durio_stack::{find_tracefs, leaf_devices, read_stack};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{CacheMode, PerMille, SyncMethod, SyncPolicy, Workload};
 
@@ -245,14 +245,14 @@ fn what_a_killed_run_left_is_removed_and_what_is_in_use_stays() {
     // More than any process's number; and a living process that is another one by its start.
     let (dead, reused) =
         (made("durio-4194305-77-0"), made(&format!("durio-{}-1-0", std::process::id())));
-    let living = made(&durio_stack::trace_instance_name(root, 0));
+    let living = made(&durio_run::trace_instance_name(root, 0));
     let other = made(&format!("other-{}", std::process::id()));
     // As one of another container, whose processes are not to be seen.
     let held = made("durio-4194306-77-0");
     let marker = fs::OpenOptions::new().write(true).open(held.join("trace_marker")).unwrap();
-    let removed = durio_stack::remove_dead_trace_instances(root);
+    let removed = durio_run::remove_dead_trace_instances(root);
     let stay = [&living, &other, &held].map(|folder| folder.exists());
-    let read = durio_stack::read_host().tracing;
+    let read = durio_observe::read_host().tracing;
     drop(marker);
     for folder in [&living, &other, &held] {
         fs::remove_dir(folder).unwrap();

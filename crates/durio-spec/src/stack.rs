@@ -20,8 +20,8 @@ mod tests;
 
 use std::collections::BTreeSet;
 
-use durio_stack::DeclaredStack;
-use durio_stack::build::check_declared;
+use durio_layers::DeclaredStack;
+use durio_layers::check_declared;
 use durio_units::Bytes;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};

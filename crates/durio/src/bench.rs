@@ -1,7 +1,7 @@
 //! A bench: one stack after the other is built, measured layer by layer, and taken down.
 //!
 //! In: a stack spec and where its stacks are built. Out: a bench folder. Not here: how a stack is
-//! built (`durio_stack::build`), how a point is measured (`execute.rs`).
+//! built (`durio_layers`), how a point is measured (`execute.rs`).
 //!
 //! ```text
 //!   course ── build a layer (site) ── measure it (point, execute) ── record it ──┐

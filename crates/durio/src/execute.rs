@@ -8,6 +8,7 @@ use std::time::SystemTime;
 
 use durio_analyse::{Analyser, Findings};
 use durio_block::HeldTargets;
+use durio_observe::{Fact, Stack, leaf_devices, read_host, read_nodes, read_stack};
 use durio_plan::{Plan, RawPath};
 use durio_record::{
     Environment, FolderName, Journal, Leftovers, Manifest, Outcome, RUN_FOLDER_SCHEMA,
@@ -15,7 +16,6 @@ use durio_record::{
 };
 use durio_report::{Format, Options};
 use durio_run::{Context, Processors, Resume, RunErrorKind, StopFlag};
-use durio_stack::{Fact, Stack, leaf_devices, read_host, read_nodes, read_stack};
 
 use crate::args::Measuring;
 use crate::exit_code::Exit;

@@ -2,12 +2,12 @@
 //!
 //! In: the state folder, the kernel's tracing files. Out: a line for each thing that was removed, or
 //! that stays in doubt. Not here: settings of the kernel ([`crate::switched`]), stacks of a bench
-//! (durio-stack's `clean`).
+//! (durio-layers' `clean`).
 
 use std::path::Path;
 
 use durio_record::{Leftover, Leftovers, remove_leftovers};
-use durio_stack::remove_dead_trace_instances;
+use durio_run::remove_dead_trace_instances;
 
 use crate::state_folder::state_folder;
 

@@ -10,9 +10,9 @@ use durio_block::{
     BlockError, ErrorKind, GuardRefusal, HeldTarget, HeldTargets, TargetAccess, TargetIdentity,
     TargetType, WriteReason,
 };
+use durio_observe::{DeviceUse, holds_device_nodes, use_of};
 use durio_plan::RawPath;
 use durio_spec::{Location, LocationFacts};
-use durio_stack::{DeviceUse, holds_device_nodes, use_of};
 use durio_units::Bytes;
 
 use crate::args::Measuring;

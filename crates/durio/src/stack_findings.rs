@@ -4,8 +4,8 @@ use std::path::Path;
 
 use durio_analyse::Findings;
 use durio_analyse::attribution::{StackFindings, Timing, attribution, bench_of};
+use durio_observe::LabTiming;
 use durio_record::bench::BenchFolder;
-use durio_stack::LabTiming;
 
 use crate::commands::analysed;
 use crate::exit_code::Exit;

@@ -41,7 +41,7 @@ pub(crate) fn processors(text: &str) -> Result<ProcessorList, String> {
     if text.is_empty() {
         return Ok(ProcessorList::default());
     }
-    durio_stack::numbers_in_list(text)
+    durio_observe::numbers_in_list(text)
         .map(ProcessorList)
         .ok_or_else(|| format!("'{text}' is no list of processors; expected one such as 0,2,4-7"))
 }

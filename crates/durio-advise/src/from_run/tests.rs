@@ -1,12 +1,12 @@
 //! Facts of runs with planted times: the null engine's, and findings of `durio durable` made by hand.
 
+use durio_observe::Host;
 use durio_plan::{
     ClockChoice, EngineKind, Limit, Load, NullScript, PLAN_SCHEMA, Plan, Purpose, Role, Step,
     Target,
 };
 use durio_record::{Environment, Event, Journal, Manifest};
 use durio_run::{Context, EventSink, StopFlag, run};
-use durio_stack::Host;
 use durio_units::Nanos;
 use durio_workload::{PerMille, SyncPolicy};
 

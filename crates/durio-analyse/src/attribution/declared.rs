@@ -3,9 +3,9 @@
 //! In: a [`DeclaredStack`] and the position of its topmost built layer. Out: base, kind and array of
 //! the point. Not here: labels, and whether the stack can be built.
 
+use durio_layers::{DeclaredKind, DeclaredLayer, DeclaredMd, DeclaredStack, LvmLayout};
 use durio_plan::RaidLevel;
 use durio_record::bench::SeveralDevices;
-use durio_stack::{DeclaredKind, DeclaredLayer, DeclaredMd, DeclaredStack, LvmLayout};
 
 use super::point::{Base, BaseKind, PointKind, RaidPoint};
 use crate::campaign::baseline::layout_of;
@@ -162,7 +162,7 @@ fn of_lvm(layout: LvmLayout, members: u32) -> Option<Array> {
 
 #[cfg(test)]
 mod tests {
-    use durio_stack::{Made, MdBitmap};
+    use durio_layers::{Made, MdBitmap};
     use durio_units::Bytes;
 
     use super::*;
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn every_layer_has_a_kind_and_the_first_a_base() {
-        let ext4 = DeclaredKind::Ext4(durio_stack::MadeFilesystem::default());
+        let ext4 = DeclaredKind::Ext4(durio_layers::MadeFilesystem::default());
         let linear = DeclaredKind::Lvm { layout: LvmLayout::Linear, chunk: None };
         let stack = over(2, vec![layer(ext4.clone(), 1)]);
         assert_eq!(kind_of(&ext4), PointKind::Filesystem);

@@ -100,10 +100,10 @@ fn published_for(
 
 #[cfg(test)]
 mod tests {
-    use durio_record::bench::{BENCH_FOLDER_SCHEMA, SeveralDevices};
-    use durio_stack::{
+    use durio_layers::{
         DeclaredKind, DeclaredLayer, DeclaredMd, DeclaredStack, Made, MadeFilesystem, MdBitmap,
     };
+    use durio_record::bench::{BENCH_FOLDER_SCHEMA, SeveralDevices};
     use durio_units::Bytes;
 
     use super::super::PointKind;

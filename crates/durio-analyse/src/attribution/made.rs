@@ -2,9 +2,9 @@
 
 use std::sync::LazyLock;
 
+use durio_observe::DeviceCounters;
 use durio_plan::EngineKind;
 use durio_record::{Manifest, OperationName};
-use durio_stack::DeviceCounters;
 use durio_units::Nanos;
 use durio_workload::{Pattern, PerMille, SyncPolicy, Workload};
 

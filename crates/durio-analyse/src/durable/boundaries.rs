@@ -4,7 +4,7 @@
 //! [`Misfit`]s. A limit that lies at a misfit may be its reason; a device's own caches show no
 //! limit to the kernel, so that none may be known.
 
-use durio_stack::Stack;
+use durio_observe::Stack;
 use serde::{Deserialize, Serialize};
 
 use super::arm::bytes;

@@ -39,7 +39,7 @@ pub(crate) fn device_work(
     if found.devices.is_empty() || !is_counted || commits < 1.0 {
         return None;
     }
-    let sum = |of: fn(&durio_stack::DeviceCounters) -> u64| {
+    let sum = |of: fn(&durio_observe::DeviceCounters) -> u64| {
         precise(found.devices.iter().map(of).fold(0, u64::saturating_add))
     };
     let counted: Option<Vec<u64>> = found.devices.iter().map(|it| it.flushes_completed).collect();

@@ -3,8 +3,8 @@
 //! In: the arms of the sizes' slice. Out: [`SizesFindings`]: a curve for each method with its cost
 //! model, and the share of the unsynced bandwidth that durable writes keep at each size.
 
+use durio_observe::Stack;
 use durio_plan::Slice;
-use durio_stack::Stack;
 use durio_workload::CacheMode;
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,7 @@
 //! Rules about the device at the bottom: its cache as the kernel and as the device itself see it,
 //! FUA, and what its name gives away.
 
-use durio_stack::{BlockFacts, Host, Layer, LayerKind, WriteCache};
+use durio_observe::{BlockFacts, Host, Layer, LayerKind, WriteCache};
 
 use super::{Reading, Signal, SignalWord, is_end, layer_name, reading, signal, sysfs};
 

@@ -1,7 +1,7 @@
 //! Rule about what a device said of its cache when it was asked, against what the kernel takes it
 //! for. Where they agree there is nothing to tell that the kernel's view does not tell already.
 
-use durio_stack::{Host, Layer, WriteCache};
+use durio_observe::{Host, Layer, WriteCache};
 
 use super::{Reading, Signal, SignalWord, is_end, layer_name, reading, signal, sysfs};
 

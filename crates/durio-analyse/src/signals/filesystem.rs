@@ -1,6 +1,6 @@
 //! Rules about filesystems on this machine: options that drop flushes, journals, memory.
 
-use durio_stack::{Host, Layer, LayerKind};
+use durio_observe::{Host, Layer, LayerKind};
 
 use super::{Reading, Signal, SignalWord, layer_name, reading, signal};
 
@@ -107,7 +107,7 @@ fn is_zfs(layer: &Layer) -> bool {
 fn zfs_switches(host: &Host) -> Vec<Reading> {
     let parameters = host.kernel_parameters.iter();
     let switches = parameters.filter(|it| ZFS_SWITCHES.contains(&it.name.as_str()));
-    let reading_of = |it: &durio_stack::Fact| {
+    let reading_of = |it: &durio_observe::Fact| {
         reading("module parameter", format!("/sys/{}", it.name), it.value.clone())
     };
     switches.map(reading_of).collect()

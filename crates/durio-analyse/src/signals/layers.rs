@@ -1,6 +1,6 @@
 //! Rules about layers between filesystem and disk: arrays, caches, loop devices.
 
-use durio_stack::{Host, Layer, LayerKind, WriteCache};
+use durio_observe::{Host, Layer, LayerKind, WriteCache};
 
 use super::{Reading, Signal, SignalWord, is_end, layer_name, reading, signal, sysfs};
 

@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 
+use durio_observe::{Layer, Stack, WriteCache};
 use durio_plan::EngineKind;
 use durio_record::OperationName;
-use durio_stack::{Layer, Stack, WriteCache};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{CacheMode, SyncMethod};
 

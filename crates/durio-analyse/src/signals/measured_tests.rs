@@ -1,7 +1,7 @@
 //! Each rule about measured times and counts, with its smallest positive and negative case.
 
+use durio_observe::DeviceCounters;
 use durio_plan::{Campaign, Section};
-use durio_stack::DeviceCounters;
 
 use durio_plan::{SectionKind, Slice};
 

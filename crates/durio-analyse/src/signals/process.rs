@@ -1,7 +1,7 @@
 //! Rules about the process and the machine: libraries that replace sync calls, kernels that are not
 //! Linux, hypervisors.
 
-use durio_stack::{Host, ProcessFacts, Stack};
+use durio_observe::{Host, ProcessFacts, Stack};
 
 use super::{Reading, Signal, SignalWord, ends, reading, signal};
 
@@ -108,7 +108,7 @@ pub(super) fn filtered(host: &Host, _: &[Stack]) -> Option<Signal> {
 
 pub(super) fn virtual_machine(host: &Host, stacks: &[Stack]) -> Option<Signal> {
     let hypervisor = host.hypervisor.clone()?;
-    let is_hardware = |block: &durio_stack::BlockFacts| block.virtual_device != Some(true);
+    let is_hardware = |block: &durio_observe::BlockFacts| block.virtual_device != Some(true);
     let mut devices = stacks.iter().flat_map(ends).filter_map(|layer| layer.block.as_ref());
     if !devices.any(is_hardware) {
         return None;

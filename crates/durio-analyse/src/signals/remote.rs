@@ -1,7 +1,7 @@
 //! Rules about storage that another machine or another process serves: what is acknowledged is as
 //! good as the server's word.
 
-use durio_stack::{Host, Layer, LayerKind};
+use durio_observe::{Host, Layer, LayerKind};
 
 use super::{Reading, Signal, SignalWord, is_end, layer_name, reading, signal, sysfs};
 

@@ -1,6 +1,6 @@
 //! Layers for the tests of rules, each the smallest that a rule takes for what it is.
 
-use durio_stack::{
+use durio_observe::{
     BlockFacts, Fact, FilesystemFacts, Host, Layer, LayerKind, ProcessFacts, Stack, WriteCache,
 };
 

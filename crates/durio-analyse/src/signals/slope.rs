@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 
+use durio_observe::{Stack, WriteCache};
 use durio_plan::{SectionKind, Slice};
 use durio_record::OperationName;
-use durio_stack::{Stack, WriteCache};
 use durio_units::{Bytes, Nanos};
 use durio_workload::CacheMode;
 

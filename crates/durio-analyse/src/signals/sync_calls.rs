@@ -3,8 +3,8 @@
 //!
 //! In: what the runner counted. Out: signals. Not here: counting.
 
+use durio_observe::{Stack, WriteCache};
 use durio_record::{ProbedCalls, SyncCaller, SyncCallsProbed};
-use durio_stack::{Stack, WriteCache};
 use durio_units::Nanos;
 
 use super::{Evidence, Reading, Signal, SignalWord, ends, layer_name, reading, signal};

@@ -92,11 +92,11 @@ impl StreamState {
 
 #[cfg(test)]
 mod tests {
+    use durio_observe::CpuCounters;
     use durio_plan::EngineKind;
     use durio_record::{
         Accounting, ContextSwitches, Exact, LatencyHistogram, Outcome, StepEnded, StreamStarted,
     };
-    use durio_stack::CpuCounters;
     use durio_workload::{Arrivals, CacheMode, RegionRule};
 
     use super::super::Total;

@@ -3,7 +3,7 @@
 //! In: a step's counters, and whether it must have moved them. Out: the same, with those marked that
 //! count nothing.
 
-use durio_stack::DeviceCounters;
+use durio_observe::DeviceCounters;
 
 /// The counters; `has_io` says that something must have reached the devices. Where none of them has
 /// moved all the same, they count nothing, and their zeros are no figures.

@@ -5,7 +5,7 @@
 //! waited for, and about as many requests as operations. Little's law cannot see time that durio
 //! adds by looking late, for it is in both of its sides; this can.
 
-use durio_stack::DeviceCounters;
+use durio_observe::DeviceCounters;
 use durio_workload::CacheMode;
 
 use super::{StreamState, quotient};

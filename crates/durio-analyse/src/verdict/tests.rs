@@ -1,7 +1,7 @@
 //! Verdicts on a clean run that each test spoils.
 
+use durio_observe::{CgroupLimits, FilesystemFacts};
 use durio_plan::Level;
-use durio_stack::{CgroupLimits, FilesystemFacts};
 use durio_workload::profile::{Provenance, profile};
 
 use super::*;

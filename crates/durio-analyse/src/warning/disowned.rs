@@ -36,7 +36,7 @@ fn fell_back_to_page_cache(workload: &WorkloadFindings) -> bool {
 mod tests {
     use super::super::sample::{Sample, sample};
     use super::*;
-    use durio_stack::{Fact, FilesystemFacts};
+    use durio_observe::{Fact, FilesystemFacts};
     use durio_workload::PerMille;
 
     fn reason(spoil: impl FnOnce(&mut Sample)) -> Option<String> {

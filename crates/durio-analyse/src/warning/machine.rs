@@ -111,7 +111,7 @@ pub(super) fn throttled(basis: &Basis<'_>) -> Vec<WarningFinding> {
 }
 
 /// No threshold: what is on costs each operation that meets it, 600 ns a system call for the events of
-/// system calls (the costs are in durio-stack's tracefs/instances.rs).
+/// system calls (the costs are in durio-observe's tracefs/active.rs).
 pub(super) fn tracing(basis: &Basis<'_>) -> Vec<WarningFinding> {
     let tracing = &basis.environment.host.tracing;
     if tracing.is_empty() {
@@ -208,7 +208,7 @@ mod tests {
     fn an_active_tracer_is_named_with_its_place() {
         let on = |sample: &mut super::super::sample::Sample| {
             let (name, value) = ("/t/instances/x".to_owned(), "tracer function".to_owned());
-            sample.environment.host.tracing.push(durio_stack::Fact { name, value });
+            sample.environment.host.tracing.push(durio_observe::Fact { name, value });
         };
         check_warns(tracing, "tracing", on);
     }

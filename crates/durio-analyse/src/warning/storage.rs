@@ -2,8 +2,8 @@
 //!
 //! Whether its flushes can be believed is told by signals, not here.
 
+use durio_observe::Stack;
 use durio_plan::TargetKind;
-use durio_stack::Stack;
 use durio_units::Bytes;
 use durio_workload::Pattern;
 
@@ -121,7 +121,7 @@ pub(super) fn shared_walks(basis: &Basis<'_>) -> Vec<WarningFinding> {
 mod tests {
     use super::super::sample::{check_quiet, check_warns};
     use super::*;
-    use durio_stack::{Fact, FilesystemFacts};
+    use durio_observe::{Fact, FilesystemFacts};
     use durio_workload::SyncPolicy;
 
     #[test]

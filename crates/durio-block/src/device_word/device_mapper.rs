@@ -1,7 +1,7 @@
 //! The table of a device-mapper volume: what each of its segments does, and on which devices.
 //!
 //! In: a device number, or the text that `dmsetup table` prints. Out: [`DmTable`].
-//! Not here: what the parameters of a target mean (`durio-stack`).
+//! Not here: what the parameters of a target mean (`durio-observe`).
 //!
 //! A table holds keys. Parameters are kept of targets that are known to have none, and else word by
 //! word: no key leaves this file.

@@ -1,6 +1,6 @@
 //! What `bench.json` holds.
 
-use durio_stack::DeclaredStack;
+use durio_layers::DeclaredStack;
 use durio_units::Nanos;
 use serde::{Deserialize, Serialize};
 

@@ -6,7 +6,7 @@
 use durio_analyse::{
     BatchFindings, Distribution, Findings, InFlight, OperationFindings, SelfCost, WorkloadFindings,
 };
-use durio_stack::DeviceCounters;
+use durio_observe::DeviceCounters;
 use durio_units::{Bytes, Nanos};
 
 use super::figures::{locations, place_name};

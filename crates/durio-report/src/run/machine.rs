@@ -3,7 +3,7 @@
 //! In: findings. Out: sections and named values. Not here: what a layer is (`stack_tree`).
 
 use durio_analyse::Findings;
-use durio_stack::{Host, LabFacts};
+use durio_observe::{Host, LabFacts};
 use durio_units::Bytes;
 use durio_workload::CacheMode;
 

@@ -2,7 +2,7 @@
 //!
 //! In: a layer. Out: a draft, or groups of one. Not here: devices that are made of others.
 
-use durio_stack::{BlockFacts, Layer, LayerKind, WriteCache};
+use durio_observe::{BlockFacts, Layer, LayerKind, WriteCache};
 use durio_units::Bytes;
 
 use super::known::{Known, Parts};

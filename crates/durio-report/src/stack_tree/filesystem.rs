@@ -2,7 +2,7 @@
 //!
 //! In: a layer of a filesystem. Out: a draft. Not here: what an option does.
 
-use durio_stack::{FilesystemFacts, Layer};
+use durio_observe::{FilesystemFacts, Layer};
 use durio_units::Bytes;
 
 use super::known::{Known, Parts};

@@ -5,7 +5,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
-use durio_stack::{Fact, Layer};
+use durio_observe::{Fact, Layer};
 use durio_units::Bytes;
 
 /// A layer's own facts, and which of them were told.

@@ -2,7 +2,7 @@
 //!
 //! In: a layer. Out: a draft. Not here: disks and partitions.
 
-use durio_stack::Layer;
+use durio_observe::Layer;
 
 use super::known::{Known, Parts};
 use super::words::{Draft, named, size};

@@ -2,7 +2,7 @@
 //!
 //! In: a layer. Out: a [`Description`]. Not here: drawing.
 
-use durio_stack::{Layer, LayerKind};
+use durio_observe::{Layer, LayerKind};
 
 use super::known::{Known, Parts};
 use super::{device, filesystem, made};

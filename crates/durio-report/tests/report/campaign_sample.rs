@@ -4,6 +4,7 @@
 use std::error::Error;
 
 use durio_analyse::{Analyser, Findings};
+use durio_observe::{CpuCounters, DeviceCounters, Host};
 use durio_plan::{
     Campaign, ClockChoice, Declared, DeclaredTarget, EngineKind, Goal, Level, Limit, Load,
     NullScript, PLAN_SCHEMA, Plan, Purpose, RaidLevel, Role, Rounds, Section, SectionKind, Sheet,
@@ -11,7 +12,6 @@ use durio_plan::{
 };
 use durio_record::{Environment, Event, Journal, Manifest, RoundDecision};
 use durio_run::{Context, EventSink, StopFlag, run};
-use durio_stack::{CpuCounters, DeviceCounters, Host};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{Arrivals, Pattern, PerMille, SyncPolicy, Workload};
 

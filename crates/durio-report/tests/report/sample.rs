@@ -3,15 +3,15 @@
 //! Each variant is a function; all numbers follow from the index, so that every test sees the same.
 
 use durio_analyse::*;
+use durio_observe::{
+    BlockFacts, CgroupLimits, DeviceCounters, DirectIoAlignment, Fact, FilesystemFacts, Host,
+    Layer, LayerKind, Stack, WriteCache,
+};
 use durio_plan::{
     ClockChoice, EngineKind, Limit, Load, PLAN_SCHEMA, Plan, Purpose, Role, Step, Target,
     TargetKind,
 };
 use durio_record::{Manifest, OperationName, Phase};
-use durio_stack::{
-    BlockFacts, CgroupLimits, DeviceCounters, DirectIoAlignment, Fact, FilesystemFacts, Host,
-    Layer, LayerKind, Stack, WriteCache,
-};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{Workload, check_workloads};
 

@@ -6,7 +6,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "../../../durio-stack/tests/machine_file/mod.rs"]
+#[path = "../../../durio-observe/tests/machine_file/mod.rs"]
 mod machine_file;
 
 use std::collections::BTreeMap;
@@ -14,8 +14,8 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
+use durio_observe::{Stack, read_stack_in};
 use durio_report::{Options, STACK_SCHEMA, StackFormat, write_stacks};
-use durio_stack::{Stack, read_stack_in};
 use machine_file::{Entry, Machine, machines};
 
 fn written(format: StackFormat, stacks: &[Stack]) -> String {

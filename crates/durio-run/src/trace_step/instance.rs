@@ -1,15 +1,16 @@
 //! A trace of durio's own: an instance in tracefs, which leaves the traces of others alone.
 //!
 //! It is gone when it is dropped, also by a panic. What a killed run left behind the next run removes:
-//! the name of an instance says whose it is (`durio_stack::remove_dead_trace_instances`).
+//! the name of an instance says whose it is ([`super::owner`]).
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use durio_stack::{BufferStats, TraceText, parse_buffer_stats, parse_trace, trace_instance_name};
+use durio_observe::{BufferStats, TraceText, parse_buffer_stats, parse_trace};
 use durio_units::Nanos;
 
+use super::owner::trace_instance_name;
 use super::sequences::TracedDevice;
 
 /// The largest text that is read: more than the buffers below hold.

@@ -21,9 +21,9 @@ mod tracer;
 use std::path::{Path, PathBuf};
 
 use durio_block::{Clock, Engine, MonotonicClock};
+use durio_observe::{Stack, TraceClock, read_stack};
 use durio_plan::{EngineKind, Target, TargetKind};
 use durio_record::{Event, Outcome, PathTraced};
-use durio_stack::{Stack, TraceClock, read_stack};
 use durio_units::Nanos;
 use durio_workload::job_seed;
 

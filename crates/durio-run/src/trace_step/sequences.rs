@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use durio_observe::{BlockRequest, TraceEventKind};
 use durio_record::{TracedRequest, TracedSequence};
-use durio_stack::{BlockRequest, TraceEventKind};
 use durio_units::{Bytes, Nanos};
 
 use super::instance::Traced;

@@ -2,8 +2,8 @@
 
 use std::fs;
 
+use durio_observe::parse_trace;
 use durio_record::TracedSequence;
-use durio_stack::parse_trace;
 use durio_units::Nanos;
 
 use super::begin_instance;

@@ -4,8 +4,8 @@
 //! fields and their doc comments ([`crate::table`]).
 
 use durio_plan::FileLayout;
-use durio_stack::build::tool_words_reference;
-use durio_stack::{BtrfsProfile, LvmLayout, MdBitmap, ZfsLayout};
+use durio_layers::tool_words_reference;
+use durio_layers::{BtrfsProfile, LvmLayout, MdBitmap, ZfsLayout};
 use durio_units::Bytes;
 use serde_json::{Value as Json, json};
 

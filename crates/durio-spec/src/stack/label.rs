@@ -1,9 +1,6 @@
 //! What a layer is, in a line.
 
-use durio_stack::{
-    BtrfsProfile, DeclaredKind, DeclaredLayer, DeclaredMd, DmTarget, Made, MadeFilesystem,
-    MdBitmap, ZfsLayout,
-};
+use durio_layers::{BtrfsProfile, DeclaredKind, DeclaredLayer, DeclaredMd, DmTarget, Made, MadeFilesystem, MdBitmap, ZfsLayout};
 
 use crate::table::value::Shown;
 

@@ -1,13 +1,10 @@
 //! A `[[stack]]` as it was read to a [`DeclaredStack`].
 //!
 //! In: a table whose keys and values are known. Out: the stack, or what it lacks and where. Not here:
-//! whether such a stack can be built (`durio_stack::build`).
+//! whether such a stack can be built (`durio_observe::build`).
 
-use durio_stack::build::{Tool, check_words};
-use durio_stack::{
-    BtrfsProfile, DeclaredKind, DeclaredLayer, DeclaredMd, DeclaredStack, DmTarget, LvmLayout,
-    Made, MadeFilesystem, MdBitmap, ZfsLayout,
-};
+use durio_layers::{Tool, check_words};
+use durio_layers::{BtrfsProfile, DeclaredKind, DeclaredLayer, DeclaredMd, DeclaredStack, DmTarget, LvmLayout, Made, MadeFilesystem, MdBitmap, ZfsLayout};
 use durio_units::Nanos;
 
 use super::file::{

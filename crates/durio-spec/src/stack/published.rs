@@ -1,6 +1,6 @@
 //! `[[published]]`: what somebody found on a point, to be set beside what is measured.
 
-use durio_stack::DeclaredStack;
+use durio_layers::DeclaredStack;
 
 use super::file::{PublishedTable, StackFile};
 use crate::campaign::steps::Ladder;

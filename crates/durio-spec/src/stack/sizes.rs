@@ -1,6 +1,6 @@
 //! How large the devices of a stack are: estimated before it is built, and scaled.
 
-use durio_stack::{
+use durio_layers::{
     BtrfsProfile, DeclaredKind, DeclaredLayer, DeclaredMd, DeclaredStack, LvmLayout, Made,
     ZfsLayout,
 };

@@ -1,8 +1,8 @@
 //! Stack specs: what is read, what is refused and where, and the built-in ones.
 
+use durio_layers::check_declared;
+use durio_layers::{DeclaredKind, DeclaredStack, MdBitmap};
 use durio_plan::{ClockChoice, Limit, RawPath, Role};
-use durio_stack::build::check_declared;
-use durio_stack::{DeclaredKind, DeclaredStack, MdBitmap};
 use durio_units::{Bytes, Nanos};
 use proptest::prelude::*;
 

@@ -4,10 +4,10 @@
 //! manifest at its end, saved after each change. Not here: building and measuring themselves, so
 //! that tests can plant failures in both.
 
+use durio_layers::DeclaredStack;
+use durio_layers::{BuildError, BuiltLayer};
 use durio_record::Outcome;
 use durio_record::bench::{BenchManifest, BenchStack, LayerState, TearDown};
-use durio_stack::DeclaredStack;
-use durio_stack::build::{BuildError, BuiltLayer};
 
 use crate::failure::Failure;
 

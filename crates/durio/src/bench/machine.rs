@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use durio_stack::DeclaredStack;
-use durio_stack::build::{BuildError, BuildOptions, Builder, BuiltLayer, Place, Progress};
+use durio_layers::DeclaredStack;
+use durio_layers::{BuildError, BuildOptions, Builder, BuiltLayer, Place, Progress};
 
 use super::course::{Rising, Site};
 

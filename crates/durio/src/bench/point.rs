@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use durio_block::{HeldTarget, HeldTargets, TargetType};
+use durio_layers::BuiltLayer;
+use durio_layers::DeclaredStack;
 use durio_plan::{ClockChoice, Plan, RawPath};
 use durio_spec::{
     CampaignPlan, CampaignRequest, Location, LocationFacts, RawDevices, StackBench, devices_after,
     plan_campaign,
 };
-use durio_stack::DeclaredStack;
-use durio_stack::build::BuiltLayer;
 use durio_units::{Bytes, Nanos};
 
 use crate::args::Choosing;

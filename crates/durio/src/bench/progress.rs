@@ -3,8 +3,8 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
+use durio_layers::Progress;
 use durio_record::bench::BenchStack;
-use durio_stack::build::Progress;
 use durio_units::Nanos;
 
 use super::point::Estimate;

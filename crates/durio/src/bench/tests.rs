@@ -4,10 +4,10 @@ use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
 use std::rc::Rc;
 
+use durio_layers::{BuildError, BuiltLayer};
+use durio_layers::{DeclaredKind, DeclaredLayer, DeclaredStack, Made, MadeFilesystem};
 use durio_record::Outcome;
 use durio_record::bench::{BenchManifest, BenchStack, LayerState, SeveralDevices, TearDown};
-use durio_stack::build::{BuildError, BuiltLayer};
-use durio_stack::{DeclaredKind, DeclaredLayer, DeclaredStack, Made, MadeFilesystem};
 use durio_units::{Bytes, Nanos};
 
 use super::course::{Course, Measured, Point, Rising, Site};
@@ -103,7 +103,7 @@ fn layer(kind: DeclaredKind, measured: bool) -> DeclaredLayer {
 fn stack(name: &str) -> BenchStack {
     let ram = DeclaredKind::Ram(Made { count: 1, size: Bytes::from_mib(64) });
     let xfs = DeclaredKind::Xfs(MadeFilesystem::default());
-    let linear = DeclaredKind::Dm { target: durio_stack::DmTarget::Linear };
+    let linear = DeclaredKind::Dm { target: durio_layers::DmTarget::Linear };
     let layers = vec![layer(ram, true), layer(linear, false), layer(xfs, true)];
     let words = ["ram", "dm", "xfs"].map(|word| (word.to_owned(), word.to_owned()));
     BenchStack::waiting(DeclaredStack { name: name.to_owned(), layers }, words.to_vec())

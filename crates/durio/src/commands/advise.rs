@@ -9,7 +9,7 @@ use std::path::Path;
 use durio_advise::{AdviceRequest, DatabaseSettings, System, advise as judge};
 use durio_analyse::Findings;
 use durio_block::{open_input, read_bounded};
-use durio_stack::{read_readings, read_stack};
+use durio_observe::{read_readings, read_stack};
 use durio_units::Bytes;
 
 use super::report::analysed;
@@ -49,7 +49,7 @@ pub(crate) fn advise(arguments: &Advise) -> Result<Exit, Failure> {
     Ok(Exit::Fine)
 }
 
-fn cannot_look(error: durio_stack::StackError) -> Failure {
+fn cannot_look(error: durio_observe::StackError) -> Failure {
     Failure { exit: Exit::CannotMeasure, error: error.into(), hints: Vec::new() }
 }
 

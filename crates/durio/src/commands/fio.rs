@@ -219,7 +219,7 @@ fn text_of(path: String, input: impl std::io::Read) -> Result<Source, String> {
 }
 
 fn machine() -> Machine {
-    let host = durio_stack::read_host();
+    let host = durio_observe::read_host();
     Machine {
         page_bytes: u64::try_from(rustix::param::page_size()).unwrap_or(4096),
         memory_mib: host.memory.get() >> 20,
@@ -230,7 +230,7 @@ fn machine() -> Machine {
 /// fio's `$ncpus` counts the processors that are there, also those that are switched off.
 fn configured_cpus() -> Option<u32> {
     let list = std::fs::read_to_string("/sys/devices/system/cpu/present").ok()?;
-    u32::try_from(durio_stack::numbers_in_list(list.trim())?.len()).ok()
+    u32::try_from(durio_observe::numbers_in_list(list.trim())?.len()).ok()
 }
 
 /// fio works on a device that a section is named after.

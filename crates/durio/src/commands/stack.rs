@@ -9,8 +9,8 @@ mod show;
 
 use std::path::{Path, PathBuf};
 
+use durio_layers::DeclaredStack;
 use durio_spec::{StackBench, shipped_stack_spec, shipped_stack_specs};
-use durio_stack::DeclaredStack;
 
 use crate::args::{Choosing, Stack, StackCommand};
 use crate::exit_code::Exit;

@@ -4,8 +4,8 @@
 
 use std::path::Path;
 
+use durio_observe::{Layer, LayerKind, Stack, has_request_queue, leaf_devices};
 use durio_record::PathDevice;
-use durio_stack::{Layer, LayerKind, Stack, has_request_queue, leaf_devices};
 
 /// A block device whose events are traced.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,7 +63,7 @@ fn number_of(text: &str) -> Option<(u32, u32)> {
 
 #[cfg(test)]
 mod tests {
-    use durio_stack::BlockFacts;
+    use durio_observe::BlockFacts;
 
     use super::*;
 

@@ -8,8 +8,8 @@ mod device;
 
 use std::collections::VecDeque;
 
+use durio_observe::{BlockRequest, PathEvent, PathEventKind, TraceClock};
 use durio_record::{OperationPath, PathIo, PathStretches};
-use durio_stack::{BlockRequest, PathEvent, PathEventKind, TraceClock};
 use durio_units::{Bytes, Nanos};
 
 use super::devices::TracedLayer;

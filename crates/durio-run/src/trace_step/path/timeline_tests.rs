@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use durio_record::{OperationPath, PathDevice, PathIo, PathStretches};
-use durio_stack::{
+use durio_observe::{
     BlockRequest, PathEvent, PathEventKind as Kind, PathText, TraceClock, parse_path_trace,
 };
+use durio_record::{OperationPath, PathDevice, PathIo, PathStretches};
 use durio_units::{Bytes, Nanos};
 use proptest::prelude::*;
 
@@ -208,7 +208,7 @@ fn recorded(
 #[test]
 fn recorded_writes_through_ext4_wait_for_the_disk_and_others_writes_are_left_out() {
     let text = include_bytes!(
-        "../../../../durio-stack/src/tracefs/fixtures/linux-6.18-path-ext4-tsc.trace"
+        "../../../../durio-observe/src/tracefs/fixtures/linux-6.18-path-ext4-tsc.trace"
     );
     let found = recorded(text, 25613, &[25658], &[layer("vda", (254, 0), true, true)]);
     assert_eq!(found.len(), 4);
@@ -224,7 +224,7 @@ fn recorded_writes_through_ext4_wait_for_the_disk_and_others_writes_are_left_out
 #[test]
 fn recorded_writes_to_zram_never_wait() {
     let text = include_bytes!(
-        "../../../../durio-stack/src/tracefs/fixtures/linux-6.18-path-zram-tsc.trace"
+        "../../../../durio-observe/src/tracefs/fixtures/linux-6.18-path-zram-tsc.trace"
     );
     let found = recorded(text, 25761, &[], &[layer("zram1", (253, 1), true, false)]);
     let device: Vec<u64> = found.iter().map(|path| path.spent.device.get()).collect();
@@ -235,7 +235,7 @@ fn recorded_writes_to_zram_never_wait() {
 #[test]
 fn a_recorded_loop_device_is_a_layer_over_its_disk() {
     let text = include_bytes!(
-        "../../../../durio-stack/src/tracefs/fixtures/linux-6.18-path-loop-tsc.trace"
+        "../../../../durio-observe/src/tracefs/fixtures/linux-6.18-path-loop-tsc.trace"
     );
     let layers = [layer("loop0", (7, 0), false, true), layer("vda", (254, 0), true, true)];
     for path in recorded(text, 25711, &[], &layers) {

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use durio_stack::{PathEventKind, PathText, TraceClock, find_tracefs, parse_path_trace};
+use durio_observe::{PathEventKind, PathText, TraceClock, find_tracefs, parse_path_trace};
 use rustix::thread::gettid;
 
 use super::devices::TracedLayer;

@@ -10,8 +10,8 @@ use std::time::SystemTime;
 use durio_advise::{PROOF_SCHEMA, Proof, Prove, Rule, Subject, SwitchedSetting, rule_named};
 use durio_block::Folder;
 use durio_compare::Settings;
+use durio_observe::{LayerKind, Stack, read_stack};
 use durio_record::FolderName;
-use durio_stack::{LayerKind, Stack, read_stack};
 
 use super::proof_spec::{Load, spec};
 use super::proof_turns::{Turns, turns};

@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use durio_analyse::attribution::StackFindings;
+use durio_layers::DeclaredStack;
+use durio_layers::{BuildError, missing};
 use durio_plan::ClockChoice;
 use durio_record::Outcome;
 use durio_record::bench::{
@@ -13,8 +15,6 @@ use durio_record::file_names;
 use durio_report::{Format, Options};
 use durio_run::StopFlag;
 use durio_spec::{PublishedShare, RawDevices, StackBench, layer_label};
-use durio_stack::DeclaredStack;
-use durio_stack::build::{BuildError, missing};
 
 use super::GuestBench;
 use super::clean::lines;
@@ -54,7 +54,7 @@ pub(super) fn bench(arguments: &StackBenching) -> Result<Exit, Failure> {
     };
     let estimates = estimates(&planning, &stacks)?;
     let manifest = manifest(&execution, &planning, &stacks);
-    for outcome in durio_stack::build::clean(&journals()?) {
+    for outcome in durio_layers::clean(&journals()?) {
         lines(&outcome).iter().for_each(|line| output::remark(&format!("durio: {line}")));
     }
     let stop = stop_on_signals()?;
@@ -189,7 +189,7 @@ fn manifest(
 
 fn waiting(stack: &DeclaredStack) -> BenchStack {
     let of =
-        |layer: &durio_stack::DeclaredLayer| (layer.kind.name().to_owned(), layer_label(layer));
+        |layer: &durio_layers::DeclaredLayer| (layer.kind.name().to_owned(), layer_label(layer));
     BenchStack::waiting(stack.clone(), stack.layers.iter().map(of).collect())
 }
 
@@ -230,7 +230,7 @@ fn refuse_unknown_destroy(stacks: &[DeclaredStack], options: &Measuring) -> Resu
 /// The devices of the user's that stacks stand on.
 fn existing_devices(stacks: &[DeclaredStack]) -> impl Iterator<Item = &String> {
     stacks.iter().flat_map(|stack| &stack.layers).flat_map(|layer| match &layer.kind {
-        durio_stack::DeclaredKind::Device { paths } => paths.as_slice(),
+        durio_layers::DeclaredKind::Device { paths } => paths.as_slice(),
         _ => &[],
     })
 }

@@ -1,8 +1,8 @@
 //! `durio stack clean`: takes down what a bench that was killed left behind, and clears up after killed
 //! runs.
 
+use durio_layers::{CleanOutcome, CleanState};
 use durio_report::visible;
-use durio_stack::build::{CleanOutcome, CleanState};
 
 use super::journals;
 use crate::exit_code::Exit;
@@ -12,7 +12,7 @@ use crate::output;
 
 pub(super) fn clean() -> Result<Exit, Failure> {
     let cleared = leftovers::clear();
-    let outcomes = durio_stack::build::clean(&journals()?);
+    let outcomes = durio_layers::clean(&journals()?);
     if outcomes.is_empty() && cleared.is_empty() {
         return output::answer_text("nothing is left of any bench\n").map(|()| Exit::Fine);
     }

@@ -5,8 +5,8 @@
 
 use durio_lab::kernels::DriverState;
 use durio_lab::{Kernel, find_program};
-use durio_stack::DeclaredStack;
-use durio_stack::build::{Missing, requirements};
+use durio_layers::DeclaredStack;
+use durio_layers::{Missing, requirements};
 
 /// Names, each once, in order.
 #[derive(Debug, Default)]

@@ -8,12 +8,12 @@ use std::time::SystemTime;
 
 use durio_block::{Folder, rename_new};
 use durio_lab::{Kernel, LabExit, LabFile, LabOutcome, LabRequest, LabTiming, Streams};
+use durio_layers::{DeclaredKind, DeclaredStack};
 use durio_plan::ClockChoice;
 use durio_record::FolderName;
 use durio_record::bench::is_bench_folder;
 use durio_run::StopFlag;
 use durio_spec::StackBench;
-use durio_stack::{DeclaredKind, DeclaredStack};
 use durio_units::Bytes;
 
 use super::guest_needs::GuestNeeds;

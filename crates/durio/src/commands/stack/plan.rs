@@ -2,11 +2,11 @@
 
 use std::fmt::Write;
 
+use durio_layers::DeclaredStack;
+use durio_layers::{BuildCommand, BuildError, Place, commands};
 use durio_plan::{ClockChoice, Plan, Role};
 use durio_report::PlanFormat;
 use durio_spec::{SpecError, StackBench, layer_label, shipped_stack_specs, stack_spec_json_schema};
-use durio_stack::DeclaredStack;
-use durio_stack::build::{BuildCommand, BuildError, Place, commands};
 use durio_units::Nanos;
 use serde_json::{Value, json};
 

@@ -4,8 +4,8 @@
 
 use std::path::{Path, PathBuf};
 
+use durio_observe::{Stack, StackError, StackErrorKind, read_stack, read_stack_in};
 use durio_report::{StackFormat, write_stacks};
-use durio_stack::{Stack, StackError, StackErrorKind, read_stack, read_stack_in};
 
 use crate::exit_code::Exit;
 use crate::failure::Failure;

@@ -4,7 +4,7 @@
 //! queued, or several joined; its driver may give a request back and be given it again. Others take
 //! what is queued as it is, whole or in parts.
 
-use durio_stack::BlockRequest;
+use durio_observe::BlockRequest;
 
 /// Bytes of a sector in events, whatever the device.
 const SECTOR: u64 = 512;

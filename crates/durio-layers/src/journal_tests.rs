@@ -1,0 +1,125 @@
+//! Journals that are torn, empty, foreign, or held by somebody.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{CleanState, clean};
+
+const ID: &str = "abc1234";
+
+fn begun(folder: &Path) -> BuildJournal {
+    BuildJournal::create(folder, Begin::of_this_process(ID, "s")).unwrap()
+}
+
+fn step(number: usize) -> Line {
+    let undo = Undo::RemoveFile { path: format!("/nowhere/durio/{number}") };
+    Line::Step(Step { number, undo, output: None })
+}
+
+fn with_journal(bytes: &[u8]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("abc1234.jsonl"), bytes).unwrap();
+    folder
+}
+
+#[test]
+fn what_is_written_is_read_back_without_what_is_undone() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut journal = begun(folder.path());
+    let values = Values::from([("zram0".to_owned(), "3".to_owned())]);
+    journal.append(&step(1)).unwrap();
+    let facts = Identity::of([("diskseq", Some("9".into()))]);
+    let done = Done { number: 1, values: values.clone(), facts: Some(facts.clone()) };
+    journal.append(&Line::Done(done)).unwrap();
+    journal.append(&step(2)).unwrap();
+    journal.append(&Line::Undone { number: 2 }).unwrap();
+    let told = read_journal(folder.path(), ID).unwrap().unwrap();
+    assert_eq!(told.steps.iter().map(|step| step.number).collect::<Vec<_>>(), [1]);
+    let begun = told.begun();
+    let of = |number| begun.iter().find(|begun| begun.step.number == number);
+    assert_eq!(of(1).map(|it| (it.identity.clone(), it.done)), Some((Some(facts), true)));
+    assert!(of(2).is_none_or(|it| !it.done));
+    assert_eq!(told.values(folder.path()), values);
+    assert!(told.begin.is_alive() && told.begin.is_of_this_boot());
+    journal.remove().unwrap();
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_last_line_that_was_cut_off_is_passed_over() {
+    let folder = tempfile::tempdir().unwrap();
+    begun(folder.path()).append(&step(1)).unwrap();
+    let path = folder.path().join("abc1234.jsonl");
+    let whole = fs::read(&path).unwrap();
+    let first = whole.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+    for length in 0..=whole.len() {
+        fs::write(&path, &whole[..length]).unwrap();
+        let told = read_journal(folder.path(), ID).unwrap();
+        let steps = told.map(|told| told.steps.len());
+        let expected = if length < first { None } else { Some(usize::from(length == whole.len())) };
+        assert_eq!(steps, expected, "{length}");
+    }
+}
+
+#[test]
+fn an_id_is_used_once() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(begun(folder.path()));
+    let again = BuildJournal::create(folder.path(), Begin::of_this_process(ID, "s"));
+    assert!(matches!(again, Err(BuildError::Journal { .. })));
+}
+
+#[test]
+fn another_process_of_the_same_number_or_another_boot_is_not_the_builder() {
+    let begin = Begin::of_this_process(ID, "s");
+    assert!(begin.is_alive());
+    let later = begin.start_ticks.map(|ticks| ticks + 1);
+    assert!(!Begin { start_ticks: later, ..begin.clone() }.is_alive());
+    assert!(!Begin { start_ticks: None, ..begin.clone() }.is_alive());
+    assert!(!Begin { boot: Some("another".into()), ..begin.clone() }.is_alive());
+    assert!(!Begin { boot: None, ..begin }.is_of_this_boot());
+}
+
+#[test]
+fn a_builder_that_died_before_its_first_line_leaves_nothing_to_report() {
+    let folder = with_journal(b"{\"begin\":{\"id\":\"abc");
+    fs::write(folder.path().join("other.lock"), "").unwrap();
+    assert_eq!(clean(folder.path()), []);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_journal_that_is_none_is_told_and_left() {
+    for bytes in [&b"not json\n"[..], b"\xff\xfe\n", b"{}\n", b"{\"undone\":{\"number\":1}}\n"] {
+        let folder = with_journal(bytes);
+        let outcomes = clean(folder.path());
+        assert!(matches!(&outcomes[..], [one] if matches!(one.state, CleanState::Unreadable(_))));
+        assert_eq!(fs::read(folder.path().join("abc1234.jsonl")).unwrap(), bytes);
+    }
+}
+
+#[test]
+fn a_folder_that_is_not_there_has_nothing_to_clean() {
+    assert_eq!(clean(Path::new("/no/such/folder/of/durio")), []);
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        let folder = with_journal(&bytes);
+        drop(read_journal(folder.path(), ID));
+    }
+}
+
+#[test]
+fn a_journal_of_another_user_is_not_heeded() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    drop(begun(folder.path()));
+    let path = folder.path().join(format!("{ID}.jsonl"));
+    std::os::unix::fs::chown(&path, Some(65534), Some(65534)).unwrap();
+    let error = read_journal(folder.path(), ID).unwrap_err();
+    assert!(error.contains("belongs to another user"), "{error}");
+}

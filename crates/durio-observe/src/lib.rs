@@ -1,0 +1,75 @@
+//! What lies under a path, and what machine this is, as data: [`Stack`], [`Host`], the counters
+//! of a device and of the processors, whether a device is in use ([`DeviceUse`]), and what a trace of
+//! the kernel says ([`TraceText`]).
+//!
+//! In: a path, `/sys`, `/proc`, statx and statvfs; of devices that may be read, the superblock and
+//! their own word. Out: values that can be saved and compared.
+//! Not here: printing, verdicts on what was found. Nothing is written or opened for writing.
+//!
+//! A file of the kernel that is absent is a value (`None`), not an error: kernels, drivers and
+//! containers differ in what they show.
+
+mod asked;
+mod block_facts;
+mod block_node;
+mod cgroup;
+mod copied_tree;
+mod cpu_counters;
+mod device_counters;
+mod device_number;
+mod device_use;
+mod dm_facts;
+mod error;
+mod fact;
+mod family;
+mod filesystem;
+mod filesystem_state;
+#[cfg(test)]
+mod fixture;
+mod geometry;
+mod host;
+mod host_cpu;
+mod identity;
+mod kernel_parameters;
+mod lab_facts;
+mod layer;
+mod layer_facts;
+mod md_facts;
+mod mountinfo;
+mod nodes;
+mod open_writers;
+mod placement;
+mod probe;
+mod process_facts;
+mod signature;
+mod source;
+mod superblock;
+mod survey;
+mod system_dir;
+mod tracefs;
+mod tuning;
+
+pub use block_facts::{BlockFacts, WriteCache};
+pub use cgroup::CgroupLimits;
+pub use copied_tree::{read_host_in, read_stack_in};
+pub use cpu_counters::{CpuCounters, read_cpu_counters};
+pub use device_counters::{DeviceCounters, read_device_counters};
+pub use device_use::{DeviceUse, Holder, MountUse, device_use, holds_device_nodes, use_of};
+pub use error::{StackError, StackErrorKind};
+pub use fact::Fact;
+pub use filesystem::{DirectIoAlignment, FilesystemFacts};
+pub use host::{Host, read_host};
+pub use lab_facts::{LabFacts, LabTiming};
+pub use layer::{Layer, LayerKind, Stack, Walk, leaf_devices};
+pub use mountinfo::{Mounted, mounted_at};
+pub use nodes::read_nodes;
+pub use process_facts::ProcessFacts;
+pub use signature::Signature;
+pub use survey::read_stack;
+pub use system_dir::numbers_in_list;
+pub use tracefs::{
+    BlockRequest, BufferStats, PathEvent, PathEventKind, PathText, TraceClock, TraceEvent,
+    TraceEventKind, TraceText, block_device_number, find_tracefs, has_request_queue,
+    parse_buffer_stats, parse_path_trace, parse_trace,
+};
+pub use tuning::{LayerReadings, Reading, Readings, read_readings, read_readings_in};
