@@ -45,6 +45,36 @@ fn what_is_written_is_read_back_without_what_is_undone() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
+/// Each undo as version 0.1 writes it, a tab, and as it is shown.
+const UNDOS: &str = include_str!("journal_undos.jsonl");
+
+#[test]
+fn every_undo_that_was_ever_written_is_read_and_written_as_it_was() {
+    for (line, shown) in UNDOS.lines().filter_map(|line| line.split_once('\t')) {
+        let undo: Undo = serde_json::from_str(line).expect(line);
+        assert_eq!(serde_json::to_string(&undo).unwrap(), line);
+        assert_eq!(undo.to_string(), shown);
+    }
+}
+
+/// The first journals did not say which device a loop and a mount had.
+#[test]
+fn undos_of_the_first_journals_are_read() {
+    for (line, now) in [
+        (
+            r#"{"undo":"detach_loop","file":"/f/loop0"}"#,
+            r#"{"undo":"detach_loop","file":"/f/loop0","device":""}"#,
+        ),
+        (
+            r#"{"undo":"unmount","mount_point":"/run/durio/x"}"#,
+            r#"{"undo":"unmount","mount_point":"/run/durio/x","source":""}"#,
+        ),
+    ] {
+        let undo: Undo = serde_json::from_str(line).expect(line);
+        assert_eq!(serde_json::to_string(&undo).unwrap(), now);
+    }
+}
+
 #[test]
 fn a_last_line_that_was_cut_off_is_passed_over() {
     let folder = tempfile::tempdir().unwrap();
