@@ -2,28 +2,26 @@
 //!
 //! In: a declared stack, a place, a folder for the journal. Out: built layers, and in the end a
 //! machine as it was. Not here: what a step does ([`super::step`]) and how it is undone
-//! ([`super::carry_out`]).
+//! ([`super::undo`]).
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use durio_units::Nanos;
 
-use super::carry_out::{Known, Undoer, Undone};
 use super::command::{Action, BuildCommand};
 use super::error::BuildError;
 use super::identity::Identity;
-use super::journal::{Begin, BuildJournal, Done, Line, Step, output_of};
-use super::missing::missing;
+use super::journal::{Begin, BuildJournal, Done, Line, Step};
 use super::names::Values;
+use super::needs::missing;
 use super::permit::Grounds;
 use super::place::Place;
-use super::plan::{Drawn, draw};
-use super::proof::backing_of;
+use super::plan::{Planned, plan};
 use super::step::Stepper;
 use super::system::{Machine, System};
 use super::take_down::{Begun, TakeDown};
-use super::undo::Undo;
+use super::undo::{Known, Undoer, Undone};
 use crate::DeclaredStack;
 
 /// What happens while a layer is built.
@@ -93,7 +91,7 @@ pub struct Builder<'a> {
     stack: String,
     /// The beginning of every name.
     tag: String,
-    drawn: Drawn,
+    planned: Planned,
     /// What may be written to.
     grounds: Grounds,
     options: BuildOptions<'a>,
@@ -119,7 +117,7 @@ impl<'a> Builder<'a> {
         journals: &Path,
         options: BuildOptions<'a>,
     ) -> Result<Self, BuildError> {
-        let drawn = draw(stack, place)?;
+        let planned = plan(stack, place)?;
         let missing = missing(stack);
         if !missing.is_empty() {
             return Err(BuildError::Missing { stack: stack.name.clone(), missing });
@@ -127,21 +125,21 @@ impl<'a> Builder<'a> {
         let begin = Begin::of_this_process(&place.id, &stack.name);
         let journal = BuildJournal::create(journals, begin)?;
         let lock = journal.lock().map_err(|source| BuildError::journal(journals, source))?;
-        Ok(Self::on(Box::new(Machine::new(lock)), &stack.name, drawn, journal, options))
+        Ok(Self::on(Box::new(Machine::new(lock)), &stack.name, planned, journal, options))
     }
 
     /// On any machine, be it a scripted one.
     pub(super) fn on(
         system: Box<dyn System>,
         stack: &str,
-        drawn: Drawn,
+        planned: Planned,
         journal: BuildJournal,
         options: BuildOptions<'a>,
     ) -> Self {
         Self {
             stack: stack.to_owned(),
             tag: super::place::tag_of(journal.id()),
-            drawn,
+            planned,
             grounds: Grounds::default(),
             options,
             system,
@@ -161,7 +159,7 @@ impl<'a> Builder<'a> {
     /// the journal.
     pub fn build_next(&mut self) -> Result<Option<BuiltLayer>, BuildError> {
         let index = self.next_layer;
-        if index >= self.drawn.layers.len() {
+        if index >= self.planned.layers.len() {
             return Ok(None);
         }
         let started = Instant::now();
@@ -190,12 +188,12 @@ impl<'a> Builder<'a> {
     }
 
     fn built(&self, index: usize, commands: Vec<String>, started: Instant) -> BuiltLayer {
-        let drawn = self.drawn.layers.get(index).cloned().unwrap_or_default();
+        let planned = self.planned.layers.get(index).cloned().unwrap_or_default();
         let filled = |name: &String| PathBuf::from(super::names::filled(name, &self.values));
         BuiltLayer {
             index,
-            devices: drawn.devices.iter().map(filled).collect(),
-            mount: drawn.mount.map(PathBuf::from),
+            devices: planned.devices.iter().map(filled).collect(),
+            mount: planned.mount.map(PathBuf::from),
             commands,
             taken: Nanos::new(u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX)),
         }
@@ -203,7 +201,7 @@ impl<'a> Builder<'a> {
 
     fn run_layer(&mut self, index: usize) -> Result<Vec<String>, BuildError> {
         let mut ran = Vec::new();
-        while let Some(command) = self.drawn.commands.get(self.next_command).cloned() {
+        while let Some(command) = self.planned.commands.get(self.next_command).cloned() {
             if command.layer != index {
                 break;
             }
@@ -235,8 +233,8 @@ impl<'a> Builder<'a> {
             stack: &self.stack,
         };
         let answer = stepper.carry_out(&action)?;
-        if let (Some(name), Some(answer)) = (output_of(&action), answer) {
-            self.values.insert(name, answer);
+        if let (Some(name), Some(answer)) = (action.output(), answer) {
+            self.values.insert(name.clone(), answer);
         }
         self.finish(number, &action)?;
         Ok(text)
@@ -245,7 +243,7 @@ impl<'a> Builder<'a> {
     fn begin(&mut self, number: usize, command: &BuildCommand) -> Result<(), BuildError> {
         let Some(undo) = &command.undo else { return Ok(()) };
         let undo = undo.filled(&self.values);
-        let step = Step { number, undo, output: output_of(&command.action) };
+        let step = Step { number, undo, output: command.action.output().cloned() };
         self.append(&Line::Step(step.clone()))?;
         self.begun.push(Begun { step, identity: None, done: false });
         Ok(())
@@ -257,45 +255,33 @@ impl<'a> Builder<'a> {
             return Ok(());
         }
         let facts = self.identity_of_last();
-        self.check_file_behind(facts.as_ref())?;
+        if let Some(begun) = self.begun.last() {
+            let step = begun.step.undo.step();
+            let checked = step.check_made(&self.grounds, facts.as_ref());
+            checked.map_err(BuildError::CameUpWrong)?;
+        }
         if let Some(begun) = self.begun.last_mut() {
             begun.identity.clone_from(&facts);
             begun.done = true;
         }
-        let name = output_of(action);
-        let value = |name: String| self.values.get(&name).cloned().map(|value| (name, value));
-        let values = name.and_then(value).into_iter().collect();
+        let value = |name: &String| Some((name.clone(), self.values.get(name)?.clone()));
+        let values = action.output().and_then(value).into_iter().collect();
         self.append(&Line::Done(Done { number, values, facts }))?;
         self.forget_output(number);
         Ok(())
     }
 
-    /// losetup looks a name up again: what it found must be the file that this build made.
-    fn check_file_behind(&self, facts: Option<&Identity>) -> Result<(), BuildError> {
-        let undo = self.begun.last().map(|begun| &begun.step.undo);
-        let Some(Undo::DetachLoop { file, .. }) = undo else { return Ok(()) };
-        let behind = facts.and_then(|facts| facts.get("file"));
-        let made = self.grounds.path(Path::new(file)).and_then(backing_of);
-        match made.is_some() && behind == made.as_deref() {
-            true => Ok(()),
-            false => Err(BuildError::CameUpWrong(format!(
-                "the loop device does not stand on {file} as it was made: somebody has put \
-                 something else in its place"
-            ))),
-        }
-    }
-
     /// By what the thing that the last step made is told from any other.
     fn identity_of_last(&mut self) -> Option<Identity> {
         let undo = self.begun.last()?.step.undo.filled(&self.values);
-        if let Undo::RemoveFile { path } | Undo::RemoveDirectory { path } = &undo {
+        if let Some(path) = undo.step().made_path() {
             // As it was when it was made, whatever has the name by now.
             return self.grounds.path(Path::new(path)).cloned();
         }
         let known = Known { done: true, ..Known::new(&self.values, &self.tag) };
         let output = self.output(usize::MAX);
         let mut undoer = Undoer { system: self.system.as_mut(), output };
-        undoer.prover().identity(&undo, &known)
+        undoer.prover().identity(undo.step(), &known)
     }
 
     fn append(&mut self, line: &Line) -> Result<(), BuildError> {

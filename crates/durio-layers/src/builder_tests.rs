@@ -10,7 +10,7 @@ use crate::clean::clean_with;
 use crate::scripted::{Fails, Scripted, There};
 use crate::test_stacks::{ext4, loops, made, md, one_of_each, stack};
 use crate::{CleanOutcome, CleanState};
-use crate::{DeclaredKind, DeclaredMd, DeclaredStack};
+use crate::{DeclaredKind, DeclaredMd, DeclaredStack, Device, Ram, Zram};
 use durio_observe::Signature;
 
 const ID: &str = "abc1234";
@@ -48,10 +48,10 @@ fn builder<'a>(
     folder: &Path,
     options: BuildOptions<'a>,
 ) -> Builder<'a> {
-    let drawn = draw(declared, &place()).unwrap();
+    let planned = plan(declared, &place()).unwrap();
     let begin = Begin::of_this_process(ID, &declared.name);
     let journal = BuildJournal::create(folder, begin).unwrap();
-    Builder::on(Box::new(machine.clone()), &declared.name, drawn, journal, options)
+    Builder::on(Box::new(machine.clone()), &declared.name, planned, journal, options)
 }
 
 fn build_all(builder: &mut Builder<'_>) -> Result<Vec<BuiltLayer>, BuildError> {
@@ -116,7 +116,7 @@ fn whichever_command_fails_everything_before_it_is_undone_in_reverse() {
             assert!(matches!(error, BuildError::Command { .. }), "{failing:?}: {error}");
             assert_eq!(machine.0.borrow().there, before, "{failing:?} of {declared:?}");
             let values = builder.values.clone();
-            let begun = builder.drawn.commands.iter().take(ran.get());
+            let begun = builder.planned.commands.iter().take(ran.get());
             let undos: Vec<String> = begun
                 .filter_map(|command| command.undo.as_ref())
                 .map(|undo| crate::names::filled(&undo.to_string(), &values))
@@ -136,15 +136,15 @@ fn whichever_command_fails_everything_before_it_is_undone_in_reverse() {
 fn a_build_that_is_killed_at_any_step_is_cleaned_up_later() {
     for declared in one_of_each() {
         let (_, before) = dry_run(&declared);
-        let steps = draw(&declared, &place()).unwrap().commands.len();
+        let steps = plan(&declared, &place()).unwrap().commands.len();
         for killed_at in 0..=steps {
             let (machine, folder) = (machine(), folder());
             let mut builder = builder(&machine, &declared, folder.path(), BuildOptions::default());
             for number in 0..killed_at {
-                let command = builder.drawn.commands[number].clone();
+                let command = builder.planned.commands[number].clone();
                 builder.run_command(number, &command).unwrap();
             }
-            if let Some(command) = builder.drawn.commands.get(killed_at).cloned() {
+            if let Some(command) = builder.planned.commands.get(killed_at).cloned() {
                 // The undo of the next step is on disk and the step is not done.
                 builder.begin(killed_at, &command).unwrap();
             }
@@ -162,15 +162,15 @@ fn a_build_that_is_killed_at_any_step_is_cleaned_up_later() {
 fn what_a_command_did_after_its_builder_was_killed_is_undone_too() {
     for declared in one_of_each() {
         let (_, before) = dry_run(&declared);
-        let steps = draw(&declared, &place()).unwrap().commands.len();
+        let steps = plan(&declared, &place()).unwrap().commands.len();
         for killed_at in 0..steps {
             let (machine, folder) = (machine(), folder());
             let mut builder = builder(&machine, &declared, folder.path(), BuildOptions::default());
             for number in 0..killed_at {
-                let command = builder.drawn.commands[number].clone();
+                let command = builder.planned.commands[number].clone();
                 builder.run_command(number, &command).unwrap();
             }
-            let command = builder.drawn.commands[killed_at].clone();
+            let command = builder.planned.commands[killed_at].clone();
             let action = command.action.filled(&builder.values);
             builder.begin(killed_at, &command).unwrap();
             let output = builder.output(killed_at);
@@ -267,15 +267,15 @@ fn a_device_is_overwritten_only_if_it_is_named_unused_and_blank() {
             Signature { device: "sdx".into(), name: "ext4".into(), offset: Bytes::new(1080) };
         machine.0.borrow_mut().signatures.extend(signature.then_some(found));
         let paths = vec!["/dev/sdx".to_owned()];
-        let declared = stack(vec![DeclaredKind::Device { paths }, ext4()]);
+        let declared = stack(vec![DeclaredKind::Device(Device { paths }), ext4()]);
         let mut place = Place { force, ..place() };
         if !destroy {
             place.destroy.clear();
         }
-        let drawn = draw(&declared, &place).unwrap();
+        let planned = plan(&declared, &place).unwrap();
         let journal = BuildJournal::create(folder.path(), Begin::of_this_process(ID, "s")).unwrap();
         let options = BuildOptions::default();
-        let mut builder = Builder::on(Box::new(machine.clone()), "s", drawn, journal, options);
+        let mut builder = Builder::on(Box::new(machine.clone()), "s", planned, journal, options);
         let outcome = build_all(&mut builder).map(|_| ()).map_err(|error| error.to_string());
         let touched = machine.0.borrow().log.iter().any(|line| line.contains("/dev/sdx"));
         (outcome, touched)
@@ -294,7 +294,7 @@ fn ram_disks_that_are_there_are_left_alone() {
     machine.0.borrow_mut().there.paths.insert("/sys/module/brd".into(), String::new());
     machine.0.borrow_mut().there.paths.insert("/sys/block/ram0/size".into(), "8".into());
     let before = machine.0.borrow().there.clone();
-    let declared = stack(vec![DeclaredKind::Ram(made(1, 64))]);
+    let declared = stack(vec![DeclaredKind::Ram(Ram { made: made(1, 64) })]);
     let mut builder = builder(&machine, &declared, folder.path(), BuildOptions::default());
     let error = build_all(&mut builder).unwrap_err();
     assert!(matches!(error, BuildError::Unsupported(_)), "{error}");
@@ -324,7 +324,7 @@ fn what_is_busy_stays_in_the_journal_until_it_is_not() {
 #[test]
 fn a_later_disk_of_the_same_number_is_not_ours() {
     let (machine, folder) = (machine(), folder());
-    let declared = stack(vec![DeclaredKind::Zram(made(1, 64))]);
+    let declared = stack(vec![DeclaredKind::Zram(Zram { made: made(1, 64) })]);
     let mut builder = builder(&machine, &declared, folder.path(), BuildOptions::default());
     build_all(&mut builder).unwrap();
     let disk = builder.values.get("zram0").unwrap().clone();
@@ -356,13 +356,14 @@ fn a_living_builder_is_left_alone() {
 #[test]
 fn a_device_that_becomes_another_one_under_its_name_is_not_written_to() {
     let (machine, folder) = (machine(), folder());
-    let declared = stack(vec![DeclaredKind::Device { paths: vec!["/dev/sdx".to_owned()] }, ext4()]);
+    let declared =
+        stack(vec![DeclaredKind::Device(Device { paths: vec!["/dev/sdx".to_owned()] }), ext4()]);
     let mut builder = builder(&machine, &declared, folder.path(), BuildOptions::default());
-    let look = builder.drawn.commands[0].clone();
+    let look = builder.planned.commands[0].clone();
     builder.run_command(0, &look).unwrap();
     let sequence = "/sys/block/sdx/diskseq".to_owned();
     machine.0.borrow_mut().there.paths.insert(sequence, "77".into());
-    let wipe = builder.drawn.commands[1].clone();
+    let wipe = builder.planned.commands[1].clone();
     let error = builder.run_command(1, &wipe).unwrap_err().to_string();
     assert!(error.contains("not the device any more that it was: its diskseq was"), "{error}");
     drop(builder);
@@ -377,7 +378,7 @@ fn no_command_runs_on_a_device_that_is_neither_made_nor_permitted() {
     for word in ["/dev/sdx", "logdev=/dev/sdx", "0 8 linear /dev/sdx 0", "[\"a|^/dev/sdx$|\"]"] {
         let (machine, folder) = (machine(), folder());
         let mut builder = builder(&machine, &declared, folder.path(), BuildOptions::default());
-        let mkfs = builder.drawn.commands.iter_mut().find(|command| {
+        let mkfs = builder.planned.commands.iter_mut().find(|command| {
             matches!(&command.action, Action::Run { program, .. } if program == "mkfs.ext4")
         });
         match mkfs.map(|command| &mut command.action) {

@@ -1,18 +1,18 @@
 //! Undoes what builders that were killed left behind.
 //!
 //! In: the folder of the journals. Out: a [`CleanOutcome`] for each. Not here: undoing one step
-//! ([`super::carry_out`]).
+//! ([`super::undo`]).
 
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::carry_out::{Undoer, Undone};
 use super::journal::{BuildJournal, Line, Told, journals_in, read_journal};
 use super::place::tag_of;
 use super::system::{Machine, System};
 use super::take_down::TakeDown;
+use super::undo::{Undoer, Undone};
 
 /// What became of one journal.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,9 +8,11 @@
 use std::fmt;
 
 use durio_units::Bytes;
-use serde::{Deserialize, Serialize};
 
-use super::undo::Undo;
+use crate::error::BuildError;
+use crate::kinds::{Check, Undo};
+use crate::names::{Values, filled};
+use crate::step::{Present, Stepper};
 
 /// One step.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,58 +69,49 @@ pub enum Action {
     Check(Check),
 }
 
-/// What is looked at before or after a step.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "check")]
-pub enum Check {
-    /// An existing device may be overwritten.
-    Unused {
-        /// The device.
-        device: String,
-        /// It was named as one to destroy.
-        destroy: bool,
-        /// It may hold something.
-        force: bool,
-    },
-    /// No RAM disks are there yet.
-    NoRamDisks,
-    /// The device node is there, waited for a little while, and has so many bytes.
-    Present {
-        /// The device.
-        device: String,
-        /// Its size; of any size without it.
-        size: Option<Bytes>,
-    },
-    /// The initial sync of an array has ended, waited for as long as it takes.
-    Synced {
-        /// The array.
-        device: String,
-    },
-    /// An array runs with the declared level and so many members missing.
-    Array {
-        /// The array.
-        device: String,
-        /// The kernel's name of the level: `raid10`.
-        level: String,
-        /// How many members are missing.
-        missing: u32,
-    },
-    /// The kernel and mdadm have the lockless bitmap.
-    LocklessBitmap,
-    /// A filesystem of this type is mounted there.
-    Mounted {
-        /// The mount point.
-        mount_point: String,
-        /// The kernel's name of the filesystem.
-        filesystem: String,
-    },
+/// Something that is looked at before or after a step.
+pub(crate) trait Checking {
+    /// As it is shown.
+    fn text(&self) -> String;
+    /// Looks at it.
+    fn carry_out(&self, stepper: &mut Stepper<'_, '_>) -> Result<(), BuildError>;
 }
 
 impl Action {
-    /// A program and its words, of which nothing is kept.
-    pub(super) fn run<S: AsRef<str>>(program: &str, arguments: &[S]) -> Self {
+    /// A program and its words, and the placeholder that keeps its output.
+    pub(crate) fn run<S: AsRef<str>>(
+        program: &str,
+        arguments: &[S],
+        output: Option<String>,
+    ) -> Self {
         let arguments = arguments.iter().map(|word| word.as_ref().to_owned()).collect();
-        Self::Run { program: program.to_owned(), arguments, output: None }
+        Self::Run { program: program.to_owned(), arguments, output }
+    }
+
+    /// The placeholder that it fills in.
+    pub(crate) fn output(&self) -> Option<&String> {
+        match self {
+            Self::Run { output, .. } => output.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// With the placeholders filled in that are known.
+    pub(crate) fn filled(&self, values: &Values) -> Self {
+        let fill = |text: &String| filled(text, values);
+        match self {
+            Self::Run { program, arguments, output } => Self::Run {
+                program: program.clone(),
+                arguments: arguments.iter().map(fill).collect(),
+                output: output.clone(),
+            },
+            Self::Write { path, text } => Self::Write { path: fill(path), text: fill(text) },
+            Self::Check(Check::Present(present)) => {
+                let device = fill(&present.device);
+                Self::Check(Check::Present(Present { device, size: present.size }))
+            }
+            other => other.clone(),
+        }
     }
 
     /// True if it only looks.
@@ -146,32 +139,6 @@ impl fmt::Display for Action {
             Self::MakeDirectory { path } => write!(f, "make directory {path}"),
             Self::MakeFile { path, size } => write!(f, "make file {path} of {size}"),
             Self::Check(check) => write!(f, "{check}"),
-        }
-    }
-}
-
-impl fmt::Display for Check {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unused { device, force, .. } => {
-                let rest = if *force { "" } else { " and that nothing is on it" };
-                write!(f, "check that {device} is not in use{rest}")
-            }
-            Self::NoRamDisks => f.write_str("check that no RAM disks of brd are there"),
-            Self::Present { device, .. } => write!(f, "wait until {device} is there"),
-            Self::Synced { device } => write!(f, "wait until {device} is in sync"),
-            Self::Array { device, level, missing: 0 } => {
-                write!(f, "check that {device} runs as {level} with all members")
-            }
-            Self::Array { device, level, missing } => {
-                write!(f, "check that {device} runs as {level} without {missing} of its members")
-            }
-            Self::LocklessBitmap => {
-                f.write_str("check that mdadm and the kernel have lockless bitmaps")
-            }
-            Self::Mounted { mount_point, filesystem } => {
-                write!(f, "check that {filesystem} is mounted at {mount_point}")
-            }
         }
     }
 }

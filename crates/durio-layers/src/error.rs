@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::missing::Missing;
+use super::needs::Missing;
 
 /// What went wrong while a stack was checked, built or torn down.
 #[derive(Debug, thiserror::Error)]

@@ -15,13 +15,12 @@ use std::path::{Path, PathBuf};
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 
-use super::command::Action;
 use super::error::BuildError;
 use super::identity::Identity;
+use super::kinds::Undo;
 use super::names::Values;
 use super::system::beginning;
 use super::take_down::Begun;
-use super::undo::Undo;
 
 /// A line of the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -307,14 +306,6 @@ impl Told {
             Begun { step: step.clone(), identity, done: done.is_some() }
         };
         self.steps.iter().map(of).collect()
-    }
-}
-
-/// The placeholder that a step fills in.
-pub(super) fn output_of(action: &Action) -> Option<String> {
-    match action {
-        Action::Run { output, .. } => output.clone(),
-        _ => None,
     }
 }
 

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::undo::RemoveFile;
 use crate::{CleanState, clean};
 
 const ID: &str = "abc1234";
@@ -12,7 +13,8 @@ fn begun(folder: &Path) -> BuildJournal {
 }
 
 fn step(number: usize) -> Line {
-    let undo = Undo::RemoveFile { path: format!("/nowhere/durio/{number}") };
+    let path = format!("/nowhere/durio/{number}");
+    let undo = Undo::RemoveFile(RemoveFile { path });
     Line::Step(Step { number, undo, output: None })
 }
 

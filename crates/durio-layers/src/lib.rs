@@ -5,11 +5,11 @@
 //! Not here: how a stack is written in a spec, running workloads on it, what lies under a path
 //! (`durio-observe`).
 //!
-//! This crate changes the machine. Before every step its undo is on disk. Nothing is run or written without a value of `permit`, and nothing is undone without the
-//! proof that it is what the build made (`proof`); so undoing can be done twice.
+//! This crate changes the machine. Before every step its undo is on disk. Nothing is run or written
+//! without a value of `permit`, and nothing is undone without the proof that it is what the build made
+//! (`proof`); so undoing can be done twice. What one kind of layer is and does is one file of `kinds`.
 
 mod builder;
-mod carry_out;
 mod check;
 mod clean;
 mod command;
@@ -17,9 +17,9 @@ mod declared;
 mod error;
 mod identity;
 mod journal;
-mod look;
-mod missing;
+mod kinds;
 mod names;
+mod needs;
 mod permit;
 mod place;
 mod plan;
@@ -27,25 +27,22 @@ mod proof;
 #[cfg(test)]
 mod scripted;
 mod step;
+mod superblock;
 mod system;
 mod take_down;
 #[cfg(test)]
 mod test_stacks;
 mod tool_words;
 mod undo;
-mod written;
 
 pub use builder::{BuildOptions, Builder, BuiltLayer, Progress};
 pub use check::check_declared;
 pub use clean::{CleanOutcome, CleanState, clean};
-pub use command::{Action, BuildCommand, Check};
-pub use declared::{
-    BtrfsProfile, DeclaredKind, DeclaredLayer, DeclaredMd, DeclaredStack, DmTarget, LvmLayout,
-    Made, MadeFilesystem, MdBitmap, ZfsLayout,
-};
+pub use command::{Action, BuildCommand};
+pub use declared::{DeclaredLayer, DeclaredStack};
 pub use error::BuildError;
-pub use missing::{Missing, missing, requirements};
+pub use kinds::*;
+pub use needs::{Missing, missing, requirements};
 pub use place::Place;
 pub use plan::commands;
 pub use tool_words::{Tool, WordFault, check_words, tool_words_reference};
-pub use undo::Undo;

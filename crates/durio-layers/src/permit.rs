@@ -1,9 +1,9 @@
-//! What a build may write to: nothing is run or written without a value of this module.
+//! What a build may write to and ask: nothing is run or written without a value of this module.
 //!
 //! In: devices that a step of this build made, or that the spec declares and `--destroy` names, and
 //! things that are proven to be a dead build's. Out: [`PermittedCommand`] and [`PermittedWrite`],
-//! the only things that a [`System`] runs and writes. Not here: finding out whether a device is
-//! used, and the proof ([`super::proof`]).
+//! the only things that a [`System`] runs and writes, and [`Look`], the only questions that programs
+//! are asked. Not here: finding out whether a device is used, and the proof ([`super::proof`]).
 //!
 //! ```text
 //!   a step made it ──┐
@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::identity::{HeldDevice, Identity, disk_identity};
-use super::plan::NULL_CONFIG;
+use super::kinds::{null, zram};
 use super::system::System;
 
 /// Why something may not be written to.
@@ -96,9 +96,12 @@ impl Grounds {
         self.made.get(path.to_str()?)
     }
 
-    /// The kernel made this compressed RAM disk for this build.
-    pub(super) fn made_zram(&mut self, number: &str) {
-        self.zram.push(number.to_owned());
+    /// What a program of this build answered: the kernel makes a compressed RAM disk when its file is
+    /// read, and tells the number.
+    pub(super) fn answered(&mut self, words: &[String], answer: &str) {
+        if words == [zram::HOT_ADD] {
+            self.zram.push(answer.to_owned());
+        }
     }
 
     /// A command with a permit for every device that its words name; the devices are compared now
@@ -123,10 +126,10 @@ impl Grounds {
     /// A write to a file of the kernel that belongs to a device of this build.
     pub(super) fn write(&self, path: &str, text: &str) -> Result<PermittedWrite, Refusal> {
         let in_own = |directory: &String| {
-            directory.starts_with(NULL_CONFIG)
+            directory.starts_with(null::CONFIG)
                 && Path::new(path).parent() == Some(Path::new(directory))
         };
-        let zram = |number: &String| path == format!("/sys/block/zram{number}/disksize");
+        let zram = |number: &String| path == zram::size_file(number);
         if self.made.keys().any(in_own) || self.zram.iter().any(zram) {
             return Ok(PermittedWrite { path: path.into(), text: text.to_owned() });
         }
@@ -236,5 +239,39 @@ impl Proven {
     /// Its path, or the name by which its program knows it.
     pub(super) fn target(&self) -> &str {
         &self.target
+    }
+}
+
+/// A question to a program, which changes nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Look<'a> {
+    /// The version of mdadm.
+    MdadmVersion,
+    /// What an array is.
+    Array { node: &'a str },
+    /// Name and identifier of the volume groups on the devices of LVM's settings.
+    Groups { config: &'a str },
+    /// Every loop device with the filesystem and inode of its file.
+    Loops,
+    /// The identifier of a ZFS pool.
+    Pool { name: &'a str },
+}
+
+impl Look<'_> {
+    pub(super) fn command(self) -> (&'static str, Vec<String>) {
+        let (program, words): (_, &[&str]) = match self {
+            Self::MdadmVersion => ("mdadm", &["--version"]),
+            Self::Array { node } => ("mdadm", &["--detail", "--export", node]),
+            Self::Groups { config } => {
+                let options = "vg_name,vg_uuid";
+                ("lvm", &["vgs", "--config", config, "--noheadings", "--options", options])
+            }
+            Self::Loops => {
+                let columns = "NAME,BACK-MAJ:MIN,BACK-INO";
+                ("losetup", &["--list", "--noheadings", "--raw", "--output", columns])
+            }
+            Self::Pool { name } => ("zpool", &["get", "-H", "-o", "value", "guid", name]),
+        };
+        (program, words.iter().map(|word| (*word).to_owned()).collect())
     }
 }

@@ -13,8 +13,7 @@ use std::time::Duration;
 use durio_units::Bytes;
 
 use super::identity::{HeldDevice, Identity};
-use super::look::Look;
-use super::permit::{PermittedCommand, PermittedWrite, Proven};
+use super::permit::{Look, PermittedCommand, PermittedWrite, Proven};
 use super::system::{Ended, System};
 use durio_observe::{DeviceUse, Signature, StackError};
 

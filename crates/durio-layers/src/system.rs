@@ -16,8 +16,7 @@ use durio_units::Bytes;
 use super::identity::{
     HeldDevice, Identity, file_identity, made_directory, made_file, mount_number, open_device,
 };
-use super::look::Look;
-use super::permit::{PermittedCommand, PermittedWrite, Proven};
+use super::permit::{Look, PermittedCommand, PermittedWrite, Proven};
 
 use durio_observe::{DeviceUse, StackError, device_use, mounted_at};
 
@@ -192,7 +191,7 @@ impl System for Machine {
     }
 
     fn has_driver(&self, module: &str) -> bool {
-        super::missing::has_driver(module)
+        super::needs::has_driver(module)
     }
 
     fn pause(&self, span: Duration) {

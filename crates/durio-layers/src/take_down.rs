@@ -5,11 +5,10 @@
 //!
 //! A stack is a tower: when a step cannot be undone, what lies below it is in use and stays.
 
-use super::carry_out::{Known, Undoer, Undone};
 use super::identity::Identity;
 use super::journal::Step;
 use super::names::Values;
-use super::undo::Undo;
+use super::undo::{Known, Undoer, Undone};
 
 /// A step that was begun.
 #[derive(Debug, Clone)]
@@ -54,20 +53,13 @@ impl<'a> TakeDown<'a> {
     ) -> Result<Undone, String> {
         let Some((begun, below)) = steps.split_last() else { return Ok(Undone::Gone) };
         let undo = &begun.step.undo.filled(values);
-        let folder = folder_of(undo);
+        let made = |path| made(below, path);
         let known = Known {
             values,
             tag: self.tag,
             recorded: begun.identity.as_ref(),
-            folder: folder.and_then(|folder| {
-                made(below, |undo| matches!(undo, Undo::RemoveDirectory { path } if path == folder))
-            }),
-            file: match undo {
-                Undo::DetachLoop { file, .. } => {
-                    made(below, |undo| matches!(undo, Undo::RemoveFile { path } if path == file))
-                }
-                _ => None,
-            },
+            folder: undo.step().folder().and_then(made),
+            file: undo.step().file().and_then(made),
             done: begun.done,
             same_boot: self.same_boot,
             live: self.live,
@@ -81,14 +73,7 @@ impl<'a> TakeDown<'a> {
 
     fn saw(&mut self, begun: &Begun, undone: &Undone) {
         let undo = &begun.step.undo;
-        let holds = matches!(
-            undo,
-            Undo::Unmount { .. }
-                | Undo::StopArray { .. }
-                | Undo::RemoveVolumeGroup { .. }
-                | Undo::RemoveMapped { .. }
-                | Undo::DestroyPool { .. }
-        );
+        let holds = undo.step().holds_devices();
         match undone {
             Undone::Done => self.held |= holds,
             Undone::Gone if holds && begun.done => {
@@ -103,17 +88,8 @@ impl<'a> TakeDown<'a> {
     }
 }
 
-/// What a step made, as the journal has it.
-fn made(steps: &[Begun], is_it: impl Fn(&Undo) -> bool) -> Option<&Identity> {
-    steps.iter().find(|begun| is_it(&begun.step.undo))?.identity.as_ref()
-}
-
-/// The folder in which a file was made.
-fn folder_of(undo: &Undo) -> Option<&str> {
-    match undo {
-        Undo::RemoveFile { path } | Undo::StopArray { bitmap: Some(path), .. } => {
-            path.rsplit_once('/').map(|(folder, _)| folder)
-        }
-        _ => None,
-    }
+/// What a step made at the path, as the journal has it.
+fn made<'b>(steps: &'b [Begun], path: &str) -> Option<&'b Identity> {
+    let mut steps = steps.iter();
+    steps.find(|begun| begun.step.undo.step().made_path() == Some(path))?.identity.as_ref()
 }

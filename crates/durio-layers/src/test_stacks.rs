@@ -1,22 +1,42 @@
-//! Stacks for tests: every kind of layer, alone and in combination.
+//! Stacks for tests, and what is asked of them.
 
-use durio_units::{Bytes, Nanos};
+use std::path::Path;
 
+use durio_observe::Signature;
+use durio_units::Bytes;
+
+use crate::kinds::KINDS;
+use crate::superblock::{Written, written};
 use crate::{
-    BtrfsProfile, DeclaredKind, DeclaredLayer, DeclaredMd, DeclaredStack, DmTarget, LvmLayout,
-    Made, MadeFilesystem, MdBitmap, ZfsLayout,
+    Btrfs, BtrfsProfile, BuildCommand, DeclaredKind, DeclaredLayer, DeclaredMd, DeclaredStack,
+    Ext4, Loop, Made, MadeFilesystem, MdBitmap, Place, Ram, Xfs, check_declared, commands,
 };
 
-pub(super) fn stack(kinds: Vec<DeclaredKind>) -> DeclaredStack {
+/// The tag of [`place`].
+pub(crate) const TAG: &str = "durioabc1234";
+
+pub(crate) fn place() -> Place {
+    Place::with_id("abc1234", Path::new("/files"))
+}
+
+pub(crate) fn stack(kinds: Vec<DeclaredKind>) -> DeclaredStack {
     let layer = |kind| DeclaredLayer { kind, groups: 1, measured: true };
     DeclaredStack { name: "test".into(), layers: kinds.into_iter().map(layer).collect() }
 }
 
-pub(super) const fn made(count: u32, mib: u64) -> Made {
+pub(crate) const fn made(count: u32, mib: u64) -> Made {
     Made { count, size: Bytes::from_mib(mib) }
 }
 
-pub(super) fn md(level: u8) -> DeclaredMd {
+pub(crate) fn ram(count: u32) -> DeclaredKind {
+    DeclaredKind::Ram(Ram { made: made(count, 512) })
+}
+
+pub(crate) fn loops(count: u32, mib: u64) -> DeclaredKind {
+    DeclaredKind::Loop(Loop { made: made(count, mib), directory: None })
+}
+
+pub(crate) fn md(level: u8) -> DeclaredMd {
     DeclaredMd {
         level,
         layout: None,
@@ -30,48 +50,66 @@ pub(super) fn md(level: u8) -> DeclaredMd {
     }
 }
 
-pub(super) fn loops(count: u32, mib: u64) -> DeclaredKind {
-    DeclaredKind::Loop { made: made(count, mib), directory: None }
+pub(crate) fn ext4() -> DeclaredKind {
+    ext4_with(MadeFilesystem::default())
 }
 
-pub(super) fn ext4() -> DeclaredKind {
-    DeclaredKind::Ext4(MadeFilesystem::default())
+pub(crate) fn ext4_with(options: MadeFilesystem) -> DeclaredKind {
+    DeclaredKind::Ext4(Ext4 { options })
 }
 
-/// One stack for each thing that can be built.
-pub(super) fn one_of_each() -> Vec<DeclaredStack> {
-    let ram = |count| DeclaredKind::Ram(made(count, 512));
-    let null = DeclaredKind::Null {
-        made: made(2, 64),
-        completion: Some(Nanos::from_micros(20)),
-        queue_depth: None,
+pub(crate) fn xfs() -> DeclaredKind {
+    DeclaredKind::Xfs(Xfs::default())
+}
+
+pub(crate) fn btrfs(profile: BtrfsProfile) -> DeclaredKind {
+    DeclaredKind::Btrfs(Btrfs { profile, options: MadeFilesystem::default() })
+}
+
+/// Stacks of every kind, alone and in combination.
+pub(crate) fn one_of_each() -> Vec<DeclaredStack> {
+    KINDS.iter().flat_map(|kind| (kind.examples)()).collect()
+}
+
+/// Why the stack is refused.
+pub(crate) fn fault(kinds: Vec<DeclaredKind>) -> String {
+    check_declared(&stack(kinds)).unwrap_err().to_string()
+}
+
+pub(crate) fn on_loops(count: u32, mib: u64, kind: DeclaredKind) -> Result<(), String> {
+    check_declared(&stack(vec![loops(count, mib), kind])).map_err(|error| error.to_string())
+}
+
+/// The commands, each with its undo.
+pub(crate) fn plan(kinds: Vec<DeclaredKind>) -> Vec<String> {
+    let text = |command: &BuildCommand| {
+        let undo = command.undo.as_ref().map(|undo| format!("  | {undo}"));
+        format!("{}{}", command.action, undo.unwrap_or_default())
     };
-    let array = |md| vec![ram(4), DeclaredKind::Md(md), ext4()];
-    let lvm = |layout| vec![ram(4), DeclaredKind::Lvm { layout, chunk: None }, ext4()];
-    let dm = |target| vec![ram(2), DeclaredKind::Dm { target }, DeclaredKind::Md(md(1)), ext4()];
-    let btrfs = |profile| DeclaredKind::Btrfs { profile, options: MadeFilesystem::default() };
-    let zfs = |layout| DeclaredKind::Zfs { layout, properties: vec![], pool_properties: vec![] };
-    let existing = DeclaredKind::Device { paths: vec!["/dev/sdx".into(), "/dev/sdy".into()] };
-    let external = MdBitmap::External("/srv/bitmap".into());
-    let mut nested = stack(vec![ram(4), DeclaredKind::Md(md(0)), DeclaredKind::Md(md(1)), ext4()]);
-    nested.layers[1].groups = 2;
-    let mut stacks: Vec<DeclaredStack> = [
-        vec![loops(1, 300), DeclaredKind::Xfs(MadeFilesystem::default())],
-        vec![DeclaredKind::Zram(made(2, 128)), btrfs(BtrfsProfile::Raid1)],
-        vec![null, DeclaredKind::Md(md(0)), ext4()],
-        array(DeclaredMd { removed: 1, ..md(10) }),
-        array(DeclaredMd { bitmap: external, ..md(1) }),
-        array(DeclaredMd { journal: true, ..md(5) }),
-        lvm(LvmLayout::Striped),
-        lvm(LvmLayout::Raid10),
-        dm(DmTarget::Crypt),
-        dm(DmTarget::Delay { delay: Nanos::from_millis(2) }),
-        vec![ram(3), zfs(ZfsLayout::Raidz1)],
-        vec![existing, DeclaredKind::Md(md(1)), ext4()],
-    ]
-    .into_iter()
-    .map(stack)
-    .collect();
-    stacks.push(nested);
-    stacks
+    commands(&stack(kinds), &place()).unwrap().iter().map(text).collect()
+}
+
+/// The commands of the layers above the first one.
+pub(crate) fn plan_above(kinds: Vec<DeclaredKind>) -> Vec<String> {
+    let all = commands(&stack(kinds), &place()).unwrap();
+    let above = all.iter().filter(|command| command.layer > 0);
+    above.map(|command| command.action.to_string()).collect()
+}
+
+/// What is found on a device with this signature and these bytes.
+pub(crate) fn types_on(name: &str, parts: &[(usize, &[u8])]) -> Result<Written, String> {
+    written(&head(parts), &[signature(name)], TAG)
+}
+
+pub(crate) fn signature(name: &str) -> Signature {
+    Signature { device: "sdx".into(), name: name.into(), offset: Bytes::new(0) }
+}
+
+/// The first bytes of a device with these parts.
+pub(crate) fn head(parts: &[(usize, &[u8])]) -> Vec<u8> {
+    let mut bytes = vec![0; 2 << 20];
+    for (place, part) in parts {
+        bytes[*place..*place + part.len()].copy_from_slice(part);
+    }
+    bytes
 }

@@ -1,39 +1,91 @@
 //! The words of a spec that reach the command line of a program.
 //!
 //! In: a [`Tool`] and the words that a spec has for it. Out: nothing, or the first word that is not
-//! allowed and why. Not here: the lists themselves ([`table`]), and the words that durio adds.
+//! allowed and why. Not here: the lists themselves, which are with the kinds of layers
+//! ([`crate::kinds`]), and the words that durio adds.
 //!
 //! A builder runs as root: a word such as `logdev=/dev/sdb` would have a program write to a device
 //! that nobody named. So only listed words pass, and no listed word takes a path, a device, a label
-//! or an identifier.
-
-mod table;
+//! or an identifier. Left out of the lists are words that name a file or device (`-d`, `-l logdev=`,
+//! `-p`, `-r`, `device=`, `journal_path=`, `compatibility=FILE`), labels and identifiers, by which
+//! `stack clean` tells what is durio's, and what makes no filesystem that could be measured (`-n`,
+//! `-S`, `ro`).
 
 use std::fmt::Write;
 
-use table::{Form, Known, Takes};
+use crate::kinds::KINDS;
 
 /// A program that is handed words of a spec.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tool {
-    /// mkfs.ext4(8).
-    MkfsExt4,
-    /// mkfs.xfs(8).
-    MkfsXfs,
-    /// mkfs.btrfs(8).
-    MkfsBtrfs,
-    /// mount(8) of ext4.
-    MountExt4,
-    /// mount(8) of XFS.
-    MountXfs,
-    /// mount(8) of Btrfs.
-    MountBtrfs,
-    /// Properties of a ZFS filesystem.
-    ZfsProperties,
-    /// Properties of a ZFS pool.
-    ZpoolProperties,
+#[derive(Debug, Clone, Copy)]
+pub struct Tool {
+    /// As the user knows it.
+    pub(crate) name: &'static str,
+    /// Over its list in the reference.
+    pub(crate) heading: &'static str,
+    pub(crate) form: Form,
+    pub(crate) words: &'static [Word],
 }
 
+/// A word with what may follow it.
+#[derive(Debug)]
+pub(crate) struct Word {
+    name: &'static str,
+    takes: Takes,
+}
+
+/// What a word is followed by.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Takes {
+    Nothing,
+    Count,
+    Percent,
+    Size,
+    One(&'static [&'static str]),
+    /// Nothing or one of these.
+    Maybe(&'static [&'static str]),
+    /// One of these, with the separator and a number or without.
+    Level(char, &'static [&'static str]),
+    /// Some of these, separated by commas, each negated by `^` or not.
+    Some(&'static [&'static str]),
+    Pairs(&'static [Word]),
+}
+
+/// How words stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Options of a command.
+    Options,
+    /// Each is a list of names and pairs.
+    List,
+    /// Each is a pair.
+    Pair,
+}
+
+pub(crate) const fn word(name: &'static str, takes: Takes) -> Word {
+    Word { name, takes }
+}
+
+pub(crate) const fn flag(name: &'static str) -> Word {
+    word(name, Takes::Nothing)
+}
+
+pub(crate) const fn count(name: &'static str) -> Word {
+    word(name, Takes::Count)
+}
+
+pub(crate) const fn size(name: &'static str) -> Word {
+    word(name, Takes::Size)
+}
+
+pub(crate) const fn one(name: &'static str, words: &'static [&'static str]) -> Word {
+    word(name, Takes::One(words))
+}
+
+pub(crate) const fn maybe(name: &'static str, words: &'static [&'static str]) -> Word {
+    word(name, Takes::Maybe(words))
+}
+
+pub(crate) const ZERO_ONE: &[&str] = &["0", "1"];
 /// A word that a program is not given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WordFault {
@@ -62,8 +114,7 @@ pub fn check_words(tool: Tool, words: &[String]) -> Result<(), WordFault> {
         match check_word(tool, word, following) {
             Ok(taken) => next += taken,
             Err((further, Fault { word, allowed })) => {
-                let what =
-                    format!("{} is not given '{}'{}", tool.name(), escaped(&word), why(&word));
+                let what = format!("{} is not given '{}'{}", tool.name, escaped(&word), why(&word));
                 return Err(WordFault { index: next + further, what, allowed });
             }
         }
@@ -92,17 +143,17 @@ struct Fault {
 /// How many words it is, or how many words further on the fault is.
 fn check_word(tool: Tool, word: &str, following: Option<&str>) -> Result<usize, (usize, Fault)> {
     let here = |fault| (0, fault);
-    match tool.form() {
+    match tool.form {
         Form::Options => check_option(tool, word, following),
-        Form::List => check_pairs(tool.known(), word).map(|()| 1).map_err(here),
-        Form::Pair => check_pair(tool.known(), word).map(|()| 1).map_err(here),
+        Form::List => check_pairs(tool.words, word).map(|()| 1).map_err(here),
+        Form::Pair => check_pair(tool.words, word).map(|()| 1).map_err(here),
     }
 }
 
 /// `-b 4096`, `-b4096`, `--nodesize 4k`, `--nodesize=4k`.
 fn check_option(tool: Tool, word: &str, following: Option<&str>) -> Result<usize, (usize, Fault)> {
-    let known = |name: &str| tool.known().iter().find(|known| known.name == name);
-    let unknown = || (0, Fault { word: word.to_owned(), allowed: listed(tool.known()) });
+    let known = |name: &str| tool.words.iter().find(|known| known.name == name);
+    let unknown = || (0, Fault { word: word.to_owned(), allowed: listed(tool.words) });
     let (name, attached) = match word.split_once('=') {
         Some((name, value)) if word.starts_with("--") => (name, Some(value)),
         _ if word.starts_with("--") || !word.starts_with('-') => (word, None),
@@ -126,12 +177,12 @@ fn check_option(tool: Tool, word: &str, following: Option<&str>) -> Result<usize
     }
 }
 
-fn check_pairs(known: &[Known], text: &str) -> Result<(), Fault> {
+fn check_pairs(known: &[Word], text: &str) -> Result<(), Fault> {
     text.split(',').try_for_each(|pair| check_pair(known, pair))
 }
 
 /// `noatime`, `data=journal`.
-fn check_pair(known: &[Known], text: &str) -> Result<(), Fault> {
+fn check_pair(known: &[Word], text: &str) -> Result<(), Fault> {
     let (name, value) =
         text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
     let fault = |allowed| Fault { word: text.to_owned(), allowed };
@@ -180,7 +231,7 @@ fn is_size(text: &str) -> bool {
     is_number(text.strip_suffix(unit).unwrap_or(text))
 }
 
-fn listed(known: &[Known]) -> String {
+fn listed(known: &[Word]) -> String {
     let names: Vec<&str> = known.iter().map(|known| known.name).collect();
     format!("allowed are {}", names.join(", "))
 }
@@ -204,7 +255,7 @@ fn shown(takes: Takes) -> String {
     }
 }
 
-fn pair_shown(known: &Known) -> String {
+fn pair_shown(known: &Word) -> String {
     let name = known.name;
     match known.takes {
         Takes::Nothing => name.to_owned(),
@@ -221,14 +272,23 @@ fn one_of(words: &[&str]) -> String {
     words.join(" or ")
 }
 
+/// All tools, those whose words stand alike together.
+fn tools() -> impl Iterator<Item = &'static Tool> {
+    let of_form = |form| {
+        let tools = KINDS.iter().flat_map(|kind| kind.tools);
+        tools.filter(move |tool| tool.form == form)
+    };
+    [Form::Options, Form::List, Form::Pair].into_iter().flat_map(of_form)
+}
+
 /// The lists as Markdown, for docs/formats/stack-spec.md.
 #[must_use]
 pub fn tool_words_reference() -> String {
     let mut text = String::new();
-    for tool in Tool::ALL {
+    for tool in tools() {
         // Writing to a string cannot fail.
-        let _ = write!(text, "\n#### {}\n\n| word | value |\n|---|---|\n", tool.heading());
-        for known in tool.known() {
+        let _ = write!(text, "\n#### {}\n\n| word | value |\n|---|---|\n", tool.heading);
+        for known in tool.words {
             let takes = match known.takes {
                 Takes::Nothing => String::new(),
                 takes => shown(takes).replace('|', "\\|"),

@@ -1,90 +1,334 @@
-//! What undoes a step.
+//! What undoes a step, and carrying it out.
 //!
-//! In: names that begin with the tag of a build. Out: [`Undo`], which is shown, saved in the
-//! journal and carried out. Not here: carrying out.
+//! In: an [`Undo`], the values of its placeholders, what the journal says of the thing that was
+//! made. Out: what became of it. Not here: the undos of one kind of layer ([`crate::kinds`]), in which
+//! order, the journal, and whether the thing is ours ([`crate::proof`]).
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// What undoes one step. Each is done only if the thing is there and is proven to be ours
-/// ([`super::proof`]); so it can be done twice, and before the step itself.
+use crate::command::in_shell;
+use crate::identity::Identity;
+use crate::journal::absent_or;
+use crate::kinds::Undo;
+use crate::names::Values;
+use crate::permit::{Grounds, PermittedCommand, PermittedWrite, Proven};
+use crate::proof::{AfterRestart, Finding, Found, Prover, Verdict, backing_of};
+use crate::system::System;
+
+/// Why something could not be undone, or not be found out; it may be later.
+pub(crate) type Failure = String;
+
+/// How one thing that a step made is found, proven to be ours, and undone.
+pub(crate) trait UndoStep {
+    /// As it is shown.
+    fn text(&self) -> String;
+    /// Fills in the placeholders that are known.
+    fn fill(&mut self, _values: &Values) {}
+    /// The thing that has the name; its identity is also what the journal keeps.
+    fn find(&self, prover: &mut Prover<'_>, known: &Known<'_>) -> Result<Option<Found>, Failure>;
+    /// What speaks against a thing whose step was begun and never ended: the journal has no identity
+    /// of it. Nothing may speak for it but what only this build can have made.
+    fn fault_of_begun(
+        &self,
+        prover: &Prover<'_>,
+        known: &Known<'_>,
+        found: &Found,
+    ) -> Option<String>;
+    /// What beside its identity must be right.
+    fn further(
+        &self,
+        _prover: &mut Prover<'_>,
+        _known: &Known<'_>,
+        _found: &Found,
+    ) -> Result<Finding, Failure> {
+        Ok(Finding::Ours(Vec::new()))
+    }
+    /// What was in memory is gone after a restart of the machine.
+    fn after_restart(&self, _prover: &Prover<'_>) -> AfterRestart {
+        AfterRestart::Gone
+    }
+    /// Undoes it.
+    fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, Failure>;
+    /// Takes away what is left beside the thing, whether that was there or not.
+    fn tidy(&self, _undoer: &mut Undoer<'_>, _known: &Known<'_>) -> Result<(), Failure> {
+        Ok(())
+    }
+    /// True if nobody else can have used the devices below as long as it was there.
+    fn holds_devices(&self) -> bool {
+        false
+    }
+    /// The file or directory that its step itself makes.
+    fn made_path(&self) -> Option<&str> {
+        None
+    }
+    /// The folder of the build that the thing, or a part of it, is in.
+    fn folder(&self) -> Option<&str> {
+        None
+    }
+    /// The file of the build that the thing stands on.
+    fn file(&self) -> Option<&str> {
+        None
+    }
+    /// Whether what a living builder has just made is what it was to make; or what is wrong.
+    fn check_made(&self, _grounds: &Grounds, _made: Option<&Identity>) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// What is known of a step that is undone.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Known<'a> {
+    pub(crate) values: &'a Values,
+    /// The beginning of every name of the build.
+    pub(crate) tag: &'a str,
+    /// What the step made, as the journal has it.
+    pub(crate) recorded: Option<&'a Identity>,
+    /// The folder of a file, as the journal has it.
+    pub(crate) folder: Option<&'a Identity>,
+    /// The file behind a loop device, as the journal has it.
+    pub(crate) file: Option<&'a Identity>,
+    /// The step's end is in the journal.
+    pub(crate) done: bool,
+    /// The machine has not been restarted since; disks in memory are gone otherwise.
+    pub(crate) same_boot: bool,
+    /// The builder itself takes down: nobody else could get in between.
+    pub(crate) live: bool,
+    /// A layer of the build held the devices below it until now.
+    pub(crate) vouched: bool,
+    /// Why that cannot be said of them, whatever else holds.
+    pub(crate) broken: Option<&'a str>,
+}
+
+impl<'a> Known<'a> {
+    /// Of a thing that a living builder has just made.
+    pub(crate) const fn new(values: &'a Values, tag: &'a str) -> Self {
+        Self {
+            values,
+            tag,
+            recorded: None,
+            folder: None,
+            file: None,
+            done: false,
+            same_boot: true,
+            live: true,
+            vouched: true,
+            broken: None,
+        }
+    }
+}
+
+/// What became of a thing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Undone {
+    /// It was there, it was ours, and it is undone.
+    Done,
+    /// Nothing was there.
+    Gone,
+    /// Something is there and was not touched, with the reason.
+    LeftAlone(String),
+}
+
+/// Carries out undos on a machine.
+#[derive(Debug)]
+pub(crate) struct Undoer<'a> {
+    pub(crate) system: &'a mut dyn System,
+    /// Where the output of programs goes.
+    pub(crate) output: PathBuf,
+}
+
+/// A device may be opened for a moment by those who look what is on it; so long is tried again.
+const TRIES: u32 = 30;
+const PAUSE: Duration = Duration::from_millis(100);
+
+impl Undoer<'_> {
+    pub(crate) fn carry_out(&mut self, undo: &Undo, known: &Known<'_>) -> Result<Undone, Failure> {
+        let step = undo.step();
+        let undone = match self.prover().prove(step, known)? {
+            Verdict::NotOurs(why) => return Ok(Undone::LeftAlone(why)),
+            Verdict::Gone => Undone::Gone,
+            Verdict::Ours(proven) => step.undo(self, &proven)?,
+        };
+        step.tidy(self, known)?;
+        Ok(undone)
+    }
+
+    pub(crate) fn prover(&mut self) -> Prover<'_> {
+        Prover { system: self.system, output: self.output.clone() }
+    }
+
+    /// Runs a program until the thing is gone, for a while.
+    pub(crate) fn run_until(
+        &mut self,
+        proven: &Proven,
+        program: &str,
+        words: &[&str],
+        is_gone: impl Fn(&dyn System) -> bool,
+    ) -> Result<Undone, Failure> {
+        let mut failure = String::new();
+        for _ in 0..TRIES {
+            let ran = self.run(proven, program, words);
+            if is_gone(self.system) {
+                return Ok(Undone::Done);
+            }
+            failure = ran.err().unwrap_or_else(|| "it is still there".into());
+            self.system.pause(PAUSE);
+        }
+        Err(format!("`{}`: {failure}", in_shell(program, words)))
+    }
+
+    pub(crate) fn run(
+        &mut self,
+        proven: &Proven,
+        program: &str,
+        words: &[&str],
+    ) -> Result<String, Failure> {
+        self.run_permitted(&PermittedCommand::undoing(proven, program, words))
+    }
+
+    /// Its standard output, or what went wrong.
+    pub(crate) fn run_permitted(&mut self, command: &PermittedCommand) -> Result<String, Failure> {
+        let ended = self.system.run(command, &self.output).map_err(|error| error.to_string())?;
+        match ended.failure {
+            None => Ok(ended.stdout),
+            Some(how) => Err(format!("{how}: {}", ended.stderr.trim())),
+        }
+    }
+
+    pub(crate) fn write_until_gone(
+        &mut self,
+        proven: &Proven,
+        file: &str,
+        thing: &str,
+    ) -> Result<Undone, Failure> {
+        let write = PermittedWrite::undoing(proven, Path::new(file), proven.target());
+        let mut failure = String::new();
+        for _ in 0..TRIES {
+            let written = self.system.write(&write);
+            if !self.system.is_there(Path::new(thing)) {
+                return Ok(Undone::Done);
+            }
+            failure = written.err().map_or_else(|| "it is still there".into(), |e| e.to_string());
+            self.system.pause(PAUSE);
+        }
+        Err(format!("write {} to {file}: {failure}", proven.target()))
+    }
+}
+
+pub(crate) fn in_words(result: io::Result<()>) -> Result<(), Failure> {
+    absent_or(result).map_err(|error| error.to_string())
+}
+
+/// The folder of a path.
+pub(crate) fn parent_of(path: &str) -> Option<&str> {
+    path.rsplit_once('/').map(|(folder, _)| folder)
+}
+
+/// A file that was made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "undo")]
-pub enum Undo {
-    /// A file that was made.
-    RemoveFile {
-        /// Where.
-        path: String,
-    },
-    /// A directory that was made, if it is empty.
-    RemoveDirectory {
-        /// Where.
-        path: String,
-    },
-    /// The loop devices of a file that was made.
-    DetachLoop {
-        /// The file.
-        file: String,
-        /// The device, as a rule a placeholder.
-        #[serde(default)]
-        device: String,
-    },
-    /// A compressed RAM disk.
-    RemoveZram {
-        /// Its number, as a rule a placeholder.
-        number: String,
-    },
-    /// The RAM disks of brd, with the driver.
-    UnloadBrd {
-        /// How many were asked for.
-        count: u32,
-        /// KiB of each.
-        size_kib: u64,
-    },
-    /// A device of null_blk.
-    RemoveNull {
-        /// Its name in configfs.
-        name: String,
-    },
-    /// A RAID array.
-    StopArray {
-        /// mdadm's form of its identifier.
-        uuid: String,
-        /// The link to its device.
-        link: String,
-        /// The file that mdadm makes for its bitmap.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        bitmap: Option<String>,
-    },
-    /// A group of logical volumes, with its volumes.
-    RemoveVolumeGroup {
-        /// Its name.
-        name: String,
-        /// LVM's settings that keep it to our devices.
-        config: String,
-    },
-    /// A device of the device mapper.
-    RemoveMapped {
-        /// Its name.
-        name: String,
-    },
-    /// A ZFS pool.
-    DestroyPool {
-        /// Its name.
-        name: String,
-    },
-    /// A mounted filesystem.
-    Unmount {
-        /// The mount point, a directory that was made.
-        mount_point: String,
-        /// The device that is mounted, as a rule a placeholder.
-        #[serde(default)]
-        source: String,
-    },
-    /// What this build wrote to a device of the user's, and nothing else.
-    Wipe {
-        /// The device.
-        device: String,
-        /// The label of what this build wrote; the identifiers follow from it.
-        tag: String,
-    },
+pub struct RemoveFile {
+    /// Where.
+    pub(crate) path: String,
+}
+
+impl UndoStep for RemoveFile {
+    fn text(&self) -> String {
+        format!("remove file {}", self.path)
+    }
+
+    fn made_path(&self) -> Option<&str> {
+        Some(&self.path)
+    }
+
+    fn folder(&self) -> Option<&str> {
+        parent_of(&self.path)
+    }
+
+    fn find(&self, prover: &mut Prover<'_>, _known: &Known<'_>) -> Result<Option<Found>, Failure> {
+        Ok(Found::of(&self.path, prover.system.file_identity(Path::new(&self.path))))
+    }
+
+    fn fault_of_begun(
+        &self,
+        prover: &Prover<'_>,
+        known: &Known<'_>,
+        _found: &Found,
+    ) -> Option<String> {
+        let folder = Path::new(&self.path).parent();
+        let now = folder.and_then(|folder| prover.system.file_identity(folder));
+        let is_ours =
+            matches!((known.folder, &now), (Some(a), Some(b)) if a.difference(b).is_none());
+        (!is_ours).then(|| "its folder is not the one that this bench made".to_owned())
+    }
+
+    fn after_restart(&self, _prover: &Prover<'_>) -> AfterRestart {
+        AfterRestart::Compare
+    }
+
+    /// A file that a loop device stands on is in use.
+    fn further(
+        &self,
+        prover: &mut Prover<'_>,
+        _known: &Known<'_>,
+        found: &Found,
+    ) -> Result<Finding, Failure> {
+        let backing = backing_of(&found.identity);
+        match prover.loops()?.into_iter().find(|(_, behind)| Some(behind) == backing.as_ref()) {
+            Some((node, _)) => Err(format!("{node} stands on it")),
+            None => Ok(Finding::Ours(Vec::new())),
+        }
+    }
+
+    fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, Failure> {
+        in_words(undoer.system.remove_file(proven)).map(|()| Undone::Done)
+    }
+}
+
+/// A directory that was made, if it is empty.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemoveDirectory {
+    /// Where.
+    pub(crate) path: String,
+}
+
+impl UndoStep for RemoveDirectory {
+    fn text(&self) -> String {
+        format!("remove directory {}", self.path)
+    }
+
+    fn made_path(&self) -> Option<&str> {
+        Some(&self.path)
+    }
+
+    fn find(&self, prover: &mut Prover<'_>, _known: &Known<'_>) -> Result<Option<Found>, Failure> {
+        Ok(Found::of(&self.path, prover.system.file_identity(Path::new(&self.path))))
+    }
+
+    /// Its name has this build's tag, and only an empty one is removed.
+    fn fault_of_begun(
+        &self,
+        _prover: &Prover<'_>,
+        _known: &Known<'_>,
+        _found: &Found,
+    ) -> Option<String> {
+        None
+    }
+
+    fn after_restart(&self, _prover: &Prover<'_>) -> AfterRestart {
+        AfterRestart::Compare
+    }
+
+    /// What somebody has put there is not removed with it.
+    fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, Failure> {
+        match undoer.system.remove_directory(proven) {
+            Ok(()) => Ok(Undone::Done),
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
+                Ok(Undone::LeftAlone("something is in it that this bench did not make".into()))
+            }
+            Err(error) => Err(error.to_string()),
+        }
+    }
 }

@@ -32,8 +32,8 @@ pub use shipped::{
     ShippedSpec, shipped_spec, shipped_specs, shipped_stack_spec, shipped_stack_specs,
 };
 pub use stack::{
-    PublishedShare, RawDevices, STACK_SPEC_SCHEMA, StackBench, devices_after, layer_label,
-    stack_spec_json_schema, stack_spec_reference,
+    PublishedShare, RawDevices, STACK_SPEC_SCHEMA, StackBench, stack_spec_json_schema,
+    stack_spec_reference,
 };
 pub use sweep::{SweepRequest, plan_sweep};
 

@@ -10,18 +10,15 @@
 //! ```
 
 mod file;
-mod label;
 mod layers;
 mod matrix;
 mod published;
-mod sizes;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeSet;
 
-use durio_layers::DeclaredStack;
-use durio_layers::check_declared;
+use durio_layers::{DeclaredStack, check_declared};
 use durio_units::Bytes;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -35,9 +32,7 @@ use layers::{Read, degraded};
 use matrix::{Axis, Expanded, STACKS_MAX, axes, expanded};
 
 pub use file::{stack_spec_json_schema, stack_spec_reference};
-pub use label::layer_label;
 pub use published::PublishedShare;
-pub use sizes::devices_after;
 
 /// Version of the format of stack specs.
 pub const STACK_SPEC_SCHEMA: u32 = 1;
@@ -139,7 +134,7 @@ impl StackBench {
     /// # Errors
     /// If a stack cannot be built at that size.
     pub fn scaled(&self, size_scale_per_mille: u32) -> Result<Vec<DeclaredStack>, SpecError> {
-        let scaled = self.stacks.iter().map(|stack| sizes::scaled(stack, size_scale_per_mille));
+        let scaled = self.stacks.iter().map(|stack| scaled(stack, size_scale_per_mille));
         let stacks: Vec<DeclaredStack> = scaled.collect();
         for stack in stacks.iter().filter(|_| size_scale_per_mille != 1000) {
             check_declared(stack).map_err(|error| {
@@ -224,6 +219,16 @@ fn stack_tables<'t, 'a>(
         _ => Err(source.error(item.span().start, "expected a table of 'stack'")),
     };
     list.iter().map(of).collect()
+}
+
+/// The stack with the devices that durio makes in so many thousandths of their size.
+fn scaled(stack: &DeclaredStack, per_mille: u32) -> DeclaredStack {
+    let scale = Scale { size_per_mille: per_mille, ..Scale::WHOLE };
+    let mut stack = stack.clone();
+    for made in stack.layers.iter_mut().filter_map(|layer| layer.kind.made_mut()) {
+        made.size = scale.size(made.size);
+    }
+    stack
 }
 
 /// Adds a stack that can be built and whose name is its own.

@@ -3,7 +3,10 @@
 //! In: a [`DeclaredStack`] and the position of its topmost built layer. Out: base, kind and array of
 //! the point. Not here: labels, and whether the stack can be built.
 
-use durio_layers::{DeclaredKind, DeclaredLayer, DeclaredMd, DeclaredStack, LvmLayout};
+use durio_layers::{
+    DeclaredKind, DeclaredLayer, DeclaredMd, DeclaredStack, Device, Loop, Lvm, LvmLayout, Null,
+    Ram, Zram,
+};
 use durio_plan::RaidLevel;
 use durio_record::bench::SeveralDevices;
 
@@ -16,17 +19,17 @@ use crate::raid_efficiency::{Array, Layout};
 #[must_use]
 pub fn base_of(stack: &DeclaredStack, several: SeveralDevices) -> Option<Base> {
     let (kind, label) = match &stack.layers.first()?.kind {
-        DeclaredKind::Ram(made) => (BaseKind::Ram, format!("RAM disks of {}", made.size)),
-        DeclaredKind::Zram(made) => (BaseKind::Zram, format!("zram of {}", made.size)),
-        DeclaredKind::Null { made, completion, queue_depth } => {
+        DeclaredKind::Ram(Ram { made }) => (BaseKind::Ram, format!("RAM disks of {}", made.size)),
+        DeclaredKind::Zram(Zram { made }) => (BaseKind::Zram, format!("zram of {}", made.size)),
+        DeclaredKind::Null(Null { made, completion, queue_depth }) => {
             let time = completion.map_or_else(|| "at once".to_owned(), |it| format!("after {it}"));
             let depth = queue_depth.map_or_else(String::new, |it| format!(", {it} at a time"));
             (BaseKind::Null, format!("null_blk of {}, done {time}{depth}", made.size))
         }
-        DeclaredKind::Loop { made, .. } => {
+        DeclaredKind::Loop(Loop { made, .. }) => {
             (BaseKind::Loop, format!("loop devices of {}", made.size))
         }
-        DeclaredKind::Device { paths } => (BaseKind::Device, paths.join(" ")),
+        DeclaredKind::Device(Device { paths }) => (BaseKind::Device, paths.join(" ")),
         _ => return None,
     };
     let measured = devices(stack, 0).filter(|_| several == SeveralDevices::All);
@@ -43,8 +46,10 @@ pub fn base_of(stack: &DeclaredStack, several: SeveralDevices) -> Option<Base> {
 pub const fn kind_of(kind: &DeclaredKind) -> PointKind {
     match kind {
         DeclaredKind::Md(_)
-        | DeclaredKind::Lvm { layout: LvmLayout::Raid1 | LvmLayout::Raid10, .. } => PointKind::Raid,
-        DeclaredKind::Lvm { .. } | DeclaredKind::Dm { .. } => PointKind::Volume,
+        | DeclaredKind::Lvm(Lvm { layout: LvmLayout::Raid1 | LvmLayout::Raid10, .. }) => {
+            PointKind::Raid
+        }
+        DeclaredKind::Lvm(_) | DeclaredKind::Dm(_) => PointKind::Volume,
         kind if kind.is_filesystem() => PointKind::Filesystem,
         _ => PointKind::Raw,
     }
@@ -63,7 +68,7 @@ pub fn raid_of(stack: &DeclaredStack, at: usize) -> Option<RaidPoint> {
             Some((lower, lower_members)) => (nested(md, members, lower, lower_members)?, 0),
             None => (of_md(md, members)?, md.removed),
         },
-        DeclaredKind::Lvm { layout, .. } => (of_lvm(*layout, members)?, 0),
+        DeclaredKind::Lvm(Lvm { layout, .. }) => (of_lvm(*layout, members)?, 0),
         _ => return None,
     };
     Some(RaidPoint { array, degraded_members, healthy: None })
@@ -81,10 +86,8 @@ fn members(stack: &DeclaredStack, at: usize) -> Option<u32> {
 fn devices(stack: &DeclaredStack, at: usize) -> Option<u32> {
     let layer: &DeclaredLayer = stack.layers.get(at)?;
     match &layer.kind {
-        DeclaredKind::Ram(made) | DeclaredKind::Zram(made) => Some(made.count),
-        DeclaredKind::Null { made, .. } | DeclaredKind::Loop { made, .. } => Some(made.count),
-        DeclaredKind::Device { paths } => u32::try_from(paths.len()).ok(),
-        _ => Some(layer.groups),
+        DeclaredKind::Device(Device { paths }) => u32::try_from(paths.len()).ok(),
+        kind => Some(kind.made().map_or(layer.groups, |made| made.count)),
     }
 }
 
@@ -187,7 +190,7 @@ mod tests {
     }
 
     fn over(count: u32, upper: Vec<DeclaredLayer>) -> DeclaredStack {
-        let ram = DeclaredKind::Ram(Made { count, size: Bytes::from_mib(64) });
+        let ram = DeclaredKind::Ram(Ram { made: Made { count, size: Bytes::from_mib(64) } });
         let layers = std::iter::once(layer(ram, 1)).chain(upper).collect();
         DeclaredStack { name: "s".into(), layers }
     }
@@ -243,10 +246,7 @@ mod tests {
         let (journal, why) = with(|it| it.journal = true);
         assert!(journal.is_none() && why.contains("journal first"), "{why}");
         assert_eq!(with(|it| it.removed = 1).0.unwrap().degraded_members, 1);
-        assert_eq!(
-            no_model_of(&DeclaredKind::Ram(Made { count: 1, size: Bytes::from_mib(1) })),
-            None
-        );
+        assert_eq!(no_model_of(&over(1, Vec::new()).layers[0].kind), None);
         let stack = over(4, vec![layer(DeclaredKind::Md(md(0, None)), 3)]);
         assert_eq!(
             (raid_of(&stack, 1), raid_of(&stack, 0), raid_of(&stack, 9)),
@@ -256,8 +256,8 @@ mod tests {
 
     #[test]
     fn every_layer_has_a_kind_and_the_first_a_base() {
-        let ext4 = DeclaredKind::Ext4(durio_layers::MadeFilesystem::default());
-        let linear = DeclaredKind::Lvm { layout: LvmLayout::Linear, chunk: None };
+        let ext4 = DeclaredKind::Ext4(durio_layers::Ext4::default());
+        let linear = DeclaredKind::Lvm(Lvm { layout: LvmLayout::Linear, chunk: None });
         let stack = over(2, vec![layer(ext4.clone(), 1)]);
         assert_eq!(kind_of(&ext4), PointKind::Filesystem);
         assert_eq!(kind_of(&linear), PointKind::Volume);

@@ -101,7 +101,7 @@ fn published_for(
 #[cfg(test)]
 mod tests {
     use durio_layers::{
-        DeclaredKind, DeclaredLayer, DeclaredMd, DeclaredStack, Made, MadeFilesystem, MdBitmap,
+        DeclaredKind, DeclaredLayer, DeclaredMd, DeclaredStack, Ext4, Made, MdBitmap, Ram,
     };
     use durio_record::bench::{BENCH_FOLDER_SCHEMA, SeveralDevices};
     use durio_units::Bytes;
@@ -128,9 +128,12 @@ mod tests {
             removed: 0,
         };
         let layers = vec![
-            declared(true, DeclaredKind::Ram(Made { count: 2, size: Bytes::from_mib(64) })),
+            declared(
+                true,
+                DeclaredKind::Ram(Ram { made: Made { count: 2, size: Bytes::from_mib(64) } }),
+            ),
             declared(false, DeclaredKind::Md(mirror)),
-            declared(true, DeclaredKind::Ext4(MadeFilesystem::default())),
+            declared(true, DeclaredKind::Ext4(Ext4::default())),
         ];
         let labels = ["ram", "md", "ext4"].map(|word| (word.to_owned(), format!("the {word}")));
         let stack = DeclaredStack { name: "s".into(), layers };
@@ -192,7 +195,7 @@ mod tests {
             manifest.several_devices = several;
             let mut wider = manifest.stacks[0].clone();
             let made = Made { count: 5, size: Bytes::from_mib(64) };
-            wider.declared.layers[0].kind = DeclaredKind::Ram(made);
+            wider.declared.layers[0].kind = DeclaredKind::Ram(Ram { made });
             manifest.stacks.push(wider);
             let points = bench_of(&manifest, &[], None).points.into_iter();
             let raw = points.filter(|it| it.kind == PointKind::Raw);

@@ -1,10 +1,13 @@
 //! A `[[stack]]` as it was read to a [`DeclaredStack`].
 //!
 //! In: a table whose keys and values are known. Out: the stack, or what it lacks and where. Not here:
-//! whether such a stack can be built (`durio_observe::build`).
+//! whether such a stack can be built (`durio_layers`).
 
-use durio_layers::{Tool, check_words};
-use durio_layers::{BtrfsProfile, DeclaredKind, DeclaredLayer, DeclaredMd, DeclaredStack, DmTarget, LvmLayout, Made, MadeFilesystem, MdBitmap, ZfsLayout};
+use durio_layers::{
+    Btrfs, BtrfsProfile, DeclaredKind, DeclaredLayer, DeclaredMd, DeclaredStack, Device, Dm,
+    DmTarget, Ext4, Loop, Lvm, LvmLayout, Made, MadeFilesystem, MdBitmap, Null, Ram, Tool, Xfs,
+    Zfs, ZfsLayout, Zram, check_words,
+};
 use durio_units::Nanos;
 
 use super::file::{
@@ -60,48 +63,48 @@ const fn fits(c: char) -> bool {
 
 fn layer(source: Source<'_>, table: &LayerTable) -> Result<DeclaredLayer, SpecError> {
     let (kind, common) = match table {
-        LayerTable::Ram(it) => (DeclaredKind::Ram(made(&it.made)), &it.common),
-        LayerTable::Zram(it) => (DeclaredKind::Zram(made(&it.made)), &it.common),
+        LayerTable::Ram(it) => (DeclaredKind::Ram(Ram { made: made(&it.made) }), &it.common),
+        LayerTable::Zram(it) => (DeclaredKind::Zram(Zram { made: made(&it.made) }), &it.common),
         LayerTable::Null(it) => {
             let completion = it.completion.get().map(|Span(span)| span);
             let (made, queue_depth) = (made(&it.made), it.queue_depth.get());
-            (DeclaredKind::Null { made, completion, queue_depth }, &it.common)
+            (DeclaredKind::Null(Null { made, completion, queue_depth }), &it.common)
         }
         LayerTable::Loop(it) => {
             let (made, directory) = (made(&it.made), it.directory.get());
-            (DeclaredKind::Loop { made, directory }, &it.common)
+            (DeclaredKind::Loop(Loop { made, directory }), &it.common)
         }
-        LayerTable::Device(it) => (DeclaredKind::Device { paths: it.path.to_vec() }, &it.common),
+        LayerTable::Device(it) => (DeclaredKind::Device(Device { paths: it.path.to_vec() }), &it.common),
         LayerTable::Md(it) => (DeclaredKind::Md(md(source, it)?), &it.common),
         LayerTable::Lvm(it) => {
             let layout = it.layout.get().unwrap_or(LvmLayout::Linear);
-            (DeclaredKind::Lvm { layout, chunk: it.chunk.get() }, &it.common)
+            (DeclaredKind::Lvm(Lvm { layout, chunk: it.chunk.get() }), &it.common)
         }
-        LayerTable::Dm(it) => (DeclaredKind::Dm { target: dm_target(source, it)? }, &it.common),
+        LayerTable::Dm(it) => (DeclaredKind::Dm(Dm { target: dm_target(source, it)? }), &it.common),
         LayerTable::Ext4(it) => {
-            let made = filesystem(source, &it.options, Tool::MkfsExt4, Tool::MountExt4)?;
-            (DeclaredKind::Ext4(made), &it.common)
+            let options = filesystem(source, &it.options, Tool::MKFS_EXT4, Tool::MOUNT_EXT4)?;
+            (DeclaredKind::Ext4(Ext4 { options }), &it.common)
         }
         LayerTable::Xfs(it) => {
-            let made = filesystem(source, &it.options, Tool::MkfsXfs, Tool::MountXfs)?;
-            (DeclaredKind::Xfs(made), &it.common)
+            let options = filesystem(source, &it.options, Tool::MKFS_XFS, Tool::MOUNT_XFS)?;
+            (DeclaredKind::Xfs(Xfs { options }), &it.common)
         }
         LayerTable::Btrfs(it) => {
-            let options = filesystem(source, &it.options, Tool::MkfsBtrfs, Tool::MountBtrfs)?;
+            let options = filesystem(source, &it.options, Tool::MKFS_BTRFS, Tool::MOUNT_BTRFS)?;
             let profile = it.profile.get().unwrap_or(BtrfsProfile::Single);
-            (DeclaredKind::Btrfs { profile, options }, &it.common)
+            (DeclaredKind::Btrfs(Btrfs { profile, options }), &it.common)
         }
         LayerTable::Zfs(it) => {
             let words = |key, words, tool| tool_words(source, key, words, tool);
-            let kind = DeclaredKind::Zfs {
+            let kind = DeclaredKind::Zfs(Zfs {
                 layout: it.layout.get().unwrap_or(ZfsLayout::Single),
-                properties: words("properties", &it.properties, Tool::ZfsProperties)?,
+                properties: words("properties", &it.properties, Tool::ZFS_PROPERTIES)?,
                 pool_properties: words(
                     "pool_properties",
                     &it.pool_properties,
-                    Tool::ZpoolProperties,
+                    Tool::ZPOOL_PROPERTIES,
                 )?,
-            };
+            });
             (kind, &it.common)
         }
     };

@@ -1,7 +1,7 @@
 //! Stack specs: what is read, what is refused and where, and the built-in ones.
 
 use durio_layers::check_declared;
-use durio_layers::{DeclaredKind, DeclaredStack, MdBitmap};
+use durio_layers::{DeclaredKind, DeclaredLayer, DeclaredStack, Ext4, Loop, MdBitmap, Ram};
 use durio_plan::{ClockChoice, Limit, RawPath, Role};
 use durio_units::{Bytes, Nanos};
 use proptest::prelude::*;
@@ -29,7 +29,7 @@ fn names(bench: &StackBench) -> Vec<&str> {
 
 fn locations(bench: &StackBench, stack: &DeclaredStack, layer: usize, scale: u32) -> Vec<Location> {
     let existing = |_: &str| Some(Bytes::from_gib(1));
-    let sizes = devices_after(stack, existing).swap_remove(layer);
+    let sizes = stack.device_sizes(existing).swap_remove(layer);
     let is_filesystem = stack.layers[layer].kind.is_filesystem();
     let of = |(index, size): (usize, Bytes)| {
         let facts = match is_filesystem {
@@ -80,7 +80,9 @@ fn a_stack_is_expanded_over_the_axes_that_it_names_and_no_others() {
     let bench = bench.unwrap();
     let expected = ["one-data-ordered", "one-data-journal", "md0", "md1", "two-4KiB", "two-64KiB"];
     assert_eq!(names(&bench), expected);
-    let DeclaredKind::Ext4(made) = &bench.stacks[1].layers[1].kind else { panic!() };
+    let DeclaredKind::Ext4(Ext4 { options: made }) = &bench.stacks[1].layers[1].kind else {
+        panic!()
+    };
     assert_eq!(made.mount, ["noatime", "data=journal"]);
     let DeclaredKind::Md(md) = &bench.stacks[5].layers[1].kind else { panic!() };
     assert_eq!((md.level, md.chunk), (0, Some(Bytes::from_kib(64))));
@@ -251,7 +253,7 @@ proptest! {
         )).unwrap();
         prop_assert_eq!(bench.stacks.len(), sizes.iter().product::<usize>());
         let mut seen: Vec<_> = bench.stacks.iter().map(|stack| {
-            let DeclaredKind::Loop { directory, .. } = &stack.layers[0].kind else { panic!() };
+            let DeclaredKind::Loop(Loop { directory, .. }) = &stack.layers[0].kind else { panic!() };
             // The name tells the same as what was put in.
             assert_eq!(format!("s{}", directory.as_ref().unwrap().replace('/', "-")), stack.name);
             directory.clone()
@@ -329,7 +331,7 @@ fn sizes_through_layers_are_those_that_their_models_say() {
     )
     .unwrap();
     let mib = |stack: usize| -> Vec<Vec<u64>> {
-        let sizes = devices_after(&bench.stacks[stack], |_| None);
+        let sizes = bench.stacks[stack].device_sizes(|_| None);
         sizes.iter().map(|all| all.iter().map(|size| size.get() >> 20).collect()).collect()
     };
     assert_eq!(mib(0), [vec![64; 4], vec![64; 2], vec![128], vec![115]]);
@@ -341,7 +343,7 @@ fn labels_say_what_matters_of_a_layer() {
     let bench = StackBench::parse("modes", shipped_stack_spec("raid-modes").unwrap().text).unwrap();
     let labels = |name: &str| -> Vec<String> {
         let stack = bench.stacks.iter().find(|stack| stack.name == name).unwrap();
-        stack.layers.iter().map(layer_label).collect()
+        stack.layers.iter().map(DeclaredLayer::label).collect()
     };
     let n2 =
         ["4 × null 1 GiB completion 4 ms depth 2", "md RAID10 n2 chunk 16 KiB bitmap none", "xfs"];
@@ -473,7 +475,7 @@ fn published_shares_belong_to_points_that_are_there() {
 fn scaling_shrinks_what_durio_makes() {
     let bench = StackBench::parse("s", shipped_stack_spec("ram-layers").unwrap().text).unwrap();
     let small = bench.scaled(250).unwrap();
-    let DeclaredKind::Ram(made) = &small[0].layers[0].kind else { panic!() };
+    let DeclaredKind::Ram(Ram { made }) = &small[0].layers[0].kind else { panic!() };
     assert_eq!((made.count, made.size), (1, Bytes::from_mib(512)));
     plan(&bench, &small[1], 1, 250);
 }

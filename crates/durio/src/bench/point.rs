@@ -7,8 +7,7 @@ use durio_layers::BuiltLayer;
 use durio_layers::DeclaredStack;
 use durio_plan::{ClockChoice, Plan, RawPath};
 use durio_spec::{
-    CampaignPlan, CampaignRequest, Location, LocationFacts, RawDevices, StackBench, devices_after,
-    plan_campaign,
+    CampaignPlan, CampaignRequest, Location, LocationFacts, RawDevices, StackBench, plan_campaign,
 };
 use durio_units::{Bytes, Nanos};
 
@@ -122,7 +121,7 @@ pub(crate) fn estimates(
 ) -> Result<Vec<Estimate>, Failure> {
     let mut all = Vec::new();
     for (stack, declared) in stacks.iter().enumerate() {
-        for (layer, sizes) in devices_after(declared, existing).into_iter().enumerate() {
+        for (layer, sizes) in declared.device_sizes(existing).into_iter().enumerate() {
             let Some(it) = declared.layers.get(layer).filter(|layer| layer.measured) else {
                 continue;
             };

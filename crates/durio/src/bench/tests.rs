@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use durio_layers::{BuildError, BuiltLayer};
-use durio_layers::{DeclaredKind, DeclaredLayer, DeclaredStack, Made, MadeFilesystem};
+use durio_layers::{DeclaredKind, DeclaredLayer, DeclaredStack, Dm, DmTarget, Made, Ram, Xfs};
 use durio_record::Outcome;
 use durio_record::bench::{BenchManifest, BenchStack, LayerState, SeveralDevices, TearDown};
 use durio_units::{Bytes, Nanos};
@@ -101,9 +101,9 @@ fn layer(kind: DeclaredKind, measured: bool) -> DeclaredLayer {
 }
 
 fn stack(name: &str) -> BenchStack {
-    let ram = DeclaredKind::Ram(Made { count: 1, size: Bytes::from_mib(64) });
-    let xfs = DeclaredKind::Xfs(MadeFilesystem::default());
-    let linear = DeclaredKind::Dm { target: durio_layers::DmTarget::Linear };
+    let ram = DeclaredKind::Ram(Ram { made: Made { count: 1, size: Bytes::from_mib(64) } });
+    let xfs = DeclaredKind::Xfs(Xfs::default());
+    let linear = DeclaredKind::Dm(Dm { target: DmTarget::Linear });
     let layers = vec![layer(ram, true), layer(linear, false), layer(xfs, true)];
     let words = ["ram", "dm", "xfs"].map(|word| (word.to_owned(), word.to_owned()));
     BenchStack::waiting(DeclaredStack { name: name.to_owned(), layers }, words.to_vec())

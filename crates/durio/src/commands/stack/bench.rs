@@ -14,7 +14,7 @@ use durio_record::bench::{
 use durio_record::file_names;
 use durio_report::{Format, Options};
 use durio_run::StopFlag;
-use durio_spec::{PublishedShare, RawDevices, StackBench, layer_label};
+use durio_spec::{PublishedShare, RawDevices, StackBench};
 
 use super::GuestBench;
 use super::clean::lines;
@@ -188,8 +188,7 @@ fn manifest(
 }
 
 fn waiting(stack: &DeclaredStack) -> BenchStack {
-    let of =
-        |layer: &durio_layers::DeclaredLayer| (layer.kind.name().to_owned(), layer_label(layer));
+    let of = |layer: &durio_layers::DeclaredLayer| (layer.kind.name().to_owned(), layer.label());
     BenchStack::waiting(stack.clone(), stack.layers.iter().map(of).collect())
 }
 
@@ -230,7 +229,7 @@ fn refuse_unknown_destroy(stacks: &[DeclaredStack], options: &Measuring) -> Resu
 /// The devices of the user's that stacks stand on.
 fn existing_devices(stacks: &[DeclaredStack]) -> impl Iterator<Item = &String> {
     stacks.iter().flat_map(|stack| &stack.layers).flat_map(|layer| match &layer.kind {
-        durio_layers::DeclaredKind::Device { paths } => paths.as_slice(),
+        durio_layers::DeclaredKind::Device(device) => device.paths.as_slice(),
         _ => &[],
     })
 }

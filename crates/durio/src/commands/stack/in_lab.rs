@@ -127,7 +127,7 @@ impl GuestBench<'_> {
         let step = steps.map(durio_run::memory_of).max().unwrap_or(Bytes::ZERO);
         let devices = stacks.iter().map(devices_in_memory).max().unwrap_or(0);
         let mut layers = stacks.iter().flat_map(|stack| &stack.layers);
-        let has_zfs = layers.any(|layer| matches!(layer.kind, DeclaredKind::Zfs { .. }));
+        let has_zfs = layers.any(|layer| matches!(layer.kind, DeclaredKind::Zfs(_)));
         let cache = if has_zfs { ZFS_CACHE } else { Bytes::ZERO };
         let all = [devices, step.get(), cache.get(), MEMORY_ASIDE.get()];
         Ok(Bytes::new(all.into_iter().fold(0, u64::saturating_add)))
@@ -173,7 +173,7 @@ fn factor(per_mille: u32) -> String {
 /// A guest has none of this machine's devices.
 fn refuse_devices(stacks: &[DeclaredStack]) -> Result<(), Failure> {
     let is_of_here = |stack: &&DeclaredStack| {
-        stack.layers.iter().any(|layer| matches!(layer.kind, DeclaredKind::Device { .. }))
+        stack.layers.iter().any(|layer| matches!(layer.kind, DeclaredKind::Device(_)))
     };
     match stacks.iter().find(is_of_here) {
         None => Ok(()),
@@ -190,11 +190,7 @@ fn refuse_devices(stacks: &[DeclaredStack]) -> Result<(), Failure> {
 
 /// Bytes of a stack's devices that are made of memory.
 fn devices_in_memory(stack: &DeclaredStack) -> u64 {
-    let made = stack.layers.iter().filter_map(|layer| match &layer.kind {
-        DeclaredKind::Ram(made) | DeclaredKind::Zram(made) => Some(made),
-        DeclaredKind::Null { made, .. } | DeclaredKind::Loop { made, .. } => Some(made),
-        _ => None,
-    });
+    let made = stack.layers.iter().filter_map(|layer| layer.kind.made());
     made.map(|made| made.size.get().saturating_mul(u64::from(made.count)))
         .fold(0, u64::saturating_add)
 }

@@ -6,7 +6,7 @@ use durio_layers::DeclaredStack;
 use durio_layers::{BuildCommand, BuildError, Place, commands};
 use durio_plan::{ClockChoice, Plan, Role};
 use durio_report::PlanFormat;
-use durio_spec::{SpecError, StackBench, layer_label, shipped_stack_specs, stack_spec_json_schema};
+use durio_spec::{SpecError, StackBench, shipped_stack_specs, stack_spec_json_schema};
 use durio_units::Nanos;
 use serde_json::{Value, json};
 
@@ -97,7 +97,7 @@ impl Shown<'_> {
                     Some(it) => format!("measured, {}", it.time()),
                     None => "not measured".to_owned(),
                 };
-                let _ = writeln!(text, "  {}. {}: {measured}", index + 1, layer_label(layer));
+                let _ = writeln!(text, "  {}. {}: {measured}", index + 1, layer.label());
                 commands.iter().filter(|it| it.layer == index).for_each(|it| {
                     let _ = writeln!(text, "       {}", it.action);
                     if let Some(undo) = &it.undo {
@@ -115,7 +115,7 @@ impl Shown<'_> {
                 let own = commands.iter().filter(|it| it.layer == index);
                 let estimate = self.estimate(number, index);
                 json!({
-                    "label": layer_label(layer),
+                    "label": layer.label(),
                     "commands": own.map(command).collect::<Vec<_>>(),
                     "measured_ns": estimate.map(|it| it.time().get()),
                     "steps": estimate.map(|it| it.plan.measured_steps().count()),

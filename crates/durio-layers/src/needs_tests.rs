@@ -1,6 +1,7 @@
 //! Machines that lack something.
 
 use super::*;
+use crate::DeclaredKind;
 use crate::test_stacks::{ext4, loops, md, stack};
 
 #[test]
@@ -40,18 +41,4 @@ fn every_kind_of_layer_needs_something() {
 fn programs_are_looked_for_in_the_path_and_drivers_in_the_kernel() {
     assert!(has_program("sh") && !has_program("no-such-program-of-durio"));
     assert!(!has_driver("no_such_driver_of_durio") && !can_load("no_such_driver_of_durio"));
-}
-
-#[test]
-fn lockless_bitmaps_need_a_new_kernel_and_a_new_mdadm() {
-    let fault = |mdadm, release| lockless_fault(mdadm, release);
-    let old = "mdadm - v4.2 - 2021-12-30 - Debian 4.2-5";
-    assert_eq!(
-        fault(old, "6.12.95+deb12-amd64").unwrap(),
-        "lockless bitmaps need Linux 6.18, and this is 6.12"
-    );
-    assert_eq!(fault(old, "6.18.44").unwrap(), "lockless bitmaps need mdadm 4.6, and this is 4.2");
-    assert_eq!(fault("mdadm - v4.6 - 2026-03-01", "6.18.0-rc1"), None);
-    assert_eq!(fault("mdadm - v5.0", "7.0.1"), None);
-    assert!(fault("", "").unwrap().contains("unknown"));
 }

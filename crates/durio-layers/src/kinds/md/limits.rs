@@ -1,12 +1,14 @@
 //! Whether an array of md can be made. Source of the rules, unless said otherwise: mdadm(8) and
 //! the checks of mdadm's Create.c, md(4) for what each level survives.
+//!
+//! In: a declared array, the devices of its group. Out: what it gives to the next layer, or a fault.
 
 use std::path::Path;
 
 use durio_units::Bytes;
 
-use super::{Below, Fault, Group, power_of_two, size};
-use crate::{DeclaredMd, MdBitmap};
+use super::{DeclaredMd, MdBitmap};
+use crate::check::{Below, Fault, Group, at_least, power_of_two};
 
 /// mdadm keeps the number of chunk sectors in 32 bits; nobody uses chunks of this size.
 const MOST_CHUNK: Bytes = Bytes::from_gib(1);
@@ -42,8 +44,18 @@ pub(super) fn check(md: &DeclaredMd, group: Group) -> Result<Below, Fault> {
     chunk(md)?;
     policy(md)?;
     removed(md, members, copies)?;
-    size::check_md(md, group.size)?;
+    at_least(least_size(md), group.size, "of each device")?;
     Ok(group.joined(data_members(md.level, members, copies)))
+}
+
+/// Room for superblock, bitmap, log and a chunk: mdadm reserves 1 MiB of small devices (mdadm,
+/// super1.c) and rounds the rest down to chunks.
+fn least_size(md: &DeclaredMd) -> Bytes {
+    // A device must hold a chunk beside the metadata, and mdadm's default is 512 KiB.
+    let chunk = md.chunk.unwrap_or(Bytes::from_kib(512)).get();
+    let bitmap =
+        if matches!(md.bitmap, MdBitmap::None | MdBitmap::External(_)) { 0 } else { 1 << 20 };
+    Bytes::new((4_u64 << 20).saturating_add(chunk).saturating_add(bitmap))
 }
 
 /// The devices that hold data: all but the journal.
@@ -189,5 +201,94 @@ fn data_members(level: u8, members: u32, copies: u32) -> u32 {
         6 => members.saturating_sub(2),
         10 => members.div_ceil(copies.max(1)),
         _ => members,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::DeclaredKind;
+    use crate::test_stacks::{md, on_loops};
+
+    fn array(count: u32, md: DeclaredMd) -> Result<(), String> {
+        on_loops(count, 64, DeclaredKind::Md(md))
+    }
+
+    #[test]
+    fn an_array_has_the_members_that_its_level_needs() {
+        for (level, least) in [(0, 2), (1, 2), (4, 2), (5, 2), (6, 4), (10, 2)] {
+            assert!(array(least, md(level)).is_ok(), "level {level}");
+            let error = array(least - 1, md(level)).unwrap_err();
+            assert!(error.contains(&format!("needs {least} devices")), "{error}");
+        }
+        assert!(array(4, md(7)).unwrap_err().contains("no level 7"));
+        let journal = |level| DeclaredMd { journal: true, ..md(level) };
+        assert!(array(5, journal(6)).is_ok());
+        assert!(array(4, journal(6)).unwrap_err().contains("beside the journal, and has 3"));
+        assert!(array(4, journal(10)).unwrap_err().contains("no journal device"));
+    }
+
+    #[test]
+    fn a_layout_belongs_to_its_level_and_its_copies_fit() {
+        let with = |level, layout: &str| DeclaredMd { layout: Some(layout.into()), ..md(level) };
+        for layout in ["n2", "f2", "o2", "n3", "o4"] {
+            assert!(array(4, with(10, layout)).is_ok(), "{layout}");
+        }
+        for layout in ["", "n", "2", "x2", "n1", "n-2", "n99999999999", "é2", "n5"] {
+            assert!(array(4, with(10, layout)).is_err(), "{layout}");
+        }
+        assert!(array(4, with(10, "f5")).unwrap_err().contains("2 to 4 fit 4 devices"));
+        assert!(array(4, with(5, "left-symmetric")).is_ok() && array(4, with(5, "n2")).is_err());
+        assert!(
+            array(4, with(6, "ddf-N-restart")).is_ok()
+                && array(4, with(5, "ddf-N-restart")).is_err()
+        );
+        assert!(array(2, with(1, "n2")).is_err() && array(2, with(0, "original")).is_ok());
+    }
+
+    #[test]
+    fn a_chunk_is_a_power_of_two_from_a_page_up_except_with_level_0() {
+        let with = |level, chunk| DeclaredMd { chunk: Some(Bytes::new(chunk)), ..md(level) };
+        for level in [4, 5, 6, 10] {
+            assert!(array(4, with(level, 4096)).is_ok() && array(4, with(level, 65536)).is_ok());
+            for chunk in [0, 512, 2048, 12288, 4097, 1 << 40] {
+                assert!(array(4, with(level, chunk)).is_err(), "{chunk} with {level}");
+            }
+        }
+        assert!(array(4, with(0, 12288)).is_ok() && array(4, with(0, 5000)).is_err());
+        assert!(array(4, with(0, 0)).is_err() && array(2, with(1, 65536)).is_err());
+    }
+
+    #[test]
+    fn there_is_one_consistency_policy_and_the_level_has_it() {
+        let bitmap = |level| DeclaredMd { bitmap: MdBitmap::Internal, ..md(level) };
+        assert!(
+            array(4, bitmap(1)).is_ok() && array(4, bitmap(0)).unwrap_err().contains("no bitmap")
+        );
+        let ppl = |level| DeclaredMd { ppl: true, ..md(level) };
+        assert!(array(4, ppl(5)).is_ok() && array(4, ppl(6)).is_err());
+        assert!(
+            array(4, DeclaredMd { ppl: true, ..bitmap(5) }).unwrap_err().contains("choose one")
+        );
+        assert!(array(4, DeclaredMd { journal: true, ..bitmap(5) }).is_err());
+        let external = MdBitmap::External("bitmap".into());
+        assert!(
+            array(4, DeclaredMd { bitmap: external, ..md(1) }).unwrap_err().contains("absolute")
+        );
+        let chunk = Some(Bytes::from_mib(1));
+        assert!(array(4, DeclaredMd { bitmap_chunk: chunk, ..md(1) }).is_err());
+        assert!(array(4, DeclaredMd { bitmap_chunk: chunk, ..bitmap(1) }).is_ok());
+    }
+
+    #[test]
+    fn no_more_members_are_removed_than_the_level_survives() {
+        let with = |level, removed| DeclaredMd { removed, ..md(level) };
+        for (level, survives) in [(0, 0), (1, 3), (4, 1), (5, 1), (6, 2), (10, 1)] {
+            assert!(array(4, with(level, survives)).is_ok(), "level {level}");
+            let error = array(4, with(level, survives + 1)).unwrap_err();
+            assert!(error.contains(&format!("survives {survives} removed")), "{error}");
+        }
+        let three = DeclaredMd { layout: Some("n3".into()), ..with(10, 2) };
+        assert!(array(6, three).is_ok());
     }
 }

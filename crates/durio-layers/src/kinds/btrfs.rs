@@ -1,0 +1,262 @@
+//! Btrfs over one device or several.
+//!
+//! Words: mkfs.btrfs(8) and btrfs(5) of btrfs-progs 6.2 and 6.12, mount(8) of util-linux 2.38.
+
+use durio_units::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::mounted::{MadeFilesystem, mkfs, mount, uuid_words, words};
+use super::{Kind, LayerKind, Role, SizesBelow};
+use crate::check::{Below, Fault, MOST_DEVICES};
+use crate::declared::filesystem_sizes;
+use crate::needs::{Driver, Missing};
+use crate::place::filesystem_uuid;
+use crate::plan::{Draft, PlannedLayer};
+use crate::superblock::{Head, Ours, Superblock};
+use crate::tool_words::{Form, Takes, Tool, Word, count, flag, maybe, one, size, word};
+
+pub(crate) const KIND: Kind = Kind {
+    word: "btrfs",
+    role: Role::Filesystem,
+    drivers: &[DRIVER],
+    tools: &[Tool::MKFS_BTRFS, Tool::MOUNT_BTRFS],
+    superblock: Some(Superblock { signatures: &["btrfs"], read: superblock }),
+    #[cfg(test)]
+    examples: tests::examples,
+};
+
+const DRIVER: Driver = Driver::filesystem("btrfs", "Btrfs");
+
+/// What mkfs.btrfs 6.2 names as its minimum with one copy of everything, 47 185 920 bytes.
+const LEAST_SINGLE: Bytes = Bytes::new(47_185_920);
+
+/// The same of each of several devices with raid1 and raid10.
+const LEAST_MIRRORED: Bytes = Bytes::new(131_072_000);
+
+/// Btrfs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Btrfs {
+    /// How data and metadata are laid out.
+    pub profile: BtrfsProfile,
+    /// Further options.
+    #[serde(flatten)]
+    pub options: MadeFilesystem,
+}
+
+/// Layout of Btrfs data and metadata.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BtrfsProfile {
+    /// One copy.
+    Single,
+    /// Two copies on different devices.
+    Raid1,
+    /// Striped over two copies.
+    Raid10,
+}
+
+impl BtrfsProfile {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Single => "single",
+            Self::Raid1 => "raid1",
+            Self::Raid10 => "raid10",
+        }
+    }
+}
+
+impl LayerKind for Btrfs {
+    fn label(&self) -> Vec<String> {
+        let profile = if self.profile == BtrfsProfile::Single { "" } else { self.profile.word() };
+        self.options.label(KIND.word, profile)
+    }
+
+    fn needs(&self) -> Vec<Missing> {
+        vec![Missing::program("mkfs.btrfs", "btrfs-progs"), DRIVER.missing()]
+    }
+
+    /// btrfs(5), "PROFILES", for btrfs since Linux 5.15.
+    fn check(&self, below: Below) -> Result<Below, Fault> {
+        let (devices, least) = match self.profile {
+            BtrfsProfile::Single => (1, LEAST_SINGLE),
+            BtrfsProfile::Raid1 | BtrfsProfile::Raid10 => (2, LEAST_MIRRORED),
+        };
+        below.filesystem(devices..=MOST_DEVICES, least, "of each device")
+    }
+
+    fn tool_words(&self) -> Vec<(Tool, &[String])> {
+        vec![(Tool::MKFS_BTRFS, &self.options.mkfs), (Tool::MOUNT_BTRFS, &self.options.mount)]
+    }
+
+    fn sizes(&self, below: SizesBelow<'_>) -> Vec<Bytes> {
+        filesystem_sizes(below, |group| match self.profile {
+            BtrfsProfile::Single => group.sum,
+            BtrfsProfile::Raid1 | BtrfsProfile::Raid10 => group.sum / 2,
+        })
+    }
+
+    fn plan(&self, draft: &mut Draft<'_>, below: &[String]) -> PlannedLayer {
+        let profile = self.profile.word();
+        let own = ["-q", "-f", "-K", "-d", profile, "-m", profile];
+        let mut all = words(&own, &self.options.mkfs);
+        all.extend(uuid_words(draft));
+        mkfs(draft, "mkfs.btrfs", all, below);
+        mount(draft, "btrfs", &with_members(&self.options.mount, below), below)
+    }
+}
+
+/// Without udev nobody has told the kernel about the other members.
+fn with_members(options: &[String], below: &[String]) -> Vec<String> {
+    let others = below.iter().skip(1).map(|device| format!("device={device}"));
+    options.iter().cloned().chain(others).collect()
+}
+
+/// `fsid`, `label` (fs/btrfs/accessors.h). How many generations mkfs makes depends on its version:
+/// nothing tells that it was never mounted.
+fn superblock(head: &Head<'_>, tag: &str) -> Option<Ours> {
+    const SUPER: usize = 0x1_0000;
+    let uuid = filesystem_uuid(tag).1;
+    let is_ours = head.at(SUPER + 0x20, 16)? == uuid && head.is_text(SUPER + 0x12b, 256, tag);
+    is_ours.then_some((&["btrfs"], false))
+}
+
+impl Tool {
+    /// mkfs.btrfs(8).
+    pub const MKFS_BTRFS: Self =
+        Self { name: "mkfs.btrfs", heading: "`mkfs` of btrfs", form: Form::Options, words: MKFS };
+    /// mount(8) of Btrfs.
+    pub const MOUNT_BTRFS: Self =
+        Self { name: "mount", heading: "`mount` of btrfs", form: Form::List, words: MOUNT };
+}
+
+const PROFILES: &[&str] =
+    &["single", "dup", "raid0", "raid1", "raid1c3", "raid1c4", "raid5", "raid6", "raid10"];
+
+const CHECKSUMS: &[&str] = &["crc32c", "xxhash", "sha256", "blake2"];
+
+const FEATURES: &[&str] = &[
+    "mixed-bg",
+    "quota",
+    "squota",
+    "extref",
+    "raid56",
+    "skinny-metadata",
+    "no-holes",
+    "zoned",
+    "free-space-tree",
+    "block-group-tree",
+    "raid-stripe-tree",
+];
+
+const MKFS: &[Word] = &[
+    size("-b"),
+    size("--byte-count"),
+    one("-d", PROFILES),
+    one("--data", PROFILES),
+    one("-m", PROFILES),
+    one("--metadata", PROFILES),
+    flag("-M"),
+    flag("--mixed"),
+    size("-n"),
+    size("--nodesize"),
+    size("-s"),
+    size("--sectorsize"),
+    one("--csum", CHECKSUMS),
+    one("--checksum", CHECKSUMS),
+    word("-O", Takes::Some(FEATURES)),
+    word("--features", Takes::Some(FEATURES)),
+    word("-R", Takes::Some(FEATURES)),
+    word("--runtime-features", Takes::Some(FEATURES)),
+];
+
+const COMPRESSION: Takes = Takes::Level(':', &["zlib", "lzo", "zstd", "no", "none"]);
+
+const MOUNT: &[Word] = &[
+    flag("defaults"),
+    flag("rw"),
+    flag("atime"),
+    flag("noatime"),
+    flag("diratime"),
+    flag("nodiratime"),
+    flag("relatime"),
+    flag("norelatime"),
+    flag("strictatime"),
+    flag("nostrictatime"),
+    flag("lazytime"),
+    flag("nolazytime"),
+    flag("sync"),
+    flag("async"),
+    flag("dirsync"),
+    flag("acl"),
+    flag("noacl"),
+    flag("autodefrag"),
+    flag("noautodefrag"),
+    flag("barrier"),
+    flag("nobarrier"),
+    count("commit"),
+    word("compress", COMPRESSION),
+    word("compress-force", COMPRESSION),
+    flag("datacow"),
+    flag("nodatacow"),
+    flag("datasum"),
+    flag("nodatasum"),
+    maybe("discard", &["sync", "async"]),
+    flag("nodiscard"),
+    flag("flushoncommit"),
+    flag("noflushoncommit"),
+    size("max_inline"),
+    count("metadata_ratio"),
+    maybe("space_cache", &["v1", "v2"]),
+    flag("nospace_cache"),
+    flag("clear_cache"),
+    flag("ssd"),
+    flag("ssd_spread"),
+    flag("nossd"),
+    flag("nossd_spread"),
+    count("thread_pool"),
+    flag("treelog"),
+    flag("notreelog"),
+];
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::superblock::Written;
+    use crate::test_stacks::{TAG, btrfs, loops, on_loops, plan_above, stack, types_on};
+    use crate::{DeclaredKind, DeclaredStack, check_declared};
+
+    pub(crate) fn examples() -> Vec<DeclaredStack> {
+        vec![stack(vec![loops(2, 300), btrfs(BtrfsProfile::Raid10)])]
+    }
+
+    #[test]
+    fn all_members_are_made_known_to_the_kernel() {
+        let plan = plan_above(vec![loops(2, 200), btrfs(BtrfsProfile::Raid1)]);
+        assert_eq!(plan[2], "mount -t btrfs -o device={loop1} {loop0} /run/durio/durioabc1234");
+    }
+
+    #[test]
+    fn a_profile_needs_its_devices_and_their_size() {
+        assert!(on_loops(1, 45, btrfs(BtrfsProfile::Single)).is_ok());
+        assert!(on_loops(1, 44, btrfs(BtrfsProfile::Single)).is_err());
+        assert!(on_loops(3, 300, btrfs(BtrfsProfile::Single)).is_ok());
+        assert!(on_loops(2, 125, btrfs(BtrfsProfile::Raid1)).is_ok());
+        assert!(on_loops(2, 124, btrfs(BtrfsProfile::Raid1)).is_err());
+        assert!(on_loops(1, 300, btrfs(BtrfsProfile::Raid10)).is_err());
+    }
+
+    #[test]
+    fn a_stack_that_is_no_specs_is_held_to_the_words_of_specs() {
+        let options = MadeFilesystem { mkfs: vec!["/dev/loop7".into()], mount: Vec::new() };
+        let btrfs = DeclaredKind::Btrfs(Btrfs { profile: BtrfsProfile::Single, options });
+        let error = check_declared(&stack(vec![loops(1, 64), btrfs])).unwrap_err().to_string();
+        assert!(error.contains("mkfs.btrfs is not given '/dev/loop7'"), "{error}");
+    }
+
+    #[test]
+    fn it_is_ours_by_label_and_identifier_and_never_known_to_be_fresh() {
+        let (uuid, label) = (filesystem_uuid(TAG).1, TAG.as_bytes());
+        let found = types_on("btrfs", &[(0x1_0020, &uuid), (0x1_012b, label)]).unwrap();
+        assert_eq!(found, Written { types: vec!["btrfs"], is_fresh: false });
+    }
+}

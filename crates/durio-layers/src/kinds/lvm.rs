@@ -1,0 +1,359 @@
+//! Logical volumes: one group of each group of devices, with one volume.
+
+use durio_units::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::dm::MAPPER;
+use super::{Kind, LayerKind, Role, SizesBelow, Undo};
+use crate::check::{Below, Fault, MOST_DEVICES, MOST_LAYERS, at_least, power_of_two};
+use crate::declared::per_group;
+use crate::identity::Identity;
+use crate::names::{Values, filled};
+use crate::needs::{Driver, Missing};
+use crate::permit::{Look, Proven};
+use crate::place::volume_uuid;
+use crate::plan::{Draft, PlannedLayer};
+use crate::proof::{AfterRestart, Found, Prover, RESTARTED};
+use crate::superblock::{Head, Ours, Superblock};
+use crate::undo::{Failure, Known, UndoStep, Undoer, Undone};
+
+pub(crate) const KIND: Kind = Kind {
+    word: "lvm",
+    role: Role::Devices,
+    drivers: &[MAPPER, RAID],
+    tools: &[],
+    superblock: Some(Superblock { signatures: &["lvm2"], read: superblock }),
+    #[cfg(test)]
+    examples: tests::examples,
+};
+
+const RAID: Driver = Driver::module("dm_raid", "RAID of logical volumes");
+
+/// The one volume of a group.
+const VOLUME: &str = "data";
+
+/// One extent of 4 MiB behind the first MiB, where LVM keeps its metadata, and one for the
+/// metadata of a copy.
+const LEAST: Bytes = Bytes::from_mib(9);
+
+/// A logical volume.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lvm {
+    /// How it is laid out.
+    pub layout: LvmLayout,
+    /// Stripe size, with striped and raid10.
+    #[serde(rename = "chunk_bytes", default, skip_serializing_if = "Option::is_none")]
+    pub chunk: Option<Bytes>,
+}
+
+/// Layout of a logical volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LvmLayout {
+    /// One device after the other.
+    Linear,
+    /// Striped over all devices.
+    Striped,
+    /// As many copies as devices.
+    Raid1,
+    /// Striped over pairs.
+    Raid10,
+}
+
+impl LvmLayout {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Linear => "linear",
+            Self::Striped => "striped",
+            Self::Raid1 => "raid1",
+            Self::Raid10 => "raid10",
+        }
+    }
+
+    const fn is_raid(self) -> bool {
+        matches!(self, Self::Raid1 | Self::Raid10)
+    }
+}
+
+impl LayerKind for Lvm {
+    fn label(&self) -> Vec<String> {
+        let chunk = self.chunk.map(|chunk| format!("chunk {chunk}"));
+        [KIND.word, self.layout.word()].map(str::to_owned).into_iter().chain(chunk).collect()
+    }
+
+    fn needs(&self) -> Vec<Missing> {
+        let raid = self.layout.is_raid().then(|| RAID.missing());
+        [Missing::program("lvm", "lvm2"), MAPPER.missing()].into_iter().chain(raid).collect()
+    }
+
+    /// lvmraid(7): raid1 takes two devices or more, raid10 four or more. A stripe size is a power of
+    /// two from 4 KiB up to an extent, by default 4 MiB (lvcreate(8)).
+    fn check(&self, below: Below) -> Result<Below, Fault> {
+        let group = below.group()?;
+        let devices = group.devices;
+        let (least, data) = match self.layout {
+            LvmLayout::Linear => (1, devices),
+            LvmLayout::Striped => (2, devices),
+            LvmLayout::Raid1 => (2, 1),
+            LvmLayout::Raid10 => (4, devices / 2),
+        };
+        if devices < least {
+            return Err(format!("this layout needs {least} devices or more and has {devices}"));
+        }
+        if self.layout == LvmLayout::Raid10 && devices % 2 == 1 {
+            return Err(format!("raid10 needs an even number of devices and has {devices}"));
+        }
+        match (self.layout, self.chunk) {
+            (LvmLayout::Linear | LvmLayout::Raid1, Some(_)) => {
+                return Err("this layout has no stripes; leave the chunk out".into());
+            }
+            (_, Some(chunk)) => power_of_two(chunk, "the chunk", Bytes::from_mib(4))?,
+            _ => (),
+        }
+        at_least(LEAST, group.size, "of each device")?;
+        Ok(group.joined(data))
+    }
+
+    fn sizes(&self, below: SizesBelow<'_>) -> Vec<Bytes> {
+        per_group(below, |group| match self.layout {
+            LvmLayout::Raid1 => group.least,
+            LvmLayout::Raid10 => group.sum / 2,
+            LvmLayout::Linear | LvmLayout::Striped => group.sum,
+        })
+    }
+
+    fn plan(&self, draft: &mut Draft<'_>, below: &[String]) -> PlannedLayer {
+        draft.in_groups(below, |draft, group, below| self.volume(draft, group, below))
+    }
+}
+
+impl Lvm {
+    fn volume(&self, draft: &mut Draft<'_>, group: usize, below: &[String]) -> String {
+        draft.load(MAPPER.module, &[]);
+        if self.layout.is_raid() {
+            draft.load(RAID.module, &[]);
+        }
+        // No hyphens: the device mapper doubles them.
+        let name = format!("{}v{}g{group}", draft.place.tag(), draft.layer);
+        let config = config_for(below);
+        let lvm = |command: &str, words: &[&str]| -> Vec<String> {
+            let head = [command, "--config", &config, "--yes", "--quiet"];
+            head.iter().chain(words).map(|word| (*word).to_owned()).collect()
+        };
+        let first = u32::try_from(group * below.len()).unwrap_or(u32::MAX);
+        for (n, device) in (first..).zip(below) {
+            // By its identifier the volume is known again; LVM asks for a backup with one.
+            let uuid = volume_uuid(&draft.place.tag(), draft.layer, n);
+            let words = lvm("pvcreate", &["--uuid", &uuid, "--norestorefile", device]);
+            draft.run("lvm", &words, None);
+        }
+        let words: Vec<&str> = std::iter::once(&name).chain(below).map(String::as_str).collect();
+        let undo = RemoveVolumeGroup { name: name.clone(), config: config.clone() };
+        draft.run("lvm", &lvm("vgcreate", &words), Some(Undo::RemoveVolumeGroup(undo)));
+        let mut words = lvm("lvcreate", &["--name", VOLUME, "--extents", "100%FREE"]);
+        words.extend(self.layout_words(below.len()));
+        words.extend(["--wipesignatures", "n", &name].map(str::to_owned));
+        draft.run("lvm", &words, None);
+        draft.present(format!("/dev/mapper/{name}-{VOLUME}"))
+    }
+
+    fn layout_words(&self, devices: usize) -> Vec<String> {
+        let mut words = vec!["--type".to_owned(), self.layout.word().to_owned()];
+        let mut add = |more: &[&str]| words.extend(more.iter().map(|word| (*word).to_owned()));
+        match self.layout {
+            LvmLayout::Linear => (),
+            LvmLayout::Striped => add(&["--stripes", &devices.to_string()]),
+            LvmLayout::Raid1 => {
+                add(&["--nosync", "--mirrors", &devices.saturating_sub(1).to_string()]);
+            }
+            LvmLayout::Raid10 => {
+                add(&["--nosync", "--mirrors", "1", "--stripes", &(devices / 2).to_string()]);
+            }
+        }
+        if let Some(chunk) = self.chunk {
+            add(&["--stripesize", &format!("{}k", chunk.get() / 1024)]);
+        }
+        words
+    }
+}
+
+/// LVM must neither scan nor change anything but the devices of this layer, keep no copies in
+/// /etc, start no daemon, and make device nodes itself where no udev runs.
+fn config_for(below: &[String]) -> String {
+    let accept = |device: &String| format!("\"a|^{}$|\"", in_pattern(device));
+    let accepted = below.iter().map(accept).collect::<Vec<_>>();
+    let accepted = accepted.join(",");
+    format!(
+        "devices {{ filter=[{accepted},\"r|.*|\"] global_filter=[{accepted},\"r|.*|\"] \
+         use_devicesfile=0 obtain_device_list_from_udev=0 }} \
+         backup {{ backup=0 archive=0 }} \
+         activation {{ udev_sync=0 udev_rules=0 verify_udev_operations=1 monitoring=0 }}"
+    )
+}
+
+/// A dot or a plus sign in the name of a device must match itself alone: another device must not.
+fn in_pattern(device: &str) -> String {
+    let literal = |c: char| match c {
+        '.' | '+' => format!("[{c}]"),
+        c => c.to_string(),
+    };
+    device.chars().map(literal).collect()
+}
+
+/// A group of logical volumes, with its volumes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemoveVolumeGroup {
+    /// Its name.
+    pub(crate) name: String,
+    /// LVM's settings that keep it to our devices.
+    pub(crate) config: String,
+}
+
+impl UndoStep for RemoveVolumeGroup {
+    fn text(&self) -> String {
+        format!("lvm vgremove --force {}", self.name)
+    }
+
+    fn fill(&mut self, values: &Values) {
+        self.config = filled(&self.config, values);
+    }
+
+    fn holds_devices(&self) -> bool {
+        true
+    }
+
+    /// By its name, and the identifier that LVM chose.
+    fn find(&self, prover: &mut Prover<'_>, known: &Known<'_>) -> Result<Option<Found>, Failure> {
+        let config = filled(&self.config, known.values);
+        let groups = prover.look(Look::Groups { config: &config })?.stdout;
+        let uuid = groups.lines().find_map(|line| {
+            let mut words = line.split_ascii_whitespace();
+            (words.next() == Some(&self.name)).then(|| words.next().map(str::to_owned))
+        });
+        Ok(Found::of(&self.name, uuid.map(|uuid| Identity::of([("uuid", uuid)]))))
+    }
+
+    /// Its name has this build's tag.
+    fn fault_of_begun(
+        &self,
+        _prover: &Prover<'_>,
+        _known: &Known<'_>,
+        _found: &Found,
+    ) -> Option<String> {
+        None
+    }
+
+    fn after_restart(&self, _prover: &Prover<'_>) -> AfterRestart {
+        AfterRestart::NotOurs(RESTARTED)
+    }
+
+    fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, Failure> {
+        let name = proven.target();
+        let words = ["vgremove", "--config", &self.config, "--yes", "--force", "--quiet", name];
+        let ran = undoer.run(proven, "lvm", &words);
+        ran.map(|_| Undone::Done).map_err(|how| format!("`lvm vgremove {name}`: {how}"))
+    }
+}
+
+/// The identifier of the physical volume, and no group on it but one of this build's: another
+/// group keeps the identifier (LVM, lib/format_text/layout.h).
+fn superblock(head: &Head<'_>, tag: &str) -> Option<Ours> {
+    const LABEL: usize = 512;
+    const METADATA: usize = 4096;
+    let uuid = head.at(LABEL + 32, 32)?;
+    let mut layers = (0..MOST_LAYERS).flat_map(|layer| (0..MOST_DEVICES).map(move |n| (layer, n)));
+    let is_uuid = |(layer, n)| volume_uuid(tag, layer, n).replace('-', "").as_bytes() == uuid;
+    let is_ours = layers.any(is_uuid) && head.at(METADATA + 4, 16)? == b" LVM2 x[5A%r0N*>";
+    let text = usize::try_from(head.u64_le(METADATA + 40)?).ok()?;
+    // Where the text of the group stands, from the begin of the area; zero without a group.
+    let group = head.at(METADATA.checked_add(text)?, tag.len())?;
+    (is_ours && (text == 0 || group == tag.as_bytes())).then_some((&["LVM2_member"], text == 0))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::command::Action;
+    use crate::test_stacks::{TAG, ext4, on_loops, place, plan_above, ram, stack, types_on};
+    use crate::{DeclaredKind, DeclaredStack, Device, commands};
+
+    fn lvm(layout: LvmLayout, kib: Option<u64>) -> DeclaredKind {
+        DeclaredKind::Lvm(Lvm { layout, chunk: kib.map(Bytes::from_kib) })
+    }
+
+    pub(crate) fn examples() -> Vec<DeclaredStack> {
+        [LvmLayout::Striped, LvmLayout::Raid10]
+            .map(|layout| stack(vec![ram(4), lvm(layout, None), ext4()]))
+            .into()
+    }
+
+    #[test]
+    fn lvm_sees_only_the_devices_of_its_layer() {
+        let layer = lvm(LvmLayout::Raid10, Some(64));
+        let plan = commands(&stack(vec![ram(4), layer]), &place()).unwrap();
+        let lvm: Vec<Vec<String>> = plan
+            .iter()
+            .filter_map(|command| match &command.action {
+                Action::Run { program, arguments, .. } if program == "lvm" => {
+                    Some(arguments.clone())
+                }
+                _ => None,
+            })
+            .collect();
+        for words in &lvm {
+            assert_eq!(words[1], "--config");
+            let filter = r#"filter=["a|^/dev/ram0$|","a|^/dev/ram1$|","a|^/dev/ram2$|","a|^/dev/ram3$|","r|.*|"]"#;
+            assert!(
+                words[2].contains(filter) && words[2].contains("use_devicesfile=0"),
+                "{words:?}"
+            );
+            assert!(words[2].contains("backup=0 archive=0"));
+        }
+        let tails: Vec<String> = lvm.iter().map(|words| words[5..].join(" ")).collect();
+        assert_eq!(
+            tails,
+            [
+                "--uuid 00e0f4-a51d-8265-7c01-065d-3fcb-eb126c --norestorefile /dev/ram0",
+                "--uuid 144f21-ae5e-012e-0563-81ef-04f9-7e946f --norestorefile /dev/ram1",
+                "--uuid dbf195-c314-68e6-7fd1-2e65-7766-a0b6ee --norestorefile /dev/ram2",
+                "--uuid 4a0322-0b9e-e7ae-20ad-b228-c45a-ce4472 --norestorefile /dev/ram3",
+                "durioabc1234v1g0 /dev/ram0 /dev/ram1 /dev/ram2 /dev/ram3",
+                "--name data --extents 100%FREE --type raid10 --nosync --mirrors 1 --stripes 2 \
+                 --stripesize 64k --wipesignatures n durioabc1234v1g0",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_dot_in_a_device_s_path_lets_lvm_see_no_other_device() {
+        let device = DeclaredKind::Device(Device { paths: vec!["/dev/disk/by-id/nvme.1".into()] });
+        let plan = plan_above(vec![device, lvm(LvmLayout::Linear, None)]).join("\n");
+        assert!(plan.contains("\"a|^/dev/disk/by-id/nvme[.]1$|\""), "{plan}");
+    }
+
+    #[test]
+    fn logical_volumes_need_what_lvm_needs() {
+        let lvm = |count, layout, kib| on_loops(count, 64, lvm(layout, kib));
+        assert!(lvm(1, LvmLayout::Linear, None).is_ok());
+        assert!(lvm(1, LvmLayout::Linear, Some(64)).is_err());
+        assert!(lvm(2, LvmLayout::Striped, Some(64)).is_ok());
+        assert!(lvm(2, LvmLayout::Striped, Some(65)).is_err());
+        assert!(lvm(2, LvmLayout::Striped, Some(8192)).is_err());
+        assert!(lvm(1, LvmLayout::Raid1, None).is_err());
+        assert!(lvm(5, LvmLayout::Raid10, None).unwrap_err().contains("even number"));
+    }
+
+    /// A volume group takes a physical volume over with its identifier.
+    #[test]
+    fn a_volume_with_a_group_of_somebody_else_is_not_ours() {
+        let volume = volume_uuid(TAG, 1, 0).replace('-', "");
+        let area = (4096 + 4, &b" LVM2 x[5A%r0N*>"[..]);
+        types_on("lvm2", &[(544, volume.as_bytes()), area]).unwrap();
+        let at = 512_u64.to_le_bytes();
+        let of = |name: &[u8]| {
+            types_on("lvm2", &[(544, volume.as_bytes()), area, (4136, &at), (4608, name)])
+        };
+        assert!(of(b"durioabc1234v1g0 {").is_ok());
+        assert!(of(b"database {").is_err());
+    }
+}

@@ -1,0 +1,259 @@
+//! Software RAID arrays of the kernel's md, made by mdadm.
+//!
+//! What an array may be is in `limits`; how a running one is looked at, proven and stopped in `array`.
+
+mod array;
+mod limits;
+
+use std::path::Path;
+
+use durio_units::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::{Check, Kind, LayerKind, Role, SizesBelow, Undo};
+use crate::check::{Below, Fault};
+use crate::declared::{GroupSizes, per_group};
+use crate::needs::{Driver, Missing, Shown};
+use crate::place::md_uuid;
+use crate::plan::{Draft, PlannedLayer};
+use crate::superblock::Superblock;
+
+pub(crate) use array::{ArrayCheck, StopArray};
+
+pub(crate) const KIND: Kind = Kind {
+    word: "md",
+    role: Role::Devices,
+    drivers: &[MD, RAID0, RAID1, RAID10, RAID456],
+    tools: &[],
+    superblock: Some(Superblock { signatures: &["md 1.2"], read: array::superblock }),
+    #[cfg(test)]
+    examples: tests::examples,
+};
+
+const MD: Driver = Driver { module: "md_mod", purpose: PURPOSE, shown: Shown::At(MDSTAT) };
+const RAID0: Driver = personality("raid0", "[raid0]");
+const RAID1: Driver = personality("raid1", "[raid1]");
+const RAID10: Driver = personality("raid10", "[raid10]");
+/// Levels 4 to 6.
+const RAID456: Driver = personality("raid456", "[raid5]");
+
+const PURPOSE: &str = "RAID arrays";
+const MDSTAT: &str = "/proc/mdstat";
+
+const fn personality(module: &'static str, word: &'static str) -> Driver {
+    Driver { module, purpose: PURPOSE, shown: Shown::In(MDSTAT, word) }
+}
+
+/// Where md keeps which parts of an array may differ between its members.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MdBitmap {
+    /// Nowhere.
+    None,
+    /// On the members.
+    Internal,
+    /// In a file on another filesystem.
+    External(String),
+    /// The kernel's lockless bitmap, on the members.
+    Lockless,
+}
+
+/// A software RAID array.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeclaredMd {
+    /// 0, 1, 4, 5, 6 or 10.
+    pub level: u8,
+    /// mdadm's word for the layout: n2, f2, o2, left-symmetric; md's own default without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layout: Option<String>,
+    /// Chunk, with striped levels; mdadm's own default without it.
+    #[serde(rename = "chunk_bytes", default, skip_serializing_if = "Option::is_none")]
+    pub chunk: Option<Bytes>,
+    /// The bitmap; level 0 has none.
+    pub bitmap: MdBitmap,
+    /// Bytes of the array per bit; mdadm's own default without it.
+    #[serde(rename = "bitmap_chunk_bytes", default, skip_serializing_if = "Option::is_none")]
+    pub bitmap_chunk: Option<Bytes>,
+    /// Partial parity log, level 5 only.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ppl: bool,
+    /// The last device is the journal, levels 4 to 6.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub journal: bool,
+    /// Whether the copies or the parity are made equal before anything is measured; without it the
+    /// members are taken to be in step, as new devices full of zeros are.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub initial_sync: bool,
+    /// So many members, from the last, are failed and removed once the array is there.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub removed: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_zero(value: &u32) -> bool {
+    *value == 0
+}
+
+impl LayerKind for DeclaredMd {
+    fn label(&self) -> Vec<String> {
+        let mut words = vec![format!("md RAID{}", self.level)];
+        words.extend(self.layout.clone());
+        words.extend(self.chunk.map(|chunk| format!("chunk {chunk}")));
+        if self.level != 0 {
+            words.push(bitmap_label(&self.bitmap));
+            words.extend(self.bitmap_chunk.map(|chunk| format!("bitmap chunk {chunk}")));
+        }
+        words.extend(self.ppl.then(|| "PPL".to_owned()));
+        words.extend(self.journal.then(|| "journal".to_owned()));
+        words.extend((self.removed > 0).then(|| format!("degraded by {}", self.removed)));
+        words
+    }
+
+    fn needs(&self) -> Vec<Missing> {
+        vec![Missing::program("mdadm", "mdadm"), self.driver().missing()]
+    }
+
+    fn check(&self, below: Below) -> Result<Below, Fault> {
+        limits::check(self, below.group()?)
+    }
+
+    fn sizes(&self, below: SizesBelow<'_>) -> Vec<Bytes> {
+        per_group(below, |group| self.held(group))
+    }
+
+    fn plan(&self, draft: &mut Draft<'_>, below: &[String]) -> PlannedLayer {
+        draft.in_groups(below, |draft, group, below| self.array(draft, group, below))
+    }
+}
+
+fn bitmap_label(bitmap: &MdBitmap) -> String {
+    match bitmap {
+        MdBitmap::None => "bitmap none".to_owned(),
+        MdBitmap::Internal => "bitmap internal".to_owned(),
+        MdBitmap::Lockless => "bitmap lockless".to_owned(),
+        MdBitmap::External(file) => format!("bitmap in {file}"),
+    }
+}
+
+impl DeclaredMd {
+    /// The module that has the level.
+    const fn driver(&self) -> Driver {
+        match self.level {
+            0 => RAID0,
+            1 => RAID1,
+            10 => RAID10,
+            _ => RAID456,
+        }
+    }
+
+    fn held(&self, group: GroupSizes) -> u64 {
+        let (least, count) = (group.least, group.count.saturating_sub(u64::from(self.journal)));
+        match self.level {
+            1 => least,
+            4 | 5 => least.saturating_mul(count.saturating_sub(1)),
+            6 => least.saturating_mul(count.saturating_sub(2)),
+            10 => least.saturating_mul(count) / self.copies_by_digits(),
+            _ => least.saturating_mul(count),
+        }
+    }
+
+    /// Copies of level 10 by the digits of its layout; 2 without one, as mdadm has it.
+    fn copies_by_digits(&self) -> u64 {
+        let digits = self.layout.as_deref().and_then(|layout| layout.get(1..));
+        digits.and_then(|digits| digits.parse().ok()).unwrap_or(2).max(1)
+    }
+
+    fn array(&self, draft: &mut Draft<'_>, group: usize, below: &[String]) -> String {
+        let name = draft.name(group);
+        let device = format!("/dev/md/{name}");
+        let members = if self.journal { &below[..below.len().saturating_sub(1)] } else { below };
+        if self.bitmap == MdBitmap::Lockless {
+            draft.check(Check::ArrayCheck(ArrayCheck::LocklessBitmap));
+        }
+        draft.load(MD.module, &[]);
+        draft.load(self.driver().module, &[]);
+        let uuid = md_uuid(&name);
+        let mut words = vec!["--create".to_owned(), device.clone()];
+        words.extend(self.options(&name, &uuid));
+        words.push(format!("--raid-devices={}", members.len()));
+        if let Some(journal) = below.last().filter(|_| self.journal) {
+            words.extend(["--write-journal".to_owned(), journal.clone()]);
+        }
+        words.extend(members.iter().cloned());
+        let bitmap = self.external_bitmap(draft, &name);
+        let undo = StopArray { uuid, link: device.clone(), bitmap };
+        draft.run("mdadm", &words, Some(Undo::StopArray(undo)));
+        let device = draft.present(device);
+        if self.initial_sync && self.level != 0 {
+            draft.check(Check::ArrayCheck(ArrayCheck::Synced { device: device.clone() }));
+        }
+        self.remove_members(draft, &device, members);
+        let level = format!("raid{}", self.level);
+        let runs = ArrayCheck::Runs { device: device.clone(), level, missing: self.removed };
+        draft.check(Check::ArrayCheck(runs));
+        device
+    }
+
+    /// All that could depend on mdadm's configuration or its questions is said explicitly.
+    fn options(&self, name: &str, uuid: &str) -> Vec<String> {
+        let mut words = vec!["--run".to_owned(), "--quiet".to_owned()];
+        words.extend(["--metadata=1.2".to_owned(), "--homehost=any".to_owned()]);
+        words.extend([format!("--name={name}"), format!("--uuid={uuid}")]);
+        words.push(format!("--level={}", self.level));
+        words.extend(self.layout.as_ref().map(|layout| format!("--layout={layout}")));
+        words.extend(self.chunk.map(|chunk| format!("--chunk={}", chunk.get() / 1024)));
+        words.extend(self.bitmap_option(name));
+        words.extend(self.bitmap_chunk.map(|c| format!("--bitmap-chunk={}", c.get() / 1024)));
+        if self.ppl {
+            words.push("--consistency-policy=ppl".to_owned());
+        }
+        // Without redundancy there is nothing to be in step.
+        if self.level != 0 && !self.initial_sync {
+            words.push("--assume-clean".to_owned());
+        }
+        words
+    }
+
+    /// mdadm refuses any word about bitmaps with level 0, and takes PPL or a journal for a policy
+    /// that excludes them.
+    fn bitmap_option(&self, name: &str) -> Option<String> {
+        if self.level == 0 || self.ppl || self.journal {
+            return None;
+        }
+        Some(match &self.bitmap {
+            MdBitmap::None => "--bitmap=none".to_owned(),
+            MdBitmap::Internal => "--bitmap=internal".to_owned(),
+            MdBitmap::Lockless => "--bitmap=lockless".to_owned(),
+            MdBitmap::External(file) => format!("--bitmap={}", bitmap_file(file, name).1),
+        })
+    }
+
+    /// mdadm makes the file itself, also through a link and over one that is there: so it is made in
+    /// a folder that only this build has.
+    fn external_bitmap(&self, draft: &mut Draft<'_>, name: &str) -> Option<String> {
+        let MdBitmap::External(file) = &self.bitmap else { return None };
+        let (folder, path) = bitmap_file(file, name);
+        draft.make_directory(&folder);
+        Some(path)
+    }
+
+    fn remove_members(&self, draft: &mut Draft<'_>, device: &str, members: &[String]) {
+        let removed = usize::try_from(self.removed).unwrap_or(usize::MAX);
+        for member in members.iter().rev().take(removed) {
+            draft.run("mdadm", &[device, "--quiet", "--fail", member], None);
+            draft.run("mdadm", &[device, "--quiet", "--remove", member], None);
+        }
+    }
+}
+
+/// A folder beside the declared file, and the file in it.
+fn bitmap_file(file: &str, array: &str) -> (String, String) {
+    let file = Path::new(file);
+    let name = file.file_name().unwrap_or_default();
+    let folder = file.parent().unwrap_or(file).join(array);
+    (folder.display().to_string(), folder.join(name).display().to_string())
+}
+
+#[cfg(test)]
+#[path = "md/tests.rs"]
+pub(crate) mod tests;

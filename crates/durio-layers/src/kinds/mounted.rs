@@ -1,0 +1,175 @@
+//! What filesystems have in common: mkfs with a label and an identifier by which they are known
+//! again, a mount point of their own, mount, and umount.
+//!
+//! Tables are written in full and nothing is discarded, so that no later work of the filesystem
+//! falls into a measurement.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Check, Undo};
+use crate::command::Checking;
+use crate::error::BuildError;
+use crate::names::{Values, filled};
+use crate::permit::Proven;
+use crate::place::filesystem_uuid;
+use crate::plan::{Draft, PlannedLayer};
+use crate::proof::{Found, Prover};
+use crate::step::Stepper;
+use crate::system::System;
+use crate::undo::{Failure, Known, UndoStep, Undoer, Undone};
+
+/// Options of mkfs and mount.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MadeFilesystem {
+    /// Words for mkfs, beside those that name the device.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mkfs: Vec<String>,
+    /// Mount options.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mount: Vec<String>,
+}
+
+impl MadeFilesystem {
+    pub(super) fn label(&self, word: &str, profile: &str) -> Vec<String> {
+        let mut words = vec![word.to_owned(), profile.to_owned()];
+        words.extend(self.mkfs.iter().cloned());
+        if !self.mount.is_empty() {
+            words.push(format!("mounted {}", self.mount.join(",")));
+        }
+        words
+    }
+}
+
+/// Our words, and then the declared ones.
+pub(super) fn words(own: &[&str], declared: &[String]) -> Vec<String> {
+    own.iter().map(|word| (*word).to_owned()).chain(declared.iter().cloned()).collect()
+}
+
+/// The words by which mkfs gives the identifier of the build: `-U` and it, for most.
+pub(super) fn uuid_words(draft: &Draft<'_>) -> [String; 2] {
+    ["-U".to_owned(), filesystem_uuid(&draft.place.tag()).0]
+}
+
+/// Makes a filesystem with the label of the build.
+pub(super) fn mkfs(draft: &mut Draft<'_>, program: &str, words: Vec<String>, below: &[String]) {
+    let label = ["-L".to_owned(), draft.place.tag()];
+    let words: Vec<String> = words.into_iter().chain(label).chain(below.to_vec()).collect();
+    draft.run(program, &words, None);
+}
+
+/// Mounts it below the folder of the build.
+pub(super) fn mount(
+    draft: &mut Draft<'_>,
+    filesystem: &str,
+    options: &[String],
+    below: &[String],
+) -> PlannedLayer {
+    let at = mount_point(draft);
+    let mut words = vec!["-t".to_owned(), filesystem.to_owned()];
+    if !options.is_empty() {
+        words.extend(["-o".to_owned(), options.join(",")]);
+    }
+    let source = below.first().cloned().unwrap_or_default();
+    words.extend([source.clone(), at.clone()]);
+    draft.run("mount", &words, Some(Undo::Unmount(Unmount { mount_point: at.clone(), source })));
+    mounted(draft, filesystem, at, below)
+}
+
+/// A directory of the build's own.
+pub(super) fn mount_point(draft: &mut Draft<'_>) -> String {
+    let at = draft.place.mounts.join(draft.place.tag()).display().to_string();
+    draft.make_directory(&at);
+    at
+}
+
+/// The layer, once it is seen that the filesystem is mounted.
+pub(super) fn mounted(
+    draft: &mut Draft<'_>,
+    filesystem: &str,
+    at: String,
+    below: &[String],
+) -> PlannedLayer {
+    let (mount_point, filesystem) = (at.clone(), filesystem.to_owned());
+    draft.check(Check::Mounted(Mounted { mount_point, filesystem }));
+    PlannedLayer { devices: below.to_vec(), mount: Some(at) }
+}
+
+/// A filesystem of this type is mounted there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mounted {
+    /// The mount point.
+    pub(crate) mount_point: String,
+    /// The kernel's name of the filesystem.
+    pub(crate) filesystem: String,
+}
+
+impl Checking for Mounted {
+    fn text(&self) -> String {
+        format!("check that {} is mounted at {}", self.filesystem, self.mount_point)
+    }
+
+    fn carry_out(&self, stepper: &mut Stepper<'_, '_>) -> Result<(), BuildError> {
+        let Self { mount_point, filesystem } = self;
+        let found = stepper.system.mounted_at(Path::new(mount_point));
+        if found.last() == Some(filesystem) {
+            return Ok(());
+        }
+        let found = found.last().map_or("nothing", String::as_str);
+        Err(BuildError::CameUpWrong(format!(
+            "at {mount_point} {found} is mounted and not {filesystem}"
+        )))
+    }
+}
+
+/// A mounted filesystem.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unmount {
+    /// The mount point, a directory that was made.
+    pub(crate) mount_point: String,
+    /// The device that is mounted, as a rule a placeholder.
+    #[serde(default)]
+    pub(crate) source: String,
+}
+
+impl UndoStep for Unmount {
+    fn text(&self) -> String {
+        format!("umount {}", self.mount_point)
+    }
+
+    fn fill(&mut self, values: &Values) {
+        self.source = filled(&self.source, values);
+    }
+
+    fn holds_devices(&self) -> bool {
+        true
+    }
+
+    /// By the kernel's number of the mount, device and source.
+    fn find(&self, prover: &mut Prover<'_>, _known: &Known<'_>) -> Result<Option<Found>, Failure> {
+        let mount_point = Path::new(&self.mount_point);
+        if prover.system.mounted_at(mount_point).len() > 1 {
+            return Err("another filesystem is mounted over it; unmount that first".into());
+        }
+        Ok(Found::of(&self.mount_point, prover.system.mount_identity(mount_point)))
+    }
+
+    fn fault_of_begun(
+        &self,
+        prover: &Prover<'_>,
+        known: &Known<'_>,
+        found: &Found,
+    ) -> Option<String> {
+        let source = filled(&self.source, known.values);
+        let there = found.identity.get("source").map(Path::new);
+        let there = there.and_then(|source| prover.system.resolve(source));
+        let is_ours = there.is_some() && there == prover.system.resolve(Path::new(&source));
+        (!is_ours).then(|| "another device is mounted there".to_owned())
+    }
+
+    fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, Failure> {
+        let gone = |system: &dyn System| system.mounted_at(Path::new(&self.mount_point)).is_empty();
+        undoer.run_until(proven, "umount", &[proven.target()], gone)
+    }
+}

@@ -1,0 +1,190 @@
+//! null_blk, memory-backed: disks with a request queue that do nothing, or take a declared time.
+
+use std::path::Path;
+
+use durio_units::{Bytes, Nanos};
+use serde::{Deserialize, Serialize};
+
+use super::made::Made;
+use super::{Kind, LayerKind, Role, SizesBelow, Undo};
+use crate::check::{Below, Fault};
+use crate::command::Action;
+use crate::needs::{Driver, Missing, Shown};
+use crate::permit::{PermittedWrite, Proven};
+use crate::plan::{Draft, PlannedLayer};
+use crate::proof::{Found, Prover};
+use crate::undo::{Failure, Known, UndoStep, Undoer, Undone, in_words};
+
+pub(crate) const KIND: Kind = Kind {
+    word: "null",
+    role: Role::Source,
+    drivers: &[CONFIGFS, DRIVER],
+    tools: &[],
+    superblock: None,
+    #[cfg(test)]
+    examples: tests::examples,
+};
+
+const CONFIGFS: Driver = Driver::filesystem("configfs", "configuration of null_blk");
+const DRIVER: Driver =
+    Driver { module: "null_blk", purpose: "disks that do nothing", shown: Shown::At(CONFIG) };
+
+/// Where null_blk is configured.
+pub(crate) const CONFIG: &str = "/sys/kernel/config/nullb";
+
+/// Disks of null_blk.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Null {
+    /// How many, and how large.
+    #[serde(flatten)]
+    pub made: Made,
+    /// Time from a request's start to its completion by a timer; at once without it.
+    #[serde(rename = "completion_ns", default, skip_serializing_if = "Option::is_none")]
+    pub completion: Option<Nanos>,
+    /// Requests that each device works on at once, 1 to 10240; what exceeds it waits in the block
+    /// layer. The driver's own, 64, without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_depth: Option<u32>,
+}
+
+impl LayerKind for Null {
+    fn label(&self) -> Vec<String> {
+        let completion = self.completion.map(|span| format!("completion {span}"));
+        let depth = self.queue_depth.map(|depth| format!("depth {depth}"));
+        [self.made.label(KIND.word)].into_iter().chain(completion).chain(depth).collect()
+    }
+
+    fn needs(&self) -> Vec<Missing> {
+        vec![DRIVER.missing()]
+    }
+
+    fn check(&self, _below: Below) -> Result<Below, Fault> {
+        // Beyond BLK_MQ_MAX_DEPTH the kernel silently takes less (block/blk-mq.c).
+        if let Some(depth) = self.queue_depth.filter(|depth| !(1..=10_240).contains(depth)) {
+            return Err(format!("its queue_depth is {depth}; 1 to 10240 can be had"));
+        }
+        // Its size is given in MiB (Documentation/block/null_blk.rst).
+        self.made.check(Bytes::from_mib(1))
+    }
+
+    fn sizes(&self, _below: SizesBelow<'_>) -> Vec<Bytes> {
+        self.made.sizes()
+    }
+
+    fn plan(&self, draft: &mut Draft<'_>, _below: &[String]) -> PlannedLayer {
+        draft.load(CONFIGFS.module, &[]);
+        draft.push(Action::MountConfigfs, None);
+        draft.load(DRIVER.module, &["nr_devices=0"]);
+        let devices = (0..self.made.count).map(|n| self.one_disk(draft, n)).collect();
+        draft.wait_for(devices, self.made.size)
+    }
+
+    fn made(&mut self) -> Option<&mut Made> {
+        Some(&mut self.made)
+    }
+}
+
+impl Null {
+    /// Since Linux 5.19 the device has the name of its directory in configfs.
+    fn one_disk(&self, draft: &mut Draft<'_>, n: u32) -> String {
+        let name = format!("{}n{n}", draft.place.tag());
+        let path = format!("{CONFIG}/{name}");
+        let undo = Undo::RemoveNull(RemoveNull { name: name.clone() });
+        draft.push(Action::MakeDirectory { path: path.clone() }, Some(undo));
+        let mut set = |file: &str, value| draft.write(format!("{path}/{file}"), value);
+        set("memory_backed", 1);
+        set("size", self.made.size.get() >> 20);
+        if let Some(completion) = self.completion {
+            // Completion by a timer (Documentation/block/null_blk.rst).
+            set("irqmode", 2);
+            set("completion_nsec", completion.get());
+        }
+        if let Some(depth) = self.queue_depth {
+            // One queue has all of the device's tags, whichever processor submits.
+            set("submit_queues", 1);
+            set("hw_queue_depth", depth.into());
+        }
+        set("power", 1);
+        format!("/dev/{name}")
+    }
+}
+
+/// A device of null_blk.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemoveNull {
+    /// Its name in configfs.
+    pub(crate) name: String,
+}
+
+impl UndoStep for RemoveNull {
+    fn text(&self) -> String {
+        let name = &self.name;
+        format!("write 0 to {CONFIG}/{name}/power, remove directory {CONFIG}/{name}")
+    }
+
+    fn find(&self, prover: &mut Prover<'_>, _known: &Known<'_>) -> Result<Option<Found>, Failure> {
+        let directory = format!("{CONFIG}/{}", self.name);
+        Ok(Found::of(&directory, prover.system.file_identity(Path::new(&directory))))
+    }
+
+    /// Its name has this build's tag.
+    fn fault_of_begun(
+        &self,
+        _prover: &Prover<'_>,
+        _known: &Known<'_>,
+        _found: &Found,
+    ) -> Option<String> {
+        None
+    }
+
+    fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, Failure> {
+        let power = Path::new(proven.target()).join("power");
+        in_words(undoer.system.write(&PermittedWrite::undoing(proven, &power, "0")))?;
+        in_words(undoer.system.remove_directory(proven)).map(|()| Undone::Done)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::test_stacks::{ext4, made, md, plan, stack};
+    use crate::{DeclaredKind, DeclaredStack, check_declared};
+
+    fn null(made: Made, queue_depth: Option<u32>) -> DeclaredKind {
+        DeclaredKind::Null(Null { made, completion: Some(Nanos::from_micros(20)), queue_depth })
+    }
+
+    pub(crate) fn examples() -> Vec<DeclaredStack> {
+        vec![stack(vec![null(made(2, 64), None), DeclaredKind::Md(md(0)), ext4()])]
+    }
+
+    #[test]
+    fn a_disk_is_configured_before_it_is_switched_on() {
+        assert_eq!(
+            plan(vec![null(made(1, 64), Some(4))])[3..],
+            [
+                "make directory /sys/kernel/config/nullb/durioabc1234n0  | write 0 to \
+                 /sys/kernel/config/nullb/durioabc1234n0/power, remove directory \
+                 /sys/kernel/config/nullb/durioabc1234n0",
+                "write 1 to /sys/kernel/config/nullb/durioabc1234n0/memory_backed",
+                "write 64 to /sys/kernel/config/nullb/durioabc1234n0/size",
+                "write 2 to /sys/kernel/config/nullb/durioabc1234n0/irqmode",
+                "write 20000 to /sys/kernel/config/nullb/durioabc1234n0/completion_nsec",
+                "write 1 to /sys/kernel/config/nullb/durioabc1234n0/submit_queues",
+                "write 4 to /sys/kernel/config/nullb/durioabc1234n0/hw_queue_depth",
+                "write 1 to /sys/kernel/config/nullb/durioabc1234n0/power",
+                "wait until /dev/durioabc1234n0 is there",
+            ]
+        );
+    }
+
+    #[test]
+    fn sizes_are_whole_mib_and_queues_what_the_kernel_takes() {
+        let odd = Made { count: 1, size: Bytes::from_kib(1500) };
+        assert!(check_declared(&stack(vec![null(odd, None)])).is_err());
+        for (depth, fits) in [(0, false), (1, true), (10_240, true), (10_241, false)] {
+            let declared = stack(vec![null(made(1, 64), Some(depth))]);
+            assert_eq!(check_declared(&declared).is_ok(), fits, "{depth}");
+        }
+    }
+}

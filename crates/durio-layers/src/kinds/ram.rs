@@ -1,0 +1,198 @@
+//! RAM disks of the kernel's brd.
+//!
+//! brd has one size for all and one set of disks: it must not be loaded by anybody else. Unloading it
+//! removes them all, so it is proven that all are this build's.
+
+use std::path::Path;
+
+use durio_units::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::made::Made;
+use super::{Check, Kind, LayerKind, Role, SizesBelow, Undo};
+use crate::check::{Below, Fault};
+use crate::command::Checking;
+use crate::error::BuildError;
+use crate::identity::disk_identity;
+use crate::needs::{Driver, Missing};
+use crate::permit::Proven;
+use crate::plan::{Draft, PlannedLayer};
+use crate::proof::{Finding, Found, Prover};
+use crate::step::Stepper;
+use crate::undo::{Failure, Known, UndoStep, Undoer, Undone};
+
+pub(crate) const KIND: Kind = Kind {
+    word: "ram",
+    role: Role::Source,
+    drivers: &[BRD],
+    tools: &[],
+    superblock: None,
+    #[cfg(test)]
+    examples: tests::examples,
+};
+
+const BRD: Driver = Driver::module("brd", "RAM disks");
+
+/// RAM disks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ram {
+    /// How many, and how large.
+    #[serde(flatten)]
+    pub made: Made,
+}
+
+impl LayerKind for Ram {
+    fn label(&self) -> Vec<String> {
+        vec![self.made.label(KIND.word)]
+    }
+
+    fn needs(&self) -> Vec<Missing> {
+        vec![Missing::program("modprobe", "kmod"), Missing::program("rmmod", "kmod"), BRD.missing()]
+    }
+
+    fn check(&self, _below: Below) -> Result<Below, Fault> {
+        self.made.check(Bytes::from_kib(4))
+    }
+
+    fn sizes(&self, _below: SizesBelow<'_>) -> Vec<Bytes> {
+        self.made.sizes()
+    }
+
+    fn plan(&self, draft: &mut Draft<'_>, _below: &[String]) -> PlannedLayer {
+        let Made { count, size } = self.made;
+        let size_kib = size.get() / 1024;
+        draft.check(Check::NoRamDisks(NoRamDisks));
+        let words = [format!("rd_nr={count}"), format!("rd_size={size_kib}")];
+        let undo = Undo::UnloadBrd(UnloadBrd { count, size_kib });
+        draft.run("modprobe", &["brd", &words[0], &words[1]], Some(undo));
+        draft.wait_for((0..count).map(|n| format!("/dev/ram{n}")).collect(), size)
+    }
+
+    fn made(&mut self) -> Option<&mut Made> {
+        Some(&mut self.made)
+    }
+}
+
+/// No RAM disks are there yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoRamDisks;
+
+impl Checking for NoRamDisks {
+    fn text(&self) -> String {
+        "check that no RAM disks of brd are there".to_owned()
+    }
+
+    fn carry_out(&self, stepper: &mut Stepper<'_, '_>) -> Result<(), BuildError> {
+        let disks = stepper.system.names(Path::new("/sys/block"));
+        let found = disks
+            .iter()
+            .any(|name| name.strip_prefix("ram").is_some_and(|rest| rest.parse::<u32>().is_ok()));
+        if found || stepper.system.is_there(Path::new("/sys/module/brd")) {
+            return Err(BuildError::Unsupported(
+                "RAM disks of brd are there already and may be somebody's; unload them with \
+                 `rmmod brd`, or declare another source"
+                    .into(),
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// The RAM disks of brd, with the driver.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnloadBrd {
+    /// How many were asked for.
+    pub(crate) count: u32,
+    /// KiB of each.
+    pub(crate) size_kib: u64,
+}
+
+impl UnloadBrd {
+    fn nodes(&self) -> Vec<String> {
+        (0..self.count).map(|n| format!("/dev/ram{n}")).collect()
+    }
+
+    fn are_as_asked(&self, prover: &Prover<'_>) -> bool {
+        let parameter = |name: &str| {
+            prover.system.read(Path::new(&format!("/sys/module/brd/parameters/{name}")))
+        };
+        parameter("rd_nr") == Some(self.count.to_string())
+            && parameter("rd_size") == Some(self.size_kib.to_string())
+    }
+
+    fn are_blank(&self, prover: &Prover<'_>) -> bool {
+        self.nodes().iter().all(|node| {
+            let usage = prover.system.usage(Path::new(node));
+            usage.is_ok_and(|usage| !usage.is_in_use() && usage.signatures.is_empty())
+        })
+    }
+}
+
+impl UndoStep for UnloadBrd {
+    fn text(&self) -> String {
+        "rmmod brd".to_owned()
+    }
+
+    fn find(&self, prover: &mut Prover<'_>, _known: &Known<'_>) -> Result<Option<Found>, Failure> {
+        Ok(Found::of("brd", disk_identity(prover.system, "/sys/block/ram0")))
+    }
+
+    fn fault_of_begun(
+        &self,
+        prover: &Prover<'_>,
+        _known: &Known<'_>,
+        _found: &Found,
+    ) -> Option<String> {
+        let is_ours = self.are_as_asked(prover) && self.are_blank(prover);
+        let fault =
+            "its RAM disks are not those that this bench asked for, or something is on them";
+        (!is_ours).then(|| fault.to_owned())
+    }
+
+    fn further(
+        &self,
+        prover: &mut Prover<'_>,
+        known: &Known<'_>,
+        _found: &Found,
+    ) -> Result<Finding, Failure> {
+        prover.nothing_foreign_on(&self.nodes(), known)
+    }
+
+    fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, Failure> {
+        undoer.run_until(proven, "rmmod", &[proven.target()], |system| {
+            !system.is_there(Path::new("/sys/module/brd"))
+        })
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::test_stacks::{btrfs, ext4, fault, made, plan, ram, stack};
+    use crate::{BtrfsProfile, DeclaredKind, DeclaredStack};
+
+    pub(crate) fn examples() -> Vec<DeclaredStack> {
+        vec![stack(vec![ram(1), ext4()]), stack(vec![ram(2), btrfs(BtrfsProfile::Raid1)])]
+    }
+
+    #[test]
+    fn the_driver_is_loaded_with_number_and_size_of_the_disks() {
+        assert_eq!(
+            plan(vec![ram(2)])[..2],
+            [
+                "check that no RAM disks of brd are there",
+                "modprobe brd rd_nr=2 rd_size=524288  | rmmod brd",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_sensible_number_of_whole_pages_is_made() {
+        for (count, size) in [(0, 1 << 20), (257, 1 << 20), (u32::MAX, 1 << 20), (1, 0), (1, 1000)]
+        {
+            let made = Made { count, size: Bytes::new(size) };
+            assert!(fault(vec![DeclaredKind::Ram(Ram { made })]).contains("ram"), "{made:?}");
+        }
+        assert_eq!(DeclaredKind::Ram(Ram { made: made(2, 8) }).made(), Some(made(2, 8)));
+    }
+}

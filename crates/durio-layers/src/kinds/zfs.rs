@@ -1,0 +1,342 @@
+//! A ZFS pool with one filesystem.
+//!
+//! Words: zfsprops(7) and zpoolprops(7) of OpenZFS 2.3.
+
+use std::path::Path;
+
+use durio_units::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::mounted::{mount_point, mounted};
+use super::{Kind, LayerKind, Role, SizesBelow, Undo};
+use crate::check::{Below, Fault, MOST_DEVICES};
+use crate::declared::filesystem_sizes;
+use crate::identity::Identity;
+use crate::needs::{Driver, Missing};
+use crate::permit::{Look, Proven};
+use crate::plan::{Draft, PlannedLayer};
+use crate::proof::{AfterRestart, Found, Prover, RESTARTED};
+use crate::superblock::{Head, Ours, Superblock};
+use crate::tool_words::{Form, Takes, Tool, Word, count, one, size, word};
+use crate::undo::{Failure, Known, UndoStep, Undoer, Undone};
+
+pub(crate) const KIND: Kind = Kind {
+    word: "zfs",
+    role: Role::Filesystem,
+    drivers: &[DRIVER],
+    tools: &[Tool::ZFS_PROPERTIES, Tool::ZPOOL_PROPERTIES],
+    superblock: Some(Superblock { signatures: &["zfs"], read: superblock }),
+    #[cfg(test)]
+    examples: tests::examples,
+};
+
+const DRIVER: Driver = Driver::filesystem("zfs", "ZFS, built by zfs-dkms");
+
+/// `SPA_MINDEVSIZE` (OpenZFS, include/sys/fs/zfs.h).
+const LEAST: Bytes = Bytes::from_mib(64);
+
+/// A ZFS pool with one filesystem.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Zfs {
+    /// How the devices are joined.
+    pub layout: ZfsLayout,
+    /// Properties of the filesystem: `recordsize=4k`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub properties: Vec<String>,
+    /// Properties of the pool: `ashift=12`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pool_properties: Vec<String>,
+}
+
+/// Layout of a ZFS pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ZfsLayout {
+    /// Data spread over all devices.
+    Single,
+    /// Each device holds everything.
+    Mirror,
+    /// One parity.
+    Raidz1,
+    /// Two parities.
+    Raidz2,
+}
+
+impl ZfsLayout {
+    const fn word(self) -> Option<&'static str> {
+        match self {
+            Self::Single => None,
+            Self::Mirror => Some("mirror"),
+            Self::Raidz1 => Some("raidz1"),
+            Self::Raidz2 => Some("raidz2"),
+        }
+    }
+}
+
+impl LayerKind for Zfs {
+    fn label(&self) -> Vec<String> {
+        let first = [KIND.word, self.layout.word().unwrap_or_default()].map(str::to_owned);
+        let properties = self.properties.iter().chain(&self.pool_properties).cloned();
+        first.into_iter().chain(properties).collect()
+    }
+
+    fn needs(&self) -> Vec<Missing> {
+        vec![Missing::program("zpool", "zfsutils-linux"), DRIVER.missing()]
+    }
+
+    /// zpoolconcepts(7).
+    fn check(&self, below: Below) -> Result<Below, Fault> {
+        let devices = match self.layout {
+            ZfsLayout::Single => 1,
+            ZfsLayout::Mirror | ZfsLayout::Raidz1 => 2,
+            ZfsLayout::Raidz2 => 3,
+        };
+        below.filesystem(devices..=MOST_DEVICES, LEAST, "of each device")
+    }
+
+    fn tool_words(&self) -> Vec<(Tool, &[String])> {
+        vec![
+            (Tool::ZFS_PROPERTIES, &self.properties),
+            (Tool::ZPOOL_PROPERTIES, &self.pool_properties),
+        ]
+    }
+
+    fn sizes(&self, below: SizesBelow<'_>) -> Vec<Bytes> {
+        filesystem_sizes(below, |group| match self.layout {
+            ZfsLayout::Single => group.sum,
+            ZfsLayout::Mirror => group.least,
+            ZfsLayout::Raidz1 => group.sum.saturating_sub(group.least),
+            ZfsLayout::Raidz2 => group.sum.saturating_sub(group.least.saturating_mul(2)),
+        })
+    }
+
+    fn plan(&self, draft: &mut Draft<'_>, below: &[String]) -> PlannedLayer {
+        draft.load(DRIVER.module, &[]);
+        let at = mount_point(draft);
+        let name = draft.place.tag();
+        let mut words = ["create", "-f", "-o", "cachefile=none"].map(str::to_owned).to_vec();
+        let each = |option: &str, property: &String| [option.to_owned(), property.clone()];
+        words.extend(self.pool_properties.iter().flat_map(|property| each("-o", property)));
+        words.extend(each("-O", &format!("mountpoint={at}")));
+        words.extend(self.properties.iter().flat_map(|property| each("-O", property)));
+        words.push(name.clone());
+        words.extend(self.layout.word().map(str::to_owned));
+        words.extend(below.iter().cloned());
+        draft.run("zpool", &words, Some(Undo::DestroyPool(DestroyPool { name })));
+        mounted(draft, "zfs", at, below)
+    }
+}
+
+/// A ZFS pool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DestroyPool {
+    /// Its name.
+    pub(crate) name: String,
+}
+
+impl UndoStep for DestroyPool {
+    fn text(&self) -> String {
+        format!("zpool destroy -f {}", self.name)
+    }
+
+    fn holds_devices(&self) -> bool {
+        true
+    }
+
+    /// By its name, and the identifier that ZFS chose.
+    fn find(&self, prover: &mut Prover<'_>, _known: &Known<'_>) -> Result<Option<Found>, Failure> {
+        let name = &self.name;
+        if !prover.system.is_there(&Path::new("/proc/spl/kstat/zfs").join(name)) {
+            return Ok(None);
+        }
+        let guid = prover.look(Look::Pool { name })?.stdout.trim().to_owned();
+        Ok(Found::of(name, Some(Identity::of([("guid", Some(guid))]))))
+    }
+
+    /// Its name is this build's tag.
+    fn fault_of_begun(
+        &self,
+        _prover: &Prover<'_>,
+        _known: &Known<'_>,
+        _found: &Found,
+    ) -> Option<String> {
+        None
+    }
+
+    fn after_restart(&self, _prover: &Prover<'_>) -> AfterRestart {
+        AfterRestart::NotOurs(RESTARTED)
+    }
+
+    fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, Failure> {
+        let destroyed = undoer.run(proven, "zpool", &["destroy", "-f", proven.target()]);
+        destroyed.map(|_| Undone::Done)
+    }
+}
+
+/// The name of the pool in the first label: a list of names and values in XDR, from 16 KiB on (ZFS
+/// On-Disk Specification, chapter 1).
+fn superblock(head: &Head<'_>, tag: &str) -> Option<Ours> {
+    let label = head.at(16 << 10, 112 << 10)?;
+    let key: &[u8] = b"\0\0\0\x04name\0\0\0\x09\0\0\0\x01";
+    let place = label.windows(key.len()).position(|window| window == key)? + key.len();
+    let length = usize::try_from(u32::from_be_bytes(label.get(place..place + 4)?.try_into().ok()?));
+    let name = label.get(place + 4..(place + 4).checked_add(length.ok()?)?)?;
+    (name == tag.as_bytes()).then_some((&["zfs_member"], false))
+}
+
+impl Tool {
+    /// Properties of a ZFS filesystem.
+    pub const ZFS_PROPERTIES: Self = Self {
+        name: "the ZFS filesystem",
+        heading: "`properties` of zfs",
+        form: Form::Pair,
+        words: FILESYSTEM,
+    };
+    /// Properties of a ZFS pool.
+    pub const ZPOOL_PROPERTIES: Self = Self {
+        name: "the ZFS pool",
+        heading: "`pool_properties` of zfs",
+        form: Form::Pair,
+        words: POOL,
+    };
+}
+
+const ON_OFF: &[&str] = &["on", "off"];
+
+const CHECKSUMS: &[&str] = &[
+    "on",
+    "off",
+    "fletcher2",
+    "fletcher4",
+    "sha256",
+    "noparity",
+    "sha512",
+    "skein",
+    "edonr",
+    "blake3",
+];
+
+const COMPRESSIONS: &[&str] = &["on", "off", "lzjb", "lz4", "zle", "gzip", "zstd", "zstd-fast"];
+
+const CACHES: &[&str] = &["all", "none", "metadata"];
+
+const FILESYSTEM: &[Word] = &[
+    size("recordsize"),
+    one("sync", &["standard", "always", "disabled"]),
+    one("logbias", &["latency", "throughput"]),
+    word("compression", Takes::Level('-', COMPRESSIONS)),
+    one("checksum", CHECKSUMS),
+    one("atime", ON_OFF),
+    one("relatime", ON_OFF),
+    one("primarycache", CACHES),
+    one("secondarycache", CACHES),
+    one("prefetch", CACHES),
+    one("direct", &["disabled", "standard", "always"]),
+    one("dedup", &["on", "off", "verify", "sha256", "sha512", "skein", "edonr", "blake3"]),
+    one("copies", &["1", "2", "3"]),
+    one("redundant_metadata", &["all", "most", "some", "none"]),
+    one("dnodesize", &["legacy", "auto", "1k", "2k", "4k", "8k", "16k"]),
+    size("special_small_blocks"),
+    one("xattr", &["on", "off", "sa", "dir"]),
+    one("acltype", &["off", "nfsv4", "posix"]),
+];
+
+const SWITCH: &[&str] = &["enabled", "disabled"];
+
+const POOL: &[Word] = &[
+    count("ashift"),
+    one("autotrim", ON_OFF),
+    one("failmode", &["wait", "continue"]),
+    one("compatibility", &["off", "legacy"]),
+    one("feature@allocation_classes", SWITCH),
+    one("feature@async_destroy", SWITCH),
+    one("feature@blake3", SWITCH),
+    one("feature@block_cloning", SWITCH),
+    one("feature@bookmark_v2", SWITCH),
+    one("feature@bookmark_written", SWITCH),
+    one("feature@bookmarks", SWITCH),
+    one("feature@device_rebuild", SWITCH),
+    one("feature@device_removal", SWITCH),
+    one("feature@draid", SWITCH),
+    one("feature@dynamic_gang_header", SWITCH),
+    one("feature@edonr", SWITCH),
+    one("feature@embedded_data", SWITCH),
+    one("feature@empty_bpobj", SWITCH),
+    one("feature@enabled_txg", SWITCH),
+    one("feature@encryption", SWITCH),
+    one("feature@extensible_dataset", SWITCH),
+    one("feature@fast_dedup", SWITCH),
+    one("feature@filesystem_limits", SWITCH),
+    one("feature@head_errlog", SWITCH),
+    one("feature@hole_birth", SWITCH),
+    one("feature@large_blocks", SWITCH),
+    one("feature@large_dnode", SWITCH),
+    one("feature@large_microzap", SWITCH),
+    one("feature@livelist", SWITCH),
+    one("feature@log_spacemap", SWITCH),
+    one("feature@longname", SWITCH),
+    one("feature@lz4_compress", SWITCH),
+    one("feature@multi_vdev_crash_dump", SWITCH),
+    one("feature@obsolete_counts", SWITCH),
+    one("feature@project_quota", SWITCH),
+    one("feature@raidz_expansion", SWITCH),
+    one("feature@redacted_datasets", SWITCH),
+    one("feature@redaction_bookmarks", SWITCH),
+    one("feature@redaction_list_spill", SWITCH),
+    one("feature@resilver_defer", SWITCH),
+    one("feature@sha512", SWITCH),
+    one("feature@skein", SWITCH),
+    one("feature@spacemap_histogram", SWITCH),
+    one("feature@spacemap_v2", SWITCH),
+    one("feature@userobj_accounting", SWITCH),
+    one("feature@vdev_zaps_v2", SWITCH),
+    one("feature@zilsaxattr", SWITCH),
+    one("feature@zpool_checkpoint", SWITCH),
+    one("feature@zstd_compress", SWITCH),
+];
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::test_stacks::{TAG, on_loops, plan_above, ram, stack, types_on};
+    use crate::{DeclaredKind, DeclaredStack};
+
+    fn zfs(layout: ZfsLayout) -> DeclaredKind {
+        DeclaredKind::Zfs(Zfs {
+            layout,
+            properties: vec!["recordsize=4k".into()],
+            pool_properties: vec!["ashift=12".into()],
+        })
+    }
+
+    pub(crate) fn examples() -> Vec<DeclaredStack> {
+        vec![stack(vec![ram(3), zfs(ZfsLayout::Raidz1)])]
+    }
+
+    #[test]
+    fn a_pool_is_kept_in_no_cache_and_mounted_below_the_builds_folder() {
+        let plan = plan_above(vec![ram(3), zfs(ZfsLayout::Raidz1)]);
+        assert_eq!(
+            plan[2],
+            "zpool create -f -o cachefile=none -o ashift=12 -O \
+             mountpoint=/run/durio/durioabc1234 -O recordsize=4k durioabc1234 raidz1 /dev/ram0 \
+             /dev/ram1 /dev/ram2"
+        );
+    }
+
+    #[test]
+    fn a_layout_needs_its_devices_and_their_size() {
+        assert!(on_loops(2, 64, zfs(ZfsLayout::Mirror)).is_ok());
+        assert!(on_loops(2, 63, zfs(ZfsLayout::Mirror)).is_err());
+        assert!(on_loops(2, 64, zfs(ZfsLayout::Raidz2)).is_err());
+    }
+
+    #[test]
+    fn it_is_ours_by_the_name_of_the_pool() {
+        let of = |tag: &str| {
+            let key = &b"\0\0\0\x04name\0\0\0\x09\0\0\0\x01\0\0\0\x0c"[..];
+            types_on("zfs", &[((16 << 10) + 40, &[key, tag.as_bytes()].concat())])
+        };
+        assert!(of(TAG).is_ok() && of("durioxyz1234").is_err());
+    }
+}

@@ -1,0 +1,167 @@
+//! Compressed RAM disks.
+//!
+//! The kernel makes a disk and tells its number when `hot_add` is read; the disk has no size until it
+//! is given one (Documentation/admin-guide/blockdev/zram.rst).
+
+use std::path::Path;
+
+use durio_units::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::made::Made;
+use super::{Kind, LayerKind, Role, SizesBelow, Undo};
+use crate::check::{Below, Fault};
+use crate::identity::disk_identity;
+use crate::names::{Values, filled, is_open};
+use crate::needs::{Driver, Missing, Shown};
+use crate::permit::Proven;
+use crate::plan::{Draft, PlannedLayer};
+use crate::proof::{Finding, Found, Prover};
+use crate::undo::{Failure, Known, UndoStep, Undoer, Undone};
+
+pub(crate) const KIND: Kind = Kind {
+    word: "zram",
+    role: Role::Source,
+    drivers: &[DRIVER],
+    tools: &[],
+    superblock: None,
+    #[cfg(test)]
+    examples: tests::examples,
+};
+
+const DRIVER: Driver = Driver {
+    module: "zram",
+    purpose: "compressed RAM disks",
+    shown: Shown::At("/sys/class/zram-control"),
+};
+
+/// Reading it makes a disk and gives its number.
+pub(crate) const HOT_ADD: &str = "/sys/class/zram-control/hot_add";
+
+/// Compressed RAM disks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Zram {
+    /// How many, and how large.
+    #[serde(flatten)]
+    pub made: Made,
+}
+
+impl LayerKind for Zram {
+    fn label(&self) -> Vec<String> {
+        vec![self.made.label(KIND.word)]
+    }
+
+    fn needs(&self) -> Vec<Missing> {
+        vec![DRIVER.missing()]
+    }
+
+    fn check(&self, _below: Below) -> Result<Below, Fault> {
+        self.made.check(Bytes::from_kib(4))
+    }
+
+    fn sizes(&self, _below: SizesBelow<'_>) -> Vec<Bytes> {
+        self.made.sizes()
+    }
+
+    fn plan(&self, draft: &mut Draft<'_>, _below: &[String]) -> PlannedLayer {
+        draft.load(DRIVER.module, &["num_devices=0"]);
+        let devices = (0..self.made.count).map(|n| one_disk(draft, n, self.made.size)).collect();
+        draft.wait_for(devices, self.made.size)
+    }
+
+    fn made(&mut self) -> Option<&mut Made> {
+        Some(&mut self.made)
+    }
+}
+
+fn one_disk(draft: &mut Draft<'_>, n: u32, size: Bytes) -> String {
+    let name = format!("zram{n}");
+    let undo = Undo::RemoveZram(RemoveZram { number: format!("{{{name}}}") });
+    draft.ask("cat", &[HOT_ADD], &name, Some(undo));
+    draft.write(size_file(&format!("{{{name}}}")), size.get());
+    format!("/dev/zram{{{name}}}")
+}
+
+/// The file of the kernel that has the size of a disk.
+pub(crate) fn size_file(number: &str) -> String {
+    format!("/sys/block/zram{number}/disksize")
+}
+
+/// A compressed RAM disk.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemoveZram {
+    /// Its number, as a rule a placeholder.
+    pub(crate) number: String,
+}
+
+impl UndoStep for RemoveZram {
+    fn text(&self) -> String {
+        format!("write {} to /sys/class/zram-control/hot_remove", self.number)
+    }
+
+    fn fill(&mut self, values: &Values) {
+        self.number = filled(&self.number, values);
+    }
+
+    fn find(&self, prover: &mut Prover<'_>, known: &Known<'_>) -> Result<Option<Found>, Failure> {
+        let number = filled(&self.number, known.values);
+        // Without a number its driver was not asked, or did not answer.
+        if is_open(&number) || number.parse::<u32>().is_err() {
+            return Ok(None);
+        }
+        let disk = disk_identity(prover.system, &format!("/sys/block/zram{number}"));
+        // It is given its size later.
+        Ok(Found::of(&number, disk.map(|disk| disk.without("size"))))
+    }
+
+    /// Only a disk that nobody has given a size can be the one that was just made.
+    fn fault_of_begun(
+        &self,
+        prover: &Prover<'_>,
+        _known: &Known<'_>,
+        found: &Found,
+    ) -> Option<String> {
+        let size = prover.system.read(Path::new(&size_file(&found.target)));
+        (size.as_deref() != Some("0")).then(|| "somebody has given it a size".to_owned())
+    }
+
+    fn further(
+        &self,
+        prover: &mut Prover<'_>,
+        known: &Known<'_>,
+        found: &Found,
+    ) -> Result<Finding, Failure> {
+        prover.nothing_foreign_on(&[format!("/dev/zram{}", found.target)], known)
+    }
+
+    fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, Failure> {
+        let disk = format!("/sys/block/zram{}", proven.target());
+        undoer.write_until_gone(proven, "/sys/class/zram-control/hot_remove", &disk)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::test_stacks::{btrfs, made, plan, stack};
+    use crate::{BtrfsProfile, DeclaredKind, DeclaredStack};
+
+    pub(crate) fn examples() -> Vec<DeclaredStack> {
+        let zram = DeclaredKind::Zram(Zram { made: made(2, 128) });
+        vec![stack(vec![zram, btrfs(BtrfsProfile::Raid1)])]
+    }
+
+    #[test]
+    fn the_number_of_a_disk_is_the_kernels_answer() {
+        assert_eq!(
+            plan(vec![DeclaredKind::Zram(Zram { made: made(1, 64) })]),
+            [
+                "modprobe zram num_devices=0  (unless the driver is there)",
+                "cat /sys/class/zram-control/hot_add  → {zram0}  \
+                 | write {zram0} to /sys/class/zram-control/hot_remove",
+                "write 67108864 to /sys/block/zram{zram0}/disksize",
+                "wait until /dev/zram{zram0} is there",
+            ]
+        );
+    }
+}

@@ -1,0 +1,190 @@
+//! What a machine lacks to build a stack: programs, drivers, the right.
+//!
+//! In: a declared stack, the machine. Out: [`Missing`], for an error that offers another machine.
+//! Not here: what one kind of layer needs ([`crate::kinds`]), loading drivers.
+
+use std::fmt;
+
+use std::env;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use durio_block::{ANSWER_LIMIT, ask};
+
+use crate::declared::DeclaredStack;
+use crate::kinds::KINDS;
+
+/// Something that is missing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Missing {
+    /// A program.
+    Program {
+        /// Its name.
+        name: &'static str,
+        /// The Debian package that has it.
+        package: &'static str,
+    },
+    /// A driver that is neither in the kernel nor can be loaded.
+    Driver {
+        /// The module's name.
+        module: &'static str,
+        /// What it is for.
+        purpose: &'static str,
+    },
+    /// The process is not root's.
+    Root,
+}
+
+impl Missing {
+    pub(crate) const fn program(name: &'static str, package: &'static str) -> Self {
+        Self::Program { name, package }
+    }
+}
+
+/// A driver that a kind of layer may need.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Driver {
+    /// The module's name.
+    pub(crate) module: &'static str,
+    /// What it is for.
+    pub(crate) purpose: &'static str,
+    /// Where one that is a part of the kernel and has no parameters shows: it has no directory in
+    /// `/sys/module`.
+    pub(crate) shown: Shown,
+}
+
+/// Where a driver shows itself.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Shown {
+    /// In `/sys/module` alone.
+    AsModule,
+    /// This path is there.
+    At(&'static str),
+    /// The file has the word.
+    In(&'static str, &'static str),
+}
+
+impl Driver {
+    pub(crate) const fn module(module: &'static str, purpose: &'static str) -> Self {
+        Self { module, purpose, shown: Shown::AsModule }
+    }
+
+    pub(crate) const fn filesystem(module: &'static str, purpose: &'static str) -> Self {
+        Self { module, purpose, shown: Shown::In("/proc/filesystems", module) }
+    }
+
+    pub(crate) const fn missing(self) -> Missing {
+        Missing::Driver { module: self.module, purpose: self.purpose }
+    }
+
+    fn shows_itself(self) -> bool {
+        match self.shown {
+            Shown::AsModule => false,
+            Shown::At(path) => Path::new(path).exists(),
+            Shown::In(file, word) => {
+                let text = fs::read_to_string(file).unwrap_or_default();
+                text.split_ascii_whitespace().any(|other| other == word)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Program { name, package } => {
+                write!(f, "no program {name} (Debian package {package})")
+            }
+            Self::Driver { module, purpose } => write!(f, "no driver {module} ({purpose})"),
+            Self::Root => f.write_str("only root can build it"),
+        }
+    }
+}
+
+/// What is missing here to build the stack, each once; empty if nothing is.
+#[must_use]
+pub fn missing(stack: &DeclaredStack) -> Vec<Missing> {
+    let here = Here {
+        is_root: rustix::process::geteuid().is_root(),
+        has_program: &has_program,
+        has_driver: &|module| has_driver(module) || can_load(module),
+    };
+    missing_in(stack, &here)
+}
+
+/// All programs and drivers that a machine must have to build the stack, each once.
+#[must_use]
+pub fn requirements(stack: &DeclaredStack) -> Vec<Missing> {
+    let mut found = Vec::new();
+    for need in stack.layers.iter().flat_map(|layer| layer.kind.layer().needs()) {
+        if !found.contains(&need) {
+            found.push(need);
+        }
+    }
+    found
+}
+
+/// What is asked of a machine.
+struct Here<'a> {
+    is_root: bool,
+    has_program: &'a dyn Fn(&str) -> bool,
+    has_driver: &'a dyn Fn(&str) -> bool,
+}
+
+fn missing_in(stack: &DeclaredStack, here: &Here<'_>) -> Vec<Missing> {
+    let mut found = Vec::new();
+    for need in stack.layers.iter().flat_map(|layer| layer.kind.layer().needs()) {
+        let is_there = match &need {
+            Missing::Program { name, .. } => (here.has_program)(name),
+            Missing::Driver { module, .. } => (here.has_driver)(module),
+            Missing::Root => true,
+        };
+        if !is_there && !found.contains(&need) {
+            found.push(need);
+        }
+    }
+    if !here.is_root {
+        found.push(Missing::Root);
+    }
+    found
+}
+
+fn has_program(name: &str) -> bool {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path).any(|directory| {
+        let data = fs::metadata(directory.join(name));
+        data.is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
+    })
+}
+
+/// True if the driver is loaded or a part of the kernel, as far as the kernel shows it.
+pub(super) fn has_driver(module: &str) -> bool {
+    let mut drivers = KINDS.iter().flat_map(|kind| kind.drivers);
+    Path::new("/sys/module").join(module).exists()
+        || drivers.any(|driver| driver.module == module && driver.shows_itself())
+        || is_built_in(module)
+}
+
+/// modules.builtin lists paths of files, with hyphens or underscores.
+fn is_built_in(module: &str) -> bool {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let list = format!("/lib/modules/{}/modules.builtin", release.trim());
+    let list = fs::read_to_string(list).unwrap_or_default();
+    let file = format!("{module}.ko");
+    list.lines().any(|line| {
+        let name = line.rsplit('/').next().unwrap_or_default();
+        name.replace('-', "_") == file
+    })
+}
+
+fn can_load(module: &str) -> bool {
+    let mut command = Command::new("modprobe");
+    let answer = ask(command.args(["--dry-run", "--quiet", module]), ANSWER_LIMIT);
+    answer.is_ok_and(|answer| answer.status.success())
+}
+
+#[cfg(test)]
+#[path = "needs_tests.rs"]
+mod tests;
