@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::block_facts::{from_sectors, serial_of, size_of};
 use crate::block_node;
 use crate::device_number::DeviceNumber;
-use crate::family::{Family, Subject};
+use crate::family::{Family, Holder, Subject};
 use crate::identity::{Identify, identify};
 use crate::mountinfo::{MountEntry, decode_octal, parse_mountinfo};
 use crate::open_writers::writers_of;
@@ -32,15 +32,6 @@ pub struct MountUse {
     pub device: String,
     /// Where, in this process's view or in that of the first process.
     pub mount_point: String,
-}
-
-/// Something that stands on a device.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Holder {
-    /// The device below.
-    pub device: String,
-    /// What stands on it: an array, a volume, a loop device, a filesystem of several devices.
-    pub holder: String,
 }
 
 /// Who uses a device and what is written on it.

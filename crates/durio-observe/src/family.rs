@@ -7,14 +7,23 @@
 use std::path::PathBuf;
 
 use durio_units::Bytes;
+use serde::{Deserialize, Serialize};
 
 use crate::block_facts::size_of;
 use crate::block_node;
 use crate::device_number::DeviceNumber;
-use crate::device_use::Holder;
 use crate::identity::{Identify, Identity};
 use crate::source::device_of_source;
 use crate::system_dir::SystemDir;
+
+/// Something that stands on a device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    /// The device below.
+    pub device: String,
+    /// What stands on it: an array, a volume, a loop device, a filesystem of several devices.
+    pub holder: String,
+}
 
 /// What is to be overwritten.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,25 +1,17 @@
 //! What is known of a mounted filesystem, and which of its options matter.
 //!
-//! In: a mount entry and what statvfs said. Out: [`FilesystemFacts`] and the kind of layer.
+//! In: a mount entry and what statvfs said; the root of `/sys` and `/proc`, the type, and the device's
+//! name. Out: [`FilesystemFacts`] and the kind of layer; what the kernel says beyond mount options: of
+//! all filesystems only ext4 shows what is in effect, defaults of the superblock included.
 //! Not here: judging an option; that is the analyser's.
 
 use durio_units::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::identity::Identity;
+use crate::identity::{DirectIoAlignment, Identity};
 use crate::layer::LayerKind;
 use crate::mountinfo::MountEntry;
-
-/// What direct I/O on a file demands; both zero where the file cannot be opened for it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DirectIoAlignment {
-    /// Of the buffer's address.
-    #[serde(rename = "memory_bytes")]
-    pub memory: Bytes,
-    /// Of the offset and of the length.
-    #[serde(rename = "offset_bytes")]
-    pub offset: Bytes,
-}
+use crate::system_dir::{Fact, SystemDir};
 
 /// A mounted filesystem.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -175,9 +167,33 @@ pub(crate) fn filesystem_facts(mount: &MountEntry, identity: &Identity) -> Files
     }
 }
 
+/// Types that the ext4 driver mounts, and shows under its own name.
+const EXT: &[&str] = &["ext2", "ext3", "ext4"];
+
+/// What ext4 says where it has no journal.
+const NO_JOURNAL: &str = "<none>";
+
+/// The facts of the filesystem on the device that the kernel calls `device`.
+///
+/// `effective_options`: what is in effect, joined by commas. `journal`: `yes` or `none`.
+pub(crate) fn filesystem_state(root: &SystemDir, fs_type: &str, device: &str) -> Vec<Fact> {
+    if !EXT.contains(&fs_type) {
+        return Vec::new();
+    }
+    // As elsewhere in sysfs, a slash in a device's name is written as an exclamation mark.
+    let device = device.replace('/', "!");
+    let options = root.text(format!("proc/fs/ext4/{device}/options"));
+    let options = options.map(|text| text.split_whitespace().collect::<Vec<_>>().join(","));
+    let journal = root.text(format!("sys/fs/ext4/{device}/journal_task"));
+    let journal = journal.map(|task| if task == NO_JOURNAL { "none" } else { "yes" }.to_owned());
+    let facts = [("effective_options", options), ("journal", journal)];
+    facts.into_iter().filter_map(|(name, value)| Some(Fact::new(name, value?))).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture::Fixture;
 
     #[test]
     fn options_that_bear_on_durability_or_speed_are_told_from_the_rest() {
@@ -207,5 +223,20 @@ mod tests {
         for (fs_type, kind) in rows {
             assert_eq!(layer_kind(fs_type), kind, "{fs_type}");
         }
+    }
+
+    #[test]
+    fn ext4_tells_what_is_in_effect_and_whether_it_has_a_journal() {
+        let fixture = Fixture::new();
+        fixture.file("proc/fs/ext4/vda/options", "rw\nbsddf\nnobarrier\n");
+        fixture.file("sys/fs/ext4/vda/journal_task", "<none>\n");
+        fixture.file("sys/fs/ext4/vdb/journal_task", "181\n");
+        let root = fixture.root();
+        let expected =
+            [Fact::new("effective_options", "rw,bsddf,nobarrier"), Fact::new("journal", "none")];
+        assert_eq!(filesystem_state(&root, "ext4", "vda"), expected);
+        assert_eq!(filesystem_state(&root, "ext3", "vdb"), [Fact::new("journal", "yes")]);
+        assert_eq!(filesystem_state(&root, "xfs", "vda"), []);
+        assert_eq!(filesystem_state(&root, "ext4", "vdc"), []);
     }
 }

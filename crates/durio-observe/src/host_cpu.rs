@@ -1,8 +1,10 @@
-//! The processors, their clock, and whether a hypervisor stands below them.
+//! The processors, their clock, their NUMA nodes, and whether a hypervisor stands below them.
 //!
-//! In: the root of `/sys` and `/proc`. Out: values for [`Host`](crate::Host).
+//! In: the root of `/sys` and `/proc`. Out: values for [`Host`](crate::Host), and the nodes.
 
-use crate::system_dir::{SystemDir, count_in_list};
+use std::collections::BTreeMap;
+
+use crate::system_dir::{SystemDir, count_in_list, numbers_in_list};
 
 const CLOCKSOURCE: &str = "sys/devices/system/clocksource/clocksource0";
 
@@ -114,6 +116,22 @@ pub(crate) fn dmi(root: &SystemDir, name: &str) -> Option<String> {
     root.text(format!("sys/class/dmi/id/{name}"))
 }
 
+/// The processors of each NUMA node that has some; empty where the kernel shows none.
+#[must_use]
+pub fn read_nodes() -> BTreeMap<u32, Vec<u32>> {
+    nodes_below(&SystemDir::live_root())
+}
+
+fn nodes_below(root: &SystemDir) -> BTreeMap<u32, Vec<u32>> {
+    let all = root.join("sys/devices/system/node");
+    let node = |name: &std::ffi::OsStr| {
+        let number = name.to_str()?.strip_prefix("node")?.parse().ok()?;
+        let list = all.text(std::path::Path::new(name).join("cpulist"))?;
+        Some((number, numbers_in_list(&list)?))
+    };
+    all.names("").iter().filter_map(|name| node(name)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,5 +186,16 @@ mod tests {
         assert_eq!(cpu_model(&root).as_deref(), Some("AMD EPYC"));
         assert_eq!((cpus_online(&root), cpus_allowed(&root)), (Some(4), Some(2)));
         assert_eq!(governor(&root).as_deref(), Some("performance,powersave"));
+    }
+
+    #[test]
+    fn nodes_have_their_processors_and_those_without_are_left_out() {
+        let fixture = Fixture::new();
+        fixture.file("sys/devices/system/node/node0/cpulist", "0-1,4\n");
+        fixture.file("sys/devices/system/node/node1/cpulist", "2-3\n");
+        fixture.file("sys/devices/system/node/node2/cpulist", "\n");
+        fixture.file("sys/devices/system/node/online", "0-2\n");
+        let nodes = nodes_below(&fixture.root());
+        assert_eq!(nodes, BTreeMap::from([(0, vec![0, 1, 4]), (1, vec![2, 3])]));
     }
 }

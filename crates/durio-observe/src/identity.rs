@@ -9,9 +9,20 @@ use std::path::{Path, PathBuf};
 
 use durio_units::Bytes;
 use rustix::fs::{AtFlags, CWD, FileType, StatVfs, Statx, StatxFlags};
+use serde::{Deserialize, Serialize};
 
 use crate::device_number::DeviceNumber;
-use crate::filesystem::DirectIoAlignment;
+
+/// What direct I/O on a file demands; both zero where the file cannot be opened for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DirectIoAlignment {
+    /// Of the buffer's address.
+    #[serde(rename = "memory_bytes")]
+    pub memory: Bytes,
+    /// Of the offset and of the length.
+    #[serde(rename = "offset_bytes")]
+    pub offset: Bytes,
+}
 
 /// What a path is.
 #[derive(Debug, Clone, Copy, PartialEq)]

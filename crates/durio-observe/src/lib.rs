@@ -20,10 +20,8 @@ mod device_number;
 mod device_use;
 mod dm_facts;
 mod error;
-mod fact;
 mod family;
 mod filesystem;
-mod filesystem_state;
 #[cfg(test)]
 mod fixture;
 mod geometry;
@@ -36,7 +34,6 @@ mod layer;
 mod layer_facts;
 mod md_facts;
 mod mountinfo;
-mod nodes;
 mod open_writers;
 mod placement;
 mod probe;
@@ -54,19 +51,20 @@ pub use cgroup::CgroupLimits;
 pub use copied_tree::{read_host_in, read_stack_in};
 pub use cpu_counters::{CpuCounters, read_cpu_counters};
 pub use device_counters::{DeviceCounters, read_device_counters};
-pub use device_use::{DeviceUse, Holder, MountUse, device_use, holds_device_nodes, use_of};
+pub use device_use::{DeviceUse, MountUse, device_use, holds_device_nodes, use_of};
 pub use error::{StackError, StackErrorKind};
-pub use fact::Fact;
-pub use filesystem::{DirectIoAlignment, FilesystemFacts};
+pub use family::Holder;
+pub use filesystem::FilesystemFacts;
 pub use host::{Host, read_host};
+pub use host_cpu::read_nodes;
+pub use identity::DirectIoAlignment;
 pub use lab_facts::{LabFacts, LabTiming};
 pub use layer::{Layer, LayerKind, Stack, Walk, leaf_devices};
 pub use mountinfo::{Mounted, mounted_at};
-pub use nodes::read_nodes;
 pub use process_facts::ProcessFacts;
 pub use signature::Signature;
 pub use survey::read_stack;
-pub use system_dir::numbers_in_list;
+pub use system_dir::{Fact, numbers_in_list};
 pub use tracefs::{
     BlockRequest, BufferStats, PathEvent, PathEventKind, PathText, TraceClock, TraceEvent,
     TraceEventKind, TraceText, block_device_number, find_tracefs, has_request_queue,

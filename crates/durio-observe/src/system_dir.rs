@@ -12,9 +12,25 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use rustix::fs::OFlags;
+use serde::{Deserialize, Serialize};
 
 /// The longest file that is read; a list of 100,000 mounts has as much.
 const FILE_LEN_MAX: u64 = 16 << 20;
+
+/// A named value, as the kernel shows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fact {
+    /// The name, such as `consistency_policy`.
+    pub name: String,
+    /// The value, such as `bitmap`.
+    pub value: String,
+}
+
+impl Fact {
+    pub(crate) fn new(name: impl Into<String>, value: impl Into<String>) -> Self {
+        Self { name: name.into(), value: value.into() }
+    }
+}
 
 /// A directory whose files are read by relative path.
 #[derive(Debug, Clone, PartialEq)]

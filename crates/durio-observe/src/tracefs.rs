@@ -11,7 +11,6 @@ mod active;
 mod path_text;
 #[cfg(test)]
 mod path_text_tests;
-mod stats;
 mod text;
 #[cfg(test)]
 mod text_tests;
@@ -23,8 +22,10 @@ use crate::system_dir::SystemDir;
 
 pub(crate) use active::active_tracing;
 pub use path_text::{PathEvent, PathEventKind, PathText, TraceClock, parse_path_trace};
-pub use stats::{BufferStats, parse_buffer_stats};
-pub use text::{BlockRequest, TraceEvent, TraceEventKind, TraceText, parse_trace};
+pub use text::{
+    BlockRequest, BufferStats, TraceEvent, TraceEventKind, TraceText, parse_buffer_stats,
+    parse_trace,
+};
 
 /// The folder of the tracing files of a system whose root is `root`; none if they are not mounted.
 ///

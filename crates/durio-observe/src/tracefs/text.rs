@@ -1,5 +1,6 @@
 //! The text of a `trace` file, as the kernel prints it (Documentation/trace/ftrace.rst), with the
-//! block events (include/trace/events/block.h) and the marks that were written to `trace_marker`.
+//! block events (include/trace/events/block.h) and the marks that were written to `trace_marker`; and
+//! what a ring buffer could not keep: `per_cpu/cpu*/stats`.
 //!
 //! A line is the name of the task in 16 columns, its number, the processor, letters of state, the
 //! time and the event:
@@ -176,4 +177,35 @@ fn place(text: &str) -> Option<(u64, u64)> {
     let (sector, rest) = text.split_once(" + ")?;
     let sectors: u64 = rest.split(' ').next()?.parse().ok()?;
     Some((sector.parse().ok()?, sectors.checked_mul(512)?))
+}
+
+/// The state of the buffer of one processor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BufferStats {
+    /// Events that were overwritten or dropped.
+    pub lost: u64,
+    /// The time of the oldest event that is still there, on the clock of the trace; before it this
+    /// processor's events are incomplete if any was lost.
+    pub oldest: Option<Nanos>,
+    /// The same of a clock whose times are no nanoseconds, in its ticks.
+    pub oldest_ticks: Option<u64>,
+}
+
+/// Reads the text of a `stats` file; what is absent counts as zero, for kernels differ in the lines
+/// that they show.
+#[must_use]
+pub fn parse_buffer_stats(text: &str) -> BufferStats {
+    let value = |name: &str| {
+        text.lines().find_map(|line| {
+            let (key, value) = line.split_once(':')?;
+            (key.trim() == name).then(|| value.trim())
+        })
+    };
+    let count = |name: &str| value(name).and_then(|text| text.parse().ok()).unwrap_or(0_u64);
+    let lost = ["overrun", "commit overrun", "dropped events"].map(count);
+    BufferStats {
+        lost: lost.into_iter().fold(0, u64::saturating_add),
+        oldest: value("oldest event ts").and_then(seconds),
+        oldest_ticks: value("oldest event ts").and_then(|text| text.parse().ok()),
+    }
 }

@@ -3,7 +3,9 @@
 use durio_units::Nanos;
 use proptest::prelude::*;
 
-use super::{BlockRequest, TraceEventKind, TraceText, parse_trace};
+use super::{
+    BlockRequest, BufferStats, TraceEventKind, TraceText, parse_buffer_stats, parse_trace,
+};
 
 /// Recorded on Linux 6.18: a write and an fdatasync on a virtio disk.
 const LINUX_6_18: &[u8] = include_bytes!("fixtures/linux-6.18-virtio.trace");
@@ -161,4 +163,26 @@ proptest! {
         prop_assert_eq!(&trace.events[0].kind, &TraceEventKind::Issued(request));
         prop_assert_eq!(trace.events[0].at, Nanos::new(micros * 1000));
     }
+}
+
+#[test]
+fn all_ways_of_losing_events_are_counted() {
+    let text = "entries: 21\noverrun: 4\ncommit overrun: 1\nbytes: 1116\n\
+        oldest event ts: 12724.461424\nnow ts: 12724.523515\ndropped events: 2\n\
+        read events: 0\n";
+    let oldest = Some(Nanos::new(12_724_461_424_000));
+    let expected = BufferStats { lost: 7, oldest, oldest_ticks: None };
+    assert_eq!(parse_buffer_stats(text), expected);
+    let ticks = parse_buffer_stats("overrun: 1\noldest event ts: 62040983613409\n");
+    let oldest_ticks = Some(62_040_983_613_409);
+    assert_eq!(ticks, BufferStats { lost: 1, oldest: None, oldest_ticks });
+}
+
+#[test]
+fn odd_texts_lose_nothing() {
+    for text in ["", "overrun", "overrun: x", "overrun: -1", "\0: 1", "oldest event ts: x"] {
+        assert_eq!(parse_buffer_stats(text), BufferStats::default(), "{text}");
+    }
+    let huge = parse_buffer_stats("overrun: 18446744073709551615\ndropped events: 9");
+    assert_eq!(huge.lost, u64::MAX);
 }
