@@ -12,63 +12,16 @@ use durio_units::Nanos;
 use super::command::{Action, BuildCommand};
 use super::error::BuildError;
 use super::identity::Identity;
-use super::journal::{Begin, BuildJournal, Done, Line, Step};
-use super::names::Values;
+use super::journal::{Begin, Begun, BuildJournal, Done, Line, Step};
 use super::needs::missing;
 use super::permit::Grounds;
-use super::place::Place;
+use super::place::{Place, Values};
 use super::plan::{Planned, plan};
-use super::step::Stepper;
+use super::step::{BuildOptions, Progress, Stepper};
 use super::system::{Machine, System};
-use super::take_down::{Begun, TakeDown};
+use super::take_down::TakeDown;
 use super::undo::{Known, Undoer, Undone};
 use crate::DeclaredStack;
-
-/// What happens while a layer is built.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Progress<'a> {
-    /// A command is about to run; the text has its names filled in.
-    Command(&'a str),
-    /// An array is made equal: done and all, in the kernel's sectors.
-    Syncing {
-        /// The array.
-        device: &'a str,
-        /// Sectors done.
-        done: u64,
-        /// Sectors in all.
-        all: u64,
-    },
-    /// Something is undone.
-    Undo(&'a str),
-    /// Something was not undone, for it is not what the build made.
-    LeftAlone {
-        /// What would have been done.
-        undo: &'a str,
-        /// Why it was not.
-        why: &'a str,
-    },
-}
-
-/// How a build is watched and stopped.
-#[derive(Clone, Copy)]
-pub struct BuildOptions<'a> {
-    /// Asked between commands and while one runs: true ends the build, after the command.
-    pub stop: &'a dyn Fn() -> bool,
-    /// Told what happens.
-    pub progress: &'a dyn Fn(Progress<'_>),
-}
-
-impl std::fmt::Debug for BuildOptions<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("BuildOptions").finish_non_exhaustive()
-    }
-}
-
-impl Default for BuildOptions<'_> {
-    fn default() -> Self {
-        Self { stop: &|| false, progress: &|_| () }
-    }
-}
 
 /// A layer that is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -189,7 +142,7 @@ impl<'a> Builder<'a> {
 
     fn built(&self, index: usize, commands: Vec<String>, started: Instant) -> BuiltLayer {
         let planned = self.planned.layers.get(index).cloned().unwrap_or_default();
-        let filled = |name: &String| PathBuf::from(super::names::filled(name, &self.values));
+        let filled = |name: &String| PathBuf::from(super::place::filled(name, &self.values));
         BuiltLayer {
             index,
             devices: planned.devices.iter().map(filled).collect(),
@@ -281,7 +234,7 @@ impl<'a> Builder<'a> {
         let known = Known { done: true, ..Known::new(&self.values, &self.tag) };
         let output = self.output(usize::MAX);
         let mut undoer = Undoer { system: self.system.as_mut(), output };
-        undoer.prover().identity(undo.step(), &known)
+        undoer.prover(&known).identity(undo.step())
     }
 
     fn append(&mut self, line: &Line) -> Result<(), BuildError> {

@@ -119,7 +119,7 @@ fn whichever_command_fails_everything_before_it_is_undone_in_reverse() {
             let begun = builder.planned.commands.iter().take(ran.get());
             let undos: Vec<String> = begun
                 .filter_map(|command| command.undo.as_ref())
-                .map(|undo| crate::names::filled(&undo.to_string(), &values))
+                .map(|undo| crate::place::filled(&undo.to_string(), &values))
                 .collect();
             let undone: Vec<String> = undone.borrow().clone();
             assert_eq!(undone.len(), undos.len());

@@ -11,7 +11,7 @@ use durio_units::Bytes;
 
 use crate::error::BuildError;
 use crate::kinds::{Check, Undo};
-use crate::names::{Values, filled};
+use crate::place::{Values, filled};
 use crate::step::{Present, Stepper};
 
 /// One step.

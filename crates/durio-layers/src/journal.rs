@@ -18,9 +18,8 @@ use serde::{Deserialize, Serialize};
 use super::error::BuildError;
 use super::identity::Identity;
 use super::kinds::Undo;
-use super::names::Values;
-use super::system::beginning;
-use super::take_down::Begun;
+use super::place::Values;
+use super::system::{absent_or, beginning};
 
 /// A line of the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,6 +65,15 @@ pub(super) struct Done {
     /// older versions have none: what they made is left alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) facts: Option<Identity>,
+}
+
+/// A step that was begun.
+#[derive(Debug, Clone)]
+pub(super) struct Begun {
+    pub(super) step: Step,
+    /// What it made, if it ended.
+    pub(super) identity: Option<Identity>,
+    pub(super) done: bool,
 }
 
 impl Begin {
@@ -181,14 +189,6 @@ impl BuildJournal {
 fn remove_output(output: &Path) {
     for ending in ["out", "err"] {
         drop(fs::remove_file(output.with_extension(ending)));
-    }
-}
-
-/// What is gone need not be removed.
-pub(super) fn absent_or(result: io::Result<()>) -> io::Result<()> {
-    match result {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
     }
 }
 

@@ -59,6 +59,32 @@ fn every_undo_that_was_ever_written_is_read_and_written_as_it_was() {
     }
 }
 
+/// As version 0.1 writes it.
+const JOURNAL: &str = r#"{"begin":{"id":"abc1234","stack":"s","pid":7,"start_ticks":9,"boot":"b"}}
+{"step":{"number":1,"undo":{"undo":"remove_directory","path":"/files/durioabc1234"}}}
+{"done":{"number":1,"facts":{"birth":"1.000000002","device":"8:1","inode":"5"}}}
+{"step":{"number":2,"undo":{"undo":"remove_zram","number":"{zram0}"},"output":"zram0"}}
+{"done":{"number":2,"values":{"zram0":"3"},"facts":{"device":"252:3","diskseq":"17"}}}
+{"step":{"number":3,"undo":{"undo":"unmount","mount_point":"/run/durio/x","source":"/dev/zram3"}}}
+{"undone":{"number":3}}
+"#;
+
+#[test]
+fn a_journal_is_read_and_written_as_it_was() {
+    for line in JOURNAL.lines() {
+        let read: Line = serde_json::from_str(line).expect(line);
+        assert_eq!(serde_json::to_string(&read).unwrap(), line);
+    }
+    let folder = with_journal(JOURNAL.as_bytes());
+    let told = read_journal(folder.path(), ID).unwrap().unwrap();
+    let shown: Vec<String> = told.steps.iter().map(|step| step.undo.to_string()).collect();
+    let removed = "write {zram0} to /sys/class/zram-control/hot_remove";
+    assert_eq!(shown, ["remove directory /files/durioabc1234", removed]);
+    assert_eq!(told.values(folder.path()), Values::from([("zram0".into(), "3".into())]));
+    assert!(told.begun().iter().all(|begun| begun.done && begun.identity.is_some()));
+    assert!(told.is_begun_to_be_undone);
+}
+
 /// The first journals did not say which device a loop and a mount had.
 #[test]
 fn undos_of_the_first_journals_are_read() {

@@ -29,8 +29,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::check::{Below, Fault};
 use crate::command::Checking;
-use crate::names::Values;
 use crate::needs::{Driver, Missing};
+use crate::place::Values;
 use crate::plan::{Draft, PlannedLayer};
 use crate::step::Present;
 use crate::superblock::Superblock;
@@ -249,6 +249,7 @@ impl DeclaredKind {
     /// The devices that durio makes for it out of nothing.
     #[must_use]
     pub fn made(&self) -> Option<Made> {
+        // A copy is cheap, and spares every kind a second method.
         self.clone().made_mut().copied()
     }
 

@@ -17,8 +17,18 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::identity::{HeldDevice, Identity, disk_identity};
-use super::kinds::{null, zram};
 use super::system::System;
+
+/// Where null_blk is configured.
+pub(super) const NULL_CONFIG: &str = "/sys/kernel/config/nullb";
+
+/// Reading it makes a compressed RAM disk and gives its number.
+pub(super) const ZRAM_ADD: &str = "/sys/class/zram-control/hot_add";
+
+/// The file of the kernel that has the size of a compressed RAM disk.
+pub(super) fn zram_size_file(number: &str) -> String {
+    format!("/sys/block/zram{number}/disksize")
+}
 
 /// Why something may not be written to.
 type Refusal = String;
@@ -99,7 +109,7 @@ impl Grounds {
     /// What a program of this build answered: the kernel makes a compressed RAM disk when its file is
     /// read, and tells the number.
     pub(super) fn answered(&mut self, words: &[String], answer: &str) {
-        if words == [zram::HOT_ADD] {
+        if words == [ZRAM_ADD] {
             self.zram.push(answer.to_owned());
         }
     }
@@ -126,10 +136,10 @@ impl Grounds {
     /// A write to a file of the kernel that belongs to a device of this build.
     pub(super) fn write(&self, path: &str, text: &str) -> Result<PermittedWrite, Refusal> {
         let in_own = |directory: &String| {
-            directory.starts_with(null::CONFIG)
+            directory.starts_with(NULL_CONFIG)
                 && Path::new(path).parent() == Some(Path::new(directory))
         };
-        let zram = |number: &String| path == zram::size_file(number);
+        let zram = |number: &String| path == zram_size_file(number);
         if self.made.keys().any(in_own) || self.zram.iter().any(zram) {
             return Ok(PermittedWrite { path: path.into(), text: text.to_owned() });
         }

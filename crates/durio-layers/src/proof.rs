@@ -71,6 +71,8 @@ pub(crate) struct Prover<'a> {
     pub(crate) system: &'a mut dyn System,
     /// Where the output of programs goes.
     pub(crate) output: PathBuf,
+    /// What is known of the thing.
+    pub(crate) known: &'a Known<'a>,
 }
 
 /// A thing that is there under the name.
@@ -93,12 +95,9 @@ pub(crate) const RESTARTED: &str =
     "the machine was restarted since, and whether somebody used it cannot be told";
 
 impl Prover<'_> {
-    pub(crate) fn prove(
-        &mut self,
-        step: &dyn UndoStep,
-        known: &Known<'_>,
-    ) -> Result<Verdict, Failure> {
-        let Some(found) = step.find(self, known)? else { return Ok(Verdict::Gone) };
+    pub(crate) fn prove(&mut self, step: &dyn UndoStep) -> Result<Verdict, Failure> {
+        let known = self.known;
+        let Some(found) = step.find(self)? else { return Ok(Verdict::Gone) };
         if !known.same_boot {
             match step.after_restart(self) {
                 AfterRestart::Gone => return Ok(Verdict::Gone),
@@ -114,12 +113,12 @@ impl Prover<'_> {
                 of(recorded).difference(&of(&found.identity))
             }
             None if known.done => Some(NO_RECORD.to_owned()),
-            None => step.fault_of_begun(self, known, &found),
+            None => step.fault_of_begun(self, &found),
         };
         if let Some(why) = fault {
             return Ok(Verdict::NotOurs(why));
         }
-        Ok(match step.further(self, known, &found)? {
+        Ok(match step.further(self, &found)? {
             Finding::Ours(types) => {
                 let proven = Proven::new(Proof(()), found.target, found.identity);
                 Verdict::Ours(proven.holding(types))
@@ -130,8 +129,8 @@ impl Prover<'_> {
     }
 
     /// What the journal keeps of a thing that a step has just made.
-    pub(crate) fn identity(&mut self, step: &dyn UndoStep, known: &Known<'_>) -> Option<Identity> {
-        step.find(self, known).ok().flatten().map(|found| found.identity)
+    pub(crate) fn identity(&mut self, step: &dyn UndoStep) -> Option<Identity> {
+        step.find(self).ok().flatten().map(|found| found.identity)
     }
 
     pub(crate) fn look(&mut self, look: Look<'_>) -> Result<Ended, Failure> {
@@ -156,9 +155,9 @@ impl Prover<'_> {
     }
 
     /// A file that a program made in a folder of this build.
-    pub(crate) fn made_in_folder(&self, path: &str, known: &Known<'_>) -> Option<Proven> {
+    pub(crate) fn made_in_folder(&self, path: &str) -> Option<Proven> {
         let folder = self.system.file_identity(Path::new(path).parent()?)?;
-        let is_ours = known.folder?.difference(&folder).is_none();
+        let is_ours = self.known.folder?.difference(&folder).is_none();
         let identity = self.system.file_identity(Path::new(path))?;
         is_ours.then(|| Proven::new(Proof(()), path.to_owned(), identity))
     }
@@ -169,14 +168,13 @@ impl Prover<'_> {
         &self,
         folder: &str,
         link: &str,
-        known: &Known<'_>,
         is_gone: impl Fn(&dyn System, &str) -> bool,
     ) -> Option<Proven> {
         let path = Path::new(link);
         let node = self.system.resolve(path);
         let disk = node.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy());
         let leads_nowhere = disk.is_none_or(|disk| is_gone(self.system, &disk));
-        let is_ours = link.starts_with(folder) && link.contains(known.tag);
+        let is_ours = link.starts_with(folder) && link.contains(self.known.tag);
         let identity = self.system.file_identity(path)?;
         (is_ours && leads_nowhere).then(|| Proven::new(Proof(()), link.to_owned(), identity))
     }
@@ -188,12 +186,8 @@ impl Prover<'_> {
     }
 
     /// Nobody else has put anything on devices that this build made and left behind.
-    pub(crate) fn nothing_foreign_on(
-        &self,
-        nodes: &[String],
-        known: &Known<'_>,
-    ) -> Result<Finding, Failure> {
-        for node in nodes.iter().filter(|_| !known.live) {
+    pub(crate) fn nothing_foreign_on(&self, nodes: &[String]) -> Result<Finding, Failure> {
+        for node in nodes.iter().filter(|_| !self.known.live) {
             let usage = self.system.usage(Path::new(node)).map_err(|error| error.to_string())?;
             if usage.is_in_use() {
                 return Err(format!("{node} is in use"));
@@ -201,7 +195,7 @@ impl Prover<'_> {
             if usage.signatures.is_empty() {
                 continue;
             }
-            if let Err(what) = written(&self.head(node)?, &usage.signatures, known.tag) {
+            if let Err(what) = written(&self.head(node)?, &usage.signatures, self.known.tag) {
                 return Ok(Finding::NotOurs(format!("{node}: {what}")));
             }
         }

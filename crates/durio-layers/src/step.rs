@@ -8,11 +8,56 @@ use std::time::Duration;
 
 use durio_units::Bytes;
 
-use crate::builder::BuildOptions;
 use crate::command::{Action, Checking};
 use crate::error::BuildError;
 use crate::permit::Grounds;
 use crate::system::{Ended, System};
+
+/// What happens while a layer is built.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Progress<'a> {
+    /// A command is about to run; the text has its names filled in.
+    Command(&'a str),
+    /// An array is made equal: done and all, in the kernel's sectors.
+    Syncing {
+        /// The array.
+        device: &'a str,
+        /// Sectors done.
+        done: u64,
+        /// Sectors in all.
+        all: u64,
+    },
+    /// Something is undone.
+    Undo(&'a str),
+    /// Something was not undone, for it is not what the build made.
+    LeftAlone {
+        /// What would have been done.
+        undo: &'a str,
+        /// Why it was not.
+        why: &'a str,
+    },
+}
+
+/// How a build is watched and stopped.
+#[derive(Clone, Copy)]
+pub struct BuildOptions<'a> {
+    /// Asked between commands and while one runs: true ends the build, after the command.
+    pub stop: &'a dyn Fn() -> bool,
+    /// Told what happens.
+    pub progress: &'a dyn Fn(Progress<'_>),
+}
+
+impl std::fmt::Debug for BuildOptions<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BuildOptions").finish_non_exhaustive()
+    }
+}
+
+impl Default for BuildOptions<'_> {
+    fn default() -> Self {
+        Self { stop: &|| false, progress: &|_| () }
+    }
+}
 
 /// Steps on a machine.
 #[derive(Debug)]

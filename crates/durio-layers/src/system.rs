@@ -208,3 +208,11 @@ pub(super) fn beginning(path: &Path) -> String {
     }
     String::from_utf8_lossy(&bytes).into_owned()
 }
+
+/// What is gone need not be removed.
+pub(super) fn absent_or(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}

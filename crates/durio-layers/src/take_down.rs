@@ -6,18 +6,9 @@
 //! A stack is a tower: when a step cannot be undone, what lies below it is in use and stays.
 
 use super::identity::Identity;
-use super::journal::Step;
-use super::names::Values;
+use super::journal::Begun;
+use super::place::Values;
 use super::undo::{Known, Undoer, Undone};
-
-/// A step that was begun.
-#[derive(Debug, Clone)]
-pub(super) struct Begun {
-    pub(super) step: Step,
-    /// What it made, if it ended.
-    pub(super) identity: Option<Identity>,
-    pub(super) done: bool,
-}
 
 /// What has been seen of the steps above.
 #[derive(Debug)]

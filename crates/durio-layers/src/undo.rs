@@ -12,12 +12,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::command::in_shell;
 use crate::identity::Identity;
-use crate::journal::absent_or;
 use crate::kinds::Undo;
-use crate::names::Values;
 use crate::permit::{Grounds, PermittedCommand, PermittedWrite, Proven};
+use crate::place::Values;
 use crate::proof::{AfterRestart, Finding, Found, Prover, Verdict, backing_of};
-use crate::system::System;
+use crate::system::{System, absent_or};
 
 /// Why something could not be undone, or not be found out; it may be later.
 pub(crate) type Failure = String;
@@ -29,22 +28,12 @@ pub(crate) trait UndoStep {
     /// Fills in the placeholders that are known.
     fn fill(&mut self, _values: &Values) {}
     /// The thing that has the name; its identity is also what the journal keeps.
-    fn find(&self, prover: &mut Prover<'_>, known: &Known<'_>) -> Result<Option<Found>, Failure>;
+    fn find(&self, prover: &mut Prover<'_>) -> Result<Option<Found>, Failure>;
     /// What speaks against a thing whose step was begun and never ended: the journal has no identity
     /// of it. Nothing may speak for it but what only this build can have made.
-    fn fault_of_begun(
-        &self,
-        prover: &Prover<'_>,
-        known: &Known<'_>,
-        found: &Found,
-    ) -> Option<String>;
+    fn fault_of_begun(&self, prover: &Prover<'_>, found: &Found) -> Option<String>;
     /// What beside its identity must be right.
-    fn further(
-        &self,
-        _prover: &mut Prover<'_>,
-        _known: &Known<'_>,
-        _found: &Found,
-    ) -> Result<Finding, Failure> {
+    fn further(&self, _prover: &mut Prover<'_>, _found: &Found) -> Result<Finding, Failure> {
         Ok(Finding::Ours(Vec::new()))
     }
     /// What was in memory is gone after a restart of the machine.
@@ -147,7 +136,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 impl Undoer<'_> {
     pub(crate) fn carry_out(&mut self, undo: &Undo, known: &Known<'_>) -> Result<Undone, Failure> {
         let step = undo.step();
-        let undone = match self.prover().prove(step, known)? {
+        let undone = match self.prover(known).prove(step)? {
             Verdict::NotOurs(why) => return Ok(Undone::LeftAlone(why)),
             Verdict::Gone => Undone::Gone,
             Verdict::Ours(proven) => step.undo(self, &proven)?,
@@ -156,8 +145,8 @@ impl Undoer<'_> {
         Ok(undone)
     }
 
-    pub(crate) fn prover(&mut self) -> Prover<'_> {
-        Prover { system: self.system, output: self.output.clone() }
+    pub(crate) fn prover<'p>(&'p mut self, known: &'p Known<'p>) -> Prover<'p> {
+        Prover { system: self.system, output: self.output.clone(), known }
     }
 
     /// Runs a program until the thing is gone, for a while.
@@ -247,20 +236,15 @@ impl UndoStep for RemoveFile {
         parent_of(&self.path)
     }
 
-    fn find(&self, prover: &mut Prover<'_>, _known: &Known<'_>) -> Result<Option<Found>, Failure> {
+    fn find(&self, prover: &mut Prover<'_>) -> Result<Option<Found>, Failure> {
         Ok(Found::of(&self.path, prover.system.file_identity(Path::new(&self.path))))
     }
 
-    fn fault_of_begun(
-        &self,
-        prover: &Prover<'_>,
-        known: &Known<'_>,
-        _found: &Found,
-    ) -> Option<String> {
+    fn fault_of_begun(&self, prover: &Prover<'_>, _found: &Found) -> Option<String> {
         let folder = Path::new(&self.path).parent();
         let now = folder.and_then(|folder| prover.system.file_identity(folder));
         let is_ours =
-            matches!((known.folder, &now), (Some(a), Some(b)) if a.difference(b).is_none());
+            matches!((prover.known.folder, &now), (Some(a), Some(b)) if a.difference(b).is_none());
         (!is_ours).then(|| "its folder is not the one that this bench made".to_owned())
     }
 
@@ -269,12 +253,7 @@ impl UndoStep for RemoveFile {
     }
 
     /// A file that a loop device stands on is in use.
-    fn further(
-        &self,
-        prover: &mut Prover<'_>,
-        _known: &Known<'_>,
-        found: &Found,
-    ) -> Result<Finding, Failure> {
+    fn further(&self, prover: &mut Prover<'_>, found: &Found) -> Result<Finding, Failure> {
         let backing = backing_of(&found.identity);
         match prover.loops()?.into_iter().find(|(_, behind)| Some(behind) == backing.as_ref()) {
             Some((node, _)) => Err(format!("{node} stands on it")),
@@ -303,17 +282,12 @@ impl UndoStep for RemoveDirectory {
         Some(&self.path)
     }
 
-    fn find(&self, prover: &mut Prover<'_>, _known: &Known<'_>) -> Result<Option<Found>, Failure> {
+    fn find(&self, prover: &mut Prover<'_>) -> Result<Option<Found>, Failure> {
         Ok(Found::of(&self.path, prover.system.file_identity(Path::new(&self.path))))
     }
 
     /// Its name has this build's tag, and only an empty one is removed.
-    fn fault_of_begun(
-        &self,
-        _prover: &Prover<'_>,
-        _known: &Known<'_>,
-        _found: &Found,
-    ) -> Option<String> {
+    fn fault_of_begun(&self, _prover: &Prover<'_>, _found: &Found) -> Option<String> {
         None
     }
 

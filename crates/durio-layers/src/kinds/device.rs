@@ -21,7 +21,7 @@ use crate::proof::{AfterRestart, Finding, Found, Prover, RESTARTED};
 use crate::step::{Stepper, refused};
 use crate::superblock::written;
 use crate::system::System;
-use crate::undo::{Failure, Known, UndoStep, Undoer, Undone};
+use crate::undo::{Failure, UndoStep, Undoer, Undone};
 
 pub(crate) const KIND: Kind = Kind {
     word: "device",
@@ -177,21 +177,16 @@ impl UndoStep for Wipe {
         format!("wipefs what this bench wrote on {}", self.device)
     }
 
-    fn find(&self, prover: &mut Prover<'_>, known: &Known<'_>) -> Result<Option<Found>, Failure> {
+    fn find(&self, prover: &mut Prover<'_>) -> Result<Option<Found>, Failure> {
         // The build writes nothing to it before the step has ended.
-        if !known.done {
+        if !prover.known.done {
             return Ok(None);
         }
         let identity = held(prover.system, &self.device).ok().map(|(_held, identity)| identity);
         Ok(Found::of(&self.device, identity))
     }
 
-    fn fault_of_begun(
-        &self,
-        _prover: &Prover<'_>,
-        _known: &Known<'_>,
-        _found: &Found,
-    ) -> Option<String> {
+    fn fault_of_begun(&self, _prover: &Prover<'_>, _found: &Found) -> Option<String> {
         None
     }
 
@@ -204,12 +199,7 @@ impl UndoStep for Wipe {
     }
 
     /// Only what this build wrote may be on it, and nobody may have used that since.
-    fn further(
-        &self,
-        prover: &mut Prover<'_>,
-        known: &Known<'_>,
-        _found: &Found,
-    ) -> Result<Finding, Failure> {
+    fn further(&self, prover: &mut Prover<'_>, _found: &Found) -> Result<Finding, Failure> {
         let device = Path::new(&self.device);
         let usage = prover.system.usage(device).map_err(|error| error.to_string())?;
         if usage.is_in_use() {
@@ -226,10 +216,10 @@ impl UndoStep for Wipe {
             Err(what) => return Ok(Finding::NotOurs(what)),
             Ok(written) => written,
         };
-        if let Some(why) = known.broken {
+        if let Some(why) = prover.known.broken {
             return Ok(Finding::NotOurs(why.to_owned()));
         }
-        if !known.vouched && !written.is_fresh {
+        if !prover.known.vouched && !written.is_fresh {
             return Ok(Finding::NotOurs(UNKNOWN_USE.to_owned()));
         }
         Ok(Finding::Ours(written.types))

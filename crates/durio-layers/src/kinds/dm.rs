@@ -13,7 +13,7 @@ use crate::permit::Proven;
 use crate::plan::{Draft, PlannedLayer};
 use crate::proof::{Found, Prover};
 use crate::system::System;
-use crate::undo::{Failure, Known, UndoStep, Undoer, Undone};
+use crate::undo::{Failure, UndoStep, Undoer, Undone};
 
 pub(crate) const KIND: Kind = Kind {
     word: "dm",
@@ -182,7 +182,7 @@ impl UndoStep for RemoveMapped {
         true
     }
 
-    fn find(&self, prover: &mut Prover<'_>, _known: &Known<'_>) -> Result<Option<Found>, Failure> {
+    fn find(&self, prover: &mut Prover<'_>) -> Result<Option<Found>, Failure> {
         let system = &*prover.system;
         let Some(disk) = mapped(system, &self.name) else { return Ok(None) };
         let uuid = system.read(Path::new(&format!("/sys/block/{disk}/dm/uuid")));
@@ -191,12 +191,7 @@ impl UndoStep for RemoveMapped {
         Ok(Found::of(&self.name, identity))
     }
 
-    fn fault_of_begun(
-        &self,
-        _prover: &Prover<'_>,
-        _known: &Known<'_>,
-        found: &Found,
-    ) -> Option<String> {
+    fn fault_of_begun(&self, _prover: &Prover<'_>, found: &Found) -> Option<String> {
         let uuid = found.identity.get("uuid").unwrap_or_default();
         (!uuid.ends_with(&self.name)).then(|| "its identifier is another one".to_owned())
     }

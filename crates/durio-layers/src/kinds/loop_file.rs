@@ -13,13 +13,13 @@ use super::{Kind, LayerKind, Role, SizesBelow, Undo};
 use crate::check::{Below, Fault};
 use crate::command::Action;
 use crate::identity::{Identity, disk_identity};
-use crate::names::{Values, filled, is_open};
 use crate::needs::{Driver, Missing, Shown};
 use crate::permit::{Grounds, Proven};
+use crate::place::{Values, filled, is_open};
 use crate::plan::{Draft, PlannedLayer};
 use crate::proof::{Finding, Found, Prover, backing_of};
 use crate::system::System;
-use crate::undo::{Failure, Known, RemoveFile, UndoStep, Undoer, Undone};
+use crate::undo::{Failure, RemoveFile, UndoStep, Undoer, Undone};
 
 pub(crate) const KIND: Kind = Kind {
     word: "loop",
@@ -115,9 +115,9 @@ impl UndoStep for DetachLoop {
     }
 
     /// By its name if its program answered, else by the file behind it.
-    fn find(&self, prover: &mut Prover<'_>, known: &Known<'_>) -> Result<Option<Found>, Failure> {
-        let node = filled(&self.device, known.values);
-        let backing = known.file.and_then(backing_of);
+    fn find(&self, prover: &mut Prover<'_>) -> Result<Option<Found>, Failure> {
+        let node = filled(&self.device, prover.known.values);
+        let backing = prover.known.file.and_then(backing_of);
         for (name, behind) in prover.loops()? {
             let is_meant = if is_open(&node) || node.is_empty() {
                 Some(&behind) == backing.as_ref()
@@ -133,24 +133,14 @@ impl UndoStep for DetachLoop {
         Ok(None)
     }
 
-    fn fault_of_begun(
-        &self,
-        _prover: &Prover<'_>,
-        known: &Known<'_>,
-        found: &Found,
-    ) -> Option<String> {
-        let backing = known.file.and_then(backing_of);
+    fn fault_of_begun(&self, prover: &Prover<'_>, found: &Found) -> Option<String> {
+        let backing = prover.known.file.and_then(backing_of);
         let is_ours = backing.is_some() && found.identity.get("file") == backing.as_deref();
         (!is_ours).then(|| "another file is behind it".to_owned())
     }
 
-    fn further(
-        &self,
-        prover: &mut Prover<'_>,
-        known: &Known<'_>,
-        found: &Found,
-    ) -> Result<Finding, Failure> {
-        prover.nothing_foreign_on(std::slice::from_ref(&found.target), known)
+    fn further(&self, prover: &mut Prover<'_>, found: &Found) -> Result<Finding, Failure> {
+        prover.nothing_foreign_on(std::slice::from_ref(&found.target))
     }
 
     fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, Failure> {

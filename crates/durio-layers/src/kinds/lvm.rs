@@ -8,14 +8,14 @@ use super::{Kind, LayerKind, Role, SizesBelow, Undo};
 use crate::check::{Below, Fault, MOST_DEVICES, MOST_LAYERS, at_least, power_of_two};
 use crate::declared::per_group;
 use crate::identity::Identity;
-use crate::names::{Values, filled};
 use crate::needs::{Driver, Missing};
 use crate::permit::{Look, Proven};
 use crate::place::volume_uuid;
+use crate::place::{Values, filled};
 use crate::plan::{Draft, PlannedLayer};
 use crate::proof::{AfterRestart, Found, Prover, RESTARTED};
 use crate::superblock::{Head, Ours, Superblock};
-use crate::undo::{Failure, Known, UndoStep, Undoer, Undone};
+use crate::undo::{Failure, UndoStep, Undoer, Undone};
 
 pub(crate) const KIND: Kind = Kind {
     word: "lvm",
@@ -223,8 +223,8 @@ impl UndoStep for RemoveVolumeGroup {
     }
 
     /// By its name, and the identifier that LVM chose.
-    fn find(&self, prover: &mut Prover<'_>, known: &Known<'_>) -> Result<Option<Found>, Failure> {
-        let config = filled(&self.config, known.values);
+    fn find(&self, prover: &mut Prover<'_>) -> Result<Option<Found>, Failure> {
+        let config = filled(&self.config, prover.known.values);
         let groups = prover.look(Look::Groups { config: &config })?.stdout;
         let uuid = groups.lines().find_map(|line| {
             let mut words = line.split_ascii_whitespace();
@@ -234,12 +234,7 @@ impl UndoStep for RemoveVolumeGroup {
     }
 
     /// Its name has this build's tag.
-    fn fault_of_begun(
-        &self,
-        _prover: &Prover<'_>,
-        _known: &Known<'_>,
-        _found: &Found,
-    ) -> Option<String> {
+    fn fault_of_begun(&self, _prover: &Prover<'_>, _found: &Found) -> Option<String> {
         None
     }
 

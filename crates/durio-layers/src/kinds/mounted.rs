@@ -11,14 +11,14 @@ use serde::{Deserialize, Serialize};
 use super::{Check, Undo};
 use crate::command::Checking;
 use crate::error::BuildError;
-use crate::names::{Values, filled};
 use crate::permit::Proven;
 use crate::place::filesystem_uuid;
+use crate::place::{Values, filled};
 use crate::plan::{Draft, PlannedLayer};
 use crate::proof::{Found, Prover};
 use crate::step::Stepper;
 use crate::system::System;
-use crate::undo::{Failure, Known, UndoStep, Undoer, Undone};
+use crate::undo::{Failure, UndoStep, Undoer, Undone};
 
 /// Options of mkfs and mount.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -147,7 +147,7 @@ impl UndoStep for Unmount {
     }
 
     /// By the kernel's number of the mount, device and source.
-    fn find(&self, prover: &mut Prover<'_>, _known: &Known<'_>) -> Result<Option<Found>, Failure> {
+    fn find(&self, prover: &mut Prover<'_>) -> Result<Option<Found>, Failure> {
         let mount_point = Path::new(&self.mount_point);
         if prover.system.mounted_at(mount_point).len() > 1 {
             return Err("another filesystem is mounted over it; unmount that first".into());
@@ -155,13 +155,8 @@ impl UndoStep for Unmount {
         Ok(Found::of(&self.mount_point, prover.system.mount_identity(mount_point)))
     }
 
-    fn fault_of_begun(
-        &self,
-        prover: &Prover<'_>,
-        known: &Known<'_>,
-        found: &Found,
-    ) -> Option<String> {
-        let source = filled(&self.source, known.values);
+    fn fault_of_begun(&self, prover: &Prover<'_>, found: &Found) -> Option<String> {
+        let source = filled(&self.source, prover.known.values);
         let there = found.identity.get("source").map(Path::new);
         let there = there.and_then(|source| prover.system.resolve(source));
         let is_ours = there.is_some() && there == prover.system.resolve(Path::new(&source));

@@ -10,10 +10,10 @@ use super::{Kind, LayerKind, Role, SizesBelow, Undo};
 use crate::check::{Below, Fault};
 use crate::command::Action;
 use crate::needs::{Driver, Missing, Shown};
-use crate::permit::{PermittedWrite, Proven};
+use crate::permit::{NULL_CONFIG, PermittedWrite, Proven};
 use crate::plan::{Draft, PlannedLayer};
 use crate::proof::{Found, Prover};
-use crate::undo::{Failure, Known, UndoStep, Undoer, Undone, in_words};
+use crate::undo::{Failure, UndoStep, Undoer, Undone, in_words};
 
 pub(crate) const KIND: Kind = Kind {
     word: "null",
@@ -27,10 +27,7 @@ pub(crate) const KIND: Kind = Kind {
 
 const CONFIGFS: Driver = Driver::filesystem("configfs", "configuration of null_blk");
 const DRIVER: Driver =
-    Driver { module: "null_blk", purpose: "disks that do nothing", shown: Shown::At(CONFIG) };
-
-/// Where null_blk is configured.
-pub(crate) const CONFIG: &str = "/sys/kernel/config/nullb";
+    Driver { module: "null_blk", purpose: "disks that do nothing", shown: Shown::At(NULL_CONFIG) };
 
 /// Disks of null_blk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,7 +85,7 @@ impl Null {
     /// Since Linux 5.19 the device has the name of its directory in configfs.
     fn one_disk(&self, draft: &mut Draft<'_>, n: u32) -> String {
         let name = format!("{}n{n}", draft.place.tag());
-        let path = format!("{CONFIG}/{name}");
+        let path = format!("{NULL_CONFIG}/{name}");
         let undo = Undo::RemoveNull(RemoveNull { name: name.clone() });
         draft.push(Action::MakeDirectory { path: path.clone() }, Some(undo));
         let mut set = |file: &str, value| draft.write(format!("{path}/{file}"), value);
@@ -119,21 +116,16 @@ pub struct RemoveNull {
 impl UndoStep for RemoveNull {
     fn text(&self) -> String {
         let name = &self.name;
-        format!("write 0 to {CONFIG}/{name}/power, remove directory {CONFIG}/{name}")
+        format!("write 0 to {NULL_CONFIG}/{name}/power, remove directory {NULL_CONFIG}/{name}")
     }
 
-    fn find(&self, prover: &mut Prover<'_>, _known: &Known<'_>) -> Result<Option<Found>, Failure> {
-        let directory = format!("{CONFIG}/{}", self.name);
+    fn find(&self, prover: &mut Prover<'_>) -> Result<Option<Found>, Failure> {
+        let directory = format!("{NULL_CONFIG}/{}", self.name);
         Ok(Found::of(&directory, prover.system.file_identity(Path::new(&directory))))
     }
 
     /// Its name has this build's tag.
-    fn fault_of_begun(
-        &self,
-        _prover: &Prover<'_>,
-        _known: &Known<'_>,
-        _found: &Found,
-    ) -> Option<String> {
+    fn fault_of_begun(&self, _prover: &Prover<'_>, _found: &Found) -> Option<String> {
         None
     }
 

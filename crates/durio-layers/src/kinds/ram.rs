@@ -19,7 +19,7 @@ use crate::permit::Proven;
 use crate::plan::{Draft, PlannedLayer};
 use crate::proof::{Finding, Found, Prover};
 use crate::step::Stepper;
-use crate::undo::{Failure, Known, UndoStep, Undoer, Undone};
+use crate::undo::{Failure, UndoStep, Undoer, Undone};
 
 pub(crate) const KIND: Kind = Kind {
     word: "ram",
@@ -133,29 +133,19 @@ impl UndoStep for UnloadBrd {
         "rmmod brd".to_owned()
     }
 
-    fn find(&self, prover: &mut Prover<'_>, _known: &Known<'_>) -> Result<Option<Found>, Failure> {
+    fn find(&self, prover: &mut Prover<'_>) -> Result<Option<Found>, Failure> {
         Ok(Found::of("brd", disk_identity(prover.system, "/sys/block/ram0")))
     }
 
-    fn fault_of_begun(
-        &self,
-        prover: &Prover<'_>,
-        _known: &Known<'_>,
-        _found: &Found,
-    ) -> Option<String> {
+    fn fault_of_begun(&self, prover: &Prover<'_>, _found: &Found) -> Option<String> {
         let is_ours = self.are_as_asked(prover) && self.are_blank(prover);
         let fault =
             "its RAM disks are not those that this bench asked for, or something is on them";
         (!is_ours).then(|| fault.to_owned())
     }
 
-    fn further(
-        &self,
-        prover: &mut Prover<'_>,
-        known: &Known<'_>,
-        _found: &Found,
-    ) -> Result<Finding, Failure> {
-        prover.nothing_foreign_on(&self.nodes(), known)
+    fn further(&self, prover: &mut Prover<'_>, _found: &Found) -> Result<Finding, Failure> {
+        prover.nothing_foreign_on(&self.nodes())
     }
 
     fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, Failure> {

@@ -18,7 +18,7 @@ use crate::plan::{Draft, PlannedLayer};
 use crate::proof::{AfterRestart, Found, Prover, RESTARTED};
 use crate::superblock::{Head, Ours, Superblock};
 use crate::tool_words::{Form, Takes, Tool, Word, count, one, size, word};
-use crate::undo::{Failure, Known, UndoStep, Undoer, Undone};
+use crate::undo::{Failure, UndoStep, Undoer, Undone};
 
 pub(crate) const KIND: Kind = Kind {
     word: "zfs",
@@ -144,7 +144,7 @@ impl UndoStep for DestroyPool {
     }
 
     /// By its name, and the identifier that ZFS chose.
-    fn find(&self, prover: &mut Prover<'_>, _known: &Known<'_>) -> Result<Option<Found>, Failure> {
+    fn find(&self, prover: &mut Prover<'_>) -> Result<Option<Found>, Failure> {
         let name = &self.name;
         if !prover.system.is_there(&Path::new("/proc/spl/kstat/zfs").join(name)) {
             return Ok(None);
@@ -154,12 +154,7 @@ impl UndoStep for DestroyPool {
     }
 
     /// Its name is this build's tag.
-    fn fault_of_begun(
-        &self,
-        _prover: &Prover<'_>,
-        _known: &Known<'_>,
-        _found: &Found,
-    ) -> Option<String> {
+    fn fault_of_begun(&self, _prover: &Prover<'_>, _found: &Found) -> Option<String> {
         None
     }
 

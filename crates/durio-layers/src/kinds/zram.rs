@@ -12,12 +12,12 @@ use super::made::Made;
 use super::{Kind, LayerKind, Role, SizesBelow, Undo};
 use crate::check::{Below, Fault};
 use crate::identity::disk_identity;
-use crate::names::{Values, filled, is_open};
 use crate::needs::{Driver, Missing, Shown};
-use crate::permit::Proven;
+use crate::permit::{Proven, ZRAM_ADD, zram_size_file};
+use crate::place::{Values, filled, is_open};
 use crate::plan::{Draft, PlannedLayer};
 use crate::proof::{Finding, Found, Prover};
-use crate::undo::{Failure, Known, UndoStep, Undoer, Undone};
+use crate::undo::{Failure, UndoStep, Undoer, Undone};
 
 pub(crate) const KIND: Kind = Kind {
     word: "zram",
@@ -34,9 +34,6 @@ const DRIVER: Driver = Driver {
     purpose: "compressed RAM disks",
     shown: Shown::At("/sys/class/zram-control"),
 };
-
-/// Reading it makes a disk and gives its number.
-pub(crate) const HOT_ADD: &str = "/sys/class/zram-control/hot_add";
 
 /// Compressed RAM disks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,14 +74,9 @@ impl LayerKind for Zram {
 fn one_disk(draft: &mut Draft<'_>, n: u32, size: Bytes) -> String {
     let name = format!("zram{n}");
     let undo = Undo::RemoveZram(RemoveZram { number: format!("{{{name}}}") });
-    draft.ask("cat", &[HOT_ADD], &name, Some(undo));
-    draft.write(size_file(&format!("{{{name}}}")), size.get());
+    draft.ask("cat", &[ZRAM_ADD], &name, Some(undo));
+    draft.write(zram_size_file(&format!("{{{name}}}")), size.get());
     format!("/dev/zram{{{name}}}")
-}
-
-/// The file of the kernel that has the size of a disk.
-pub(crate) fn size_file(number: &str) -> String {
-    format!("/sys/block/zram{number}/disksize")
 }
 
 /// A compressed RAM disk.
@@ -103,8 +95,8 @@ impl UndoStep for RemoveZram {
         self.number = filled(&self.number, values);
     }
 
-    fn find(&self, prover: &mut Prover<'_>, known: &Known<'_>) -> Result<Option<Found>, Failure> {
-        let number = filled(&self.number, known.values);
+    fn find(&self, prover: &mut Prover<'_>) -> Result<Option<Found>, Failure> {
+        let number = filled(&self.number, prover.known.values);
         // Without a number its driver was not asked, or did not answer.
         if is_open(&number) || number.parse::<u32>().is_err() {
             return Ok(None);
@@ -115,23 +107,13 @@ impl UndoStep for RemoveZram {
     }
 
     /// Only a disk that nobody has given a size can be the one that was just made.
-    fn fault_of_begun(
-        &self,
-        prover: &Prover<'_>,
-        _known: &Known<'_>,
-        found: &Found,
-    ) -> Option<String> {
-        let size = prover.system.read(Path::new(&size_file(&found.target)));
+    fn fault_of_begun(&self, prover: &Prover<'_>, found: &Found) -> Option<String> {
+        let size = prover.system.read(Path::new(&zram_size_file(&found.target)));
         (size.as_deref() != Some("0")).then(|| "somebody has given it a size".to_owned())
     }
 
-    fn further(
-        &self,
-        prover: &mut Prover<'_>,
-        known: &Known<'_>,
-        found: &Found,
-    ) -> Result<Finding, Failure> {
-        prover.nothing_foreign_on(&[format!("/dev/zram{}", found.target)], known)
+    fn further(&self, prover: &mut Prover<'_>, found: &Found) -> Result<Finding, Failure> {
+        prover.nothing_foreign_on(&[format!("/dev/zram{}", found.target)])
     }
 
     fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, Failure> {

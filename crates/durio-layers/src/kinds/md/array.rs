@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::builder::Progress;
 use crate::command::Checking;
 use crate::error::BuildError;
 use crate::identity::disk_identity;
 use crate::permit::{Look, Proven};
 use crate::place::md_uuid_bytes;
 use crate::proof::{AfterRestart, Found, Prover, RESTARTED};
-use crate::step::Stepper;
+use crate::step::{Progress, Stepper};
 use crate::superblock::{Head, Ours};
 use crate::system::System;
 use crate::undo::{Failure, Known, UndoStep, Undoer, Undone, in_words, parent_of};
@@ -194,7 +193,7 @@ impl UndoStep for StopArray {
     }
 
     /// By the identifier that durio chose.
-    fn find(&self, prover: &mut Prover<'_>, _known: &Known<'_>) -> Result<Option<Found>, Failure> {
+    fn find(&self, prover: &mut Prover<'_>) -> Result<Option<Found>, Failure> {
         let disks = prover.system.names(Path::new("/sys/block"));
         for disk in disks.iter().filter(|name| name.starts_with("md")) {
             let node = format!("/dev/{disk}");
@@ -210,12 +209,7 @@ impl UndoStep for StopArray {
     }
 
     /// It was found by an identifier of this build.
-    fn fault_of_begun(
-        &self,
-        _prover: &Prover<'_>,
-        _known: &Known<'_>,
-        _found: &Found,
-    ) -> Option<String> {
+    fn fault_of_begun(&self, _prover: &Prover<'_>, _found: &Found) -> Option<String> {
         None
     }
 
@@ -232,9 +226,9 @@ impl UndoStep for StopArray {
     /// The link of the array, which without udev nobody takes away, and the file that mdadm made for
     /// its bitmap.
     fn tidy(&self, undoer: &mut Undoer<'_>, known: &Known<'_>) -> Result<(), Failure> {
-        let prover = undoer.prover();
-        let link = prover.own_link("/dev/md/", &self.link, known, has_no_array);
-        let bitmap = self.bitmap.as_ref().and_then(|path| prover.made_in_folder(path, known));
+        let prover = undoer.prover(known);
+        let link = prover.own_link("/dev/md/", &self.link, has_no_array);
+        let bitmap = self.bitmap.as_ref().and_then(|path| prover.made_in_folder(path));
         for proven in link.iter().chain(&bitmap) {
             in_words(undoer.system.remove_file(proven))?;
         }
