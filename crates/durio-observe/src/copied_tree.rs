@@ -10,8 +10,8 @@ use std::path::Path;
 
 use durio_units::Bytes;
 
-use crate::asked::CopiedDevices;
 use crate::block_node;
+use crate::device_probe::CopiedDevices;
 use crate::host::host_in;
 use crate::identity::{FileKind, Identity};
 use crate::mountinfo::{MountEntry, mount_of, parse_mountinfo};

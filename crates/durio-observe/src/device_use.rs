@@ -19,7 +19,7 @@ use crate::family::{Family, Holder, Subject};
 use crate::identity::{Identify, identify};
 use crate::mountinfo::{MountEntry, decode_octal, parse_mountinfo};
 use crate::open_writers::writers_of;
-use crate::probe::{is_claimed, read_sample, size_of_file};
+use crate::sample::{is_claimed, read_sample, size_of_file};
 use crate::signature::{Signature, find_signatures};
 use crate::source::{btrfs_of_member, device_of_source};
 use crate::system_dir::SystemDir;

@@ -7,7 +7,7 @@
 //! superblock, where the device may be read; else what the mount's options say.
 
 use crate::Fact;
-use crate::asked::Asked;
+use crate::device_probe::DeviceProbe;
 use crate::mountinfo::MountEntry;
 use crate::source::btrfs_of_member;
 use crate::superblock::superblock_facts;
@@ -16,18 +16,18 @@ use crate::system_dir::SystemDir;
 /// The facts of the filesystem that is mounted as `mount`, whose first device is in `dir`.
 pub(crate) fn geometry(
     root: &SystemDir,
-    asked: &dyn Asked,
+    probe: &dyn DeviceProbe,
     mount: &MountEntry,
     dir: &SystemDir,
 ) -> Vec<Fact> {
     match mount.fs_type.as_str() {
         "btrfs" => btrfs(root, &dir.name()),
         "ext2" | "ext3" | "ext4" => {
-            let mut facts = of_superblock(asked, mount, dir);
+            let mut facts = of_superblock(probe, mount, dir);
             facts.extend(ext_state(root, &dir.name()));
             facts
         }
-        "xfs" => match of_superblock(asked, mount, dir) {
+        "xfs" => match of_superblock(probe, mount, dir) {
             facts if facts.is_empty() => xfs_options(mount),
             facts => facts,
         },
@@ -35,8 +35,8 @@ pub(crate) fn geometry(
     }
 }
 
-fn of_superblock(asked: &dyn Asked, mount: &MountEntry, dir: &SystemDir) -> Vec<Fact> {
-    let bytes = asked.first_bytes(dir).unwrap_or_default();
+fn of_superblock(probe: &dyn DeviceProbe, mount: &MountEntry, dir: &SystemDir) -> Vec<Fact> {
+    let bytes = probe.first_bytes(dir).unwrap_or_default();
     superblock_facts(&mount.fs_type, &bytes)
 }
 
@@ -118,7 +118,7 @@ fn btrfs(root: &SystemDir, member: &str) -> Vec<Fact> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::asked::CopiedDevices;
+    use crate::device_probe::CopiedDevices;
     use crate::fixture::Fixture;
     use crate::mountinfo::parse_mountinfo;
 

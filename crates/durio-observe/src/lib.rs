@@ -9,7 +9,6 @@
 //! A file of the kernel that is absent is a value (`None`), not an error: kernels, drivers and
 //! containers differ in what they show.
 
-mod asked;
 mod block_facts;
 mod block_node;
 mod cgroup;
@@ -17,6 +16,7 @@ mod copied_tree;
 mod cpu_counters;
 mod device_counters;
 mod device_number;
+mod device_probe;
 mod device_use;
 mod dm_facts;
 mod error;
@@ -36,8 +36,8 @@ mod md_facts;
 mod mountinfo;
 mod open_writers;
 mod placement;
-mod probe;
 mod process_facts;
+mod sample;
 mod signature;
 mod source;
 mod superblock;

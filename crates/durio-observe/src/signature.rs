@@ -9,7 +9,7 @@
 use durio_units::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::probe::Sample;
+use crate::sample::Sample;
 
 /// Something recognised on a device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -11,10 +11,10 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use crate::asked::{Asked, LiveDevices};
 use crate::block_facts::read_block_facts;
 use crate::block_node;
 use crate::device_number::DeviceNumber;
+use crate::device_probe::{DeviceProbe, LiveDevices};
 use crate::dm_facts::dm_facts;
 use crate::filesystem::filesystem_state;
 use crate::filesystem::{filesystem_facts, layer_kind};
@@ -54,16 +54,20 @@ pub fn read_stack(path: &Path) -> Result<Stack, StackError> {
 pub(crate) struct Survey<'a> {
     root: &'a SystemDir,
     identify: Identify<'a>,
-    asked: &'a dyn Asked,
+    probe: &'a dyn DeviceProbe,
     mounts: Vec<MountEntry>,
     /// How many more block layers may be added.
     left: Cell<usize>,
 }
 
 impl<'a> Survey<'a> {
-    pub(crate) fn new(root: &'a SystemDir, identify: Identify<'a>, asked: &'a dyn Asked) -> Self {
+    pub(crate) fn new(
+        root: &'a SystemDir,
+        identify: Identify<'a>,
+        probe: &'a dyn DeviceProbe,
+    ) -> Self {
         let mounts = parse_mountinfo(&root.bytes("proc/self/mountinfo").unwrap_or_default());
-        Self { root, identify, asked, mounts, left: Cell::new(LAYERS_MAX) }
+        Self { root, identify, probe, mounts, left: Cell::new(LAYERS_MAX) }
     }
 
     pub(crate) fn stack(&self, path: &Path) -> Result<Stack, StackError> {
@@ -118,7 +122,7 @@ impl<'a> Survey<'a> {
         if let Some(device) = layer.below.first().filter(|below| below.block.is_some()) {
             layer.facts = filesystem_state(self.root, &mount.fs_type, &device.name);
             if let Some(dir) = block_node::by_name(self.root, &device.name) {
-                layer.facts.extend(geometry(self.root, self.asked, mount, &dir));
+                layer.facts.extend(geometry(self.root, self.probe, mount, &dir));
             }
         }
         facts.memory_backed = layer.ends_in_memory();
@@ -226,8 +230,8 @@ impl<'a> Survey<'a> {
         facts.extend(placement(self.root, kind, dir));
         facts.extend(match kind {
             LayerKind::Md => md_facts(dir),
-            LayerKind::Dm => dm_facts(&self.asked.volume_table(dir)),
-            LayerKind::Disk => self.asked.own_word(dir, bus_of(dir)),
+            LayerKind::Dm => dm_facts(&self.probe.volume_table(dir)),
+            LayerKind::Disk => self.probe.own_word(dir, bus_of(dir)),
             _ => Vec::new(),
         });
         facts

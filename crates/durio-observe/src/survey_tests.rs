@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
 use super::*;
-use crate::asked::CopiedDevices;
+use crate::device_probe::CopiedDevices;
 use crate::fixture::Fixture;
 use crate::{StackErrorKind, WriteCache, leaf_devices};
 

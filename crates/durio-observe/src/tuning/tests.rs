@@ -7,7 +7,7 @@ use crate::survey::Survey;
 
 fn stack_of(fixture: &Fixture, path: &str) -> Stack {
     let (root, identify) = (fixture.root(), fixture.identify());
-    Survey::new(&root, &identify, &crate::asked::CopiedDevices(&root))
+    Survey::new(&root, &identify, &crate::device_probe::CopiedDevices(&root))
         .stack(Path::new(path))
         .unwrap()
 }

@@ -4,7 +4,7 @@
 //! In: a device's directory in sysfs. Out: facts and bytes, or that it cannot be told and why.
 //! Not here: what is said of a device by files.
 //!
-//! The walk takes this as an [`Asked`], so that a copied tree is read without asking this machine's
+//! The walk takes this as a [`DeviceProbe`], so that a copied tree is read without asking this machine's
 //! devices: its tables of volumes are those of a file `dmsetup_table` at its root (what `dmsetup
 //! table` prints), and its first bytes those of a file `dev/NAME`.
 
@@ -27,7 +27,7 @@ const FIRST_BYTES_LEN: u64 = 4096;
 const CANNOT_TELL: &str = "cannot tell";
 
 /// What the walk asks of devices.
-pub(crate) trait Asked {
+pub(crate) trait DeviceProbe {
     /// The table of the volume in `dir`; empty if it cannot be read.
     fn volume_table(&self, dir: &SystemDir) -> DmTable;
 
@@ -42,7 +42,7 @@ pub(crate) trait Asked {
 #[derive(Debug)]
 pub(crate) struct LiveDevices;
 
-impl Asked for LiveDevices {
+impl DeviceProbe for LiveDevices {
     fn volume_table(&self, dir: &SystemDir) -> DmTable {
         let number = block_node::number_of(dir);
         number.and_then(|it| dm_table(it.major, it.minor).ok()).unwrap_or_default()
@@ -70,7 +70,7 @@ impl Asked for LiveDevices {
 #[derive(Debug)]
 pub(crate) struct CopiedDevices<'a>(pub(crate) &'a SystemDir);
 
-impl Asked for CopiedDevices<'_> {
+impl DeviceProbe for CopiedDevices<'_> {
     fn volume_table(&self, dir: &SystemDir) -> DmTable {
         let read = || Some((self.0.text("dmsetup_table")?, dir.text("dm/name")?));
         read().map(|(text, name)| parse_dm_table(&text, &name)).unwrap_or_default()
