@@ -7,20 +7,20 @@
 //! Not here: what a kind may write to and ask programs. That is decided in [`crate::permit`] alone, so
 //! that the guard is read in one place.
 
-pub(crate) mod btrfs;
-pub(crate) mod device;
-pub(crate) mod dm;
-pub(crate) mod ext4;
-pub(crate) mod loop_file;
-pub(crate) mod lvm;
-pub(crate) mod made;
-pub(crate) mod md;
-pub(crate) mod mounted;
-pub(crate) mod null;
-pub(crate) mod ram;
-pub(crate) mod xfs;
-pub(crate) mod zfs;
-pub(crate) mod zram;
+mod btrfs;
+mod device;
+mod dm;
+mod ext4;
+mod loop_file;
+mod lvm;
+mod made;
+mod md;
+mod mounted;
+mod null;
+mod ram;
+mod xfs;
+mod zfs;
+mod zram;
 
 use std::fmt;
 
@@ -199,7 +199,8 @@ macro_rules! layer_kinds {
     };
 }
 
-// The file: the word (what a spec says, and the types of its parts), what undoes it, what it looks at.
+// Module, variant with its fields and the types of their parts, what undoes it, what it checks while it
+// is built.
 layer_kinds! {
     /// RAM disks of the kernel's brd: no request queue, no statistics.
     ram: Ram(Ram), undo UnloadBrd, check NoRamDisks;

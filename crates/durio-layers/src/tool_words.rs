@@ -29,8 +29,8 @@ pub struct Tool {
 /// A word with what may follow it.
 #[derive(Debug)]
 pub(crate) struct Word {
-    name: &'static str,
-    takes: Takes,
+    pub(crate) name: &'static str,
+    pub(crate) takes: Takes,
 }
 
 /// What a word is followed by.
@@ -61,29 +61,13 @@ pub(crate) enum Form {
     Pair,
 }
 
-pub(crate) const fn word(name: &'static str, takes: Takes) -> Word {
-    Word { name, takes }
+/// A list of words: what they take, and the names of those that do.
+macro_rules! word_list {
+    ($($takes:expr => $($name:literal)+;)+) => {
+        &[$($($crate::tool_words::Word { name: $name, takes: $takes },)+)+]
+    };
 }
-
-pub(crate) const fn flag(name: &'static str) -> Word {
-    word(name, Takes::Nothing)
-}
-
-pub(crate) const fn count(name: &'static str) -> Word {
-    word(name, Takes::Count)
-}
-
-pub(crate) const fn size(name: &'static str) -> Word {
-    word(name, Takes::Size)
-}
-
-pub(crate) const fn one(name: &'static str, words: &'static [&'static str]) -> Word {
-    word(name, Takes::One(words))
-}
-
-pub(crate) const fn maybe(name: &'static str, words: &'static [&'static str]) -> Word {
-    word(name, Takes::Maybe(words))
-}
+pub(crate) use word_list;
 
 pub(crate) const ZERO_ONE: &[&str] = &["0", "1"];
 /// A word that a program is not given.

@@ -13,7 +13,7 @@ use crate::needs::{Driver, Missing};
 use crate::place::filesystem_uuid;
 use crate::plan::{Draft, PlannedLayer};
 use crate::superblock::{Head, Ours, Superblock};
-use crate::tool_words::{Form, Takes, Tool, Word, count, flag, maybe, one, size, word};
+use crate::tool_words::{Form, Takes, Tool, Word, word_list};
 
 pub(crate) const KIND: Kind = Kind {
     word: "btrfs",
@@ -148,84 +148,42 @@ const FEATURES: &[&str] = &[
     "raid-stripe-tree",
 ];
 
-const MKFS: &[Word] = &[
-    size("-b"),
-    size("--byte-count"),
-    one("-d", PROFILES),
-    one("--data", PROFILES),
-    one("-m", PROFILES),
-    one("--metadata", PROFILES),
-    flag("-M"),
-    flag("--mixed"),
-    size("-n"),
-    size("--nodesize"),
-    size("-s"),
-    size("--sectorsize"),
-    one("--csum", CHECKSUMS),
-    one("--checksum", CHECKSUMS),
-    word("-O", Takes::Some(FEATURES)),
-    word("--features", Takes::Some(FEATURES)),
-    word("-R", Takes::Some(FEATURES)),
-    word("--runtime-features", Takes::Some(FEATURES)),
-];
+const MKFS: &[Word] = word_list! {
+    Takes::Size => "-b" "--byte-count";
+    Takes::One(PROFILES) => "-d" "--data" "-m" "--metadata";
+    Takes::Nothing => "-M" "--mixed";
+    Takes::Size => "-n" "--nodesize" "-s" "--sectorsize";
+    Takes::One(CHECKSUMS) => "--csum" "--checksum";
+    Takes::Some(FEATURES) => "-O" "--features" "-R" "--runtime-features";
+};
 
 const COMPRESSION: Takes = Takes::Level(':', &["zlib", "lzo", "zstd", "no", "none"]);
 
-const MOUNT: &[Word] = &[
-    flag("defaults"),
-    flag("rw"),
-    flag("atime"),
-    flag("noatime"),
-    flag("diratime"),
-    flag("nodiratime"),
-    flag("relatime"),
-    flag("norelatime"),
-    flag("strictatime"),
-    flag("nostrictatime"),
-    flag("lazytime"),
-    flag("nolazytime"),
-    flag("sync"),
-    flag("async"),
-    flag("dirsync"),
-    flag("acl"),
-    flag("noacl"),
-    flag("autodefrag"),
-    flag("noautodefrag"),
-    flag("barrier"),
-    flag("nobarrier"),
-    count("commit"),
-    word("compress", COMPRESSION),
-    word("compress-force", COMPRESSION),
-    flag("datacow"),
-    flag("nodatacow"),
-    flag("datasum"),
-    flag("nodatasum"),
-    maybe("discard", &["sync", "async"]),
-    flag("nodiscard"),
-    flag("flushoncommit"),
-    flag("noflushoncommit"),
-    size("max_inline"),
-    count("metadata_ratio"),
-    maybe("space_cache", &["v1", "v2"]),
-    flag("nospace_cache"),
-    flag("clear_cache"),
-    flag("ssd"),
-    flag("ssd_spread"),
-    flag("nossd"),
-    flag("nossd_spread"),
-    count("thread_pool"),
-    flag("treelog"),
-    flag("notreelog"),
-];
+const MOUNT: &[Word] = word_list! {
+    Takes::Nothing => "defaults" "rw" "atime" "noatime" "diratime" "nodiratime" "relatime"
+        "norelatime" "strictatime" "nostrictatime" "lazytime" "nolazytime" "sync" "async" "dirsync"
+        "acl" "noacl" "autodefrag" "noautodefrag" "barrier" "nobarrier";
+    Takes::Count => "commit";
+    COMPRESSION => "compress" "compress-force";
+    Takes::Nothing => "datacow" "nodatacow" "datasum" "nodatasum";
+    Takes::Maybe(&["sync", "async"]) => "discard";
+    Takes::Nothing => "nodiscard" "flushoncommit" "noflushoncommit";
+    Takes::Size => "max_inline";
+    Takes::Count => "metadata_ratio";
+    Takes::Maybe(&["v1", "v2"]) => "space_cache";
+    Takes::Nothing => "nospace_cache" "clear_cache" "ssd" "ssd_spread" "nossd" "nossd_spread";
+    Takes::Count => "thread_pool";
+    Takes::Nothing => "treelog" "notreelog";
+};
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
     use crate::superblock::Written;
     use crate::test_stacks::{TAG, btrfs, loops, on_loops, plan_above, stack, types_on};
     use crate::{DeclaredKind, DeclaredStack, check_declared};
 
-    pub(crate) fn examples() -> Vec<DeclaredStack> {
+    pub(super) fn examples() -> Vec<DeclaredStack> {
         vec![stack(vec![loops(2, 300), btrfs(BtrfsProfile::Raid10)])]
     }
 

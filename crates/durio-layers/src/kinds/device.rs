@@ -240,7 +240,7 @@ impl UndoStep for Wipe {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
     use crate::command::Action;
     use crate::test_stacks::{TAG, btrfs, ext4, fault, md, place, stack, xfs};
@@ -251,7 +251,7 @@ pub(crate) mod tests {
         DeclaredKind::Device(Device { paths })
     }
 
-    pub(crate) fn examples() -> Vec<DeclaredStack> {
+    pub(super) fn examples() -> Vec<DeclaredStack> {
         vec![stack(vec![devices(&["/dev/sdx", "/dev/sdy"]), DeclaredKind::Md(md(1)), ext4()])]
     }
 

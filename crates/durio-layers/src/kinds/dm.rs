@@ -211,7 +211,7 @@ fn mapped(system: &dyn System, name: &str) -> Option<String> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
     use crate::test_stacks::{ext4, loops, md, on_loops, plan_above, ram, stack};
     use crate::{DeclaredKind, DeclaredStack, check_declared};
@@ -220,7 +220,7 @@ pub(crate) mod tests {
         DeclaredKind::Dm(Dm { target })
     }
 
-    pub(crate) fn examples() -> Vec<DeclaredStack> {
+    pub(super) fn examples() -> Vec<DeclaredStack> {
         [DmTarget::Crypt, DmTarget::Delay { delay: Nanos::from_millis(2) }]
             .map(|target| stack(vec![ram(2), dm(target), DeclaredKind::Md(md(1)), ext4()]))
             .into()

@@ -13,7 +13,7 @@ use crate::needs::{Driver, Missing};
 use crate::place::filesystem_uuid;
 use crate::plan::{Draft, PlannedLayer};
 use crate::superblock::{Head, Ours, Superblock};
-use crate::tool_words::{Form, Takes, Tool, Word, ZERO_ONE, count, flag, maybe, one, size, word};
+use crate::tool_words::{Form, Takes, Tool, Word, ZERO_ONE, word_list};
 
 pub(crate) const KIND: Kind = Kind {
     word: "ext4",
@@ -103,44 +103,37 @@ impl Tool {
         Self { name: "mount", heading: "`mount` of ext4", form: Form::List, words: MOUNT };
 }
 
-const MKFS: &[Word] = &[
-    size("-b"),
-    size("-C"),
-    flag("-D"),
-    word("-E", Takes::Pairs(EXTENDED)),
-    one("-e", &["continue", "remount-ro"]),
-    count("-g"),
-    count("-G"),
-    size("-i"),
-    count("-I"),
-    flag("-j"),
-    word("-J", Takes::Pairs(JOURNAL)),
-    word("-m", Takes::Percent),
-    count("-N"),
-    word("-O", Takes::Some(FEATURES)),
-    one("-T", &["floppy", "small", "default", "big", "huge", "news", "largefile", "largefile4"]),
-];
+const MKFS: &[Word] = word_list! {
+    Takes::Size => "-b" "-C";
+    Takes::Nothing => "-D";
+    Takes::Pairs(EXTENDED) => "-E";
+    Takes::One(&["continue", "remount-ro"]) => "-e";
+    Takes::Count => "-g" "-G";
+    Takes::Size => "-i";
+    Takes::Count => "-I";
+    Takes::Nothing => "-j";
+    Takes::Pairs(JOURNAL) => "-J";
+    Takes::Percent => "-m";
+    Takes::Count => "-N";
+    Takes::Some(FEATURES) => "-O";
+    Takes::One(&["floppy", "small", "default", "big", "huge", "news", "largefile", "largefile4"]) =>
+        "-T";
+};
 
-const EXTENDED: &[Word] = &[
-    count("stride"),
-    count("stripe_width"),
-    count("stripe-width"),
-    count("mmp_update_interval"),
-    count("resize"),
-    maybe("lazy_itable_init", ZERO_ONE),
-    maybe("lazy_journal_init", ZERO_ONE),
-    maybe("assume_storage_prezeroed", ZERO_ONE),
-    maybe("packed_meta_blocks", ZERO_ONE),
-    one("num_backup_sb", &["0", "1", "2"]),
-    size("orphan_file_size"),
-    one("encoding", &["utf8", "utf8-12.1"]),
-    one("encoding_flags", &["strict"]),
-    flag("no_copy_xattrs"),
-    flag("discard"),
-    flag("nodiscard"),
-];
+const EXTENDED: &[Word] = word_list! {
+    Takes::Count => "stride" "stripe_width" "stripe-width" "mmp_update_interval" "resize";
+    Takes::Maybe(ZERO_ONE) => "lazy_itable_init" "lazy_journal_init" "assume_storage_prezeroed"
+        "packed_meta_blocks";
+    Takes::One(&["0", "1", "2"]) => "num_backup_sb";
+    Takes::Size => "orphan_file_size";
+    Takes::One(&["utf8", "utf8-12.1"]) => "encoding";
+    Takes::One(&["strict"]) => "encoding_flags";
+    Takes::Nothing => "no_copy_xattrs" "discard" "nodiscard";
+};
 
-const JOURNAL: &[Word] = &[size("size"), size("fast_commit_size"), size("location")];
+const JOURNAL: &[Word] = word_list! {
+    Takes::Size => "size" "fast_commit_size" "location";
+};
 
 const FEATURES: &[&str] = &[
     "none",
@@ -178,78 +171,38 @@ const FEATURES: &[&str] = &[
     "verity",
 ];
 
-const MOUNT: &[Word] = &[
-    flag("defaults"),
-    flag("rw"),
-    flag("atime"),
-    flag("noatime"),
-    flag("diratime"),
-    flag("nodiratime"),
-    flag("relatime"),
-    flag("norelatime"),
-    flag("strictatime"),
-    flag("nostrictatime"),
-    flag("lazytime"),
-    flag("nolazytime"),
-    flag("sync"),
-    flag("async"),
-    flag("dirsync"),
-    flag("iversion"),
-    flag("noiversion"),
-    flag("i_version"),
-    one("data", &["journal", "ordered", "writeback"]),
-    one("data_err", &["ignore", "abort"]),
-    maybe("barrier", ZERO_ONE),
-    flag("nobarrier"),
-    count("commit"),
-    flag("journal_checksum"),
-    flag("nojournal_checksum"),
-    flag("journal_async_commit"),
-    one("journal_ioprio", &["0", "1", "2", "3", "4", "5", "6", "7"]),
-    flag("delalloc"),
-    flag("nodelalloc"),
-    flag("dioread_lock"),
-    flag("dioread_nolock"),
-    flag("nodioread_nolock"),
-    count("min_batch_time"),
-    count("max_batch_time"),
-    count("stripe"),
-    count("inode_readahead_blks"),
-    maybe("auto_da_alloc", ZERO_ONE),
-    flag("noauto_da_alloc"),
-    flag("discard"),
-    flag("nodiscard"),
-    flag("init_itable"),
-    flag("noinit_itable"),
-    flag("block_validity"),
-    flag("noblock_validity"),
-    flag("no_mbcache"),
-    flag("nombcache"),
-    flag("prefetch_block_bitmaps"),
-    flag("no_prefetch_block_bitmaps"),
-    one("mb_optimize_scan", ZERO_ONE),
-    count("max_dir_size_kb"),
-    maybe("dax", &["always", "never", "inode"]),
-    one("errors", &["continue", "remount-ro"]),
-    flag("acl"),
-    flag("noacl"),
-    flag("user_xattr"),
-    flag("nouser_xattr"),
-    flag("quota"),
-    flag("noquota"),
-    flag("usrquota"),
-    flag("grpquota"),
-    flag("prjquota"),
-    flag("inlinecrypt"),
-];
+const MOUNT: &[Word] = word_list! {
+    Takes::Nothing => "defaults" "rw" "atime" "noatime" "diratime" "nodiratime" "relatime"
+        "norelatime" "strictatime" "nostrictatime" "lazytime" "nolazytime" "sync" "async" "dirsync"
+        "iversion" "noiversion" "i_version";
+    Takes::One(&["journal", "ordered", "writeback"]) => "data";
+    Takes::One(&["ignore", "abort"]) => "data_err";
+    Takes::Maybe(ZERO_ONE) => "barrier";
+    Takes::Nothing => "nobarrier";
+    Takes::Count => "commit";
+    Takes::Nothing => "journal_checksum" "nojournal_checksum" "journal_async_commit";
+    Takes::One(&["0", "1", "2", "3", "4", "5", "6", "7"]) => "journal_ioprio";
+    Takes::Nothing => "delalloc" "nodelalloc" "dioread_lock" "dioread_nolock" "nodioread_nolock";
+    Takes::Count => "min_batch_time" "max_batch_time" "stripe" "inode_readahead_blks";
+    Takes::Maybe(ZERO_ONE) => "auto_da_alloc";
+    Takes::Nothing => "noauto_da_alloc" "discard" "nodiscard" "init_itable" "noinit_itable"
+        "block_validity" "noblock_validity" "no_mbcache" "nombcache" "prefetch_block_bitmaps"
+        "no_prefetch_block_bitmaps";
+    Takes::One(ZERO_ONE) => "mb_optimize_scan";
+    Takes::Count => "max_dir_size_kb";
+    Takes::Maybe(&["always", "never", "inode"]) => "dax";
+    Takes::One(&["continue", "remount-ro"]) => "errors";
+    Takes::Nothing => "acl" "noacl" "user_xattr" "nouser_xattr" "quota" "noquota" "usrquota"
+        "grpquota" "prjquota" "inlinecrypt";
+};
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
     use crate::DeclaredStack;
     use crate::test_stacks::{TAG, ext4, loops, on_loops, stack, types_on};
 
-    pub(crate) fn examples() -> Vec<DeclaredStack> {
+    pub(super) fn examples() -> Vec<DeclaredStack> {
         vec![stack(vec![loops(1, 64), ext4()])]
     }
 

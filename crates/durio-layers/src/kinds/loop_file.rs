@@ -165,12 +165,12 @@ impl UndoStep for DetachLoop {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
     use crate::test_stacks::{ext4_with, fault, loops, made, plan, stack, xfs};
     use crate::{DeclaredKind, DeclaredStack, MadeFilesystem};
 
-    pub(crate) fn examples() -> Vec<DeclaredStack> {
+    pub(super) fn examples() -> Vec<DeclaredStack> {
         vec![stack(vec![loops(1, 300), xfs()])]
     }
 

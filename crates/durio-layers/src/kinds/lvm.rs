@@ -266,7 +266,7 @@ fn superblock(head: &Head<'_>, tag: &str) -> Option<Ours> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
     use crate::command::Action;
     use crate::test_stacks::{TAG, ext4, on_loops, place, plan_above, ram, stack, types_on};
@@ -276,7 +276,7 @@ pub(crate) mod tests {
         DeclaredKind::Lvm(Lvm { layout, chunk: kib.map(Bytes::from_kib) })
     }
 
-    pub(crate) fn examples() -> Vec<DeclaredStack> {
+    pub(super) fn examples() -> Vec<DeclaredStack> {
         [LvmLayout::Striped, LvmLayout::Raid10]
             .map(|layout| stack(vec![ram(4), lvm(layout, None), ext4()]))
             .into()

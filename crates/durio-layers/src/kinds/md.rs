@@ -256,4 +256,4 @@ fn bitmap_file(file: &str, array: &str) -> (String, String) {
 
 #[cfg(test)]
 #[path = "md/tests.rs"]
-pub(crate) mod tests;
+mod tests;

@@ -137,7 +137,7 @@ impl UndoStep for RemoveNull {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
     use crate::test_stacks::{ext4, made, md, plan, stack};
     use crate::{DeclaredKind, DeclaredStack, check_declared};
@@ -146,7 +146,7 @@ pub(crate) mod tests {
         DeclaredKind::Null(Null { made, completion: Some(Nanos::from_micros(20)), queue_depth })
     }
 
-    pub(crate) fn examples() -> Vec<DeclaredStack> {
+    pub(super) fn examples() -> Vec<DeclaredStack> {
         vec![stack(vec![null(made(2, 64), None), DeclaredKind::Md(md(0)), ext4()])]
     }
 

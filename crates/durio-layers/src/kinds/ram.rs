@@ -156,12 +156,12 @@ impl UndoStep for UnloadBrd {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
     use crate::test_stacks::{btrfs, ext4, fault, made, plan, ram, stack};
     use crate::{BtrfsProfile, DeclaredKind, DeclaredStack};
 
-    pub(crate) fn examples() -> Vec<DeclaredStack> {
+    pub(super) fn examples() -> Vec<DeclaredStack> {
         vec![stack(vec![ram(1), ext4()]), stack(vec![ram(2), btrfs(BtrfsProfile::Raid1)])]
     }
 

@@ -13,7 +13,7 @@ use crate::needs::{Driver, Missing};
 use crate::place::filesystem_uuid;
 use crate::plan::{Draft, PlannedLayer};
 use crate::superblock::{Head, Ours, Superblock};
-use crate::tool_words::{Form, Takes, Tool, Word, ZERO_ONE, count, flag, maybe, one, size, word};
+use crate::tool_words::{Form, Takes, Tool, Word, ZERO_ONE, word_list};
 
 pub(crate) const KIND: Kind = Kind {
     word: "xfs",
@@ -86,134 +86,83 @@ impl Tool {
         Self { name: "mount", heading: "`mount` of xfs", form: Form::List, words: MOUNT };
 }
 
-const MKFS: &[Word] = &[
-    word("-b", Takes::Pairs(&[size("size"), count("log")])),
-    word("-d", Takes::Pairs(DATA)),
-    word("-i", Takes::Pairs(INODES)),
-    word("-l", Takes::Pairs(LOG)),
-    word("-m", Takes::Pairs(METADATA)),
-    word("-n", Takes::Pairs(NAMING)),
-    word("-s", Takes::Pairs(&[size("size"), size("sectsize"), count("log")])),
-];
+const MKFS: &[Word] = word_list! {
+    Takes::Pairs(word_list! { Takes::Size => "size"; Takes::Count => "log"; }) => "-b";
+    Takes::Pairs(DATA) => "-d";
+    Takes::Pairs(INODES) => "-i";
+    Takes::Pairs(LOG) => "-l";
+    Takes::Pairs(METADATA) => "-m";
+    Takes::Pairs(NAMING) => "-n";
+    Takes::Pairs(word_list! { Takes::Size => "size" "sectsize"; Takes::Count => "log"; }) => "-s";
+};
 
-const DATA: &[Word] = &[
-    count("agcount"),
-    size("agsize"),
-    size("size"),
-    size("su"),
-    count("sw"),
-    count("sunit"),
-    count("swidth"),
-    maybe("noalign", ZERO_ONE),
-    size("sectsize"),
-    count("concurrency"),
-    size("cowextsize"),
-    size("extszinherit"),
-    one("rtinherit", &["0"]),
-    one("daxinherit", ZERO_ONE),
-    count("projinherit"),
-];
+const DATA: &[Word] = word_list! {
+    Takes::Count => "agcount";
+    Takes::Size => "agsize" "size" "su";
+    Takes::Count => "sw" "sunit" "swidth";
+    Takes::Maybe(ZERO_ONE) => "noalign";
+    Takes::Size => "sectsize";
+    Takes::Count => "concurrency";
+    Takes::Size => "cowextsize" "extszinherit";
+    Takes::One(&["0"]) => "rtinherit";
+    Takes::One(ZERO_ONE) => "daxinherit";
+    Takes::Count => "projinherit";
+};
 
-const INODES: &[Word] = &[
-    size("size"),
-    count("perblock"),
-    count("maxpct"),
-    maybe("align", ZERO_ONE),
-    one("attr", &["0", "1", "2"]),
-    maybe("projid32bit", ZERO_ONE),
-    maybe("sparse", ZERO_ONE),
-    maybe("nrext64", ZERO_ONE),
-    maybe("exchange", ZERO_ONE),
-];
+const INODES: &[Word] = word_list! {
+    Takes::Size => "size";
+    Takes::Count => "perblock" "maxpct";
+    Takes::Maybe(ZERO_ONE) => "align";
+    Takes::One(&["0", "1", "2"]) => "attr";
+    Takes::Maybe(ZERO_ONE) => "projid32bit" "sparse" "nrext64" "exchange";
+};
 
-const LOG: &[Word] = &[
-    maybe("internal", &["1"]),
-    size("size"),
-    count("agnum"),
-    one("version", &["1", "2"]),
-    size("su"),
-    count("sunit"),
-    size("sectsize"),
-    maybe("lazy-count", ZERO_ONE),
-    count("concurrency"),
-];
+const LOG: &[Word] = word_list! {
+    Takes::Maybe(&["1"]) => "internal";
+    Takes::Size => "size";
+    Takes::Count => "agnum";
+    Takes::One(&["1", "2"]) => "version";
+    Takes::Size => "su";
+    Takes::Count => "sunit";
+    Takes::Size => "sectsize";
+    Takes::Maybe(ZERO_ONE) => "lazy-count";
+    Takes::Count => "concurrency";
+};
 
-const METADATA: &[Word] = &[
-    maybe("crc", ZERO_ONE),
-    maybe("finobt", ZERO_ONE),
-    maybe("inobtcount", ZERO_ONE),
-    maybe("rmapbt", ZERO_ONE),
-    maybe("reflink", ZERO_ONE),
-    maybe("bigtime", ZERO_ONE),
-    maybe("metadir", ZERO_ONE),
-];
+const METADATA: &[Word] = word_list! {
+    Takes::Maybe(ZERO_ONE) => "crc" "finobt" "inobtcount" "rmapbt" "reflink" "bigtime" "metadir";
+};
 
-const NAMING: &[Word] = &[
-    size("size"),
-    one("version", &["2", "ci"]),
-    maybe("ftype", ZERO_ONE),
-    maybe("parent", ZERO_ONE),
-];
+const NAMING: &[Word] = word_list! {
+    Takes::Size => "size";
+    Takes::One(&["2", "ci"]) => "version";
+    Takes::Maybe(ZERO_ONE) => "ftype" "parent";
+};
 
-const MOUNT: &[Word] = &[
-    flag("defaults"),
-    flag("rw"),
-    flag("atime"),
-    flag("noatime"),
-    flag("diratime"),
-    flag("nodiratime"),
-    flag("relatime"),
-    flag("norelatime"),
-    flag("strictatime"),
-    flag("nostrictatime"),
-    flag("lazytime"),
-    flag("nolazytime"),
-    flag("sync"),
-    flag("async"),
-    flag("dirsync"),
-    size("allocsize"),
-    flag("attr2"),
-    flag("noattr2"),
-    flag("barrier"),
-    flag("nobarrier"),
-    maybe("dax", &["always", "never", "inode"]),
-    flag("discard"),
-    flag("nodiscard"),
-    flag("filestreams"),
-    flag("ikeep"),
-    flag("noikeep"),
-    flag("inode32"),
-    flag("inode64"),
-    flag("largeio"),
-    flag("nolargeio"),
-    count("logbufs"),
-    size("logbsize"),
-    flag("noalign"),
-    flag("swalloc"),
-    flag("wsync"),
-    count("sunit"),
-    count("swidth"),
-    flag("noquota"),
-    flag("quota"),
-    flag("uquota"),
-    flag("usrquota"),
-    flag("uqnoenforce"),
-    flag("gquota"),
-    flag("grpquota"),
-    flag("gqnoenforce"),
-    flag("pquota"),
-    flag("prjquota"),
-    flag("pqnoenforce"),
-    size("max_atomic_write"),
-];
+const MOUNT: &[Word] = word_list! {
+    Takes::Nothing => "defaults" "rw" "atime" "noatime" "diratime" "nodiratime" "relatime"
+        "norelatime" "strictatime" "nostrictatime" "lazytime" "nolazytime" "sync" "async" "dirsync";
+    Takes::Size => "allocsize";
+    Takes::Nothing => "attr2" "noattr2" "barrier" "nobarrier";
+    Takes::Maybe(&["always", "never", "inode"]) => "dax";
+    Takes::Nothing => "discard" "nodiscard" "filestreams" "ikeep" "noikeep" "inode32" "inode64"
+        "largeio" "nolargeio";
+    Takes::Count => "logbufs";
+    Takes::Size => "logbsize";
+    Takes::Nothing => "noalign" "swalloc" "wsync";
+    Takes::Count => "sunit" "swidth";
+    Takes::Nothing => "noquota" "quota" "uquota" "usrquota" "uqnoenforce" "gquota" "grpquota"
+        "gqnoenforce" "pquota" "prjquota" "pqnoenforce";
+    Takes::Size => "max_atomic_write";
+};
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
     use crate::DeclaredStack;
     use crate::test_stacks::{TAG, loops, on_loops, stack, types_on, xfs};
 
-    pub(crate) fn examples() -> Vec<DeclaredStack> {
+    pub(super) fn examples() -> Vec<DeclaredStack> {
         vec![stack(vec![loops(1, 300), xfs()])]
     }
 

@@ -17,7 +17,7 @@ use crate::permit::{Look, Proven};
 use crate::plan::{Draft, PlannedLayer};
 use crate::proof::{AfterRestart, Found, Prover, RESTARTED};
 use crate::superblock::{Head, Ours, Superblock};
-use crate::tool_words::{Form, Takes, Tool, Word, count, one, size, word};
+use crate::tool_words::{Form, Takes, Tool, Word, word_list};
 use crate::undo::{Failure, UndoStep, Undoer, Undone};
 
 pub(crate) const KIND: Kind = Kind {
@@ -215,83 +215,49 @@ const COMPRESSIONS: &[&str] = &["on", "off", "lzjb", "lz4", "zle", "gzip", "zstd
 
 const CACHES: &[&str] = &["all", "none", "metadata"];
 
-const FILESYSTEM: &[Word] = &[
-    size("recordsize"),
-    one("sync", &["standard", "always", "disabled"]),
-    one("logbias", &["latency", "throughput"]),
-    word("compression", Takes::Level('-', COMPRESSIONS)),
-    one("checksum", CHECKSUMS),
-    one("atime", ON_OFF),
-    one("relatime", ON_OFF),
-    one("primarycache", CACHES),
-    one("secondarycache", CACHES),
-    one("prefetch", CACHES),
-    one("direct", &["disabled", "standard", "always"]),
-    one("dedup", &["on", "off", "verify", "sha256", "sha512", "skein", "edonr", "blake3"]),
-    one("copies", &["1", "2", "3"]),
-    one("redundant_metadata", &["all", "most", "some", "none"]),
-    one("dnodesize", &["legacy", "auto", "1k", "2k", "4k", "8k", "16k"]),
-    size("special_small_blocks"),
-    one("xattr", &["on", "off", "sa", "dir"]),
-    one("acltype", &["off", "nfsv4", "posix"]),
-];
+const FILESYSTEM: &[Word] = word_list! {
+    Takes::Size => "recordsize";
+    Takes::One(&["standard", "always", "disabled"]) => "sync";
+    Takes::One(&["latency", "throughput"]) => "logbias";
+    Takes::Level('-', COMPRESSIONS) => "compression";
+    Takes::One(CHECKSUMS) => "checksum";
+    Takes::One(ON_OFF) => "atime" "relatime";
+    Takes::One(CACHES) => "primarycache" "secondarycache" "prefetch";
+    Takes::One(&["disabled", "standard", "always"]) => "direct";
+    Takes::One(&["on", "off", "verify", "sha256", "sha512", "skein", "edonr", "blake3"]) => "dedup";
+    Takes::One(&["1", "2", "3"]) => "copies";
+    Takes::One(&["all", "most", "some", "none"]) => "redundant_metadata";
+    Takes::One(&["legacy", "auto", "1k", "2k", "4k", "8k", "16k"]) => "dnodesize";
+    Takes::Size => "special_small_blocks";
+    Takes::One(&["on", "off", "sa", "dir"]) => "xattr";
+    Takes::One(&["off", "nfsv4", "posix"]) => "acltype";
+};
 
 const SWITCH: &[&str] = &["enabled", "disabled"];
 
-const POOL: &[Word] = &[
-    count("ashift"),
-    one("autotrim", ON_OFF),
-    one("failmode", &["wait", "continue"]),
-    one("compatibility", &["off", "legacy"]),
-    one("feature@allocation_classes", SWITCH),
-    one("feature@async_destroy", SWITCH),
-    one("feature@blake3", SWITCH),
-    one("feature@block_cloning", SWITCH),
-    one("feature@bookmark_v2", SWITCH),
-    one("feature@bookmark_written", SWITCH),
-    one("feature@bookmarks", SWITCH),
-    one("feature@device_rebuild", SWITCH),
-    one("feature@device_removal", SWITCH),
-    one("feature@draid", SWITCH),
-    one("feature@dynamic_gang_header", SWITCH),
-    one("feature@edonr", SWITCH),
-    one("feature@embedded_data", SWITCH),
-    one("feature@empty_bpobj", SWITCH),
-    one("feature@enabled_txg", SWITCH),
-    one("feature@encryption", SWITCH),
-    one("feature@extensible_dataset", SWITCH),
-    one("feature@fast_dedup", SWITCH),
-    one("feature@filesystem_limits", SWITCH),
-    one("feature@head_errlog", SWITCH),
-    one("feature@hole_birth", SWITCH),
-    one("feature@large_blocks", SWITCH),
-    one("feature@large_dnode", SWITCH),
-    one("feature@large_microzap", SWITCH),
-    one("feature@livelist", SWITCH),
-    one("feature@log_spacemap", SWITCH),
-    one("feature@longname", SWITCH),
-    one("feature@lz4_compress", SWITCH),
-    one("feature@multi_vdev_crash_dump", SWITCH),
-    one("feature@obsolete_counts", SWITCH),
-    one("feature@project_quota", SWITCH),
-    one("feature@raidz_expansion", SWITCH),
-    one("feature@redacted_datasets", SWITCH),
-    one("feature@redaction_bookmarks", SWITCH),
-    one("feature@redaction_list_spill", SWITCH),
-    one("feature@resilver_defer", SWITCH),
-    one("feature@sha512", SWITCH),
-    one("feature@skein", SWITCH),
-    one("feature@spacemap_histogram", SWITCH),
-    one("feature@spacemap_v2", SWITCH),
-    one("feature@userobj_accounting", SWITCH),
-    one("feature@vdev_zaps_v2", SWITCH),
-    one("feature@zilsaxattr", SWITCH),
-    one("feature@zpool_checkpoint", SWITCH),
-    one("feature@zstd_compress", SWITCH),
-];
+const POOL: &[Word] = word_list! {
+    Takes::Count => "ashift";
+    Takes::One(ON_OFF) => "autotrim";
+    Takes::One(&["wait", "continue"]) => "failmode";
+    Takes::One(&["off", "legacy"]) => "compatibility";
+    Takes::One(SWITCH) => "feature@allocation_classes" "feature@async_destroy" "feature@blake3"
+        "feature@block_cloning" "feature@bookmark_v2" "feature@bookmark_written"
+        "feature@bookmarks" "feature@device_rebuild" "feature@device_removal" "feature@draid"
+        "feature@dynamic_gang_header" "feature@edonr" "feature@embedded_data" "feature@empty_bpobj"
+        "feature@enabled_txg" "feature@encryption" "feature@extensible_dataset"
+        "feature@fast_dedup" "feature@filesystem_limits" "feature@head_errlog" "feature@hole_birth"
+        "feature@large_blocks" "feature@large_dnode" "feature@large_microzap" "feature@livelist"
+        "feature@log_spacemap" "feature@longname" "feature@lz4_compress"
+        "feature@multi_vdev_crash_dump" "feature@obsolete_counts" "feature@project_quota"
+        "feature@raidz_expansion" "feature@redacted_datasets" "feature@redaction_bookmarks"
+        "feature@redaction_list_spill" "feature@resilver_defer" "feature@sha512" "feature@skein"
+        "feature@spacemap_histogram" "feature@spacemap_v2" "feature@userobj_accounting"
+        "feature@vdev_zaps_v2" "feature@zilsaxattr" "feature@zpool_checkpoint"
+        "feature@zstd_compress";
+};
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
     use crate::test_stacks::{TAG, on_loops, plan_above, ram, stack, types_on};
     use crate::{DeclaredKind, DeclaredStack};
@@ -304,7 +270,7 @@ pub(crate) mod tests {
         })
     }
 
-    pub(crate) fn examples() -> Vec<DeclaredStack> {
+    pub(super) fn examples() -> Vec<DeclaredStack> {
         vec![stack(vec![ram(3), zfs(ZfsLayout::Raidz1)])]
     }
 

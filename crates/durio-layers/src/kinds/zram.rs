@@ -123,12 +123,12 @@ impl UndoStep for RemoveZram {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
     use crate::test_stacks::{btrfs, made, plan, stack};
     use crate::{BtrfsProfile, DeclaredKind, DeclaredStack};
 
-    pub(crate) fn examples() -> Vec<DeclaredStack> {
+    pub(super) fn examples() -> Vec<DeclaredStack> {
         let zram = DeclaredKind::Zram(Zram { made: made(2, 128) });
         vec![stack(vec![zram, btrfs(BtrfsProfile::Raid1)])]
     }

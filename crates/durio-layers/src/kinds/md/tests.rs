@@ -5,7 +5,7 @@ use crate::place::md_uuid_bytes;
 use crate::test_stacks::{TAG, ext4, md, place, plan, plan_above, ram, stack, types_on};
 use crate::{DeclaredKind, DeclaredStack, commands};
 
-pub(crate) fn examples() -> Vec<DeclaredStack> {
+pub(super) fn examples() -> Vec<DeclaredStack> {
     let external = MdBitmap::External("/srv/bitmap".into());
     let arrays = [
         DeclaredMd { removed: 1, ..md(10) },
