@@ -7,8 +7,8 @@ use durio_units::Bytes;
 
 use super::*;
 use crate::clean::clean_with;
-use crate::scripted::{Fails, Scripted, There};
-use crate::test_stacks::{ext4, loops, made, md, one_of_each, stack};
+use crate::tests::scripted::{Fails, Scripted, There};
+use crate::tests::stacks::{ext4, loops, made, md, one_of_each, stack};
 use crate::{CleanOutcome, CleanState};
 use crate::{DeclaredKind, DeclaredMd, DeclaredStack, Device, Ram, Zram};
 use durio_observe::Signature;

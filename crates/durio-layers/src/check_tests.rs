@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::test_stacks::{btrfs, ext4, fault, loops, md, place, stack, xfs};
+use crate::tests::stacks::{btrfs, ext4, fault, loops, md, place, stack, xfs};
 use crate::{BtrfsProfile, DeclaredKind, DeclaredMd, Lvm, LvmLayout, Made, MdBitmap, Ram};
 
 #[test]

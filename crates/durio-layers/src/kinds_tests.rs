@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::command::Action;
-use crate::test_stacks::{one_of_each, place};
+use crate::tests::stacks::{one_of_each, place};
 use crate::{check_declared, commands};
 
 #[test]

@@ -23,14 +23,12 @@ mod permit;
 mod place;
 mod plan;
 mod proof;
-#[cfg(test)]
-mod scripted;
 mod step;
 mod superblock;
 mod system;
 mod take_down;
 #[cfg(test)]
-mod test_stacks;
+mod tests;
 mod tool_words;
 mod undo;
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::DeclaredKind;
-use crate::test_stacks::{ext4, loops, md, stack};
+use crate::tests::stacks::{ext4, loops, md, stack};
 
 #[test]
 fn what_is_missing_is_named_once_with_its_package() {
@@ -29,7 +29,7 @@ fn what_is_missing_is_named_once_with_its_package() {
 #[test]
 fn every_kind_of_layer_needs_something() {
     let nothing = Here { is_root: true, has_program: &|_| false, has_driver: &|_| false };
-    for declared in crate::test_stacks::one_of_each() {
+    for declared in crate::tests::stacks::one_of_each() {
         for layer in &declared.layers {
             let alone = DeclaredStack { name: String::new(), layers: vec![layer.clone()] };
             assert!(!missing_in(&alone, &nothing).is_empty(), "{layer:?}");

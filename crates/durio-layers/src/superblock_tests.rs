@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::place::filesystem_uuid;
-use crate::test_stacks::{TAG, head, signature, types_on};
+use crate::tests::stacks::{TAG, head, signature, types_on};
 
 #[test]
 fn every_signature_must_be_one_that_a_build_wrote() {

@@ -134,18 +134,10 @@ const PROFILES: &[&str] =
 
 const CHECKSUMS: &[&str] = &["crc32c", "xxhash", "sha256", "blake2"];
 
+#[rustfmt::skip]
 const FEATURES: &[&str] = &[
-    "mixed-bg",
-    "quota",
-    "squota",
-    "extref",
-    "raid56",
-    "skinny-metadata",
-    "no-holes",
-    "zoned",
-    "free-space-tree",
-    "block-group-tree",
-    "raid-stripe-tree",
+    "mixed-bg", "quota", "squota", "extref", "raid56", "skinny-metadata", "no-holes", "zoned",
+    "free-space-tree", "block-group-tree", "raid-stripe-tree",
 ];
 
 const MKFS: &[Word] = word_list! {
@@ -180,7 +172,7 @@ const MOUNT: &[Word] = word_list! {
 mod tests {
     use super::*;
     use crate::superblock::Written;
-    use crate::test_stacks::{TAG, btrfs, loops, on_loops, plan_above, stack, types_on};
+    use crate::tests::stacks::{TAG, btrfs, loops, on_loops, plan_above, stack, types_on};
     use crate::{DeclaredKind, DeclaredStack, check_declared};
 
     pub(super) fn examples() -> Vec<DeclaredStack> {

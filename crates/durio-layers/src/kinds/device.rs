@@ -243,7 +243,7 @@ impl UndoStep for Wipe {
 mod tests {
     use super::*;
     use crate::command::Action;
-    use crate::test_stacks::{TAG, btrfs, ext4, fault, md, place, stack, xfs};
+    use crate::tests::stacks::{TAG, btrfs, ext4, fault, md, place, stack, xfs};
     use crate::{BtrfsProfile, DeclaredKind, DeclaredStack, check_declared, commands};
 
     fn devices(paths: &[&str]) -> DeclaredKind {

@@ -213,7 +213,7 @@ fn mapped(system: &dyn System, name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_stacks::{ext4, loops, md, on_loops, plan_above, ram, stack};
+    use crate::tests::stacks::{ext4, loops, md, on_loops, plan_above, ram, stack};
     use crate::{DeclaredKind, DeclaredStack, check_declared};
 
     fn dm(target: DmTarget) -> DeclaredKind {

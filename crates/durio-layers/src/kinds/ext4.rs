@@ -135,40 +135,13 @@ const JOURNAL: &[Word] = word_list! {
     Takes::Size => "size" "fast_commit_size" "location";
 };
 
+#[rustfmt::skip]
 const FEATURES: &[&str] = &[
-    "none",
-    "64bit",
-    "bigalloc",
-    "casefold",
-    "dir_index",
-    "dir_nlink",
-    "ea_inode",
-    "encrypt",
-    "ext_attr",
-    "extent",
-    "extents",
-    "extra_isize",
-    "fast_commit",
-    "filetype",
-    "flex_bg",
-    "has_journal",
-    "huge_file",
-    "inline_data",
-    "large_dir",
-    "large_file",
-    "meta_bg",
-    "metadata_csum",
-    "metadata_csum_seed",
-    "mmp",
-    "orphan_file",
-    "project",
-    "quota",
-    "resize_inode",
-    "sparse_super",
-    "sparse_super2",
-    "stable_inodes",
-    "uninit_bg",
-    "verity",
+    "none", "64bit", "bigalloc", "casefold", "dir_index", "dir_nlink", "ea_inode", "encrypt",
+    "ext_attr", "extent", "extents", "extra_isize", "fast_commit", "filetype", "flex_bg",
+    "has_journal", "huge_file", "inline_data", "large_dir", "large_file", "meta_bg",
+    "metadata_csum", "metadata_csum_seed", "mmp", "orphan_file", "project", "quota", "resize_inode",
+    "sparse_super", "sparse_super2", "stable_inodes", "uninit_bg", "verity",
 ];
 
 const MOUNT: &[Word] = word_list! {
@@ -200,7 +173,7 @@ const MOUNT: &[Word] = word_list! {
 mod tests {
     use super::*;
     use crate::DeclaredStack;
-    use crate::test_stacks::{TAG, ext4, loops, on_loops, stack, types_on};
+    use crate::tests::stacks::{TAG, ext4, loops, on_loops, stack, types_on};
 
     pub(super) fn examples() -> Vec<DeclaredStack> {
         vec![stack(vec![loops(1, 64), ext4()])]

@@ -167,7 +167,7 @@ impl UndoStep for DetachLoop {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_stacks::{ext4_with, fault, loops, made, plan, stack, xfs};
+    use crate::tests::stacks::{ext4_with, fault, loops, made, plan, stack, xfs};
     use crate::{DeclaredKind, DeclaredStack, MadeFilesystem};
 
     pub(super) fn examples() -> Vec<DeclaredStack> {

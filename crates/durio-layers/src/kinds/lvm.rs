@@ -269,7 +269,7 @@ fn superblock(head: &Head<'_>, tag: &str) -> Option<Ours> {
 mod tests {
     use super::*;
     use crate::command::Action;
-    use crate::test_stacks::{TAG, ext4, on_loops, place, plan_above, ram, stack, types_on};
+    use crate::tests::stacks::{TAG, ext4, on_loops, place, plan_above, ram, stack, types_on};
     use crate::{DeclaredKind, DeclaredStack, Device, commands};
 
     fn lvm(layout: LvmLayout, kib: Option<u64>) -> DeclaredKind {

@@ -139,7 +139,7 @@ impl UndoStep for RemoveNull {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_stacks::{ext4, made, md, plan, stack};
+    use crate::tests::stacks::{ext4, made, md, plan, stack};
     use crate::{DeclaredKind, DeclaredStack, check_declared};
 
     fn null(made: Made, queue_depth: Option<u32>) -> DeclaredKind {

@@ -158,7 +158,7 @@ impl UndoStep for UnloadBrd {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_stacks::{btrfs, ext4, fault, made, plan, ram, stack};
+    use crate::tests::stacks::{btrfs, ext4, fault, made, plan, ram, stack};
     use crate::{BtrfsProfile, DeclaredKind, DeclaredStack};
 
     pub(super) fn examples() -> Vec<DeclaredStack> {

@@ -160,7 +160,7 @@ const MOUNT: &[Word] = word_list! {
 mod tests {
     use super::*;
     use crate::DeclaredStack;
-    use crate::test_stacks::{TAG, loops, on_loops, stack, types_on, xfs};
+    use crate::tests::stacks::{TAG, loops, on_loops, stack, types_on, xfs};
 
     pub(super) fn examples() -> Vec<DeclaredStack> {
         vec![stack(vec![loops(1, 300), xfs()])]

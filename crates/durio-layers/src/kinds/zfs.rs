@@ -198,16 +198,9 @@ impl Tool {
 
 const ON_OFF: &[&str] = &["on", "off"];
 
+#[rustfmt::skip]
 const CHECKSUMS: &[&str] = &[
-    "on",
-    "off",
-    "fletcher2",
-    "fletcher4",
-    "sha256",
-    "noparity",
-    "sha512",
-    "skein",
-    "edonr",
+    "on", "off", "fletcher2", "fletcher4", "sha256", "noparity", "sha512", "skein", "edonr",
     "blake3",
 ];
 
@@ -259,7 +252,7 @@ const POOL: &[Word] = word_list! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_stacks::{TAG, on_loops, plan_above, ram, stack, types_on};
+    use crate::tests::stacks::{TAG, on_loops, plan_above, ram, stack, types_on};
     use crate::{DeclaredKind, DeclaredStack};
 
     fn zfs(layout: ZfsLayout) -> DeclaredKind {

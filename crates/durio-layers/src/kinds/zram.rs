@@ -125,7 +125,7 @@ impl UndoStep for RemoveZram {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_stacks::{btrfs, made, plan, stack};
+    use crate::tests::stacks::{btrfs, made, plan, stack};
     use crate::{BtrfsProfile, DeclaredKind, DeclaredStack};
 
     pub(super) fn examples() -> Vec<DeclaredStack> {

@@ -14,24 +14,11 @@ use crate::check::{Below, Fault, Group, at_least, power_of_two};
 const MOST_CHUNK: Bytes = Bytes::from_gib(1);
 
 /// The words of mdadm(8), `--layout`: first those of RAID 5, then those of RAID 6 alone.
+#[rustfmt::skip]
 const PARITY_LAYOUTS: &[&str] = &[
-    "left-asymmetric",
-    "right-asymmetric",
-    "left-symmetric",
-    "right-symmetric",
-    "la",
-    "ra",
-    "ls",
-    "rs",
-    "parity-first",
-    "parity-last",
-    "ddf-zero-restart",
-    "ddf-N-restart",
-    "ddf-N-continue",
-    "left-asymmetric-6",
-    "right-asymmetric-6",
-    "left-symmetric-6",
-    "right-symmetric-6",
+    "left-asymmetric", "right-asymmetric", "left-symmetric", "right-symmetric", "la", "ra", "ls",
+    "rs", "parity-first", "parity-last", "ddf-zero-restart", "ddf-N-restart", "ddf-N-continue",
+    "left-asymmetric-6", "right-asymmetric-6", "left-symmetric-6", "right-symmetric-6",
     "parity-first-6",
 ];
 
@@ -208,7 +195,7 @@ fn data_members(level: u8, members: u32, copies: u32) -> u32 {
 mod tests {
     use super::*;
     use crate::DeclaredKind;
-    use crate::test_stacks::{md, on_loops};
+    use crate::tests::stacks::{md, on_loops};
 
     fn array(count: u32, md: DeclaredMd) -> Result<(), String> {
         on_loops(count, 64, DeclaredKind::Md(md))

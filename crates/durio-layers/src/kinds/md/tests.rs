@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::place::md_uuid_bytes;
-use crate::test_stacks::{TAG, ext4, md, place, plan, plan_above, ram, stack, types_on};
+use crate::tests::stacks::{TAG, ext4, md, place, plan, plan_above, ram, stack, types_on};
 use crate::{DeclaredKind, DeclaredStack, commands};
 
 pub(super) fn examples() -> Vec<DeclaredStack> {

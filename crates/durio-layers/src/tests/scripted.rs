@@ -12,24 +12,24 @@ use std::time::Duration;
 
 use durio_units::Bytes;
 
-use super::identity::{HeldDevice, Identity};
-use super::permit::{Look, PermittedCommand, PermittedWrite, Proven};
-use super::system::{Ended, System};
+use crate::identity::{HeldDevice, Identity};
+use crate::permit::{Look, PermittedCommand, PermittedWrite, Proven};
+use crate::system::{Ended, System};
 use durio_observe::{DeviceUse, Signature, StackError};
 
 /// What is there.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct There {
+pub(crate) struct There {
     /// Files, directories and links; what a file of the kernel says, or where a link leads.
-    pub(super) paths: BTreeMap<String, String>,
-    pub(super) devices: BTreeSet<String>,
+    pub(crate) paths: BTreeMap<String, String>,
+    pub(crate) devices: BTreeSet<String>,
     /// Mount point and type.
-    pub(super) mounts: BTreeMap<String, String>,
+    pub(crate) mounts: BTreeMap<String, String>,
 }
 
 /// When a step fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fails {
+pub(crate) enum Fails {
     /// Before it has done anything.
     Early(usize),
     /// After it has done all.
@@ -37,30 +37,30 @@ pub(super) enum Fails {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Account {
-    pub(super) there: There,
+pub(crate) struct Account {
+    pub(crate) there: There,
     /// Everything that was run, written or made.
-    pub(super) log: Vec<String>,
-    pub(super) fails: Option<Fails>,
+    pub(crate) log: Vec<String>,
+    pub(crate) fails: Option<Fails>,
     /// What the members of every array are short of.
-    pub(super) degraded: u32,
+    pub(crate) degraded: u32,
     /// What arrays say after each pause: action, first sector not in sync, sectors done.
-    pub(super) looks: Vec<[&'static str; 3]>,
+    pub(crate) looks: Vec<[&'static str; 3]>,
     /// What is found on existing devices.
-    pub(super) signatures: Vec<Signature>,
+    pub(crate) signatures: Vec<Signature>,
     /// Programs that hang on to a mount.
-    pub(super) busy: bool,
+    pub(crate) busy: bool,
     /// Numbers of files and directories, in the order in which they were made.
-    pub(super) inodes: BTreeMap<String, u32>,
+    pub(crate) inodes: BTreeMap<String, u32>,
     /// Of files that were made.
-    pub(super) sizes: BTreeMap<String, u64>,
+    pub(crate) sizes: BTreeMap<String, u64>,
     /// Of each mount its number and its device.
-    pub(super) mounted: BTreeMap<String, (u32, String)>,
+    pub(crate) mounted: BTreeMap<String, (u32, String)>,
     next: u32,
 }
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct Scripted(pub(super) Rc<RefCell<Account>>);
+pub(crate) struct Scripted(pub(crate) Rc<RefCell<Account>>);
 
 impl Account {
     fn act(
@@ -331,7 +331,7 @@ impl System for Scripted {
 
     fn run(&mut self, command: &PermittedCommand, output: &Path) -> io::Result<Ended> {
         let (program, words) = (command.program(), command.words());
-        let text = super::command::in_shell(program, words);
+        let text = crate::command::in_shell(program, words);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let ended = self.0.borrow_mut().act(text, |account| account.program(program, &words))?;
         std::fs::write(output.with_extension("out"), &ended.stdout)?;
