@@ -11,14 +11,30 @@ use durio_record::{
 use crate::campaign;
 use crate::declined_step::DeclinedStep;
 use crate::durable;
-use crate::signals::{self, Evidence};
 use crate::steadiness::of_same_workload;
 use crate::step_state::StepState;
 use crate::time_slices;
-use crate::warning::{self, Basis};
-use crate::{
-    FINDINGS_SCHEMA, Findings, Leading, RunState, SelfCost, WorkloadFindings, profile, verdict,
-};
+use crate::{FINDINGS_SCHEMA, Findings, Leading, RunState, SelfCost, WorkloadFindings, profile};
+
+/// What an analyser gives.
+#[derive(Debug)]
+pub struct Analysis {
+    /// The figures; nothing is said of them yet, so without verdicts, warnings and signals.
+    pub findings: Findings,
+    /// What those who judge them also want to know.
+    pub evidence: Evidence,
+}
+
+/// What was seen of a run and is in no figure.
+#[derive(Debug)]
+pub struct Evidence {
+    /// What the runner noted.
+    pub notes: Vec<String>,
+    /// When durio itself did not run.
+    pub process_gaps: Vec<ProcessGap>,
+    /// What the same sync calls did through the C library and without it.
+    pub probed: Vec<SyncCallsProbed>,
+}
 
 /// Gathers what one run shows. A step's histograms are merged as they come, and kept until
 /// its figures are drawn from them when it ends.
@@ -189,7 +205,7 @@ impl Analyser {
 
     /// The findings of everything seen. A record without an end is marked as partial.
     #[must_use]
-    pub fn finish(mut self, run_folder: String) -> Findings {
+    pub fn finish(mut self, run_folder: String) -> Analysis {
         for (key, state) in std::mem::take(&mut self.open) {
             self.conclude(key, &state);
         }
@@ -237,20 +253,7 @@ impl Analyser {
             Some(campaign) => campaign.provisional.clone(),
             None => provisional(&self.plan, &workloads),
         };
-        let basis = Basis {
-            plan: &self.plan,
-            environment: &self.environment,
-            workloads: &workloads,
-            self_cost: &self_cost,
-            provisional: provisional.as_deref(),
-            notes: &self.notes,
-            process_gaps: &self.process_gaps,
-            campaign: campaign.as_ref(),
-        };
-        let verdicts = verdict::verdicts(&basis);
-        let warnings = warning::warnings(&basis);
-        let signals = signals::signals(&Evidence { basis: &basis, probed: &self.probed });
-        Findings {
+        let findings = Findings {
             schema: FINDINGS_SCHEMA.to_owned(),
             run: self.manifest,
             state,
@@ -262,9 +265,9 @@ impl Analyser {
             preconditioning,
             campaign,
             durable,
-            verdicts,
-            signals,
-            warnings,
+            verdicts: Vec::new(),
+            signals: Vec::new(),
+            warnings: Vec::new(),
             errors: self.errors,
             declined_steps: self.declined_steps,
             self_cost,
@@ -272,7 +275,10 @@ impl Analyser {
             host: self.environment.host,
             memory_max_bytes: self.memory_max_bytes,
             plan: self.plan,
-        }
+        };
+        let evidence =
+            Evidence { notes: self.notes, process_gaps: self.process_gaps, probed: self.probed };
+        Analysis { findings, evidence }
     }
 }
 

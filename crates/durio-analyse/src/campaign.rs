@@ -185,7 +185,7 @@ fn outside(
 }
 
 /// The share of its durations that a campaign was run with, unless that is all of them.
-pub(crate) fn time_scale(campaign: &Campaign) -> Option<f64> {
+pub fn time_scale(campaign: &Campaign) -> Option<f64> {
     let scale = campaign.time_scale_per_mille;
     (scale != 0 && scale != 1000).then(|| f64::from(scale) / 1000.0)
 }

@@ -16,11 +16,10 @@ use crate::campaign::CampaignFindings;
 use crate::declined_step::DeclinedStep;
 use crate::durable::DurableFindings;
 use crate::profile::ProfileFindings;
-use crate::signals::Signal;
 use crate::steadiness::{Agreement, Steadiness};
 use crate::time_slices::TimeSlices;
 
-pub use judged::{Source, Verdict, VerdictWord, WarningFinding};
+pub use judged::{Reading, Signal, SignalWord, Source, Verdict, VerdictWord, WarningFinding};
 
 /// Name and version of the document.
 pub const FINDINGS_SCHEMA: &str = "durio-findings-1";

@@ -48,7 +48,7 @@ pub fn live_figures(plan: &Plan, event: &Event) -> Option<LiveFigures> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::warning::sample::sample;
+    use crate::sample::sample;
     use durio_record::{Interval, Latency, LatencyHistogram, OperationName, OperationRecord};
     use durio_units::Bytes;
     use durio_workload::{PerMille, SyncPolicy};

@@ -171,7 +171,7 @@ fn wrapped(plan: &Plan, workload: &WorkloadFindings) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::warning::sample::sample;
+    use crate::sample::sample;
     use durio_plan::{Campaign, Level};
 
     fn in_state(value: f64, p99: u64) -> WorkloadFindings {

@@ -274,7 +274,7 @@ mod tests {
     use durio_units::Bytes;
 
     use super::*;
-    use crate::warning::sample::sample;
+    use crate::sample::sample;
 
     /// 100 operations of 10 to 1000 µs at the device and 5 µs before; 300 µs of them off the processor.
     fn traced(step: u32) -> PathTraced {

@@ -111,7 +111,7 @@ impl Maker {
         let mut sink = Sink { analyser: analyser(&plan) };
         run(&plan, context, &mut sink).unwrap();
         further.iter().for_each(|event| sink.analyser.observe(event));
-        sink.analyser.finish(String::new()).durable.unwrap()
+        sink.analyser.finish(String::new()).findings.durable.unwrap()
     }
 }
 

@@ -52,7 +52,7 @@ impl RunReader {
     /// The run as far as it was seen.
     #[must_use]
     pub fn finish(self, run_folder: String) -> Run {
-        Run { findings: self.analyser.finish(run_folder), series: self.series }
+        Run { findings: self.analyser.finish(run_folder).findings, series: self.series }
     }
 }
 

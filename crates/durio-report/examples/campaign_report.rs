@@ -131,7 +131,7 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     }
     writeln!(said, "observed in {:.2} s", begin.elapsed().as_secs_f64())?;
     let begin = Instant::now();
-    let findings = analyser.finish(String::new());
+    let findings = durio_signals::judged(analyser.finish(String::new()));
     writeln!(said, "analysed in {:.2} s", begin.elapsed().as_secs_f64())?;
     for format in Format::ALL {
         let begin = Instant::now();

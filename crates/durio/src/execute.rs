@@ -242,7 +242,7 @@ fn carry_out(
     recording.progress.finish();
     journal.end();
     let folder = absolute(folder);
-    let findings = recording.analyser.finish(folder.display().to_string());
+    let findings = durio_signals::judged(recording.analyser.finish(folder.display().to_string()));
     let outcome = match result {
         // Nothing more can be written where the record is.
         Err(error) if error.kind == RunErrorKind::Sink => {

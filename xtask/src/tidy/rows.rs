@@ -13,7 +13,7 @@ const ROWS: [(u8, &[&str]); 10] = [
     (4, &["durio-layers"]),
     (5, &["durio-spec", "durio-record", "durio-fio"]),
     (6, &["durio-run", "durio-analyse", "durio-raid", "durio-capture"]),
-    (7, &["durio-audit", "durio-compare"]),
+    (7, &["durio-audit", "durio-compare", "durio-signals"]),
     (8, &["durio-advise"]),
     (9, &["durio-report", "durio-prove", "durio-lab", "durio-serve", "durio-fleet"]),
     (10, &["durio"]),

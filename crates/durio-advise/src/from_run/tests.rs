@@ -64,7 +64,7 @@ fn measured(steps: &[(Workload, u64)]) -> Findings {
     let context = Context::new(&mut journal, StopFlag::default());
     let mut sink = Sink(analyser(&plan));
     run(&plan, context, &mut sink).unwrap();
-    sink.0.finish("runs/it".to_owned())
+    sink.0.finish("runs/it".to_owned()).findings
 }
 
 fn analyser(plan: &Plan) -> Analyser {

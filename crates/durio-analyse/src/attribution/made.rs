@@ -9,7 +9,7 @@ use durio_units::Nanos;
 use durio_workload::{Pattern, PerMille, SyncPolicy, Workload};
 
 use super::*;
-use crate::warning::sample::sample;
+use crate::sample::sample;
 use crate::{Analyser, Findings, WorkloadFindings};
 
 /// What a workload measured: operations per second, and mean latency in microseconds.
@@ -39,7 +39,7 @@ static CLEAN: LazyLock<(Findings, WorkloadFindings)> = LazyLock::new(|| {
     };
     let workload = made.workloads.remove(0);
     let analyser = Analyser::new(manifest, made.plan, made.environment);
-    (analyser.finish(String::new()), workload)
+    (analyser.finish(String::new()).findings, workload)
 });
 
 /// A run of so many workloads, one after the other.

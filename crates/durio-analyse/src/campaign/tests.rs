@@ -12,7 +12,7 @@ use super::*;
 use crate::ladder::limits::LimitKind;
 use crate::ladder::{Knee, Phase};
 use crate::raid_efficiency::ParityWrite;
-use crate::warning::sample::{Sample, sample};
+use crate::sample::{Sample, sample};
 use crate::{Declined, IntervalPoint, OpenLoop};
 
 fn level(axis: &str, value: f64) -> Level {

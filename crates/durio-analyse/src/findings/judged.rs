@@ -1,4 +1,4 @@
-//! What is said of the figures: verdicts against cited thresholds, and warnings.
+//! What durio-signals says of the figures: verdicts against cited thresholds, warnings, signals.
 
 use durio_workload::profile::Provenance;
 use serde::{Deserialize, Serialize};
@@ -83,5 +83,61 @@ pub struct WarningFinding {
     /// Why it matters.
     pub why: String,
     /// What to do.
+    pub advice: String,
+}
+
+/// How much a signal weighs, most severe first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SignalWord {
+    /// Documented to drop syncs.
+    UnsafeConfig,
+    /// Not plausible, or known to be claimed falsely.
+    Suspect,
+    /// What a device, a server or a program says of itself.
+    Declared,
+    /// Read from the kernel, or counted.
+    Fact,
+}
+
+impl SignalWord {
+    /// As users read it.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::UnsafeConfig => "unsafe-config",
+            Self::Suspect => "suspect",
+            Self::Declared => "declared",
+            Self::Fact => "fact",
+        }
+    }
+}
+
+/// One piece of evidence.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reading {
+    /// What was read or counted.
+    pub what: String,
+    /// Where: a file, or a workload at a location.
+    #[serde(rename = "where")]
+    pub place: String,
+    /// The value, with its unit.
+    pub value: String,
+}
+
+/// What was seen, and what it says of the flush.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Signal {
+    /// Stable short name.
+    pub id: String,
+    /// How much it weighs.
+    pub word: SignalWord,
+    /// The layer that it is about, such as `disk vda`; `process` or `machine` where it is none.
+    pub layer: String,
+    /// The evidence; at least one.
+    pub read: Vec<Reading>,
+    /// What it implies.
+    pub implies: String,
+    /// What to do; empty where there is nothing to do.
     pub advice: String,
 }

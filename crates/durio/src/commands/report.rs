@@ -54,5 +54,5 @@ pub(crate) fn analysed(run: &Path, keep_histograms: bool) -> Result<(Findings, E
         }
     }
     let path = std::path::absolute(run).unwrap_or_else(|_| run.to_owned());
-    Ok((analyser.finish(path.display().to_string()), exit))
+    Ok((durio_signals::judged(analyser.finish(path.display().to_string())), exit))
 }

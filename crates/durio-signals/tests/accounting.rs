@@ -5,13 +5,14 @@
 use std::error::Error;
 
 use durio_analyse::{Analyser, Findings, RunState};
-use durio_observe::Host;
 use durio_plan::{
     ClockChoice, EngineKind, Limit, Load, NullScript, PLAN_SCHEMA, Plan, Purpose, Role, Step,
     Target, TargetKind,
 };
 use durio_record::{Environment, Event, Journal, Manifest, OperationName};
 use durio_run::{Context, EventSink, StopFlag, run};
+use durio_signals::judged;
+use durio_observe::Host;
 use durio_units::{Bytes, Nanos};
 use durio_workload::self_cost_workload;
 
@@ -79,7 +80,7 @@ fn analyser(plan: &Plan, events: &[Event]) -> Analyser {
 }
 
 fn findings(plan: &Plan, events: &[Event]) -> Findings {
-    analyser(plan, events).finish(String::new())
+    judged(analyser(plan, events).finish(String::new()))
 }
 
 fn is_named_inconsistent(plan: &Plan, events: &[Event]) -> bool {
@@ -201,6 +202,6 @@ fn a_record_that_is_damaged_is_not_complete_even_after_its_end() {
     let plan = plan(&[100_000], 1, 1, 10_000);
     let mut analyser = analyser(&plan, &events(&plan));
     analyser.damaged("line 7".to_owned());
-    let findings = analyser.finish(String::new());
+    let findings = analyser.finish(String::new()).findings;
     assert_eq!((findings.state, findings.errors), (RunState::Partial, vec!["line 7".to_owned()]));
 }

@@ -5,7 +5,7 @@ use durio_units::Nanos;
 use durio_plan::EngineKind;
 
 use super::{Basis, per_workload, percent, warning};
-use crate::{WarningFinding, WorkloadFindings};
+use durio_analyse::{WarningFinding, WorkloadFindings};
 
 /// A thread with less idle time than this is at its limit.
 const ONE_CORE_SHARE: f64 = 0.9;
@@ -175,9 +175,9 @@ pub(super) fn governor(basis: &Basis<'_>) -> Vec<WarningFinding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample::{check_quiet, check_warns};
     use super::*;
-    use crate::SelfCost;
+    use crate::sample::{check_quiet, check_warns};
+    use durio_analyse::SelfCost;
 
     #[test]
     fn a_clean_run_gives_no_warning_of_this_file() {
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn an_active_tracer_is_named_with_its_place() {
-        let on = |sample: &mut super::super::sample::Sample| {
+        let on = |sample: &mut crate::sample::Sample| {
             let (name, value) = ("/t/instances/x".to_owned(), "tracer function".to_owned());
             sample.environment.host.tracing.push(durio_observe::Fact { name, value });
         };

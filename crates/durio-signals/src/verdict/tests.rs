@@ -5,7 +5,7 @@ use durio_plan::Level;
 use durio_workload::profile::{Provenance, profile};
 
 use super::*;
-use crate::warning::sample::{Sample, sample};
+use crate::sample::{Sample, sample};
 
 fn verdict_on_etcd(spoil: impl FnOnce(&mut Sample)) -> Verdict {
     let mut sample = sample();
@@ -131,7 +131,7 @@ fn practice_is_called_practice() {
 
 #[test]
 fn a_run_that_is_shorter_than_a_stall_cannot_rule_it_out_and_one_stall_is_enough() {
-    let word = |spoil: fn(&mut crate::WorkloadFindings)| {
+    let word = |spoil: fn(&mut durio_analyse::WorkloadFindings)| {
         let found = verdicts_on_profile("zookeeper", |sample| spoil(&mut sample.workloads[0]));
         found[0].verdict
     };

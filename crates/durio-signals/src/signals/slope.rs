@@ -13,9 +13,10 @@ use durio_units::{Bytes, Nanos};
 use durio_workload::CacheMode;
 
 use super::measured::FLASH_FLUSH_MIN;
-use super::{Evidence, Signal, SignalWord, ends, layer_name, reading, signal};
-use crate::WorkloadFindings;
-use crate::durable::{FlushPoint, FlushSlope, SlopeShape, flush_slope};
+use super::{Signal, SignalWord, ends, layer_name, reading, signal};
+use crate::Basis;
+use durio_analyse::WorkloadFindings;
+use durio_analyse::durable::{FlushPoint, FlushSlope, SlopeShape, flush_slope};
 
 /// A cache cannot be emptied much faster than the medium is written.
 const BANDWIDTH_RATIO_MAX: f64 = 2.0;
@@ -84,10 +85,9 @@ struct Measured<'a> {
 }
 
 /// Signals of the slice of a durable plan that asks for the slope.
-pub(super) fn measured(evidence: &Evidence<'_>) -> Vec<Signal> {
-    let basis = evidence.basis;
+pub(super) fn measured(basis: &Basis<'_>) -> Vec<Signal> {
     let mut places: BTreeMap<&str, Measured<'_>> = BTreeMap::new();
-    for workload in basis.workloads.iter().filter(|workload| is_of_slice(evidence, workload)) {
+    for workload in basis.workloads.iter().filter(|workload| is_of_slice(basis, workload)) {
         let Some(stack) = basis.stack_at(&workload.location) else { continue };
         let Some(sync) = workload.operation(OperationName::Sync) else { continue };
         let Some(p50) = sync.service.p50_ns else { continue };
@@ -98,7 +98,7 @@ pub(super) fn measured(evidence: &Evidence<'_>) -> Vec<Signal> {
             place.points.push(point(workload.definition.sync.every, block, Nanos::new(p50)));
         }
     }
-    let one = |(location, measured): (&str, Measured<'_>)| told(evidence, location, &measured);
+    let one = |(location, measured): (&str, Measured<'_>)| told(basis, location, &measured);
     places.into_iter().filter_map(one).collect()
 }
 
@@ -109,15 +109,15 @@ fn point(blocks: u32, block: Bytes, flush: Nanos) -> FlushPoint {
     FlushPoint { blocks, dirty_bytes, flush_ns_p50: nanos(flush) }
 }
 
-fn is_of_slice(evidence: &Evidence<'_>, workload: &WorkloadFindings) -> bool {
-    let sections = evidence.basis.plan.campaign.iter().flat_map(|campaign| &campaign.sections);
+fn is_of_slice(basis: &Basis<'_>, workload: &WorkloadFindings) -> bool {
+    let sections = basis.plan.campaign.iter().flat_map(|campaign| &campaign.sections);
     let slope = SectionKind::Slice { slice: Slice::FlushSlope };
     let mut of_slice = sections.filter(|section| section.kind == slope);
     of_slice.any(|section| section.range().contains(&(workload.step as usize)))
 }
 
 /// The most bytes per second that writes past the page cache reached at the location.
-fn write_bandwidth(evidence: &Evidence<'_>, location: &str) -> Option<f64> {
+fn write_bandwidth(basis: &Basis<'_>, location: &str) -> Option<f64> {
     let is_write = |workload: &&WorkloadFindings| {
         let definition = &workload.definition;
         workload.location == location
@@ -125,15 +125,15 @@ fn write_bandwidth(evidence: &Evidence<'_>, location: &str) -> Option<f64> {
             && definition.block_size >= BANDWIDTH_BLOCK_MIN
             && (workload.effective.cache == CacheMode::Direct || workload.durable)
     };
-    let bandwidths = evidence.basis.workloads.iter().filter(is_write).map(|it| it.bandwidth);
+    let bandwidths = basis.workloads.iter().filter(is_write).map(|it| it.bandwidth);
     bandwidths.max_by(f64::total_cmp)
 }
 
-fn told(evidence: &Evidence<'_>, location: &str, measured: &Measured<'_>) -> Option<Signal> {
+fn told(basis: &Basis<'_>, location: &str, measured: &Measured<'_>) -> Option<Signal> {
     let layer = ends(measured.stack).next()?;
     let view = layer.block.as_ref()?.write_cache?;
     let sends = view == WriteCache::WriteBack;
-    let written = write_bandwidth(evidence, location);
+    let written = write_bandwidth(basis, location);
     let slope = flush_slope(&measured.points).ok()?;
     let (word, implies) = meaning(word_of(&slope, &measured.points, sends, written)?);
     let place = format!("slice of flushes at {location}");

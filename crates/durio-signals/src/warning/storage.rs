@@ -2,14 +2,14 @@
 //!
 //! Whether its flushes can be believed is told by signals, not here.
 
-use durio_observe::Stack;
 use durio_plan::TargetKind;
+use durio_observe::Stack;
 use durio_units::Bytes;
 use durio_workload::Pattern;
 
 use super::{Basis, per_workload, warning};
 use crate::signals::dropping_options;
-use crate::{WarningFinding, WorkloadFindings};
+use durio_analyse::{WarningFinding, WorkloadFindings};
 
 /// The layers under the workload's location.
 pub(super) fn stack_of<'a>(basis: &'a Basis<'_>, workload: &WorkloadFindings) -> Option<&'a Stack> {
@@ -119,8 +119,8 @@ pub(super) fn shared_walks(basis: &Basis<'_>) -> Vec<WarningFinding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample::{check_quiet, check_warns};
     use super::*;
+    use crate::sample::{check_quiet, check_warns};
     use durio_observe::{Fact, FilesystemFacts};
     use durio_workload::SyncPolicy;
 
@@ -135,7 +135,7 @@ mod tests {
     fn sequential_jobs_that_share_their_blocks_are_told() {
         use durio_workload::RegionRule;
         let with = |region| {
-            move |sample: &mut super::super::sample::Sample| {
+            move |sample: &mut crate::sample::Sample| {
                 let workload = &mut sample.plan.steps[0].load.workload;
                 (workload.jobs, workload.region) = (4, region);
             }
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn memory_is_not_storage_and_durable_runs_have_a_signal_for_it() {
-        let in_memory = |sample: &mut super::super::sample::Sample| {
+        let in_memory = |sample: &mut crate::sample::Sample| {
             let facts = FilesystemFacts { memory_backed: true, ..FilesystemFacts::default() };
             sample.environment.stacks[0].root.filesystem = Some(facts);
         };
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn holes_in_a_file_are_named() {
         let allocate = |bytes: u64| {
-            move |sample: &mut super::super::sample::Sample| {
+            move |sample: &mut crate::sample::Sample| {
                 let fact = Fact { name: "allocated_bytes".into(), value: bytes.to_string() };
                 sample.environment.stacks[0].root.facts.push(fact);
             }

@@ -8,7 +8,8 @@ mod machine_file;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use durio_analyse::{Signal, standing_signals};
+use durio_analyse::Signal;
+use durio_signals::standing_signals;
 use durio_observe::{read_host_in, read_stack_in};
 use machine_file::{Machine, machines};
 

@@ -6,7 +6,7 @@ use durio_workload::CacheMode;
 
 use super::gaps::is_in;
 use super::{Basis, joined, per_workload, percent, warning};
-use crate::{Distribution, IntervalPoint, WarningFinding, WorkloadFindings};
+use durio_analyse::{Distribution, IntervalPoint, WarningFinding, WorkloadFindings};
 
 /// Little's law may be off by this share: the goal of the accounting.
 const DEVIATION_MAX: f64 = 0.02;
@@ -333,9 +333,9 @@ pub(super) fn notes(basis: &Basis<'_>) -> Vec<WarningFinding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample::{Sample, check_quiet, check_warns, sample};
     use super::*;
-    use crate::{DeviceTime, IntervalPoint, OpenLoop};
+    use crate::sample::{Sample, check_quiet, check_warns, sample};
+    use durio_analyse::{DeviceTime, IntervalPoint, OpenLoop};
     use durio_workload::{Arrivals, PerMille, SyncPolicy};
 
     #[test]
@@ -500,7 +500,7 @@ mod tests {
     fn uneven_rates_are_noisy_only_over_enough_intervals() {
         check_warns(noisy, "noisy", |sample| sample.evenness().coefficient_of_variation = 0.21);
         check_quiet(noisy, |sample| {
-            *sample.evenness() = crate::Evenness {
+            *sample.evenness() = durio_analyse::Evenness {
                 coefficient_of_variation: 0.9,
                 intervals: 3,
                 intervals_empty: 0,

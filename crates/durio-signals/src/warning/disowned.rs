@@ -3,7 +3,7 @@
 use durio_workload::CacheMode;
 
 use super::{Basis, figures, storage};
-use crate::WorkloadFindings;
+use durio_analyse::WorkloadFindings;
 
 /// Why nothing can be judged by the figures of this workload; none if they are the storage's.
 pub(crate) fn disowned(basis: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
@@ -34,8 +34,8 @@ fn fell_back_to_page_cache(workload: &WorkloadFindings) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample::{Sample, sample};
     use super::*;
+    use crate::sample::{Sample, sample};
     use durio_observe::{Fact, FilesystemFacts};
     use durio_workload::PerMille;
 

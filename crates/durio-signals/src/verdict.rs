@@ -11,8 +11,9 @@ use durio_record::OperationName;
 use durio_units::{Nanos, Rate};
 use durio_workload::profile::{Bound, LatencyFigure, Threshold, TimedOperation, check_thresholds};
 
-use crate::warning::{Basis, disowned};
-use crate::{Distribution, Source, Verdict, VerdictWord, WorkloadFindings};
+use crate::Basis;
+use crate::warning::disowned;
+use durio_analyse::{Distribution, Source, Verdict, VerdictWord, WorkloadFindings};
 
 #[cfg(test)]
 mod tests;

@@ -12,8 +12,9 @@ use durio_units::{Bytes, Nanos};
 use durio_workload::{CacheMode, SyncMethod};
 
 use super::device::is_cloud_volume;
-use super::{Evidence, Reading, Signal, SignalWord, ends, layer_name, reading, signal};
-use crate::{OperationFindings, WorkloadFindings};
+use super::{Reading, Signal, SignalWord, ends, layer_name, reading, signal};
+use crate::Basis;
+use durio_analyse::{OperationFindings, WorkloadFindings};
 
 /// Programming a page of planar NAND took 200 to 1350 µs (HP, "Solid state drive technology",
 /// technical white paper), which a flush without power-loss protection waits for; that 3D NAND takes
@@ -58,10 +59,7 @@ fn synced(workload: &WorkloadFindings) -> Option<(&OperationFindings, bool)> {
 }
 
 /// Workloads with one operation at a time on a real engine, with what lies below them.
-fn alone<'a>(
-    evidence: &'a Evidence<'_>,
-) -> impl Iterator<Item = (&'a WorkloadFindings, &'a Stack)> {
-    let basis = evidence.basis;
+fn alone<'a>(basis: &'a Basis<'_>) -> impl Iterator<Item = (&'a WorkloadFindings, &'a Stack)> {
     let is_alone = |workload: &&WorkloadFindings| {
         let effective = &workload.effective;
         effective.engine != EngineKind::Null
@@ -116,9 +114,9 @@ impl Counted<'_> {
 /// Per location and method.
 type Counts<'a> = BTreeMap<&'a str, (&'a Stack, BTreeMap<&'static str, Counted<'a>>)>;
 
-fn counts<'a>(evidence: &'a Evidence<'_>) -> Counts<'a> {
+fn counts<'a>(basis: &'a Basis<'_>) -> Counts<'a> {
     let mut counts = Counts::new();
-    for (workload, stack) in alone(evidence) {
+    for (workload, stack) in alone(basis) {
         let Some((sync, by_writes)) = synced(workload) else { continue };
         let counting = workload.devices.iter().filter(|device| !device.not_counted);
         let flushes = counting.filter_map(|device| device.flushes_completed).max();
@@ -145,9 +143,9 @@ fn add_once<'a>(names: &mut Vec<&'a str>, name: &'a str) {
 }
 
 /// Flushes that the devices completed, against the syncs that were acknowledged.
-pub(super) fn flushes_per_sync(evidence: &Evidence<'_>) -> Vec<Signal> {
+pub(super) fn flushes_per_sync(basis: &Basis<'_>) -> Vec<Signal> {
     let mut found = Vec::new();
-    for (location, (stack, methods)) in counts(evidence) {
+    for (location, (stack, methods)) in counts(basis) {
         let readings_of = |are_few: bool| -> Vec<Reading> {
             let of = methods.iter().filter(|(_, counted)| counted.is_few() == are_few);
             of.flat_map(|(method, counted)| counted.readings(method, location)).collect()
@@ -193,10 +191,10 @@ fn floor(layer: &Layer, is_virtual: bool) -> Option<(Nanos, &'static str)> {
 
 /// The fastest median sync of a location, and its workload.
 fn fastest_sync<'a>(
-    evidence: &'a Evidence<'_>,
+    basis: &'a Basis<'_>,
 ) -> BTreeMap<&'a str, (u64, &'a WorkloadFindings, &'a Stack)> {
     let mut fastest: BTreeMap<&str, (u64, &WorkloadFindings, &Stack)> = BTreeMap::new();
-    for (workload, stack) in alone(evidence) {
+    for (workload, stack) in alone(basis) {
         let sync = synced(workload).filter(|(sync, _)| sync.service.count >= SYNCS_MIN);
         let Some(p50) = sync.and_then(|(sync, _)| sync.service.p50_ns) else { continue };
         let known = fastest.entry(&workload.location).or_insert((p50, workload, stack));
@@ -208,8 +206,8 @@ fn fastest_sync<'a>(
 }
 
 /// Syncs that are faster than the medium allows.
-pub(super) fn latency_floor(evidence: &Evidence<'_>) -> Vec<Signal> {
-    let is_virtual = evidence.basis.environment.host.hypervisor.is_some();
+pub(super) fn latency_floor(basis: &Basis<'_>) -> Vec<Signal> {
+    let is_virtual = basis.environment.host.hypervisor.is_some();
     let one = |(location, (p50, workload, stack)): (&str, (u64, &WorkloadFindings, &Stack))| {
         let layer = flushed_ends(stack).next()?;
         let (limit, medium) = floor(layer, is_virtual)?;
@@ -231,7 +229,7 @@ pub(super) fn latency_floor(evidence: &Evidence<'_>) -> Vec<Signal> {
              only a power cut proves it",
         )
     };
-    fastest_sync(evidence).into_iter().filter_map(one).collect()
+    fastest_sync(basis).into_iter().filter_map(one).collect()
 }
 
 /// The median of a kind of operation, with samples enough.
@@ -243,9 +241,9 @@ fn median(workload: &WorkloadFindings, name: OperationName) -> Option<f64> {
 }
 
 /// A separate sync after each direct write: how much longer the commit takes than its write.
-pub(super) fn flush_delta(evidence: &Evidence<'_>) -> Vec<Signal> {
+pub(super) fn flush_delta(basis: &Basis<'_>) -> Vec<Signal> {
     let mut found: BTreeMap<&str, Signal> = BTreeMap::new();
-    for (workload, stack) in alone(evidence) {
+    for (workload, stack) in alone(basis) {
         let definition = &workload.definition;
         let is_plain = definition.sync.method.is_separate_call()
             && definition.commits_each_write()
@@ -304,9 +302,9 @@ fn lowest(known: &mut Option<f64>, new: Option<f64>) {
 }
 
 /// FUA writes that cost no more than plain ones, where a flush costs much: a hint, no more.
-pub(super) fn fua_against_flush(evidence: &Evidence<'_>) -> Vec<Signal> {
+pub(super) fn fua_against_flush(basis: &Basis<'_>) -> Vec<Signal> {
     let mut groups: BTreeMap<(&str, u64), (&Stack, Medians)> = BTreeMap::new();
-    for (workload, stack) in alone(evidence) {
+    for (workload, stack) in alone(basis) {
         let definition = &workload.definition;
         if workload.effective.cache != CacheMode::Direct || !takes_fua(stack) {
             continue;

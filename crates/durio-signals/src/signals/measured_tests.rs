@@ -6,15 +6,15 @@ use durio_plan::{Campaign, Section};
 use durio_plan::{SectionKind, Slice};
 
 use super::*;
-use crate::signals::Signal;
-use crate::warning::sample::{Sample, sample};
+use crate::sample::{Sample, sample};
+use durio_analyse::Signal;
 
-type Rule = fn(&Evidence<'_>) -> Vec<Signal>;
+type Rule = fn(&Basis<'_>) -> Vec<Signal>;
 
 fn found(rule: Rule, spoil: impl FnOnce(&mut Sample)) -> Vec<Signal> {
     let mut sample = sample();
     spoil(&mut sample);
-    rule(&Evidence { basis: &sample.basis(), probed: &[] })
+    rule(&sample.basis())
 }
 
 #[track_caller]

@@ -10,48 +10,14 @@ mod gaps;
 mod machine;
 mod storage;
 
-#[cfg(test)]
-pub(crate) mod sample;
-
 pub(crate) use disowned::disowned;
 
-use durio_observe::Stack;
-use durio_plan::Plan;
-use durio_record::{Environment, ProcessGap};
+use durio_analyse::{WarningFinding, WorkloadFindings};
 
-use crate::campaign::CampaignFindings;
-use crate::{SelfCost, WarningFinding, WorkloadFindings};
+use crate::Basis;
 
-/// What rules look at.
-pub(crate) struct Basis<'a> {
-    pub(crate) plan: &'a Plan,
-    pub(crate) environment: &'a Environment,
-    pub(crate) workloads: &'a [WorkloadFindings],
-    pub(crate) self_cost: &'a [SelfCost],
-    pub(crate) provisional: Option<&'a str>,
-    /// What the runner noted.
-    pub(crate) notes: &'a [String],
-    /// When durio itself did not run.
-    pub(crate) process_gaps: &'a [ProcessGap],
-    /// What the steps show together.
-    pub(crate) campaign: Option<&'a CampaignFindings>,
-}
-
-impl Basis<'_> {
-    /// The layers under a location of the plan.
-    pub(crate) fn stack_at(&self, location: &str) -> Option<&Stack> {
-        let locations = self.plan.locations();
-        let index = locations.iter().position(|path| path.to_string() == location)?;
-        self.environment.stacks.get(index)
-    }
-
-    /// True if any measured step makes writes durable.
-    pub(crate) fn writes_durably(&self) -> bool {
-        self.plan.measured_steps().any(|step| step.loads().any(|load| load.workload.is_durable()))
-    }
-}
-
-type Rule = fn(&Basis<'_>) -> Vec<WarningFinding>;
+/// A rule.
+pub(crate) type Rule = fn(&Basis<'_>) -> Vec<WarningFinding>;
 
 /// Every rule, most severe first.
 const RULES: [Rule; 30] = [

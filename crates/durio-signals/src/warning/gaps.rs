@@ -5,7 +5,7 @@ use durio_record::{Phase, ProcessGap};
 use durio_units::Nanos;
 
 use super::{Basis, per_workload};
-use crate::{IntervalPoint, WarningFinding, WorkloadFindings};
+use durio_analyse::{IntervalPoint, WarningFinding, WorkloadFindings};
 
 impl Basis<'_> {
     /// The times in which durio did not run while this was measured; what fio measures goes on.
@@ -62,8 +62,8 @@ fn blamed(workload: &WorkloadFindings, gaps: &[ProcessGap]) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::figures::{noisy, stalls};
-    use super::super::sample::{Sample, check_quiet, check_warns, sample};
     use super::*;
+    use crate::sample::{Sample, check_quiet, check_warns, sample};
 
     fn point(from: u64, max_millis: Option<u64>) -> IntervalPoint {
         IntervalPoint {

@@ -7,7 +7,8 @@ use durio_observe::{Stack, WriteCache};
 use durio_record::{ProbedCalls, SyncCaller, SyncCallsProbed};
 use durio_units::Nanos;
 
-use super::{Evidence, Reading, Signal, SignalWord, ends, layer_name, reading, signal};
+use super::{Reading, Signal, SignalWord, ends, layer_name, reading, signal};
+use crate::Basis;
 
 /// Fewer flushes or writes per call than this, and the calls did not reach the device; others' I/O
 /// may add some.
@@ -36,12 +37,11 @@ enum Finding {
 }
 
 /// Signals of every comparison of the run, each with the most severe finding of its calls.
-pub(super) fn swallowed(evidence: &Evidence<'_>) -> Vec<Signal> {
-    evidence.probed.iter().filter_map(|probed| of_step(evidence, probed)).collect()
+pub(super) fn swallowed(basis: &Basis<'_>) -> Vec<Signal> {
+    basis.probed.iter().filter_map(|probed| of_step(basis, probed)).collect()
 }
 
-fn of_step(evidence: &Evidence<'_>, probed: &SyncCallsProbed) -> Option<Signal> {
-    let basis = evidence.basis;
+fn of_step(basis: &Basis<'_>, probed: &SyncCallsProbed) -> Option<Signal> {
     let step = basis.plan.steps.get(probed.step as usize)?;
     let location = basis.plan.target_of(&step.load).location.as_ref()?;
     let stack = basis.stack_at(&location.to_string())?;
@@ -164,7 +164,7 @@ fn told(finding: Finding, stack: &Stack, read: Vec<Reading>) -> Option<Signal> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::warning::sample::sample;
+    use crate::sample::sample;
 
     fn calls(caller: SyncCaller, flushes: Option<u64>, writes: u64, micros: u64) -> ProbedCalls {
         ProbedCalls {
@@ -181,7 +181,7 @@ mod tests {
     fn signals_of(library: ProbedCalls, kernel: ProbedCalls) -> Vec<Signal> {
         let sample = sample();
         let probed = [SyncCallsProbed { step: 0, calls: vec![library, kernel] }];
-        swallowed(&Evidence { basis: &sample.basis(), probed: &probed })
+        swallowed(&Basis { probed: &probed, ..sample.basis() })
     }
 
     fn id_of(library: (Option<u64>, u64, u64), kernel: (Option<u64>, u64, u64)) -> Option<String> {
@@ -242,6 +242,6 @@ mod tests {
         assert_eq!(signals_of(none, kernel), []);
         let sample = sample();
         let stray = [SyncCallsProbed { step: 99, calls: Vec::new() }];
-        assert_eq!(swallowed(&Evidence { basis: &sample.basis(), probed: &stray }), []);
+        assert_eq!(swallowed(&Basis { probed: &stray, ..sample.basis() }), []);
     }
 }

@@ -5,13 +5,14 @@
 use std::error::Error;
 
 use durio_analyse::{Analyser, Findings};
-use durio_observe::{DeviceCounters, Host};
 use durio_plan::{
     ClockChoice, EngineKind, Limit, Load, NullScript, PLAN_SCHEMA, Plan, Purpose, Role, Step,
     Target, TargetKind,
 };
 use durio_record::{Environment, Event, Journal, Manifest, OperationName};
 use durio_run::{Context, EventSink, StopFlag, run};
+use durio_signals::judged;
+use durio_observe::{DeviceCounters, Host};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{
     Arrivals, GroupCommit, PerMille, RegionRule, SyncMethod, SyncPolicy, Workload,
@@ -83,7 +84,7 @@ fn findings(plan: &Plan, events: &[Event]) -> Findings {
     let environment = Environment { host: Host::default(), stacks: Vec::new() };
     let mut analyser = Analyser::new(manifest, plan.clone(), environment);
     events.iter().for_each(|event| analyser.observe(event));
-    analyser.finish(String::new())
+    judged(analyser.finish(String::new()))
 }
 
 fn is_inconsistent(plan: &Plan, events: &[Event]) -> bool {

@@ -4,8 +4,8 @@ use durio_plan::{Role, Until};
 use durio_units::Nanos;
 
 use super::{Basis, joined, per_workload, percent, place, warning};
-use crate::campaign::SectionFindings;
-use crate::{WarningFinding, WorkloadFindings};
+use durio_analyse::campaign::SectionFindings;
+use durio_analyse::{WarningFinding, WorkloadFindings};
 
 /// A drive that is left alone for longer may collect garbage or empty its fast cache before it is
 /// measured; arming a step takes a few milliseconds.
@@ -13,7 +13,9 @@ const IDLE_MAX: Nanos = Nanos::from_millis(50);
 
 pub(super) fn time_scale(basis: &Basis<'_>) -> Vec<WarningFinding> {
     let campaign = basis.plan.campaign.as_ref();
-    let Some(scale) = campaign.and_then(crate::campaign::time_scale) else { return Vec::new() };
+    let Some(scale) = campaign.and_then(durio_analyse::campaign::time_scale) else {
+        return Vec::new();
+    };
     vec![warning(
         "time-scale",
         Vec::new(),
@@ -123,7 +125,7 @@ pub(super) fn left_state(basis: &Basis<'_>) -> Vec<WarningFinding> {
         "left-state",
         |section| {
             let worse = section.long_runs.iter().filter(|run| run.leaving.is_worse);
-            let text = |run: &crate::campaign::LongRun| {
+            let text = |run: &durio_analyse::campaign::LongRun| {
                 let is_it = |it: &&WorkloadFindings| {
                     (it.step, it.round, it.stream) == (run.step, run.round, run.stream)
                 };
@@ -142,9 +144,9 @@ pub(super) fn left_state(basis: &Basis<'_>) -> Vec<WarningFinding> {
 mod tests {
     use durio_plan::{Campaign, Step};
 
-    use super::super::sample::{check_quiet, check_warns};
     use super::*;
-    use crate::OpenLoop;
+    use crate::sample::{check_quiet, check_warns};
+    use durio_analyse::OpenLoop;
 
     const OPEN: OpenLoop = OpenLoop {
         arrivals: durio_workload::Arrivals::Closed,
@@ -170,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_pause_is_named_only_after_preconditioning_and_above_its_threshold() {
-        let spoil = |sample: &mut super::super::sample::Sample, role: Role, idle: Nanos| {
+        let spoil = |sample: &mut crate::sample::Sample, role: Role, idle: Nanos| {
             let measured = sample.plan.steps.remove(0);
             let before = Step { role, ..measured.clone() };
             sample.plan.steps = vec![before, Step { index: 1, ..measured }];

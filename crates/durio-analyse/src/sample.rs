@@ -1,79 +1,22 @@
-//! A clean run, to be spoiled by each test.
+//! A clean run, to be spoiled by each test; also of the tests of durio-signals.
 
-use durio_observe::{BlockFacts, Host, Layer, LayerKind, Stack, WriteCache};
 use durio_plan::{
     ClockChoice, EngineKind, PLAN_SCHEMA, Plan, Purpose, RawPath, Target, TargetKind,
 };
-use durio_record::{Environment, OperationName, ProcessGap};
+use durio_record::{Environment, OperationName};
+use durio_observe::{BlockFacts, Host, Layer, LayerKind, Stack, WriteCache};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{CacheMode, check_workloads};
 
-use super::{Basis, Rule};
-use crate::campaign::CampaignFindings;
-use crate::{
-    CpuFindings, Distribution, Effective, Evenness, InFlight, OperationFindings, SelfCost,
-    WorkloadFindings,
+use durio_analyse::{
+    CpuFindings, Distribution, Effective, Evenness, InFlight, OperationFindings, WorkloadFindings,
 };
 
-/// Everything that a [`Basis`] refers to.
+/// A run and what was measured in it.
 pub(crate) struct Sample {
     pub(crate) plan: Plan,
     pub(crate) environment: Environment,
     pub(crate) workloads: Vec<WorkloadFindings>,
-    pub(crate) self_cost: Vec<SelfCost>,
-    pub(crate) provisional: Option<String>,
-    pub(crate) notes: Vec<String>,
-    pub(crate) process_gaps: Vec<ProcessGap>,
-    pub(crate) campaign: Option<CampaignFindings>,
-}
-
-impl Sample {
-    pub(crate) fn basis(&self) -> Basis<'_> {
-        Basis {
-            plan: &self.plan,
-            environment: &self.environment,
-            workloads: &self.workloads,
-            self_cost: &self.self_cost,
-            provisional: self.provisional.as_deref(),
-            notes: &self.notes,
-            process_gaps: &self.process_gaps,
-            campaign: self.campaign.as_ref(),
-        }
-    }
-
-    pub(crate) fn evenness(&mut self) -> &mut Evenness {
-        self.workloads[0].evenness.as_mut().unwrap()
-    }
-
-    pub(crate) fn headline(&mut self) -> &mut OperationFindings {
-        &mut self.workloads[0].operations[0]
-    }
-
-    pub(crate) fn operation(&mut self, name: OperationName) -> &mut OperationFindings {
-        let operations = &mut self.workloads[0].operations;
-        operations.iter_mut().find(|operation| operation.operation == name).unwrap()
-    }
-
-    pub(crate) fn block(&mut self) -> &mut BlockFacts {
-        self.environment.stacks[0].root.block.as_mut().unwrap()
-    }
-}
-
-pub(crate) fn check_warns(rule: Rule, code: &str, spoil: impl FnOnce(&mut Sample)) {
-    let mut sample = sample();
-    spoil(&mut sample);
-    let warnings = apply(rule, &sample);
-    assert!(warnings.iter().any(|warning| warning.code == code), "{warnings:?}");
-}
-
-pub(crate) fn check_quiet(rule: Rule, spoil: impl FnOnce(&mut Sample)) {
-    let mut sample = sample();
-    spoil(&mut sample);
-    assert_eq!(apply(rule, &sample), []);
-}
-
-fn apply(rule: Rule, sample: &Sample) -> Vec<crate::WarningFinding> {
-    rule(&sample.basis())
 }
 
 pub(crate) fn sample() -> Sample {
@@ -119,11 +62,6 @@ pub(crate) fn sample() -> Sample {
         },
         environment: Environment { host, stacks: vec![stack] },
         workloads: vec![commit_findings(workload)],
-        self_cost: Vec::new(),
-        provisional: None,
-        notes: Vec::new(),
-        process_gaps: Vec::new(),
-        campaign: None,
     }
 }
 

@@ -22,67 +22,10 @@ mod sample;
 
 pub(crate) use filesystem::dropping_options;
 
+use durio_analyse::{Reading, Signal, SignalWord};
 use durio_observe::{Host, Layer, LayerKind, Stack};
-use durio_record::SyncCallsProbed;
-use serde::{Deserialize, Serialize};
 
-use crate::warning::Basis;
-
-/// How much a signal weighs, most severe first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SignalWord {
-    /// Documented to drop syncs.
-    UnsafeConfig,
-    /// Not plausible, or known to be claimed falsely.
-    Suspect,
-    /// What a device, a server or a program says of itself.
-    Declared,
-    /// Read from the kernel, or counted.
-    Fact,
-}
-
-impl SignalWord {
-    /// As users read it.
-    #[must_use]
-    pub const fn words(self) -> &'static str {
-        match self {
-            Self::UnsafeConfig => "unsafe-config",
-            Self::Suspect => "suspect",
-            Self::Declared => "declared",
-            Self::Fact => "fact",
-        }
-    }
-}
-
-/// One piece of evidence.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reading {
-    /// What was read or counted.
-    pub what: String,
-    /// Where: a file, or a workload at a location.
-    #[serde(rename = "where")]
-    pub place: String,
-    /// The value, with its unit.
-    pub value: String,
-}
-
-/// What was seen, and what it says of the flush.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Signal {
-    /// Stable short name.
-    pub id: String,
-    /// How much it weighs.
-    pub word: SignalWord,
-    /// The layer that it is about, such as `disk vda`; `process` or `machine` where it is none.
-    pub layer: String,
-    /// The evidence; at least one.
-    pub read: Vec<Reading>,
-    /// What it implies.
-    pub implies: String,
-    /// What to do; empty where there is nothing to do.
-    pub advice: String,
-}
+use crate::Basis;
 
 /// A rule about one layer, with all that lies below it.
 type LayerRule = fn(&Layer, &Host) -> Option<Signal>;
@@ -132,13 +75,8 @@ const HOST_RULES: [HostRule; 6] = [
     process::virtual_machine,
 ];
 
-/// What rules about a run look at.
-pub(crate) struct Evidence<'a> {
-    pub(crate) basis: &'a Basis<'a>,
-    pub(crate) probed: &'a [SyncCallsProbed],
-}
-
-type RunRule = fn(&Evidence<'_>) -> Vec<Signal>;
+/// A rule about what was measured.
+type RunRule = fn(&Basis<'_>) -> Vec<Signal>;
 
 const RUN_RULES: [RunRule; 6] = [
     sync_calls::swallowed,
@@ -167,16 +105,15 @@ pub fn standing_signals(stacks: &[Stack], host: &Host) -> Vec<Signal> {
 }
 
 /// All signals of a run that makes writes durable; none of another one.
-pub(crate) fn signals(evidence: &Evidence<'_>) -> Vec<Signal> {
-    let basis = evidence.basis;
+pub(crate) fn signals(basis: &Basis<'_>) -> Vec<Signal> {
     let environment = basis.environment;
-    let is_asked = basis.writes_durably() || !evidence.probed.is_empty();
+    let is_asked = basis.writes_durably() || !basis.probed.is_empty();
     // Without a location there is nothing whose flush could be asked about.
     if !is_asked || environment.stacks.is_empty() {
         return Vec::new();
     }
     let mut found = standing_signals(&environment.stacks, &environment.host);
-    found.extend(RUN_RULES.iter().flat_map(|rule| rule(evidence)));
+    found.extend(RUN_RULES.iter().flat_map(|rule| rule(basis)));
     by_weight(found)
 }
 
@@ -258,10 +195,10 @@ mod tests {
     fn only_runs_that_make_writes_durable_somewhere_have_signals() {
         use durio_workload::SyncPolicy;
 
-        let asked = |spoil: fn(&mut crate::warning::sample::Sample)| {
-            let mut sample = crate::warning::sample::sample();
+        let asked = |spoil: fn(&mut crate::sample::Sample)| {
+            let mut sample = crate::sample::sample();
             spoil(&mut sample);
-            signals(&Evidence { basis: &sample.basis(), probed: &[] }).len()
+            signals(&sample.basis()).len()
         };
         assert!(asked(|_| {}) > 0);
         assert_eq!(asked(|it| it.environment.stacks.clear()), 0);
