@@ -14,6 +14,7 @@ mod stack;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use durio_bench::{Permission, RunOptions};
 use durio_compare::Settings;
 use durio_plan::{ClockChoice, Goal};
 use durio_report::{AuditFormat, Format};
@@ -158,6 +159,17 @@ impl Measuring {
     /// The format of the report.
     pub(crate) fn report_format(&self) -> Format {
         self.format.unwrap_or(Format::Text)
+    }
+
+    /// What is wished of the run.
+    pub(crate) fn run_options(&self) -> RunOptions<'_> {
+        let histograms = self.report_format().shows_histograms();
+        RunOptions { out: self.out.as_deref(), seed: self.seed, histograms }
+    }
+
+    /// What may be overwritten.
+    pub(crate) fn permission(&self) -> Permission<'_> {
+        Permission::Named { destroy: &self.destroy, force_signature: self.force_signature }
     }
 }
 

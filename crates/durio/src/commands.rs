@@ -8,7 +8,6 @@ mod compare;
 mod completions;
 mod durable;
 mod fio;
-mod interleave;
 mod lab;
 mod lab_compare;
 mod man;
@@ -18,8 +17,6 @@ mod report;
 mod run;
 mod stack;
 mod sweep;
-
-pub(crate) use report::analysed;
 
 use std::path::Path;
 

@@ -2,6 +2,9 @@
 
 use std::process::ExitCode;
 
+use durio_bench::{BenchErrorKind, Ending};
+use durio_record::Outcome;
+
 /// How durio ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -39,6 +42,42 @@ impl Exit {
             Self::TimeLimit => 124,
             Self::LabFailed => 125,
         }
+    }
+}
+
+impl From<BenchErrorKind> for Exit {
+    fn from(kind: BenchErrorKind) -> Self {
+        match kind {
+            BenchErrorKind::WrongUse => Self::WrongUse,
+            BenchErrorKind::CannotMeasure => Self::CannotMeasure,
+            BenchErrorKind::Fault => Self::Fault,
+            BenchErrorKind::Interrupted => Self::Interrupted,
+            BenchErrorKind::TimeLimit => Self::TimeLimit,
+            BenchErrorKind::LabFailed => Self::LabFailed,
+        }
+    }
+}
+
+impl From<Ending> for Exit {
+    fn from(ending: Ending) -> Self {
+        match ending {
+            Ending::Complete => Self::Fine,
+            Ending::Interrupted => Self::Interrupted,
+            Ending::Failed(kind) => kind.into(),
+        }
+    }
+}
+
+impl From<Outcome> for Exit {
+    fn from(outcome: Outcome) -> Self {
+        Ending::from(outcome).into()
+    }
+}
+
+impl Exit {
+    /// That of a command that showed what it read: all of it, or not to the end.
+    pub(crate) const fn of_read(is_damaged: bool) -> Self {
+        if is_damaged { Self::CannotMeasure } else { Self::Fine }
     }
 }
 

@@ -4,10 +4,10 @@ use std::panic::{self, AssertUnwindSafe};
 
 use durio_advise::AdviceError;
 use durio_audit::AuditError;
-use durio_block::BlockError;
-use durio_record::{RecordError, RecordErrorKind};
-use durio_run::RunError;
-use durio_spec::{SpecError, SpecErrorKind};
+use durio_bench::BenchError;
+use durio_lab::LabError;
+use durio_record::RecordError;
+use durio_spec::SpecError;
 
 use crate::exit_code::Exit;
 
@@ -24,8 +24,17 @@ impl Failure {
         Self { exit, error: anyhow::Error::msg(message.into()), hints: Vec::new() }
     }
 
-    fn of(exit: Exit, error: impl std::error::Error + Send + Sync + 'static) -> Self {
+    pub(crate) fn of(exit: Exit, error: impl std::error::Error + Send + Sync + 'static) -> Self {
         Self { exit, error: error.into(), hints: Vec::new() }
+    }
+
+    /// A report that could not be written down, which only a fault prevents.
+    pub(crate) fn unmade(error: std::io::Error) -> Self {
+        Self::of(Exit::Fault, error).context("cannot make the report")
+    }
+
+    pub(crate) fn context(self, context: impl Into<String>) -> Self {
+        Self { error: self.error.context(context.into()), ..self }
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -34,50 +43,34 @@ impl Failure {
     }
 }
 
+impl From<BenchError> for Failure {
+    fn from(mut error: BenchError) -> Self {
+        let hints = std::mem::take(&mut error.hints);
+        Self { hints, ..Self::of(error.kind.into(), error) }
+    }
+}
+
 impl From<SpecError> for Failure {
     fn from(error: SpecError) -> Self {
-        let exit = match error.kind {
-            SpecErrorKind::WrongUse | SpecErrorKind::WouldDestroy => Exit::WrongUse,
-            SpecErrorKind::CannotMeasure => Exit::CannotMeasure,
-        };
-        let hints = error.hint.clone().into_iter().collect();
-        Self { hints, ..Self::of(exit, error) }
-    }
-}
-
-impl From<BlockError> for Failure {
-    fn from(error: BlockError) -> Self {
-        RunError::from(error).into()
-    }
-}
-
-impl From<RunError> for Failure {
-    fn from(error: RunError) -> Self {
-        let hints = error.hint.clone().into_iter().collect();
-        Self { hints, ..Self::of(Exit::CannotMeasure, error) }
+        BenchError::from(error).into()
     }
 }
 
 impl From<RecordError> for Failure {
     fn from(error: RecordError) -> Self {
-        let hint = match error.kind {
-            RecordErrorKind::NotOurs => {
-                Some("run durio as its owner, or make it root's: chown -R root, chmod -R go-w")
-            }
-            _ => error.is_disk_full().then_some("make room, or name another place with --out"),
-        };
-        let failure = Self::of(Exit::CannotMeasure, error);
-        hint.into_iter().fold(failure, Self::hint)
+        BenchError::from(error).into()
     }
 }
 
 impl From<AdviceError> for Failure {
     fn from(error: AdviceError) -> Self {
-        let exit = match error {
-            AdviceError::BadRule { .. } => Exit::Fault,
-            _ => Exit::WrongUse,
-        };
-        Self::of(exit, error)
+        BenchError::from(error).into()
+    }
+}
+
+impl From<LabError> for Failure {
+    fn from(error: LabError) -> Self {
+        BenchError::from(error).into()
     }
 }
 

@@ -2,25 +2,16 @@
 //!
 //! In: arguments, environment, signals. Out: answers on stdout, progress and errors on stderr, an
 //! exit code from the table in `exit_code.rs`.
-//! Not here: logic; that is in the other crates.
+//! Not here: what is done; that is in the other crates, and `durio-bench` joins them.
 
 mod args;
-mod bench;
 mod commands;
-mod execute;
 mod exit_code;
 mod failure;
-mod leftovers;
-mod locate;
+mod measure;
 mod output;
 mod progress;
-mod recording;
-mod resume;
-mod stack_findings;
-mod state_folder;
 mod stop_signals;
-mod switched;
-mod text_file;
 mod values;
 
 use std::process::ExitCode;

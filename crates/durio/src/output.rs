@@ -32,11 +32,9 @@ pub(crate) fn answer(bytes: &[u8]) -> Result<(), Failure> {
         Ok(()) => Ok(()),
         // Whoever reads has enough: that is no error of ours.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        Err(error) => Err(Failure {
-            exit: Exit::CannotMeasure,
-            error: anyhow::Error::new(error).context("cannot write to stdout"),
-            hints: Vec::new(),
-        }),
+        Err(error) => {
+            Err(Failure::of(Exit::CannotMeasure, error).context("cannot write to stdout"))
+        }
     }
 }
 
@@ -78,7 +76,7 @@ pub(crate) fn rendered(
     options: Options,
 ) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
-    durio_report::write(format, findings, &options, &mut bytes).map_err(unmade)?;
+    durio_report::write(format, findings, &options, &mut bytes).map_err(Failure::unmade)?;
     Ok(bytes)
 }
 
@@ -89,7 +87,7 @@ pub(crate) fn rendered_stack(
     options: Options,
 ) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
-    durio_report::render_stack(format, findings, &options, &mut bytes).map_err(unmade)?;
+    durio_report::render_stack(format, findings, &options, &mut bytes).map_err(Failure::unmade)?;
     Ok(bytes)
 }
 
@@ -105,16 +103,9 @@ pub(crate) fn rendered_lab_comparison(
     options: Options,
 ) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
-    durio_report::write_lab_comparison(format, comparison, &options, &mut bytes).map_err(unmade)?;
+    durio_report::write_lab_comparison(format, comparison, &options, &mut bytes)
+        .map_err(Failure::unmade)?;
     Ok(bytes)
-}
-
-fn unmade(error: io::Error) -> Failure {
-    Failure {
-        exit: Exit::Fault,
-        error: anyhow::Error::new(error).context("cannot make the report"),
-        hints: Vec::new(),
-    }
 }
 
 /// How stdout shows text.

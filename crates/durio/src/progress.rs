@@ -1,10 +1,12 @@
-//! Progress on stderr: a live bar on a terminal, a line per step elsewhere.
+//! What goes on, on stderr: remarks, and progress as a live bar on a terminal, a line per step elsewhere.
 
+use std::io;
 use std::time::Duration;
 
-use durio_analyse::LiveFigures;
+use durio_analyse::{LiveFigures, live_figures};
+use durio_bench::{Observer, RunObserver};
 use durio_plan::{Level, Limit, Plan, Role, Step};
-use durio_record::StepDeclined;
+use durio_record::{Event, StepDeclined};
 use durio_report::visible;
 use durio_run::LayoutProgress;
 use durio_units::{Nanos, Rate};
@@ -15,8 +17,44 @@ use crate::output;
 /// How often the bar is drawn without news, so that a stall is seen as a stall.
 const TICK: Duration = Duration::from_millis(200);
 
+/// Stderr, which is told what goes on.
+#[derive(Debug)]
+pub(crate) struct Terminal {
+    quiet: bool,
+}
+
+impl Terminal {
+    /// It shows no progress if it is `quiet`.
+    pub(crate) const fn new(quiet: bool) -> Self {
+        Self { quiet }
+    }
+}
+
+impl Observer for Terminal {
+    fn remark(&self, line: &str) {
+        output::remark(line);
+    }
+
+    fn progress(&self, line: &str) {
+        if !self.quiet {
+            output::remark(line);
+        }
+    }
+
+    fn run(&self) -> Box<dyn RunObserver> {
+        Box::new(Progress::new(self.quiet))
+    }
+
+    fn messages(&self) -> Box<dyn io::Write + Send> {
+        match self.quiet {
+            true => Box::new(io::sink()),
+            false => Box::new(output::Stream(io::stderr())),
+        }
+    }
+}
+
 /// Shows where a run is.
-pub(crate) struct Progress {
+struct Progress {
     bar: ProgressBar,
     kind: Kind,
     step: Option<(u32, String)>,
@@ -32,7 +70,7 @@ enum Kind {
 }
 
 impl Progress {
-    pub(crate) fn new(quiet: bool) -> Self {
+    fn new(quiet: bool) -> Self {
         let kind = match (quiet, output::stderr_can_be_redrawn()) {
             (true, _) => Kind::Nothing,
             (false, true) => Kind::Bar,
@@ -47,17 +85,7 @@ impl Progress {
         Self { bar, kind, step: None, latest: None, layout_target: None }
     }
 
-    pub(crate) fn layout(&mut self, plan: &Plan, progress: LayoutProgress) {
-        if self.layout_target != Some(progress.target) {
-            self.layout_target = Some(progress.target);
-            let name = plan.targets.get(progress.target).map_or("", |target| &target.name);
-            self.begin(&format!("laying out {name}"), progress.total.get());
-            self.bar.set_message(format!("{}", progress.total));
-        }
-        self.bar.set_position(progress.done.get());
-    }
-
-    pub(crate) fn step_started(&mut self, plan: &Plan, index: u32) {
+    fn step_started(&mut self, plan: &Plan, index: u32) {
         let Some(step) = plan.steps.get(index as usize) else { return };
         if step.role == Role::SelfCost {
             return;
@@ -75,7 +103,7 @@ impl Progress {
         self.latest = None;
     }
 
-    pub(crate) fn figures(&mut self, figures: &LiveFigures) {
+    fn figures(&mut self, figures: &LiveFigures) {
         let Some((step, _)) = &self.step else { return };
         if *step != figures.step {
             return;
@@ -85,24 +113,20 @@ impl Progress {
         self.latest = Some(*figures);
     }
 
-    pub(crate) fn step_ended(&mut self, index: u32) {
+    fn step_ended(&mut self, index: u32) {
         let Some((_, name)) = self.step.take_if(|(step, _)| *step == index) else { return };
         if self.kind == Kind::Lines {
             output::remark(&format!("{name}: measured"));
         }
     }
 
-    pub(crate) fn step_declined(&mut self, plan: &Plan, declined: &StepDeclined) {
+    fn step_declined(&mut self, plan: &Plan, declined: &StepDeclined) {
         self.step = None;
         let Some(step) = plan.steps.get(declined.step as usize) else { return };
         if self.kind == Kind::Lines {
             let name = name_of(plan, step);
             output::remark(&format!("{name}: not supported here: {}", declined.message));
         }
-    }
-
-    pub(crate) fn finish(&self) {
-        self.bar.finish_and_clear();
     }
 
     fn begin(&self, name: &str, length: u64) {
@@ -113,6 +137,37 @@ impl Progress {
         if self.kind == Kind::Bar {
             self.bar.enable_steady_tick(TICK);
         }
+    }
+}
+
+impl RunObserver for Progress {
+    fn event(&mut self, plan: &Plan, event: &Event) {
+        match event {
+            Event::StepStarted(started) => self.step_started(plan, started.step),
+            Event::StepDeclined(declined) => self.step_declined(plan, declined),
+            Event::StepEnded(ended) => self.step_ended(ended.step),
+            _ => {
+                if let Some(figures) = live_figures(plan, event) {
+                    self.figures(&figures);
+                }
+            }
+        }
+    }
+
+    fn layout(&mut self, plan: &Plan, progress: LayoutProgress) {
+        if self.layout_target != Some(progress.target) {
+            self.layout_target = Some(progress.target);
+            let name = plan.targets.get(progress.target).map_or("", |target| &target.name);
+            self.begin(&format!("laying out {name}"), progress.total.get());
+            self.bar.set_message(format!("{}", progress.total));
+        }
+        self.bar.set_position(progress.done.get());
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
     }
 }
 

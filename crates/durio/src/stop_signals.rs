@@ -56,11 +56,7 @@ pub(crate) fn stop_in_order() -> Result<StopFlag, Failure> {
 }
 
 fn cannot_handle(error: std::io::Error) -> Failure {
-    Failure {
-        exit: Exit::Fault,
-        error: anyhow::Error::new(error).context("cannot handle signals"),
-        hints: Vec::new(),
-    }
+    Failure::of(Exit::Fault, error).context("cannot handle signals")
 }
 
 /// Under nohup(1) a hang-up is ignored, and shall stay so.

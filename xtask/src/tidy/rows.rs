@@ -6,7 +6,7 @@ use super::tree::Manifest;
 use super::{Problem, line_where};
 
 /// The rows of the house; see the architecture document.
-const ROWS: [(u8, &[&str]); 10] = [
+const ROWS: [(u8, &[&str]); 11] = [
     (1, &["durio-units"]),
     (2, &["durio-stats", "durio-workload", "durio-block", "durio-simdisk"]),
     (3, &["durio-plan", "durio-observe", "durio-nbd"]),
@@ -16,7 +16,8 @@ const ROWS: [(u8, &[&str]); 10] = [
     (7, &["durio-audit", "durio-compare", "durio-signals"]),
     (8, &["durio-advise"]),
     (9, &["durio-report", "durio-prove", "durio-lab", "durio-serve", "durio-fleet"]),
-    (10, &["durio"]),
+    (10, &["durio-bench"]),
+    (11, &["durio"]),
 ];
 
 /// The developer's tool stands outside the house.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use durio_bench::Scale;
 use durio_report::PlanFormat;
 use durio_units::{Bytes, Nanos};
 
@@ -77,6 +78,15 @@ pub(crate) struct Expanding {
 }
 
 impl Expanding {
+    /// How much of a spec.
+    pub(crate) fn scale(&self) -> Scale {
+        Scale {
+            time_per_mille: self.scale_time,
+            size_per_mille: self.scale_size,
+            steps_confirmed: self.confirm_steps.unwrap_or(0),
+        }
+    }
+
     /// What was given of `duration`, `size` and --quick, which are for profiles and not for specs.
     pub(crate) fn for_profiles(
         &self,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
+use durio_bench::GuestSettings;
 use durio_lab::{LabRequest, LabRoot, LabTiming};
 use durio_report::Format;
 use durio_units::{Bytes, Nanos};
@@ -121,7 +122,7 @@ pub(crate) struct InGuest {
     /// Memory of the guest, including its devices [default: those of the largest stack plus 1536
     /// MiB]
     #[arg(long, value_name = "SIZE", value_parser = values::bytes, help_heading = "Guest")]
-    pub(crate) memory: Option<Bytes>,
+    memory: Option<Bytes>,
 
     /// Time limit for the guest, in this machine's time [default: 2h]
     #[arg(long, value_name = "TIME", value_parser = values::nanos, help_heading = "Guest")]
@@ -129,18 +130,15 @@ pub(crate) struct InGuest {
 }
 
 impl InGuest {
-    /// What the guest's clock counts.
-    pub(crate) fn timing(&self) -> LabTiming {
-        self.timing.unwrap_or(Timing::Counted).into()
-    }
-
-    pub(crate) fn cpus(&self) -> u32 {
-        self.cpus.unwrap_or(1)
-    }
-
-    pub(crate) fn time_limit(&self) -> Duration {
-        const DEFAULT: Duration = Duration::from_secs(2 * 60 * 60);
-        self.time_limit.map_or(DEFAULT, |limit| Duration::from_nanos(limit.get()))
+    /// The same as a value.
+    pub(crate) fn settings(&self) -> GuestSettings {
+        const LIMIT: Duration = Duration::from_secs(2 * 60 * 60);
+        GuestSettings {
+            timing: self.timing.unwrap_or(Timing::Counted).into(),
+            cpus: self.cpus.unwrap_or(1),
+            memory: self.memory,
+            limit: self.time_limit.map_or(LIMIT, |limit| Duration::from_nanos(limit.get())),
+        }
     }
 
     /// True if anything was asked of a guest.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use durio_bench::{Scale, StackChoice};
 use durio_report::{PlanFormat, StackFormat};
 
 use super::{InGuest, Measuring};
@@ -175,4 +176,16 @@ pub(crate) struct Choosing {
     /// Allow sweeps that expand to this many steps per point; required above 10000
     #[arg(long, value_name = "N", requires = "spec", help_heading = "How long, how large")]
     pub(crate) confirm_steps: Option<u64>,
+}
+
+impl Choosing {
+    /// The same as a value.
+    pub(crate) fn choice(&self) -> StackChoice {
+        let scale = Scale {
+            time_per_mille: self.scale_time,
+            size_per_mille: self.scale_size,
+            steps_confirmed: self.confirm_steps.unwrap_or(0),
+        };
+        StackChoice { only: self.only.clone(), scale }
+    }
 }

@@ -1,33 +1,32 @@
 //! `durio advise`: what is set, against rules; and the proof of one.
 
-mod proof;
-mod proof_spec;
-mod proof_turns;
-
 use std::path::Path;
 
 use durio_advise::{AdviceRequest, DatabaseSettings, System, advise as judge};
 use durio_analyse::Findings;
+use durio_bench::{ProofRequest, Proved, prove, read_run};
 use durio_block::{open_input, read_bounded};
 use durio_observe::{read_readings, read_stack};
 use durio_units::Bytes;
 
-use super::report::analysed;
 use crate::args::Advise;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
+use crate::measure::restore_settings_left;
 use crate::output;
-use crate::switched;
+use crate::progress::Terminal;
+use crate::stop_signals::stop_in_order;
 
 /// A larger file is no configuration.
 const CONFIG_BYTES_MAX: Bytes = Bytes::from_mib(1);
 
 pub(crate) fn advise(arguments: &Advise) -> Result<Exit, Failure> {
-    switched::restore_left();
+    restore_settings_left();
     if let Some(rule) = &arguments.prove {
-        return proof::prove(arguments, rule);
+        return proof(arguments, rule);
     }
-    let stack = read_stack(&arguments.path).map_err(cannot_look)?;
+    let stack =
+        read_stack(&arguments.path).map_err(|error| Failure::of(Exit::CannotMeasure, error))?;
     let readings = read_readings(&stack);
     let findings = arguments.run.as_deref().map(findings).transpose()?;
     let report = judge(&AdviceRequest {
@@ -44,21 +43,30 @@ pub(crate) fn advise(arguments: &Advise) -> Result<Exit, Failure> {
     // Whoever asks for one rule wants to see it, whatever it says.
     let all = arguments.all || arguments.rule.is_some();
     durio_report::write_advice(arguments.format, &report, all, &options, &mut bytes)
-        .map_err(cannot_write)?;
+        .map_err(Failure::unmade)?;
     output::answer(&bytes)?;
     Ok(Exit::Fine)
 }
 
-fn cannot_look(error: durio_observe::StackError) -> Failure {
-    Failure { exit: Exit::CannotMeasure, error: error.into(), hints: Vec::new() }
-}
-
-fn cannot_write(error: std::io::Error) -> Failure {
-    Failure {
-        exit: Exit::Fault,
-        error: anyhow::Error::new(error).context("cannot make the report"),
-        hints: Vec::new(),
+/// The rule measured before and after, in turns.
+fn proof(arguments: &Advise, rule: &str) -> Result<Exit, Failure> {
+    let request = ProofRequest {
+        rule,
+        path: &arguments.path,
+        value: arguments.value.as_deref(),
+        pairs: arguments.pairs,
+        duration: arguments.duration,
+        size: arguments.size,
+    };
+    // Nobody hurries it: the old value comes back.
+    let Proved { proof, ending } = prove(&request, &stop_in_order()?, &Terminal::new(false))?;
+    if let Some(proof) = proof {
+        let (mut bytes, options) = (Vec::new(), output::terminal_options());
+        durio_report::write_proof(arguments.format, &proof, &options, &mut bytes)
+            .map_err(Failure::unmade)?;
+        output::answer(&bytes)?;
     }
+    Ok(ending.into())
 }
 
 fn settings(arguments: &Advise) -> Result<DatabaseSettings, Failure> {
@@ -86,5 +94,5 @@ fn text_of(path: &Path) -> Result<String, Failure> {
 }
 
 fn findings(path: &Path) -> Result<Findings, Failure> {
-    Ok(analysed(path, false)?.0)
+    Ok(read_run(path, false, &Terminal::new(true))?.findings)
 }

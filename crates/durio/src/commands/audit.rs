@@ -9,32 +9,26 @@ use std::path::Path;
 
 use durio_analyse::{FINDINGS_SCHEMA, Findings};
 use durio_audit::{AuditError, AuditFindings, Auditor, audit_table, fio_claims, run_claims};
+use durio_bench::read_run;
 use durio_block::open_input;
 use durio_fio::FioError;
 use durio_fio::json::FioFile;
 use durio_report::write_audit;
 
 use crate::args::Audit;
-use crate::commands::report::analysed;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::output;
+use crate::progress::Terminal;
 
 pub(crate) fn audit(arguments: &Audit) -> Result<Exit, Failure> {
     let subject = arguments.file.display().to_string();
-    let unreadable = |failure: Failure| Failure {
-        error: failure.error.context(format!("cannot audit '{subject}'")),
-        ..failure
-    };
+    let unreadable = |failure: Failure| failure.context(format!("cannot audit '{subject}'"));
     let (findings, damage) = findings(&arguments.file).map_err(unreadable)?;
     let mut bytes = Vec::new();
     let options = output::terminal_options();
     write_audit(arguments.format, &findings, &subject, &options, &mut bytes).map_err(|error| {
-        Failure {
-            exit: Exit::Fault,
-            error: anyhow::Error::new(error).context("cannot write the findings down"),
-            hints: Vec::new(),
-        }
+        Failure::of(Exit::Fault, error).context("cannot write the findings down")
     })?;
     output::answer(&bytes)?;
     Ok(match damage {
@@ -46,8 +40,8 @@ pub(crate) fn audit(arguments: &Audit) -> Result<Exit, Failure> {
 /// What was found, and whether the file could be read to its end.
 fn findings(path: &Path) -> Result<(AuditFindings, Exit), Failure> {
     if path.is_dir() {
-        let (run, exit) = analysed(path, false)?;
-        return Ok((of_run(&run)?, exit));
+        let read = read_run(path, false, &Terminal::new(true))?;
+        return Ok((of_run(&read.findings)?, Exit::of_read(read.is_damaged)));
     }
     let mut file = open_input(path).map_err(AuditError::Read)?;
     if !file.metadata().map_err(AuditError::Read)?.is_file() {
@@ -144,7 +138,7 @@ fn of_json(path: &Path, file: File) -> Result<AuditFindings, Failure> {
 }
 
 fn not_audited(error: FioError) -> Failure {
-    Failure { exit: Exit::CannotMeasure, error: error.into(), hints: Vec::new() }
+    Failure::of(Exit::CannotMeasure, error)
         .hint("what can be audited: a table as CSV, a result of fio as JSON, a run folder of durio")
 }
 

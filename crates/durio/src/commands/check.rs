@@ -1,20 +1,20 @@
 //! `durio check`: is this storage fit for a database?
 
 use durio_analyse::{Findings, Verdict, VerdictWord};
+use durio_bench::Located;
 use durio_spec::{CheckLength, CheckRequest, SpecError, plan_check};
 use durio_workload::profile::known_databases;
 
 use crate::args::Check;
-use crate::execute::{Execution, execute};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
-use crate::locate::{Located, locate};
+use crate::measure::{begin, execute, locate};
 use crate::output;
 
 pub(crate) fn check(arguments: Check) -> Result<Exit, Failure> {
     let databases = known(&arguments.databases)?;
     let Located { places: locations, held } = locate(&arguments.paths, &arguments.common)?;
-    let execution = Execution::begin("check", &arguments.common)?;
+    let execution = begin("check", &arguments.common)?;
     let plan = plan_check(&CheckRequest {
         locations,
         length: length(&arguments),

@@ -1,14 +1,14 @@
 //! `durio durable`: what does a durable write cost?
 
 use durio_analyse::Findings;
+use durio_bench::Located;
 use durio_plan::{Plan, Role};
 use durio_spec::{DurableLength, DurableRequest, plan_durable};
 
 use crate::args::Durable;
-use crate::execute::{Execution, execute};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
-use crate::locate::{Located, locate};
+use crate::measure::{begin, execute, locate};
 use crate::output;
 
 pub(crate) fn durable(arguments: Durable) -> Result<Exit, Failure> {
@@ -18,7 +18,7 @@ pub(crate) fn durable(arguments: Durable) -> Result<Exit, Failure> {
     let Some(location) = places.pop() else {
         return Err(Failure::new(Exit::WrongUse, "there is no path to measure"));
     };
-    let execution = Execution::begin("durable", &common)?;
+    let execution = begin("durable", &common)?;
     let plan = plan_durable(&DurableRequest {
         location,
         length,

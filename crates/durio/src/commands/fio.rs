@@ -8,6 +8,7 @@ mod stand_in;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use durio_bench::{Execution, Located, Permission, locate};
 use durio_block::{HeldTargets, open_input};
 use durio_fio::FioError;
 use durio_fio::import::{
@@ -21,17 +22,16 @@ use durio_plan::Plan;
 use durio_spec::{Location, LocationFacts};
 
 use crate::args::{Expanding, Fio, Measuring, Plan as PlanArguments, RunCommand};
-use crate::execute::{Execution, execute};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
-use crate::locate::{Located, Permission, locate_with};
+use crate::measure::{begin, execute};
 use crate::output;
 
 pub(crate) fn fio(arguments: &Fio) -> Result<Exit, Failure> {
     let words = words(arguments)?;
     let options = &arguments.common;
     if arguments.plan {
-        let imported = import_words(&words, Permission::of(options), &planning(options))?;
+        let imported = import_words(&words, options.permission(), &planning(options))?;
         imported.notes.iter().for_each(|note| output::remark(note));
         output::answer(&plan_text(&imported.plan)?)?;
         return Ok(Exit::Fine);
@@ -44,10 +44,10 @@ pub(crate) fn fio(arguments: &Fio) -> Result<Exit, Failure> {
 
 /// Runs the jobs that `words` describe, and prints durio's report.
 fn run_words(words: &[String], options: &Measuring) -> Result<Exit, Failure> {
-    let execution = Execution::begin("fio", options)?;
+    let execution = begin("fio", options)?;
     let file = parse(words)?;
     let settings = running(&execution, options);
-    let imported = import_file(&file, Permission::of(options), &settings)?;
+    let imported = import_file(&file, options.permission(), &settings)?;
     imported.notes.iter().for_each(|note| output::remark(note));
     if !imported.shape.logs.is_empty() || file.printing != PrintSettings::default() {
         output::remark(
@@ -174,7 +174,7 @@ fn import_file(
 ) -> Result<Imported, Failure> {
     let jobs = resolve(file).map_err(wrong_use)?;
     let paths = named_paths(&jobs, &is_device);
-    let Located { places: locations, held } = locate_with(&paths, permission)?;
+    let Located { places: locations, held } = locate(&paths, permission)?;
     let facts =
         |path: &Path| locations.iter().find(|it| it.path.as_path() == path).map(place_facts);
     let ImportedPlan { plan, notes, shape } =
@@ -256,7 +256,7 @@ fn place_facts(location: &Location) -> PlaceFacts {
 }
 
 fn wrong_use(error: FioError) -> Failure {
-    Failure { exit: Exit::WrongUse, error: error.into(), hints: Vec::new() }
+    Failure::of(Exit::WrongUse, error)
 }
 
 fn refused(refusals: &[Refusal]) -> Failure {
@@ -275,10 +275,7 @@ fn note_line(note: &Note) -> String {
 
 fn plan_text(plan: &Plan) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
-    durio_report::write_document(plan, &mut bytes).map_err(|error| Failure {
-        exit: Exit::Fault,
-        error: error.into(),
-        hints: Vec::new(),
-    })?;
+    durio_report::write_document(plan, &mut bytes)
+        .map_err(|error| Failure::of(Exit::Fault, error))?;
     Ok(bytes)
 }

@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use durio_bench::{emulation_remark, guest_failed, kernel_named, left_out_remark, time_limit};
 use durio_lab::kernels::{self, DriverState};
 use durio_lab::{Kernel, LabError, LabExit, LabFile, LabOutcome, LabRequest, Streams, guest_main};
 
@@ -25,18 +26,7 @@ pub(crate) fn lab(arguments: &Lab) -> Result<Exit, Failure> {
 
 /// The hidden command by which a guest's kernel starts durio.
 pub(crate) fn init() -> Result<Exit, Failure> {
-    guest_main().map(|()| Exit::Fine).map_err(|error| Failure {
-        exit: Exit::WrongUse,
-        error: anyhow::Error::new(error),
-        hints: Vec::new(),
-    })
-}
-
-impl From<LabError> for Failure {
-    fn from(error: LabError) -> Self {
-        let hints = error.advice().into_iter().collect();
-        Self { exit: Exit::LabFailed, error: error.into(), hints }
-    }
+    guest_main().map(|()| Exit::Fine).map_err(|error| Failure::of(Exit::WrongUse, error))
 }
 
 fn run(arguments: &LabRun) -> Result<Exit, Failure> {
@@ -46,56 +36,30 @@ fn run(arguments: &LabRun) -> Result<Exit, Failure> {
     let mut stderr = output::Stream(io::stderr());
     let mut streams = Streams { stdout: &mut stdout, stderr: &mut stderr };
     let outcome = durio_lab::run(&request, &mut streams, &|| stop.is_set())?;
-    say_if_emulated(&outcome);
+    emulation_remark(&outcome).iter().for_each(|line| output::remark(line));
     if arguments.verbose {
         describe(&request, &outcome);
     }
-    say_left_out(&outcome);
+    left_out_remark(&outcome).iter().for_each(|line| output::remark(line));
     conclude(&request, &outcome)
-}
-
-/// Whoever asks for the host's time may expect the host's processor.
-pub(super) fn say_if_emulated(outcome: &LabOutcome) {
-    if let Some(reason) = &outcome.facts.without_kvm {
-        output::remark(&format!("durio: the guest was emulated; KVM does not work here: {reason}"));
-    }
-}
-
-/// What a guest brought out is not all here.
-pub(super) fn say_left_out(outcome: &LabOutcome) {
-    if let Some(first) = &outcome.left_out.first {
-        output::remark(&format!(
-            "durio: left out {} of what the guest brought out, such as '{}': links that are absolute \
-             or lead outside, devices, FIFOs and sockets stay in the guest",
-            outcome.left_out.count,
-            first.display()
-        ));
-    }
 }
 
 fn conclude(request: &LabRequest, outcome: &LabOutcome) -> Result<Exit, Failure> {
     match &outcome.exit {
         LabExit::Code(code) => Ok(Exit::Command(*code)),
         LabExit::Stopped => Ok(Exit::Interrupted),
-        LabExit::TimeLimit => {
-            let seconds = request.limit.as_secs_f64();
-            let text = format!("the guest was ended after its time limit of {seconds} s");
-            Err(Failure::new(Exit::TimeLimit, text).hint("--time-limit sets another one"))
-        }
+        LabExit::TimeLimit => Err(time_limit(request).into()),
         LabExit::GuestFailed(reason) => {
-            let failure = Failure::new(Exit::LabFailed, format!("the guest failed: {reason}"));
-            Err(failure.hint("--verbose shows what its kernel said"))
+            Err(guest_failed(reason).hint("--verbose shows what its kernel said").into())
         }
     }
 }
 
 /// The request of these arguments.
 fn request(arguments: &LabRun) -> Result<LabRequest, Failure> {
-    let kernel = kernel_for(arguments.kernel.as_deref(), arguments.modules.as_deref())?;
-    let program = std::env::current_exe().map_err(|error| Failure {
-        exit: Exit::LabFailed,
-        error: anyhow::Error::new(error).context("cannot find durio's own program"),
-        hints: Vec::new(),
+    let kernel = kernel_named(arguments.kernel.as_deref(), arguments.modules.as_deref())?;
+    let program = std::env::current_exe().map_err(|error| {
+        Failure::of(Exit::LabFailed, error).context("cannot find durio's own program")
     })?;
     let files = arguments.files.iter().map(|given| file(given)).collect::<Result<_, _>>()?;
     Ok(LabRequest {
@@ -110,23 +74,6 @@ fn request(arguments: &LabRun) -> Result<LabRequest, Failure> {
         out: arguments.out.clone(),
         ..LabRequest::new(kernel, program, arguments.command.clone())
     })
-}
-
-/// The kernel of an image, or of a release that `durio lab kernels` shows; the newest without either.
-pub(super) fn kernel_for(wanted: Option<&Path>, modules: Option<&Path>) -> Result<Kernel, Failure> {
-    let Some(wanted) = wanted else { return newest() };
-    let of_release = kernels::usable().into_iter().find(|it| Path::new(&it.release) == wanted);
-    match of_release {
-        Some(kernel) => Ok(kernel),
-        None => Kernel::from_paths(wanted, modules).map_err(|error| {
-            Failure::from(error).hint("durio lab kernels lists the releases that can be named")
-        }),
-    }
-}
-
-fn newest() -> Result<Kernel, Failure> {
-    let found = kernels::usable().into_iter().next();
-    Ok(found.ok_or_else(|| LabError::NoKernel { searched: kernels::places() })?)
 }
 
 /// `PATH` or `PATH:GUEST_PATH`.

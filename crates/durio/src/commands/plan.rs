@@ -1,10 +1,10 @@
 //! `durio plan`: what a campaign would do.
 
+use durio_bench::{CampaignWish, Permission, plan_of_spec};
 use durio_plan::ClockChoice;
 use durio_report::{Options, write_plan};
 use durio_spec::{CampaignSpec, SpecError, shipped_specs, spec_json_schema};
 
-use super::campaign::{Wanted, campaign_plan};
 use super::{fio, profile, refuse_profile_options};
 use crate::args::Plan;
 use crate::exit_code::Exit;
@@ -24,18 +24,20 @@ pub(crate) fn plan(arguments: &Plan) -> Result<Exit, Failure> {
     if fio::is_job_file(spec) {
         return show(arguments, &fio::plan_file(spec, arguments)?, &[]);
     }
-    let made = campaign_plan(&Wanted {
+    let wish = CampaignWish {
         spec,
         targets: &arguments.target,
-        expanding: &arguments.expanding,
-        destroy: &arguments.destroy,
-        force_signature: arguments.force_signature,
+        scale: arguments.expanding.scale(),
+        permission: Permission::Named {
+            destroy: &arguments.destroy,
+            force_signature: arguments.force_signature,
+        },
         // Those of a run are its own.
         seed: 0,
         clock: ClockChoice::Auto,
-        file_name: || Ok((".durio-plan".to_owned(), ())),
-    })?;
-    let (made, _held, ()) = made;
+    };
+    let file_name = || Ok::<_, Failure>((".durio-plan".to_owned(), ()));
+    let (made, _held, ()) = plan_of_spec(&wish, file_name)?;
     let obstacles: Vec<String> = made.obstacles.iter().map(obstacle).collect();
     show(arguments, &made.plan, &obstacles)
 }
@@ -43,13 +45,8 @@ pub(crate) fn plan(arguments: &Plan) -> Result<Exit, Failure> {
 fn show(arguments: &Plan, plan: &durio_plan::Plan, obstacles: &[String]) -> Result<Exit, Failure> {
     let mut bytes = Vec::new();
     let options: Options = output::terminal_options();
-    write_plan(arguments.format, plan, obstacles, &options, &mut bytes).map_err(|error| {
-        Failure {
-            exit: Exit::Fault,
-            error: anyhow::Error::new(error).context("cannot show the plan"),
-            hints: Vec::new(),
-        }
-    })?;
+    write_plan(arguments.format, plan, obstacles, &options, &mut bytes)
+        .map_err(|error| Failure::of(Exit::Fault, error).context("cannot show the plan"))?;
     output::answer(&bytes).map(|()| Exit::Fine)
 }
 

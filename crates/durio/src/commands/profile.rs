@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use durio_bench::{Located, Permission, locate, read_text};
 use durio_block::HeldTargets;
 use durio_plan::ClockChoice;
 use durio_report::{write_profile, write_profiles};
@@ -12,12 +13,10 @@ use durio_units::{Bytes, Nanos};
 use durio_workload::profile::{Profile, profile, profile_names};
 
 use crate::args::{Expanding, Plan, Profile as Arguments, ProfileCommand, RunCommand};
-use crate::execute::{Execution, execute};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
-use crate::locate::{Located, Permission, locate_with};
+use crate::measure::{begin, execute};
 use crate::output;
-use crate::text_file::read_text;
 
 /// What a spec begins with that is a profile.
 const PREFIX: &[u8] = b"profile:";
@@ -40,11 +39,7 @@ pub(super) fn show(arguments: &Arguments) -> Result<Exit, Failure> {
             write_profile(*format, &read(OsStr::new(name))?, &options, &mut bytes)
         }
     };
-    written.map_err(|error| Failure {
-        exit: Exit::Fault,
-        error: anyhow::Error::new(error).context("cannot show the profile"),
-        hints: Vec::new(),
-    })?;
+    written.map_err(|error| Failure::of(Exit::Fault, error).context("cannot show the profile"))?;
     output::answer(&bytes).map(|()| Exit::Fine)
 }
 
@@ -62,7 +57,7 @@ pub(super) fn run(spec: &Path, arguments: &RunCommand) -> Result<Exit, Failure> 
         destroy: &options.destroy,
     };
     let places = wanted.check()?;
-    let execution = Execution::begin("profile", options)?;
+    let execution = begin("profile", options)?;
     let held = places.held.clone();
     let request = places.request(execution.seed, options.clock, execution.file_name());
     execute(&execution, &plan_profile(&request)?, held, options).map(|(exit, _)| exit)
@@ -113,7 +108,7 @@ impl Wanted<'_> {
         let mut paths = vec![&log];
         paths.extend((data != log).then_some(&data));
         let permission = Permission::Named { destroy: self.destroy, force_signature: false };
-        let Located { places, held } = locate_with(paths, permission)?;
+        let Located { places, held } = locate(paths, permission)?;
         let mut located = places.into_iter();
         let missing = || Failure::new(Exit::Fault, "a path was located nowhere");
         let log = located.next().ok_or_else(missing)?;

@@ -1,5 +1,7 @@
 //! `durio run`: one job from the command line.
 
+use durio_bench::{Execution, Located};
+use durio_block::HeldTargets;
 use durio_plan::{BatchPolicy, EngineKind, Limit, NullScript, Placement};
 use durio_spec::{RunRequest, plan_run};
 use durio_units::{Bytes, Nanos};
@@ -8,12 +10,9 @@ use durio_workload::{
 };
 
 use crate::args::Run;
-use durio_block::HeldTargets;
-
-use crate::execute::{Execution, execute};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
-use crate::locate::{Located, locate};
+use crate::measure::{begin, execute, locate};
 
 const DURATION_DEFAULT: Nanos = Nanos::from_secs(10);
 
@@ -35,7 +34,7 @@ pub(super) fn request(
             .hint("a spec has several: see docs/formats/spec.md and durio plan"));
     }
     let Located { mut places, held } = locate(&arguments.target, &arguments.common)?;
-    let execution = Execution::begin(command, &arguments.common)?;
+    let execution = begin(command, &arguments.common)?;
     let engine = match &arguments.engine {
         Some(engine) => engine.kind,
         None if arguments.depth == 1 && !arguments.sync.is_linked() => EngineKind::Sync,

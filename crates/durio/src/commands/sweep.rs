@@ -5,9 +5,9 @@ use durio_workload::Arrivals;
 
 use super::run::request;
 use crate::args::Sweep;
-use crate::execute::execute;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
+use crate::measure::execute;
 
 /// Accesses per second.
 const FIRST_RATE: f64 = 100.0;

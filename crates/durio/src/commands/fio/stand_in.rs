@@ -10,16 +10,18 @@ use std::path::Path;
 use std::time::{Instant, SystemTime};
 
 use durio_analyse::Findings;
+use durio_bench::Executed;
 use durio_fio::job_file::{PrintSettings, Question};
 use durio_report::{FioRequest, fio_logs, fio_version, has_unrecorded_parts, write_fio};
 
 use super::{Imported, import_file, parse, planning, running};
 use crate::args::Measuring;
-use crate::execute::{Execution, execute};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
-use crate::locate::Permission;
+use crate::measure::begin;
 use crate::output;
+use crate::progress::Terminal;
+use crate::stop_signals::stop_on_signals;
 
 pub(super) fn run(words: &[String], options: &Measuring) -> Result<Exit, Failure> {
     let began = Instant::now();
@@ -28,18 +30,22 @@ pub(super) fn run(words: &[String], options: &Measuring) -> Result<Exit, Failure
     match printing.question {
         Some(Question::Version) => return say_version(),
         Some(Question::ParseOnly) => {
-            import_file(&file, Permission::of(options), &planning(options))?;
+            import_file(&file, options.permission(), &planning(options))?;
             return Ok(Exit::Fine);
         }
         None => {}
     }
     let is_quiet = !printing.shows_progress || !io::stderr().is_terminal();
-    let execution = Execution::begin("fio", options)?.printed_by_caller(is_quiet);
+    let execution = begin("fio", options)?.with_histograms();
     let settings = running(&execution, options);
-    let imported = import_file(&file, Permission::of(options), &settings)?;
+    let imported = import_file(&file, options.permission(), &settings)?;
     let mut results = Results::open(printing, &imported)?;
     imported.notes.iter().try_for_each(|note| results.remark(note))?;
-    let (exit, findings) = execute(&execution, &imported.plan, imported.held.clone(), options)?;
+    let stop = stop_on_signals()?;
+    let terminal = Terminal::new(options.quiet || is_quiet);
+    let (plan, held) = (&imported.plan, imported.held.clone());
+    let Executed { findings, outcome } = execution.execute(plan, held, &stop, &terminal)?;
+    let exit = Exit::from(outcome?);
     let request = FioRequest {
         shape: &imported.shape,
         global_options: imported.global_options.clone(),
@@ -124,9 +130,5 @@ fn write_logs(findings: &Findings, imported: &Imported) -> Result<(), Failure> {
 }
 
 fn cannot_write(name: &str, error: io::Error) -> Failure {
-    Failure {
-        exit: Exit::CannotMeasure,
-        error: anyhow::Error::new(error).context(format!("cannot write '{name}'")),
-        hints: Vec::new(),
-    }
+    Failure::of(Exit::CannotMeasure, error).context(format!("cannot write '{name}'"))
 }

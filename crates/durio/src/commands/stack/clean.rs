@@ -1,18 +1,16 @@
 //! `durio stack clean`: takes down what a bench that was killed left behind, and clears up after killed
 //! runs.
 
-use durio_layers::{CleanOutcome, CleanState};
+use durio_bench::{build_journals, clear_leftovers};
 use durio_report::visible;
 
-use super::journals;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
-use crate::leftovers;
 use crate::output;
 
 pub(super) fn clean() -> Result<Exit, Failure> {
-    let cleared = leftovers::clear();
-    let outcomes = durio_layers::clean(&journals()?);
+    let cleared = clear_leftovers();
+    let outcomes = durio_layers::clean(&build_journals()?);
     if outcomes.is_empty() && cleared.is_empty() {
         return output::answer_text("nothing is left of any bench\n").map(|()| Exit::Fine);
     }

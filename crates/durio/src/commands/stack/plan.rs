@@ -2,17 +2,14 @@
 
 use std::fmt::Write;
 
-use durio_layers::DeclaredStack;
-use durio_layers::{BuildCommand, BuildError, Place, commands};
+use durio_bench::{Estimate, Planning, chosen_stacks, estimates, read_stack_spec};
 use durio_plan::{ClockChoice, Plan, Role};
 use durio_report::PlanFormat;
 use durio_spec::{SpecError, StackBench, shipped_stack_specs, stack_spec_json_schema};
 use durio_units::Nanos;
 use serde_json::{Value, json};
 
-use super::{chosen, files_folder, read};
 use crate::args::StackPlan;
-use crate::bench::{Estimate, Planning, estimates};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::output;
@@ -25,12 +22,13 @@ pub(super) fn plan(arguments: &StackPlan) -> Result<Exit, Failure> {
         let text = if arguments.schema { stack_spec_json_schema() } else { listing()? };
         return output::answer(text.as_bytes()).map(|()| Exit::Fine);
     };
-    let bench = read(path)?;
-    let stacks = chosen(&bench, &arguments.choosing)?;
-    let (choosing, clock) = (&arguments.choosing, ClockChoice::Auto);
-    let planning = Planning { bench: &bench, choosing, seed: 0, clock };
+    let (bench, choice) = (read_stack_spec(path)?, arguments.choosing.choice());
+    let stacks = chosen_stacks(&bench, &choice)?;
+    let clock = ClockChoice::Auto;
+    let planning = Planning { bench: &bench, choice: &choice, seed: 0, clock };
     let estimates = estimates(&planning, &stacks)?;
-    let place = Place { destroy: arguments.destroy.clone(), ..Place::with_id(ID, &files_folder()) };
+    let files = std::env::temp_dir();
+    let place = Place { destroy: arguments.destroy.clone(), ..Place::with_id(ID, &files) };
     let commands: Vec<Vec<BuildCommand>> = stacks
         .iter()
         .map(|stack| commands(stack, &place).map_err(failed))
@@ -50,7 +48,7 @@ pub(super) fn plan(arguments: &StackPlan) -> Result<Exit, Failure> {
 }
 
 fn failed(error: BuildError) -> Failure {
-    Failure { exit: Exit::WrongUse, error: error.into(), hints: Vec::new() }
+    Failure::of(Exit::WrongUse, error)
 }
 
 /// Names and summaries of the specs within the program.

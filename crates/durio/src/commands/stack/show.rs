@@ -28,10 +28,8 @@ pub(crate) fn show(
     if !stacks.is_empty() {
         let mut bytes = Vec::new();
         let options = output::terminal_options();
-        write_stacks(format, &stacks, &options, &mut bytes).map_err(|error| Failure {
-            exit: Exit::Fault,
-            error: anyhow::Error::new(error).context("cannot write the stacks down"),
-            hints: Vec::new(),
+        write_stacks(format, &stacks, &options, &mut bytes).map_err(|error| {
+            Failure::of(Exit::Fault, error).context("cannot write the stacks down")
         })?;
         output::answer(&bytes)?;
     }
@@ -77,6 +75,6 @@ fn conclude(mut failures: Vec<StackError>, root: Option<&Path>) -> Result<Exit, 
         (StackErrorKind::NotFound, None) => "for a file that is still to be made, give its folder",
         _ => "give a path that this user may look at",
     };
-    let failure = Failure { exit: Exit::CannotMeasure, error: last.into(), hints: Vec::new() };
+    let failure = Failure::of(Exit::CannotMeasure, last);
     Err(failure.hint(hint))
 }

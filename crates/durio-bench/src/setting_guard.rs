@@ -11,33 +11,31 @@ use std::time::SystemTime;
 use durio_plan::RawPath;
 use durio_record::{ChangedSetting, FolderName, SettingJournal, restore_left_settings};
 
-use crate::exit_code::Exit;
-use crate::failure::Failure;
-use crate::output;
-use crate::state_folder::state_folder;
+use crate::error::{BenchError, with_causes};
+use crate::observer::Observer;
+use crate::state_folder::{state_folder, state_for};
 
 /// The only settings that durio ever writes; a journal that names another is not durio's.
 const FILES: [&str; 3] = ["read_ahead_kb", "scheduler", "nr_requests"];
 
 /// A setting whose old value is remembered on disk.
-#[derive(Debug)]
-pub(crate) struct Switched {
+pub(crate) struct SettingGuard<'a> {
+    observer: &'a dyn Observer,
     path: PathBuf,
     before: String,
     journal: Option<SettingJournal>,
 }
 
-impl Switched {
+impl<'a> SettingGuard<'a> {
     /// Remembers the value `before`; nothing is changed yet.
-    pub(crate) fn begin(path: &Path, before: &str, after: &str) -> Result<Self, Failure> {
+    pub(crate) fn begin(
+        path: &Path,
+        before: &str,
+        after: &str,
+        observer: &'a dyn Observer,
+    ) -> Result<Self, BenchError> {
         check_writable(path)?;
-        let state = state_folder().ok_or_else(|| {
-            Failure::new(
-                Exit::CannotMeasure,
-                "there is no state folder to remember the old value in",
-            )
-            .hint("set HOME or XDG_STATE_HOME")
-        })?;
+        let state = state_for("the old value")?;
         let changed = ChangedSetting {
             path: RawPath::from(path),
             before: before.into(),
@@ -45,11 +43,12 @@ impl Switched {
         };
         let name = FolderName::new("setting", SystemTime::now(), std::process::id());
         let journal = SettingJournal::begin(&state, name.as_str(), &changed)?;
-        Ok(Self { path: path.to_owned(), before: before.to_owned(), journal: Some(journal) })
+        let (path, before) = (path.to_owned(), before.to_owned());
+        Ok(Self { observer, path, before, journal: Some(journal) })
     }
 
     /// Sets a value, and reads it back.
-    pub(crate) fn set(&self, value: &str) -> Result<(), Failure> {
+    pub(crate) fn set(&self, value: &str) -> Result<(), BenchError> {
         fs::write(&self.path, value).map_err(|error| refused(&self.path, value, &error))?;
         let now = current(&self.path).map_err(|error| refused(&self.path, value, &error))?;
         if now == value {
@@ -57,16 +56,16 @@ impl Switched {
         }
         let message =
             format!("wrote {value} to '{}', but it reads back {now}", self.path.display());
-        Err(Failure::new(Exit::CannotMeasure, message).hint("name a value that it takes as it is"))
+        Err(BenchError::cannot_measure(message).hint("name a value that it takes as it is"))
     }
 
     /// Sets the old value back; gives what is read then.
-    pub(crate) fn restore(mut self) -> Result<String, Failure> {
+    pub(crate) fn restore(mut self) -> Result<String, BenchError> {
         self.put_back()?;
         current(&self.path).map_err(|error| refused(&self.path, &self.before, &error))
     }
 
-    fn put_back(&mut self) -> Result<(), Failure> {
+    fn put_back(&mut self) -> Result<(), BenchError> {
         let Some(journal) = self.journal.take() else { return Ok(()) };
         match self.set(&self.before) {
             Ok(()) => {
@@ -83,12 +82,12 @@ impl Switched {
     }
 }
 
-impl Drop for Switched {
+impl Drop for SettingGuard<'_> {
     fn drop(&mut self) {
-        if let Err(failure) = self.put_back() {
-            output::remark(&format!("durio: {:#}", failure.error));
-            for hint in failure.hints {
-                output::remark(&format!("hint: {hint}"));
+        if let Err(error) = self.put_back() {
+            self.observer.remark(&format!("durio: {}", with_causes(&error)));
+            for hint in error.hints {
+                self.observer.remark(&format!("hint: {hint}"));
             }
         }
     }
@@ -108,59 +107,60 @@ pub(crate) fn choices(path: &Path) -> io::Result<Option<Vec<String>>> {
     Ok(text.contains('[').then(|| words().collect()))
 }
 
-fn check_writable(path: &Path) -> Result<(), Failure> {
+fn check_writable(path: &Path) -> Result<(), BenchError> {
     // Opening changes nothing; a setting is changed by what is written.
     match fs::OpenOptions::new().write(true).open(path) {
         Ok(_) => Ok(()),
         Err(error) => {
             let message = format!("cannot change '{}': {error}", path.display());
-            Err(Failure::new(Exit::CannotMeasure, message)
+            Err(BenchError::cannot_measure(message)
                 .hint("run as root, and not in a container whose /sys is read-only"))
         }
     }
 }
 
-fn refused(path: &Path, value: &str, error: &io::Error) -> Failure {
+fn refused(path: &Path, value: &str, error: &io::Error) -> BenchError {
     let message = format!("cannot set '{}' to {value}: {error}", path.display());
-    Failure::new(Exit::CannotMeasure, message)
+    BenchError::cannot_measure(message)
 }
 
-/// Brings back what durios that were killed left changed.
-pub(crate) fn restore_left() {
+/// Brings back what durios that were killed left changed; a line for each setting.
+pub fn restore_settings() -> Vec<String> {
+    let mut told = Vec::new();
     if let Some(state) = state_folder() {
-        restore_left_settings(&state, restore_one);
+        restore_left_settings(&state, |left| restore_one(left, &mut told));
     }
+    told
 }
 
 /// True if the setting needs nothing more.
-fn restore_one(left: &ChangedSetting) -> bool {
+fn restore_one(left: &ChangedSetting, told: &mut Vec<String>) -> bool {
     let path = left.path.as_path();
     if !is_ours(path) {
         return false;
     }
-    let shown = path.display();
-    match current(path) {
+    let (shown, before) = (path.display(), &left.before);
+    let now = match current(path) {
         // The device is gone, and its settings with it.
-        Err(error) => error.kind() == io::ErrorKind::NotFound,
-        Ok(now) if now == left.before => true,
-        Ok(now) if now == left.after => match fs::write(path, &left.before) {
-            Ok(()) => {
-                let text = format!("durio: set '{shown}' back to {}", left.before);
-                output::remark(&format!("{text}, which a killed run had left at {now}"));
-                true
-            }
-            Err(error) => {
-                let text = format!("durio: '{shown}' was {} before a killed run", left.before);
-                output::remark(&format!("{text}, and cannot be set back: {error}"));
-                false
-            }
-        },
-        Ok(now) => {
-            let text = format!("durio: a killed run changed '{shown}' from {}", left.before);
-            output::remark(&format!("{text}; it is {now} now, which is left as it is"));
-            true
-        }
+        Err(error) => return error.kind() == io::ErrorKind::NotFound,
+        Ok(now) => now,
+    };
+    if now == left.before {
+        return true;
     }
+    if now != left.after {
+        let text = format!("a killed run changed '{shown}' from {before}");
+        told.push(format!("{text}; it is {now} now, which is left as it is"));
+        return true;
+    }
+    let written = fs::write(path, before.as_bytes());
+    told.push(match &written {
+        Ok(()) => format!("set '{shown}' back to {before}, which a killed run had left at {now}"),
+        Err(error) => {
+            format!("'{shown}' was {before} before a killed run, and cannot be set back: {error}")
+        }
+    });
+    written.is_ok()
 }
 
 /// True for a setting of a block device's queue, or of what is read ahead from it, as sysfs has them.
@@ -176,6 +176,7 @@ fn is_ours(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observer::Told;
 
     #[test]
     fn of_a_list_the_chosen_value_and_all_choices_are_told() {
@@ -208,8 +209,9 @@ mod tests {
         }
     }
 
-    fn switched(file: &Path) -> Switched {
-        Switched { path: file.to_owned(), before: "128".into(), journal: Some(journal(file)) }
+    fn guard<'a>(file: &Path, observer: &'a Told) -> SettingGuard<'a> {
+        let (path, before) = (file.to_owned(), "128".into());
+        SettingGuard { observer, path, before, journal: Some(journal(file)) }
     }
 
     fn journal(file: &Path) -> SettingJournal {
@@ -223,11 +225,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("read_ahead_kb");
         fs::write(&file, "128").unwrap();
-        let setting = switched(&file);
+        let told = Told::default();
+        let setting = guard(&file, &told);
         setting.set("16").unwrap();
         assert_eq!(current(&file).unwrap(), "16");
         assert_eq!(setting.restore().unwrap(), "128");
-        let setting = switched(&file);
+        let setting = guard(&file, &told);
         setting.set("16").unwrap();
         drop(setting);
         assert_eq!(current(&file).unwrap(), "128");

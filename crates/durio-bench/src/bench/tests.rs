@@ -4,16 +4,22 @@ use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
 use std::rc::Rc;
 
+use durio_analyse::{Analyser, Findings};
+use durio_plan::{ClockChoice, PLAN_SCHEMA, Plan, Purpose};
+use durio_record::bench::{
+    BenchFolder, BenchManifest, BenchStack, BenchWriter, LayerState, SeveralDevices, TearDown,
+};
+use durio_record::{Environment, Manifest, Outcome};
 use durio_layers::{BuildError, BuiltLayer};
-use durio_layers::{DeclaredKind, DeclaredLayer, DeclaredStack, Dm, DmTarget, Made, Ram, Xfs};
-use durio_record::Outcome;
-use durio_record::bench::{BenchManifest, BenchStack, LayerState, SeveralDevices, TearDown};
+use durio_layers::{DeclaredKind, DeclaredLayer, DeclaredStack, Made, MadeFilesystem};
+use durio_observe::{Host};
 use durio_units::{Bytes, Nanos};
 
-use super::course::{Course, Measured, Point, Rising, Site};
 use super::listing;
-use crate::exit_code::Exit;
-use crate::failure::Failure;
+use super::schedule::{Measured, Point, Schedule, StackBackend, StackHandle};
+use crate::error::BenchError;
+use crate::observer::Told;
+use crate::read_back::bench_findings;
 
 /// What goes wrong, and what was done.
 #[derive(Default)]
@@ -36,8 +42,8 @@ struct Fake {
     is_there: bool,
 }
 
-impl Site for Scripted {
-    fn begin(&self, stack: &DeclaredStack) -> Result<Box<dyn Rising + '_>, BuildError> {
+impl StackBackend for Scripted {
+    fn begin(&self, stack: &DeclaredStack) -> Result<Box<dyn StackHandle + '_>, BuildError> {
         let index = self.begun.get();
         self.begun.set(index + 1);
         let fails_at = self.fails_to_build.filter(|(stack, _)| *stack == index).map(|it| it.1);
@@ -56,7 +62,7 @@ impl Site for Scripted {
     }
 }
 
-impl Rising for Fake {
+impl StackHandle for Fake {
     fn build_next(&mut self) -> Result<Option<BuiltLayer>, BuildError> {
         if self.next == self.layers {
             return Ok(None);
@@ -136,12 +142,15 @@ struct Ended {
     saved: Vec<BenchManifest>,
 }
 
-fn run(site: &Scripted, measure: &mut dyn FnMut(&Point<'_>) -> Result<Measured, Failure>) -> Ended {
+fn run(
+    site: &Scripted,
+    measure: &mut dyn FnMut(&Point<'_>) -> Result<Measured, BenchError>,
+) -> Ended {
     let stop = Cell::new(false);
     let saved = RefCell::new(Vec::new());
-    let course = Course {
+    let course = Schedule {
         manifest: manifest(),
-        site,
+        backend: site,
         stop: &|| stop.get(),
         save: &|manifest| {
             saved.borrow_mut().push(manifest.clone());
@@ -227,7 +236,7 @@ fn a_layer_that_cannot_be_built_ends_its_stack_and_no_other() {
 fn a_run_that_fails_takes_its_stack_down_and_the_bench_goes_on() {
     let ended = run(&Scripted::default(), &mut |point| match point.run.as_str() {
         "01-a-ram" => Ok(Measured::Failed),
-        "02-b-ram" => Err(Failure::new(Exit::CannotMeasure, "planted")),
+        "02-b-ram" => Err(BenchError::cannot_measure("planted")),
         other => panic!("{other}"),
     });
     assert_eq!(states(&ended.manifest), [[Partial, Waiting, Waiting], [Failed, Waiting, Waiting]]);
@@ -263,14 +272,14 @@ fn a_manifest_that_cannot_be_saved_ends_the_bench_with_everything_taken_down() {
     for fails_at in 0..6 {
         let site = Scripted::default();
         let count = Cell::new(0);
-        let course = Course {
+        let course = Schedule {
             manifest: manifest(),
-            site: &site,
+            backend: &site,
             stop: &|| false,
             save: &|_| {
                 count.set(count.get() + 1);
                 match count.get() > fails_at {
-                    true => Err(Failure::new(Exit::CannotMeasure, "disk full")),
+                    true => Err(BenchError::cannot_measure("disk full")),
                     false => Ok(()),
                 }
             },
@@ -280,4 +289,43 @@ fn a_manifest_that_cannot_be_saved_ends_the_bench_with_everything_taken_down() {
         let last = site.log.borrow().last().cloned().unwrap();
         assert!(last == "a dropped" || last == "a down", "{fails_at}: {last}");
     }
+}
+
+fn findings_of_nothing() -> Findings {
+    let manifest = Manifest {
+        schema: 1,
+        run: String::new(),
+        durio_version: "0".to_owned(),
+        started: String::new(),
+        command: Vec::new(),
+    };
+    let plan = Plan {
+        schema: PLAN_SCHEMA,
+        purpose: Purpose::Campaign,
+        seed: 1,
+        clock: ClockChoice::Auto,
+        targets: Vec::new(),
+        steps: Vec::new(),
+        campaign: None,
+        thresholds: Vec::new(),
+    };
+    let environment = Environment { host: Host::default(), stacks: Vec::new() };
+    Analyser::new(manifest, plan, environment).finish(String::new()).findings
+}
+
+#[test]
+fn a_run_that_was_analysed_while_it_ran_is_not_read_again() {
+    let ended = run(&Scripted::default(), &mut |_| Ok(Measured::Complete));
+    let directory = tempfile::tempdir().unwrap();
+    let writer = BenchWriter::create(&directory.path().join("b"), &ended.manifest).unwrap();
+    let folder = BenchFolder::open(writer.folder()).unwrap();
+    let complaints = |known: &[&str]| {
+        let known = known.iter().map(|run| ((*run).to_owned(), findings_of_nothing()));
+        let told = Told::default();
+        let _ = bench_findings(&folder, known.collect(), &told);
+        told.0.into_inner().len()
+    };
+    assert_eq!(complaints(&[]), 4, "none of the folders is there");
+    assert_eq!(complaints(&["01-a-ram", "04-b-xfs"]), 2);
+    assert_eq!(complaints(&["01-a-ram", "02-a-xfs", "03-b-ram", "04-b-xfs"]), 0);
 }

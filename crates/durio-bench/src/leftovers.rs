@@ -1,7 +1,7 @@
 //! What runs that were killed left behind: files with names, and traces of the kernel.
 //!
 //! In: the state folder, the kernel's tracing files. Out: a line for each thing that was removed, or
-//! that stays in doubt. Not here: settings of the kernel ([`crate::switched`]), stacks of a bench
+//! that stays in doubt. Not here: settings of the kernel ([`crate::SettingGuard`]), stacks of a bench
 //! (durio-layers' `clean`).
 
 use std::path::Path;
@@ -11,8 +11,8 @@ use durio_run::remove_dead_trace_instances;
 
 use crate::state_folder::state_folder;
 
-/// Removes what dead runs left behind, where that is proved to be theirs.
-pub(crate) fn clear() -> Vec<String> {
+/// Removes what dead runs left behind, where that is proved to be theirs; a line for each thing.
+pub fn clear_leftovers() -> Vec<String> {
     let leftovers = state_folder().as_deref().map(Leftovers::below);
     let files = leftovers.as_ref().map(remove_leftovers).unwrap_or_default();
     let traces = remove_dead_trace_instances(Path::new("/"));

@@ -8,7 +8,8 @@ use durio_record::bench::{BenchLayer, BenchManifest, BenchStack, LayerState, Tea
 use durio_report::visible;
 
 /// The text.
-pub(crate) fn listing(manifest: &BenchManifest, folder: &Path) -> String {
+#[must_use]
+pub fn listing(manifest: &BenchManifest, folder: &Path) -> String {
     let mut text = String::new();
     line(&mut text, &format!("BENCH {}: {}", manifest.name, state(manifest.outcome)));
     if !manifest.summary.is_empty() {

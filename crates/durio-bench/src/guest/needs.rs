@@ -10,16 +10,16 @@ use durio_layers::{Missing, requirements};
 
 /// Names, each once, in order.
 #[derive(Debug, Default)]
-pub(super) struct GuestNeeds {
-    pub(super) tools: Vec<String>,
-    pub(super) modules: Vec<String>,
+pub(crate) struct GuestNeeds {
+    pub(crate) tools: Vec<String>,
+    pub(crate) modules: Vec<String>,
 }
 
 impl GuestNeeds {
     /// What those stacks need that kernel and machine have all for: the bench in the guest records of
     /// each other one what is lacking, and goes on. Where that is every stack, what all of them need,
     /// so that the lab says what is lacking before it boots.
-    pub(super) fn of(stacks: &[DeclaredStack], kernel: &Kernel) -> Self {
+    pub(crate) fn of(stacks: &[DeclaredStack], kernel: &Kernel) -> Self {
         let states = kernel.drivers().unwrap_or_default();
         let absent: Vec<&str> = states
             .into_iter()

@@ -1,6 +1,6 @@
 //! What comes after what in a bench, and what is recorded of it.
 //!
-//! In: the manifest with its stacks, a [`Site`] that builds, a function that measures. Out: the
+//! In: the manifest with its stacks, a [`StackBackend`] that builds, a function that measures. Out: the
 //! manifest at its end, saved after each change. Not here: building and measuring themselves, so
 //! that tests can plant failures in both.
 
@@ -9,16 +9,16 @@ use durio_layers::{BuildError, BuiltLayer};
 use durio_record::Outcome;
 use durio_record::bench::{BenchManifest, BenchStack, LayerState, TearDown};
 
-use crate::failure::Failure;
+use crate::error::{BenchError, with_causes};
 
 /// Where stacks are built.
-pub(crate) trait Site {
+pub(crate) trait StackBackend {
     /// Begins to build a stack; nothing of it is there yet.
-    fn begin(&self, stack: &DeclaredStack) -> Result<Box<dyn Rising + '_>, BuildError>;
+    fn begin(&self, stack: &DeclaredStack) -> Result<Box<dyn StackHandle + '_>, BuildError>;
 }
 
 /// A stack that is being built. Dropping it takes it down too.
-pub(crate) trait Rising {
+pub(crate) trait StackHandle {
     /// The next layer; nothing if all are there. After an error nothing is there any more.
     fn build_next(&mut self) -> Result<Option<BuiltLayer>, BuildError>;
 
@@ -49,26 +49,26 @@ pub(crate) enum Measured {
 }
 
 /// A bench that is under way.
-pub(crate) struct Course<'a> {
+pub(crate) struct Schedule<'a> {
     pub(crate) manifest: BenchManifest,
-    pub(crate) site: &'a dyn Site,
+    pub(crate) backend: &'a dyn StackBackend,
     /// True once the user wants it to end.
     pub(crate) stop: &'a dyn Fn() -> bool,
     /// Saves the manifest.
-    pub(crate) save: &'a dyn Fn(&BenchManifest) -> Result<(), Failure>,
+    pub(crate) save: &'a dyn Fn(&BenchManifest) -> Result<(), BenchError>,
     /// Told before a layer is built.
     pub(crate) building: &'a dyn Fn(usize, usize),
 }
 
-impl Course<'_> {
+impl Schedule<'_> {
     /// Builds, measures and takes down every stack. What goes wrong with one is in the manifest.
     ///
     /// # Errors
     /// If the manifest cannot be saved: the record is the product. What was built is taken down.
     pub(crate) fn run(
         mut self,
-        measure: &mut dyn FnMut(&Point<'_>) -> Result<Measured, Failure>,
-    ) -> Result<BenchManifest, Failure> {
+        measure: &mut dyn FnMut(&Point<'_>) -> Result<Measured, BenchError>,
+    ) -> Result<BenchManifest, BenchError> {
         let mut runs = 0;
         for index in 0..self.manifest.stacks.len() {
             if (self.stop)() {
@@ -96,20 +96,20 @@ impl Course<'_> {
         &mut self,
         index: usize,
         runs: &mut usize,
-        measure: &mut dyn FnMut(&Point<'_>) -> Result<Measured, Failure>,
-    ) -> Result<(), Failure> {
+        measure: &mut dyn FnMut(&Point<'_>) -> Result<Measured, BenchError>,
+    ) -> Result<(), BenchError> {
         let declared = self.manifest.stacks[index].declared.clone();
         (self.building)(index, 0);
-        let site = self.site;
-        let mut rising = match site.begin(&declared) {
-            Ok(rising) => rising,
+        let backend = self.backend;
+        let mut handle = match backend.begin(&declared) {
+            Ok(handle) => handle,
             Err(error) => return self.not_built(index, 0, &error),
         };
         for layer in 0.. {
             if layer > 0 {
                 (self.building)(index, layer);
             }
-            match rising.build_next() {
+            match handle.build_next() {
                 Ok(Some(built)) => {
                     self.built(index, &built)?;
                     let wanted = declared.layers.get(layer).is_some_and(|layer| layer.measured);
@@ -121,8 +121,8 @@ impl Course<'_> {
                 Err(error) => return self.not_built(index, layer, &error),
             }
         }
-        let torn_down = rising.tear_down();
-        self.torn_down(index, torn_down.map_err(|error| words(&error)))
+        let torn_down = handle.tear_down();
+        self.torn_down(index, torn_down.map_err(|error| with_causes(&error)))
     }
 
     /// Measures a layer; true if the next one is to be built.
@@ -132,8 +132,8 @@ impl Course<'_> {
         declared: &DeclaredStack,
         built: &BuiltLayer,
         runs: &mut usize,
-        measure: &mut dyn FnMut(&Point<'_>) -> Result<Measured, Failure>,
-    ) -> Result<bool, Failure> {
+        measure: &mut dyn FnMut(&Point<'_>) -> Result<Measured, BenchError>,
+    ) -> Result<bool, BenchError> {
         *runs += 1;
         let word = declared.layers.get(built.index).map_or("", |layer| layer.kind.name());
         let run = format!("{runs:02}-{}-{word}", declared.name);
@@ -147,7 +147,7 @@ impl Course<'_> {
             Ok(Measured::Failed) => {
                 (LayerState::Partial, Some("its run failed; the run folder says why".to_owned()))
             }
-            Err(failure) => (LayerState::Failed, Some(format!("{:#}", failure.error))),
+            Err(error) => (LayerState::Failed, Some(with_causes(&error))),
         };
         self.set(index, built.index, state, None);
         let goes_on = failure.is_none();
@@ -158,7 +158,7 @@ impl Course<'_> {
         Ok(goes_on)
     }
 
-    fn built(&mut self, index: usize, built: &BuiltLayer) -> Result<(), Failure> {
+    fn built(&mut self, index: usize, built: &BuiltLayer) -> Result<(), BenchError> {
         let shown = |path: &std::path::PathBuf| path.display().to_string();
         if let Some(layer) = self.manifest.stacks[index].layers.get_mut(built.index) {
             layer.state = LayerState::Built;
@@ -171,9 +171,14 @@ impl Course<'_> {
     }
 
     /// A layer that could not be built; by then nothing of the stack is there.
-    fn not_built(&mut self, index: usize, layer: usize, error: &BuildError) -> Result<(), Failure> {
+    fn not_built(
+        &mut self,
+        index: usize,
+        layer: usize,
+        error: &BuildError,
+    ) -> Result<(), BenchError> {
         self.set(index, layer, LayerState::Failed, None);
-        self.fail(index, layer, &words(error));
+        self.fail(index, layer, &with_causes(error));
         let left = match error {
             BuildError::AndNotTornDown { left, .. } | BuildError::NotTornDown(left) => {
                 Err(left.join("; "))
@@ -183,7 +188,7 @@ impl Course<'_> {
         self.torn_down(index, left)
     }
 
-    fn torn_down(&mut self, index: usize, outcome: Result<(), String>) -> Result<(), Failure> {
+    fn torn_down(&mut self, index: usize, outcome: Result<(), String>) -> Result<(), BenchError> {
         self.manifest.stacks[index].tear_down = Some(match outcome {
             Ok(()) => TearDown::Done,
             Err(reason) => TearDown::Failed { reason },
@@ -203,15 +208,4 @@ impl Course<'_> {
         let label = stack.layers.get(layer).map_or("", |layer| layer.label.as_str());
         stack.failure = Some(format!("layer {} ({label}): {reason}", layer + 1));
     }
-}
-
-/// An error with its causes.
-fn words(error: &BuildError) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(source) = cause {
-        text.push_str(&format!(": {source}"));
-        cause = source.source();
-    }
-    text
 }

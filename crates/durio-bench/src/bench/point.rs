@@ -11,32 +11,47 @@ use durio_spec::{
 };
 use durio_units::{Bytes, Nanos};
 
-use crate::args::Choosing;
-use crate::exit_code::Exit;
-use crate::failure::Failure;
-use crate::locate::{Located, Permission, locate_with};
+use crate::campaign::Scale;
+use crate::error::BenchError;
+use crate::locate::{Located, Permission, locate};
+
+/// Which stacks of a spec, and how much of them.
+#[derive(Debug, Clone)]
+pub struct StackChoice {
+    /// Their names; all without one.
+    pub only: Vec<String>,
+    /// How much of them.
+    pub scale: Scale,
+}
 
 /// What all plans of a bench have in common.
-pub(crate) struct Planning<'a> {
-    pub(crate) bench: &'a StackBench,
-    pub(crate) choosing: &'a Choosing,
-    pub(crate) seed: u64,
-    pub(crate) clock: ClockChoice,
+#[derive(Debug, Clone, Copy)]
+pub struct Planning<'a> {
+    /// The spec.
+    pub bench: &'a StackBench,
+    /// What of it, and how much.
+    pub choice: &'a StackChoice,
+    /// The seed of all random choices.
+    pub seed: u64,
+    /// The clock of all latencies.
+    pub clock: ClockChoice,
 }
 
 /// A point before it is there.
 #[derive(Debug)]
-pub(crate) struct Estimate {
-    /// Which stack, and which of its layers.
-    pub(crate) stack: usize,
-    pub(crate) layer: usize,
+pub struct Estimate {
+    /// Which stack.
+    pub stack: usize,
+    /// Which of its layers.
+    pub layer: usize,
     /// The plan on devices or a filesystem of about that size.
-    pub(crate) plan: Plan,
+    pub plan: Plan,
 }
 
 impl Estimate {
     /// How long its timed steps take.
-    pub(crate) fn time(&self) -> Nanos {
+    #[must_use]
+    pub fn time(&self) -> Nanos {
         self.plan.duration()
     }
 }
@@ -48,12 +63,12 @@ impl Planning<'_> {
         &self,
         built: &BuiltLayer,
         file_name: String,
-    ) -> Result<(Plan, HeldTargets), Failure> {
+    ) -> Result<(Plan, HeldTargets), BenchError> {
         let paths = match &built.mount {
             Some(mount) => vec![mount.clone()],
             None => self.chosen(built.devices.clone()),
         };
-        let Located { places, held } = locate_with(&paths, Permission::Built)?;
+        let Located { places, held } = locate(&paths, Permission::Built)?;
         let places = places.into_iter().map(|location| self.place(location)).collect();
         let made = self.made(places, built.mount.is_some(), file_name)?;
         match made.obstacles.into_iter().next() {
@@ -71,9 +86,9 @@ impl Planning<'_> {
 
     fn place(&self, location: Location) -> Location {
         let facts = match location.facts {
-            LocationFacts::Device { size } => {
-                LocationFacts::Device { size: self.bench.region_of(size, self.choosing.scale_size) }
-            }
+            LocationFacts::Device { size } => LocationFacts::Device {
+                size: self.bench.region_of(size, self.choice.scale.size_per_mille),
+            },
             other => other,
         };
         Location { facts, destroy: true, ..location }
@@ -84,13 +99,13 @@ impl Planning<'_> {
         places: Vec<Location>,
         is_filesystem: bool,
         file_name: String,
-    ) -> Result<CampaignPlan, Failure> {
+    ) -> Result<CampaignPlan, BenchError> {
         Ok(plan_campaign(&CampaignRequest {
             spec: self.bench.campaign(is_filesystem).clone(),
             places: vec![places],
-            time_scale_per_mille: self.choosing.scale_time,
-            size_scale_per_mille: self.choosing.scale_size,
-            steps_confirmed: self.choosing.confirm_steps.unwrap_or(0),
+            time_scale_per_mille: self.choice.scale.time_per_mille,
+            size_scale_per_mille: self.choice.scale.size_per_mille,
+            steps_confirmed: self.choice.scale.steps_confirmed,
             seed: self.seed,
             clock: self.clock,
             file_name,
@@ -98,7 +113,7 @@ impl Planning<'_> {
     }
 
     /// The plan on a layer whose devices will have about these sizes.
-    fn estimated(&self, sizes: Vec<Bytes>, is_filesystem: bool) -> Result<Plan, Failure> {
+    fn estimated(&self, sizes: Vec<Bytes>, is_filesystem: bool) -> Result<Plan, BenchError> {
         let of = |(number, size): (usize, Bytes)| {
             let (path, facts) = match is_filesystem {
                 true => ("/mnt".to_owned(), LocationFacts::Directory { free: size, filesystem: 0 }),
@@ -115,26 +130,25 @@ impl Planning<'_> {
 ///
 /// # Errors
 /// If the workloads do not fit a point: nothing needs to be built to know that.
-pub(crate) fn estimates(
+pub fn estimates(
     planning: &Planning<'_>,
     stacks: &[DeclaredStack],
-) -> Result<Vec<Estimate>, Failure> {
+) -> Result<Vec<Estimate>, BenchError> {
     let mut all = Vec::new();
     for (stack, declared) in stacks.iter().enumerate() {
         for (layer, sizes) in declared.device_sizes(existing).into_iter().enumerate() {
             let Some(it) = declared.layers.get(layer).filter(|layer| layer.measured) else {
                 continue;
             };
-            let plan = planning.estimated(sizes, it.kind.is_filesystem()).map_err(|failure| {
-                let place = format!("stack '{}', layer {}", declared.name, layer + 1);
-                Failure { error: failure.error.context(place), ..failure }
+            let plan = planning.estimated(sizes, it.kind.is_filesystem()).map_err(|error| {
+                error.context(format!("stack '{}', layer {}", declared.name, layer + 1))
             })?;
             all.push(Estimate { stack, layer, plan });
         }
     }
     match all.is_empty() {
         false => Ok(all),
-        true => Err(Failure::new(Exit::WrongUse, "no layer of any stack is measured")),
+        true => Err(BenchError::wrong_use("no layer of any stack is measured")),
     }
 }
 

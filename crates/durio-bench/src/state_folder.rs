@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::exit_code::Exit;
-use crate::failure::Failure;
+use crate::error::BenchError;
 
 /// `$XDG_STATE_HOME/durio`, or `~/.local/state/durio`; none without a home.
 pub(crate) fn state_folder() -> Option<PathBuf> {
@@ -17,16 +16,34 @@ pub(crate) fn state_folder() -> Option<PathBuf> {
 }
 
 /// The directory that run folders are made in.
-pub(crate) fn runs_folder(out: Option<&Path>) -> Result<PathBuf, Failure> {
+///
+/// # Errors
+/// If neither it nor a home is named.
+pub fn runs_folder(out: Option<&Path>) -> Result<PathBuf, BenchError> {
     if let Some(out) = out {
         return Ok(out.to_owned());
     }
     let state = state_folder().ok_or_else(|| {
-        Failure::new(
-            Exit::CannotMeasure,
+        BenchError::cannot_measure(
             "there is no state folder: neither XDG_STATE_HOME nor HOME is set",
         )
         .hint("say with --out DIR where the run folder shall be")
     })?;
     Ok(state.join("runs"))
+}
+
+/// Where the journals of builds are.
+///
+/// # Errors
+/// If there is no state folder.
+pub fn build_journals() -> Result<PathBuf, BenchError> {
+    state_for("what was built").map(|state| state.join("stacks"))
+}
+
+/// The state folder, to remember `what` in.
+pub(crate) fn state_for(what: &str) -> Result<PathBuf, BenchError> {
+    state_folder().ok_or_else(|| {
+        let text = format!("there is no state folder to remember {what} in");
+        BenchError::cannot_measure(text).hint("set HOME or XDG_STATE_HOME")
+    })
 }

@@ -8,14 +8,14 @@ use durio_record::bench::BenchStack;
 use durio_units::Nanos;
 
 use super::point::Estimate;
-use crate::output;
+use crate::observer::Observer;
 
 /// A synchronisation is told of this often.
 const SYNC_EVERY: Duration = Duration::from_secs(10);
 
 /// Says where a bench is.
 pub(crate) struct BenchProgress<'a> {
-    quiet: bool,
+    observer: &'a dyn Observer,
     stacks: &'a [BenchStack],
     estimates: &'a [Estimate],
     sync_told: Cell<Option<Instant>>,
@@ -23,11 +23,11 @@ pub(crate) struct BenchProgress<'a> {
 
 impl<'a> BenchProgress<'a> {
     pub(crate) const fn new(
-        quiet: bool,
+        observer: &'a dyn Observer,
         stacks: &'a [BenchStack],
         estimates: &'a [Estimate],
     ) -> Self {
-        Self { quiet, stacks, estimates, sync_told: Cell::new(None) }
+        Self { observer, stacks, estimates, sync_told: Cell::new(None) }
     }
 
     /// A layer is about to be built.
@@ -54,7 +54,7 @@ impl<'a> BenchProgress<'a> {
     /// A step of building.
     pub(crate) fn step(&self, progress: Progress<'_>) {
         if let Progress::LeftAlone { undo, why } = progress {
-            output::remark(&format!("durio: left alone: {undo}: {why}"));
+            self.observer.remark(&format!("durio: left alone: {undo}: {why}"));
         }
         let Progress::Syncing { device, done, all } = progress else { return };
         if self.sync_told.get().is_some_and(|told| told.elapsed() < SYNC_EVERY) {
@@ -71,8 +71,6 @@ impl<'a> BenchProgress<'a> {
     }
 
     fn say(&self, line: &str) {
-        if !self.quiet {
-            output::remark(line);
-        }
+        self.observer.progress(line);
     }
 }

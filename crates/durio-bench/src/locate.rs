@@ -15,46 +15,40 @@ use durio_plan::RawPath;
 use durio_spec::{Location, LocationFacts};
 use durio_units::Bytes;
 
-use crate::args::Measuring;
-use crate::exit_code::Exit;
-use crate::failure::Failure;
+use crate::error::{BenchError, BenchErrorKind};
 
 /// The places that were named, and what of them exists, held until the run ends.
 #[derive(Debug, Default)]
-pub(crate) struct Located {
-    pub(crate) places: Vec<Location>,
-    pub(crate) held: HeldTargets,
+pub struct Located {
+    /// In the order in which they were named.
+    pub places: Vec<Location>,
+    /// What exists of them.
+    pub held: HeldTargets,
 }
 
 /// By what words existing things may be overwritten.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Permission<'a> {
+pub enum Permission<'a> {
     /// Those that `--destroy` names, by a path or a serial number.
-    Named { destroy: &'a [PathBuf], force_signature: bool },
-    /// Layers that this durio has just built, or was permitted to build on.
+    Named {
+        /// The words.
+        destroy: &'a [PathBuf],
+        /// Also where a filesystem or an array's member is.
+        force_signature: bool,
+    },
+    /// All: layers that this durio has just built, or was permitted to build on.
     Built,
 }
 
-impl<'a> Permission<'a> {
-    pub(crate) fn of(options: &'a Measuring) -> Self {
-        Self::Named { destroy: &options.destroy, force_signature: options.force_signature }
-    }
-}
-
-/// Finds out what each of `paths` is, none of which may be another's second name, and holds it. Each
-/// `--destroy` must name one of them.
-pub(crate) fn locate<'a>(
-    paths: impl IntoIterator<Item = &'a PathBuf>,
-    options: &'a Measuring,
-) -> Result<Located, Failure> {
-    locate_with(paths, Permission::of(options))
-}
-
-/// The same, with the permissions alone.
-pub(crate) fn locate_with<'a>(
+/// Finds out what each of `paths` is, none of which may be another's second name, and holds it. What
+/// is permitted by name must be one of them.
+///
+/// # Errors
+/// If one cannot be measured or may not be written to.
+pub fn locate<'a>(
     paths: impl IntoIterator<Item = &'a PathBuf>,
     permission: Permission<'a>,
-) -> Result<Located, Failure> {
+) -> Result<Located, BenchError> {
     let unmatched = match permission {
         Permission::Named { destroy, .. } => destroy.iter().collect(),
         Permission::Built => Vec::new(),
@@ -79,7 +73,7 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn add(&mut self, path: &'a PathBuf) -> Result<(), Failure> {
+    fn add(&mut self, path: &'a PathBuf) -> Result<(), BenchError> {
         let (facts, destroy) = match HeldTarget::open(path) {
             Ok(target) => {
                 self.refuse_second_name(path, Identity::Thing(target.identity()))?;
@@ -96,7 +90,11 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    fn refuse_second_name(&mut self, path: &'a PathBuf, identity: Identity) -> Result<(), Failure> {
+    fn refuse_second_name(
+        &mut self,
+        path: &'a PathBuf,
+        identity: Identity,
+    ) -> Result<(), BenchError> {
         for (first, known) in &self.known {
             let (first, second) = (first.display(), path.display());
             let (text, hint) = if *known == identity {
@@ -107,19 +105,19 @@ impl<'a> Search<'a> {
             } else {
                 continue;
             };
-            return Err(Failure::new(Exit::WrongUse, text).hint(hint));
+            return Err(BenchError::wrong_use(text).hint(hint));
         }
         self.known.push((path, identity));
         Ok(())
     }
 
     /// What it is, and whether it may be overwritten.
-    fn existing(&mut self, target: HeldTarget) -> Result<(LocationFacts, bool), Failure> {
+    fn existing(&mut self, target: HeldTarget) -> Result<(LocationFacts, bool), BenchError> {
         let facts = match target.kind() {
             TargetType::Directory => {
                 refuse_device_nodes(target.path(), target.path())?;
                 let TargetIdentity::Inode(filesystem, _) = target.identity() else {
-                    return Err(Failure::new(Exit::Fault, "a directory has no inode"));
+                    return Err(BenchError::new(BenchErrorKind::Fault, "a directory has no inode"));
                 };
                 LocationFacts::Directory { free: free(&target.path_here())?, filesystem }
             }
@@ -137,7 +135,7 @@ impl<'a> Search<'a> {
         Ok((facts, destroy))
     }
 
-    fn access(&mut self, target: HeldTarget) -> Result<TargetAccess, Failure> {
+    fn access(&mut self, target: HeldTarget) -> Result<TargetAccess, BenchError> {
         let path = target.path().to_owned();
         let fail = |refusal| refused(&path, refusal);
         let (reason, usage) = match self.permission {
@@ -162,10 +160,10 @@ impl<'a> Search<'a> {
     }
 
     /// A path that does not exist is one that can be made if its directory exists.
-    fn absent(&mut self, path: &Path, error: BlockError) -> Result<LocationFacts, Failure> {
+    fn absent(&mut self, path: &Path, error: BlockError) -> Result<LocationFacts, BenchError> {
         if self.unmatched.iter().any(|named| names_absent(named, path)) {
             let text = format!("--destroy '{}' does not exist", path.display());
-            return Err(Failure::new(Exit::WrongUse, text).hint("is it a misspelt name?"));
+            return Err(BenchError::wrong_use(text).hint("is it a misspelt name?"));
         }
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let parent = parent.unwrap_or(Path::new("."));
@@ -176,7 +174,7 @@ impl<'a> Search<'a> {
             }
             _ => {
                 let hint = "name an existing directory, file or block device";
-                Err(Failure::from(error).hint(hint))
+                Err(BenchError::from(error).hint(hint))
             }
         }
     }
@@ -202,7 +200,7 @@ impl Identity {
     }
 }
 
-fn names_nothing(named: &Path, locations: &[Location]) -> Failure {
+fn names_nothing(named: &Path, locations: &[Location]) -> BenchError {
     let measured: Vec<_> = locations.iter().map(|it| format!("'{}'", it.path)).collect();
     let text = match measured.is_empty() {
         true => format!(
@@ -215,7 +213,7 @@ fn names_nothing(named: &Path, locations: &[Location]) -> Failure {
             measured.join(", ")
         ),
     };
-    Failure::new(Exit::WrongUse, text)
+    BenchError::wrong_use(text)
         .hint("give the exact path of a file or device to measure, or the device's serial number")
 }
 
@@ -234,32 +232,28 @@ fn disk_of(device: u64) -> Option<u64> {
 }
 
 /// Bytes that this user may still allocate in `directory`.
-fn free(directory: &Path) -> Result<Bytes, Failure> {
-    let facts = rustix::fs::statvfs(directory).map_err(|errno| Failure {
-        exit: Exit::CannotMeasure,
-        error: anyhow::Error::new(errno)
-            .context(format!("cannot ask for the free space of '{}'", directory.display())),
-        hints: Vec::new(),
+fn free(directory: &Path) -> Result<Bytes, BenchError> {
+    let facts = rustix::fs::statvfs(directory).map_err(|errno| {
+        BenchError::of(BenchErrorKind::CannotMeasure, errno)
+            .context(format!("cannot ask for the free space of '{}'", directory.display()))
     })?;
     Ok(Bytes::new(facts.f_bavail.saturating_mul(facts.f_frsize)))
 }
 
-fn usage_of(target: &HeldTarget) -> Result<DeviceUse, Failure> {
-    use_of(target).map_err(|error| Failure {
-        exit: Exit::CannotMeasure,
-        error: anyhow::Error::new(error)
-            .context(format!("cannot find out whether '{}' is in use", target.path().display())),
-        hints: Vec::new(),
+fn usage_of(target: &HeldTarget) -> Result<DeviceUse, BenchError> {
+    use_of(target).map_err(|error| {
+        BenchError::of(BenchErrorKind::CannotMeasure, error)
+            .context(format!("cannot find out whether '{}' is in use", target.path().display()))
     })
 }
 
 /// A file in a folder of device nodes is in memory, and most likely a misspelt device.
-fn refuse_device_nodes(folder: &Path, path: &Path) -> Result<(), Failure> {
+fn refuse_device_nodes(folder: &Path, path: &Path) -> Result<(), BenchError> {
     if !holds_device_nodes(folder) {
         return Ok(());
     }
     let text = format!("'{}' would be a file among device nodes, in memory", path.display());
-    Err(Failure::new(Exit::CannotMeasure, text)
+    Err(BenchError::cannot_measure(text)
         .hint("name an existing device, or a directory or file on the storage to measure"))
 }
 
@@ -274,9 +268,9 @@ fn names_absent(named: &Path, path: &Path) -> bool {
     absolute(named) == absolute(path)
 }
 
-fn refused(path: &Path, refusal: GuardRefusal) -> Failure {
+fn refused(path: &Path, refusal: GuardRefusal) -> BenchError {
     let shown = path.display();
-    let failure = |text: String| Failure::new(Exit::CannotMeasure, text);
+    let failure = |text: String| BenchError::cannot_measure(text);
     match refusal {
         GuardRefusal::Failed(error) => error.into(),
         GuardRefusal::Signatures(names) => failure(format!("'{shown}' holds {}", names.join(", ")))
@@ -290,7 +284,7 @@ fn refused(path: &Path, refusal: GuardRefusal) -> Failure {
     }
 }
 
-fn in_use(path: &Path, by: &str) -> Failure {
+fn in_use(path: &Path, by: &str) -> BenchError {
     let text = format!("'{}' is in use and is never written to: {by}", path.display());
-    Failure::new(Exit::CannotMeasure, text)
+    BenchError::cannot_measure(text)
 }

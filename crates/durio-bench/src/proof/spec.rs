@@ -8,10 +8,10 @@ use durio_units::{Bytes, Nanos};
 
 /// What both sides have in common.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Load {
-    pub(super) load: ProveLoad,
-    pub(super) size: Bytes,
-    pub(super) duration: Nanos,
+pub(crate) struct Load {
+    pub(crate) load: ProveLoad,
+    pub(crate) size: Bytes,
+    pub(crate) duration: Nanos,
 }
 
 /// A quarter of the file, in blocks of 8 KiB: of random reads from an empty page cache few hit what
@@ -19,7 +19,7 @@ pub(super) struct Load {
 const RANDOM_SHARE: u64 = 4;
 
 /// The spec of one side; `own` is the value of a switch of durio's own.
-pub(super) fn spec(load: Load, own: Option<(Switch, &str)>) -> String {
+pub(crate) fn spec(load: Load, own: Option<(Switch, &str)>) -> String {
     let layout = match own {
         Some((Switch::FileMode, layout)) => layout,
         _ => "incompressible",

@@ -9,12 +9,15 @@ use durio_record::{
 };
 use durio_run::Resume;
 
-use crate::failure::Failure;
+use crate::error::BenchError;
 
 /// A campaign that was interrupted, and where it goes on.
-pub(crate) struct Interrupted {
-    pub(crate) folder: RunFolder,
-    pub(crate) point: ResumePoint,
+#[derive(Debug)]
+pub struct Interrupted {
+    /// Its folder.
+    pub folder: RunFolder,
+    /// Where it goes on.
+    pub point: ResumePoint,
 }
 
 impl Interrupted {
@@ -36,11 +39,14 @@ const FOLDERS_MAX: usize = 500;
 /// check of today, so what is equal to it may go on. A run that lives is none, and so is one of
 /// another seed than the one that was asked for. As root, one that somebody else can write to is an
 /// error: they may have made it up.
-pub(crate) fn interrupted(
+///
+/// # Errors
+/// If the interrupted run may be somebody else's make-up.
+pub fn interrupted(
     runs: &Path,
     plan: &Plan,
     seed: Option<u64>,
-) -> Result<Option<Interrupted>, Failure> {
+) -> Result<Option<Interrupted>, BenchError> {
     let Some(campaign) = &plan.campaign else { return Ok(None) };
     let is_same_campaign = |folder: &RunFolder| {
         let of_folder = folder.plan.campaign.as_ref();
@@ -52,7 +58,7 @@ pub(crate) fn interrupted(
         let Some(folder) = RunFolder::open(&path).ok().filter(is_same_campaign) else { continue };
         let Some(point) = resume_point_of(&folder) else { continue };
         folder.check_owner().map_err(|error| {
-            Failure::from(error).hint("or start over with --fresh, which leaves it as it is")
+            BenchError::from(error).hint("or start over with --fresh, which leaves it as it is")
         })?;
         if !lives(&path) {
             return Ok(Some(Interrupted { folder, point }));

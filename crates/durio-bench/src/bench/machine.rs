@@ -1,11 +1,11 @@
-//! This machine as the site of a bench.
+//! This machine as what builds the stacks of a bench.
 
 use std::path::PathBuf;
 
 use durio_layers::DeclaredStack;
 use durio_layers::{BuildError, BuildOptions, Builder, BuiltLayer, Place, Progress};
 
-use super::course::{Rising, Site};
+use super::schedule::{StackBackend, StackHandle};
 
 /// Builds stacks on this machine.
 pub(crate) struct Machine<'a> {
@@ -21,8 +21,8 @@ pub(crate) struct Machine<'a> {
     pub(crate) progress: &'a dyn Fn(Progress<'_>),
 }
 
-impl Site for Machine<'_> {
-    fn begin(&self, stack: &DeclaredStack) -> Result<Box<dyn Rising + '_>, BuildError> {
+impl StackBackend for Machine<'_> {
+    fn begin(&self, stack: &DeclaredStack) -> Result<Box<dyn StackHandle + '_>, BuildError> {
         let place =
             Place { destroy: self.destroy.clone(), force: self.force, ..Place::new(&self.files) };
         let options = BuildOptions { stop: self.stop, progress: self.progress };
@@ -30,7 +30,7 @@ impl Site for Machine<'_> {
     }
 }
 
-impl Rising for Builder<'_> {
+impl StackHandle for Builder<'_> {
     fn build_next(&mut self) -> Result<Option<BuiltLayer>, BuildError> {
         Builder::build_next(self)
     }

@@ -1,0 +1,342 @@
+//! A bench: one stack after the other is built, measured layer by layer, and taken down.
+//!
+//! In: a stack spec and what may be overwritten. Out: a bench folder, and what each layer costs. Not
+//! here: how a stack is built (`durio_observe::build`), how a point is measured (`execute.rs`).
+//!
+//! ```text
+//!   schedule ── build a layer (backend) ── measure it (point, execute) ── record it ──┐
+//!      └──────────────────────── the next layer, or tear down ◄───────────────────────┘
+//! ```
+
+mod listing;
+mod machine;
+mod point;
+mod progress;
+mod schedule;
+#[cfg(test)]
+mod tests;
+
+pub use listing::listing;
+pub use point::{Estimate, Planning, StackChoice, estimates};
+
+use std::path::{Path, PathBuf};
+
+use durio_analyse::attribution::StackFindings;
+use durio_plan::ClockChoice;
+use durio_record::bench::{
+    BENCH_FOLDER_SCHEMA, BenchFolder, BenchManifest, BenchPublished, BenchStack, BenchWriter,
+    SeveralDevices,
+};
+use durio_record::{Outcome, file_names};
+use durio_report::{Format, Options};
+use durio_run::StopFlag;
+use durio_spec::{
+    PublishedShare, RawDevices, StackBench, layer_label, shipped_stack_spec, shipped_stack_specs,
+};
+use durio_layers::{BuildError, CleanOutcome, clean, missing};
+use durio_layers::{DeclaredKind, DeclaredLayer, DeclaredStack};
+
+use crate::error::{BenchError, BenchErrorKind, Ending};
+use crate::execute::{Execution, RunOptions, absolute, command_line};
+use crate::guest::GuestBench;
+use crate::observer::Observer;
+use crate::read_back::{KnownRuns, ReadBack, bench_findings, read_bench};
+use crate::state_folder::build_journals;
+use crate::text_file::{name_if_no_file, read_text};
+use machine::Machine;
+use progress::BenchProgress;
+use schedule::{Measured, Schedule};
+
+/// What is benched, and what may be overwritten for that.
+#[derive(Debug, Clone, Copy)]
+pub struct BenchRequest<'a> {
+    /// A file, or the name of a built-in spec.
+    pub spec: &'a Path,
+    /// What of it.
+    pub choice: &'a StackChoice,
+    /// Devices that may be overwritten.
+    pub destroy: &'a [PathBuf],
+    /// Also those that hold something.
+    pub force_signature: bool,
+    /// The clock of all latencies.
+    pub clock: ClockChoice,
+    /// What is wished of each run.
+    pub options: RunOptions<'a>,
+}
+
+/// A bench that can begin.
+#[derive(Debug)]
+pub struct Bench<'a> {
+    request: BenchRequest<'a>,
+    spec: StackBench,
+    stacks: Vec<DeclaredStack>,
+    execution: Execution,
+    estimates: Vec<Estimate>,
+}
+
+/// A bench that is over.
+#[derive(Debug)]
+pub struct Benched {
+    /// Its folder.
+    pub folder: BenchFolder,
+    /// What its layers cost.
+    pub found: Result<ReadBack<StackFindings>, BenchError>,
+    /// How it ended.
+    pub ending: Ending,
+}
+
+impl<'a> Bench<'a> {
+    /// Reads the spec, and refuses what cannot be benched.
+    ///
+    /// # Errors
+    /// If nothing can be built here, or something would be overwritten that was not named.
+    pub fn prepare(request: BenchRequest<'a>) -> Result<Self, BenchError> {
+        let spec = read_stack_spec(request.spec)?;
+        let stacks = chosen_stacks(&spec, request.choice)?;
+        refuse_unknown_destroy(&stacks, request.destroy)?;
+        refuse_missing_destroy(&stacks, request.destroy)?;
+        refuse_if_nothing_can_be_built(&stacks)?;
+        let execution = Execution::begin("stack", &request.options)?;
+        let (choice, seed, clock) = (request.choice, execution.seed, request.clock);
+        let estimates = estimates(&Planning { bench: &spec, choice, seed, clock }, &stacks)?;
+        Ok(Self { request, spec, stacks, execution, estimates })
+    }
+
+    fn planning(&self) -> Planning<'_> {
+        Planning {
+            bench: &self.spec,
+            choice: self.request.choice,
+            seed: self.execution.seed,
+            clock: self.request.clock,
+        }
+    }
+
+    /// Takes down what dead benches left, and tells of it.
+    ///
+    /// # Errors
+    /// If there is no state folder.
+    pub fn clean(&self) -> Result<Vec<CleanOutcome>, BenchError> {
+        Ok(clean(&build_journals()?))
+    }
+
+    /// Benches. What goes wrong with one stack is recorded, and the next one follows.
+    ///
+    /// # Errors
+    /// If the bench folder cannot be written.
+    pub fn run(&self, stop: &StopFlag, observer: &dyn Observer) -> Result<Benched, BenchError> {
+        let manifest = self.manifest();
+        let writer = BenchWriter::create(self.execution.folder(), &manifest)?;
+        let mut known = KnownRuns::new();
+        let manifest = self.all(manifest, &writer, &mut known, stop, observer)?;
+        let folder = BenchFolder::open(&absolute(writer.folder()))?;
+        let ending = manifest.outcome.unwrap_or(Outcome::Failed).into();
+        let found = bench_findings(&folder, known, observer);
+        save_bench(&folder, &found)?;
+        Ok(Benched { folder, found, ending })
+    }
+
+    fn all(
+        &self,
+        manifest: BenchManifest,
+        writer: &BenchWriter,
+        known: &mut KnownRuns,
+        stop_flag: &StopFlag,
+        observer: &dyn Observer,
+    ) -> Result<BenchManifest, BenchError> {
+        let stacks = manifest.stacks.clone();
+        let progress = BenchProgress::new(observer, &stacks, &self.estimates);
+        let stop = || stop_flag.is_set();
+        let machine = Machine {
+            files: std::env::temp_dir(),
+            journals: build_journals()?,
+            destroy: self.request.destroy.to_vec(),
+            force: self.request.force_signature,
+            stop: &stop,
+            progress: &|step| progress.step(step),
+        };
+        let schedule = Schedule {
+            manifest,
+            backend: &machine,
+            stop: &stop,
+            save: &|manifest| Ok(writer.update(manifest)?),
+            building: &|stack, layer| progress.building(stack, layer),
+        };
+        schedule.run(&mut |point| {
+            progress.measuring(point.stack, point.layer.index);
+            let execution = self.execution.point(&point.run);
+            let (plan, held) = self.planning().plan(point.layer, execution.file_name())?;
+            let executed = execution.execute(&plan, held, stop_flag, observer)?;
+            known.insert(point.run.clone(), executed.findings);
+            Ok(match executed.outcome? {
+                Outcome::Complete => Measured::Complete,
+                Outcome::Interrupted => Measured::Stopped,
+                Outcome::Failed => Measured::Failed,
+            })
+        })
+    }
+
+    fn manifest(&self) -> BenchManifest {
+        let (bench, started) = self.execution.identity();
+        let StackBench { name, summary, text, .. } = self.spec.clone();
+        let is_there =
+            |share: &&PublishedShare| self.stacks.iter().any(|it| it.name == share.stack);
+        let scale = self.request.choice.scale;
+        BenchManifest {
+            schema: BENCH_FOLDER_SCHEMA,
+            bench,
+            durio_version: env!("CARGO_PKG_VERSION").to_owned(),
+            started,
+            command: command_line(),
+            name,
+            summary,
+            spec: text,
+            seed: self.execution.seed,
+            time_scale_per_mille: scale.time_per_mille,
+            size_scale_per_mille: scale.size_per_mille,
+            several_devices: match self.spec.raw {
+                RawDevices::One => SeveralDevices::One,
+                RawDevices::All => SeveralDevices::All,
+            },
+            published: self.spec.published.iter().filter(is_there).map(published).collect(),
+            outcome: None,
+            stacks: self.stacks.iter().map(waiting).collect(),
+        }
+    }
+}
+
+/// A bench in a guest, whose folder is brought out.
+///
+/// # Errors
+/// If the guest leaves no bench behind.
+pub fn bench_of_guest(
+    bench: &GuestBench<'_>,
+    stop: &StopFlag,
+    observer: &dyn Observer,
+) -> Result<Benched, BenchError> {
+    let (folder, ending) = bench.run(stop, observer)?;
+    let folder = BenchFolder::open(&absolute(&folder))?;
+    let found = read_bench(&folder, observer);
+    save_bench(&folder, &found)?;
+    Ok(Benched { folder, found, ending })
+}
+
+/// Keeps what was found beside the manifest.
+fn save_bench(
+    folder: &BenchFolder,
+    found: &Result<ReadBack<StackFindings>, BenchError>,
+) -> Result<(), BenchError> {
+    let Ok(found) = found else { return Ok(()) };
+    for (name, format) in [(file_names::FINDINGS, Format::Json), (file_names::REPORT, Format::Html)]
+    {
+        let mut bytes = Vec::new();
+        durio_report::render_stack(format, &found.findings, &Options::default(), &mut bytes)
+            .map_err(BenchError::unmade)?;
+        folder.save(name, &bytes)?;
+    }
+    Ok(())
+}
+
+fn waiting(stack: &DeclaredStack) -> BenchStack {
+    let of = |layer: &DeclaredLayer| (layer.kind.name().to_owned(), layer_label(layer));
+    BenchStack::waiting(stack.clone(), stack.layers.iter().map(of).collect())
+}
+
+fn published(share: &PublishedShare) -> BenchPublished {
+    let PublishedShare { stack, layer, workload, jobs, share_of_raw, rate, source } = share.clone();
+    BenchPublished { stack, layer, workload, jobs, share_of_raw, rate, source }
+}
+
+/// Reads a file, or the built-in spec of this name.
+///
+/// # Errors
+/// If it is neither, or no stack spec.
+pub fn read_stack_spec(path: &Path) -> Result<StackBench, BenchError> {
+    if let Some(name) = name_if_no_file(path) {
+        match shipped_stack_spec(name) {
+            Some(shipped) => return Ok(StackBench::parse(shipped.name, shipped.text)?),
+            None if path.is_dir() => {}
+            None => return Err(unknown(name)),
+        }
+    }
+    let text = read_text(path, "spec")?;
+    Ok(StackBench::parse(&path.display().to_string(), &text)?)
+}
+
+fn unknown(name: &str) -> BenchError {
+    let names: Vec<&str> = shipped_stack_specs().iter().map(|spec| spec.name).collect();
+    BenchError::wrong_use(format!("'{name}' is neither a file nor a built-in stack spec"))
+        .hint(format!("built-in stack specs: {}", names.join(", ")))
+}
+
+/// The stacks that were asked for, scaled.
+///
+/// # Errors
+/// If the spec has no stack of that name, or nothing is left of one at that scale.
+pub fn chosen_stacks(
+    bench: &StackBench,
+    choice: &StackChoice,
+) -> Result<Vec<DeclaredStack>, BenchError> {
+    let all = bench.scaled(choice.scale.size_per_mille)?;
+    let is_there = |name: &&String| all.iter().any(|stack| stack.name == **name);
+    if let Some(name) = choice.only.iter().find(|name| !is_there(name)) {
+        let names: Vec<&str> = all.iter().map(|stack| stack.name.as_str()).collect();
+        return Err(BenchError::wrong_use(format!("the spec has no stack '{name}'"))
+            .hint(format!("its stacks are {}", names.join(", "))));
+    }
+    let wanted =
+        |stack: &DeclaredStack| choice.only.is_empty() || choice.only.contains(&stack.name);
+    Ok(all.into_iter().filter(wanted).collect())
+}
+
+/// What may be overwritten must be part of a stack.
+fn refuse_unknown_destroy(stacks: &[DeclaredStack], destroy: &[PathBuf]) -> Result<(), BenchError> {
+    let same = |a: &Path, b: &Path| match (a.canonicalize(), b.canonicalize()) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => a == b,
+    };
+    let names_nothing =
+        |path: &&PathBuf| !existing_devices(stacks).any(|device| same(path, Path::new(device)));
+    match destroy.iter().find(names_nothing) {
+        None => Ok(()),
+        Some(path) => {
+            let text =
+                format!("--destroy '{}' names no device of the spec's stacks", path.display());
+            Err(BenchError::wrong_use(text).hint("devices that durio makes need no permission"))
+        }
+    }
+}
+
+/// The devices of the user's that stacks stand on.
+fn existing_devices(stacks: &[DeclaredStack]) -> impl Iterator<Item = &String> {
+    stacks.iter().flat_map(|stack| &stack.layers).flat_map(|layer| match &layer.kind {
+        DeclaredKind::Device { paths } => paths.as_slice(),
+        _ => &[],
+    })
+}
+
+/// What would be overwritten must be named, before anything is built.
+fn refuse_missing_destroy(stacks: &[DeclaredStack], destroy: &[PathBuf]) -> Result<(), BenchError> {
+    let is_named = |device: &String| destroy.iter().any(|path| path.as_path() == Path::new(device));
+    match existing_devices(stacks).find(|device| !is_named(device)) {
+        None => Ok(()),
+        Some(device) => {
+            Err(BenchError::wrong_use(format!("whatever is on '{device}' would be lost"))
+                .hint(format!("allow that with --destroy {device}")))
+        }
+    }
+}
+
+/// Where each stack lacks something, nothing is begun.
+fn refuse_if_nothing_can_be_built(stacks: &[DeclaredStack]) -> Result<(), BenchError> {
+    let mut first = None;
+    for stack in stacks {
+        let missing = missing(stack);
+        if missing.is_empty() {
+            return Ok(());
+        }
+        first.get_or_insert(BuildError::Missing { stack: stack.name.clone(), missing });
+    }
+    let Some(error) = first else { return Ok(()) };
+    Err(BenchError::of(BenchErrorKind::CannotMeasure, error)
+        .hint("--lab does the same in a throw-away virtual machine, as any user"))
+}

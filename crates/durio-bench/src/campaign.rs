@@ -1,0 +1,202 @@
+//! The plan of a campaign spec: the spec, its targets, what is at them.
+//!
+//! In: a file or the name of a built-in spec, and paths as the command line names them. Out: the plan,
+//! and what exists of its targets. Not here: what a spec means (durio-spec).
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use durio_block::HeldTargets;
+use durio_plan::ClockChoice;
+use durio_spec::{
+    CampaignPlan, CampaignRequest, CampaignSpec, Location, LocationFacts, SpecTarget,
+    plan_campaign, shipped_spec, shipped_specs,
+};
+
+use crate::error::BenchError;
+use crate::locate::{Located, Permission, locate};
+use crate::text_file::{name_if_no_file, read_text};
+
+/// How much of a spec.
+#[derive(Debug, Clone, Copy)]
+pub struct Scale {
+    /// Thousandths of each time.
+    pub time_per_mille: u32,
+    /// Thousandths of each size.
+    pub size_per_mille: u32,
+    /// So many steps were permitted; 0 where nothing was said.
+    pub steps_confirmed: u64,
+}
+
+/// What a campaign is made from.
+#[derive(Debug, Clone, Copy)]
+pub struct CampaignWish<'a> {
+    /// A file, or the name of a built-in spec.
+    pub spec: &'a Path,
+    /// Paths, or NAME=PATH.
+    pub targets: &'a [PathBuf],
+    /// How much of it.
+    pub scale: Scale,
+    /// What may be overwritten.
+    pub permission: Permission<'a>,
+    /// The seed of all random choices.
+    pub seed: u64,
+    /// The clock of all latencies.
+    pub clock: ClockChoice,
+}
+
+/// The plan, what exists of its targets, and what came with the file name, which is asked for once
+/// everything that was named is known to be there.
+///
+/// # Errors
+/// If the spec is wrong, or its targets are.
+pub fn plan_of_spec<T, E: From<BenchError>>(
+    wish: &CampaignWish<'_>,
+    file_name: impl FnOnce() -> Result<(String, T), E>,
+) -> Result<(CampaignPlan, HeldTargets, T), E> {
+    let spec = read(wish.spec)?;
+    let paths = assign(&spec.targets(), wish.targets)?;
+    let (places, held) = locate_all(&spec.targets(), &paths, wish.permission)?;
+    let (file_name, with_it) = file_name()?;
+    let made = plan_campaign(&CampaignRequest {
+        spec,
+        places,
+        time_scale_per_mille: wish.scale.time_per_mille,
+        size_scale_per_mille: wish.scale.size_per_mille,
+        steps_confirmed: wish.scale.steps_confirmed,
+        seed: wish.seed,
+        clock: wish.clock,
+        file_name,
+    })
+    .map_err(BenchError::from)?;
+    Ok((made, held, with_it))
+}
+
+/// Reads a file, or the built-in one of this name.
+fn read(path: &Path) -> Result<CampaignSpec, BenchError> {
+    if let Some(name) = name_if_no_file(path) {
+        match shipped_spec(name) {
+            Some(shipped) => return Ok(CampaignSpec::parse(shipped.name, shipped.text)?),
+            None if path.is_dir() => {}
+            None => return Err(unknown(name)),
+        }
+    }
+    let text = read_text(path, "spec")?;
+    Ok(CampaignSpec::parse(&path.display().to_string(), &text)?)
+}
+
+fn unknown(name: &str) -> BenchError {
+    let names: Vec<&str> = shipped_specs().iter().map(|spec| spec.name).collect();
+    let text = format!("'{name}' is neither a file nor a built-in spec");
+    BenchError::wrong_use(text).hint(format!("built-in specs: {}", names.join(", ")))
+}
+
+/// Per target of the spec its paths: those of the command line, else its own.
+fn assign(targets: &[SpecTarget], given: &[PathBuf]) -> Result<Vec<Vec<PathBuf>>, BenchError> {
+    let mut named: Vec<Vec<PathBuf>> = vec![Vec::new(); targets.len()];
+    let mut unnamed = Vec::new();
+    for text in given {
+        match split(targets, text)? {
+            Some((target, path)) => named[target].push(path),
+            None => unnamed.push(text.clone()),
+        }
+    }
+    let own = |target: &SpecTarget| target.paths.iter().map(PathBuf::from).collect::<Vec<_>>();
+    for (paths, target) in named.iter_mut().zip(targets) {
+        if paths.is_empty() {
+            *paths = own(target);
+        }
+    }
+    if !unnamed.is_empty() {
+        place_unnamed(targets, unnamed, &mut named)?;
+    }
+    match named.iter().zip(targets).find(|(paths, _)| paths.is_empty()) {
+        None => Ok(named),
+        Some((_, target)) => Err(BenchError::wrong_use(format!(
+            "the spec does not say where its target '{}' is",
+            target.name
+        ))
+        .hint(format!("name a directory, file or device: --target {}=PATH", target.name))),
+    }
+}
+
+/// NAME=PATH; none for a path alone.
+fn split(targets: &[SpecTarget], text: &Path) -> Result<Option<(usize, PathBuf)>, BenchError> {
+    let bytes = text.as_os_str().as_bytes();
+    let Some(at) = bytes.iter().position(|byte| *byte == b'=') else { return Ok(None) };
+    let (name, path) = (&bytes[..at], &bytes[at + 1..]);
+    if let Some(found) = targets.iter().position(|target| target.name.as_bytes() == name) {
+        return Ok(Some((found, PathBuf::from(OsStr::from_bytes(path)))));
+    }
+    if name.contains(&b'/') || text.exists() {
+        return Ok(None);
+    }
+    let known: Vec<&str> = targets.iter().map(|target| target.name.as_str()).collect();
+    let name = String::from_utf8_lossy(name);
+    Err(BenchError::wrong_use(format!("the spec has no target '{name}'")).hint(format!(
+        "its targets are {}; a path with '=' in it begins with './'",
+        known.join(", ")
+    )))
+}
+
+/// Paths alone are for the targets that have none yet, or for the only one.
+fn place_unnamed(
+    targets: &[SpecTarget],
+    unnamed: Vec<PathBuf>,
+    named: &mut [Vec<PathBuf>],
+) -> Result<(), BenchError> {
+    if let [only] = named {
+        *only = unnamed;
+        return Ok(());
+    }
+    let missing: Vec<&mut Vec<PathBuf>> =
+        named.iter_mut().filter(|paths| paths.is_empty()).collect();
+    if missing.is_empty() {
+        let known: Vec<&str> = targets.iter().map(|target| target.name.as_str()).collect();
+        return Err(BenchError::wrong_use("--target does not say which target it is")
+            .hint(format!("write --target NAME=PATH; the targets are {}", known.join(", "))));
+    }
+    for paths in missing {
+        *paths = unnamed.clone();
+    }
+    Ok(())
+}
+
+/// The facts about every path; a directory may hold several targets.
+fn locate_all(
+    targets: &[SpecTarget],
+    paths: &[Vec<PathBuf>],
+    permission: Permission<'_>,
+) -> Result<(Vec<Vec<Location>>, HeldTargets), BenchError> {
+    let mut unique: Vec<&PathBuf> = Vec::new();
+    for (paths, target) in paths.iter().zip(targets) {
+        for (position, path) in paths.iter().enumerate() {
+            if paths[..position].contains(path) {
+                let text =
+                    format!("'{}' is there twice in target '{}'", path.display(), target.name);
+                return Err(BenchError::wrong_use(text).hint("name each path once"));
+            }
+            if !unique.contains(&path) {
+                unique.push(path);
+            }
+        }
+    }
+    let Located { places: located, held } = locate(unique.iter().copied(), permission)?;
+    let find = |path: &PathBuf| unique.iter().position(|known| *known == path);
+    let of = |paths: &Vec<PathBuf>| -> Vec<Location> {
+        paths.iter().filter_map(|path| located.get(find(path)?).cloned()).collect()
+    };
+    let places: Vec<Vec<Location>> = paths.iter().map(of).collect();
+    refuse_null_groups(&places)?;
+    Ok((places, held))
+}
+
+/// A null device beside storage would give figures of neither.
+fn refuse_null_groups(places: &[Vec<Location>]) -> Result<(), BenchError> {
+    let is_null = |location: &Location| location.facts == LocationFacts::NullDevice;
+    match places.iter().find(|group| group.len() > 1 && group.iter().any(is_null)) {
+        None => Ok(()),
+        Some(_) => Err(BenchError::wrong_use("a null device cannot be one of several paths")),
+    }
+}

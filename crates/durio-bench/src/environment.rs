@@ -1,0 +1,73 @@
+//! What a run is carried out on, as it is recorded and as the runner is told.
+//!
+//! In: a plan. Out: the host, the layers under each location, the devices and nodes of each target.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use durio_plan::{Plan, RawPath, Target};
+use durio_record::Environment;
+use durio_run::Processors;
+use durio_observe::{Fact, Stack, leaf_devices, read_host, read_nodes, read_stack};
+
+use crate::error::{BenchError, BenchErrorKind};
+
+/// The machine and the stack under each location; of a file that is still to be made, under its
+/// directory.
+pub(crate) fn environment(plan: &Plan) -> Result<Environment, BenchError> {
+    let stack = |location: &RawPath| -> Result<Stack, BenchError> {
+        let path = location.as_path();
+        let existing = match path.symlink_metadata() {
+            Ok(_) => path,
+            Err(_) => path
+                .parent()
+                .filter(|parent| !parent.as_os_str().is_empty())
+                .unwrap_or(Path::new(".")),
+        };
+        let stack = read_stack(existing)
+            .map_err(|error| BenchError::of(BenchErrorKind::CannotMeasure, error))?;
+        let mut stack = Stack { target: location.to_string(), ..stack };
+        stack.root.facts.extend(allocated(path));
+        Ok(stack)
+    };
+    let stacks = plan.locations().into_iter().map(stack).collect::<Result<_, _>>()?;
+    Ok(Environment { host: read_host(), stacks })
+}
+
+/// How much of an existing file is allocated: what is not is read from no device.
+fn allocated(path: &Path) -> Option<Fact> {
+    const BLOCK: u64 = 512;
+    let facts = path.metadata().ok().filter(fs::Metadata::is_file)?;
+    let value = facts.blocks().saturating_mul(BLOCK).to_string();
+    Some(Fact { name: "allocated_bytes".to_owned(), value })
+}
+
+/// Per target the devices whose counters are read.
+pub(crate) fn devices(plan: &Plan, environment: &Environment) -> Vec<Vec<String>> {
+    let locations = plan.locations();
+    let of = |target: &Target| {
+        let location = target.location.as_ref()?;
+        let index = locations.iter().position(|known| *known == location)?;
+        environment.stacks.get(index).map(leaf_devices)
+    };
+    plan.targets.iter().map(|target| of(target).unwrap_or_default()).collect()
+}
+
+/// The machine's nodes, and per target the node of the devices below it, if they agree on one.
+pub(crate) fn processors(plan: &Plan, environment: &Environment) -> Processors {
+    let locations = plan.locations();
+    let of = |target: &Target| -> Option<u32> {
+        let location = target.location.as_ref()?;
+        let index = locations.iter().position(|known| *known == location)?;
+        let stack = environment.stacks.get(index)?;
+        let nodes: BTreeSet<u32> = stack
+            .walk()
+            .filter_map(|(_, layer)| layer.block.as_ref()?.numa_node)
+            .filter_map(|node| u32::try_from(node).ok())
+            .collect();
+        nodes.first().copied().filter(|_| nodes.len() == 1)
+    };
+    Processors { nodes: read_nodes(), node_of_target: plan.targets.iter().map(of).collect() }
+}

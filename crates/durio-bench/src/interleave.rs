@@ -1,0 +1,126 @@
+//! Runs in turns, A B B A A B …, each a process of its own, as if typed by hand.
+//!
+//! In: per side a spec, options of `durio run`, a folder. Out: how it ended. Not here: what is
+//! compared.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use durio_block::Folder;
+use durio_record::FolderName;
+use durio_run::StopFlag;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::error::{BenchError, Ending};
+use crate::observer::Observer;
+use crate::state_folder::runs_folder;
+
+/// How often a run is looked at.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Runs in turns that are over.
+#[derive(Debug)]
+pub struct Interleaved {
+    /// Per side the directory of its runs.
+    pub sides: [PathBuf; 2],
+    /// How they ended; the run that ended them has said why.
+    pub ending: Ending,
+}
+
+/// Runs each of two specs `pairs` times, with `options` of `durio run`.
+///
+/// # Errors
+/// If no run can be begun.
+pub fn interleave(
+    [a, b]: [&Path; 2],
+    pairs: u32,
+    options: &[OsString],
+    stop: &StopFlag,
+    observer: &dyn Observer,
+) -> Result<Interleaved, BenchError> {
+    let name = FolderName::new("compare", SystemTime::now(), std::process::id());
+    let folder = runs_folder(None)?.join(name.as_str());
+    let sides = [folder.join("a"), folder.join("b")];
+    Folder::make(&folder)
+        .and_then(|folder| folder.make_folder("a").and(folder.make_folder("b")))
+        .map_err(|error| BenchError::io("make the folder", &folder, error))?;
+    let ending = turns(pairs, stop, |turn, side| {
+        let spec = [a, b][side];
+        observer.remark(&format!("durio: run {turn} of {}: {}", pairs * 2, spec.display()));
+        let child = durio_run(spec, &sides[side])?
+            .args(options)
+            .spawn()
+            .map_err(|error| BenchError::io("start a run of", spec, error))?;
+        follow(child, stop, || Ok(()))
+    })?;
+    Ok(Interleaved { sides, ending })
+}
+
+/// Does `run` for each turn, with its number and its side, until one ends otherwise than well.
+pub(crate) fn turns(
+    pairs: u32,
+    stop: &StopFlag,
+    mut run: impl FnMut(u32, usize) -> Result<Ending, BenchError>,
+) -> Result<Ending, BenchError> {
+    for turn in 0..pairs * 2 {
+        let ending =
+            if stop.is_set() { Ending::Interrupted } else { run(turn + 1, side_of(turn))? };
+        if ending != Ending::Complete {
+            return Ok(ending);
+        }
+    }
+    Ok(Ending::Complete)
+}
+
+/// A B B A A B B A: neither side is always first.
+fn side_of(turn: u32) -> usize {
+    usize::from(matches!(turn % 4, 1 | 2))
+}
+
+/// `durio run SPEC`, with its run folder in `runs`.
+pub(crate) fn durio_run(spec: &Path, runs: &Path) -> Result<Command, BenchError> {
+    let program = std::env::current_exe()
+        .map_err(|error| BenchError::io("find durio itself", Path::new("/proc/self/exe"), error))?;
+    let mut command = Command::new(program);
+    command.arg("run").arg(spec).args(["--fresh", "--out"]).arg(runs);
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    Ok(command)
+}
+
+/// Waits for a durio to end; once told to stop, it is interrupted, and `on_stop` is done.
+pub(crate) fn follow(
+    mut child: Child,
+    stop: &StopFlag,
+    on_stop: impl Fn() -> Result<(), BenchError>,
+) -> Result<Ending, BenchError> {
+    let mut is_told = false;
+    loop {
+        let status = child
+            .try_wait()
+            .map_err(|error| BenchError::io("wait for", Path::new("/proc/self/exe"), error))?;
+        if let Some(status) = status {
+            return Ok(Ending::of_durio(status.code()));
+        }
+        if stop.is_set() && !is_told {
+            is_told = true;
+            // It may have ended meanwhile.
+            let _ = kill_process(Pid::from_child(&child), Signal::INT);
+            on_stop()?;
+        }
+        thread::sleep(LOOK);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::side_of;
+
+    #[test]
+    fn neither_side_is_always_first() {
+        let turns: Vec<usize> = (0..8).map(side_of).collect();
+        assert_eq!(turns, [0, 1, 1, 0, 0, 1, 1, 0]);
+    }
+}

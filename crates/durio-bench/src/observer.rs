@@ -1,0 +1,55 @@
+//! Who is told what goes on meanwhile.
+//!
+//! In: lines, the events of runs. Out: nothing. Not here: results; those are values.
+
+use std::io;
+
+use durio_plan::Plan;
+use durio_record::Event;
+use durio_run::LayoutProgress;
+
+/// A terminal, or whatever else shows what goes on.
+pub trait Observer {
+    /// A line that every user shall see.
+    fn remark(&self, line: &str);
+
+    /// A line of progress.
+    fn progress(&self, line: &str);
+
+    /// A run begins; what it is told is of that run.
+    fn run(&self) -> Box<dyn RunObserver>;
+
+    /// What another program says meanwhile goes there.
+    fn messages(&self) -> Box<dyn io::Write + Send>;
+}
+
+/// The same of one run. It ends when this is dropped.
+pub trait RunObserver {
+    /// Something has happened.
+    fn event(&mut self, plan: &Plan, event: &Event);
+
+    /// A file is being laid out.
+    fn layout(&mut self, plan: &Plan, progress: LayoutProgress);
+}
+
+/// Keeps what it is told, for tests.
+#[cfg(test)]
+#[derive(Debug, Default)]
+pub(crate) struct Told(pub(crate) std::cell::RefCell<Vec<String>>);
+
+#[cfg(test)]
+impl Observer for Told {
+    fn remark(&self, line: &str) {
+        self.0.borrow_mut().push(line.to_owned());
+    }
+
+    fn progress(&self, _: &str) {}
+
+    fn run(&self) -> Box<dyn RunObserver> {
+        unreachable!("no test of this crate measures")
+    }
+
+    fn messages(&self) -> Box<dyn io::Write + Send> {
+        Box::new(io::sink())
+    }
+}
