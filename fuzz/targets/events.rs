@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use durio_analyse::Analyser;
 use durio_record::{RunFolder, file_names};
+use durio_signals::judged;
 
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/durio-record/tests/golden/v2");
 
@@ -32,7 +33,7 @@ fn read(path: &Path) -> Result<(), durio_record::RecordError> {
     for event in folder.events()?.map_while(Result::ok) {
         analyser.observe(&event.event);
     }
-    let _ = analyser.finish("x".to_owned());
+    let _ = judged(analyser.finish("x".to_owned()));
     Ok(())
 }
 

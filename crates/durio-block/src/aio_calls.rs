@@ -2,7 +2,7 @@
 //! them.
 //!
 //! In: control blocks. Out: events, or the system's error. Not here: slots, stamps, what a refusal
-//! means (engine_aio).
+//! means (`engines/aio.rs`).
 //!
 //! The C library has no wrappers for these calls, and libaio adds nothing to them; its reading of
 //! the completion ring in user space is not used.

@@ -3,7 +3,7 @@
 //! ```text
 //!                    Engine: Clock + exchange(operations) -> completions
 //!        ┌───────────────┬───────────────┬───────────────┐
-//!   engine_null     engine_sync     engine_uring     engine_aio
+//!   engines/null    engines/sync    engines/uring   engines/aio
 //!   virtual clock   one at a time   a ring           io_submit
 //!   no I/O          (blocking)      (asynchronous)   (asynchronous)
 //! ```
@@ -29,10 +29,7 @@ mod clock;
 pub mod conformance;
 mod device_word;
 mod engine;
-mod engine_aio;
-mod engine_null;
-mod engine_sync;
-mod engine_uring;
+mod engines;
 mod error;
 mod folder;
 mod guard;
@@ -55,10 +52,10 @@ pub use device_word::{
 pub use engine::{
     Capabilities, Completion, Engine, EngineFacts, Operation, OperationKind, WriteFlags,
 };
-pub use engine_aio::{AioEngine, probe_aio};
-pub use engine_null::{NullEngine, Script};
-pub use engine_sync::SyncEngine;
-pub use engine_uring::{Ring, UringEngine, probe_uring};
+pub use engines::{
+    AioEngine, EngineDescriptor, EngineKind, EngineSetup, EngineUser, NullEngine, Ring, Script,
+    SyncEngine, UringEngine,
+};
 pub use error::{BlockError, ErrorKind};
 pub use folder::{Folder, rename_new};
 pub use guard::{

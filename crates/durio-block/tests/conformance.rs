@@ -9,9 +9,9 @@ use std::time::Duration;
 use durio_block::conformance::open_path;
 use durio_block::conformance::{Body, Lend, Setup, Suite, note_skip};
 use durio_block::{
-    AioEngine, BlockError, Buffers, Clock, Completion, Engine, MonotonicClock, NullEngine,
-    OpenMode, Operation, OperationKind, Ring, Script, SyncEngine, Ticks, TscClock, UringEngine,
-    VirtualClock, WriteFlags, probe_aio, probe_uring,
+    AioEngine, BlockError, Buffers, Clock, Completion, Engine, EngineKind, MonotonicClock,
+    NullEngine, OpenMode, Operation, OperationKind, Ring, Script, SyncEngine, Ticks, TscClock,
+    UringEngine, VirtualClock, WriteFlags,
 };
 use durio_units::Nanos;
 
@@ -42,7 +42,7 @@ fn probe_ring() -> Result<(), BlockError> {
     match ring(1) {
         // The crate's own probe must say the same, but for the memory of other tests.
         Ok(_) => Ok(()),
-        Err(error) => Err(probe_uring().err().unwrap_or(error)),
+        Err(error) => Err(EngineKind::Uring.probe().err().unwrap_or(error)),
     }
 }
 
@@ -171,7 +171,7 @@ fn the_uring_engine_conforms_with_the_time_stamp_counter() {
 }
 
 fn run_aio(test: &str, mode: Mode) {
-    if let Some(reason) = reason(probe_aio()) {
+    if let Some(reason) = reason(EngineKind::Aio.probe()) {
         return note_skip(test, &reason);
     }
     let lend = |setup: Setup, body: &mut Body<'_, MonotonicClock>| {
@@ -279,7 +279,7 @@ fn a_uring_engine_dropped_with_operations_in_flight_waits_for_them() {
 #[test]
 fn an_aio_context_that_the_kernel_does_not_grant_is_an_error_with_its_reason() {
     let test = "an_aio_context_that_the_kernel_does_not_grant_is_an_error_with_its_reason";
-    if let Some(reason) = reason(probe_aio()) {
+    if let Some(reason) = reason(EngineKind::Aio.probe()) {
         return note_skip(test, &reason);
     }
     let file = File::open("/dev/zero").unwrap().into();
@@ -291,7 +291,7 @@ fn an_aio_context_that_the_kernel_does_not_grant_is_an_error_with_its_reason() {
 #[test]
 fn aio_takes_many_operations_at_once_again_and_again() {
     let test = "aio_takes_many_operations_at_once_again_and_again";
-    if let Some(reason) = reason(probe_aio()) {
+    if let Some(reason) = reason(EngineKind::Aio.probe()) {
         return note_skip(test, &reason);
     }
     let directory = directory();

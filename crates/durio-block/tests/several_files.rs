@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use durio_block::conformance::open_path;
 use durio_block::{
-    AioEngine, Buffers, Completion, Engine, MonotonicClock, OpenMode, Operation, OperationKind,
-    Ring, SyncEngine, Ticks, UringEngine, WriteFlags, probe_aio, probe_uring,
+    AioEngine, Buffers, Completion, Engine, EngineKind, MonotonicClock, OpenMode, Operation,
+    OperationKind, Ring, SyncEngine, Ticks, UringEngine, WriteFlags,
 };
 
 const BLOCK: usize = 4096;
@@ -75,7 +75,7 @@ fn an_operation_of_the_sync_engine_goes_to_the_file_that_it_names() {
 
 #[test]
 fn an_operation_of_aio_goes_to_the_file_that_it_names() {
-    if probe_aio().is_err() {
+    if EngineKind::Aio.probe().is_err() {
         return;
     }
     let directory = tempfile::tempdir().unwrap();
@@ -88,7 +88,7 @@ fn an_operation_of_aio_goes_to_the_file_that_it_names() {
 
 #[test]
 fn an_operation_of_io_uring_goes_to_the_file_that_it_names() {
-    if probe_uring().is_err() {
+    if EngineKind::Uring.probe().is_err() {
         return;
     }
     let directory = tempfile::tempdir().unwrap();

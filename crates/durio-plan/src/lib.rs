@@ -14,11 +14,11 @@ pub use campaign::{
     Campaign, Declared, DeclaredTarget, Goal, RaidLevel, Rounds, Section, SectionKind, Sheet,
     Slice, Tracking, Until,
 };
+pub use durio_block::EngineKind;
 pub use path::RawPath;
 pub use shared_walk::SharedWalk;
 pub use step::{
-    BatchPolicy, ClockChoice, EngineKind, JobPlace, Level, Limit, Load, NullScript, Placement,
-    Role, Step,
+    BatchPolicy, ClockChoice, JobPlace, Level, Limit, Load, NullScript, Placement, Role, Step,
 };
 pub use target::{FileLayout, Target, TargetKind};
 

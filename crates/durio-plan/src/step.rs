@@ -1,62 +1,9 @@
 //! A step: loads that run at the same time, for so long.
 
-use std::fmt;
-
+use durio_block::EngineKind;
 use durio_units::{Bytes, Nanos};
 use durio_workload::{Arrivals, AtEnd, CommitterThreads, RegionRule, Workload};
 use serde::{Deserialize, Serialize};
-
-/// How operations are submitted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum EngineKind {
-    /// No I/O: scripted latencies on a virtual clock.
-    Null,
-    /// pread and pwrite, preadv2 and pwritev2: each job waits for each operation.
-    Sync,
-    /// io_uring.
-    Uring,
-    /// libaio's system calls.
-    Aio,
-    /// The installed fio, with the ioengine that the load names.
-    Fio,
-}
-
-impl EngineKind {
-    /// Every engine, in the order in which help texts list them.
-    pub const ALL: [Self; 5] = [Self::Null, Self::Sync, Self::Uring, Self::Aio, Self::Fio];
-
-    /// The name that users write and read.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Null => "null",
-            Self::Sync => "sync",
-            Self::Uring => "uring",
-            Self::Aio => "aio",
-            Self::Fio => "fio",
-        }
-    }
-
-    /// True if a job can have more than one operation in flight.
-    #[must_use]
-    pub const fn is_asynchronous(self) -> bool {
-        !matches!(self, Self::Sync)
-    }
-
-    /// True if a sync can be linked to its write and start in the kernel (or in the null engine's
-    /// script); with the others the two are calls one after the other.
-    #[must_use]
-    pub const fn links_syncs(self) -> bool {
-        matches!(self, Self::Uring | Self::Null)
-    }
-}
-
-impl fmt::Display for EngineKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
 
 /// How many operations a job gathers before it enters the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -338,14 +285,14 @@ impl Load {
         let threads = self.workload.group_commit.map(|policy| policy.threads);
         match (threads, self.engine) {
             (Some(_), EngineKind::Fio) => Err("hands records to a log: fio has none".to_owned()),
-            (Some(CommitterThreads::OneEach), EngineKind::Uring | EngineKind::Aio) => Err(
-                "has committers with a thread each: whoever leads waits for the storage, so the \
-                 engine is sync"
-                    .to_owned(),
-            ),
             (Some(CommitterThreads::OneEach), EngineKind::Null) => Err(
                 "has committers with a thread each, which the virtual clock does not know; they \
                  need the engine sync, or no threads"
+                    .to_owned(),
+            ),
+            (Some(CommitterThreads::OneEach), engine) if engine != EngineKind::Sync => Err(
+                "has committers with a thread each: whoever leads waits for the storage, so the \
+                 engine is sync"
                     .to_owned(),
             ),
             _ => Ok(()),

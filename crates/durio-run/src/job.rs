@@ -5,8 +5,8 @@ use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, SyncSender};
 
 use durio_block::{
-    AioEngine, BlockError, Buffers, Clock, Engine, MonotonicClock, NullEngine, Ring, Script,
-    SyncEngine, Ticks, TscClock, UringEngine, WriteFlags,
+    BlockError, Buffers, Clock, Engine, EngineSetup, EngineUser, MonotonicClock, NullEngine,
+    Script, SyncEngine, Ticks, TscClock, WriteFlags,
 };
 use durio_plan::{EngineKind, Limit, NullScript};
 use durio_units::{Bytes, Nanos};
@@ -194,57 +194,62 @@ fn run_with_clock<C: Clock + Copy + Send + Sync>(
         Ok(buffers) => buffers,
         Err(error) => return decline(input, error.into()),
     };
-    if has_committer_threads(&input.workload) && input.engine != EngineKind::Sync {
+    let has_threads = has_committer_threads(&input.workload);
+    if has_threads && input.engine != EngineKind::Sync {
         let error = RunError::unsupported("committers with a thread each need the sync engine");
         return decline(input, error);
     }
+    if input.engine == EngineKind::Null {
+        let engine = NullEngine::new(script(&input), buffers);
+        return drive(engine, (input, filler), shared);
+    }
     let mut files = std::mem::take(&mut input.files).into_iter();
-    match (input.engine, files.next()) {
-        (EngineKind::Null, _) => {
-            let script = input
-                .script
-                .clone()
-                .unwrap_or(NullScript { latencies: vec![Nanos::from_micros(100)], fails_at: None });
-            let script = Script::new(script.latencies, script.fails_at);
-            drive(NullEngine::new(script, buffers), (input, filler), shared)
+    let Some(file) = files.next() else {
+        let error = RunError::unsupported("only the null engine runs on no target");
+        return decline(input, error);
+    };
+    if has_threads {
+        let engine = SyncEngine::new(clock, file, buffers);
+        return committer_threads::run(engine, clock, (input, filler), shared);
+    }
+    let (depth, entries) = (input.workload.depth, ring_entries(&input.workload));
+    let (more_files, blocking_syncs) = (files.collect(), input.blocking_syncs);
+    let setup = EngineSetup { clock, file, more_files, buffers, depth, entries, blocking_syncs };
+    input.engine.open(setup, Job { input, filler, shared })
+}
+
+fn script(input: &JobInput) -> Script {
+    match input.script.clone() {
+        Some(NullScript { latencies, fails_at }) => Script::new(latencies, fails_at),
+        None => Script::new(vec![Nanos::from_micros(100)], None),
+    }
+}
+
+/// A job that waits for its engine.
+struct Job<'a> {
+    input: JobInput,
+    filler: BlockFiller,
+    shared: &'a Shared,
+}
+
+impl<C: Clock> EngineUser<C> for Job<'_> {
+    type Output = Option<JobOutcome>;
+
+    fn drive<E: Engine<Clock = C>>(self, engine: E) -> Self::Output {
+        drive(engine, (self.input, self.filler), self.shared)
+    }
+
+    /// The kernel let the probe have one and refuses one to this job.
+    fn refused(self, error: BlockError) -> Self::Output {
+        let mut error = RunError::from(error);
+        if self.input.engine == EngineKind::Uring {
+            error.hint = Some(
+                "use fewer jobs or a smaller --depth, raise the limit on locked memory \
+                 (ulimit -l), or give --engine sync"
+                    .to_owned(),
+            );
         }
-        (EngineKind::Sync, Some(file)) if has_committer_threads(&input.workload) => {
-            let engine = SyncEngine::new(clock, file, buffers);
-            committer_threads::run(engine, clock, (input, filler), shared)
-        }
-        (EngineKind::Sync, Some(file)) => {
-            let engine = SyncEngine::new(clock, file, buffers).with_more_files(files.collect());
-            drive(engine, (input, filler), shared)
-        }
-        (EngineKind::Uring, Some(file)) => {
-            let mut ring = match Ring::new(ring_entries(&input.workload)) {
-                Ok(ring) => ring,
-                Err(error) => return decline(input, ring_error(error)),
-            };
-            let files: Vec<OwnedFd> = std::iter::once(file).chain(files).collect();
-            match UringEngine::new(clock, &mut ring, &files, buffers) {
-                Ok(engine) => drive(engine, (input, filler), shared),
-                Err(error) => decline(input, error.into()),
-            }
-        }
-        (EngineKind::Aio, Some(file)) => {
-            match AioEngine::new(clock, file, buffers, input.workload.depth) {
-                Ok(engine) => {
-                    let engine = engine
-                        .with_more_files(files.collect())
-                        .with_blocking_syncs(input.blocking_syncs);
-                    drive(engine, (input, filler), shared)
-                }
-                Err(error) => decline(input, error.into()),
-            }
-        }
-        (EngineKind::Fio, Some(_)) => {
-            decline(input, RunError::unsupported("fio brings its own jobs"))
-        }
-        (_, None) => {
-            let error = RunError::unsupported("only the null engine runs on no target");
-            decline(input, error)
-        }
+        decline(self.input, error)
     }
 }
 
@@ -271,17 +276,6 @@ fn filled_buffers(input: &JobInput, filler: &mut BlockFiller) -> Result<Buffers,
         filler.prime(buffers.slot_mut(slot));
     }
     Ok(buffers)
-}
-
-/// The kernel let the probe have a ring and refuses one to this job.
-fn ring_error(error: BlockError) -> RunError {
-    let mut error = RunError::from(error);
-    error.hint = Some(
-        "use fewer jobs or a smaller --depth, raise the limit on locked memory (ulimit -l), or \
-         give --engine sync"
-            .to_owned(),
-    );
-    error
 }
 
 /// Tells the coordinator that this job cannot run; it then calls the step off.

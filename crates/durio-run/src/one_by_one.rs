@@ -5,8 +5,8 @@
 use std::os::fd::OwnedFd;
 
 use durio_block::{
-    AioEngine, BlockError, Buffers, Clock, Completion, Engine, Operation, OperationKind, Ring,
-    SyncEngine, Ticks, UringEngine, WriteFlags,
+    BlockError, Buffers, Clock, Completion, Engine, EngineSetup, EngineUser, Operation,
+    OperationKind, Ticks, WriteFlags,
 };
 use durio_plan::EngineKind;
 use durio_workload::{Access, AccessKind, BlockFiller, Stream, Workload};
@@ -40,16 +40,29 @@ pub(crate) fn with_engine<C: Clock + Copy>(
     let slots = slots_per_operation(workload.sync.method);
     let mut buffers = Buffers::try_new(1, length)?.with_bare(slots - 1);
     BlockFiller::new(workload, !seed).prime(buffers.slot_mut(0));
-    match kind {
-        EngineKind::Uring => {
-            let mut ring = Ring::new(if slots > 1 { 2 } else { 1 })?;
-            body(&mut UringEngine::new(clock, &mut ring, &[file], buffers)?);
-        }
-        EngineKind::Aio => body(&mut AioEngine::new(clock, file, buffers, 1)?),
-        EngineKind::Sync => body(&mut SyncEngine::new(clock, file, buffers)),
-        EngineKind::Null | EngineKind::Fio => {}
+    if matches!(kind, EngineKind::Null | EngineKind::Fio) {
+        return Ok(());
     }
-    Ok(())
+    let (depth, entries) = (1, if slots > 1 { 2 } else { 1 });
+    let (more_files, blocking_syncs) = (Vec::new(), false);
+    let setup = EngineSetup { clock, file, more_files, buffers, depth, entries, blocking_syncs };
+    Ok(kind.open(setup, Lent(body))?)
+}
+
+/// What is done with an engine that is lent.
+struct Lent<'a, C: Clock>(&'a mut dyn FnMut(&mut dyn Engine<Clock = C>));
+
+impl<C: Clock> EngineUser<C> for Lent<'_, C> {
+    type Output = Result<(), BlockError>;
+
+    fn drive<E: Engine<Clock = C>>(self, mut engine: E) -> Self::Output {
+        (self.0)(&mut engine);
+        Ok(())
+    }
+
+    fn refused(self, error: BlockError) -> Self::Output {
+        Err(error)
+    }
 }
 
 /// Makes the data of an access, if it writes.

@@ -6,7 +6,6 @@ use std::error::Error;
 use std::path::Path;
 
 use durio_block::conformance::note_skip;
-use durio_block::{probe_aio, probe_uring};
 use durio_plan::{
     ClockChoice, EngineKind, FileLayout, Limit, Load, PLAN_SCHEMA, Plan, Purpose, RawPath, Role,
     Step, Target, TargetKind,
@@ -102,8 +101,8 @@ fn log(method: SyncMethod, cache: CacheMode, depth: u32) -> Workload {
 /// False, and said, if the engine cannot be used here.
 fn is_there(test: &str, engine: EngineKind) -> bool {
     let probe = match engine {
-        EngineKind::Uring => probe_uring(),
-        EngineKind::Aio => probe_aio(),
+        EngineKind::Uring => EngineKind::Uring.probe(),
+        EngineKind::Aio => EngineKind::Aio.probe(),
         _ => Ok(()),
     };
     probe.inspect_err(|error| note_skip(test, error)).is_ok()

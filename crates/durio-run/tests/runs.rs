@@ -6,7 +6,6 @@ use std::fs;
 use std::path::Path;
 
 use durio_block::conformance::note_skip;
-use durio_block::{probe_aio, probe_uring};
 use durio_plan::{
     ClockChoice, EngineKind, FileLayout, Limit, Load, NullScript, PLAN_SCHEMA, Plan, Purpose,
     RawPath, Role, Step, Target, TargetKind,
@@ -113,7 +112,7 @@ fn reads(jobs: u32) -> Workload {
 #[test]
 fn the_parts_of_latencies_add_up_to_them_where_operations_end_at_once() {
     for engine in [EngineKind::Uring, EngineKind::Aio] {
-        let probed = if engine == EngineKind::Uring { probe_uring() } else { probe_aio() };
+        let probed = engine.probe();
         if let Err(error) = probed {
             note_skip("parts_where_operations_end_at_once", &error);
             continue;

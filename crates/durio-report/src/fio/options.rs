@@ -74,12 +74,11 @@ fn engine(workload: &WorkloadFindings, load: Option<&Load>) -> String {
     let flags =
         matches!(workload.definition.sync.method, SyncMethod::RwfDsync | SyncMethod::RwfSync);
     let name = match workload.effective.engine {
-        EngineKind::Null => "null",
         EngineKind::Sync if flags => "pvsync2",
-        EngineKind::Sync => "psync",
-        EngineKind::Uring => "io_uring",
-        EngineKind::Aio => "libaio",
-        EngineKind::Fio => load.and_then(|it| it.fio_engine.as_deref()).unwrap_or("psync"),
+        EngineKind::Fio => {
+            load.and_then(|it| it.fio_engine.as_deref()).unwrap_or(EngineKind::Fio.fio_name())
+        }
+        engine => engine.fio_name(),
     };
     name.to_owned()
 }

@@ -3,7 +3,7 @@
 
 use std::os::fd::OwnedFd;
 
-use durio_block::{OpenMode, OpenTarget, probe_aio, probe_uring};
+use durio_block::{OpenMode, OpenTarget};
 use durio_plan::{EngineKind, Load, Role};
 use durio_units::Bytes;
 use durio_workload::{AtEnd, CacheMode, Pattern, Region, SyncMethod, Workload};
@@ -199,12 +199,7 @@ fn adapt_segment(effective: &mut Effective, target: &Prepared) {
 }
 
 fn adapt_engine(effective: &mut Effective, role: Role, load: &Load) -> Result<(), RunError> {
-    let probe = match effective.engine {
-        EngineKind::Uring => probe_uring(),
-        EngineKind::Aio => probe_aio(),
-        EngineKind::Sync | EngineKind::Null | EngineKind::Fio => Ok(()),
-    };
-    let Err(error) = probe else { return Ok(()) };
+    let Err(error) = effective.engine.probe() else { return Ok(()) };
     stand_in(effective, role, &format!("{error}: {}", error.source))?;
     memory::check(load.buffer_bytes(), &[&effective.workload], memory::available())
 }

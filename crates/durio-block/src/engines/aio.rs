@@ -14,21 +14,38 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::fs::{FallocateFlags, OFlags};
 
+use super::sync::file_of;
+use super::{EngineDescriptor, EngineSetup, EngineUser};
 use crate::aio_calls::{Context, ControlBlock, Event, FDSYNC, FSYNC, PREAD, PWRITE};
 use crate::clock::{WATCHED, wait_until};
-use crate::engine_sync::file_of;
 use crate::watch::Watch;
 use crate::{
     BlockError, Buffers, Capabilities, Clock, Completion, Engine, EngineFacts, ErrorKind,
     Operation, OperationKind, Ticks, WriteFlags,
 };
 
-/// Says whether libaio's calls can be used here.
-///
-/// # Errors
-/// The reason why not: missing in the kernel, forbidden by seccomp, or fs.aio-max-nr is used up.
-pub fn probe_aio() -> Result<(), BlockError> {
-    set_up(1).map(drop)
+/// The engine, for the list.
+pub(super) struct Descriptor;
+
+impl EngineDescriptor for Descriptor {
+    const NAME: &'static str = "aio";
+    const FIO_NAME: &'static str = "libaio";
+    const IS_ASYNCHRONOUS: bool = true;
+    const LINKS_SYNCS: bool = false;
+
+    /// Missing in the kernel, forbidden by seccomp, or fs.aio-max-nr is used up.
+    fn probe() -> Result<(), BlockError> {
+        set_up(1).map(drop)
+    }
+
+    fn open<C: Clock + Copy, U: EngineUser<C>>(setup: EngineSetup<C>, user: U) -> U::Output {
+        match AioEngine::new(setup.clock, setup.file, setup.buffers, setup.depth) {
+            Ok(engine) => user.drive(
+                engine.with_more_files(setup.more_files).with_blocking_syncs(setup.blocking_syncs),
+            ),
+            Err(error) => user.refused(error),
+        }
+    }
 }
 
 fn set_up(depth: u32) -> Result<Context, BlockError> {
@@ -462,7 +479,7 @@ mod tests {
     /// io_setup rounds up to a page of events: 16 times 500 operations are beyond that.
     #[test]
     fn a_context_with_too_little_room_is_emptied_until_all_operations_are_in() {
-        if let Err(error) = probe_aio() {
+        if let Err(error) = super::Descriptor::probe() {
             return crate::conformance::note_skip("a_context_with_too_little_room", &error);
         }
         let mode = OpenMode::default();

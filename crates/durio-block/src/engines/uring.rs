@@ -25,6 +25,7 @@ use io_uring::{
     CompletionQueue, EnterFlags, IoUring, SubmissionQueue, Submitter, opcode, squeue, types,
 };
 
+use super::{EngineDescriptor, EngineSetup, EngineUser};
 use crate::clock::{WATCHED, wait_until};
 use crate::sync_range::RANGE_SYNC_FLAGS;
 use crate::watch::Watch;
@@ -88,12 +89,31 @@ impl Ring {
     }
 }
 
-/// Says whether io_uring can be used here.
-///
-/// # Errors
-/// The reason why not: missing in the kernel, forbidden by sysctl, seccomp or a missing right.
-pub fn probe_uring() -> Result<(), BlockError> {
-    Ring::new(1).map(drop)
+/// The engine, for the list.
+pub(super) struct Descriptor;
+
+impl EngineDescriptor for Descriptor {
+    const NAME: &'static str = "uring";
+    const FIO_NAME: &'static str = "io_uring";
+    const IS_ASYNCHRONOUS: bool = true;
+    const LINKS_SYNCS: bool = true;
+
+    /// Missing in the kernel, forbidden by sysctl, seccomp or a missing right.
+    fn probe() -> Result<(), BlockError> {
+        Ring::new(1).map(drop)
+    }
+
+    fn open<C: Clock + Copy, U: EngineUser<C>>(setup: EngineSetup<C>, user: U) -> U::Output {
+        let mut ring = match Ring::new(setup.entries) {
+            Ok(ring) => ring,
+            Err(error) => return user.refused(error),
+        };
+        let files: Vec<OwnedFd> = std::iter::once(setup.file).chain(setup.more_files).collect();
+        match UringEngine::new(setup.clock, &mut ring, &files, setup.buffers) {
+            Ok(engine) => user.drive(engine),
+            Err(error) => user.refused(error),
+        }
+    }
 }
 
 /// The asynchronous engine over a [`Ring`].

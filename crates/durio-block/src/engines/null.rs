@@ -6,6 +6,7 @@
 
 use durio_units::Nanos;
 
+use super::{EngineDescriptor, EngineSetup, EngineUser, reaches_no_file};
 use crate::{
     BlockError, Buffers, Capabilities, Clock, Completion, Engine, EngineFacts, Operation,
     OperationKind, Ticks, VirtualClock,
@@ -41,6 +42,20 @@ struct Pending {
     submitted_at: Ticks,
     slot: u32,
     result: i32,
+}
+
+/// The engine, for the list.
+pub(super) struct Descriptor;
+
+impl EngineDescriptor for Descriptor {
+    const NAME: &'static str = "null";
+    const FIO_NAME: &'static str = "null";
+    const IS_ASYNCHRONOUS: bool = true;
+    const LINKS_SYNCS: bool = true;
+
+    fn open<C: Clock + Copy, U: EngineUser<C>>(_: EngineSetup<C>, user: U) -> U::Output {
+        user.refused(reaches_no_file("the null engine reaches no file, and has a clock of its own"))
+    }
 }
 
 /// The engine without I/O.

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::fs::FallocateFlags;
 use rustix::io::{Errno, ReadWriteFlags};
 
+use super::{EngineDescriptor, EngineSetup, EngineUser};
 use crate::clock::wait_until;
 use crate::sync_range::sync_file_range;
 use crate::{
@@ -27,6 +28,21 @@ pub struct SyncEngine<C> {
     waiting: VecDeque<Operation>,
     busy: Vec<bool>,
     cancel_next: bool,
+}
+
+/// The engine, for the list.
+pub(super) struct Descriptor;
+
+impl EngineDescriptor for Descriptor {
+    const NAME: &'static str = "sync";
+    const FIO_NAME: &'static str = "psync";
+    const IS_ASYNCHRONOUS: bool = false;
+    const LINKS_SYNCS: bool = false;
+
+    fn open<C: Clock + Copy, U: EngineUser<C>>(setup: EngineSetup<C>, user: U) -> U::Output {
+        let engine = SyncEngine::new(setup.clock, setup.file, setup.buffers);
+        user.drive(engine.with_more_files(setup.more_files))
+    }
 }
 
 impl<C: Clock> SyncEngine<C> {

@@ -1,0 +1,194 @@
+//! Every engine by its name: the one list of them.
+//!
+//! In: a kind and what an engine is built over. Out: the engine, given to whoever drives it. Not here:
+//! what an engine does, which is in its own file.
+//!
+//! An engine is a file in `engines/` with an [`Engine`] and an [`EngineDescriptor`], and two lines here:
+//! its module, and its place in the list. Whoever drives engines is an [`EngineUser`], so that its loop
+//! is compiled for each of them: no call per operation goes through a table.
+
+mod aio;
+mod null;
+mod sync;
+mod uring;
+
+use std::fmt;
+use std::os::fd::OwnedFd;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{BlockError, Buffers, Clock, Engine, ErrorKind};
+
+pub use aio::AioEngine;
+pub use null::{NullEngine, Script};
+pub use sync::SyncEngine;
+pub use uring::{Ring, UringEngine};
+
+/// What an engine is built over.
+#[derive(Debug)]
+pub struct EngineSetup<C> {
+    /// Stamps completions.
+    pub clock: C,
+    /// The first of the open files.
+    pub file: OwnedFd,
+    /// Those that operations name by their place after it.
+    pub more_files: Vec<OwnedFd>,
+    /// A slot for each operation.
+    pub buffers: Buffers,
+    /// Accesses in flight.
+    pub depth: u32,
+    /// The same with the syncs that are linked to them.
+    pub entries: u32,
+    /// A sync holds up whatever comes after it.
+    pub blocking_syncs: bool,
+}
+
+/// Drives an engine, whichever it is.
+pub trait EngineUser<C: Clock>: Sized {
+    /// What comes of it.
+    type Output;
+
+    /// Takes the engine.
+    fn drive<E: Engine<Clock = C>>(self, engine: E) -> Self::Output;
+
+    /// Is told why there is none.
+    fn refused(self, error: BlockError) -> Self::Output;
+}
+
+/// What is to be known of an engine before there is one.
+pub trait EngineDescriptor {
+    /// The name that users write and read.
+    const NAME: &'static str;
+
+    /// What fio calls it, or the nearest that it has.
+    const FIO_NAME: &'static str;
+
+    /// A job can have more than one operation in flight.
+    const IS_ASYNCHRONOUS: bool;
+
+    /// A sync can be linked to its write and start in the kernel (or in the null engine's script); with
+    /// the others the two are calls one after the other.
+    const LINKS_SYNCS: bool;
+
+    /// Says whether it can be used here.
+    ///
+    /// # Errors
+    /// The reason why not: missing in the kernel, forbidden, or used up.
+    fn probe() -> Result<(), BlockError> {
+        Ok(())
+    }
+
+    /// Builds it for `user`.
+    fn open<C: Clock + Copy, U: EngineUser<C>>(setup: EngineSetup<C>, user: U) -> U::Output;
+}
+
+macro_rules! engines {
+    ($($(#[$about:meta])* $kind:ident = $descriptor:ty,)*) => {
+        /// How operations are submitted.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum EngineKind {
+            $($(#[$about])* $kind,)*
+        }
+
+        impl EngineKind {
+            /// Every engine, in the order in which help texts list them.
+            pub const ALL: [Self; [$(Self::$kind),*].len()] = [$(Self::$kind),*];
+
+            /// The name that users write and read.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$kind => <$descriptor>::NAME,)* }
+            }
+
+            /// What fio calls it, or the nearest that it has.
+            #[must_use]
+            pub const fn fio_name(self) -> &'static str {
+                match self { $(Self::$kind => <$descriptor>::FIO_NAME,)* }
+            }
+
+            /// True if a job can have more than one operation in flight.
+            #[must_use]
+            pub const fn is_asynchronous(self) -> bool {
+                match self { $(Self::$kind => <$descriptor>::IS_ASYNCHRONOUS,)* }
+            }
+
+            /// True if a sync can be linked to its write.
+            #[must_use]
+            pub const fn links_syncs(self) -> bool {
+                match self { $(Self::$kind => <$descriptor>::LINKS_SYNCS,)* }
+            }
+
+            /// Says whether it can be used here.
+            ///
+            /// # Errors
+            /// The reason why not.
+            pub fn probe(self) -> Result<(), BlockError> {
+                match self { $(Self::$kind => <$descriptor>::probe(),)* }
+            }
+
+            /// Builds it over a file, for `user`.
+            pub fn open<C, U>(self, setup: EngineSetup<C>, user: U) -> U::Output
+            where
+                C: Clock + Copy,
+                U: EngineUser<C>,
+            {
+                match self { $(Self::$kind => <$descriptor>::open(setup, user),)* }
+            }
+        }
+    };
+}
+
+engines! {
+    /// No I/O: scripted latencies on a virtual clock.
+    Null = null::Descriptor,
+    /// pread and pwrite, preadv2 and pwritev2: each job waits for each operation.
+    Sync = sync::Descriptor,
+    /// io_uring.
+    Uring = uring::Descriptor,
+    /// libaio's system calls.
+    Aio = aio::Descriptor,
+    /// The installed fio, with the ioengine that the load names.
+    Fio = OfFio,
+}
+
+impl fmt::Display for EngineKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// fio brings its own jobs: it is a program, and no engine of this crate.
+struct OfFio;
+
+impl EngineDescriptor for OfFio {
+    const NAME: &'static str = "fio";
+    const FIO_NAME: &'static str = "psync";
+    const IS_ASYNCHRONOUS: bool = true;
+    const LINKS_SYNCS: bool = false;
+
+    fn open<C: Clock + Copy, U: EngineUser<C>>(_: EngineSetup<C>, user: U) -> U::Output {
+        user.refused(reaches_no_file("fio brings its own jobs"))
+    }
+}
+
+fn reaches_no_file(why: &str) -> BlockError {
+    BlockError {
+        kind: ErrorKind::Unsupported,
+        operation: "build an engine",
+        path: None,
+        source: std::io::Error::other(why.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_engine_has_a_name_of_its_own() {
+        let names: std::collections::BTreeSet<_> = EngineKind::ALL.map(EngineKind::name).into();
+        assert_eq!(names.len(), EngineKind::ALL.len());
+        assert_eq!(format!("{:>6}", EngineKind::Uring), " uring");
+    }
+}
