@@ -17,6 +17,7 @@ mod cargo;
 mod fuzz;
 mod lab;
 mod packages;
+mod seams;
 mod test;
 mod tidy;
 
@@ -37,6 +38,8 @@ enum Command {
     Test(test::Arguments),
     /// Checks the rules of the house that no compiler knows
     Tidy(tidy::Arguments),
+    /// Proves that what newcomers add touches one existing file, on a copy of the tree
+    Seams,
     /// Attacks durio, by seed: hostile input, kills, races, changing devices, names
     Attack(attack::Arguments),
     /// Fuzzes what reads input, with feedback from coverage; needs a nightly toolchain
@@ -59,6 +62,7 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Test(arguments) => test::run(arguments),
         Command::Tidy(arguments) => tidy::run(arguments),
+        Command::Seams => seams::run(),
         Command::Attack(arguments) => attack::run(arguments),
         Command::Fuzz(arguments) => fuzz::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),

@@ -44,6 +44,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         session.stage("release build", stages::release_build);
         session.stage("slow tests", || stages::slow_tests(&missing));
         session.stage("fuzz", || stages::fuzz(arguments.long));
+        session.stage("seams", stages::seams);
     }
     if arguments.long {
         session.stage("long tests", || stages::long_tests(&missing));

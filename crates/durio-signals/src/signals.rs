@@ -30,7 +30,7 @@ use crate::Basis;
 /// A rule about one layer, with all that lies below it.
 type LayerRule = fn(&Layer, &Host) -> Option<Signal>;
 
-const LAYER_RULES: [LayerRule; 30] = [
+const LAYER_RULES: &[LayerRule] = &[
     filesystem::memory_backed,
     filesystem::barriers_off,
     filesystem::overlay_volatile,
@@ -66,7 +66,7 @@ const LAYER_RULES: [LayerRule; 30] = [
 /// A rule about the machine and the process, given the layers of every location.
 type HostRule = fn(&Host, &[Stack]) -> Option<Signal>;
 
-const HOST_RULES: [HostRule; 6] = [
+const HOST_RULES: &[HostRule] = &[
     process::sync_swallower,
     process::preloaded,
     process::imitated_kernel,
@@ -78,7 +78,7 @@ const HOST_RULES: [HostRule; 6] = [
 /// A rule about what was measured.
 type RunRule = fn(&Basis<'_>) -> Vec<Signal>;
 
-const RUN_RULES: [RunRule; 6] = [
+const RUN_RULES: &[RunRule] = &[
     sync_calls::swallowed,
     measured::flushes_per_sync,
     measured::latency_floor,

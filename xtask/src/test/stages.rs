@@ -12,7 +12,7 @@ use tempfile::NamedTempFile;
 
 use super::output::Output;
 use super::tally::{Tally, read_skips};
-use crate::{attack, cargo, fuzz, packages, tidy};
+use crate::{attack, cargo, fuzz, packages, seams, tidy};
 
 /// What was found in hours stays found in the tests beside the code; this finds what is new and near.
 const FUZZ_SECONDS: u32 = 5;
@@ -84,6 +84,15 @@ pub(super) fn fuzz(is_long: bool) -> Result<Tally> {
     let mut tally = Tally::default();
     for name in fuzz::names() {
         tally.add(Tally::of_check(&format!("fuzz {name}"), !failed.contains(&name)));
+    }
+    Ok(tally)
+}
+
+/// Toys that are added to a copy of the tree, each a test.
+pub(super) fn seams() -> Result<Tally> {
+    let mut tally = Tally::default();
+    for outcome in seams::outcomes()? {
+        tally.add(Tally::of_check(&outcome.name, outcome.is_good));
     }
     Ok(tally)
 }
