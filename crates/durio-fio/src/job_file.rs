@@ -19,6 +19,7 @@ mod options;
 mod printing;
 mod resolve;
 mod resolved;
+mod terms;
 mod values;
 mod variables;
 
@@ -27,15 +28,18 @@ use std::sync::Arc;
 
 pub use command_line::parse_command_line;
 pub use grammar::parse_job_file;
-pub use options::{Class, Kind, OptionRow, find_option, option_rows};
+pub use options::{
+    Class, DataOptions, DurabilityOptions, Effect, JobOptions, Kind, NameOptions, OptionRow,
+    OutputOptions, PatternOptions, PlacementOptions, QueueOptions, TargetOptions, TimingOptions,
+    find_option, option_help, option_rows,
+};
 pub use printing::{OutputFormat, PrintSettings, Question};
 pub use resolve::resolve;
-pub use resolved::{
-    AccessPattern, BlockSizeShare, CpuPolicy, DataOptions, Direction, Distribution,
-    DurabilityOptions, Engine, ExitScope, Fallocate, FileService, FileServiceOrder, Given,
-    JobOptions, MemoryPolicy, Note, OutputOptions, PatternOptions, PerDirection, PlacementOptions,
-    QueueOptions, RandomGenerator, RateProcess, ReadWrite, Refusal, ResolvedJob, Sequencer,
-    SizeValue, SyncOpen, TargetOptions, TimingOptions, ZoneShare,
+pub use resolved::{Each, Given, Note, One, Refusal, ResolvedJob};
+pub use terms::{
+    AccessPattern, BlockSizeShare, CpuPolicy, Direction, Distribution, Engine, ExitScope,
+    Fallocate, FileService, FileServiceOrder, MemoryPolicy, PerDirection, RandomGenerator,
+    RateProcess, ReadWrite, Sequencer, SizeValue, SubmitMode, SyncOpen, ZoneShare,
 };
 
 use crate::FioError;
@@ -50,6 +54,8 @@ pub const INCLUDE_DEPTH_MAX: u32 = 8;
 pub const SETTINGS_MAX: usize = 1 << 15;
 /// How many sections a job file may have; fio has no limit.
 pub const SECTIONS_MAX: usize = 512;
+/// How many files a job may name, with its defaults; fio has no limit.
+pub const FILENAMES_MAX: usize = 4096;
 
 /// Where a setting stands.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -183,9 +189,5 @@ fn is_global_name(name: &str) -> bool {
 
 /// Looks an option up, or says which one may be meant.
 fn known_option(name: &str, at: &Place) -> Result<&'static OptionRow, FioError> {
-    find_option(name).ok_or_else(|| {
-        let nearest = options::nearest_name(name);
-        let meant = nearest.map(|it| format!("; did you mean {it}?")).unwrap_or_default();
-        FioError::job_file(at, format!("fio has no option named {name:?}{meant}"))
-    })
+    find_option(name).ok_or_else(|| FioError::job_file(at, options::unknown(name)))
 }

@@ -28,14 +28,10 @@ pub(super) fn accesses(options: &PatternOptions, at: &Place, said: &mut Said) ->
         block_range_bytes,
         block_split,
         block_unaligned,
-        block_is_by_order,
         random_percent,
         distribution,
         no_random_map,
-        soft_random_map,
         generator,
-        repeatable,
-        seed,
     } = options;
     let ReadWrite { direction, pattern } = or(access.as_ref(), ACCESS_DEFAULT);
     let size_options = SizeOptions {
@@ -53,13 +49,6 @@ pub(super) fn accesses(options: &PatternOptions, at: &Place, said: &mut Said) ->
         write_block_mix: sizes.write_mix.clone(),
         ..Workload::default()
     };
-    said.refuse_unless(
-        "bs_is_seq_rand",
-        block_is_by_order.as_ref(),
-        |on| !on,
-        "durio's sizes are for reads and writes",
-    );
-    said_of_numbers(repeatable.as_ref(), seed.as_ref(), said);
     match pattern {
         AccessPattern::Sequential { skip_bytes } => {
             sequential(&mut workload, skip_bytes, access.as_ref(), at, said);
@@ -73,7 +62,6 @@ pub(super) fn accesses(options: &PatternOptions, at: &Place, said: &mut Said) ->
                 percent: random_percent,
                 distribution: distribution.as_ref(),
                 has_no_map: no_random_map.as_ref().is_some_and(|it| it.value),
-                soft_map: soft_random_map.as_ref(),
                 generator: generator.as_ref(),
             };
             random.set(&mut workload, said);
@@ -96,17 +84,6 @@ fn read_share(direction: Direction, percent: Option<&Given<u8>>) -> PerMille {
         Direction::Read => PerMille::ALL,
         Direction::Write => PerMille::NONE,
         Direction::Mixed => PerMille(u16::from(or(percent, 50)) * 10),
-    }
-}
-
-fn said_of_numbers(repeatable: Option<&Given<bool>>, seed: Option<&Given<u64>>, said: &mut Said) {
-    let what = "durio draws its own numbers; every run has its seed in the record, and --seed \
-                repeats it";
-    if let Some(given) = repeatable {
-        said.note("randrepeat", given, what);
-    }
-    if let Some(given) = seed {
-        said.note("randseed", given, what);
     }
 }
 
@@ -138,7 +115,6 @@ struct Random<'o> {
     percent: &'o PerDirection<Option<Given<u8>>>,
     distribution: Option<&'o Given<Distribution>>,
     has_no_map: bool,
-    soft_map: Option<&'o Given<bool>>,
     generator: Option<&'o Given<RandomGenerator>>,
 }
 
@@ -169,14 +145,10 @@ impl Random<'_> {
 
     fn check(&self, said: &mut Said) {
         said.refuse_unless(
-            "rw_sequencer",
             self.sequencer,
             |sequencer| *sequencer == Sequencer::Sequential || self.run == 1,
             "durio does not go to the same offset again and again",
         );
-        if let Some(given) = self.soft_map {
-            said.note("softrandommap", given, "durio's map may be as large as it has to be");
-        }
     }
 
     /// Whether each block comes once before any comes again. Zipf and pareto have no map in fio.
@@ -192,7 +164,7 @@ impl Random<'_> {
     fn tell_of_runs(&self, said: &mut Said) {
         if let (true, Some(given)) = (self.run > 1, self.access) {
             let what = "durio's runs do not overlap within a pass over the blocks, fio's may";
-            said.note("rw", given, what);
+            said.note(given, what);
         }
     }
 }

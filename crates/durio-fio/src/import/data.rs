@@ -30,13 +30,13 @@ pub(super) fn set_data(options: &DataOptions, workload: &mut Workload, said: &mu
     let duplicates = duplicate_percent.as_ref().filter(|given| given.value > 0);
     if let (Some(given), Some(_)) = (percent, pattern) {
         let reason = "durio's compressible blocks end in zeros, not in a buffer_pattern";
-        return said.refuse("buffer_compress_percentage", given, reason);
+        return said.refuse(given, reason);
     }
     if let Some(given) = percent
         && compress_chunk_bytes.as_ref().is_none_or(|it| it.value != UNIT)
     {
         let what = format!("durio keeps the share of zeros in each {UNIT} bytes");
-        said.note("buffer_compress_percentage", given, &what);
+        said.note(given, &what);
     }
     workload.contents = match (pattern, percent) {
         (Some(pattern), _) => Contents::Pattern { bytes: pattern.value.clone() },

@@ -34,17 +34,8 @@ pub(super) fn sync_policy(
     at: &Place,
     said: &mut Said,
 ) -> Syncs {
-    let DurabilityOptions {
-        open,
-        fsync_every,
-        fdatasync_every,
-        fsync_at_end,
-        fsync_on_close,
-        fsync_after_layout,
-    } = options;
-    if let Some(given) = fsync_after_layout.as_ref().filter(|given| !given.value) {
-        said.note("create_fsync", given, "durio syncs every file that it lays out");
-    }
+    let DurabilityOptions { open, fsync_every, fdatasync_every, fsync_at_end, fsync_on_close } =
+        options;
     if !writing.writes {
         let policy = read_only(fsync_every.as_ref().or(fdatasync_every.as_ref()), said);
         return Syncs { policy, at_end: false, block: false };
@@ -72,9 +63,9 @@ pub(super) fn sync_policy(
         said.refuse_at(at, "fsync", reason);
     }
     separate_calls(policy, writing, at, said);
-    let wants_last = [("end_fsync", fsync_at_end), ("fsync_on_close", fsync_on_close)]
+    let wants_last = [fsync_at_end, fsync_on_close]
         .into_iter()
-        .filter(|(option, given)| at_end(option, given.as_ref(), writing, said))
+        .filter(|given| at_end(given.as_ref(), writing, said))
         .count();
     // With a sync after each write, the last write has its own.
     let is_covered = policy.method.is_separate_call() && policy.every == 1;
@@ -84,17 +75,17 @@ pub(super) fn sync_policy(
 
 fn read_only(given: Option<&Given<u32>>, said: &mut Said) -> SyncPolicy {
     if let Some(given) = given.filter(|given| given.value > 0) {
-        said.note("fsync", given, "a job that only reads syncs nothing");
+        said.note(given, "a job that only reads syncs nothing");
     }
     SyncPolicy::NONE
 }
 
-fn at_end(option: &str, given: Option<&Given<bool>>, writing: Writing, said: &mut Said) -> bool {
+fn at_end(given: Option<&Given<bool>>, writing: Writing, said: &mut Said) -> bool {
     let Some(given) = given.filter(|given| given.value) else { return false };
     if writing.has_passes {
         let reason = "fio syncs at the end of each of several passes over the file, durio once at \
                       the end of all; write one pass";
-        said.refuse(option, given, reason);
+        said.refuse(given, reason);
     }
     true
 }

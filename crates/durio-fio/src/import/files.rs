@@ -22,7 +22,7 @@ impl TargetsOf<'_> {
                 let is_all = |files: &u32| *files as usize >= count;
                 let reason = "fio would use the first names or all, as the options follow each \
                               other; name those that are used";
-                said.refuse_unless("nrfiles", files, is_all, reason);
+                said.refuse_unless(files, is_all, reason);
                 u32::try_from(count).unwrap_or(u32::MAX)
             }
             None => files.map_or(1, |given| given.value),
@@ -69,10 +69,10 @@ impl TargetsOf<'_> {
         let in_turn = "durio uses several files in turn, an access each";
         let is_turn = |order: &FileServiceOrder| *order == FileServiceOrder::RoundRobin;
         let is_plain = |it: &crate::job_file::FileService| is_turn(&it.order) && it.accesses == 1;
-        said.refuse_unless("file_service_type", service, is_plain, in_turn);
+        said.refuse_unless(service, is_plain, in_turn);
         let open = options.open_files.as_ref();
         let all_open = "durio has all files of a job open at the same time";
-        said.refuse_unless("openfiles", open, |open| *open == 0 || *open >= each, all_open);
+        said.refuse_unless(open, |open| *open == 0 || *open >= each, all_open);
         self.check_amounts(options, said);
         let at = &self.job.at;
         if self.workload.run_length > 1 || self.workload.hole.get() > 0 {
@@ -91,21 +91,21 @@ impl TargetsOf<'_> {
         let engine = self.job.options.queue.engine.as_ref();
         let reason = "the C library does accesses of several files at the same time; use libaio or \
                       io_uring";
-        said.refuse_unless("ioengine", engine, |engine| *engine != Engine::Posixaio, reason);
+        said.refuse_unless(engine, |engine| *engine != Engine::Posixaio, reason);
     }
 
     fn check_amounts(&self, options: &TargetOptions, said: &mut Said) {
         let is_whole = |value: &SizeValue| !matches!(value, SizeValue::Percent(1..=99));
         let reason = "with several files give bytes";
-        said.refuse_unless("size", options.size.as_ref(), is_whole, reason);
-        said.refuse_unless("offset", options.offset.as_ref(), is_whole, reason);
+        said.refuse_unless(options.size.as_ref(), is_whole, reason);
+        said.refuse_unless(options.offset.as_ref(), is_whole, reason);
         let reason = "with several files size says what is read and written";
         let is_none = |value: &SizeValue| *value == SizeValue::Bytes(0);
-        said.refuse_unless("io_size", options.io_size.as_ref(), is_none, reason);
-        said.refuse_unless("number_ios", options.accesses.as_ref(), |it| *it == 0, reason);
+        said.refuse_unless(options.io_size.as_ref(), is_none, reason);
+        said.refuse_unless(options.accesses.as_ref(), |it| *it == 0, reason);
         let both = options.file_bytes.as_ref().filter(|_| has_bytes(options.size.as_ref()));
         let reason = "with several files give one of size and filesize";
-        said.refuse_unless("filesize", both, |_| false, reason);
+        said.refuse_unless(both, |_| false, reason);
     }
 }
 

@@ -58,13 +58,13 @@ pub(super) fn home(
         return node.map_or(Home::Anywhere, Home::Node);
     };
     if let Some(nodes) = cpu_nodes {
-        said.refuse("numa_cpu_nodes", nodes, "give one of cpus_allowed and numa_cpu_nodes");
+        said.refuse(nodes, "give one of cpus_allowed and numa_cpu_nodes");
     }
     let is_split = cpu_policy.as_ref().is_some_and(|given| given.value == CpuPolicy::Split);
     if !is_split && cpus.value.len() > 1 {
         let reason = "durio puts each job on one CPU; add cpus_allowed_policy=split, or use \
                       numa_cpu_nodes, or start durio with taskset";
-        said.refuse("cpus_allowed", cpus, reason);
+        said.refuse(cpus, reason);
     }
     // fio counts the copies of all jobs.
     let of_copy = |copy: u32| {
@@ -79,14 +79,13 @@ fn single_node(nodes: &Given<Vec<u32>>, said: &mut Said) -> Option<u32> {
         return Some(*node);
     }
     let reason = "durio runs a job on one NUMA node; write a section per node";
-    said.refuse("numa_cpu_nodes", nodes, reason);
+    said.refuse(nodes, reason);
     None
 }
 
 /// durio's memory is that of the node on which a job runs.
 fn check_memory(memory: Option<&Given<MemoryPolicy>>, node: Option<u32>, said: &mut Said) {
     said.refuse_unless(
-        "numa_mem_policy",
         memory,
         |policy| match policy {
             MemoryPolicy::Default | MemoryPolicy::Local => true,

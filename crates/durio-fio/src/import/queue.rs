@@ -8,7 +8,9 @@ use durio_workload::{Arrivals, PerMille};
 
 use super::said::{Said, or};
 use super::sizes::Sizes;
-use crate::job_file::{Direction, Engine, Given, PerDirection, Place, QueueOptions, RateProcess};
+use crate::job_file::{
+    Direction, Engine, Given, PerDirection, Place, QueueOptions, RateProcess, SubmitMode,
+};
 
 /// The queue of one copy.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,15 +41,12 @@ pub(super) fn queue(
         bytes_per_second,
         accesses_per_second,
         rate_process,
-        offloads,
-        polled,
+        submit_mode,
         registered_buffers,
         registered_files,
-        submission_thread,
-        submission_thread_cpu,
     } = options;
     let kind = engine_kind(engine.as_ref(), said);
-    if let Some(given) = offloads.as_ref().filter(|given| given.value) {
+    if let Some(given) = submit_mode.as_ref().filter(|given| given.value == SubmitMode::Offload) {
         offloaded(kind, given, depth.as_ref(), said);
     }
     let asked_depth = or(depth.as_ref(), 1);
@@ -59,9 +58,6 @@ pub(super) fn queue(
         low: depth_low.as_ref(),
     };
     let rate = Rate { direction, read_share, sizes, process: rate_process.as_ref() };
-    let polled = polled.as_ref();
-    said.refuse_unless("hipri", polled, |on| !on, "durio waits for completions and does not poll");
-    said_of_thread(submission_thread.as_ref(), submission_thread_cpu.as_ref(), said);
     if engine.as_ref().is_some_and(|given| given.value == Engine::Vsync) {
         unjoined(submit_batch.as_ref(), asked_depth, said);
     }
@@ -73,28 +69,21 @@ pub(super) fn queue(
     Queue { engine: kind, depth, batch, arrivals, read_share }
 }
 
-fn offloaded(kind: EngineKind, given: &Given<bool>, depth: Option<&Given<u32>>, said: &mut Said) {
+fn offloaded(
+    kind: EngineKind,
+    given: &Given<SubmitMode>,
+    depth: Option<&Given<u32>>,
+    said: &mut Said,
+) {
     if !kind.is_asynchronous() && or(depth, 1) > 1 {
         let reason = "each of fio's threads waits for an access of its own; write numjobs for \
                       iodepth, or use an asynchronous engine";
-        said.refuse("io_submit_mode", given, reason);
+        said.refuse(given, reason);
         return;
     }
     let what = "durio keeps the schedule of a rate without further threads, and tells the response \
                 latency from the intended start";
-    said.note("io_submit_mode", given, what);
-}
-
-/// A kernel thread that takes submissions makes them cheaper and asks the storage for the same.
-fn said_of_thread(thread: Option<&Given<bool>>, cpu: Option<&Given<u32>>, said: &mut Said) {
-    if let Some(given) = thread.filter(|given| given.value) {
-        let what = "durio submits by calls, without a thread of the kernel that polls for them: the \
-                    storage is asked for the same, and each submission costs the job a call";
-        said.note("sqthread_poll", given, what);
-    }
-    if let Some(given) = cpu {
-        said.note("sqthread_poll_cpu", given, "durio has no such thread to bind");
-    }
+    said.note(given, what);
 }
 
 /// fio's vsync makes one call of the neighbours that are submitted together.
@@ -102,7 +91,7 @@ fn unjoined(batch: Option<&Given<u32>>, depth: u32, said: &mut Said) {
     if depth > 1 {
         let reason = "with several at once vsync joins neighbours into one call, durio makes a call \
                       for each access; give iodepth_batch=1, or a larger bs";
-        said.refuse_unless("iodepth_batch", batch, |batch| *batch == 1, reason);
+        said.refuse_unless(batch, |batch| *batch == 1, reason);
     }
 }
 
@@ -131,7 +120,7 @@ fn engine_kind(given: Option<&Given<Engine>>, said: &mut Said) -> EngineKind {
             let what = "the C library does the accesses of a file one at a time, in a thread of its \
                         own; durio does them in the job's thread, one at a time: rates are alike, \
                         and fio's latency has the wait for those before";
-            said.note("ioengine", given, what);
+            said.note(given, what);
             EngineKind::Sync
         }
         Engine::Libaio => EngineKind::Aio,
@@ -139,7 +128,7 @@ fn engine_kind(given: Option<&Given<Engine>>, said: &mut Said) -> EngineKind {
         Engine::Null => {
             let reason = "fio's null engine measures fio itself; durio measures its own cost with \
                           durio run --target /dev/zero";
-            said.refuse("ioengine", given, reason);
+            said.refuse(given, reason);
             EngineKind::Sync
         }
     }
@@ -149,7 +138,7 @@ fn depth_of(engine: EngineKind, given: Option<&Given<u32>>, said: &mut Said) -> 
     match given {
         Some(given) if !engine.is_asynchronous() && given.value > 1 => {
             let what = "this engine waits for each access: one is in flight, in fio as in durio";
-            said.note("iodepth", given, what);
+            said.note(given, what);
             1
         }
         given => or(given, 1),
@@ -176,13 +165,11 @@ impl Batch<'_> {
         }
         let (submit, complete) = (whole(self.submit), or(self.complete_max, 1).min(depth).max(1));
         said.refuse_unless(
-            "iodepth_batch_complete_min",
             self.complete_min,
             |least| *least == 1,
             "durio takes what is complete as soon as one is, and waits for no more",
         );
         said.refuse_unless(
-            "iodepth_low",
             self.low,
             |low| *low == 0 || *low >= depth,
             "durio refills each place as it is free and lets no queue run low",
@@ -190,7 +177,7 @@ impl Batch<'_> {
         if let Some(given) = self.complete_max.filter(|_| complete > submit) {
             let reason =
                 "durio submits together what it took together; give iodepth_batch as large";
-            said.refuse("iodepth_batch_complete_max", given, reason);
+            said.refuse(given, reason);
         }
         BatchPolicy { submit_max: submit.min(complete) }
     }
@@ -214,25 +201,26 @@ impl Rate<'_> {
         let is_set = |given: &&Given<u64>| given.value > 0;
         let wide = |given: &Option<Given<u32>>| {
             let given = given.as_ref()?;
-            Some(Given { value: u64::from(given.value), at: given.at.clone() })
+            let Given { value, option, at } = given;
+            Some(Given { value: u64::from(*value), option, at: at.clone() })
         };
         let (read, write) = (wide(&accesses.read), wide(&accesses.write));
         let accesses = (read.as_ref().filter(is_set), write.as_ref().filter(is_set));
         let bytes = (bytes.read.as_ref().filter(is_set), bytes.write.as_ref().filter(is_set));
         let (by_bytes, by_accesses) = (self.of_direction(bytes), self.of_direction(accesses));
-        let (option, sides, unit) = match (by_bytes, by_accesses) {
+        let (sides, unit) = match (by_bytes, by_accesses) {
             ((None, None), (None, None)) => return (Arrivals::Closed, None),
-            ((None, None), sides) => ("rate_iops", sides, 1),
-            (sides, (None, None)) => ("rate", sides, self.sizes.block_size.max(1)),
+            ((None, None), sides) => (sides, 1),
+            (sides, (None, None)) => (sides, self.sizes.block_size.max(1)),
             (_, (Some(given), _) | (None, Some(given))) => {
-                said.refuse("rate_iops", given, "give one of rate and rate_iops");
+                said.refuse(given, "give one of rate and rate_iops");
                 return (Arrivals::Closed, None);
             }
         };
         if let (Some(given), true) = (sides.0.or(sides.1), unit > 1 && !self.sizes.is_single()) {
-            said.refuse(option, given, "with several block sizes give rate_iops");
+            said.refuse(given, "with several block sizes give rate_iops");
         }
-        self.tell(option, sides, said);
+        self.tell(sides, said);
         let (rate_per_second, read_share) = self.together(sides, unit);
         let arrivals = match or(self.process, RateProcess::Linear) {
             RateProcess::Linear => Arrivals::Constant { rate_per_second },
@@ -273,16 +261,16 @@ impl Rate<'_> {
         }
     }
 
-    fn tell(&self, option: &str, sides: Sides<'_>, said: &mut Said) {
+    fn tell(&self, sides: Sides<'_>, said: &mut Said) {
         let Some(given) = sides.0.or(sides.1) else { return };
         if self.direction == Direction::Mixed {
             let what = "fio paces reads and writes each on its own; durio draws which of the two is \
                         due, so that each has its rate in the mean, whatever rwmixread says";
-            said.note(option, given, what);
+            said.note(given, what);
         }
         let what = "durio keeps the schedule whatever the storage does: service latency is fio's \
                     latency, response latency counts from the intended start";
-        said.note(option, given, what);
+        said.note(given, what);
     }
 }
 

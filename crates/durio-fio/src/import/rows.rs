@@ -224,6 +224,7 @@ fn row(job: &ResolvedJob, place: StreamPlace) -> ResultRow {
         name: job.name.clone(),
         description: job
             .options
+            .name
             .description
             .as_ref()
             .map_or_else(String::new, |it| it.value.clone()),

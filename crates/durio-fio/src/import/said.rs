@@ -35,8 +35,8 @@ impl Said {
     }
 
     /// Refuses an option that was given.
-    pub(super) fn refuse<T>(&mut self, option: &str, given: &Given<T>, reason: &str) {
-        self.refuse_at(&given.at, option, reason);
+    pub(super) fn refuse<T>(&mut self, given: &Given<T>, reason: &str) {
+        self.refuse_at(&given.at, given.option, reason);
     }
 
     /// Refuses what stands, or is missing, at a place.
@@ -48,19 +48,18 @@ impl Said {
     /// Refuses an option unless its value is one that changes nothing.
     pub(super) fn refuse_unless<T>(
         &mut self,
-        option: &str,
         given: Option<&Given<T>>,
         is_neutral: impl Fn(&T) -> bool,
         reason: &str,
     ) {
         if let Some(given) = given.filter(|given| !is_neutral(&given.value)) {
-            self.refuse(option, given, reason);
+            self.refuse(given, reason);
         }
     }
 
     /// Notes something of an option that was given.
-    pub(super) fn note<T>(&mut self, option: &str, given: &Given<T>, what: &str) {
-        self.note_at(&given.at, option, what);
+    pub(super) fn note<T>(&mut self, given: &Given<T>, what: &str) {
+        self.note_at(&given.at, given.option, what);
     }
 
     /// Notes something about a place.

@@ -17,7 +17,9 @@ use super::said::{Said, or};
 use super::sizes::Sizes;
 use super::targets::{Claim, Targets};
 use super::timing::{Timing, timing};
-use crate::job_file::{Direction, Fallocate, Given, JobOptions, Place, ResolvedJob, TargetOptions};
+use crate::job_file::{
+    Direction, Fallocate, Given, JobOptions, NameOptions, Place, ResolvedJob, TargetOptions,
+};
 
 /// A job section with everything but the region of its load.
 #[derive(Debug, Clone, PartialEq)]
@@ -74,7 +76,7 @@ pub(super) fn section(
 ) -> Option<Section> {
     let ResolvedJob { name, at, group, reporting_group, copies, options, .. } = job;
     let JobOptions {
-        description,
+        name: name_options,
         target,
         pattern,
         queue: queue_options,
@@ -105,6 +107,8 @@ pub(super) fn section(
         has_passes: timing.is_by_volume && timing.loops > 1,
     };
     let syncs = sync_policy(durability, writing, at, said);
+    // The others are in the job itself, or were taken by the sizes.
+    let NameOptions { description, name: _, copies: _, kb_base: _ } = name_options;
     workload.name.clone_from(name);
     workload.summary = description.as_ref().map_or_else(String::new, |text| text.value.clone());
     workload.depth = queue.depth;
@@ -117,7 +121,7 @@ pub(super) fn section(
     if let Some(given) = target.create_only.as_ref().filter(|given| given.value) {
         let what =
             "its files are laid out with all others before the first job, and nothing is run";
-        said.note("create_only", given, what);
+        said.note(given, what);
         return None;
     }
     let is_null = places.iter().flat_map(|it| &it.targets).all(|&it| targets.is_null(it));
@@ -178,17 +182,14 @@ impl TargetsOf<'_> {
             offset_align_bytes: _,
             fallocate,
             overwrite,
-            append,
             create_on_open,
             create_only: _,
             allow_create,
             unlink,
             invalidate: _,
-            pre_read,
             direct: _,
         } = options;
         let each = self.files_each(options, said)?;
-        making(append.as_ref(), pre_read.as_ref(), said);
         let on_open = self.create_on_open(create_on_open.as_ref(), said);
         let at = filenames.as_ref().map(|it| &it.at).or(directories.as_ref().map(|it| &it.at));
         let overwrites = or(overwrite.as_ref(), false);
@@ -227,13 +228,13 @@ impl TargetsOf<'_> {
     ) {
         if is_made {
             let reason = "the file is not there";
-            said.refuse_unless("allow_file_create", allow_create, |on| *on, reason);
+            said.refuse_unless(allow_create, |on| *on, reason);
             let what = "durio lays out files of its own and removes them at the end; fio would use \
                         what it left there before, and leave it there";
             said.note_at(&self.job.at, "filename", what);
         } else {
             let reason = "durio removes no file that it has not made";
-            said.refuse_unless("unlink", unlink, |on| !on, reason);
+            said.refuse_unless(unlink, |on| !on, reason);
         }
     }
 
@@ -242,7 +243,7 @@ impl TargetsOf<'_> {
         let Some(given) = given.filter(|given| given.value) else { return false };
         if self.workload.reads() {
             let reason = "a file that is made when it is opened has nothing to read";
-            said.refuse("create_on_open", given, reason);
+            said.refuse(given, reason);
         }
         true
     }
@@ -263,7 +264,7 @@ impl TargetsOf<'_> {
             Fallocate::Keep | Fallocate::Truncate => {
                 let reason = "durio allocates files (native), leaves them empty (none), or writes \
                               them (overwrite=1)";
-                said.refuse_unless("fallocate", fallocate, |_| false, reason);
+                said.refuse_unless(fallocate, |_| false, reason);
                 FileLayout::Preallocated
             }
         }
@@ -293,7 +294,7 @@ impl TargetsOf<'_> {
         let accesses = accesses.filter(|given| given.value > 0);
         if !self.timing.is_by_volume {
             if let Some(given) = accesses {
-                said.refuse("number_ios", given, "with time_based the time decides");
+                said.refuse(given, "with time_based the time decides");
             }
             return None;
         }
@@ -321,7 +322,7 @@ impl TargetsOf<'_> {
         let all = pass.saturating_mul(u64::from(self.timing.loops));
         let Some(given) = accesses else { return Some(all) };
         if !self.sizes.is_single() {
-            said.refuse("number_ios", given, "with several block sizes give io_size");
+            said.refuse(given, "with several block sizes give io_size");
         }
         Some(all.min(given.value.saturating_mul(block)))
     }
@@ -357,14 +358,6 @@ impl TargetsOf<'_> {
         }
         Some(or(invalidate, true))
     }
-}
-
-fn making(append: Option<&Given<bool>>, pre_read: Option<&Given<bool>>, said: &mut Said) {
-    let append_reason = "durio writes within a region; give offset and size";
-    said.refuse_unless("file_append", append, |on| !on, append_reason);
-    let read_reason = "durio does not fill the page cache before; write a job that reads the file, \
-                       and stonewall";
-    said.refuse_unless("pre_read", pre_read, |on| !on, read_reason);
 }
 
 /// The ramp of a section.

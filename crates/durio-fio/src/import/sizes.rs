@@ -134,7 +134,7 @@ fn single(bytes: u64) -> Vec<BlockShare> {
 
 fn split_shares(split: &Given<Vec<BlockSizeShare>>, said: &mut Said) -> Vec<BlockShare> {
     if split.value.len() as u64 > SIZES_MAX {
-        said.refuse("bssplit", split, &format!("durio mixes at most {SIZES_MAX} sizes"));
+        said.refuse(split, &format!("durio mixes at most {SIZES_MAX} sizes"));
         return single(BLOCK_DEFAULT);
     }
     let share = |share: &BlockSizeShare| BlockShare {
@@ -152,11 +152,7 @@ fn range_shares(
 ) -> Vec<BlockShare> {
     let (least, most) = range.value;
     if let Some(unaligned) = unaligned.filter(|_| least != most) {
-        said.refuse(
-            "bs_unaligned",
-            unaligned,
-            "durio draws from a list of sizes, not any number of bytes",
-        );
+        said.refuse(unaligned, "durio draws from a list of sizes, not any number of bytes");
         return single(most);
     }
     let count = most.checked_div(least).unwrap_or(0);
@@ -165,11 +161,11 @@ fn range_shares(
             "durio draws from at most {SIZES_MAX} sizes, multiples of the least up to the most; \
              write the sizes as bssplit"
         );
-        said.refuse("bsrange", range, &reason);
+        said.refuse(range, &reason);
         return single(most.max(1));
     }
     if !1000_u64.is_multiple_of(count) {
-        said.note("bsrange", range, "the sizes' shares are rounded to thousandths");
+        said.note(range, "the sizes' shares are rounded to thousandths");
     }
     let edge = |number: u64| u16::try_from(number * 1000 / count).unwrap_or(0);
     (1..=count)

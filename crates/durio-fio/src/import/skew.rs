@@ -8,14 +8,12 @@ use durio_workload::{PerMille, Skew, Zone};
 use super::said::Said;
 use crate::job_file::{Direction, Distribution, Given, PerDirection, ZoneShare};
 
-const OPTION: &str = "random_distribution";
-
 /// The skew of a distribution; uniform where it is refused.
 pub(super) fn skew(given: &Given<Distribution>, direction: Direction, said: &mut Said) -> Skew {
     match convert(&given.value, direction) {
         Ok(skew) => skew,
         Err(reason) => {
-            said.refuse(OPTION, given, &reason);
+            said.refuse(given, &reason);
             Skew::Uniform
         }
     }

@@ -51,24 +51,24 @@ pub(super) fn timing(options: &TimingOptions, at: &Place, said: &mut Said) -> Ti
         ramp_us,
         start_delay_us,
         loops,
+        // Groups are made of these where jobs are resolved.
+        stonewall: _,
+        wait_for: _,
+        new_group: _,
         exit_all,
-        exit_all_on_error,
         exit_scope,
     } = options;
     let runtime = or(runtime_us.as_ref(), 0);
     let duration = (runtime > 0).then(|| nanos(runtime));
     let wants_time = time_based.as_ref().filter(|given| given.value);
     if let (Some(given), None) = (wants_time, duration) {
-        said.note("time_based", given, "without a runtime the size decides, in fio as in durio");
+        said.note(given, "without a runtime the size decides, in fio as in durio");
     }
     let is_timed = wants_time.is_some() && duration.is_some();
     // What is moved in the ramp counts for the size of a job, in fio as in durio.
     let ramp = or(ramp_us.as_ref(), 0);
-    if let Some(given) = exit_all_on_error {
-        said.note("exitall_on_error", given, "the first error always ends a run of durio");
-    }
     if let (true, Some(given)) = (is_timed, loops.as_ref().filter(|given| given.value > 1)) {
-        said.note("loops", given, "time_based decides");
+        said.note(given, "time_based decides");
     }
     if duration.is_some_and(|duration| duration > TIME_MAX) {
         said.refuse_at(runtime_us.as_ref().map_or(at, |it| &it.at), "runtime", "more than a year");
@@ -88,7 +88,7 @@ fn start_delay(given: Option<&Given<(u64, u64)>>, said: &mut Said) -> Nanos {
     let Some(given) = given else { return Nanos::ZERO };
     let (least, most) = given.value;
     if least != most {
-        said.refuse("startdelay", given, "durio draws no time to wait; give one");
+        said.refuse(given, "durio draws no time to wait; give one");
     }
     nanos(least)
 }

@@ -39,8 +39,8 @@ pub fn parse_command_line(
         let wanted = |section: &Section| section.is_global || sections.contains(&section.name);
         file.sections.retain(wanted);
     }
-    let asks_version = file.printing.question == Some(Question::Version);
-    if file.sections.iter().all(|section| section.is_global) && !asks_version {
+    let needs_jobs = matches!(file.printing.question, None | Some(Question::ParseOnly));
+    if file.sections.iter().all(|section| section.is_global) && needs_jobs {
         let what = "no job: give --name=NAME and its options, or a job file";
         return Err(FioError::job_file(&Place::Word(1), what));
     }
@@ -93,7 +93,7 @@ impl Reader {
             return self.program_option(option, value, at);
         }
         let row = known_option(name, at)?;
-        let takes = if row.kind == Kind::Flag { Takes::MaybeValue } else { Takes::Value };
+        let takes = if matches!(row.kind, Kind::Flag) { Takes::MaybeValue } else { Takes::Value };
         let value = taken(takes, value, next);
         if takes == Takes::Value && value.is_none_or(str::is_empty) {
             return Err(FioError::job_file(at, format!("{name} needs a value: --{name}=VALUE")));
@@ -123,11 +123,11 @@ impl Reader {
                 self.file.read_only = Some(at.clone());
                 Ok(())
             }
-            (ProgramClass::Printing(option), value) => {
-                let taken = self.file.printing.take(option, value);
+            (ProgramClass::Printing(effect), value) => {
+                let taken = effect(&mut self.file.printing, value.unwrap_or_default());
                 taken.or_else(|what| error(format!("--{name}: {what}")))
             }
-            (ProgramClass::OutputOnly, value) => {
+            (ProgramClass::Noted, value) => {
                 let value = value.map(str::to_owned);
                 self.file.notes.push(Note {
                     option: name.to_owned(),

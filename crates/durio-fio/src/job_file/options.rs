@@ -1,77 +1,32 @@
-//! fio's options as data: names, kinds, and what durio does with each.
+//! fio's options as one table: names, values, meanings, and what durio does with each.
 //!
-//! In: a name. Out: its [`OptionRow`]. The names are those of fio 3.33 to 3.42 (`options.c`, and
-//! the option tables of its engines). Not here: how values are read (`values`).
+//! In: a name. Out: its [`OptionRow`], from which come the reading of values ([`super::resolve()`]),
+//! refusals, notes, help, and docs/fio-options.md. The names are those of fio 3.33 to 3.42
+//! (`options.c`, and the option tables of its engines and profiles). Not here: how a value is read
+//! (`reader`), and what a job then does ([`crate::import`], which takes [`JobOptions`] apart by name:
+//! an option that is added to [`honoured`] does not compile until it is taken there).
 
-mod engine;
-mod foreign;
-mod output;
-mod profile;
+mod engines;
+mod honoured;
+mod noted;
 mod program;
+mod reader;
+mod reference;
 mod refused;
-mod workload;
 
 use durio_workload::nearest_word;
 
-use program::program_option_names;
-pub(super) use program::{Printing, ProgramClass, ProgramOption, Takes, find_program_option};
-
-/// What an option's value is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// A bare word is enough; a number after `=` sets or clears it.
-    Flag,
-    /// 0 or 1.
-    Bool,
-    /// A whole number, decimal or hexadecimal, with a size unit.
-    Integer,
-    /// Up to three whole numbers: for reads, writes, trims.
-    Integers,
-    /// A number of bytes with a unit.
-    Size,
-    /// A number of bytes with a unit, or a share in percent, or a number of zones.
-    SizeOrShare,
-    /// Up to three numbers of bytes: for reads, writes, trims.
-    Sizes,
-    /// Up to three ranges of bytes.
-    Ranges,
-    /// A time, in seconds without a unit.
-    Seconds,
-    /// A time, in microseconds without a unit.
-    Microseconds,
-    /// One of these words, some with more after a colon.
-    Choice(&'static [&'static str]),
-    /// Numbers with fractions, separated by colons.
-    Floats,
-    /// Any text, or a list with a grammar of its own.
-    Text,
-    /// fio knows the name and does nothing, or refuses it.
-    Deprecated,
-}
-
-/// What durio does with an option.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Class {
-    /// The job does it.
-    Honoured,
-    /// It changes only what fio prints, logs or calls things: ignored with a note.
-    OutputOnly,
-    /// fio itself does nothing with it: ignored with a note.
-    WithoutEffect {
-        /// Why fio does nothing.
-        reason: &'static str,
-    },
-    /// It changes what is done and cannot be honoured.
-    Refused {
-        /// Values with which nothing changes; they are fine.
-        unless: &'static [&'static str],
-        /// What the option does, and what to do about it: a sentence.
-        reason: &'static str,
-    },
-}
+pub use honoured::{
+    DataOptions, DurabilityOptions, JobOptions, NameOptions, OutputOptions, PatternOptions,
+    PlacementOptions, QueueOptions, TargetOptions, TimingOptions,
+};
+pub(super) use program::{ProgramClass, ProgramOption, Takes, find_program_option};
+pub use reader::Kind;
+pub(super) use reader::Written;
+pub use reference::option_help;
 
 /// One option of fio.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub struct OptionRow {
     /// Its main name.
     pub name: &'static str,
@@ -79,76 +34,121 @@ pub struct OptionRow {
     pub alias: Option<&'static str>,
     /// What its value is.
     pub kind: Kind,
+    /// What it means to fio, in a few words.
+    pub meaning: &'static str,
     /// What durio does with it.
     pub class: Class,
     /// The engines that have it; empty: every job has it.
     pub engines: &'static [&'static str],
 }
 
-const fn honoured(name: &'static str, kind: Kind) -> OptionRow {
-    OptionRow { name, alias: None, kind, class: Class::Honoured, engines: &[] }
+/// Reads a value into the field of an honoured option. The text that may come back says why the value
+/// is refused although fio takes it; the error says why fio would not take it.
+pub type Effect = fn(&mut JobOptions, &Written<'_>) -> Result<Option<String>, String>;
+
+/// What durio does with an option.
+#[derive(Debug, Clone, Copy)]
+pub enum Class {
+    /// The job does it: its value is read into a field of [`JobOptions`].
+    Honoured(Effect),
+    /// What is measured stays the same: ignored with a note.
+    Noted {
+        /// Values of which there is nothing to say.
+        unless: &'static [&'static str],
+        /// Why nothing changes: a sentence.
+        reason: &'static str,
+    },
+    /// It changes what is done and cannot be honoured.
+    Refused {
+        /// Values with which nothing changes; they are fine.
+        unless: &'static [&'static str],
+        /// It only refines this other option, and is noted where that one is off.
+        refines: Option<&'static str>,
+        /// What the option does, and what to do about it: a sentence.
+        reason: &'static str,
+    },
 }
 
-const fn output(name: &'static str, kind: Kind) -> OptionRow {
-    OptionRow { name, alias: None, kind, class: Class::OutputOnly, engines: &[] }
+impl Class {
+    const fn unless(self, unless: &'static [&'static str]) -> Self {
+        match self {
+            Self::Honoured(effect) => Self::Honoured(effect),
+            Self::Noted { reason, .. } => Self::Noted { unless, reason },
+            Self::Refused { refines, reason, .. } => Self::Refused { unless, refines, reason },
+        }
+    }
 }
 
-const fn refused(
-    name: &'static str,
-    kind: Kind,
-    unless: &'static [&'static str],
-    reason: &'static str,
-) -> OptionRow {
-    OptionRow { name, alias: None, kind, class: Class::Refused { unless, reason }, engines: &[] }
+const fn noted(reason: &'static str) -> Class {
+    Class::Noted { unless: &[], reason }
 }
+
+const fn refused(reason: &'static str) -> Class {
+    Class::Refused { unless: &[], refines: None, reason }
+}
+
+const fn first(names: &[&'static str]) -> Option<&'static str> {
+    match names {
+        [one, ..] => Some(*one),
+        [] => None,
+    }
+}
+
+/// Rows of options without a field, in groups of one class and the same engines:
+/// `class, [engines] => { "name" | "alias": Kind, unless "value" | "value", "meaning"; }`.
+macro_rules! rows {
+    ($($class:expr, $engines:tt => {$(
+        $name:literal $(| $alias:literal)?: $kind:ident $(($words:expr))?
+        $(, unless $($neutral:literal)|+)?, $meaning:literal;
+    )+})+) => {
+        pub(super) const ROWS: &[super::OptionRow] = &[$($(super::OptionRow {
+            name: $name,
+            alias: super::first(&[$($alias)?]),
+            kind: super::Kind::$kind $(($words))?,
+            meaning: $meaning,
+            class: $class.unless(&[$($($neutral),+)?]),
+            engines: &$engines,
+        },)+)+];
+    };
+}
+use rows;
 
 impl OptionRow {
-    const fn or(self, alias: &'static str) -> Self {
-        Self { alias: Some(alias), ..self }
-    }
-
-    const fn of(self, engines: &'static [&'static str]) -> Self {
-        Self { engines, ..self }
-    }
-
-    fn is_called(&self, name: &str) -> bool {
-        self.name == name || self.alias == Some(name)
+    /// Its name and its other one.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
+        [Some(self.name), self.alias].into_iter().flatten()
     }
 }
 
 /// All options, in no particular order.
 pub fn option_rows() -> impl Iterator<Item = &'static OptionRow> {
-    let common = [workload::ROWS, output::ROWS, refused::ROWS];
-    let special = [engine::ROWS, foreign::ROWS, profile::ROWS];
-    common.into_iter().chain(special).flatten()
+    [honoured::ROWS, noted::ROWS, refused::ROWS, engines::ROWS].into_iter().flatten()
 }
 
 /// The option of that name or alias.
 pub fn find_option(name: &str) -> Option<&'static OptionRow> {
-    option_rows().find(|row| row.is_called(name))
+    option_rows().find(|row| row.names().any(|it| it == name))
 }
 
 /// The names of options, of jobs and of the program, that begin with `text`, in alphabetical order.
 pub(super) fn names_that_begin_with(text: &str) -> Vec<&'static str> {
-    let of_jobs = option_rows().flat_map(|row| [Some(row.name), row.alias]).flatten();
-    let all = of_jobs.chain(program_option_names());
+    let of_program = program::ROWS.iter().map(|row| row.name);
+    let all = option_rows().flat_map(OptionRow::names).chain(of_program);
     let mut names: Vec<_> = all.filter(|name| !text.is_empty() && name.starts_with(text)).collect();
     names.sort_unstable();
     names.dedup();
     names
 }
 
-/// The words of a choice.
-pub(super) fn option_words(name: &str) -> &'static [&'static str] {
-    match find_option(name).map(|row| row.kind) {
-        Some(Kind::Choice(words)) => words,
-        _ => &[],
-    }
+/// The name nearest to what was written, if it is near.
+fn nearest_name(written: &str) -> Option<&'static str> {
+    nearest_word(written, option_rows().flat_map(OptionRow::names))
 }
 
-/// The name nearest to what was written, if it is near.
-pub(super) fn nearest_name(written: &str) -> Option<&'static str> {
-    nearest_word(written, option_rows().flat_map(|row| [Some(row.name), row.alias]).flatten())
+/// What is said of a name that fio does not know either.
+pub(super) fn unknown(name: &str) -> String {
+    let meant = nearest_name(name).map(|it| format!("; did you mean {it}?")).unwrap_or_default();
+    format!("fio has no option named {name:?}{meant}")
 }
 
 #[cfg(test)]
@@ -159,20 +159,34 @@ mod tests {
     #[test]
     fn every_name_stands_for_one_option() {
         let mut seen = BTreeSet::new();
-        for name in option_rows().flat_map(|row| [Some(row.name), row.alias]).flatten() {
+        for name in option_rows().flat_map(OptionRow::names) {
             assert!(seen.insert(name), "{name} is there twice");
         }
-        assert!(seen.len() > 300, "{}", seen.len());
+        assert!(seen.len() > 400, "{}", seen.len());
     }
 
     #[test]
-    fn every_refusal_is_a_sentence_and_every_engine_s_option_names_its_engines() {
+    fn every_reason_is_a_sentence_and_every_meaning_is_short() {
+        let program = program::ROWS.iter().map(|row| (row.name, row.meaning));
+        for (name, meaning) in option_rows().map(|row| (row.name, row.meaning)).chain(program) {
+            assert!((5..=90).contains(&meaning.len()), "{name}: {meaning}");
+            assert!(!meaning.ends_with('.') && !meaning.contains('|'), "{name}: {meaning}");
+        }
         for row in option_rows() {
-            if let Class::Refused { reason, .. } = row.class {
+            if let Class::Refused { reason, .. } | Class::Noted { reason, .. } = row.class {
                 assert!(reason.len() > 20 && !reason.ends_with('.'), "{}: {reason}", row.name);
             }
         }
-        assert!(engine::ROWS.iter().chain(foreign::ROWS).all(|row| !row.engines.is_empty()));
+        assert!(engines::ROWS.iter().all(|row| !row.engines.is_empty()));
+    }
+
+    #[test]
+    fn an_option_refines_one_that_is_there() {
+        for row in option_rows() {
+            if let Class::Refused { refines: Some(other), .. } = row.class {
+                assert!(find_option(other).is_some(), "{}", row.name);
+            }
+        }
     }
 
     #[test]

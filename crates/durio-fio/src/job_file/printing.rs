@@ -1,9 +1,8 @@
 //! What fio's program is told to print: where, in which formats, or only about itself.
 //!
-//! In: the values of `--output`, `--output-format`, `--terse-version`, `--eta` and their like. Out:
+//! In: the values of `--output`, `--output-format`, `--terse-version`, `--eta` and their like, each
+//! taken by its row of the table of options (the error is a sentence). Out:
 //! [`PrintSettings`]. Not here: printing, and options of jobs.
-
-use super::options::Printing;
 
 /// A form of fio's results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,12 +18,14 @@ pub enum OutputFormat {
 }
 
 /// What fio does instead of running jobs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Question {
     /// `--version`: say which version it is.
     Version,
     /// `--parse-only`: say whether the jobs can be read.
     ParseOnly,
+    /// `--cmdhelp=NAME`: say what an option means; "" or "all" for all of them.
+    Option(String),
 }
 
 /// What is printed and where.
@@ -61,57 +62,62 @@ impl PrintSettings {
         self.formats.contains(&OutputFormat::Normal)
     }
 
-    /// Takes an option; the error is a sentence.
-    pub(super) fn take(&mut self, option: Printing, value: Option<&str>) -> Result<(), String> {
-        let value = value.unwrap_or_default();
-        match option {
-            Printing::Output => self.output = Some(value.to_owned()),
-            Printing::Formats => self.formats = formats(value)?,
-            Printing::Minimal => self.formats = vec![OutputFormat::Terse],
-            Printing::AppendTerse => add(&mut self.formats, OutputFormat::Terse),
-            Printing::TerseVersion => self.terse_version = terse_version(value)?,
-            Printing::Eta => self.shows_progress = shows_progress(value)?,
-            Printing::Version => self.question = Some(Question::Version),
-            Printing::ParseOnly => self.question = Some(Question::ParseOnly),
+    pub(super) fn print_to(&mut self, file: &str) -> Result<(), String> {
+        self.output = Some(file.to_owned());
+        Ok(())
+    }
+
+    /// fio's list has commas between; json+ takes the place of json.
+    pub(super) fn print_as(&mut self, list: &str) -> Result<(), String> {
+        self.formats.clear();
+        for word in list.split(',').map(str::trim) {
+            self.add(match word {
+                "minimal" | "terse" | "csv" => OutputFormat::Terse,
+                "json" => OutputFormat::Json,
+                "json+" => OutputFormat::JsonPlus,
+                "normal" => OutputFormat::Normal,
+                other => return Err(format!("{other:?} is none of: normal, terse, json, json+")),
+            });
+        }
+        if self.formats.contains(&OutputFormat::JsonPlus) {
+            self.formats.retain(|format| *format != OutputFormat::Json);
         }
         Ok(())
     }
-}
 
-fn add(formats: &mut Vec<OutputFormat>, format: OutputFormat) {
-    if !formats.contains(&format) {
-        formats.push(format);
+    pub(super) fn print_terse_alone(&mut self, _: &str) -> Result<(), String> {
+        self.formats = vec![OutputFormat::Terse];
+        Ok(())
     }
-}
 
-/// fio's list has commas between; json+ takes the place of json.
-fn formats(list: &str) -> Result<Vec<OutputFormat>, String> {
-    let mut found = Vec::new();
-    for word in list.split(',').map(str::trim) {
-        let format = match word {
-            "minimal" | "terse" | "csv" => OutputFormat::Terse,
-            "json" => OutputFormat::Json,
-            "json+" => OutputFormat::JsonPlus,
-            "normal" => OutputFormat::Normal,
-            other => return Err(format!("{other:?} is none of: normal, terse, json, json+")),
+    pub(super) fn print_terse_too(&mut self, _: &str) -> Result<(), String> {
+        self.add(OutputFormat::Terse);
+        Ok(())
+    }
+
+    pub(super) fn ask(&mut self, question: Question) -> Result<(), String> {
+        self.question = Some(question);
+        Ok(())
+    }
+
+    fn add(&mut self, format: OutputFormat) {
+        if !self.formats.contains(&format) {
+            self.formats.push(format);
+        }
+    }
+
+    pub(super) fn print_terse_as(&mut self, text: &str) -> Result<(), String> {
+        let version = text.trim().parse().ok().filter(|version| (2..=5).contains(version));
+        self.terse_version = version.ok_or_else(|| format!("{text:?} is none of: 2, 3, 4, 5"))?;
+        Ok(())
+    }
+
+    pub(super) fn show_progress(&mut self, text: &str) -> Result<(), String> {
+        self.shows_progress = match text {
+            "always" | "auto" => true,
+            "never" => false,
+            other => return Err(format!("{other:?} is none of: always, auto, never")),
         };
-        add(&mut found, format);
-    }
-    if found.contains(&OutputFormat::JsonPlus) {
-        found.retain(|format| *format != OutputFormat::Json);
-    }
-    Ok(found)
-}
-
-fn terse_version(text: &str) -> Result<u8, String> {
-    let version = text.trim().parse().ok().filter(|version| (2..=5).contains(version));
-    version.ok_or_else(|| format!("{text:?} is none of: 2, 3, 4, 5"))
-}
-
-fn shows_progress(text: &str) -> Result<bool, String> {
-    match text {
-        "always" | "auto" => Ok(true),
-        "never" => Ok(false),
-        other => Err(format!("{other:?} is none of: always, auto, never")),
+        Ok(())
     }
 }

@@ -1,22 +1,22 @@
 //! From sections to jobs: defaults applied, values read, what cannot be honoured named.
 //!
-//! In: a [`JobFile`]. Out: a [`ResolvedJob`] per job section. Not here: clones (`numjobs` is a
-//! number of the job), defaults of options that nobody gave, and files.
+//! In: a [`JobFile`]. Out: a [`ResolvedJob`] per job section. Settings are taken in the order in which
+//! they stand, each by its row of the table of options, so that later ones win. Not here: clones
+//! (`numjobs` is a number of the job), defaults of options that nobody gave, and files.
 
-mod choices;
+mod blocks;
 mod order;
-mod output;
-mod pattern;
-mod queue;
-mod settings;
-mod target;
+
+use std::collections::BTreeMap;
 
 use order::Order;
-use settings::Settings;
 
-use super::options::{Class, OptionRow, find_option};
+use super::options::{Class, OptionRow, Written, find_option};
 use super::values;
-use super::{Direction, JobFile, JobOptions, Note, Place, Refusal, ResolvedJob, Section, Setting};
+use super::{
+    Direction, FILENAMES_MAX, Given, JobFile, JobOptions, Note, Place, Refusal, ResolvedJob,
+    Section, Setting,
+};
 use crate::FioError;
 
 /// Resolves all jobs.
@@ -26,25 +26,27 @@ use crate::FioError;
 /// that are understood and cannot be honoured are no errors but refusals of their job.
 pub fn resolve(file: &JobFile) -> Result<Vec<ResolvedJob>, FioError> {
     let mut jobs: Vec<ResolvedJob> = Vec::new();
-    let mut defaults = Settings::default();
+    let mut defaults = Draft::default();
     let mut order = Order::default();
     let mut file_number = 0;
+    let mut is_first_of_file = false;
     let exit_all = exit_all_anywhere(file);
     for section in &file.sections {
-        let begins_file = section.file_number != file_number;
-        if begins_file {
-            defaults = Settings::default();
-            file_number = section.file_number;
+        if section.file_number != file_number {
+            (file_number, is_first_of_file) = (section.file_number, true);
+            defaults = Draft::default();
         }
         if section.is_global {
-            defaults.add(&section.settings)?;
+            defaults.add(section)?;
             continue;
         }
-        let waits = file_number > 0 && !jobs.iter().any(|job| is_of(job, file, file_number));
-        let mut job = resolve_section(section, defaults.clone(), (&jobs, &mut order), waits)?;
-        job.options.timing.exit_all.clone_from(&exit_all);
+        let mut draft = defaults.clone();
+        draft.add(section)?;
+        draft.options.timing.exit_all.clone_from(&exit_all);
+        let mut job = draft.job(section, (&jobs, &mut order), is_first_of_file);
         job.refusals.extend(file.read_only.as_ref().and_then(|at| writes_read_only(&job, at)));
         jobs.push(job);
+        is_first_of_file = false;
     }
     Ok(jobs)
 }
@@ -57,104 +59,138 @@ fn writes_read_only(job: &ResolvedJob, at: &Place) -> Option<Refusal> {
     Some(refusal_at("rw", None, &writes.at, &reason))
 }
 
-/// Whether a job stands in the `number`th file.
-fn is_of(job: &ResolvedJob, file: &JobFile, number: u32) -> bool {
-    let sections = file.sections.iter();
-    sections.filter(|it| it.file_number == number).any(|section| section.at == job.at)
-}
-
 /// Where `exitall` stands: fio takes it for all jobs, wherever it stands and whatever its value.
-fn exit_all_anywhere(file: &JobFile) -> Option<super::Given<bool>> {
-    let settings = file.sections.iter().flat_map(|section| &section.settings);
-    let found = settings.into_iter().find(|setting| setting.name == "exitall")?;
-    Some(super::Given { value: true, at: found.at.clone() })
+fn exit_all_anywhere(file: &JobFile) -> Option<Given<bool>> {
+    let mut settings = file.sections.iter().flat_map(|section| &section.settings);
+    let found = settings.find(|setting| setting.name == "exitall")?;
+    Some(Given { value: true, option: found.name, at: found.at.clone() })
 }
 
-fn resolve_section<'f>(
-    section: &'f Section,
-    mut settings: Settings<'f>,
-    (jobs, order): (&[ResolvedJob], &mut Order),
-    begins_file: bool,
-) -> Result<ResolvedJob, FioError> {
-    settings.add(&section.settings)?;
-    let (mut notes, mut refusals) = (Vec::new(), Vec::new());
-    for setting in settings.last_of_each() {
-        sort_out(setting, &settings, &mut notes, &mut refusals);
-    }
-    let options = job_options(&settings, &mut notes, &mut refusals)?;
-    let is_set = |name| settings.flag(name).map(|it| it.is_some_and(|it| it.value));
-    let is_walled = begins_file || is_set("stonewall")?;
-    let (waits, why_not) = order.waits(is_walled, &settings, jobs)?;
-    refusals.extend(why_not.map(|reason| refusal_at("wait_for", None, &section.at, &reason)));
-    let begins_group = is_walled || is_set("new_group")?;
-    let previous = jobs.last();
-    let first_or = |begins: bool, last: Option<u32>| last.map_or(0, |it| it + u32::from(begins));
-    let name = settings.text("name")?;
-    let copies = settings.positive("numjobs")?;
-    Ok(ResolvedJob {
-        name: name.map_or_else(|| section.name.clone(), |it| it.value),
-        section: section.name.clone(),
-        at: section.at.clone(),
-        group: first_or(waits, previous.map(|it| it.group)),
-        reporting_group: first_or(begins_group, previous.map(|it| it.reporting_group)),
-        copies: copies.map_or(1, |it| it.value),
-        options,
-        listed: section.valued_options(),
-        notes,
-        refusals,
-    })
+/// What is known of a job while its settings are taken one by one.
+#[derive(Debug, Clone, Default)]
+struct Draft<'f> {
+    options: JobOptions,
+    /// Of each option, the setting that counts.
+    last: BTreeMap<&'static str, Last<'f>>,
+    taken: usize,
 }
 
-fn job_options(
-    settings: &Settings<'_>,
-    notes: &mut Vec<Note>,
-    refusals: &mut Vec<Refusal>,
-) -> Result<JobOptions, FioError> {
-    Ok(JobOptions {
-        description: settings.text("description")?,
-        target: target::target(settings)?,
-        pattern: pattern::pattern(settings, notes, refusals)?,
-        queue: queue::queue(settings, refusals)?,
-        durability: choices::durability(settings)?,
-        timing: choices::timing(settings)?,
-        placement: choices::placement(settings)?,
-        data: choices::data(settings)?,
-        output: output::output(settings)?,
-    })
+#[derive(Debug, Clone)]
+struct Last<'f> {
+    setting: &'f Setting,
+    row: &'static OptionRow,
+    /// Counts all settings of the job: a larger one came later.
+    order: usize,
+    /// Why the value of an honoured option is refused.
+    refusal: Option<String>,
 }
 
-/// Notes an option of output, refuses one that cannot be honoured.
-fn sort_out(
-    setting: &Setting,
-    settings: &Settings<'_>,
-    notes: &mut Vec<Note>,
-    refusals: &mut Vec<Refusal>,
-) {
-    let Some(row) = find_option(setting.name) else { return };
-    match row.class {
-        Class::Honoured => {}
-        Class::OutputOnly => {
-            notes.push(note(setting, "it changes only what fio prints or how it measures itself"));
+impl<'f> Draft<'f> {
+    /// fio reads `kb_base` before all others of a section in a file, and in order on a command line.
+    fn add(&mut self, section: &'f Section) -> Result<(), FioError> {
+        let is_line = |it: &&Setting| matches!(it.at, Place::Line { .. }) && it.name == "kb_base";
+        for setting in section.settings.iter().filter(is_line).chain(&section.settings) {
+            self.set(setting).map_err(|what| complaint(setting, &what))?;
         }
-        Class::WithoutEffect { reason } => notes.push(note(setting, reason)),
-        Class::Refused { .. } if is_without_verify(row.name, settings) => {
-            notes.push(note(setting, "without verify it changes nothing"));
-        }
-        Class::Refused { unless, .. } if is_neutral(setting.value.as_deref(), unless) => {}
-        Class::Refused { reason, .. } => refusals.push(refusal(setting, reason)),
+        Ok(())
     }
-    if let Some(reason) = wrong_engine(row, settings) {
-        refusals.push(refusal(setting, &reason));
-    }
-}
 
-/// Whether an option only says how fio verifies, and nothing is verified.
-fn is_without_verify(option: &str, settings: &Settings<'_>) -> bool {
-    let how =
-        ["verify_async", "verify_backlog", "verify_interval", "verify_offset", "verify_pattern"];
-    let is_off = settings.last("verify").and_then(|it| it.value.as_deref());
-    let is_how = option != "verify_only" && how.iter().any(|begin| option.starts_with(begin));
-    is_how && is_off.is_none_or(|it| it == "0")
+    fn set(&mut self, setting: &'f Setting) -> Result<(), String> {
+        let Some(row) = find_option(setting.name) else { return Ok(()) };
+        let base = self.options.name.kb_base.as_ref().map_or(1024, |given| given.value);
+        let written = Written { setting, text: setting.value.as_deref(), base };
+        let refusal = match row.class {
+            Class::Honoured(effect) => effect(&mut self.options, &written)?,
+            Class::Noted { .. } => row.kind.check(&written).map(|()| None)?,
+            Class::Refused { .. } => None,
+        };
+        self.check_names()?;
+        self.taken += 1;
+        self.last.insert(setting.name, Last { setting, row, order: self.taken, refusal });
+        Ok(())
+    }
+
+    /// Bounds what many jobs take over from their defaults.
+    fn check_names(&self) -> Result<(), String> {
+        let names = self.options.target.filenames.as_ref().map_or(0, |given| given.value.len());
+        match names > FILENAMES_MAX {
+            true => Err(format!("more than {FILENAMES_MAX} files for one job")),
+            false => Ok(()),
+        }
+    }
+
+    fn job(
+        self,
+        section: &Section,
+        (jobs, order): (&[ResolvedJob], &mut Order),
+        is_first_of_file: bool,
+    ) -> ResolvedJob {
+        let (mut notes, mut refusals) = (Vec::new(), Vec::new());
+        let mut last: Vec<_> = self.last.values().collect();
+        last.sort_by_key(|it| it.order);
+        for one in last {
+            self.sort_out(one, &mut notes, &mut refusals);
+        }
+        self.check_block_sizes(&mut notes, &mut refusals);
+        let timing = &self.options.timing;
+        let is_set = |given: &Option<Given<bool>>| given.as_ref().is_some_and(|it| it.value);
+        let is_walled = is_set(&timing.stonewall) || is_first_of_file && section.file_number > 0;
+        let awaited = timing.wait_for.as_ref().map(|given| given.value.as_str());
+        let (waits, why_not) = order.waits(is_walled, awaited, jobs);
+        refusals.extend(why_not.map(|reason| refusal_at("wait_for", None, &section.at, &reason)));
+        let begins_group = is_walled || is_set(&timing.new_group);
+        let previous = jobs.last();
+        let first_or =
+            |begins: bool, last: Option<u32>| last.map_or(0, |it| it + u32::from(begins));
+        let name = self.options.name.name.as_ref();
+        ResolvedJob {
+            name: name.map_or_else(|| section.name.clone(), |it| it.value.clone()),
+            section: section.name.clone(),
+            at: section.at.clone(),
+            group: first_or(waits, previous.map(|it| it.group)),
+            reporting_group: first_or(begins_group, previous.map(|it| it.reporting_group)),
+            copies: self.options.name.copies.as_ref().map_or(1, |it| it.value),
+            options: self.options,
+            listed: section.valued_options(),
+            notes,
+            refusals,
+        }
+    }
+
+    /// What the table says of a setting that counts.
+    fn sort_out(&self, last: &Last<'_>, notes: &mut Vec<Note>, refusals: &mut Vec<Refusal>) {
+        let Last { setting, row, refusal: why, .. } = last;
+        if let Some(reason) = self.wrong_engine(row) {
+            return refusals.push(refusal(setting, &reason));
+        }
+        let is_neutral = |unless| is_neutral(setting.value.as_deref(), unless);
+        match row.class {
+            Class::Honoured(_) => refusals.extend(why.as_ref().map(|why| refusal(setting, why))),
+            Class::Noted { unless, .. } if is_neutral(unless) => {}
+            Class::Noted { reason, .. } => notes.push(note(setting, reason)),
+            Class::Refused { refines: Some(other), .. } if self.is_off(other) => {
+                notes.push(note(setting, &format!("without {other} it changes nothing")));
+            }
+            Class::Refused { unless, .. } if is_neutral(unless) => {}
+            Class::Refused { reason, .. } => refusals.push(refusal(setting, reason)),
+        }
+    }
+
+    fn is_off(&self, option: &str) -> bool {
+        let value = self.last.get(option).and_then(|it| it.setting.value.as_deref());
+        value.is_none_or(|it| it == "0")
+    }
+
+    /// Why an engine's option is wrong with the job's engine: fio drops such a job.
+    fn wrong_engine(&self, row: &OptionRow) -> Option<String> {
+        let named = self.last.get("ioengine").and_then(|it| it.setting.value.as_deref());
+        let engine = named.unwrap_or("psync");
+        let fits = row.engines.is_empty() || row.engines.contains(&engine);
+        (!fits).then(|| {
+            let engines = row.engines.join(", ");
+            format!("the engine {engine} has no such option (engines that have it: {engines})")
+        })
+    }
 }
 
 /// Whether a value is one of those with which nothing changes, as text or as a number.
@@ -165,16 +201,6 @@ fn is_neutral(value: Option<&str>, unless: &[&str]) -> bool {
         value.trim() == *neutral || (number.is_some() && number == values::size(neutral, 1024).ok())
     };
     unless.iter().any(is_same)
-}
-
-/// Why an engine's option is wrong with the job's engine: fio drops such a job.
-fn wrong_engine(row: &OptionRow, settings: &Settings<'_>) -> Option<String> {
-    let engine = settings.last("ioengine").and_then(|it| it.value.as_deref()).unwrap_or("psync");
-    let fits = row.engines.is_empty() || row.engines.contains(&engine);
-    (!fits).then(|| {
-        let engines = row.engines.join(", ");
-        format!("the engine {engine} has no such option (engines that have it: {engines})")
-    })
 }
 
 fn note(setting: &Setting, what: &str) -> Note {
@@ -193,4 +219,9 @@ fn refusal(setting: &Setting, reason: &str) -> Refusal {
 fn refusal_at(option: &str, value: Option<String>, at: &Place, reason: &str) -> Refusal {
     let (option, reason) = (option.to_owned(), reason.to_owned());
     Refusal { option, value, at: at.clone(), reason }
+}
+
+/// An error about a setting's value.
+fn complaint(setting: &Setting, what: &str) -> FioError {
+    FioError::job_file(&setting.at, format!("{}: {what}", setting.name))
 }

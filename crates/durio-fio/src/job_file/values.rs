@@ -12,7 +12,7 @@ mod sets;
 mod split;
 
 pub(super) use direction::{by_direction, pieces};
-pub(super) use distribution::{distribution, file_service};
+pub(super) use distribution::{DISTRIBUTIONS, FILE_ORDERS, distribution, file_service};
 pub(super) use pattern::pattern;
 pub(super) use sets::{cpu_list, cpu_mask, memory_policy, name_list, node_list};
 pub(super) use split::block_size_split;
@@ -86,6 +86,40 @@ pub(super) fn integer(text: &str, base: KbBase) -> Result<u32, String> {
     u32::try_from(value).map_err(|_| format!("{text:?} is too large: at most {}", u32::MAX))
 }
 
+/// A number of bytes that may be negative.
+pub(super) fn signed_size(text: &str, base: KbBase) -> Result<i64, String> {
+    let (sign, size) = text.strip_prefix('-').map_or((1, text), |rest| (-1, rest));
+    let size = self::size(size, base)?;
+    i64::try_from(size).map(|size| sign * size).map_err(|_| format!("{text:?} is too large"))
+}
+
+/// A number from 0 to 100.
+pub(super) fn percent(text: &str, base: KbBase) -> Result<u8, String> {
+    check_uncut(text)?;
+    let value = u8::try_from(integer(text, base)?).ok().filter(|it| *it <= 100);
+    value.ok_or_else(|| format!("{text:?}: 0 to 100 is possible here"))
+}
+
+/// fio's limit (`FIO_IO_U_LIST_MAX_LEN` in its stat.h).
+const PERCENTILES_MAX: usize = 20;
+
+/// Percentages between colons, ascending.
+pub(super) fn percentiles(text: &str) -> Result<Vec<f64>, String> {
+    let pieces = text.split(':').map(str::trim).filter(|piece| !piece.is_empty());
+    let percent = |piece: &str| {
+        let value = piece.parse().ok().filter(|value| (0.0..=100.0).contains(value));
+        value.ok_or_else(|| format!("{piece:?} is no percentage"))
+    };
+    let mut list = pieces.map(percent).collect::<Result<Vec<f64>, String>>()?;
+    // fio's list ends with the first 0.
+    list.truncate(list.iter().position(|value| *value <= 0.0).unwrap_or(list.len()));
+    if list.len() > PERCENTILES_MAX {
+        return Err(format!("more than {PERCENTILES_MAX} percentiles"));
+    }
+    list.sort_by(f64::total_cmp);
+    Ok(list)
+}
+
 /// A time in microseconds, from a value in seconds unless it has a unit.
 pub(super) fn seconds(text: &str) -> Result<u64, String> {
     check_blank(text)?;
@@ -118,9 +152,9 @@ fn time_unit(unit: &str, default: u64) -> Option<u64> {
     }
 }
 
-/// A flag: set by the bare word, or by any number but 0.
-pub(super) fn flag(value: Option<&str>) -> Result<bool, String> {
-    value.map_or(Ok(true), |text| Ok(plain_number(text)? != 0))
+/// The value of a flag: any number but 0 sets it.
+pub(super) fn flag(text: &str) -> Result<bool, String> {
+    Ok(plain_number(text)? != 0)
 }
 
 /// 0 or 1.
@@ -290,10 +324,9 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_needs_no_value_and_a_zero_clears_it() {
-        assert_eq!(flag(None), Ok(true));
-        assert_eq!(flag(Some("0")), Ok(false));
-        assert_eq!(flag(Some("2")), Ok(true));
-        assert!(flag(Some("")).is_err());
+    fn a_zero_clears_a_flag() {
+        assert_eq!(flag("0"), Ok(false));
+        assert_eq!(flag("2"), Ok(true));
+        assert!(flag("").is_err());
     }
 }

@@ -13,9 +13,10 @@ use crate::exit_code::TABLE;
 /// Accepts fio's options and prints fio's output: --output, --output-format
 /// (normal, terse, json, json+, and lists of them), --minimal, --terse-version, --append-terse, and
 /// the logs of write_bw_log, write_lat_log and write_iops_log. For durio's own formats use --format.
-/// Every fio option is honoured, or refused by name and line. Differences from fio that do not change
-/// what the figures mean are printed as notes: on stderr, or on stdout if --output names a file for
-/// the results. Sections of one stonewall group run at the same time.
+/// Every fio option is honoured, or refused by name and line: --cmdhelp lists them, --cmdhelp=NAME
+/// describes one. Differences from fio that do not change what the figures mean are printed as
+/// notes: on stderr, or on stdout if --output names a file for the results. Sections of one stonewall
+/// group run at the same time.
 ///
 ///   durio fio job.fio
 ///   durio fio --name=wal --rw=write --bs=8k --size=64m --fdatasync=1 --output-format=json

@@ -1,6 +1,6 @@
 //! Options that change what is done and have no counterpart: refused unless neutral.
 
-use super::{Kind, OptionRow, refused};
+use super::{Class, refused, rows};
 
 const NO_TRIM: &str = "durio sends no trims; use fio for this job";
 const NO_VERIFY: &str =
@@ -26,271 +26,258 @@ const NO_FLOW: &str = "durio does not hold jobs to a ratio of tokens; use rate_i
 const NO_RANGE_SYNC: &str = "it makes nothing durable (no metadata, no flush); durio has it only \
                              with an fdatasync after it: durio run --sync sync_file_range";
 const NO_FSYNC_VARIANT: &str = "durio knows fsync, fdatasync and sync=; use one of these";
+const NO_RATE_LIMIT: &str =
+    "durio does not fail a job below a rate; see the verdicts of the report";
+const NO_SPRANDOM: &str = "it belongs to sprandom, which durio does not do";
 
-/// Options that are refused.
-pub(super) const ROWS: &[OptionRow] = &[
+/// Of options that only say how contents are checked.
+const HOW_TO_VERIFY: Class =
+    Class::Refused { unless: &[], refines: Some("verify"), reason: NO_VERIFY };
+
+rows! {
     // Files.
+    refused("it matters only to fio's clients and servers"), [] => {
+        "unique_filename": Bool, unless "1" | "0", "names of files have the client's address";
+    }
+    refused("durio finds out the type of a target itself; remove it"), [] => {
+        "filetype": Choice(&["none", "file", "block", "char"]), unless "none",
+            "what the names are: files or devices";
+    }
+    refused("durio takes no locks on files; remove it"), [] => {
+        "lockfile": Choice(&["none", "exclusive", "readwrite"]), unless "none",
+            "jobs lock a file for each access";
+    }
+    refused("durio uses no file that it was not given by name; list them with filename="), [] => {
+        "opendir": Text, "all files below this directory are used";
+    }
+    refused("durio does not write until the device is full; give size="), [] => {
+        "fill_device" | "fill_fs": Bool, unless "0", "writes until no space is left";
+    }
+    refused("it orders only the making of files"), [] => {
+        "create_serialize": Bool, unless "1" | "0", "files are laid out one after another";
+    }
+    refused("durio writes to no mounted device; use --destroy with a device that is not mounted"),
+    [] => {
+        "allow_mounted_write": Bool, unless "0", "mounted devices may be written to";
+    }
+    refused("durio does not recreate files between loops; run it several times"), [] => {
+        "unlink_each_loop": Bool, unless "0", "files are removed after each loop";
+    }
+    refused("durio writes within a region; give offset and size"), [] => {
+        "file_append": Bool, unless "0", "accesses begin at the end of the file";
+    }
     refused(
-        "unique_filename",
-        Kind::Bool,
-        &["1", "0"],
-        "it matters only to fio's clients and servers",
-    ),
-    refused(
-        "filetype",
-        Kind::Choice(&["none", "file", "block", "char"]),
-        &["none"],
-        "durio finds out the type of a target itself; remove it",
-    ),
-    refused(
-        "lockfile",
-        Kind::Choice(&["none", "exclusive", "readwrite"]),
-        &["none"],
-        "durio takes no locks on files; remove it",
-    ),
-    refused(
-        "opendir",
-        Kind::Text,
-        &[],
-        "durio uses no file that it was not given by name; list them with filename=",
-    ),
-    refused(
-        "fill_device",
-        Kind::Bool,
-        &["0"],
-        "durio does not write until the device is full; give size=",
-    )
-    .or("fill_fs"),
-    refused("create_serialize", Kind::Bool, &["1", "0"], "it orders only the making of files"),
-    refused(
-        "allow_mounted_write",
-        Kind::Bool,
-        &["0"],
-        "durio writes to no mounted device; use --destroy with a device that is not mounted",
-    ),
-    refused(
-        "unlink_each_loop",
-        Kind::Bool,
-        &["0"],
-        "durio does not recreate files between loops; run it several times",
-    ),
-    refused(
-        "fadvise_hint",
-        Kind::Choice(&["0", "1", "random", "sequential", "noreuse"]),
-        // 1 is fio's default, of which import tells.
-        &["0", "1"],
-        "durio gives the kernel no advice about access; only fadvise_hint=0 is honoured",
-    ),
-    refused(
-        "write_hint",
-        Kind::Choice(&["none", "short", "medium", "long", "extreme"]),
-        &["none"],
-        NO_PLACEMENT,
-    ),
-    refused("atomic", Kind::Bool, &["0"], "durio sends no atomic writes (RWF_ATOMIC)"),
+        "durio does not fill the page cache before; write a job that reads the file, and stonewall"
+    ), [] => {
+        "pre_read": Bool, unless "0", "the file is read into the page cache before";
+    }
+    // 1 is fio's default, of which import tells.
+    refused("durio gives the kernel no advice about access; only fadvise_hint=0 is honoured"),
+    [] => {
+        "fadvise_hint": Choice(&["0", "1", "random", "sequential", "noreuse"]), unless "0" | "1",
+            "the kernel is told how a file will be accessed";
+    }
+    refused(NO_PLACEMENT), [] => {
+        "write_hint": Choice(&["none", "short", "medium", "long", "extreme"]), unless "none",
+            "how long written data is expected to live";
+        "fdp": Bool, unless "0", "writes name an NVMe placement";
+        "dataplacement" | "data_placement": Choice(&["none", "fdp", "streams"]), unless "none",
+            "by which means placements are named";
+        "plid_select" | "fdp_pli_select": Text, "how placements are chosen";
+        "plids" | "fdp_pli": Text, "which placements are used";
+        "dp_scheme": Text, "a file that says which offsets have which placement";
+    }
+    refused("durio sends no atomic writes (RWF_ATOMIC)"), [] => {
+        "atomic": Bool, unless "0", "each write is atomic";
+    }
     // Patterns.
-    refused("num_range", Kind::Integer, &["1"], NO_TRIM),
+    refused(NO_TRIM), [] => {
+        "num_range": Integer, unless "1", "ranges of a trim";
+        "trim_percentage": Integer, unless "0", "percent of verified blocks that are trimmed";
+        "trim_verify_zero": Bool, unless "0" | "1", "trimmed blocks are expected to be zeros";
+        "trim_backlog": Size, unless "0", "trims begin after so many blocks";
+        "trim_backlog_batch": Integer, unless "0", "so many blocks are trimmed at once";
+    }
+    refused("durio's sizes are for reads and writes"), [] => {
+        "bs_is_seq_rand": Bool, unless "0", "sizes are for sequential and random accesses";
+    }
     refused(
-        "sprandom",
-        Kind::Bool,
-        &["0"],
-        "durio does not precondition by fio's sprandom; write the device over with a job of its own",
-    ),
-    refused(
-        "spr_num_regions",
-        Kind::Integer,
-        &["100"],
-        "it belongs to sprandom, which durio does not do",
-    ),
-    refused("spr_op", Kind::Floats, &["0.15"], "it belongs to sprandom, which durio does not do"),
-    refused("spr_cs", Kind::Size, &["0"], "it belongs to sprandom, which durio does not do"),
-    refused(
-        "random_sequence_stride",
-        Kind::Bool,
-        &["0"],
-        "durio knows no listed sequence of offsets",
-    ),
-    refused(
-        "percentage_sequential",
-        Kind::Deprecated,
-        &[],
-        "fio refuses it as well; use percentage_random",
-    ),
-    refused("rwmixcycle", Kind::Deprecated, &[], "fio refuses it as well; remove it"),
-    refused("trim_percentage", Kind::Integer, &["0"], NO_TRIM),
-    refused("trim_verify_zero", Kind::Bool, &["0", "1"], NO_TRIM),
-    refused("trim_backlog", Kind::Size, &["0"], NO_TRIM),
-    refused("trim_backlog_batch", Kind::Integer, &["0"], NO_TRIM),
-    refused("dedupe_global", Kind::Bool, &["0"], NO_DEDUPE),
-    refused("dedupe_mode", Kind::Choice(&["repeat", "working_set"]), &["repeat"], NO_DEDUPE),
-    refused("dedupe_working_set_percentage", Kind::Integer, &["5"], NO_DEDUPE),
+        "durio does not precondition by fio's sprandom; write the device over with a job of its own"
+    ), [] => {
+        "sprandom": Bool, unless "0", "the device is brought into a steady state";
+    }
+    refused(NO_SPRANDOM), [] => {
+        "spr_num_regions": Integer, unless "100", "regions of sprandom";
+        "spr_op": Floats, unless "0.15", "overprovisioning of the device";
+        "spr_cs": Size, unless "0", "cache of the device";
+    }
+    refused("durio knows no listed sequence of offsets"), [] => {
+        "random_sequence_stride": Bool, unless "0", "jobs share a listed sequence of offsets";
+    }
+    refused("fio refuses it as well; use percentage_random"), [] => {
+        "percentage_sequential": Deprecated, "percent of accesses that are sequential";
+    }
+    refused("fio refuses it as well; remove it"), [] => {
+        "rwmixcycle": Deprecated, "how often reads and writes change";
+    }
+    refused(NO_DEDUPE), [] => {
+        "dedupe_global": Bool, unless "0", "jobs repeat each other's writes";
+        "dedupe_mode": Choice(&["repeat", "working_set"]), unless "repeat",
+            "which writes are repeated";
+        "dedupe_working_set_percentage": Integer, unless "5", "size of the set that is repeated";
+    }
     // Durability.
-    refused("write_barrier", Kind::Integer, &["0"], NO_FSYNC_VARIANT),
-    refused("sync_file_range", Kind::Text, &[], NO_RANGE_SYNC),
-    refused("end_syncfs", Kind::Bool, &["0"], NO_FSYNC_VARIANT),
+    refused(NO_FSYNC_VARIANT), [] => {
+        "write_barrier": Integer, unless "0", "each so-many-th write is a barrier";
+        "end_syncfs": Bool, unless "0", "syncfs once when the job ends";
+    }
+    refused(NO_RANGE_SYNC), [] => {
+        "sync_file_range": Text, "sync_file_range after so many writes";
+    }
     // Queue and rate.
-    refused(
-        "serialize_overlap",
-        Kind::Bool,
-        &["0"],
-        "durio does not hold back overlapping accesses; use a pattern without overlaps",
-    ),
-    refused("thinktime", Kind::Microseconds, &["0"], NO_THINKTIME),
-    refused("thinktime_spin", Kind::Microseconds, &["0"], NO_THINKTIME),
-    refused("thinkcycles", Kind::Integer, &["0"], NO_THINKTIME),
-    refused("thinktime_blocks", Kind::Integer, &["1"], NO_THINKTIME),
-    refused(
-        "thinktime_blocks_type",
-        Kind::Choice(&["complete", "issue"]),
-        &["complete"],
-        NO_THINKTIME,
-    ),
-    refused("thinktime_iotime", Kind::Seconds, &["0"], NO_THINKTIME),
-    refused(
-        "rate_min",
-        Kind::Sizes,
-        &["0"],
-        "durio does not fail a job below a rate; see the verdicts of the report",
-    )
-    .or("ratemin"),
-    refused(
-        "rate_iops_min",
-        Kind::Integers,
-        &["0"],
-        "durio does not fail a job below a rate; see the verdicts of the report",
-    ),
-    refused(
-        "rate_cycle",
-        Kind::Integer,
-        &["1000"],
-        "it belongs to rate_min, which durio does not do",
-    )
-    .or("ratecycle"),
-    refused("rate_ignore_thinktime", Kind::Bool, &["0"], NO_THINKTIME),
-    refused(
-        "max_latency",
-        Kind::Microseconds,
-        &["0"],
-        "durio does not end a job at a slow access; the report shows the maximum",
-    ),
-    refused("latency_target", Kind::Microseconds, &["0"], NO_LATENCY_TARGET),
-    refused("latency_window", Kind::Microseconds, &["0"], NO_LATENCY_TARGET),
-    refused("latency_percentile", Kind::Floats, &["100", "100.0"], NO_LATENCY_TARGET),
-    refused("latency_run", Kind::Bool, &["0"], NO_LATENCY_TARGET),
-    refused("flow", Kind::Integer, &["0"], NO_FLOW),
-    refused("flow_id", Kind::Integer, &["0"], NO_FLOW),
-    refused("flow_sleep", Kind::Integer, &["0"], NO_FLOW),
-    refused("flow_watermark", Kind::Deprecated, &[], NO_FLOW),
+    refused("durio does not hold back overlapping accesses; use a pattern without overlaps"),
+    [] => {
+        "serialize_overlap": Bool, unless "0", "accesses that overlap wait for each other";
+    }
+    refused(NO_THINKTIME), [] => {
+        "thinktime": Microseconds, unless "0", "a pause after accesses";
+        "thinktime_spin": Microseconds, unless "0", "part of the pause that keeps the CPU busy";
+        "thinkcycles": Integer, unless "0", "cycles that the CPU is kept busy";
+        "thinktime_blocks": Integer, unless "1", "accesses between pauses";
+        "thinktime_blocks_type": Choice(&["complete", "issue"]), unless "complete",
+            "which accesses are counted";
+        "thinktime_iotime": Seconds, unless "0", "time between pauses";
+        "rate_ignore_thinktime": Bool, unless "0", "a rate makes up for pauses";
+    }
+    refused(NO_RATE_LIMIT), [] => {
+        "rate_min" | "ratemin": Sizes, unless "0", "the job fails below these bytes per second";
+        "rate_iops_min": Integers, unless "0", "the job fails below these accesses per second";
+    }
+    refused("it belongs to rate_min, which durio does not do"), [] => {
+        "rate_cycle" | "ratecycle": Integer, unless "1000", "milliseconds over which it is checked";
+    }
+    refused("durio does not end a job at a slow access; the report shows the maximum"), [] => {
+        "max_latency": Microseconds, unless "0", "a slower access ends the job";
+    }
+    refused(NO_LATENCY_TARGET), [] => {
+        "latency_target": Microseconds, unless "0", "the depth is tuned to this latency";
+        "latency_window": Microseconds, unless "0", "time in which it is judged";
+        "latency_percentile": Floats, unless "100" | "100.0", "percent of accesses that keep to it";
+        "latency_run": Bool, unless "0", "tuning goes on to the end";
+    }
+    refused(NO_FLOW), [] => {
+        "flow": Integer, unless "0", "tokens that an access takes or gives";
+        "flow_id": Integer, unless "0", "which tokens";
+        "flow_sleep": Integer, unless "0", "microseconds to wait for tokens";
+        "flow_watermark": Deprecated, "how far jobs may be apart";
+    }
     // Time and order.
-    refused(
-        "ramp_size",
-        Kind::Size,
-        &["0"],
-        "durio ramps for a time and not for an amount; use ramp_time",
-    ),
-    refused("steadystate", Kind::Text, &[], NO_STEADY).or("ss"),
-    refused("steadystate_duration", Kind::Seconds, &["0"], NO_STEADY).or("ss_dur"),
-    refused("steadystate_ramp_time", Kind::Seconds, &["0"], NO_STEADY).or("ss_ramp"),
-    refused("steadystate_check_interval", Kind::Seconds, &["1"], NO_STEADY).or("ss_interval"),
-    refused(
-        "continue_on_error",
-        Kind::Choice(&["none", "read", "write", "io", "verify", "all", "0", "1"]),
-        &["none", "0"],
-        NO_ERRORS,
-    ),
-    refused("ignore_error", Kind::Text, &[], NO_ERRORS),
-    refused(
-        "profile",
-        Kind::Text,
-        &[],
-        "fio's built-in profiles are not in the job file; write their jobs out",
-    ),
-    refused("exec_prerun", Kind::Text, &[], NO_COMMANDS),
-    refused("exec_postrun", Kind::Text, &[], NO_COMMANDS),
-    refused(
-        "ioscheduler",
-        Kind::Text,
-        &[],
-        "durio changes no device's settings; set queue/scheduler yourself",
-    ),
+    refused("durio ramps for a time and not for an amount; use ramp_time"), [] => {
+        "ramp_size": Size, unless "0", "bytes before anything is measured";
+    }
+    refused(NO_STEADY), [] => {
+        "steadystate" | "ss": Text, "the job ends when its rate is steady";
+        "steadystate_duration" | "ss_dur": Seconds, unless "0", "how long it has to be steady";
+        "steadystate_ramp_time" | "ss_ramp": Seconds, unless "0", "time before it is judged";
+        "steadystate_check_interval" | "ss_interval": Seconds, unless "1", "how often it is judged";
+    }
+    refused(NO_ERRORS), [] => {
+        "continue_on_error": Choice(&["none", "read", "write", "io", "verify", "all", "0", "1"]),
+            unless "none" | "0", "errors that do not end the job";
+        "ignore_error": Text, "errors that do not count";
+    }
+    refused("fio's built-in profiles are not in the job file; write their jobs out"), [] => {
+        "profile": Text, "jobs that are built into fio";
+    }
+    refused(NO_COMMANDS), [] => {
+        "exec_prerun": Text, "a command before the job";
+        "exec_postrun": Text, "a command after the job";
+    }
+    refused("durio changes no device's settings; set queue/scheduler yourself"), [] => {
+        "ioscheduler": Text, "the I/O scheduler of the device";
+    }
     // Process.
-    refused("nice", Kind::Integer, &["0"], NO_PRIORITY),
-    refused("prio", Kind::Integer, &["0"], NO_PRIORITY),
-    refused("prioclass", Kind::Integer, &["0"], NO_PRIORITY),
-    refused("priohint", Kind::Integer, &["0"], NO_PRIORITY),
-    refused("uid", Kind::Integer, &[], NO_CREDENTIALS),
-    refused("gid", Kind::Integer, &[], NO_CREDENTIALS),
-    refused("cgroup", Kind::Text, &[], NO_CGROUP),
-    refused("cgroup_weight", Kind::Integer, &[], NO_CGROUP),
-    refused("cgroup_nodelete", Kind::Bool, &["0"], NO_CGROUP),
-    refused(
-        "lockmem",
-        Kind::Size,
-        &["0"],
-        "durio takes no memory away from the page cache; use a memory cgroup",
-    ),
-    refused("mem", Kind::Text, &["malloc"], NO_BUFFERS).or("iomem"),
-    refused("iomem_align", Kind::Size, &["0"], NO_BUFFERS).or("mem_align"),
-    refused("hugepage-size", Kind::Size, &[], NO_BUFFERS),
-    refused("gpu_dev_id", Kind::Integer, &["0"], NO_BUFFERS),
+    refused(NO_PRIORITY), [] => {
+        "nice": Integer, unless "0", "the job's nice value";
+        "prio": Integer, unless "0", "the job's I/O priority";
+        "prioclass": Integer, unless "0", "the class of that priority";
+        "priohint": Integer, unless "0", "the hint of that priority";
+    }
+    refused(NO_CREDENTIALS), [] => {
+        "uid": Integer, "the user of the job";
+        "gid": Integer, "the group of the job";
+    }
+    refused(NO_CGROUP), [] => {
+        "cgroup": Text, "the cgroup of the job";
+        "cgroup_weight": Integer, "the weight of that cgroup";
+        "cgroup_nodelete": Bool, unless "0", "that cgroup stays afterwards";
+    }
+    refused("durio takes no memory away from the page cache; use a memory cgroup"), [] => {
+        "lockmem": Size, unless "0", "memory that is locked meanwhile";
+    }
+    refused(NO_BUFFERS), [] => {
+        "mem" | "iomem": Text, unless "malloc", "where buffers are: malloc, shm, mmap, huge pages";
+        "iomem_align" | "mem_align": Size, unless "0", "alignment of buffers";
+        "hugepage-size": Size, "the size of huge pages";
+        "gpu_dev_id": Integer, unless "0", "the GPU that has the buffers";
+    }
     // Verification.
-    refused("verify", Kind::Text, &["0"], NO_VERIFY),
-    refused("verify_only", Kind::Flag, &["0"], NO_VERIFY),
-    refused("do_verify", Kind::Bool, &["0", "1"], NO_VERIFY),
-    refused("verify_policy", Kind::Text, &["completed"], NO_VERIFY),
-    refused("verifysort", Kind::Deprecated, &[], NO_VERIFY),
-    refused("verifysort_nr", Kind::Deprecated, &[], NO_VERIFY),
-    refused("verify_interval", Kind::Integer, &[], NO_VERIFY),
-    refused("verify_offset", Kind::Integer, &[], NO_VERIFY),
-    refused("verify_pattern", Kind::Text, &[], NO_VERIFY),
-    refused("verify_pattern_interval", Kind::Integer, &["0"], NO_VERIFY),
-    refused("verify_fatal", Kind::Bool, &["0", "1"], NO_VERIFY),
-    refused("verify_dump", Kind::Bool, &["0", "1"], NO_VERIFY),
-    refused("verify_async", Kind::Integer, &["0"], NO_VERIFY),
-    refused("verify_async_cpus", Kind::Text, &[], NO_VERIFY),
-    refused("verify_backlog", Kind::Size, &["0"], NO_VERIFY),
-    refused("verify_backlog_batch", Kind::Integer, &["0"], NO_VERIFY),
-    refused("experimental_verify", Kind::Bool, &["0"], NO_VERIFY),
-    refused("verify_state_load", Kind::Bool, &["0"], NO_VERIFY),
-    refused("verify_state_save", Kind::Bool, &["0", "1"], NO_VERIFY),
-    refused("verify_write_sequence", Kind::Bool, &["0", "1"], NO_VERIFY),
-    refused("verify_header_seed", Kind::Bool, &["0", "1"], NO_VERIFY),
+    refused(NO_VERIFY), [] => {
+        "verify": Text, unless "0", "contents are checked by this checksum";
+        "verify_only": Flag, unless "0", "nothing is written, only checked";
+        "do_verify": Bool, unless "0" | "1", "contents are checked after writing";
+        "verify_policy": Text, unless "completed", "of which writes contents are checked";
+        "verifysort": Deprecated, "contents are checked in the order of offsets";
+        "verifysort_nr": Deprecated, "how many are sorted";
+        "verify_fatal": Bool, unless "0" | "1", "wrong contents end the job";
+        "verify_dump": Bool, unless "0" | "1", "wrong contents are saved";
+        "experimental_verify": Bool, unless "0", "contents are made again instead of remembered";
+        "verify_state_load": Bool, unless "0", "what to check is loaded from a file";
+        "verify_state_save": Bool, unless "0" | "1", "what to check is saved in a file";
+        "verify_write_sequence": Bool, unless "0" | "1", "the order of writes is checked";
+        "verify_header_seed": Bool, unless "0" | "1", "the seed in headers is checked";
+    }
+    HOW_TO_VERIFY, [] => {
+        "verify_interval": Integer, "bytes between headers";
+        "verify_offset": Integer, "where in a block the header is";
+        "verify_pattern": Text, "the bytes of blocks";
+        "verify_pattern_interval": Integer, unless "0", "bytes after which the pattern changes";
+        "verify_async": Integer, unless "0", "threads that check";
+        "verify_async_cpus": Text, "the CPUs of those threads";
+        "verify_backlog": Size, unless "0", "blocks after which checking begins";
+        "verify_backlog_batch": Integer, unless "0", "blocks that are checked at once";
+    }
     // Replay.
-    refused(
-        "write_iolog",
-        Kind::Text,
-        &[],
-        "durio writes no fio logs of single accesses; remove it",
-    ),
-    refused("read_iolog", Kind::Text, &[], NO_REPLAY),
-    refused("read_iolog_chunked", Kind::Bool, &["0"], NO_REPLAY),
-    refused("replay_no_stall", Kind::Bool, &["0"], NO_REPLAY),
-    refused("replay_redirect", Kind::Text, &[], NO_REPLAY),
-    refused("replay_scale", Kind::Integer, &["1"], NO_REPLAY),
-    refused("replay_align", Kind::Integer, &["0"], NO_REPLAY),
-    refused("replay_time_scale", Kind::Integer, &["100"], NO_REPLAY),
-    refused("replay_skip", Kind::Text, &[], NO_REPLAY),
-    refused("merge_blktrace_file", Kind::Text, &[], NO_REPLAY),
-    refused("merge_blktrace_scalars", Kind::Floats, &[], NO_REPLAY),
-    refused("merge_blktrace_iters", Kind::Floats, &[], NO_REPLAY),
-    // Zones and placement.
-    refused("zonemode", Kind::Choice(&["none", "strided", "zbd"]), &["none"], NO_ZONES),
-    refused("zonesize", Kind::Size, &["0"], NO_ZONES),
-    refused("zonecapacity", Kind::Size, &["0"], NO_ZONES),
-    refused("zonerange", Kind::Size, &["0"], NO_ZONES),
-    refused("zoneskip", Kind::SizeOrShare, &["0"], NO_ZONES),
-    refused("read_beyond_wp", Kind::Bool, &["0"], NO_ZONES),
-    refused("max_open_zones", Kind::Integer, &["0"], NO_ZONES),
-    refused("job_max_open_zones", Kind::Integer, &["0"], NO_ZONES),
-    refused("ignore_zone_limits", Kind::Bool, &["0"], NO_ZONES),
-    refused("zone_reset_threshold", Kind::Floats, &[], NO_ZONES),
-    refused("zone_reset_frequency", Kind::Floats, &[], NO_ZONES),
-    refused("recover_zbd_write_error", Kind::Bool, &["0"], NO_ZONES),
-    refused("write_zone_remainder", Kind::Bool, &["0"], NO_ZONES),
-    refused("fdp", Kind::Bool, &["0"], NO_PLACEMENT),
-    refused("dataplacement", Kind::Choice(&["none", "fdp", "streams"]), &["none"], NO_PLACEMENT)
-        .or("data_placement"),
-    refused("plid_select", Kind::Text, &[], NO_PLACEMENT).or("fdp_pli_select"),
-    refused("plids", Kind::Text, &[], NO_PLACEMENT).or("fdp_pli"),
-    refused("dp_scheme", Kind::Text, &[], NO_PLACEMENT),
-];
+    refused("durio writes no fio logs of single accesses; remove it"), [] => {
+        "write_iolog": Text, "a log of each access";
+    }
+    refused(NO_REPLAY), [] => {
+        "read_iolog": Text, "accesses come from this log";
+        "read_iolog_chunked": Bool, unless "0", "the log is read in parts";
+        "replay_no_stall": Bool, unless "0", "times in the log do not count";
+        "replay_redirect": Text, "the device on which all is replayed";
+        "replay_scale": Integer, unless "1", "offsets are divided by this";
+        "replay_align": Integer, unless "0", "offsets are multiples of this";
+        "replay_time_scale": Integer, unless "100", "percent of the speed in the log";
+        "replay_skip": Text, "kinds of access that are left out";
+        "merge_blktrace_file": Text, "several traces become this file";
+        "merge_blktrace_scalars": Floats, "their speeds";
+        "merge_blktrace_iters": Floats, "how often each comes";
+    }
+    // Zones.
+    refused(NO_ZONES), [] => {
+        "zonemode": Choice(&["none", "strided", "zbd"]), unless "none", "accesses go zone by zone";
+        "zonesize": Size, unless "0", "bytes of a zone";
+        "zonecapacity": Size, unless "0", "bytes of a zone that are used";
+        "zonerange": Size, unless "0", "bytes from one zone to the next";
+        "zoneskip": SizeOrShare, unless "0", "bytes that are left out between zones";
+        "read_beyond_wp": Bool, unless "0", "reads go beyond the write pointer";
+        "max_open_zones": Integer, unless "0", "zones that are open at once, over all jobs";
+        "job_max_open_zones": Integer, unless "0", "zones that a job has open at once";
+        "ignore_zone_limits": Bool, unless "0", "limits of the device do not count";
+        "zone_reset_threshold": Floats, "share of written data from which zones are reset";
+        "zone_reset_frequency": Floats, "how often zones are reset";
+        "recover_zbd_write_error": Bool, unless "0", "failed zone writes are repeated";
+        "write_zone_remainder": Bool, unless "0", "the end of a zone is written with less";
+    }
+}

@@ -4,8 +4,6 @@
 //! the same time, or why groups one after another cannot say when it begins.
 
 use super::super::ResolvedJob;
-use super::Settings;
-use crate::FioError;
 
 /// What is known of the group of the job before.
 #[derive(Debug, Clone, Copy, Default)]
@@ -15,30 +13,29 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// Whether a job waits for all groups so far. A refusal is a sentence about `wait_for`.
+    /// Whether a job waits for all groups so far; `awaited` is the name in `wait_for`. A refusal is a
+    /// sentence about that.
     pub(super) fn waits(
         &mut self,
         is_walled: bool,
-        settings: &Settings<'_>,
+        awaited: Option<&str>,
         jobs: &[ResolvedJob],
-    ) -> Result<(bool, Option<String>), FioError> {
-        let awaited = settings.text("wait_for")?.map(|given| given.value);
+    ) -> (bool, Option<String>) {
         let begins = match (is_walled, awaited) {
             (true, _) => Ok(true),
-            (false, Some(name)) => waits_for(&name, jobs),
+            (false, Some(name)) => waits_for(name, jobs),
             (false, None) if self.is_partial => {
                 Err("fio would run this job, which waits for none, beside those before")
             }
             (false, None) => Ok(false),
         };
-        match begins {
-            Ok(true) => self.is_partial = !is_walled,
-            Ok(false) => {}
-            Err(reason) => {
-                return Ok((false, Some(format!("{reason}; durio has stonewall for order"))));
-            }
+        if begins == Ok(true) {
+            self.is_partial = !is_walled;
         }
-        Ok((begins.unwrap_or(false), None))
+        match begins {
+            Ok(begins) => (begins, None),
+            Err(reason) => (false, Some(format!("{reason}; durio has stonewall for order"))),
+        }
     }
 }
 

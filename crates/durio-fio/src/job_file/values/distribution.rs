@@ -1,8 +1,12 @@
 //! Which offsets, and which files: `random_distribution=zipf:1.2`, `file_service_type=random:8`.
 
-use super::super::options::option_words;
 use super::{KbBase, choice, decimal, size};
 use crate::job_file::{Distribution, FileService, FileServiceOrder, PerDirection, ZoneShare};
+
+pub(in crate::job_file) const DISTRIBUTIONS: &[&str] =
+    &["random", "zipf", "pareto", "normal", "zoned", "zoned_abs", "sequence"];
+pub(in crate::job_file) const FILE_ORDERS: &[&str] =
+    &["random", "zipf", "pareto", "normal", "gauss", "roundrobin", "sequential"];
 
 /// fio's exponent without a given one (`FIO_DEF_ZIPF`).
 const ZIPF_THETA: f64 = 1.1;
@@ -13,7 +17,7 @@ const ZONES_MAX: usize = 256;
 
 /// Reads how random offsets are distributed.
 pub(in crate::job_file) fn distribution(text: &str, base: KbBase) -> Result<Distribution, String> {
-    let (word, rest) = choice(text, option_words("random_distribution"))?;
+    let (word, rest) = choice(text, DISTRIBUTIONS)?;
     match (word, rest) {
         ("random", None) => Ok(Distribution::Uniform),
         ("random", Some(rest)) => Err(format!("random takes no {rest:?}")),
@@ -117,7 +121,7 @@ fn zone(text: &str, base: KbBase) -> Result<(u8, Option<u64>), String> {
 
 /// Reads in which order a job goes through its files.
 pub(in crate::job_file) fn file_service(text: &str) -> Result<FileService, String> {
-    let (word, rest) = choice(text, option_words("file_service_type"))?;
+    let (word, rest) = choice(text, FILE_ORDERS)?;
     let order = match word {
         "random" => FileServiceOrder::Random,
         "roundrobin" => FileServiceOrder::RoundRobin,

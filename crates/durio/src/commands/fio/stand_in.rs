@@ -11,7 +11,7 @@ use std::time::{Instant, SystemTime};
 
 use durio_analyse::Findings;
 use durio_bench::Executed;
-use durio_fio::job_file::{PrintSettings, Question};
+use durio_fio::job_file::{PrintSettings, Question, option_help};
 use durio_report::{FioRequest, fio_logs, fio_version, has_unrecorded_parts, write_fio};
 
 use super::{Imported, import_file, parse, planning, running};
@@ -27,8 +27,9 @@ pub(super) fn run(words: &[String], options: &Measuring) -> Result<Exit, Failure
     let began = Instant::now();
     let file = parse(words)?;
     let printing = &file.printing;
-    match printing.question {
+    match &printing.question {
         Some(Question::Version) => return say_version(),
+        Some(Question::Option(name)) => return say_option(name),
         Some(Question::ParseOnly) => {
             import_file(&file, options.permission(), &planning(options))?;
             return Ok(Exit::Fine);
@@ -62,6 +63,12 @@ pub(super) fn run(words: &[String], options: &Measuring) -> Result<Exit, Failure
 
 fn say_version() -> Result<Exit, Failure> {
     output::answer_text(&format!("{}\n", fio_version(env!("CARGO_PKG_VERSION"))))?;
+    Ok(Exit::Fine)
+}
+
+fn say_option(name: &str) -> Result<Exit, Failure> {
+    let help = option_help(name).map_err(|what| Failure::new(Exit::WrongUse, what))?;
+    output::answer_text(&help)?;
     Ok(Exit::Fine)
 }
 

@@ -161,6 +161,15 @@ pub enum Engine {
     Null,
 }
 
+/// `io_submit_mode`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SubmitMode {
+    /// The job submits.
+    Inline,
+    /// Threads of their own submit.
+    Offload,
+}
+
 /// `rate_process`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RateProcess {

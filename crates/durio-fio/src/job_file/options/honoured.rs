@@ -1,0 +1,229 @@
+//! The options that durio honours: each with its field, what reads it, and its meaning.
+//!
+//! A line is a field of [`JobOptions`], and the options that set it, the last of which counts. `None`
+//! everywhere means that the job file says nothing, and fio's default counts.
+
+use super::super::terms::{
+    BlockSizeShare, CpuPolicy, Distribution, Engine, ExitScope, Fallocate, FileService,
+    MemoryPolicy, RandomGenerator, RateProcess, ReadWrite, Sequencer, SizeValue, SubmitMode,
+    SyncOpen,
+};
+use super::super::{Each, One};
+use super::reader::{
+    ADDED_NAMES, ANY_TEXT, BLOCKS, BOOL, BYTE_PATTERN, COUNT, CPU_MASK, CPUS, DISTRIBUTION, ENGINE,
+    FILE_ORDER, FLAG, KB_BASE, LOG_NAME, MEMORY_POLICY, NAMES, NODES, NOT, NUMBER, NUMBERS,
+    PERCENT, PERCENTILES, RANGES, READ_WRITE, REST, SECONDS, SHARES, SIZE, SIZE_OR_RANGE,
+    SIZE_OR_SHARE, SIZES, SPLITS, TEXT, TIME_OR_RANGE, set, words,
+};
+use super::{Class, OptionRow, first};
+
+/// `field: type = "name" | "alias" of ENGINES: READER, "meaning";`, with further options of the same
+/// field after `or`.
+macro_rules! honoured {
+    ($($(#[$doc:meta])* $group:ident: $Options:ident {$(
+        $field:ident: $type:ty = $(
+            $name:literal $(| $alias:literal)? $(of $engines:ident)?: $reader:expr, $meaning:literal
+        )or+;
+    )+})+) => {
+        /// What a job does, by theme.
+        #[derive(Debug, Clone, PartialEq, Default)]
+        pub struct JobOptions {$(
+            $(#[$doc])*
+            pub $group: $Options,
+        )+}
+
+        $(
+            $(#[$doc])*
+            #[derive(Debug, Clone, PartialEq, Default)]
+            pub struct $Options {$(
+                #[doc = concat!($("`", $name, "`: ", $meaning, ". "),+)]
+                pub $field: $type,
+            )+}
+        )+
+
+        pub(super) const ROWS: &[OptionRow] = &[$($($(OptionRow {
+            name: $name,
+            alias: first(&[$($alias)?]),
+            kind: $reader.kind,
+            meaning: $meaning,
+            class: Class::Honoured(|job, it| set(&mut job.$group.$field, &$reader, it)),
+            engines: [$($engines,)? &[]][0],
+        },)+)+)+];
+    };
+}
+
+const URING: &[&str] = &["io_uring", "io_uring_cmd"];
+
+honoured! {
+    /// What the job is called, and how many of it run.
+    name: NameOptions {
+        name: One<String> = "name": TEXT, "the job's name, instead of its section's";
+        description: One<String> = "description": TEXT, "text about the job";
+        copies: One<u32> = "numjobs": COUNT, "so many copies of the job run";
+        kb_base: One<u64> = "kb_base": KB_BASE, "what k stands for in sizes; kib is the other one";
+    }
+    /// Where the accesses go.
+    target: TargetOptions {
+        filenames: One<Vec<String>> =
+            "filename": ADDED_NAMES, "files or devices between colons; a backslash escapes one";
+        directories: One<Vec<String>> =
+            "directory": NAMES, "where files are; copies of the job take turns";
+        name_format: One<String> =
+            "filename_format": ANY_TEXT, "how files are named that have no filename";
+        files: One<u32> = "nrfiles" | "nr_files": COUNT, "files per copy of the job";
+        open_files: One<u32> = "openfiles": NUMBER, "how many files are open at once";
+        file_service: One<FileService> =
+            "file_service_type": FILE_ORDER, "in which order files are used";
+        file_bytes: One<(u64, u64)> =
+            "filesize": SIZE_OR_RANGE, "bytes of each file, or the least and the most";
+        size: One<SizeValue> = "size": SIZE_OR_SHARE, "bytes of the region, over all files";
+        io_size: One<SizeValue> = "io_size" | "io_limit": SIZE_OR_SHARE,
+            "how much is read and written, which may be more or less than size";
+        accesses: One<u64> = "number_ios": SIZE, "the most accesses";
+        offset: One<SizeValue> = "offset" | "fileoffset": SIZE_OR_SHARE, "where the region begins";
+        offset_increment: One<SizeValue> = "offset_increment": SIZE_OR_SHARE,
+            "added to the offset, times the number of the copy";
+        offset_align_bytes: One<u64> =
+            "offset_align": SIZE, "bytes that an offset in percent is a multiple of";
+        fallocate: One<Fallocate> =
+            "fallocate": words::<Fallocate>(), "how space is allocated for files that are made";
+        overwrite: One<bool> =
+            "overwrite": BOOL, "files are written in full before they are measured";
+        create_on_open: One<bool> = "create_on_open": BOOL, "files are not laid out before";
+        create_only: One<bool> =
+            "create_only": BOOL, "files are laid out, and nothing else is done";
+        allow_create: One<bool> = "allow_file_create": BOOL, "0 makes a missing file an error";
+        unlink: One<bool> = "unlink": BOOL, "files are removed at the end";
+        invalidate: One<bool> =
+            "invalidate": BOOL, "what is cached of a file is dropped before";
+        direct: One<bool> =
+            "direct": BOOL, "past the page cache (O_DIRECT)"
+            or "buffered": NOT, "through the page cache; the reverse of direct";
+    }
+    /// Which accesses.
+    pattern: PatternOptions {
+        access: One<ReadWrite> = "rw" | "readwrite": READ_WRITE,
+            "reads or writes, in sequence or at random; :N for runs or holes";
+        sequencer: One<Sequencer> = "rw_sequencer": words::<Sequencer>(), "what the number of rw means";
+        read_percent: One<u8> =
+            "rwmixread": PERCENT, "percent of mixed accesses that read"
+            or "rwmixwrite": REST, "percent of mixed accesses that write";
+        block_bytes: Each<u64> = "bs" | "blocksize": BLOCKS, "bytes of an access";
+        align_bytes: Each<u64> =
+            "ba" | "blockalign": SIZES, "bytes that random offsets are multiples of";
+        // fio draws least + most × u with u below 1, rounds down to a multiple of the least, and takes
+        // the most for what lies above it.
+        block_range_bytes: Each<(u64, u64)> =
+            "bsrange" | "blocksize_range": RANGES, "bytes of an access, least and most";
+        block_split: Each<Vec<BlockSizeShare>> =
+            "bssplit": SPLITS, "bytes of accesses with their shares: 4k/60:64k/40";
+        block_unaligned: One<bool> = "bs_unaligned" | "blocksize_unaligned": FLAG,
+            "sizes of a range are any number of bytes";
+        random_percent: Each<u8> =
+            "percentage_random": SHARES, "percent of accesses that are at random offsets";
+        distribution: One<Distribution> =
+            "random_distribution": DISTRIBUTION, "how random offsets are distributed";
+        no_random_map: One<bool> =
+            "norandommap": FLAG, "offsets may repeat before all were touched";
+        generator: One<RandomGenerator> =
+            "random_generator": words::<RandomGenerator>(), "what draws offsets; lfsr draws each once";
+    }
+    /// How accesses are submitted, and how fast.
+    queue: QueueOptions {
+        engine: One<Engine> = "ioengine": ENGINE, "by which calls accesses are made";
+        depth: One<u32> = "iodepth": COUNT, "accesses in flight";
+        submit_batch: One<u32> = "iodepth_batch" | "iodepth_batch_submit": NUMBER,
+            "how many are submitted at once; 0 is as many as the depth";
+        complete_batch_min: One<u32> =
+            "iodepth_batch_complete_min" | "iodepth_batch_complete": NUMBER,
+            "how many completions are waited for at least";
+        complete_batch_max: One<u32> =
+            "iodepth_batch_complete_max": NUMBER, "how many completions are taken at most";
+        depth_low: One<u32> =
+            "iodepth_low": NUMBER, "the queue is refilled when it has fallen to this";
+        bytes_per_second: Each<u64> = "rate": SIZES, "bytes per second";
+        accesses_per_second: Each<u32> = "rate_iops": NUMBERS, "accesses per second";
+        rate_process: One<RateProcess> =
+            "rate_process": words::<RateProcess>(), "when the accesses of a rate are due";
+        submit_mode: One<SubmitMode> =
+            "io_submit_mode": words::<SubmitMode>(), "whether threads of their own submit";
+        registered_buffers: One<bool> =
+            "fixedbufs" of URING: FLAG, "buffers are registered with io_uring";
+        registered_files: One<bool> =
+            "registerfiles" of URING: FLAG, "files are registered with io_uring";
+    }
+    /// How writes are made durable.
+    durability: DurabilityOptions {
+        open: One<SyncOpen> = "sync": words::<SyncOpen>(), "files are opened with O_SYNC or O_DSYNC";
+        fsync_every: One<u32> = "fsync": NUMBER, "fsync after so many writes; 0 is never";
+        fdatasync_every: One<u32> =
+            "fdatasync": NUMBER, "fdatasync after so many writes; 0 is never";
+        fsync_at_end: One<bool> = "end_fsync": BOOL, "fsync once when the job ends";
+        fsync_on_close: One<bool> = "fsync_on_close": BOOL, "fsync at each file's close";
+    }
+    /// How long, and when.
+    timing: TimingOptions {
+        runtime_us: One<u64> = "runtime" | "timeout": SECONDS, "the longest time; 0 is no limit";
+        time_based: One<bool> =
+            "time_based": FLAG, "the job starts over until its runtime is over";
+        ramp_us: One<u64> = "ramp_time": SECONDS, "time before anything is measured";
+        start_delay_us: One<(u64, u64)> = "startdelay": TIME_OR_RANGE,
+            "time from fio's own start, or the least and the most";
+        loops: One<u32> = "loops": COUNT, "how often the job does all it does";
+        stonewall: One<bool> =
+            "stonewall" | "wait_for_previous": FLAG, "the job waits for all before it";
+        wait_for: One<String> = "wait_for": TEXT, "the job waits for those of this name";
+        new_group: One<bool> = "new_group": FLAG, "a reporting group begins";
+        // fio takes it for all jobs if it stands anywhere, whatever its value.
+        exit_all: One<bool> =
+            "exitall": FLAG, "when one job ends, so do those of the scope";
+        exit_scope: One<ExitScope> = "exit_what": words::<ExitScope>(), "which jobs exitall ends";
+    }
+    /// On which CPUs and memory.
+    placement: PlacementOptions {
+        thread: One<bool> = "thread": FLAG, "copies are threads and not processes";
+        cpus: One<Vec<u32>> =
+            "cpus_allowed": CPUS, "the CPUs on which the job runs"
+            or "cpumask": CPU_MASK, "the CPUs on which the job runs, as bits";
+        cpu_policy: One<CpuPolicy> =
+            "cpus_allowed_policy": words::<CpuPolicy>(), "whether each copy gets a CPU of its own";
+        cpu_nodes: One<Vec<u32>> = "numa_cpu_nodes": NODES, "the NUMA nodes whose CPUs are used";
+        memory: One<MemoryPolicy> = "numa_mem_policy": MEMORY_POLICY, "where memory comes from";
+    }
+    /// What is written.
+    data: DataOptions {
+        compressible_percent: One<u8> =
+            "buffer_compress_percentage": PERCENT, "how far writes can be compressed";
+        compress_chunk_bytes: One<u64> =
+            "buffer_compress_chunk": SIZE, "bytes in which that share is kept";
+        refill: One<bool> = "refill_buffers": FLAG, "new contents for every write";
+        zeros: One<bool> = "zero_buffers": FLAG, "zeros are written";
+        scramble: One<bool> =
+            "scramble_buffers": BOOL, "contents are changed a little for every write";
+        duplicate_percent: One<u8> =
+            "dedupe_percentage": PERCENT, "percent of writes that repeat an earlier one";
+        pattern: One<Vec<u8>> =
+            "buffer_pattern": BYTE_PATTERN, "bytes that are written over and over";
+    }
+    /// What is printed and logged.
+    output: OutputOptions {
+        group_reporting: One<bool> =
+            "group_reporting": FLAG, "the jobs of a reporting group are one row";
+        disk_util: One<bool> = "disk_util": BOOL, "the counters of block devices are shown";
+        completion_percentiles: One<bool> =
+            "clat_percentiles": BOOL, "percentiles of the completion latency are shown";
+        total_percentiles: One<bool> =
+            "lat_percentiles": BOOL, "percentiles of the total latency are shown";
+        submit_percentiles: One<bool> =
+            "slat_percentiles": BOOL, "percentiles of the submit latency are shown";
+        percentiles: One<Vec<f64>> = "percentile_list": PERCENTILES, "which percentiles are shown";
+        bandwidth_log: One<String> =
+            "write_bw_log": LOG_NAME, "a log of KiB/s; its name, or else the job's";
+        latency_log: One<String> = "write_lat_log": LOG_NAME, "a log of latencies, in the same way";
+        rate_log: One<String> =
+            "write_iops_log": LOG_NAME, "a log of accesses per second, in the same way";
+        log_average_ms: One<u32> =
+            "log_avg_msec": NUMBER, "milliseconds that a line of a log is about";
+        per_job_logs: One<bool> = "per_job_logs": BOOL, "each copy has log files of its own";
+    }
+}

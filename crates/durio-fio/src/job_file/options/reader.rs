@@ -1,0 +1,371 @@
+//! How a value is read, by kind; the fields that keep it.
+//!
+//! In: a value as written. Out: a typed value, or a sentence. The kind that is documented and the
+//! function that reads are one [`Reader`], so that they cannot differ.
+
+use super::super::terms::{
+    AccessPattern, CpuPolicy, Direction, Distribution, Engine, ExitScope, Fallocate, FileService,
+    MemoryPolicy, RandomGenerator, RateProcess, ReadWrite, Sequencer, SizeValue, SubmitMode,
+    SyncOpen,
+};
+use super::super::values::{self, KbBase, by_direction, choice, pieces};
+use super::super::{BlockSizeShare, Each, Given, One, PerDirection, Setting};
+
+/// What an option's value is.
+#[derive(Debug, Clone, Copy)]
+pub enum Kind {
+    /// A bare word is enough; a number after `=` sets or clears it.
+    Flag,
+    /// 0 or 1.
+    Bool,
+    /// A whole number, decimal or hexadecimal, with a size unit.
+    Integer,
+    /// Up to three whole numbers: for reads, writes, trims.
+    Integers,
+    /// A number of bytes with a unit.
+    Size,
+    /// A number of bytes with a unit, or a share in percent, or a number of zones.
+    SizeOrShare,
+    /// Up to three numbers of bytes: for reads, writes, trims.
+    Sizes,
+    /// Up to three ranges of bytes.
+    Ranges,
+    /// A time, in seconds without a unit.
+    Seconds,
+    /// A time, in microseconds without a unit.
+    Microseconds,
+    /// One of these words, some with more after a colon.
+    Choice(&'static [&'static str]),
+    /// Numbers with fractions, separated by colons.
+    Floats,
+    /// Any text, or a list with a grammar of its own.
+    Text,
+    /// fio knows the name and does nothing, or refuses it.
+    Deprecated,
+}
+
+impl Kind {
+    /// Whether a noted option has no value that fio would take: a sentence if so. What fio misreads is
+    /// fine here, as nothing depends on it.
+    pub(in crate::job_file) fn check(self, it: &Written<'_>) -> Result<(), String> {
+        let text = match (self, it.text) {
+            (Self::Text | Self::Deprecated, _) | (Self::Flag, None) => return Ok(()),
+            (_, text) => text.ok_or(NO_VALUE)?,
+        };
+        if let Self::Choice(words) = self {
+            let word = text.split([',', ':']).next().unwrap_or(text);
+            return choice(word, words).map(drop);
+        }
+        let number = text.trim_start().trim_start_matches('-');
+        if !number.starts_with(|c: char| c.is_ascii_digit() || c == '(') {
+            return Err(format!("{text:?} is not a number"));
+        }
+        let digits = text.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
+        match (self, digits.parse::<u64>()) {
+            (Self::Bool, Ok(2..)) => Err(format!("{text:?}: 0 or 1 is possible here")),
+            _ => Ok(()),
+        }
+    }
+}
+
+const NO_VALUE: &str = "it needs a value";
+
+/// A value as it was written.
+#[derive(Debug, Clone, Copy)]
+pub struct Written<'w> {
+    /// The setting.
+    pub(in crate::job_file) setting: &'w Setting,
+    /// What stands after `=`.
+    pub(in crate::job_file) text: Option<&'w str>,
+    /// What its units are.
+    pub(in crate::job_file) base: KbBase,
+}
+
+/// What reads the values of a kind.
+pub(super) struct Reader<T> {
+    pub(super) kind: Kind,
+    read: fn(&str, KbBase) -> Result<T, String>,
+    /// The value of a bare word.
+    bare: Option<fn() -> T>,
+    /// Why a value that fio takes is refused.
+    refuse: fn(&str) -> Option<String>,
+}
+
+impl<T> Reader<T> {
+    const fn new(kind: Kind, read: fn(&str, KbBase) -> Result<T, String>) -> Self {
+        Self { kind, read, bare: None, refuse: |_| None }
+    }
+
+    const fn or_bare(self, bare: fn() -> T) -> Self {
+        Self { bare: Some(bare), ..self }
+    }
+
+    const fn refusing(self, refuse: fn(&str) -> Option<String>) -> Self {
+        Self { refuse, ..self }
+    }
+
+    fn value(&self, it: &Written<'_>) -> Result<T, String> {
+        match (it.text, self.bare) {
+            (Some(text), _) => (self.read)(text, it.base),
+            (None, Some(bare)) => Ok(bare()),
+            (None, None) => Err(NO_VALUE.to_owned()),
+        }
+    }
+}
+
+/// Reads a value into its field; a value that is refused leaves nothing there.
+pub(super) fn set<T, F: Keep<T> + Default>(
+    field: &mut F,
+    reader: &Reader<T>,
+    it: &Written<'_>,
+) -> Result<Option<String>, String> {
+    if let Some(reason) = it.text.and_then(reader.refuse) {
+        *field = F::default();
+        return Ok(Some(reason));
+    }
+    field.keep(reader.value(it)?, it.setting);
+    Ok(None)
+}
+
+/// A field that values are read into, one after another.
+pub(super) trait Keep<T> {
+    fn keep(&mut self, value: T, from: &Setting);
+}
+
+impl<T> Keep<T> for One<T> {
+    fn keep(&mut self, value: T, from: &Setting) {
+        *self = Some(Given { value, option: from.name, at: from.at.clone() });
+    }
+}
+
+/// A direction that a value leaves out keeps what it had.
+impl<T> Keep<PerDirection<Option<T>>> for Each<T> {
+    fn keep(&mut self, value: PerDirection<Option<T>>, from: &Setting) {
+        let each = [
+            (&mut self.read, value.read),
+            (&mut self.write, value.write),
+            (&mut self.trim, value.trim),
+        ];
+        for (field, value) in each {
+            if let Some(value) = value {
+                field.keep(value, from);
+            }
+        }
+    }
+}
+
+/// Names that are added to those before, also to those of the defaults.
+pub(super) struct Added(Vec<String>);
+
+impl Keep<Added> for One<Vec<String>> {
+    fn keep(&mut self, Added(names): Added, from: &Setting) {
+        let mut all = self.take().map_or_else(Vec::new, |given| given.value);
+        all.extend(names);
+        self.keep(all, from);
+    }
+}
+
+/// Words that stand for values.
+pub(super) trait Words: Copy + 'static {
+    const NAMES: &'static [&'static str];
+    const VALUES: &'static [Self];
+}
+
+/// What reads one of the words of `T`.
+pub(super) const fn words<T: Words>() -> Reader<T> {
+    Reader::new(Kind::Choice(T::NAMES), |text, _| {
+        let place = T::NAMES.iter().position(|name| *name == text);
+        let value = place.and_then(|place| T::VALUES.get(place)).copied();
+        value.ok_or_else(|| format!("{text:?} is none of: {}", T::NAMES.join(", ")))
+    })
+}
+
+macro_rules! words_of {
+    ($($type:ident { $($name:literal $value:ident),+ })+) => {$(
+        impl Words for $type {
+            const NAMES: &'static [&'static str] = &[$($name),+];
+            const VALUES: &'static [Self] = &[$(Self::$value),+];
+        }
+    )+};
+}
+
+words_of! {
+    Sequencer { "sequential" Sequential, "identical" Identical }
+    SubmitMode { "inline" Inline, "offload" Offload }
+    RateProcess { "linear" Linear, "poisson" Poisson }
+    RandomGenerator { "tausworthe" Tausworthe, "tausworthe64" Tausworthe64, "lfsr" Lfsr }
+    SyncOpen { "none" None, "0" None, "sync" Sync, "1" Sync, "dsync" Dsync }
+    Fallocate {
+        "none" None, "native" Native, "posix" Posix, "keep" Keep, "truncate" Truncate, "0" None,
+        "1" Posix
+    }
+    ExitScope { "group" Group, "stonewall" Stonewall, "all" All }
+    CpuPolicy { "shared" Shared, "split" Split }
+    Engine {
+        "sync" Sync, "psync" Psync, "vsync" Vsync, "pvsync" Pvsync, "pvsync2" Pvsync2,
+        "libaio" Libaio, "io_uring" IoUring, "posixaio" Posixaio, "null" Null
+    }
+}
+
+pub(super) const FLAG: Reader<bool> =
+    Reader::new(Kind::Flag, |text, _| values::flag(text)).or_bare(|| true);
+pub(super) const BOOL: Reader<bool> = Reader::new(Kind::Bool, |text, _| values::boolean(text));
+/// Of an option that is the reverse of another one.
+pub(super) const NOT: Reader<bool> =
+    Reader::new(Kind::Bool, |text, _| values::boolean(text).map(|on| !on));
+pub(super) const NUMBER: Reader<u32> = Reader::new(Kind::Integer, values::integer);
+/// A number from 1.
+pub(super) const COUNT: Reader<u32> =
+    Reader::new(Kind::Integer, |text, base| match values::integer(text, base)? {
+        0 => Err("at least 1 is needed".to_owned()),
+        value => Ok(value),
+    });
+pub(super) const PERCENT: Reader<u8> = Reader::new(Kind::Integer, values::percent);
+/// Of an option that is the rest to 100 of another one.
+pub(super) const REST: Reader<u8> =
+    Reader::new(Kind::Integer, |text, base| values::percent(text, base).map(|it| 100 - it));
+pub(super) const SIZE: Reader<u64> = Reader::new(Kind::Size, values::size);
+pub(super) const SIZE_OR_SHARE: Reader<SizeValue> = Reader::new(Kind::SizeOrShare, |text, base| {
+    values::check_uncut(text)?;
+    values::scaled_size(text, base)
+});
+pub(super) const SIZE_OR_RANGE: Reader<(u64, u64)> =
+    Reader::new(Kind::Size, |text, base| match pieces(text).as_slice() {
+        [one] => values::size(one, base).map(|it| (it, it)),
+        [least, most] => match (values::size(least, base)?, values::size(most, base)?) {
+            (least, most) if least > most => Err(format!("{text:?}: the smaller size comes first")),
+            range => Ok(range),
+        },
+        _ => Err(format!("{text:?} is neither a size nor a range of sizes")),
+    });
+pub(super) const SECONDS: Reader<u64> = Reader::new(Kind::Seconds, |text, _| values::seconds(text));
+pub(super) const TIME_OR_RANGE: Reader<(u64, u64)> =
+    Reader::new(Kind::Seconds, |text, _| match pieces(text).as_slice() {
+        [one] => values::seconds(one).map(|it| (it, it)),
+        [least, most] => Ok((values::seconds(least)?, values::seconds(most)?)),
+        _ => Err(format!("{text:?} is neither a time nor a range of times")),
+    });
+pub(super) const KB_BASE: Reader<KbBase> =
+    Reader::new(Kind::Choice(&["1024", "1000"]), |text, _| match text {
+        "1024" => Ok(1024),
+        "1000" => Ok(1000),
+        _ => Err("1024 or 1000 is possible here".to_owned()),
+    });
+
+pub(super) const ANY_TEXT: Reader<String> = Reader::new(Kind::Text, |text, _| Ok(text.to_owned()));
+pub(super) const TEXT: Reader<String> = Reader::new(Kind::Text, |text, _| match text {
+    "" => Err("there is no value".to_owned()),
+    text => Ok(text.to_owned()),
+});
+pub(super) const NAMES: Reader<Vec<String>> =
+    Reader::new(Kind::Text, |text, _| values::name_list(text));
+pub(super) const ADDED_NAMES: Reader<Added> =
+    Reader::new(Kind::Text, |text, _| values::name_list(text).map(Added));
+/// The name may be missing; then the job's name counts.
+pub(super) const LOG_NAME: Reader<String> = Reader::new(Kind::Text, |text, _| {
+    if text.contains('\0') {
+        Err("no file has such a name".to_owned())
+    } else {
+        Ok(text.to_owned())
+    }
+})
+.or_bare(String::new);
+
+type Directions<T> = Reader<PerDirection<Option<T>>>;
+
+pub(super) const SIZES: Directions<u64> = Reader::new(Kind::Sizes, |text, base| {
+    by_direction(&pieces(text), |part| values::size(part, base))
+});
+pub(super) const BLOCKS: Directions<u64> = Reader::new(Kind::Sizes, |text, base| {
+    by_direction(&pieces(text), |part| match values::size(part, base)? {
+        0 => Err(NO_BLOCK.to_owned()),
+        bytes => Ok(bytes),
+    })
+});
+pub(super) const NUMBERS: Directions<u32> = Reader::new(Kind::Integers, |text, base| {
+    by_direction(&pieces(text), |part| values::integer(part, base))
+});
+pub(super) const SHARES: Directions<u8> = Reader::new(Kind::Integers, |text, base| {
+    by_direction(&pieces(text), |part| values::percent(part, base))
+});
+pub(super) const RANGES: Directions<(u64, u64)> = Reader::new(Kind::Ranges, |text, base| {
+    let parts: Vec<&str> = text.split(',').collect();
+    by_direction(&parts, |part| match values::range(part, base)? {
+        (0, _) => Err(NO_BLOCK.to_owned()),
+        range => Ok(range),
+    })
+});
+pub(super) const SPLITS: Directions<Vec<BlockSizeShare>> =
+    Reader::new(Kind::Text, values::block_size_split);
+
+const NO_BLOCK: &str = "a block has at least one byte";
+
+pub(super) const CPUS: Reader<Vec<u32>> = Reader::new(Kind::Text, |text, _| values::cpu_list(text));
+pub(super) const CPU_MASK: Reader<Vec<u32>> =
+    Reader::new(Kind::Integer, |text, _| values::integer(text, 1024).and_then(values::cpu_mask));
+pub(super) const NODES: Reader<Vec<u32>> =
+    Reader::new(Kind::Text, |text, _| values::node_list(text));
+pub(super) const MEMORY_POLICY: Reader<MemoryPolicy> =
+    Reader::new(Kind::Choice(&["default", "prefer", "bind", "interleave", "local"]), |text, _| {
+        values::memory_policy(text)
+    });
+pub(super) const BYTE_PATTERN: Reader<Vec<u8>> =
+    Reader::new(Kind::Text, |text, _| values::pattern(text));
+pub(super) const PERCENTILES: Reader<Vec<f64>> =
+    Reader::new(Kind::Floats, |text, _| values::percentiles(text));
+pub(super) const FILE_ORDER: Reader<FileService> =
+    Reader::new(Kind::Choice(values::FILE_ORDERS), |text, _| values::file_service(text));
+pub(super) const DISTRIBUTION: Reader<Distribution> =
+    Reader::new(Kind::Choice(values::DISTRIBUTIONS), values::distribution).refusing(|text| {
+        let is_listed = text.starts_with("sequence:");
+        is_listed.then(|| "durio knows no listed sequence of offsets".to_owned())
+    });
+
+/// Other engines of fio are refused, not misread.
+pub(super) const ENGINE: Reader<Engine> = words().refusing(|text| match text {
+    "mmap" => Some(
+        "its accesses are page faults of mapped memory, which no call of durio's engines stands \
+         for; run this job with fio"
+            .to_owned(),
+    ),
+    own if own.is_empty() || Engine::NAMES.contains(&own) => None,
+    other => Some(format!("durio has no engine {other}; it has {}", Engine::NAMES.join(", "))),
+});
+
+const PATTERNS: &[&str] = &[
+    "read",
+    "write",
+    "trim",
+    "randread",
+    "randwrite",
+    "randtrim",
+    "rw",
+    "readwrite",
+    "randrw",
+    "trimwrite",
+    "randtrimwrite",
+];
+
+pub(super) const READ_WRITE: Reader<ReadWrite> = Reader::new(Kind::Choice(PATTERNS), read_write)
+    .refusing(|text| {
+        text.contains("trim").then(|| "durio sends no trims; use fio for this job".to_owned())
+    });
+
+fn read_write(text: &str, base: KbBase) -> Result<ReadWrite, String> {
+    let (word, number) = choice(text, PATTERNS)?;
+    let direction = match word {
+        "read" | "randread" => Direction::Read,
+        "write" | "randwrite" => Direction::Write,
+        _ => Direction::Mixed,
+    };
+    let number = number.map(|it| values::signed_size(it.trim(), base)).transpose()?;
+    let pattern = if word.starts_with("rand") {
+        let run = u32::try_from(number.unwrap_or(1)).ok().filter(|it| *it > 0);
+        let run =
+            run.ok_or_else(|| format!("{text:?}: 1 to {} in a row are possible", u32::MAX))?;
+        AccessPattern::Random { run }
+    } else {
+        AccessPattern::Sequential { skip_bytes: number.unwrap_or(0) }
+    };
+    Ok(ReadWrite { direction, pattern })
+}

@@ -1,0 +1,184 @@
+//! The table of options for people: `--cmdhelp`, and docs/fio-options.md, which a test compares.
+
+use super::{
+    Class, Kind, OptionRow, ProgramClass, find_option, find_program_option, option_rows, unknown,
+};
+
+/// What `--cmdhelp` prints about the option `name`, or about all with "" or "all".
+///
+/// # Errors
+/// A sentence: fio has no such option.
+pub fn option_help(name: &str) -> Result<String, String> {
+    if matches!(name, "" | "all") {
+        let line =
+            |row: &OptionRow| format!("{:<24}: {} [{}]\n", row.name, row.meaning, row.class.word());
+        return Ok(option_rows().map(line).collect());
+    }
+    let Some(row) = find_option(name) else {
+        let row = find_program_option(name).ok_or_else(|| unknown(name))?;
+        return Ok(lines([
+            (row.name, Some(row.meaning.to_owned())),
+            ("durio", Some(row.class.sentence())),
+        ]));
+    };
+    let engines = (!row.engines.is_empty()).then(|| row.engines.join(", "));
+    Ok(lines([
+        (row.name, Some(row.meaning.to_owned())),
+        ("alias", row.alias.map(str::to_owned)),
+        ("type", Some(row.kind.words())),
+        ("engines", engines),
+        ("durio", Some(row.class.sentence())),
+    ]))
+}
+
+/// As fio's own: what is there, with its key before it.
+fn lines<const N: usize>(entries: [(&str, Option<String>); N]) -> String {
+    let line = |(key, text): (&str, Option<String>)| Some(format!("{key:>20}: {}\n", text?));
+    entries.into_iter().filter_map(line).collect()
+}
+
+impl ProgramClass {
+    fn sentence(self) -> String {
+        match self {
+            Self::Section | Self::ReadOnly | Self::Printing(_) => "honoured".to_owned(),
+            Self::Noted => "noted".to_owned(),
+            Self::Refused(reason) => format!("refused: {reason}"),
+        }
+    }
+}
+
+impl Class {
+    fn word(&self) -> &'static str {
+        match self {
+            Self::Honoured(_) => "honoured",
+            Self::Noted { .. } => "noted",
+            Self::Refused { .. } => "refused",
+        }
+    }
+
+    fn sentence(&self) -> String {
+        let word = self.word();
+        match *self {
+            Self::Honoured(_) => word.to_owned(),
+            Self::Noted { unless: [], reason } => format!("{word}: {reason}"),
+            Self::Refused { unless: [], refines: None, reason } => format!("{word}: {reason}"),
+            Self::Noted { unless, reason } => {
+                format!("{word}, except {}: {reason}", unless.join(", "))
+            }
+            Self::Refused { unless: [], refines: Some(other), reason } => {
+                format!("{word} with {other}: {reason}")
+            }
+            Self::Refused { unless, refines: None, reason } => {
+                format!("{word}, except {}: {reason}", unless.join(", "))
+            }
+            Self::Refused { unless, refines: Some(other), reason } => {
+                format!("{word} with {other}, except {}: {reason}", unless.join(", "))
+            }
+        }
+    }
+}
+
+impl Kind {
+    fn words(self) -> String {
+        let words = match self {
+            Self::Flag => "flag: the bare word, or a number",
+            Self::Bool => "0 or 1",
+            Self::Integer => "whole number",
+            Self::Integers => "whole numbers for reads, writes, trims",
+            Self::Size => "size",
+            Self::SizeOrShare => "size, or share in percent",
+            Self::Sizes => "sizes for reads, writes, trims",
+            Self::Ranges => "ranges of sizes for reads, writes, trims",
+            Self::Seconds => "time in seconds",
+            Self::Microseconds => "time in microseconds",
+            Self::Choice(words) => return words.join(", "),
+            Self::Floats => "decimal numbers between colons",
+            Self::Text => "text",
+            Self::Deprecated => "none any more",
+        };
+        words.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::program;
+    use super::*;
+
+    const HEAD: &str = "# fio's options in durio\n\n\
+        Written from the table of options in `crates/durio-fio/src/job_file/options`; \
+        `DURIO_TEST_REWRITE=1 cargo test -p durio-fio --lib` writes it anew. \
+        `durio fio --cmdhelp=NAME` prints a row of it.\n\n\
+        - *honoured*: the job does it. What it cannot do as fio does is refused by name and line.\n\
+        - *noted*: what is measured stays the same; the option is ignored with a note.\n\
+        - *refused*: it changes what is done, and durio has no counterpart; with the values after \
+        *except* it changes nothing and is fine.\n\n\
+        A name that is not here is one that fio (3.33 to 3.42) does not know.\n";
+
+    fn code(words: impl IntoIterator<Item = &'static str>) -> String {
+        words.into_iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
+    }
+
+    fn table(head: &str, rows: impl Iterator<Item = Vec<String>>) -> String {
+        let rule = "---|".repeat(head.matches('|').count() - 1);
+        let rows = rows.map(|row| format!("| {} |\n", row.join(" | ")));
+        format!("\n{head}\n|{rule}\n{}", rows.collect::<String>())
+    }
+
+    fn job_options(word: &str, of_engines: bool) -> impl Iterator<Item = &'static OptionRow> {
+        let rows = option_rows().filter(move |row| row.class.word() == word);
+        rows.filter(move |row| row.engines.is_empty() != of_engines)
+    }
+
+    fn document() -> String {
+        let honoured = option_rows().filter(|row| row.class.word() == "honoured");
+        let honoured =
+            honoured.map(|row| vec![code(row.names()), row.kind.words(), row.meaning.to_owned()]);
+        let unused = |word: &'static str, of_engines: bool| {
+            job_options(word, of_engines).map(move |row| {
+                let mut cells = vec![code(row.names()), row.meaning.to_owned()];
+                cells.extend(of_engines.then(|| row.engines.join(", ")));
+                cells.push(row.class.sentence());
+                cells
+            })
+        };
+        let program = program::ROWS.iter().map(|row| {
+            vec![format!("`--{}`", row.name), row.meaning.to_owned(), row.class.sentence()]
+        });
+        let without = "| option | meaning in fio | durio |";
+        let of_engines = "| option | meaning in fio | engines | durio |";
+        [
+            HEAD.to_owned(),
+            "\n## Honoured\n".to_owned(),
+            table("| option | value | meaning |", honoured),
+            "\n## Noted or refused\n".to_owned(),
+            table(without, unused("noted", false).chain(unused("refused", false))),
+            "\n## Of single engines, noted or refused\n".to_owned(),
+            table(of_engines, unused("noted", true).chain(unused("refused", true))),
+            "\n## Of fio's command line\n".to_owned(),
+            table(without, program),
+        ]
+        .concat()
+    }
+
+    /// `DURIO_TEST_REWRITE=1` writes the document.
+    #[test]
+    fn the_document_of_options_is_that_of_the_table() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/fio-options.md");
+        if std::env::var_os("DURIO_TEST_REWRITE").is_some() {
+            std::fs::write(path, document()).unwrap();
+        }
+        let now = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(now == document(), "{path} is behind the code; DURIO_TEST_REWRITE=1 writes it");
+    }
+
+    #[test]
+    fn help_names_the_option_or_says_which_one_may_be_meant() {
+        let help = option_help("blocksize").unwrap();
+        assert!(help.contains("bs: bytes of an access\n") && help.ends_with("durio: honoured\n"));
+        assert!(option_help("verify").unwrap().contains("durio: refused, except 0: durio run"));
+        assert!(option_help("").unwrap().lines().count() > 300);
+        let unknown = option_help("iodepht").unwrap_err();
+        assert_eq!(unknown, "fio has no option named \"iodepht\"; did you mean iodepth?");
+    }
+}
