@@ -12,19 +12,19 @@
 //! not listed in the types are skipped.
 
 mod cursor;
-mod fields;
 mod files;
 mod job;
 mod latency;
 mod output;
 mod shares;
 mod steady_state;
+mod table;
 mod write;
 
 pub use files::{FioFile, MAX_BYTES, read, read_file};
 pub use job::{Direction, FioJob, LatencySearch, SyncSection};
-pub use latency::{LatencyBlock, PriorityLatency};
+pub use latency::{LatencyBlock, PercentileList, PriorityLatency};
 pub use output::{DiskUtil, FioOutput, MembersUtil, Options};
 pub use shares::{LatencyShares, Shares};
-pub use steady_state::{SteadyState, SteadyStateLatency};
+pub use steady_state::{SteadyState, SteadyStateData, SteadyStateLatency};
 pub use write::write;

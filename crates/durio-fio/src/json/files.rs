@@ -128,7 +128,7 @@ impl Search {
         }
         let (start, line) = (cursor.at(), cursor.line());
         let is_fio = cursor.has_first_key(&[VERSION]);
-        match FioOutput::read(&mut cursor) {
+        match FioOutput::read_fio(&mut cursor) {
             Ok(Some(output)) => {
                 self.output = Some(output);
                 self.documents += 1;

@@ -3,12 +3,12 @@
 //! In: an object of `jobs` or `client_stats`. Out: [`FioJob`]. Not here: what hides behind figures
 //! (a group has the first job's name with the last one's options; see the fields).
 
-use super::cursor::{Cursor, Read};
-use super::fields;
 use super::latency::{LatencyBlock, PriorityLatency};
 use super::output::Options;
 use super::shares::{LatencyShares, Shares};
 use super::steady_state::SteadyState;
+use super::table::{ToJson as _, object};
+use super::write::Printer;
 
 /// -1 in 32 bits.
 const NO_GROUP: u64 = 0xffff_ffff;
@@ -73,56 +73,52 @@ impl Direction {
         self.total_ios.saturating_mul(1000).checked_div(self.runtime).unwrap_or(0)
     }
 
-    pub(super) fn read(cursor: &mut Cursor<'_>) -> Read<Self> {
-        let mut direction = Self::default();
-        let mut has_bytes = false;
-        cursor.object(|cursor, key| {
-            has_bytes |= key == "bw_bytes";
-            direction.field(cursor, key)
-        })?;
-        if !has_bytes {
-            direction.bw_bytes = direction.bw.saturating_mul(1024);
+    /// fio before 3.2 says it in KiB alone.
+    fn fill_bytes(&mut self) {
+        if self.bw_bytes == 0 {
+            self.bw_bytes = self.bw.saturating_mul(1024);
         }
-        Ok(direction)
     }
 
-    fn field(&mut self, cursor: &mut Cursor<'_>, key: &str) -> Read<()> {
-        match key {
-            "io_bytes" => self.io_bytes = cursor.u64()?,
-            "bw_bytes" => self.bw_bytes = cursor.u64()?,
-            "bw" => self.bw = cursor.u64()?,
-            "iops" => self.iops = cursor.f64()?,
-            "runtime" => self.runtime = cursor.u64()?,
-            "total_ios" => self.total_ios = cursor.u64()?,
-            "short_ios" => self.short_ios = cursor.u64()?,
-            "drop_ios" => self.drop_ios = cursor.u64()?,
-            "slat_ns" => self.slat_ns = LatencyBlock::read(cursor)?,
-            "clat_ns" => self.clat_ns = LatencyBlock::read(cursor)?,
-            "lat_ns" => self.lat_ns = LatencyBlock::read(cursor)?,
-            "prios" => self.prios = fields::list(cursor, PriorityLatency::read)?,
-            "cachehit" => self.cachehit = Some(cursor.f64()?),
-            _ => return self.sample_field(cursor, key),
-        }
-        Ok(())
+    fn put_kbytes(&self, printer: &mut Printer) {
+        (self.io_bytes >> 10).put(printer, "io_kbytes");
     }
 
-    fn sample_field(&mut self, cursor: &mut Cursor<'_>, key: &str) -> Read<()> {
-        match key {
-            "bw_min" => self.bw_min = cursor.u64()?,
-            "bw_max" => self.bw_max = cursor.u64()?,
-            "bw_agg" => self.bw_agg = cursor.f64()?,
-            "bw_mean" => self.bw_mean = cursor.f64()?,
-            "bw_dev" => self.bw_dev = cursor.f64()?,
-            "bw_samples" => self.bw_samples = cursor.u64()?,
-            "iops_min" => self.iops_min = cursor.u64()?,
-            "iops_max" => self.iops_max = cursor.u64()?,
-            "iops_mean" => self.iops_mean = cursor.f64()?,
-            "iops_stddev" => self.iops_stddev = cursor.f64()?,
-            "iops_samples" => self.iops_samples = cursor.u64()?,
-            _ => cursor.skip_value()?,
+    fn put_priorities(&self, printer: &mut Printer) {
+        if !self.prios.is_empty() {
+            self.prios.put(printer, "prios");
         }
-        Ok(())
     }
+}
+
+object! {
+    Direction {
+        "io_bytes" => io_bytes then put_kbytes,
+        "bw_bytes" => bw_bytes,
+        "bw" => bw,
+        "iops" => iops,
+        "runtime" => runtime,
+        "total_ios" => total_ios,
+        "short_ios" => short_ios,
+        "drop_ios" => drop_ios,
+        "slat_ns" => slat_ns,
+        "clat_ns" => clat_ns,
+        "lat_ns" => lat_ns then put_priorities,
+        "bw_min" => bw_min,
+        "bw_max" => bw_max,
+        "bw_agg" => bw_agg,
+        "bw_mean" => bw_mean,
+        "bw_dev" => bw_dev,
+        "bw_samples" => bw_samples,
+        "iops_min" => iops_min,
+        "iops_max" => iops_max,
+        "iops_mean" => iops_mean,
+        "iops_stddev" => iops_stddev,
+        "iops_samples" => iops_samples,
+        "cachehit" => cachehit,
+    }
+    reading { "prios" => prios, }
+    finish fill_bytes
 }
 
 /// fsync, fdatasync and `sync_file_range` together; they are not told apart.
@@ -134,18 +130,10 @@ pub struct SyncSection {
     pub lat_ns: LatencyBlock,
 }
 
-impl SyncSection {
-    fn read(cursor: &mut Cursor<'_>) -> Read<Self> {
-        let mut section = Self::default();
-        cursor.object(|cursor, key| {
-            match key {
-                "total_ios" => section.total_ios = cursor.u64()?,
-                "lat_ns" => section.lat_ns = LatencyBlock::read(cursor)?,
-                _ => cursor.skip_value()?,
-            }
-            Ok(())
-        })?;
-        Ok(section)
+object! {
+    SyncSection {
+        "total_ios" => total_ios,
+        "lat_ns" => lat_ns,
     }
 }
 
@@ -241,74 +229,55 @@ impl FioJob {
         self.jobname.is_empty() && matches!(self.groupid, NO_GROUP | u64::MAX)
     }
 
-    pub(super) fn read(cursor: &mut Cursor<'_>) -> Read<Self> {
-        let mut job = Self { line: cursor.line(), ..Self::default() };
-        cursor.object(|cursor, key| {
-            if cursor.takes_null() {
-                return Ok(());
-            }
-            job.field(cursor, key)
-        })?;
-        Ok(job)
+    /// Where all directions are in one, fio prints it in the place of the reads.
+    fn put_mixed_first(&self, printer: &mut Printer) {
+        if self.read.is_none() && self.sync.is_none() {
+            self.mixed.put(printer, "mixed");
+        }
     }
 
-    fn field(&mut self, cursor: &mut Cursor<'_>, key: &str) -> Read<()> {
-        match key {
-            "jobname" => self.jobname = cursor.string()?,
-            "groupid" => self.groupid = cursor.u64()?,
-            "job_start" => self.job_start = Some(cursor.u64()?),
-            "error" => self.error = cursor.i64()?,
-            "eta" => self.eta = Some(cursor.u64()?),
-            "elapsed" => self.elapsed = Some(cursor.u64()?),
-            "job options" => self.options = Some(fields::options(cursor)?),
-            "read" => self.read = Some(Direction::read(cursor)?),
-            "write" => self.write = Some(Direction::read(cursor)?),
-            "trim" => self.trim = Some(Direction::read(cursor)?),
-            "mixed" => self.mixed = Some(Direction::read(cursor)?),
-            "sync" => self.sync = Some(SyncSection::read(cursor)?),
-            "desc" => self.desc = Some(cursor.string()?),
-            "steadystate" => self.steadystate = Some(SteadyState::read(cursor)?),
-            "hostname" => self.hostname = Some(cursor.string()?),
-            "port" => self.port = Some(cursor.u64()?),
-            _ => return self.machine_field(cursor, key),
+    fn put_mixed_last(&self, printer: &mut Printer) {
+        if self.read.is_some() || self.sync.is_some() {
+            self.mixed.put(printer, "mixed");
         }
-        Ok(())
     }
+}
 
-    fn machine_field(&mut self, cursor: &mut Cursor<'_>, key: &str) -> Read<()> {
-        match key {
-            "job_runtime" => self.job_runtime = Some(cursor.u64()?),
-            "usr_cpu" => self.usr_cpu = cursor.f64()?,
-            "sys_cpu" => self.sys_cpu = cursor.f64()?,
-            "ctx" => self.ctx = cursor.u64()?,
-            "majf" => self.majf = cursor.u64()?,
-            "minf" => self.minf = cursor.u64()?,
-            "iodepth_level" => self.iodepth_level = fields::shares(cursor)?,
-            "iodepth_submit" => self.iodepth_submit = fields::shares(cursor)?,
-            "iodepth_complete" => self.iodepth_complete = fields::shares(cursor)?,
-            "latency_ns" => self.latency.ns = fields::shares(cursor)?,
-            "latency_us" => self.latency.us = fields::shares(cursor)?,
-            "latency_ms" => self.latency.ms = fields::shares(cursor)?,
-            "total_err" => self.errors.get_or_insert_default().0 = cursor.u64()?,
-            "first_error" => self.errors.get_or_insert_default().1 = cursor.i64()?,
-            _ => return self.search_field(cursor, key),
-        }
-        Ok(())
+object! {
+    FioJob {
+        "jobname" => jobname,
+        "groupid" => groupid,
+        "job_start" => job_start,
+        "error" => error,
+        "eta" => eta,
+        "elapsed" => elapsed,
+        "job options" => options then put_mixed_first,
+        "read" => read,
+        "write" => write,
+        "trim" => trim,
+        "sync" => sync then put_mixed_last,
+        "job_runtime" => job_runtime,
+        "usr_cpu" => usr_cpu,
+        "sys_cpu" => sys_cpu,
+        "ctx" => ctx,
+        "majf" => majf,
+        "minf" => minf,
+        "iodepth_level" => iodepth_level,
+        "iodepth_submit" => iodepth_submit,
+        "iodepth_complete" => iodepth_complete,
+        "latency_ns" => latency.ns,
+        "latency_us" => latency.us,
+        "latency_ms" => latency.ms,
+        "total_err" => errors?.0,
+        "first_error" => errors?.1,
+        "latency_depth" => latency_search?.depth,
+        "latency_target" => latency_search?.target,
+        "latency_percentile" => latency_search?.percentile,
+        "latency_window" => latency_search?.window,
+        "desc" => desc,
+        "steadystate" => steadystate,
+        "hostname" => hostname,
+        "port" => port,
     }
-
-    fn search_field(&mut self, cursor: &mut Cursor<'_>, key: &str) -> Read<()> {
-        let search = match key {
-            "latency_depth" | "latency_target" | "latency_percentile" | "latency_window" => {
-                self.latency_search.get_or_insert_default()
-            }
-            _ => return cursor.skip_value(),
-        };
-        match key {
-            "latency_depth" => search.depth = cursor.u64()?,
-            "latency_target" => search.target = cursor.u64()?,
-            "latency_percentile" => search.percentile = cursor.f64()?,
-            _ => search.window = cursor.u64()?,
-        }
-        Ok(())
-    }
+    reading { "mixed" => mixed, }
 }

@@ -3,7 +3,12 @@
 //! In: `slat_ns`, `clat_ns`, `lat_ns`. Out: [`LatencyBlock`]. Not here: which of them to trust.
 
 use super::cursor::{Cursor, Fault, Read};
+use super::table::{FromJson, ToJson, object};
+use super::write::Printer;
 use crate::histogram::FioBins;
+
+/// `(percent, ns)`, ascending by percent.
+pub type PercentileList = Vec<(f64, u64)>;
 
 /// One kind of latency of one kind of operation. All zero if nothing was measured.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -18,8 +23,8 @@ pub struct LatencyBlock {
     pub stddev: f64,
     /// How many were measured (`N`); `None` before fio 3.18, which does not say.
     pub n: Option<u64>,
-    /// `(percent, ns)`, ascending by percent; empty unless asked for and something was measured.
-    pub percentiles: Vec<(f64, u64)>,
+    /// Empty unless asked for and something was measured.
+    pub percentiles: PercentileList,
     /// All of the measured; empty unless in json+ and percentiles were asked for.
     pub bins: FioBins,
 }
@@ -38,57 +43,81 @@ impl LatencyBlock {
         printed.map(|&(_, value_ns)| value_ns)
     }
 
-    pub(super) fn read(cursor: &mut Cursor<'_>) -> Read<Self> {
-        let mut block = Self::default();
-        cursor.object(|cursor, key| {
-            match key {
-                "min" => block.min = cursor.u64()?,
-                "max" => block.max = cursor.u64()?,
-                "mean" => block.mean = cursor.f64()?,
-                "stddev" => block.stddev = cursor.f64()?,
-                "N" => block.n = Some(cursor.u64()?),
-                "percentile" => block.percentiles = percentiles(cursor)?,
-                "bins" => block.bins = bins(cursor)?,
-                _ => cursor.skip_value()?,
-            }
-            Ok(())
-        })?;
-        if block.is_of_nothing() {
-            block.percentiles.clear();
+    /// Of what was not measured, fio before 3.18 prints percentiles of 0.
+    fn drop_zeros(&mut self) {
+        let is_of_nothing = self.samples() == 0 && self.max == 0;
+        if is_of_nothing && self.percentiles.iter().all(|&(_, ns)| ns == 0) {
+            self.percentiles.clear();
         }
-        Ok(block)
     }
+}
 
-    /// True if nothing was measured; of that, fio before 3.18 prints percentiles of 0.
-    fn is_of_nothing(&self) -> bool {
-        self.samples() == 0 && self.max == 0 && self.percentiles.iter().all(|&(_, ns)| ns == 0)
+object! {
+    LatencyBlock {
+        "min" => min,
+        "max" => max,
+        "mean" => mean,
+        "stddev" => stddev,
+        "N" => n,
+        "percentile" => percentiles,
+        "bins" => bins,
     }
+    finish drop_zeros
 }
 
 /// Without the entries for 0 %, with which fio 3.0 fills its list.
-fn percentiles(cursor: &mut Cursor<'_>) -> Read<Vec<(f64, u64)>> {
-    let mut found = Vec::new();
-    cursor.object(|cursor, key| {
-        let percent = key_number::<f64>(cursor, key)?;
-        let value_ns = cursor.u64()?;
-        if percent > 0.0 {
-            found.push((percent, value_ns));
-        }
+impl FromJson for PercentileList {
+    fn load(&mut self, cursor: &mut Cursor<'_>) -> Read<()> {
+        self.clear();
+        cursor.object(|cursor, key| {
+            let percent = key_number::<f64>(cursor, key)?;
+            let value_ns = cursor.u64()?;
+            if percent > 0.0 {
+                self.push((percent, value_ns));
+            }
+            Ok(())
+        })?;
+        self.sort_by(|(one, _), (other, _)| one.total_cmp(other));
         Ok(())
-    })?;
-    found.sort_by(|(one, _), (other, _)| one.total_cmp(other));
-    Ok(found)
+    }
 }
 
-fn bins(cursor: &mut Cursor<'_>) -> Read<FioBins> {
-    let mut bins = FioBins::default();
-    cursor.object(|cursor, key| {
-        let value_ns = key_number(cursor, key)?;
-        let count = cursor.u64()?;
-        let line = cursor.line();
-        bins.add_middle(value_ns, count).map_err(|error| Fault::new(line, error.to_string()))
-    })?;
-    Ok(bins)
+impl ToJson for PercentileList {
+    fn put(&self, printer: &mut Printer, key: &str) {
+        if self.is_empty() {
+            return;
+        }
+        printer.object(Some(key), |printer| {
+            for (percent, value_ns) in self {
+                printer.plain(&format!("{percent:.6}"), value_ns);
+            }
+        });
+    }
+}
+
+impl FromJson for FioBins {
+    fn load(&mut self, cursor: &mut Cursor<'_>) -> Read<()> {
+        *self = Self::default();
+        cursor.object(|cursor, key| {
+            let value_ns = key_number(cursor, key)?;
+            let count = cursor.u64()?;
+            let line = cursor.line();
+            self.add_middle(value_ns, count).map_err(|error| Fault::new(line, error.to_string()))
+        })
+    }
+}
+
+impl ToJson for FioBins {
+    fn put(&self, printer: &mut Printer, key: &str) {
+        if self.is_empty() {
+            return;
+        }
+        printer.object(Some(key), |printer| {
+            for (middle_ns, count) in self.iter() {
+                printer.plain(&middle_ns.to_string(), &count);
+            }
+        });
+    }
 }
 
 fn key_number<T: std::str::FromStr>(cursor: &mut Cursor<'_>, key: &str) -> Read<T> {
@@ -105,28 +134,18 @@ pub struct PriorityLatency {
     pub prio: u64,
     /// The hint; since fio 3.36.
     pub priohint: Option<u64>,
-    /// True if `latency` is `lat_ns`, false if it is `clat_ns`.
-    pub is_total: bool,
-    /// The figures.
-    pub latency: LatencyBlock,
+    /// All of it, where the job has total latencies.
+    pub lat_ns: Option<LatencyBlock>,
+    /// Up to the completion, where it has not.
+    pub clat_ns: Option<LatencyBlock>,
 }
 
-impl PriorityLatency {
-    pub(super) fn read(cursor: &mut Cursor<'_>) -> Read<Self> {
-        let mut priority = Self::default();
-        cursor.object(|cursor, key| {
-            match key {
-                "prioclass" => priority.prioclass = cursor.u64()?,
-                "prio" => priority.prio = cursor.u64()?,
-                "priohint" => priority.priohint = Some(cursor.u64()?),
-                "lat_ns" | "clat_ns" => {
-                    priority.is_total = key == "lat_ns";
-                    priority.latency = LatencyBlock::read(cursor)?;
-                }
-                _ => cursor.skip_value()?,
-            }
-            Ok(())
-        })?;
-        Ok(priority)
+object! {
+    PriorityLatency {
+        "prioclass" => prioclass,
+        "prio" => prio,
+        "priohint" => priohint,
+        "lat_ns" => lat_ns,
+        "clat_ns" => clat_ns,
     }
 }

@@ -3,8 +3,9 @@
 //! In: an object with `fio version`. Out: [`FioOutput`]. Not here: finding it in a file.
 
 use super::cursor::{Cursor, Read};
-use super::fields;
 use super::job::FioJob;
+use super::table::{FromJson as _, Object, ToJson as _, object};
+use super::write::Printer;
 
 /// Options in the order given; a value is text as the user wrote it.
 pub type Options = Vec<(String, String)>;
@@ -32,46 +33,52 @@ pub struct FioOutput {
 
 impl FioOutput {
     /// Reads an object; `None` if it is not fio's.
-    pub(super) fn read(cursor: &mut Cursor<'_>) -> Read<Option<Self>> {
-        let mut output = Self::default();
-        cursor.object(|cursor, key| {
-            if cursor.takes_null() {
-                return Ok(());
-            }
-            output.field(cursor, key)
-        })?;
-        Ok(output.is_fio().then_some(output))
-    }
-
-    fn is_fio(&self) -> bool {
-        !self.version.is_empty() || self.jobs.iter().any(|job| !job.jobname.is_empty())
-    }
-
-    fn field(&mut self, cursor: &mut Cursor<'_>, key: &str) -> Read<()> {
-        match key {
-            "fio version" => self.version = cursor.string()?,
-            "timestamp" => self.timestamp = Some(cursor.u64()?),
-            "timestamp_ms" => self.timestamp_ms = Some(cursor.u64()?),
-            "time" => self.time = Some(cursor.string()?),
-            "global options" => self.global_options = fields::options(cursor)?,
-            "jobs" | "client_stats" => {
-                self.is_client |= key == "client_stats";
-                self.read_jobs(cursor)?;
-            }
-            "disk_util" => self.disk_util = Some(fields::list(cursor, DiskUtil::read)?),
-            _ => cursor.skip_value()?,
-        }
-        Ok(())
+    pub(super) fn read_fio(cursor: &mut Cursor<'_>) -> Read<Option<Self>> {
+        let output = Self::read(cursor)?;
+        let is_fio =
+            !output.version.is_empty() || output.jobs.iter().any(|job| !job.jobname.is_empty());
+        Ok(is_fio.then_some(output))
     }
 
     fn read_jobs(&mut self, cursor: &mut Cursor<'_>) -> Read<()> {
         cursor.array(|cursor| {
-            let job = FioJob::read(cursor)?;
+            let line = cursor.line();
+            let job = FioJob { line, ..FioJob::read(cursor)? };
             if !job.is_phantom() {
                 self.jobs.push(job);
             }
             Ok(())
         })
+    }
+}
+
+impl Object for FioOutput {
+    fn field(&mut self, cursor: &mut Cursor<'_>, key: &str) -> Read<()> {
+        match key {
+            "fio version" => self.version.load(cursor),
+            "timestamp" => self.timestamp.load(cursor),
+            "timestamp_ms" => self.timestamp_ms.load(cursor),
+            "time" => self.time.load(cursor),
+            "global options" => self.global_options.load(cursor),
+            "jobs" | "client_stats" => {
+                self.is_client |= key == "client_stats";
+                self.read_jobs(cursor)
+            }
+            "disk_util" => self.disk_util.load(cursor),
+            _ => cursor.skip_value(),
+        }
+    }
+
+    fn fields(&self, printer: &mut Printer) {
+        self.version.put(printer, "fio version");
+        self.timestamp.put(printer, "timestamp");
+        self.timestamp_ms.put(printer, "timestamp_ms");
+        self.time.put(printer, "time");
+        if !self.global_options.is_empty() || self.is_client {
+            self.global_options.put(printer, "global options");
+        }
+        self.jobs.put(printer, if self.is_client { "client_stats" } else { "jobs" });
+        self.disk_util.put(printer, "disk_util");
     }
 }
 
@@ -88,8 +95,10 @@ pub struct DiskUtil {
     pub read_ios: u64,
     /// Writes completed.
     pub write_ios: u64,
-    /// Sectors of 512 bytes read and written; since fio 3.36.
-    pub sectors: Option<(u64, u64)>,
+    /// Sectors of 512 bytes read; since fio 3.36.
+    pub read_sectors: Option<u64>,
+    /// Sectors of 512 bytes written; since fio 3.36.
+    pub write_sectors: Option<u64>,
     /// Reads merged into others.
     pub read_merges: u64,
     /// Writes merged into others.
@@ -113,8 +122,10 @@ pub struct MembersUtil {
     pub read_ios: u64,
     /// Writes completed.
     pub write_ios: u64,
-    /// Sectors of 512 bytes read and written; since fio 3.36.
-    pub sectors: Option<(u64, u64)>,
+    /// Sectors of 512 bytes read; since fio 3.36.
+    pub read_sectors: Option<u64>,
+    /// Sectors of 512 bytes written; since fio 3.36.
+    pub write_sectors: Option<u64>,
     /// Reads merged into others.
     pub read_merges: u64,
     /// Writes merged into others; fio's key lacks the last letter.
@@ -129,52 +140,31 @@ pub struct MembersUtil {
     pub util: f64,
 }
 
-impl DiskUtil {
-    fn read(cursor: &mut Cursor<'_>) -> Read<Self> {
-        let mut disk = Self::default();
-        cursor.object(|cursor, key| disk.field(cursor, key))?;
-        Ok(disk)
+object! {
+    DiskUtil {
+        "name" => name,
+        "read_ios" => read_ios,
+        "write_ios" => write_ios,
+        "read_sectors" => read_sectors,
+        "write_sectors" => write_sectors,
+        "read_merges" => read_merges,
+        "write_merges" => write_merges,
+        "read_ticks" => read_ticks,
+        "write_ticks" => write_ticks,
+        "in_queue" => in_queue,
+        "util" => util,
+        "aggr_read_ios" => members?.read_ios,
+        "aggr_write_ios" => members?.write_ios,
+        "aggr_read_sectors" => members?.read_sectors,
+        "aggr_write_sectors" => members?.write_sectors,
+        "aggr_read_merges" => members?.read_merges,
+        "aggr_write_merge" => members?.write_merges,
+        "aggr_read_ticks" => members?.read_ticks,
+        "aggr_write_ticks" => members?.write_ticks,
+        "aggr_in_queue" => members?.in_queue,
+        "aggr_util" => members?.util,
+        "hostname" => hostname,
+        "port" => port,
     }
-
-    fn field(&mut self, cursor: &mut Cursor<'_>, key: &str) -> Read<()> {
-        match key {
-            "name" => self.name = cursor.string()?,
-            "hostname" => self.hostname = Some(cursor.string()?),
-            "port" => self.port = Some(cursor.u64()?),
-            "read_ios" => self.read_ios = cursor.u64()?,
-            "write_ios" => self.write_ios = cursor.u64()?,
-            "read_sectors" => self.sectors.get_or_insert_default().0 = cursor.u64()?,
-            "write_sectors" => self.sectors.get_or_insert_default().1 = cursor.u64()?,
-            "read_merges" => self.read_merges = cursor.u64()?,
-            "write_merges" => self.write_merges = cursor.u64()?,
-            "read_ticks" => self.read_ticks = cursor.u64()?,
-            "write_ticks" => self.write_ticks = cursor.u64()?,
-            "in_queue" => self.in_queue = cursor.u64()?,
-            "util" => self.util = cursor.f64()?,
-            _ => match key.strip_prefix("aggr_") {
-                Some(key) => self.members.get_or_insert_default().field(cursor, key)?,
-                None => cursor.skip_value()?,
-            },
-        }
-        Ok(())
-    }
-}
-
-impl MembersUtil {
-    fn field(&mut self, cursor: &mut Cursor<'_>, key: &str) -> Read<()> {
-        match key {
-            "read_ios" => self.read_ios = cursor.u64()?,
-            "write_ios" => self.write_ios = cursor.u64()?,
-            "read_sectors" => self.sectors.get_or_insert_default().0 = cursor.u64()?,
-            "write_sectors" => self.sectors.get_or_insert_default().1 = cursor.u64()?,
-            "read_merges" => self.read_merges = cursor.u64()?,
-            "write_merge" | "write_merges" => self.write_merges = cursor.u64()?,
-            "read_ticks" => self.read_ticks = cursor.u64()?,
-            "write_ticks" => self.write_ticks = cursor.u64()?,
-            "in_queue" => self.in_queue = cursor.u64()?,
-            "util" => self.util = cursor.f64()?,
-            _ => cursor.skip_value()?,
-        }
-        Ok(())
-    }
+    reading { "aggr_write_merges" => members?.write_merges, }
 }

@@ -2,8 +2,7 @@
 //!
 //! In: the object `steadystate`. Out: [`SteadyState`]. Not here: SNIA's test, which is stricter.
 
-use super::cursor::{Cursor, Read};
-use super::fields;
+use super::table::object;
 
 /// What fio's test of one criterion found. The job's figures cover the whole run; only the lists and
 /// means here cover the window.
@@ -21,6 +20,13 @@ pub struct SteadyState {
     pub max_deviation: f64,
     /// The slope per interval of the least-squares line.
     pub slope: f64,
+    /// The window.
+    pub data: SteadyStateData,
+}
+
+/// The intervals of the window.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SteadyStateData {
     /// Mean of `bw`.
     pub bw_mean: u64,
     /// Mean of `iops`.
@@ -42,39 +48,25 @@ pub struct SteadyStateLatency {
     pub lat_ns: Vec<u64>,
 }
 
-impl SteadyState {
-    pub(super) fn read(cursor: &mut Cursor<'_>) -> Read<Self> {
-        let mut steady = Self::default();
-        cursor.object(|cursor, key| {
-            match key {
-                "ss" => steady.ss = cursor.string()?,
-                "duration" => steady.duration = cursor.i64()?,
-                "attained" => steady.attained = cursor.i64()? != 0,
-                "criterion" => steady.criterion = cursor.string()?,
-                "max_deviation" => steady.max_deviation = cursor.f64()?,
-                "slope" => steady.slope = cursor.f64()?,
-                "data" => steady.read_data(cursor)?,
-                _ => cursor.skip_value()?,
-            }
-            Ok(())
-        })?;
-        Ok(steady)
+object! {
+    SteadyState {
+        "ss" => ss,
+        "duration" => duration,
+        "attained" => attained,
+        "criterion" => criterion,
+        "max_deviation" => max_deviation,
+        "slope" => slope,
+        "data" => data,
     }
+}
 
-    fn read_data(&mut self, cursor: &mut Cursor<'_>) -> Read<()> {
-        cursor.object(|cursor, key| {
-            match key {
-                "bw_mean" => self.bw_mean = cursor.u64()?,
-                "iops_mean" => self.iops_mean = cursor.u64()?,
-                "iops" => self.iops = fields::counts(cursor)?,
-                "bw" => self.bw = fields::counts(cursor)?,
-                "lat_mean" => self.latency.get_or_insert_default().lat_mean = cursor.u64()?,
-                "lat_ns" => {
-                    self.latency.get_or_insert_default().lat_ns = fields::counts(cursor)?;
-                }
-                _ => cursor.skip_value()?,
-            }
-            Ok(())
-        })
+object! {
+    SteadyStateData {
+        "bw_mean" => bw_mean,
+        "iops_mean" => iops_mean,
+        "lat_mean" => latency?.lat_mean,
+        "lat_ns" => latency?.lat_ns,
+        "iops" => iops,
+        "bw" => bw,
     }
 }

@@ -2,15 +2,13 @@
 //!
 //! In: [`FioOutput`]. Out: text, byte for byte what fio 3.33 prints for the same figures, but for
 //! what would not be JSON: control characters are escaped, counts above i64 stay positive, figures
-//! that are no numbers become 0. Not here: keys that fio 3.33 lacks, unless the result has them.
+//! that are no numbers become 0. fio's layout has two spaces per level, blanks around the colon, and
+//! an empty line in what is empty. Not here: keys that fio 3.33 lacks, unless the result has them.
 
-mod direction;
-mod disk;
-mod job;
-mod printer;
+use std::fmt::Write as _;
 
-use super::output::{FioOutput, Options};
-use printer::Printer;
+use super::output::FioOutput;
+use super::table::Object as _;
 
 /// The document as text, with a final new line. Keys for what is `None` are left out.
 ///
@@ -22,39 +20,108 @@ use printer::Printer;
 #[must_use]
 pub fn write(output: &FioOutput) -> String {
     let mut printer = Printer::default();
-    printer.object(None, |printer| document(printer, output));
+    printer.object(None, |printer| output.fields(printer));
     printer.finish()
 }
 
-fn document(printer: &mut Printer, output: &FioOutput) {
-    printer.text("fio version", &output.version);
-    printer.maybe_count("timestamp", output.timestamp);
-    printer.maybe_count("timestamp_ms", output.timestamp_ms);
-    printer.maybe_text("time", output.time.as_deref());
-    if !output.global_options.is_empty() || output.is_client {
-        options(printer, "global options", &output.global_options);
-    }
-    let jobs = if output.is_client { "client_stats" } else { "jobs" };
-    printer.array(jobs, |printer| {
-        for one in &output.jobs {
-            printer.object(None, |printer| job::write(printer, one));
-        }
-    });
-    if let Some(disks) = &output.disk_util {
-        printer.array("disk_util", |printer| {
-            for one in disks {
-                printer.object(None, |printer| disk::write(printer, one));
-            }
-        });
-    }
+/// Text that grows.
+#[derive(Debug, Default)]
+pub(super) struct Printer {
+    text: String,
+    level: usize,
+    /// True if nothing stands yet between the innermost open brackets.
+    is_first: bool,
 }
 
-fn options(printer: &mut Printer, key: &str, options: &Options) {
-    printer.object(Some(key), |printer| {
-        for (name, value) in options {
-            printer.text(name, value);
+impl Printer {
+    /// The text, with a final new line.
+    pub(super) fn finish(mut self) -> String {
+        self.text.push('\n');
+        self.text
+    }
+
+    pub(super) fn object(&mut self, key: Option<&str>, fill: impl FnOnce(&mut Self)) {
+        self.nested(key, ["{\n", "}"], fill);
+    }
+
+    pub(super) fn array(&mut self, key: &str, fill: impl FnOnce(&mut Self)) {
+        self.nested(Some(key), ["[\n", "]"], fill);
+    }
+
+    /// A number of an array.
+    pub(super) fn item(&mut self, value: u64) {
+        self.entry(None);
+        self.text.push_str(&value.to_string());
+    }
+
+    /// A whole number.
+    pub(super) fn plain(&mut self, key: &str, value: &impl ToString) {
+        self.entry(Some(key));
+        self.text.push_str(&value.to_string());
+    }
+
+    /// With six decimals; what is no number would not be JSON.
+    pub(super) fn figure(&mut self, key: &str, value: &f64) {
+        self.entry(Some(key));
+        let value = if value.is_finite() { *value } else { 0.0 };
+        // Writing to a string cannot fail.
+        let _ = write!(self.text, "{value:.6}");
+    }
+
+    pub(super) fn text(&mut self, key: &str, value: &str) {
+        self.entry(Some(key));
+        self.quoted(value);
+    }
+
+    fn nested(
+        &mut self,
+        key: Option<&str>,
+        [open, close]: [&str; 2],
+        fill: impl FnOnce(&mut Self),
+    ) {
+        if self.level > 0 {
+            self.entry(key);
         }
-    });
+        self.text.push_str(open);
+        self.level += 1;
+        self.is_first = true;
+        fill(self);
+        self.level -= 1;
+        self.is_first = false;
+        self.text.push('\n');
+        self.indent();
+        self.text.push_str(close);
+    }
+
+    fn entry(&mut self, key: Option<&str>) {
+        if !std::mem::replace(&mut self.is_first, false) {
+            self.text.push_str(",\n");
+        }
+        self.indent();
+        if let Some(key) = key {
+            self.quoted(key);
+            self.text.push_str(" : ");
+        }
+    }
+
+    fn indent(&mut self) {
+        self.text.extend(std::iter::repeat_n("  ", self.level));
+    }
+
+    fn quoted(&mut self, value: &str) {
+        self.text.push('"');
+        for character in value.chars() {
+            match character {
+                '"' | '\\' => self.text.extend(['\\', character]),
+                // Also DEL and C1, which a terminal may obey as it does C0.
+                _ if character.is_control() => {
+                    let _ = write!(self.text, "\\u{:04x}", u32::from(character));
+                }
+                _ => self.text.push(character),
+            }
+        }
+        self.text.push('"');
+    }
 }
 
 #[cfg(test)]

@@ -137,7 +137,7 @@ fn keys_of_later_versions_are_read_or_skipped() {
     assert_eq!(job.option("time_based", &Vec::new()), Some(""));
     assert_eq!(job.option("rw", &Vec::new()), Some("write"));
     let steady = job.steadystate.unwrap();
-    assert!(steady.attained && steady.latency.unwrap().lat_ns == [8, 10]);
+    assert!(steady.attained && steady.data.latency.unwrap().lat_ns == [8, 10]);
 }
 
 #[test]

@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::histogram::FioBins;
 use crate::json::{
-    Direction, DiskUtil, FioJob, LatencyBlock, LatencySearch, LatencyShares, MembersUtil,
-    PriorityLatency, SteadyState, SteadyStateLatency, SyncSection, read,
+    Direction, DiskUtil, FioJob, LatencyBlock, LatencySearch, LatencyShares, MembersUtil, Options,
+    PriorityLatency, SteadyState, SteadyStateData, SteadyStateLatency, SyncSection, read,
 };
 
 /// Figures that six decimals hold exactly.
@@ -41,8 +41,8 @@ fn direction() -> impl Strategy<Value = Direction> {
             prioclass: prio % 4,
             prio,
             priohint,
-            is_total,
-            latency,
+            lat_ns: is_total.then(|| latency.clone()),
+            clat_ns: (!is_total).then_some(latency),
         },
     );
     let blocks = (latency(), latency(), latency(), vec(priority, 0..3));
@@ -93,11 +93,13 @@ fn steady_state() -> impl Strategy<Value = SteadyState> {
             criterion,
             max_deviation: slope + 1.0,
             slope,
-            bw_mean: mean,
-            iops_mean: mean / 2,
-            latency: lat_ns.map(|lat_ns| SteadyStateLatency { lat_mean: mean, lat_ns }),
-            iops,
-            bw,
+            data: SteadyStateData {
+                bw_mean: mean,
+                iops_mean: mean / 2,
+                latency: lat_ns.map(|lat_ns| SteadyStateLatency { lat_mean: mean, lat_ns }),
+                iops,
+                bw,
+            },
         },
     )
 }
@@ -148,9 +150,11 @@ fn disk() -> impl Strategy<Value = DiskUtil> {
             write_ios,
             in_queue,
             util,
-            sectors,
+            read_sectors: sectors.map(|(read, _)| read),
+            write_sectors: sectors.map(|(_, write)| write),
             members: is_raid.then(|| MembersUtil {
-                sectors,
+                read_sectors: sectors.map(|(read, _)| read),
+                write_sectors: sectors.map(|(_, write)| write),
                 write_merges: 3,
                 util,
                 ..Default::default()
