@@ -4,8 +4,7 @@
 //! every field of the load honoured; or [`FioError::NotInFio`] with what cannot be. The inverse of
 //! [`crate::import`]. Not here: files, running.
 
-mod data;
-mod pattern;
+mod accesses;
 
 use std::path::PathBuf;
 
@@ -149,7 +148,7 @@ fn common_options(load: &Load, terms: ExportTerms) -> Result<Vec<FioOption>, Fio
 }
 
 fn workload_options(workload: &Workload) -> Result<Vec<FioOption>, FioError> {
-    let mut options = pattern::options(workload)?;
+    let mut options = accesses::options(workload)?;
     if workload.at_end == AtEnd::Reallocate {
         return refuse("a log that is preallocated again at the end of its segment");
     }
@@ -159,7 +158,7 @@ fn workload_options(workload: &Workload) -> Result<Vec<FioOption>, FioError> {
         options.push(option("end_fsync", 1));
     }
     if workload.writes() {
-        options.extend(data::options(workload)?);
+        options.extend(accesses::data_options(workload)?);
     }
     Ok(options)
 }

@@ -11,9 +11,6 @@
 //! be forgotten. Not here: looking at paths, permissions, running.
 
 mod accesses;
-mod data;
-mod delay;
-mod durability;
 mod extent;
 mod files;
 mod loads;
@@ -24,9 +21,9 @@ mod rows;
 mod said;
 mod section;
 mod sizes;
-mod skew;
 mod targets;
 mod timing;
+mod writes;
 
 pub use place::{PlaceFacts, named_paths};
 pub use rows::{LogKind, LogRequest, Percentiles, ResultJob, ResultRow, ResultShape, StreamPlace};
@@ -88,7 +85,7 @@ pub fn import(
     }
     let targets = targets.finish(&mut said);
     let (mut steps, places) = loads::steps(&sections, &mut said);
-    delay::set_pauses(&sections, &mut steps, &mut said);
+    timing::set_pauses(&sections, &mut steps, &mut said);
     let plan = Plan {
         schema: PLAN_SCHEMA,
         purpose: Purpose::Run,

@@ -7,8 +7,6 @@ use durio_units::{Bytes, Nanos};
 use durio_workload::{Arrivals, CacheMode, Coverage, Pattern, Workload};
 
 use super::accesses::accesses;
-use super::data::set_data;
-use super::durability::{Writing, sync_policy};
 use super::extent::{Extent, ExtentOptions};
 use super::placement::{Home, home};
 use super::queue::queue;
@@ -17,6 +15,7 @@ use super::said::{Said, or};
 use super::sizes::Sizes;
 use super::targets::{Claim, Targets};
 use super::timing::{Timing, timing};
+use super::writes::{Writing, set_data, sync_policy};
 use crate::job_file::{
     Direction, Fallocate, Given, JobOptions, NameOptions, Place, ResolvedJob, TargetOptions,
 };

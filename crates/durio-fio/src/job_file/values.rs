@@ -5,17 +5,13 @@
 //! `10sec` ten microseconds, ` 4k` four bytes); here the whole value has to make sense, and then it
 //! means what it means to fio. Not here: which option has which kind.
 
-mod direction;
 mod distribution;
-mod pattern;
+mod lists;
 mod sets;
-mod split;
 
-pub(super) use direction::{by_direction, pieces};
 pub(super) use distribution::{DISTRIBUTIONS, FILE_ORDERS, distribution, file_service};
-pub(super) use pattern::pattern;
-pub(super) use sets::{cpu_list, cpu_mask, memory_policy, name_list, node_list};
-pub(super) use split::block_size_split;
+pub(super) use lists::{block_size_split, by_direction, pieces};
+pub(super) use sets::{cpu_list, cpu_mask, memory_policy, name_list, node_list, pattern};
 
 use super::SizeValue;
 use super::arithmetic::arithmetic;

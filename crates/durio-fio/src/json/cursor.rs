@@ -4,9 +4,8 @@
 //! serde_json does not do: fio prints `nan`, raw control characters and repeated keys, and the line
 //! of every job is wanted. Memory: one string at a time; depth: [`DEPTH_MAX`].
 
-mod number;
+mod scalars;
 mod skip;
-mod text;
 
 use std::borrow::Cow;
 

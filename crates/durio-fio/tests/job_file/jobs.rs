@@ -2,8 +2,8 @@
 
 use super::{good, jobs, parse};
 use durio_fio::job_file::{
-    AccessPattern, Class, CpuPolicy, Direction, Distribution, Engine, ExitScope, Fallocate,
-    MemoryPolicy, ReadWrite, SizeValue, SyncOpen, option_rows,
+    AccessPattern, Class, CpuPolicy, Direction, Distribution, Engine, ExitScope, FILENAMES_MAX,
+    Fallocate, MemoryPolicy, ReadWrite, SizeValue, SyncOpen, option_rows,
 };
 
 #[test]
@@ -180,6 +180,7 @@ fn what_only_changes_fio_s_output_is_noted_with_its_line() {
 fn a_bad_value_is_an_error_with_its_line_and_what_fio_would_have_read() {
     let cases = [
         ("[a]\nsize = 4k", "j.fio:2: size: fio overlooks a unit after a blank"),
+        ("[a]\nbs=x\nbs=4k", "j.fio:2: bs: \"x\" is not a number"),
         ("[a]\nbs=1.5k", "j.fio:2: bs: \"1.5k\": fio would read 1 and overlook the rest"),
         ("[a]\nruntime=10min", "j.fio:2: runtime: \"10min\": fio would read 10 and overlook"),
         ("[a]\nruntime=1:2", "j.fio:2: runtime:"),
@@ -204,6 +205,14 @@ fn a_bad_value_is_an_error_with_its_line_and_what_fio_would_have_read() {
         let error = error.to_string();
         assert!(error.starts_with(expected), "{text:?}: {error}");
     }
+}
+
+#[test]
+fn a_job_has_a_bounded_number_of_files() {
+    let names = |count: usize| format!("[global]\n{}[a]", "filename=a:b\n".repeat(count / 2));
+    assert_eq!(good(&names(FILENAMES_MAX)).len(), 1);
+    let error = jobs(&names(FILENAMES_MAX + 2)).unwrap_err().to_string();
+    assert!(error.starts_with("j.fio:2050: filename: more than 4096 files"), "{error}");
 }
 
 #[test]

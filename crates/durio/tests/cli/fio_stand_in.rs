@@ -305,6 +305,10 @@ fn questions_to_the_program_are_answered() {
     let sandbox = Sandbox::new();
     let version = sandbox.durio("fio --version").run().expect_exit(0).expect_no_stderr().text();
     assert!(version.starts_with("fio-3.33-durio-"), "{version}");
+    let help = sandbox.durio("fio --cmdhelp=blocksize").run().expect_exit(0).expect_no_stderr();
+    help.expect_stdout("bs: bytes of an access\n").expect_stdout("durio: honoured\n");
+    let unknown = sandbox.durio("fio --cmdhelp=iodepht").run().expect_exit(2).expect_no_stdout();
+    unknown.expect_stderr("did you mean iodepth?");
     let line = "fio --parse-only --name=a --directory=data --rw=read --size=1m";
     sandbox.durio(line).run().expect_exit(0).expect_no_stdout();
     sandbox.durio("fio --parse-only --name=a --rw=trim").run().expect_exit(2).expect_no_stdout();

@@ -25,10 +25,10 @@ rows! {
         "libaio_vectored": Bool, unless "0", "reads and writes with vectors";
     }
     refused("durio reaps libaio's completions with io_getevents"), ["libaio"] => {
-        "userspace_reap": Flag, unless "0", "completions are taken without a call";
+        "userspace_reap": Flag, unless "0", "completions are reaped without a system call";
     }
     refused(NO_FLAGS), ["io_uring", "io_uring_cmd"] => {
-        "force_async": Integer, unless "0", "each so-many-th access is given to a kernel thread";
+        "force_async": Integer, unless "0", "every Nth access is passed to a kernel thread";
     }
     refused(NO_FLAGS), ["io_uring", "io_uring_cmd", "pvsync2"] => {
         "uncached": Integer, unless "0", "buffered accesses leave nothing in the page cache";
@@ -53,7 +53,7 @@ rows! {
         "write_mode": Text, unless "write", "the NVMe command of writes";
         "verify_mode": Text, unless "read", "the NVMe command that checks";
         "read_mode": Text, unless "read", "the NVMe command of reads";
-        "cmd_type": Text, unless "nvme", "whose commands are passed through";
+        "cmd_type": Text, unless "nvme", "type of passthrough command";
         "cdb_len": Text, unless "0", "bytes of a SCSI command";
         "verify_bytchk": Text, unless "0", "what a SCSI verify compares";
         "deac": Bool, unless "0", "written zeros are deallocated";
@@ -66,9 +66,9 @@ rows! {
         "apptag_mask": Integer, "the bits of the application tag that count";
     }
     refused(NO_ENGINE), ["cpuio"] => {
-        "cpuload": Integer, "percent of a CPU that is kept busy";
-        "cpumode": Text, "by what it is kept busy";
-        "cpuchunks": Integer, "microseconds of a busy time";
+        "cpuload": Integer, "percent of CPU time to burn";
+        "cpumode": Text, "how CPU time is burnt";
+        "cpuchunks": Integer, "length of a burst in microseconds";
         "exit_on_io_done": Bool, "the job ends with those that do I/O";
     }
     refused(NO_ENGINE), ["dfs", "rados", "rbd"] => {
@@ -112,7 +112,7 @@ rows! {
         "listen": Flag, "the job waits for a connection";
         "pingpong": Flag, "each message is answered";
         "interface": Text, "the interface of multicasts";
-        "ttl": Integer, "how far multicasts go";
+        "ttl": Integer, "time to live of multicasts";
         "window_size": Integer, "bytes of the socket's buffers";
         "mss": Integer, "the largest segment of TCP";
     }
@@ -190,22 +190,22 @@ rows! {
         "gpu_dev_ids": Text, "the GPUs";
     }
     refused(NO_ENGINE), ["libcufile"] => {
-        "cuda_io": Text, "whether data goes to the GPU past memory";
+        "cuda_io": Text, "whether data goes directly to GPU memory";
     }
     refused(NO_ENGINE), ["libhipfile"] => {
-        "rocm_io": Text, "whether data goes to the GPU past memory";
+        "rocm_io": Text, "whether data goes directly to GPU memory";
     }
     refused(NO_ENGINE), ["mmap"] => {
         "thp": Integer, "huge pages for mapped files";
     }
     refused(NO_ENGINE), ["mtd"] => {
-        "skip_bad": Bool, "bad blocks are left out";
+        "skip_bad": Bool, "skip bad blocks";
     }
     refused(NO_ENGINE), ["sg"] => {
         "sg_write_mode": Text, "the SCSI command of writes";
         "stream_id": Integer, "the stream of writes";
     }
     refused(NO_ENGINE), ["windowsaio"] => {
-        "no_completion_thread": Flag, "completions are taken by the job itself";
+        "no_completion_thread": Flag, "the job itself reaps completions";
     }
 }

@@ -59,8 +59,9 @@ honoured! {
     name: NameOptions {
         name: One<String> = "name": TEXT, "the job's name, instead of its section's";
         description: One<String> = "description": TEXT, "text about the job";
-        copies: One<u32> = "numjobs": COUNT, "so many copies of the job run";
-        kb_base: One<u64> = "kb_base": KB_BASE, "what k stands for in sizes; kib is the other one";
+        copies: One<u32> = "numjobs": COUNT, "copies of the job that run side by side";
+        kb_base: One<u64> = "kb_base": KB_BASE,
+            "whether k in sizes is 1024 or 1000; kib is the other";
     }
     /// Where the accesses go.
     target: TargetOptions {
@@ -84,18 +85,19 @@ honoured! {
         offset_increment: One<SizeValue> = "offset_increment": SIZE_OR_SHARE,
             "added to the offset, times the number of the copy";
         offset_align_bytes: One<u64> =
-            "offset_align": SIZE, "bytes that an offset in percent is a multiple of";
+            "offset_align": SIZE, "alignment of an offset given in percent";
         fallocate: One<Fallocate> =
             "fallocate": words::<Fallocate>(), "how space is allocated for files that are made";
         overwrite: One<bool> =
-            "overwrite": BOOL, "files are written in full before they are measured";
-        create_on_open: One<bool> = "create_on_open": BOOL, "files are not laid out before";
+            "overwrite": BOOL, "files are written in full before the job";
+        create_on_open: One<bool> = "create_on_open": BOOL,
+            "files are created when they are opened";
         create_only: One<bool> =
-            "create_only": BOOL, "files are laid out, and nothing else is done";
+            "create_only": BOOL, "files are laid out and nothing is measured";
         allow_create: One<bool> = "allow_file_create": BOOL, "0 makes a missing file an error";
         unlink: One<bool> = "unlink": BOOL, "files are removed at the end";
         invalidate: One<bool> =
-            "invalidate": BOOL, "what is cached of a file is dropped before";
+            "invalidate": BOOL, "cached pages of the file are dropped before the job";
         direct: One<bool> =
             "direct": BOOL, "past the page cache (O_DIRECT)"
             or "buffered": NOT, "through the page cache; the reverse of direct";
@@ -103,14 +105,15 @@ honoured! {
     /// Which accesses.
     pattern: PatternOptions {
         access: One<ReadWrite> = "rw" | "readwrite": READ_WRITE,
-            "reads or writes, in sequence or at random; :N for runs or holes";
-        sequencer: One<Sequencer> = "rw_sequencer": words::<Sequencer>(), "what the number of rw means";
+            "read, write or mixed, sequential or random; :N for runs or holes";
+        sequencer: One<Sequencer> = "rw_sequencer": words::<Sequencer>(),
+            "what the number of rw means";
         read_percent: One<u8> =
             "rwmixread": PERCENT, "percent of mixed accesses that read"
             or "rwmixwrite": REST, "percent of mixed accesses that write";
         block_bytes: Each<u64> = "bs" | "blocksize": BLOCKS, "bytes of an access";
         align_bytes: Each<u64> =
-            "ba" | "blockalign": SIZES, "bytes that random offsets are multiples of";
+            "ba" | "blockalign": SIZES, "alignment of random offsets";
         // fio draws least + most × u with u below 1, rounds down to a multiple of the least, and takes
         // the most for what lies above it.
         block_range_bytes: Each<(u64, u64)> =
@@ -118,35 +121,36 @@ honoured! {
         block_split: Each<Vec<BlockSizeShare>> =
             "bssplit": SPLITS, "bytes of accesses with their shares: 4k/60:64k/40";
         block_unaligned: One<bool> = "bs_unaligned" | "blocksize_unaligned": FLAG,
-            "sizes of a range are any number of bytes";
+            "sizes from a range need no alignment";
         random_percent: Each<u8> =
-            "percentage_random": SHARES, "percent of accesses that are at random offsets";
+            "percentage_random": SHARES, "percent of accesses at random offsets";
         distribution: One<Distribution> =
             "random_distribution": DISTRIBUTION, "how random offsets are distributed";
         no_random_map: One<bool> =
-            "norandommap": FLAG, "offsets may repeat before all were touched";
+            "norandommap": FLAG, "offsets may repeat before all have been used";
         generator: One<RandomGenerator> =
-            "random_generator": words::<RandomGenerator>(), "what draws offsets; lfsr draws each once";
+            "random_generator": words::<RandomGenerator>(),
+                "generator of offsets; lfsr gives each once";
     }
     /// How accesses are submitted, and how fast.
     queue: QueueOptions {
-        engine: One<Engine> = "ioengine": ENGINE, "by which calls accesses are made";
+        engine: One<Engine> = "ioengine": ENGINE, "which system calls do the accesses";
         depth: One<u32> = "iodepth": COUNT, "accesses in flight";
         submit_batch: One<u32> = "iodepth_batch" | "iodepth_batch_submit": NUMBER,
-            "how many are submitted at once; 0 is as many as the depth";
+            "accesses submitted at once; 0 means the depth";
         complete_batch_min: One<u32> =
             "iodepth_batch_complete_min" | "iodepth_batch_complete": NUMBER,
-            "how many completions are waited for at least";
+            "completions to wait for at least";
         complete_batch_max: One<u32> =
-            "iodepth_batch_complete_max": NUMBER, "how many completions are taken at most";
+            "iodepth_batch_complete_max": NUMBER, "completions to take at most";
         depth_low: One<u32> =
-            "iodepth_low": NUMBER, "the queue is refilled when it has fallen to this";
+            "iodepth_low": NUMBER, "refill the queue when it has drained to this depth";
         bytes_per_second: Each<u64> = "rate": SIZES, "bytes per second";
         accesses_per_second: Each<u32> = "rate_iops": NUMBERS, "accesses per second";
         rate_process: One<RateProcess> =
-            "rate_process": words::<RateProcess>(), "when the accesses of a rate are due";
+            "rate_process": words::<RateProcess>(), "constant or Poisson arrivals for a rate";
         submit_mode: One<SubmitMode> =
-            "io_submit_mode": words::<SubmitMode>(), "whether threads of their own submit";
+            "io_submit_mode": words::<SubmitMode>(), "whether separate threads submit";
         registered_buffers: One<bool> =
             "fixedbufs" of URING: FLAG, "buffers are registered with io_uring";
         registered_files: One<bool> =
@@ -154,30 +158,32 @@ honoured! {
     }
     /// How writes are made durable.
     durability: DurabilityOptions {
-        open: One<SyncOpen> = "sync": words::<SyncOpen>(), "files are opened with O_SYNC or O_DSYNC";
-        fsync_every: One<u32> = "fsync": NUMBER, "fsync after so many writes; 0 is never";
+        open: One<SyncOpen> = "sync": words::<SyncOpen>(),
+            "files are opened with O_SYNC or O_DSYNC";
+        fsync_every: One<u32> = "fsync": NUMBER, "fsync every N writes; 0 for never";
         fdatasync_every: One<u32> =
-            "fdatasync": NUMBER, "fdatasync after so many writes; 0 is never";
+            "fdatasync": NUMBER, "fdatasync every N writes; 0 for never";
         fsync_at_end: One<bool> = "end_fsync": BOOL, "fsync once when the job ends";
         fsync_on_close: One<bool> = "fsync_on_close": BOOL, "fsync at each file's close";
     }
     /// How long, and when.
     timing: TimingOptions {
-        runtime_us: One<u64> = "runtime" | "timeout": SECONDS, "the longest time; 0 is no limit";
+        runtime_us: One<u64> = "runtime" | "timeout": SECONDS, "time limit; 0 for none";
         time_based: One<bool> =
             "time_based": FLAG, "the job starts over until its runtime is over";
-        ramp_us: One<u64> = "ramp_time": SECONDS, "time before anything is measured";
+        ramp_us: One<u64> = "ramp_time": SECONDS, "warm-up before the measurement";
         start_delay_us: One<(u64, u64)> = "startdelay": TIME_OR_RANGE,
-            "time from fio's own start, or the least and the most";
-        loops: One<u32> = "loops": COUNT, "how often the job does all it does";
+            "delay from fio's own start, or a range to draw it from";
+        loops: One<u32> = "loops": COUNT, "repetitions of the job";
         stonewall: One<bool> =
             "stonewall" | "wait_for_previous": FLAG, "the job waits for all before it";
-        wait_for: One<String> = "wait_for": TEXT, "the job waits for those of this name";
-        new_group: One<bool> = "new_group": FLAG, "a reporting group begins";
+        wait_for: One<String> = "wait_for": TEXT, "the job waits for the job of this name";
+        new_group: One<bool> = "new_group": FLAG, "starts a new reporting group";
         // fio takes it for all jobs if it stands anywhere, whatever its value.
         exit_all: One<bool> =
-            "exitall": FLAG, "when one job ends, so do those of the scope";
-        exit_scope: One<ExitScope> = "exit_what": words::<ExitScope>(), "which jobs exitall ends";
+            "exitall": FLAG, "the first job to end also ends the others";
+        exit_scope: One<ExitScope> = "exit_what": words::<ExitScope>(),
+            "which jobs exitall ends: the group, those running, or all";
     }
     /// On which CPUs and memory.
     placement: PlacementOptions {
@@ -193,17 +199,17 @@ honoured! {
     /// What is written.
     data: DataOptions {
         compressible_percent: One<u8> =
-            "buffer_compress_percentage": PERCENT, "how far writes can be compressed";
+            "buffer_compress_percentage": PERCENT, "percent by which writes can be compressed";
         compress_chunk_bytes: One<u64> =
-            "buffer_compress_chunk": SIZE, "bytes in which that share is kept";
+            "buffer_compress_chunk": SIZE, "block size over which that percentage holds";
         refill: One<bool> = "refill_buffers": FLAG, "new contents for every write";
         zeros: One<bool> = "zero_buffers": FLAG, "zeros are written";
         scramble: One<bool> =
-            "scramble_buffers": BOOL, "contents are changed a little for every write";
+            "scramble_buffers": BOOL, "buffers are changed a little for every write";
         duplicate_percent: One<u8> =
             "dedupe_percentage": PERCENT, "percent of writes that repeat an earlier one";
         pattern: One<Vec<u8>> =
-            "buffer_pattern": BYTE_PATTERN, "bytes that are written over and over";
+            "buffer_pattern": BYTE_PATTERN, "bytes repeated to fill every write";
     }
     /// What is printed and logged.
     output: OutputOptions {
@@ -223,7 +229,7 @@ honoured! {
         rate_log: One<String> =
             "write_iops_log": LOG_NAME, "a log of accesses per second, in the same way";
         log_average_ms: One<u32> =
-            "log_avg_msec": NUMBER, "milliseconds that a line of a log is about";
+            "log_avg_msec": NUMBER, "milliseconds averaged into one line of a log";
         per_job_logs: One<bool> = "per_job_logs": BOOL, "each copy has log files of its own";
     }
 }

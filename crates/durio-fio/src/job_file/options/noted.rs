@@ -12,26 +12,26 @@ rows! {
     noted(OUTPUT), [] => {
         "stats": Bool, "whether the job is in the results";
         "write_hist_log": Text, "a log of latency histograms";
-        "log_entries": Integer, "entries of a log that memory is taken for";
-        "log_hist_msec": Integer, "milliseconds that a histogram of the log is about";
+        "log_entries": Integer, "log entries to allocate memory for";
+        "log_hist_msec": Integer, "milliseconds covered by one logged histogram";
         "log_hist_coarseness": Integer, "how coarse the bins of logged histograms are";
         "log_window_value" | "log_max_value": Choice(&["avg", "max", "both", "0", "1"]),
-            "which value of its time a line of a log has";
+            "average, maximum, or both in a line of a log";
         "log_offset": Bool, "lines of logs have the offset";
         "log_prio": Bool, "lines of logs have the priority";
         "log_issue_time": Bool, "lines of logs have the time of submission";
-        "log_compression": Integer, "logs in memory are compressed from this size on";
+        "log_compression": Integer, "size from which logs in memory are compressed";
         "log_compression_cpus": Text, "the CPUs that compress logs";
         "log_store_compressed": Bool, "logs are stored compressed";
-        "log_alternate_epoch" | "log_unix_epoch": Bool, "logs count from another clock's start";
+        "log_alternate_epoch" | "log_unix_epoch": Bool, "log times use another clock's epoch";
         "log_alternate_epoch_clock_id": Integer, "which clock that is";
-        "job_start_clock_id": Integer, "by which clock the start of a job is shown";
+        "job_start_clock_id": Integer, "clock for the start time of a job";
         "block_error_percentiles": Bool, "percentiles of the errors of trimmed blocks";
         "bwavgtime": Integer, "milliseconds over which bandwidth is averaged";
         "iopsavgtime": Integer, "milliseconds over which rates are averaged";
         "significant_figures": Integer, "digits of numbers for people";
         "gtod_reduce": Bool, "the clock is read less often";
-        "gtod_cpu": Integer, "a CPU that does nothing but read the clock";
+        "gtod_cpu": Integer, "a CPU dedicated to reading the clock";
         "disable_lat": Bool, "total latency is not measured";
         "disable_clat": Bool, "completion latency is not measured";
         "disable_slat": Bool, "submit latency is not measured";
@@ -67,7 +67,7 @@ rows! {
     }
     noted(ACT), [] => {
         "device-names": Text, "the devices";
-        "load": Integer, "the load, in units of the profile";
+        "load": Integer, "the load factor";
         "test-duration": Seconds, "how long the test takes";
         "threads-per-queue": Integer, "threads per device";
         "read-req-num-512-blocks": Integer, "sectors of a read";

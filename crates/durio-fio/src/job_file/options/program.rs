@@ -114,10 +114,10 @@ program! {
         "inflate-log": Value, "prints a compressed log";
     }
     REMOTE => {
-        "server": MaybeValue, "runs jobs of others";
+        "server": MaybeValue, "run jobs sent by clients";
         "server-internal": Value, "the server's own processes";
         "daemonize": Value, "the server runs in the background";
-        "client": Value, "lets a server run the jobs";
+        "client": Value, "run the jobs on this server";
         "remote-config": Value, "a job file of the server";
     }
     TRIGGER => {

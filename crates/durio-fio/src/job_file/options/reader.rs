@@ -10,65 +10,7 @@ use super::super::terms::{
 };
 use super::super::values::{self, KbBase, by_direction, choice, pieces};
 use super::super::{BlockSizeShare, Each, Given, One, PerDirection, Setting};
-
-/// What an option's value is.
-#[derive(Debug, Clone, Copy)]
-pub enum Kind {
-    /// A bare word is enough; a number after `=` sets or clears it.
-    Flag,
-    /// 0 or 1.
-    Bool,
-    /// A whole number, decimal or hexadecimal, with a size unit.
-    Integer,
-    /// Up to three whole numbers: for reads, writes, trims.
-    Integers,
-    /// A number of bytes with a unit.
-    Size,
-    /// A number of bytes with a unit, or a share in percent, or a number of zones.
-    SizeOrShare,
-    /// Up to three numbers of bytes: for reads, writes, trims.
-    Sizes,
-    /// Up to three ranges of bytes.
-    Ranges,
-    /// A time, in seconds without a unit.
-    Seconds,
-    /// A time, in microseconds without a unit.
-    Microseconds,
-    /// One of these words, some with more after a colon.
-    Choice(&'static [&'static str]),
-    /// Numbers with fractions, separated by colons.
-    Floats,
-    /// Any text, or a list with a grammar of its own.
-    Text,
-    /// fio knows the name and does nothing, or refuses it.
-    Deprecated,
-}
-
-impl Kind {
-    /// Whether a noted option has no value that fio would take: a sentence if so. What fio misreads is
-    /// fine here, as nothing depends on it.
-    pub(in crate::job_file) fn check(self, it: &Written<'_>) -> Result<(), String> {
-        let text = match (self, it.text) {
-            (Self::Text | Self::Deprecated, _) | (Self::Flag, None) => return Ok(()),
-            (_, text) => text.ok_or(NO_VALUE)?,
-        };
-        if let Self::Choice(words) = self {
-            let word = text.split([',', ':']).next().unwrap_or(text);
-            return choice(word, words).map(drop);
-        }
-        let number = text.trim_start().trim_start_matches('-');
-        if !number.starts_with(|c: char| c.is_ascii_digit() || c == '(') {
-            return Err(format!("{text:?} is not a number"));
-        }
-        let digits = text.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
-        match (self, digits.parse::<u64>()) {
-            (Self::Bool, Ok(2..)) => Err(format!("{text:?}: 0 or 1 is possible here")),
-            _ => Ok(()),
-        }
-    }
-}
-
-const NO_VALUE: &str = "it needs a value";
+use super::{Kind, NO_VALUE};
 
 /// A value as it was written.
 #[derive(Debug, Clone, Copy)]

@@ -57,24 +57,17 @@ impl Class {
     }
 
     fn sentence(&self) -> String {
-        let word = self.word();
-        match *self {
-            Self::Honoured(_) => word.to_owned(),
-            Self::Noted { unless: [], reason } => format!("{word}: {reason}"),
-            Self::Refused { unless: [], refines: None, reason } => format!("{word}: {reason}"),
-            Self::Noted { unless, reason } => {
-                format!("{word}, except {}: {reason}", unless.join(", "))
-            }
-            Self::Refused { unless: [], refines: Some(other), reason } => {
-                format!("{word} with {other}: {reason}")
-            }
-            Self::Refused { unless, refines: None, reason } => {
-                format!("{word}, except {}: {reason}", unless.join(", "))
-            }
-            Self::Refused { unless, refines: Some(other), reason } => {
-                format!("{word} with {other}, except {}: {reason}", unless.join(", "))
-            }
-        }
+        let (unless, refines, reason) = match *self {
+            Self::Honoured(_) => return self.word().to_owned(),
+            Self::Noted { unless, reason } => (unless, None, reason),
+            Self::Refused { unless, refines, reason } => (unless, refines, reason),
+        };
+        let with = refines.map(|other| format!(" with {other}")).unwrap_or_default();
+        let except = match unless {
+            [] => String::new(),
+            unless => format!(", except {}", unless.join(", ")),
+        };
+        format!("{}{with}{except}: {reason}", self.word())
     }
 }
 

@@ -41,7 +41,7 @@ rows! {
     }
     refused("durio finds out the type of a target itself; remove it"), [] => {
         "filetype": Choice(&["none", "file", "block", "char"]), unless "none",
-            "what the names are: files or devices";
+            "whether names are files or devices";
     }
     refused("durio takes no locks on files; remove it"), [] => {
         "lockfile": Choice(&["none", "exclusive", "readwrite"]), unless "none",
@@ -79,13 +79,13 @@ rows! {
     }
     refused(NO_PLACEMENT), [] => {
         "write_hint": Choice(&["none", "short", "medium", "long", "extreme"]), unless "none",
-            "how long written data is expected to live";
+            "expected lifetime of written data";
         "fdp": Bool, unless "0", "writes name an NVMe placement";
         "dataplacement" | "data_placement": Choice(&["none", "fdp", "streams"]), unless "none",
-            "by which means placements are named";
+            "how placements are passed to the device";
         "plid_select" | "fdp_pli_select": Text, "how placements are chosen";
         "plids" | "fdp_pli": Text, "which placements are used";
-        "dp_scheme": Text, "a file that says which offsets have which placement";
+        "dp_scheme": Text, "a file that maps offsets to placements";
     }
     refused("durio sends no atomic writes (RWF_ATOMIC)"), [] => {
         "atomic": Bool, unless "0", "each write is atomic";
@@ -95,11 +95,12 @@ rows! {
         "num_range": Integer, unless "1", "ranges of a trim";
         "trim_percentage": Integer, unless "0", "percent of verified blocks that are trimmed";
         "trim_verify_zero": Bool, unless "0" | "1", "trimmed blocks are expected to be zeros";
-        "trim_backlog": Size, unless "0", "trims begin after so many blocks";
-        "trim_backlog_batch": Integer, unless "0", "so many blocks are trimmed at once";
+        "trim_backlog": Size, unless "0", "blocks written before trims begin";
+        "trim_backlog_batch": Integer, unless "0", "blocks trimmed at once";
     }
     refused("durio's sizes are for reads and writes"), [] => {
-        "bs_is_seq_rand": Bool, unless "0", "sizes are for sequential and random accesses";
+        "bs_is_seq_rand": Bool, unless "0",
+            "sizes are for sequential and random accesses, not directions";
     }
     refused(
         "durio does not precondition by fio's sprandom; write the device over with a job of its own"
@@ -118,7 +119,7 @@ rows! {
         "percentage_sequential": Deprecated, "percent of accesses that are sequential";
     }
     refused("fio refuses it as well; remove it"), [] => {
-        "rwmixcycle": Deprecated, "how often reads and writes change";
+        "rwmixcycle": Deprecated, "how often reads and writes alternate";
     }
     refused(NO_DEDUPE), [] => {
         "dedupe_global": Bool, unless "0", "jobs repeat each other's writes";
@@ -128,11 +129,11 @@ rows! {
     }
     // Durability.
     refused(NO_FSYNC_VARIANT), [] => {
-        "write_barrier": Integer, unless "0", "each so-many-th write is a barrier";
+        "write_barrier": Integer, unless "0", "every Nth write is a barrier";
         "end_syncfs": Bool, unless "0", "syncfs once when the job ends";
     }
     refused(NO_RANGE_SYNC), [] => {
-        "sync_file_range": Text, "sync_file_range after so many writes";
+        "sync_file_range": Text, "sync_file_range every N writes";
     }
     // Queue and rate.
     refused("durio does not hold back overlapping accesses; use a pattern without overlaps"),
@@ -141,8 +142,8 @@ rows! {
     }
     refused(NO_THINKTIME), [] => {
         "thinktime": Microseconds, unless "0", "a pause after accesses";
-        "thinktime_spin": Microseconds, unless "0", "part of the pause that keeps the CPU busy";
-        "thinkcycles": Integer, unless "0", "cycles that the CPU is kept busy";
+        "thinktime_spin": Microseconds, unless "0", "part of the pause spent spinning";
+        "thinkcycles": Integer, unless "0", "CPU cycles spent between accesses";
         "thinktime_blocks": Integer, unless "1", "accesses between pauses";
         "thinktime_blocks_type": Choice(&["complete", "issue"]), unless "complete",
             "which accesses are counted";
@@ -154,32 +155,37 @@ rows! {
         "rate_iops_min": Integers, unless "0", "the job fails below these accesses per second";
     }
     refused("it belongs to rate_min, which durio does not do"), [] => {
-        "rate_cycle" | "ratecycle": Integer, unless "1000", "milliseconds over which it is checked";
+        "rate_cycle" | "ratecycle": Integer, unless "1000",
+            "milliseconds over which that rate is checked";
     }
     refused("durio does not end a job at a slow access; the report shows the maximum"), [] => {
         "max_latency": Microseconds, unless "0", "a slower access ends the job";
     }
     refused(NO_LATENCY_TARGET), [] => {
         "latency_target": Microseconds, unless "0", "the depth is tuned to this latency";
-        "latency_window": Microseconds, unless "0", "time in which it is judged";
-        "latency_percentile": Floats, unless "100" | "100.0", "percent of accesses that keep to it";
-        "latency_run": Bool, unless "0", "tuning goes on to the end";
+        "latency_window": Microseconds, unless "0", "time over which the target is checked";
+        "latency_percentile": Floats, unless "100" | "100.0",
+            "percent of accesses that must meet the target";
+        "latency_run": Bool, unless "0", "keep tuning until the job ends";
     }
     refused(NO_FLOW), [] => {
-        "flow": Integer, unless "0", "tokens that an access takes or gives";
+        "flow": Integer, unless "0", "tokens an access takes or returns";
         "flow_id": Integer, unless "0", "which tokens";
         "flow_sleep": Integer, unless "0", "microseconds to wait for tokens";
         "flow_watermark": Deprecated, "how far jobs may be apart";
     }
     // Time and order.
     refused("durio ramps for a time and not for an amount; use ramp_time"), [] => {
-        "ramp_size": Size, unless "0", "bytes before anything is measured";
+        "ramp_size": Size, unless "0", "bytes of warm-up before the measurement";
     }
     refused(NO_STEADY), [] => {
         "steadystate" | "ss": Text, "the job ends when its rate is steady";
-        "steadystate_duration" | "ss_dur": Seconds, unless "0", "how long it has to be steady";
-        "steadystate_ramp_time" | "ss_ramp": Seconds, unless "0", "time before it is judged";
-        "steadystate_check_interval" | "ss_interval": Seconds, unless "1", "how often it is judged";
+        "steadystate_duration" | "ss_dur": Seconds, unless "0",
+            "how long the rate must stay steady";
+        "steadystate_ramp_time" | "ss_ramp": Seconds, unless "0",
+            "warm-up before the steady-state test";
+        "steadystate_check_interval" | "ss_interval": Seconds, unless "1",
+            "interval of the steady-state test";
     }
     refused(NO_ERRORS), [] => {
         "continue_on_error": Choice(&["none", "read", "write", "io", "verify", "all", "0", "1"]),
@@ -213,7 +219,7 @@ rows! {
         "cgroup_nodelete": Bool, unless "0", "that cgroup stays afterwards";
     }
     refused("durio takes no memory away from the page cache; use a memory cgroup"), [] => {
-        "lockmem": Size, unless "0", "memory that is locked meanwhile";
+        "lockmem": Size, unless "0", "memory locked while the job runs";
     }
     refused(NO_BUFFERS), [] => {
         "mem" | "iomem": Text, unless "malloc", "where buffers are: malloc, shm, mmap, huge pages";
@@ -223,29 +229,31 @@ rows! {
     }
     // Verification.
     refused(NO_VERIFY), [] => {
-        "verify": Text, unless "0", "contents are checked by this checksum";
-        "verify_only": Flag, unless "0", "nothing is written, only checked";
-        "do_verify": Bool, unless "0" | "1", "contents are checked after writing";
-        "verify_policy": Text, unless "completed", "of which writes contents are checked";
-        "verifysort": Deprecated, "contents are checked in the order of offsets";
-        "verifysort_nr": Deprecated, "how many are sorted";
-        "verify_fatal": Bool, unless "0" | "1", "wrong contents end the job";
-        "verify_dump": Bool, unless "0" | "1", "wrong contents are saved";
-        "experimental_verify": Bool, unless "0", "contents are made again instead of remembered";
-        "verify_state_load": Bool, unless "0", "what to check is loaded from a file";
-        "verify_state_save": Bool, unless "0" | "1", "what to check is saved in a file";
-        "verify_write_sequence": Bool, unless "0" | "1", "the order of writes is checked";
-        "verify_header_seed": Bool, unless "0" | "1", "the seed in headers is checked";
+        "verify": Text, unless "0", "checksum by which contents are verified";
+        "verify_only": Flag, unless "0", "verify what is there without writing";
+        "do_verify": Bool, unless "0" | "1", "whether verification runs after the writes";
+        "verify_policy": Text, unless "completed", "which writes are verified";
+        "verifysort": Deprecated, "verify in offset order";
+        "verifysort_nr": Deprecated, "how many are sorted at once";
+        "verify_fatal": Bool, unless "0" | "1", "a mismatch ends the job";
+        "verify_dump": Bool, unless "0" | "1", "a mismatch is dumped to files";
+        "experimental_verify": Bool, unless "0",
+            "regenerate the writes instead of remembering them";
+        "verify_state_load": Bool, unless "0", "verification state is loaded from a file";
+        "verify_state_save": Bool, unless "0" | "1", "verification state is saved to a file";
+        "verify_write_sequence": Bool, unless "0" | "1", "verify the sequence number of writes";
+        "verify_header_seed": Bool, unless "0" | "1", "verify the seed in headers";
     }
     HOW_TO_VERIFY, [] => {
-        "verify_interval": Integer, "bytes between headers";
-        "verify_offset": Integer, "where in a block the header is";
-        "verify_pattern": Text, "the bytes of blocks";
-        "verify_pattern_interval": Integer, unless "0", "bytes after which the pattern changes";
-        "verify_async": Integer, unless "0", "threads that check";
+        "verify_interval": Integer, "bytes between verification headers";
+        "verify_offset": Integer, "offset of the header in a block";
+        "verify_pattern": Text, "fill pattern of verified blocks";
+        "verify_pattern_interval": Integer, unless "0",
+            "bytes after which the fill pattern restarts";
+        "verify_async": Integer, unless "0", "threads that verify";
         "verify_async_cpus": Text, "the CPUs of those threads";
-        "verify_backlog": Size, unless "0", "blocks after which checking begins";
-        "verify_backlog_batch": Integer, unless "0", "blocks that are checked at once";
+        "verify_backlog": Size, unless "0", "blocks written before verification begins";
+        "verify_backlog_batch": Integer, unless "0", "blocks verified at once";
     }
     // Replay.
     refused("durio writes no fio logs of single accesses; remove it"), [] => {
@@ -254,15 +262,15 @@ rows! {
     refused(NO_REPLAY), [] => {
         "read_iolog": Text, "accesses come from this log";
         "read_iolog_chunked": Bool, unless "0", "the log is read in parts";
-        "replay_no_stall": Bool, unless "0", "times in the log do not count";
+        "replay_no_stall": Bool, unless "0", "replay without the pauses of the log";
         "replay_redirect": Text, "the device on which all is replayed";
         "replay_scale": Integer, unless "1", "offsets are divided by this";
         "replay_align": Integer, unless "0", "offsets are multiples of this";
-        "replay_time_scale": Integer, unless "100", "percent of the speed in the log";
-        "replay_skip": Text, "kinds of access that are left out";
-        "merge_blktrace_file": Text, "several traces become this file";
-        "merge_blktrace_scalars": Floats, "their speeds";
-        "merge_blktrace_iters": Floats, "how often each comes";
+        "replay_time_scale": Integer, unless "100", "replay speed in percent";
+        "replay_skip": Text, "kinds of access to skip";
+        "merge_blktrace_file": Text, "merge traces into this file";
+        "merge_blktrace_scalars": Floats, "replay speed of each trace";
+        "merge_blktrace_iters": Floats, "repetitions of each trace";
     }
     // Zones.
     refused(NO_ZONES), [] => {
@@ -270,14 +278,14 @@ rows! {
         "zonesize": Size, unless "0", "bytes of a zone";
         "zonecapacity": Size, unless "0", "bytes of a zone that are used";
         "zonerange": Size, unless "0", "bytes from one zone to the next";
-        "zoneskip": SizeOrShare, unless "0", "bytes that are left out between zones";
+        "zoneskip": SizeOrShare, unless "0", "bytes skipped between zones";
         "read_beyond_wp": Bool, unless "0", "reads go beyond the write pointer";
         "max_open_zones": Integer, unless "0", "zones that are open at once, over all jobs";
         "job_max_open_zones": Integer, unless "0", "zones that a job has open at once";
-        "ignore_zone_limits": Bool, unless "0", "limits of the device do not count";
+        "ignore_zone_limits": Bool, unless "0", "ignore the device's zone limits";
         "zone_reset_threshold": Floats, "share of written data from which zones are reset";
         "zone_reset_frequency": Floats, "how often zones are reset";
         "recover_zbd_write_error": Bool, unless "0", "failed zone writes are repeated";
-        "write_zone_remainder": Bool, unless "0", "the end of a zone is written with less";
+        "write_zone_remainder": Bool, unless "0", "fill the end of a zone with a smaller write";
     }
 }
