@@ -113,7 +113,7 @@ rows! {
         "spr_cs": Size, unless "0", "cache of the device";
     }
     refused("durio knows no listed sequence of offsets"), [] => {
-        "random_sequence_stride": Bool, unless "0", "jobs share a listed sequence of offsets";
+        "random_sequence_stride": Bool, unless "0", "a stride through a listed sequence of offsets";
     }
     refused("fio refuses it as well; use percentage_random"), [] => {
         "percentage_sequential": Deprecated, "percent of accesses that are sequential";
@@ -285,7 +285,7 @@ rows! {
         "ignore_zone_limits": Bool, unless "0", "ignore the device's zone limits";
         "zone_reset_threshold": Floats, "share of written data from which zones are reset";
         "zone_reset_frequency": Floats, "how often zones are reset";
-        "recover_zbd_write_error": Bool, unless "0", "failed zone writes are repeated";
+        "recover_zbd_write_error": Bool, unless "0", "writes go on after an error in a zone";
         "write_zone_remainder": Bool, unless "0", "fill the end of a zone with a smaller write";
     }
 }
