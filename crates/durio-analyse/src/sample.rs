@@ -1,10 +1,10 @@
 //! A clean run, to be spoiled by each test; also of the tests of durio-signals.
 
+use durio_observe::{BlockFacts, Host, Layer, LayerKind, Stack, WriteCache};
 use durio_plan::{
     ClockChoice, EngineKind, PLAN_SCHEMA, Plan, Purpose, RawPath, Target, TargetKind,
 };
 use durio_record::{Environment, OperationName};
-use durio_observe::{BlockFacts, Host, Layer, LayerKind, Stack, WriteCache};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{CacheMode, check_workloads};
 

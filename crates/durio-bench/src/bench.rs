@@ -22,6 +22,9 @@ pub use point::{Estimate, Planning, StackChoice, estimates};
 use std::path::{Path, PathBuf};
 
 use durio_analyse::attribution::StackFindings;
+use durio_layers::{
+    BuildError, CleanOutcome, DeclaredKind, DeclaredLayer, DeclaredStack, clean, missing,
+};
 use durio_plan::ClockChoice;
 use durio_record::bench::{
     BENCH_FOLDER_SCHEMA, BenchFolder, BenchManifest, BenchPublished, BenchStack, BenchWriter,
@@ -30,11 +33,7 @@ use durio_record::bench::{
 use durio_record::{Outcome, file_names};
 use durio_report::{Format, Options};
 use durio_run::StopFlag;
-use durio_spec::{
-    PublishedShare, RawDevices, StackBench, layer_label, shipped_stack_spec, shipped_stack_specs,
-};
-use durio_layers::{BuildError, CleanOutcome, clean, missing};
-use durio_layers::{DeclaredKind, DeclaredLayer, DeclaredStack};
+use durio_spec::{PublishedShare, RawDevices, StackBench, shipped_stack_spec, shipped_stack_specs};
 
 use crate::error::{BenchError, BenchErrorKind, Ending};
 use crate::execute::{Execution, RunOptions, absolute, command_line};
@@ -237,7 +236,7 @@ fn save_bench(
 }
 
 fn waiting(stack: &DeclaredStack) -> BenchStack {
-    let of = |layer: &DeclaredLayer| (layer.kind.name().to_owned(), layer_label(layer));
+    let of = |layer: &DeclaredLayer| (layer.kind.name().to_owned(), layer.label());
     BenchStack::waiting(stack.clone(), stack.layers.iter().map(of).collect())
 }
 
@@ -309,7 +308,7 @@ fn refuse_unknown_destroy(stacks: &[DeclaredStack], destroy: &[PathBuf]) -> Resu
 /// The devices of the user's that stacks stand on.
 fn existing_devices(stacks: &[DeclaredStack]) -> impl Iterator<Item = &String> {
     stacks.iter().flat_map(|stack| &stack.layers).flat_map(|layer| match &layer.kind {
-        DeclaredKind::Device { paths } => paths.as_slice(),
+        DeclaredKind::Device(device) => device.paths.as_slice(),
         _ => &[],
     })
 }

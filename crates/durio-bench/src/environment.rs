@@ -7,10 +7,10 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use durio_observe::{Fact, Stack, leaf_devices, read_host, read_nodes, read_stack};
 use durio_plan::{Plan, RawPath, Target};
 use durio_record::Environment;
 use durio_run::Processors;
-use durio_observe::{Fact, Stack, leaf_devices, read_host, read_nodes, read_stack};
 
 use crate::error::{BenchError, BenchErrorKind};
 

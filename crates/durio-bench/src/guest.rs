@@ -15,6 +15,7 @@ use durio_block::{Folder, rename_new};
 use durio_lab::{
     Kernel, LabError, LabExit, LabFile, LabOutcome, LabRequest, LabTiming, Streams, kernels,
 };
+use durio_layers::{DeclaredKind, DeclaredStack};
 use durio_plan::ClockChoice;
 use durio_record::FolderName;
 use durio_record::bench::is_bench_folder;

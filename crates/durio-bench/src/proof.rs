@@ -17,9 +17,9 @@ use durio_advise::{
 };
 use durio_block::Folder;
 use durio_compare::Settings;
+use durio_observe::{LayerKind, Stack, read_stack};
 use durio_record::FolderName;
 use durio_run::StopFlag;
-use durio_observe::{LayerKind, Stack, read_stack};
 use durio_units::{Bytes, Nanos};
 
 use crate::compare::read_comparison;

@@ -8,10 +8,10 @@ use std::path::Path;
 
 use durio_analyse::attribution::{StackFindings, Timing, attribution, bench_of};
 use durio_analyse::{Analyser, Findings};
+use durio_observe::LabTiming;
 use durio_record::RunFolder;
 use durio_record::bench::BenchFolder;
 use durio_signals::judged;
-use durio_observe::LabTiming;
 
 use crate::error::{BenchError, BenchErrorKind, with_causes};
 use crate::observer::Observer;

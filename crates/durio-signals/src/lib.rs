@@ -18,9 +18,9 @@ pub use signals::standing_signals;
 
 use durio_analyse::campaign::CampaignFindings;
 use durio_analyse::{Analysis, Findings, SelfCost, WorkloadFindings};
+use durio_observe::Stack;
 use durio_plan::Plan;
 use durio_record::{Environment, ProcessGap, SyncCallsProbed};
-use durio_observe::Stack;
 
 /// The findings of an analysis, judged by every rule.
 #[must_use]

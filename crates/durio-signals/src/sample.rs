@@ -5,9 +5,9 @@ mod clean;
 
 use durio_analyse::campaign::CampaignFindings;
 use durio_analyse::{Evenness, OperationFindings, SelfCost, WarningFinding, WorkloadFindings};
+use durio_observe::BlockFacts;
 use durio_plan::Plan;
 use durio_record::{Environment, OperationName, ProcessGap};
-use durio_observe::BlockFacts;
 
 use crate::Basis;
 use crate::warning::Rule;

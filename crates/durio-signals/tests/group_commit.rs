@@ -5,6 +5,7 @@
 use std::error::Error;
 
 use durio_analyse::{Analyser, Findings};
+use durio_observe::{DeviceCounters, Host};
 use durio_plan::{
     ClockChoice, EngineKind, Limit, Load, NullScript, PLAN_SCHEMA, Plan, Purpose, Role, Step,
     Target, TargetKind,
@@ -12,7 +13,6 @@ use durio_plan::{
 use durio_record::{Environment, Event, Journal, Manifest, OperationName};
 use durio_run::{Context, EventSink, StopFlag, run};
 use durio_signals::judged;
-use durio_observe::{DeviceCounters, Host};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{
     Arrivals, GroupCommit, PerMille, RegionRule, SyncMethod, SyncPolicy, Workload,

@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use durio_analyse::Signal;
-use durio_signals::standing_signals;
 use durio_observe::{read_host_in, read_stack_in};
+use durio_signals::standing_signals;
 use machine_file::{Machine, machines};
 
 fn signals(root: &Path, machine: &Machine) -> Vec<Signal> {

@@ -5,14 +5,16 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use durio_analyse::{Analyser, Findings};
+use durio_layers::{
+    BuildError, BuiltLayer, DeclaredKind, DeclaredLayer, DeclaredStack, Dm, DmTarget, Made, Ram,
+    Xfs,
+};
+use durio_observe::Host;
 use durio_plan::{ClockChoice, PLAN_SCHEMA, Plan, Purpose};
 use durio_record::bench::{
     BenchFolder, BenchManifest, BenchStack, BenchWriter, LayerState, SeveralDevices, TearDown,
 };
 use durio_record::{Environment, Manifest, Outcome};
-use durio_layers::{BuildError, BuiltLayer};
-use durio_layers::{DeclaredKind, DeclaredLayer, DeclaredStack, Made, MadeFilesystem};
-use durio_observe::{Host};
 use durio_units::{Bytes, Nanos};
 
 use super::listing;

@@ -2,8 +2,8 @@
 //!
 //! Whether its flushes can be believed is told by signals, not here.
 
-use durio_plan::TargetKind;
 use durio_observe::Stack;
+use durio_plan::TargetKind;
 use durio_units::Bytes;
 use durio_workload::Pattern;
 

@@ -3,9 +3,9 @@
 //! The reader, the JSON schema and the reference in docs/formats/stack-spec.md come from these
 //! fields and their doc comments ([`crate::table`]).
 
-use durio_plan::FileLayout;
 use durio_layers::tool_words_reference;
 use durio_layers::{BtrfsProfile, LvmLayout, MdBitmap, ZfsLayout};
+use durio_plan::FileLayout;
 use durio_units::Bytes;
 use serde_json::{Value as Json, json};
 

@@ -74,7 +74,9 @@ fn layer(source: Source<'_>, table: &LayerTable) -> Result<DeclaredLayer, SpecEr
             let (made, directory) = (made(&it.made), it.directory.get());
             (DeclaredKind::Loop(Loop { made, directory }), &it.common)
         }
-        LayerTable::Device(it) => (DeclaredKind::Device(Device { paths: it.path.to_vec() }), &it.common),
+        LayerTable::Device(it) => {
+            (DeclaredKind::Device(Device { paths: it.path.to_vec() }), &it.common)
+        }
         LayerTable::Md(it) => (DeclaredKind::Md(md(source, it)?), &it.common),
         LayerTable::Lvm(it) => {
             let layout = it.layout.get().unwrap_or(LvmLayout::Linear);

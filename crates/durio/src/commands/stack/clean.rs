@@ -2,6 +2,7 @@
 //! runs.
 
 use durio_bench::{build_journals, clear_leftovers};
+use durio_layers::{CleanOutcome, CleanState};
 use durio_report::visible;
 
 use crate::exit_code::Exit;

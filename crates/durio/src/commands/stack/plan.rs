@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use durio_bench::{Estimate, Planning, chosen_stacks, estimates, read_stack_spec};
+use durio_layers::{BuildCommand, BuildError, DeclaredStack, Place, commands};
 use durio_plan::{ClockChoice, Plan, Role};
 use durio_report::PlanFormat;
 use durio_spec::{SpecError, StackBench, shipped_stack_specs, stack_spec_json_schema};
