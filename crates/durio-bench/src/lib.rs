@@ -13,6 +13,29 @@
 //! | `interleave`, `proof` | runs in turns, with a setting switched between them |
 //! | `read_back`, `compare` | folders → findings, comparisons |
 //! | `leftovers`, `setting_guard` | what dead runs left behind |
+//!
+//! # How a bench runs
+//!
+//! A stack spec (`durio-spec/src/stack/`) is a campaign without a target, and stacks to run it on.
+//! `bench/schedule.rs` says what follows what: a layer is built (durio-layers), the campaign is
+//! planned on the devices or the mount point that are there now (`bench/point.rs`) and carried out
+//! like any run, in a run folder inside the bench folder; the manifest is replaced after each of
+//! these; then the next layer, or everything is taken down. What goes wrong with one stack is
+//! recorded, and the next one follows. The schedule sees what builds and what measures through two
+//! seams, so that tests plant failures in both.
+//!
+//! The figures of a bench are made from its runs alone: each is analysed as any other, once, while
+//! it runs or when its folder is read; `durio-analyse/src/attribution/from_bench.rs` turns the
+//! manifest and these findings into points, and `attribution` sets the points beside each other;
+//! `durio-report/src/stack/` writes it down, the levels of a ladder side by side first
+//! (`ladders.rs`). So `durio report` shows a bench again on another machine, also one that was made
+//! in a guest (`--lab`: the same command in the lab, its folder brought out) and `durio lab
+//! compare` needs nothing but some of them: its folder (docs/formats/lab-compare-folder.md) has one
+//! for each turn, and `attribution/verdict.rs` judges their repeats.
+//!
+//! Repeats are set against repeats by one rule (`durio-stats/src/repeats.rs`: Welch's interval of
+//! the means of their logarithms; docs/design/0005): `compare` asks it of figures of runs,
+//! `attribution/verdict.rs` of costs on two kernels.
 
 mod bench;
 mod campaign;

@@ -20,6 +20,35 @@
 //! while no Rust reference exists, ring submission, the time-stamp counter, libaio's calls, what a
 //! device or a filesystem says when it is asked, how the allocator gets large pieces, and what a child
 //! process does before it becomes a program.
+//!
+//! # The guard
+//!
+//! Nothing that existed before durio is written to without a value that only the guard makes.
+//!
+//! ```text
+//!  path ──► HeldTarget ──► use_of ──► HeldTarget::permit ──► WritePermit ──► opened for writing
+//!           one look-up,   durio-      refuses what is used,  held until     by each job; fio gets
+//!           O_PATH         observe     what was not named     the run ends   /proc/PID/fd/N
+//! ```
+//!
+//! | to write to | the value, and who makes it |
+//! |---|---|
+//! | a file or device that existed | `WritePermit`, of `HeldTarget::permit` (`durio-block/src/guard.rs`); `durio-bench/src/locate.rs` asks for it by the words of `--destroy`, and for layers that were just built |
+//! | a file that durio makes | `NewFile`, of `durio-block/src/made_file.rs`: made with O_EXCL, marked, removed on proof |
+//! | the devices of a build | `PermittedCommand` and `PermittedWrite`, of `Grounds` (`durio-layers/src/permit.rs`): made by this build, or declared, named and unused. mkfs claims its device itself, so this permit holds the device open without a claim |
+//! | what a dead build left | `Proven`, of `durio-layers/src/proof.rs`: the journal's identity, compared once more |
+//! | files of a record | `Folder` (`durio-block/src/folder.rs`): new or renamed below a held descriptor |
+//! | a setting of the kernel | `SettingJournal`: the old value is on disk before |
+//!
+//! A name is looked up once, in `HeldTarget::open`; all that follows uses the descriptor.
+//! docs/what-durio-touches.md says the same for users, and `cargo xtask attack` attacks it: seeded
+//! mutations, kills, races, changing devices and hostile names against the built program, with a
+//! witness that hashes what is not durio's. Its small scale is a stage of `cargo xtask test`.
+//!
+//! What is read from folders and files of others has a bound and is a regular file
+//! (`durio-block/src/regular_file.rs`); programs that are asked something have a time limit and end
+//! as a group (`program.rs`); what others named is spelt out where it enters a page, a table, a
+//! cell or a line of stderr (`durio-report/src/visible.rs`), while JSON carries it whole.
 #![expect(unsafe_code, reason = "the crate that owns the kernel's asynchronous interfaces")]
 
 mod aio_calls;

@@ -6,6 +6,22 @@
 //!
 //! The guest has no network and writes nothing outside of its own memory. Its first process is the
 //! very program that asks for it: [`guest_main`].
+//!
+//! # How a guest runs
+//!
+//! This crate boots a kernel under QEMU with a filesystem in memory that is made for it
+//! (`image.rs`), and starts it without its own unpacking (`kernel_payload.rs`; why, is in
+//! docs/design/0009): the needed modules, read and ordered by what each says of itself
+//! (`modules/`), with indexes for modprobe; programs with their libraries (`programs.rs`), those
+//! first that go with the kernel's own modules and stand in the folder `tools` of its tree
+//! (`kernel_tools.rs`, made by `cargo xtask lab zfs`); and durio, which is the guest's first
+//! process (`guest/`) and puts off what the kernel would do of its own accord
+//! (`guest/housekeeping.rs`). Guest and host share one serial port that carries frames (`wire.rs`):
+//! stdout, stderr, the archive of what is brought out, the exit code; the other way a single byte
+//! at most, by which Ctrl-C reaches the command. The archive for the kernel has no name in any
+//! folder, QEMU's end follows durio's and the guest ends when its port is closed, so nothing stays
+//! whoever is killed. What the guest's clock counted is a file in the guest
+//! (`durio_observe::LabFacts`), and so part of every record made there.
 
 mod compression;
 mod cpio;

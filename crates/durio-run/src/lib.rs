@@ -11,6 +11,91 @@
 //!          │        │ interval buffers, swapped
 //!          └── collector          merges intervals, emits events
 //! ```
+//!
+//! # How a campaign runs
+//!
+//! A plan's steps are grouped in sections (preconditioning, single steps, ladders, maps). A step
+//! has one load or several that run side by side (`beside`); a load is a workload by an engine over
+//! one target or several. The place of a load among those of its step is the stream in the record.
+//!
+//! `course.rs` says which step comes next. While a step runs, the jobs of the likely next one are
+//! already made ready and wait at their gate (`step.rs`, `Armed`), so that next to no time is idle
+//! between preconditioning and measurement; what was idle is measured and recorded
+//! (`idle_before_ns`).
+//!
+//! A section can be run in rounds, until a steady state is reached or a search has found its rate.
+//! The runner derives no number, so it asks its sink after each round (`EventSink::round_ended`);
+//! the command line hands the question to the analyser, which has seen the events (`steering.rs` of
+//! durio-analyse). The decision is an event too. That is the one place where something flows back,
+//! and it is a word, not data.
+//!
+//! An interrupted campaign goes on in its own folder: what is finished is found from the events
+//! (`resume.rs` of durio-record and of durio-bench); steps that brought the targets into their
+//! state are run again.
+//!
+//! # How a step runs
+//!
+//! `step.rs` adapts the step to what the target and the kernel allow, and says so in the record
+//! (`fallbacks`); nothing falls back silently. Each job is a thread that builds its engine itself
+//! (a ring belongs to its thread), tells that it is ready, and passes a gate with all others.
+//!
+//! The measured loop (`measured_loop.rs`) is generic over the engine, and through it over the
+//! clock: stream → engine → recorder. It allocates nothing (a test counts), prints nothing and
+//! waits for nothing but the engine. A place in the queue is refilled as it is reaped and starts
+//! with the completion's clock value, or with the engine's last look if the completion waited to be
+//! given; the place was idle in between, which is counted and in no latency. At most `batch`
+//! completions are taken, and refilled, per submission. Plain workloads (one block size, no syncs,
+//! no passes) have a copy of the loop without the questions that others need; operations that were
+//! started, submitted and seen together are recorded at once.
+//!
+//! | part of `measured_loop/` | what it does |
+//! |---|---|
+//! | `blocking.rs` | the loop of an engine that does one operation at a time: no queue |
+//! | `open.rs` | the open loop: a seeded schedule says when operations should start |
+//! | `in_flight.rs` | the number in flight over time, on the reference clock: the other side of Little's law |
+//! | `alike.rs` | operations that were started, submitted and seen together, recorded at once |
+//! | `data.rs` | makes the data of writes before they start; that time is counted apart and in no latency (docs/design/0010) |
+//! | `passes.rs` | drops the page cache where a further pass begins, syncs at the job's end |
+//! | `syncs.rs` | the sync that follows a write, called or linked |
+//!
+//! Every exchange with an engine asks the kernel for completions, also one that has some left over,
+//! and stamps all that this look shows, however few of them it gives (docs/design/0002). An
+//! asynchronous engine also notes the longest time between two looks while something was in flight
+//! (`watch.rs` of durio-block); the loop takes it with `take_unwatched` at the end of each
+//! interval.
+//!
+//! In an open loop service latency begins with the real start, response latency with the intended
+//! one. What became of the arrivals is counted once the ramp is over (`pacer.rs`): how many were
+//! due and started, and the generator's own lag, over arrivals that found a free place. The window
+//! is as long as was asked for, whenever the last operation completed, so the rate does not depend
+//! on what was due last.
+//!
+//! Where the intervals of a step lie is said once, in nanoseconds (`grid.rs`): jobs follow that
+//! grid on their engine's clock, the collector by number. Latencies go into buffers that are
+//! exchanged for empty ones at each interval; the collector merges them on the coordinator's thread
+//! and emits an interval when no job can add to it any more.
+//!
+//! A log with group commit has a loop of its own beside the measured one
+//! (`measured_loop/group_commit.rs` for virtual committers, `committer_threads/` for a thread
+//! each), with the same recorder, bounds and accounting; why, is in docs/design/0007.
+//!
+//! A step that the plan lets be declined (`refusal.rs`) is recorded with the reason when the kernel
+//! or the target refuses it, and the run goes on; an error of the storage ends the run all the
+//! same.
+//!
+//! A thread that only ticks tells when durio itself did not run (`process_gaps.rs`): stopped, or
+//! without a processor. Such a time is recorded, and no warning blames the storage for it.
+//!
+//! Three kinds of steps give no figures and are done by the coordinator alone. One makes a few
+//! commits while the kernel traces what reaches the devices (`trace_step.rs`): in an instance of
+//! tracefs of its own, which goes with the step, or with the next run or `stack clean` if this one
+//! was killed. One makes the same sync calls through the C library and by the kernel's own system
+//! calls, and counts the flushes (`sync_probe.rs`). The third follows a few hundred operations
+//! through the kernel, one at a time (`trace_step/path`): system calls, switches and block events
+//! on one clock (the time-stamp counter where it can be trusted, so that a nanosecond is seen), cut
+//! into stretches that together are the whole; as many operations are made without tracing, so that
+//! its cost is known. What other programs queue to the same devices is left out; what the kernel's
+//! own threads queue is not, for a journal's writes are sent by them.
 
 mod collector;
 mod committer_threads;
