@@ -26,7 +26,7 @@ const REBUILD_SECONDS_MAX: f64 = 15.0;
 /// Units of the build that are shown: the others take less than these.
 const UNITS_SHOWN: usize = 15;
 /// A rule as short as any.
-const WARNING: &str = "crates/durio-analyse/src/warning/gaps.rs";
+const WARNING: &str = "crates/durio-signals/src/warning/gaps.rs";
 
 /// What a command took.
 struct Taken {
@@ -50,7 +50,7 @@ pub(super) fn run(interrupt: &Interrupt) -> Result<Vec<Goal>> {
     print_units(&tree)?;
     let packaged = build(&["build", "--profile", "dist", "-p", "durio"])?;
     let size = fs::metadata(tree.join("target/dist/durio")).context("no packaged binary")?.len();
-    let tests = ["test", "-p", "durio-analyse", "--lib"];
+    let tests = ["test", "-p", "durio-signals", "--lib"];
     build(&tests)?;
     let warning = tree.join(WARNING);
     let text = fs::read_to_string(&warning).with_context(|| format!("no {WARNING}"))?;
