@@ -29,7 +29,7 @@ pub enum Arrivals {
     },
 }
 
-/// More than any kernel takes from one machine; gaps stay above a tick of every clock.
+// More than any kernel takes from one machine; gaps stay above a tick of every clock.
 const RATE_MAX: f64 = 1e9;
 /// One in a week.
 const RATE_MIN: f64 = 1.0 / 604_800.0;
@@ -104,9 +104,12 @@ impl Schedule {
         let gap = NANOS_PER_SECOND / rate;
         Some(Self(match arrivals {
             Arrivals::Poisson { .. } => Kind::Poisson {
+                // Each job has its own process; together they have the rate.
                 mean: gap * f64::from(jobs),
                 whole: 0,
                 part: 0.0,
+                // Not the seed of the offsets itself: times and places would come of the same
+                // draws.
                 random: Box::new(Xoshiro256PlusPlus::seed_from_u64(seed.rotate_left(32))),
             },
             _ => Kind::Constant { gap, next: job.into(), jobs: jobs.into() },
@@ -124,6 +127,7 @@ impl Schedule {
     pub fn next_start(&mut self) -> u64 {
         match &mut self.0 {
             Kind::Constant { gap, next, jobs } => {
+                // From the beginning each time: added up, the gaps would drift by their rounding.
                 let start = *next as f64 * *gap;
                 *next += *jobs;
                 start as u64

@@ -56,6 +56,7 @@ impl SizeChoice {
         let mut sum = 0;
         let bounds = mix.iter().map(|share| {
             sum += u64::from(share.weight.0);
+            // Of the sums and not of the weights, so that rounding adds up to 2³².
             ((sum << 32) / 1000, share.size.get())
         });
         Self { bounds: bounds.collect() }
@@ -68,7 +69,6 @@ impl SizeChoice {
         self.bounds.get(found).or(self.bounds.last()).map_or(0, |(_, size)| *size)
     }
 
-    /// The smallest size.
     pub(crate) fn smallest(&self) -> u64 {
         self.bounds.iter().map(|(_, size)| *size).min().unwrap_or(0)
     }

@@ -61,6 +61,7 @@ fn commit_etcd() -> Workload {
         block_size: Bytes::new(2300),
         sync: SyncPolicy::each(SyncMethod::Fdatasync),
         cache: CacheMode::Buffered,
+        // etcd moves on to a segment that is preallocated too (docs/design/0003).
         at_end: AtEnd::Reallocate,
         ..workload(
             "commit-etcd",

@@ -59,7 +59,7 @@ pub enum Renewal {
 }
 
 impl Renewal {
-    /// Records without the field are of versions that changed 8 bytes in each 4 KiB.
+    // Records without the field are of versions that changed 8 bytes in each 4 KiB.
     pub(crate) const fn of_old_records() -> Self {
         Self::Scrambled
     }

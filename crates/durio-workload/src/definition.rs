@@ -255,11 +255,19 @@ impl fmt::Display for DefinitionError {
 
 impl std::error::Error for DefinitionError {}
 
-/// More threads than any machine runs; keeps jobs × depth within 32 bits.
+/// The sentence of the first that is so.
+fn first_fault(faults: &[(bool, &str)]) -> Result<(), DefinitionError> {
+    match faults.iter().find(|(is_so, _)| *is_so) {
+        Some((_, what)) => Err(DefinitionError((*what).to_owned())),
+        None => Ok(()),
+    }
+}
+
+// More threads than any machine runs; keeps jobs × depth within 32 bits.
 const JOBS_MAX: u32 = 4096;
-/// The largest ring that io_uring grants (IORING_MAX_ENTRIES in the kernel's io_uring.c).
+// The largest ring that io_uring grants (IORING_MAX_ENTRIES in the kernel's io_uring.c).
 const DEPTH_MAX: u32 = 32_768;
-/// The kernel cuts a single read or write at just under 2 GiB (read(2), NOTES); stay well below.
+// The kernel cuts a single read or write at just under 2 GiB (read(2), NOTES); stay well below.
 const BLOCK_SIZE_MAX: Bytes = Bytes::from_gib(1);
 
 impl Workload {
@@ -318,20 +326,18 @@ impl Workload {
     /// The first violated bound, as a sentence.
     pub fn validate(&self) -> Result<(), DefinitionError> {
         let fail = |text: String| Err(DefinitionError(text));
-        if self.block_size == Bytes::ZERO || self.block_size > BLOCK_SIZE_MAX {
-            return fail(format!(
-                "block size must be 1 B to {BLOCK_SIZE_MAX}, not {}",
-                self.block_size
-            ));
+        let Self { block_size, jobs, depth, read_share, .. } = self;
+        if *block_size == Bytes::ZERO || *block_size > BLOCK_SIZE_MAX {
+            return fail(format!("block size must be 1 B to {BLOCK_SIZE_MAX}, not {block_size}"));
         }
-        if self.jobs == 0 || self.jobs > JOBS_MAX {
-            return fail(format!("jobs must be 1 to {JOBS_MAX}, not {}", self.jobs));
+        if !(1..=JOBS_MAX).contains(jobs) {
+            return fail(format!("jobs must be 1 to {JOBS_MAX}, not {jobs}"));
         }
-        if self.depth == 0 || self.depth > DEPTH_MAX {
-            return fail(format!("depth must be 1 to {DEPTH_MAX}, not {}", self.depth));
+        if !(1..=DEPTH_MAX).contains(depth) {
+            return fail(format!("depth must be 1 to {DEPTH_MAX}, not {depth}"));
         }
-        if self.read_share > PerMille::ALL {
-            return fail(format!("share of reads is {} of 1000", self.read_share.0));
+        if *read_share > PerMille::ALL {
+            return fail(format!("share of reads is {} of 1000", read_share.0));
         }
         self.sync.validate(self.depth)?;
         if self.at_end == AtEnd::Reallocate && self.pattern == Pattern::Random {
@@ -345,20 +351,23 @@ impl Workload {
 
     fn validate_log(&self) -> Result<(), DefinitionError> {
         let Some(policy) = &self.group_commit else { return Ok(()) };
-        let fail = |text: &str| Err(DefinitionError(text.to_owned()));
         policy.validate()?;
-        if self.reads() || self.pattern != Pattern::Sequential || self.hole > Bytes::ZERO {
-            return fail("committers write to a log, one batch after the other");
-        }
-        if self.depth != 1 || self.sync.every != 1 {
-            return fail("a log has one batch in flight, and a sync for each");
-        }
-        if self.at_end != AtEnd::WrapAround {
-            return fail("a log of batches starts over at its end");
-        }
-        if self.sync.method.is_linked() || self.sync.method == SyncMethod::FileRange {
-            return fail("a batch is synced by fsync, by fdatasync or in its write");
-        }
+        let (method, is_sequential) = (self.sync.method, self.pattern == Pattern::Sequential);
+        first_fault(&[
+            (
+                self.reads() || !is_sequential || self.hole > Bytes::ZERO,
+                "committers write to a log, one batch after the other",
+            ),
+            (
+                self.depth != 1 || self.sync.every != 1,
+                "a log has one batch in flight, and a sync for each",
+            ),
+            (self.at_end != AtEnd::WrapAround, "a log of batches starts over at its end"),
+            (
+                method.is_linked() || method == SyncMethod::FileRange,
+                "a batch is synced by fsync, by fdatasync or in its write",
+            ),
+        ])?;
         let threads = u64::from(self.jobs) * u64::from(policy.committers);
         if policy.threads == CommitterThreads::OneEach && threads > u64::from(JOBS_MAX) {
             return Err(DefinitionError(format!(
@@ -378,68 +387,63 @@ impl Workload {
                 )));
             }
         }
-        if self.at_end == AtEnd::Reallocate && self.has_mix() {
-            return Err(DefinitionError(
-                "a log segment is written in blocks of one size".to_owned(),
-            ));
-        }
-        Ok(())
+        let is_segment = self.at_end == AtEnd::Reallocate;
+        first_fault(&[
+            (is_segment && self.has_mix(), "a log segment is written in blocks of one size"),
+            (is_segment && self.own_cursors, "a log segment is written at one place"),
+        ])
     }
 
     fn validate_order(&self) -> Result<(), DefinitionError> {
-        let fail = |text: &str| Err(DefinitionError(text.to_owned()));
         self.skew.validate()?;
-        if self.run_length == 0 {
-            return fail("a run has at least one block");
-        }
-        let random_only = self.run_length > 1
-            || !self.skew.is_uniform()
-            || self.jumps.is_some()
-            || self.coverage != Coverage::Independent;
-        let is_free = self.pattern == Pattern::Random && self.coverage == Coverage::Independent;
-        if self.align > Bytes::ZERO && !is_free {
-            return fail("an alignment is one of independent random draws");
-        }
-        match self.pattern {
-            Pattern::Sequential if random_only => {
-                fail("runs, jumps, skew and coverage are for random patterns")
-            }
-            Pattern::Random if self.hole > Bytes::ZERO => {
-                fail("holes between blocks are for sequential patterns")
-            }
-            _ if self.coverage == Coverage::EachOnce
-                && !matches!(self.skew, Skew::Uniform | Skew::Zones { .. }) =>
-            {
-                fail("of blocks that each come once none is hot, but zones may come first")
-            }
-            _ if self.jumps.is_some_and(|it| it.reads.max(it.writes) > PerMille::ALL) => {
-                fail("a share of jumps is 0 to 1000 thousandths")
-            }
-            _ if self.jumps.is_some() && !self.own_cursors => {
-                fail("accesses that do not jump go on where the last of their kind ended")
-            }
-            _ if self.own_cursors && self.at_end == AtEnd::Reallocate => {
-                fail("a log segment is written at one place")
-            }
-            _ => Ok(()),
-        }
+        let is_random = self.pattern == Pattern::Random;
+        let is_each_once = self.coverage == Coverage::EachOnce;
+        let random_only =
+            self.run_length > 1 || !self.skew.is_uniform() || self.jumps.is_some() || is_each_once;
+        let has_hot_blocks = !matches!(self.skew, Skew::Uniform | Skew::Zones { .. });
+        first_fault(&[
+            (self.run_length == 0, "a run has at least one block"),
+            (
+                // Aligned blocks may overlap, so they cannot each come once.
+                self.align > Bytes::ZERO && (!is_random || is_each_once),
+                "an alignment is one of independent random draws",
+            ),
+            (!is_random && random_only, "runs, jumps, skew and coverage are for random patterns"),
+            (
+                is_random && self.hole > Bytes::ZERO,
+                "holes between blocks are for sequential patterns",
+            ),
+            (
+                is_each_once && has_hot_blocks,
+                "of blocks that each come once none is hot, but zones may come first",
+            ),
+            (
+                self.jumps.is_some_and(|it| it.reads.max(it.writes) > PerMille::ALL),
+                "a share of jumps is 0 to 1000 thousandths",
+            ),
+            (
+                self.jumps.is_some() && !self.own_cursors,
+                "accesses that do not jump go on where the last of their kind ended",
+            ),
+        ])
     }
 
     fn validate_contents(&self) -> Result<(), DefinitionError> {
-        let fail = |text: &str| Err(DefinitionError(text.to_owned()));
-        if self.duplicates > PerMille::ALL {
-            return fail("a share of duplicates is 0 to 1000 thousandths");
-        }
-        match &self.contents {
-            Contents::Compressible { zeros } if *zeros > PerMille::ALL => {
-                fail("a share of zeros is 0 to 1000 thousandths")
-            }
-            Contents::Pattern { bytes } if bytes.is_empty() => fail("a pattern has bytes"),
-            _ if self.duplicates > PerMille::NONE && !self.has_new_blocks() => {
-                fail("duplicates are a share of writes that would else be new")
-            }
-            _ => Ok(()),
-        }
+        let zeros = match self.contents {
+            Contents::Compressible { zeros } => zeros,
+            _ => PerMille::NONE,
+        };
+        let has_no_pattern =
+            matches!(&self.contents, Contents::Pattern { bytes } if bytes.is_empty());
+        first_fault(&[
+            (self.duplicates > PerMille::ALL, "a share of duplicates is 0 to 1000 thousandths"),
+            (zeros > PerMille::ALL, "a share of zeros is 0 to 1000 thousandths"),
+            (has_no_pattern, "a pattern has bytes"),
+            (
+                self.duplicates > PerMille::NONE && !self.has_new_blocks(),
+                "duplicates are a share of writes that would else be new",
+            ),
+        ])
     }
 
     /// True if writes have bytes that no other write has, but for the duplicates asked for.
@@ -459,6 +463,7 @@ impl Workload {
     pub fn block_sizes(&self) -> Vec<Bytes> {
         let mut sizes: Vec<Bytes> = self.mix(false).iter().map(|share| share.size).collect();
         sizes.extend(self.mix(true).iter().map(|share| share.size));
+        // Where writes alone have a mix, reads have the single size beside it.
         if sizes.is_empty() || self.mix(false).is_empty() && self.reads() {
             sizes.push(self.block_size);
         }
@@ -496,6 +501,7 @@ impl Workload {
         let (offset, length) = match self.region {
             RegionRule::Shared => (0, all.length.get()),
             RegionRule::ShareEach => {
+                // What does not divide evenly is touched by nobody, so that all jobs have as much.
                 let share = Bytes::new(all.length.get() / u64::from(sharers));
                 let share = share.rounded_down_to(unit).get();
                 (share * place, share)

@@ -34,6 +34,8 @@ pub struct GroupCommit {
     pub threads: CommitterThreads,
     /// How long a leader waits for more records before it writes (PostgreSQL's `commit_delay`);
     /// zero for not at all.
+    // In a closed loop of virtual committers a delay can only cost time, as all of a batch come
+    // back at once: it is measured with a thread each, or in an open loop (docs/design/0007).
     #[serde(rename = "delay_ns", default)]
     pub delay: Nanos,
     /// The leader waits only if at least this many other committers are at work (PostgreSQL's
@@ -56,16 +58,16 @@ pub struct GroupCommit {
     pub double_buffered: bool,
 }
 
-/// More threads or places than any database has sessions.
+// More threads or places than any database has sessions.
 const COMMITTERS_MAX: u32 = 65_536;
 
-/// With a thread each: as for jobs.
+// With a thread each: as for jobs.
 const THREADS_MAX: u32 = 4096;
 
-/// A batch is one write, and that is bounded as a block is.
+// A batch is one write, and that is bounded as a block is.
 const BATCH_MAX: Bytes = Bytes::from_mib(64);
 
-/// A leader that waits longer than a second is a mistaken unit.
+// A leader that waits longer than a second is a mistaken unit.
 const DELAY_MAX: Nanos = Nanos::from_secs(1);
 
 impl GroupCommit {
@@ -92,6 +94,7 @@ impl GroupCommit {
     #[must_use]
     pub fn write_max(&self, record_max: Bytes) -> Bytes {
         let of_all = record_max.get().saturating_mul(self.committers.into());
+        // A record is written whatever its size, so the bound may be less than one.
         self.padded(Bytes::new(self.batch_max.max(record_max).get().min(of_all)))
     }
 

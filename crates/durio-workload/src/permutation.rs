@@ -1,5 +1,7 @@
 //! Every block once, in random order, without a map of what was touched.
 
+use crate::block_filler::spread;
+
 /// A keyed one-to-one map of `0..count` onto itself: a Feistel network over the next even power of
 /// two, walked until it is below the count (cycle walking; Black and Rogaway, "Ciphers with
 /// arbitrary finite domains", 2002). No cipher: the order has to look random, not to be secret.
@@ -14,7 +16,7 @@ impl Permutation {
     /// The map of `count` numbers (at least one) under `key`.
     pub(crate) fn new(count: u64, key: u64) -> Self {
         let bits = 64 - count.saturating_sub(1).leading_zeros();
-        let keys = [1, 2, 3, 4].map(|round| mix(key.wrapping_add(round)));
+        let keys = [1, 2, 3, 4].map(|round| spread(key.wrapping_add(round)));
         Self { count, half_bits: bits.div_ceil(2).max(1), keys }
     }
 
@@ -35,18 +37,10 @@ impl Permutation {
         let mask = (1 << self.half_bits) - 1;
         let (mut left, mut right) = (value >> self.half_bits, value & mask);
         for key in self.keys {
-            (left, right) = (right, left ^ (mix(right ^ key) & mask));
+            (left, right) = (right, left ^ (spread(right ^ key) & mask));
         }
         (left << self.half_bits) | right
     }
-}
-
-/// SplitMix64's finalizer (Steele, Lea, Flood 2014).
-#[inline]
-fn mix(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]

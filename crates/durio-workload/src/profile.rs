@@ -5,23 +5,21 @@
 //! Not here: targets, sizes of files, steps (`durio-spec` makes a plan of a profile).
 //!
 //! ```text
-//!   text ── reader (keys, sources) ── values ── parse ── contradictions ── Profile
+//!   text ── parse ── table (keys, sources) ── values ── contradictions ── Profile
 //! ```
 
 mod contradictions;
 mod facts;
 mod parse;
-mod reader;
 mod shipped;
 mod source;
 mod streams;
+mod table;
 #[cfg(test)]
 mod tests;
 mod threshold;
 mod values;
 mod workloads;
-
-use serde::Serialize;
 
 pub use facts::ShownFact;
 pub use shipped::{check_thresholds, known_databases, profile, profile_names};
@@ -29,31 +27,35 @@ pub use source::{ProfileSource, Provenance, Sourced};
 pub use streams::{Access, CachePath, FileHandling, LogProfile, Pace, StreamKind, StreamProfile};
 pub use threshold::{Bound, LatencyFigure, ProfileThreshold, Threshold, TimedOperation};
 
+use table::table;
+use values::text;
+
 /// Version of the format of profiles.
 pub const PROFILE_SCHEMA: u32 = 1;
 
-/// What a database does to its storage.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Profile {
-    /// Short name, as users write it.
-    pub name: String,
-    /// The database with its version, in a few words.
-    pub title: String,
-    /// One sentence: what it waits for, and what runs meanwhile.
-    pub summary: String,
-    /// Where its fields come from; every field names one of them, and each is named by a field.
-    pub sources: Vec<ProfileSource>,
-    /// The log that commits wait for; none for a database that makes nothing durable by itself.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub log: Option<LogProfile>,
-    /// What runs at the same time.
-    pub streams: Vec<StreamProfile>,
-    /// Documented limits.
-    pub thresholds: Vec<ProfileThreshold>,
-    /// The workload of `durio check` that stands for what it waits for.
-    pub check: Sourced<String>,
-    /// What readers of its figures should know.
-    pub notes: Vec<String>,
+table! {
+    /// What a database does to its storage.
+    struct Profile {
+        /// Short name, as users write it.
+        name: String = plain_needed(text),
+        /// The database with its version, in a few words.
+        title: String = plain_needed(text),
+        /// One sentence: what it waits for, and what runs meanwhile.
+        summary: String = plain_needed(text),
+        /// Where its fields come from; every field names one of them, and each is named by a field.
+        sources: Vec<ProfileSource> = all_sources(),
+        /// The log that commits wait for; none for a database that makes nothing durable by itself.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        log: Option<LogProfile> = log(),
+        /// What runs at the same time.
+        streams: Vec<StreamProfile> = streams() of ["read", "write"],
+        /// Documented limits.
+        thresholds: Vec<ProfileThreshold> = thresholds() of ["threshold"],
+        /// The workload of `durio check` that stands for what it waits for.
+        check: Sourced<String> = fact_needed(text),
+        /// What readers of its figures should know.
+        notes: Vec<String> = notes(),
+    }
 }
 
 impl Profile {
@@ -63,9 +65,10 @@ impl Profile {
     /// What is wrong, with line and column, and what to do.
     pub fn parse(name: &str, text: &str) -> Result<Self, crate::DefinitionError> {
         let profile = parse::profile(name, text)?;
-        contradictions::check(&profile)
-            .map_err(|reason| crate::DefinitionError(format!("{name}: {reason}")))?;
-        Ok(profile)
+        match contradictions::check(&profile) {
+            Ok(()) => Ok(profile),
+            Err(reason) => Err(crate::DefinitionError(format!("{name}: {reason}"))),
+        }
     }
 
     /// The source of this name; every one that a field names is there.

@@ -152,11 +152,13 @@ impl Hotness {
             }
             Self::Normal { deviation, count } => loop {
                 let place = 0.5 + deviation * standard_normal(random);
+                // What falls outside is drawn again: cut off at the ends, these would be hot.
                 if (0.0..1.0).contains(&place) {
                     return below(*count, place);
                 }
             },
             Self::Zones(bounds) => {
+                // One draw for both: its low half chooses the zone, its high half the block.
                 let draw = random.next_u64();
                 let bits = draw & 0xFFFF_FFFF;
                 let zone = bounds.iter().find(|(bound, ..)| bits < *bound).or(bounds.last());
@@ -190,6 +192,7 @@ fn zone_bounds(zones: &[Zone], count: u64) -> Box<[(u64, u64, u64)]> {
 #[inline]
 #[expect(clippy::cast_precision_loss, reason = "53 bits fit")]
 pub(crate) fn unit(random: &mut Xoshiro256PlusPlus) -> f64 {
+    // Never 0, whose logarithm the callers could not take.
     ((random.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64
 }
 
@@ -201,10 +204,11 @@ pub(crate) fn unit(random: &mut Xoshiro256PlusPlus) -> f64 {
     reason = "a share of a count"
 )]
 fn below(count: u64, share: f64) -> u64 {
+    // A share of exactly 1 is drawn too.
     ((count as f64 * share) as u64).min(count - 1)
 }
 
-/// Box and Muller, 1958; one of the pair.
+// Box and Muller, 1958; one of the pair.
 fn standard_normal(random: &mut Xoshiro256PlusPlus) -> f64 {
     let radius = (-2.0 * unit(random).ln()).sqrt();
     radius * (std::f64::consts::TAU * unit(random)).cos()
@@ -274,6 +278,7 @@ impl Zipf {
 
     /// ∫ x^−theta from 1 to `x`.
     fn integral(&self, x: f64) -> f64 {
+        // With theta 1 the integral of 1 / x is a logarithm, and the quotient below 0 / 0.
         let exponent = 1.0 - self.theta;
         if exponent.abs() < 1e-9 { x.ln() } else { (x.powf(exponent) - 1.0) / exponent }
     }

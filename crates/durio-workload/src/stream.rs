@@ -220,6 +220,9 @@ impl Stream {
     fn next_sequential(&mut self) -> Access {
         if self.next_block == self.block_count {
             self.next_block = 0;
+            // Overwritten in place, the segment would hold written blocks from the second pass on,
+            // where fdatasync has no extent to convert: a quarter faster on ext4
+            // (docs/design/0003).
             if self.at_end == AtEnd::Reallocate {
                 return self.region_access(AccessKind::Reallocate);
             }

@@ -136,8 +136,8 @@ pub struct SyncPolicy {
     pub every: u32,
 }
 
-/// A linked sync has a place in the ring beside that of its write, and a ring has 32 768 of them
-/// (IORING_MAX_ENTRIES in the kernel's io_uring.c).
+// A linked sync has a place in the ring beside that of its write, and a ring has 32 768 of them
+// (IORING_MAX_ENTRIES in the kernel's io_uring.c).
 const LINKED_DEPTH_MAX: u32 = 16_384;
 
 impl SyncPolicy {
@@ -159,6 +159,8 @@ impl SyncPolicy {
         if self.every == 0 {
             return fail("sync every 0 writes has no meaning; use --sync none".to_owned());
         }
+        // A sync of the file covers all writes before; a flag of a write, a range or a link covers
+        // that write.
         let covers_many = matches!(self.method, SyncMethod::Fsync | SyncMethod::Fdatasync);
         if self.every > 1 && !covers_many {
             return fail(format!("{} applies to every write, not every N", self.method));

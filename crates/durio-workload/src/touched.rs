@@ -18,7 +18,6 @@ impl Touched {
         Self { words: vec![0; words].into_boxed_slice(), units, free: units }
     }
 
-    /// Starts over.
     pub(crate) fn clear(&mut self) {
         self.words.fill(0);
         self.free = self.units;
@@ -40,6 +39,8 @@ impl Touched {
                 let found = unit + u64::from(free.trailing_zeros());
                 return (found < end).then_some(found);
             }
+            // A word at a time: nearly all of a region may be touched before its last units are
+            // found.
             unit = (unit / BITS + 1) * BITS;
         }
         None

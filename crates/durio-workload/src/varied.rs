@@ -34,7 +34,6 @@ enum Places {
     },
 }
 
-/// The varied part of a stream.
 #[derive(Debug)]
 pub(crate) struct Varied {
     places: Places,
@@ -79,6 +78,7 @@ enum Found {
 impl Varied {
     /// True if the workload needs more than plain order.
     pub(crate) fn describes(workload: &Workload) -> bool {
+        // Whatever needs none of this keeps the short ways of `Stream`.
         workload.has_mix()
             || !workload.skew.is_uniform()
             || workload.run_length > 1
@@ -218,6 +218,7 @@ impl Varied {
             Places::Hot(hotness) => hotness.draw(random).min(last) * unit,
             Places::EachOnce { permutation, key, next, groups, group_length } => {
                 if *next == *groups {
+                    // Another key, or every pass would have the same order.
                     *key = key.wrapping_add(1);
                     *permutation = Permutation::new(*groups, *key);
                     *next = 0;
@@ -248,7 +249,7 @@ impl Varied {
     }
 }
 
-/// Sizes that are drawn until one fits; then the smallest is taken.
+// Sizes that are drawn until one fits; then the smallest is taken.
 const FITTING_DRAWS: u32 = 64;
 
 /// `length`, or another size if it is more than what is left.
@@ -266,7 +267,7 @@ fn fitting(
     sizes.smallest()
 }
 
-/// Uniform below `count` (Lemire 2019), as in plain order.
+// Uniform below `count` (Lemire 2019), as in plain order.
 fn uniform(random: &mut Xoshiro256PlusPlus, count: u64) -> u64 {
     let product = u128::from(random.next_u64()) * u128::from(count);
     // The high half is below `count`.
@@ -280,6 +281,7 @@ fn places(workload: &Workload, region: Region, unit: u64, seed: u64) -> Places {
     let hotness = Hotness::new(&workload.skew, region.length.get() / unit);
     if workload.coverage == Coverage::EachOnce {
         let is_even = !workload.has_mix() && workload.jumps.is_none();
+        // Uneven steps do not fit groups of one length: what was touched has to be remembered.
         if !is_even || hotness.is_some() {
             return Places::Untouched {
                 touched: Touched::new(region.length.get() / unit),

@@ -16,7 +16,7 @@ pub fn line_and_column(text: &str, byte: usize) -> (usize, usize) {
     (before.matches('\n').count() + 1, before[line_begin..].chars().count() + 1)
 }
 
-/// Of a longer word only the beginning is compared: it may be a file that was taken for a name.
+// Of a longer word only the beginning is compared: it may be a file that was taken for a name.
 const COMPARED_CHARACTERS: usize = 32;
 
 /// The word of `known` that is nearest to `word`, if it is near enough to be meant: one insertion,

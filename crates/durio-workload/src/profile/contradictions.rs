@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{BlockShare, Files, SyncMethod, check_workloads};
 
-/// The smallest sector there is: O_DIRECT takes nothing that is no multiple of it.
+// The smallest sector there is: O_DIRECT takes nothing that is no multiple of it.
 const SECTOR: Bytes = Bytes::new(512);
 
 /// Names under which steps and files of a plan are known already.
@@ -41,7 +41,7 @@ pub(super) fn check(profile: &Profile) -> Result<(), String> {
     unused_source(profile)
 }
 
-/// Letters, digits and dashes: it is part of paths and commands.
+// Letters, digits and dashes: it is part of paths and commands.
 fn name(name: &str) -> Result<(), String> {
     let is_plain = |it: char| it.is_ascii_lowercase() || it.is_ascii_digit() || it == '-';
     match !name.is_empty() && name.len() <= 40 && name.chars().all(is_plain) {
@@ -74,6 +74,7 @@ fn log(log: &LogProfile) -> Result<(), String> {
     if is_grouped && log.sync_every.value != 1 {
         return Err("each batch of several committers has its sync: sync_every is 1".to_owned());
     }
+    // Nobody is told when a page of a map reaches the storage.
     if log.cache.value == CachePath::Mmap {
         return Err("a log that is written through a memory map has no commits".to_owned());
     }
@@ -168,7 +169,7 @@ fn check_workload(key: &str, name: &str) -> Result<(), String> {
     }
 }
 
-/// A source that nothing names is one that somebody forgot to name.
+// A source that nothing names is one that somebody forgot to name.
 fn unused_source(profile: &Profile) -> Result<(), String> {
     let facts = profile.facts();
     let mut used: BTreeSet<&str> = facts.iter().map(|fact| fact.source.name.as_str()).collect();

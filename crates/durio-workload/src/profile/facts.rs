@@ -3,10 +3,8 @@
 use durio_units::{Bytes, Nanos};
 use serde::Serialize;
 
-use super::{
-    Access, CachePath, FileHandling, LogProfile, Pace, Profile, ProfileSource, Sourced,
-    StreamProfile,
-};
+use super::table::{Fact, Table};
+use super::{Access, CachePath, FileHandling, Pace, Profile, ProfileSource};
 use crate::{BlockShare, Pattern, Skew, SyncMethod};
 
 /// One field.
@@ -25,8 +23,7 @@ pub struct ShownFact {
     pub note: Option<String>,
 }
 
-/// A value as people read it.
-trait Shown {
+pub(super) trait Shown {
     fn shown(&self) -> String;
 }
 
@@ -68,21 +65,19 @@ impl Shown for SyncMethod {
 
 impl Shown for FileHandling {
     fn shown(&self) -> String {
-        word_of(&Self::WORDS, self)
+        word_of(&Self::WORDS, self).to_owned()
     }
 }
 
 impl Shown for CachePath {
     fn shown(&self) -> String {
-        word_of(&Self::WORDS, self)
+        word_of(&Self::WORDS, self).to_owned()
     }
 }
 
-fn word_of<T: PartialEq>(words: &[(&str, T)], value: &T) -> String {
-    words
-        .iter()
-        .find(|(_, it)| it == value)
-        .map_or_else(String::new, |(word, _)| (*word).to_owned())
+/// The word of a value; every value has one.
+pub(super) fn word_of<T: PartialEq>(words: &[(&'static str, T)], value: &T) -> &'static str {
+    words.iter().find(|(_, it)| it == value).map_or("", |(word, _)| word)
 }
 
 impl Shown for Access {
@@ -117,78 +112,26 @@ impl Shown for Vec<BlockShare> {
     }
 }
 
-/// The facts of one stream, as they are gathered.
-struct Gathering<'a> {
-    profile: &'a Profile,
-    stream: &'a str,
-    facts: Vec<ShownFact>,
-}
-
-impl Gathering<'_> {
-    fn take<T: Shown>(&mut self, field: &'static str, fact: &Sourced<T>) {
-        let Some(source) = self.profile.source(&fact.from) else { return };
-        self.facts.push(ShownFact {
-            stream: self.stream.to_owned(),
-            field,
-            value: fact.value.shown(),
-            source: source.clone(),
-            note: fact.note.clone(),
-        });
-    }
-
-    fn take_if<T: Shown>(&mut self, field: &'static str, fact: Option<&Sourced<T>>) {
-        if let Some(fact) = fact {
-            self.take(field, fact);
-        }
-    }
-}
-
 impl Profile {
     /// Every field with its source: the log's, then the other streams', then the profile's own.
     #[must_use]
     pub fn facts(&self) -> Vec<ShownFact> {
-        let mut facts = Vec::new();
-        if let Some(log) = &self.log {
-            facts.extend(self.log_facts(log));
-        }
-        for stream in &self.streams {
-            facts.extend(self.stream_facts(stream));
-        }
-        let mut own = Gathering { profile: self, stream: "", facts };
-        own.take("check", &self.check);
-        own.facts
-    }
-
-    fn log_facts(&self, log: &LogProfile) -> Vec<ShownFact> {
-        let mut it = Gathering { profile: self, stream: "log", facts: Vec::new() };
-        it.take("records", &log.records);
-        it.take("padding", &log.padding);
-        it.take("file", &log.file);
-        it.take("file_size", &log.file_size);
-        it.take("cache", &log.cache);
-        it.take("sync", &log.sync);
-        it.take("sync_every", &log.sync_every);
-        it.take("logs", &log.logs);
-        it.take("committers", &log.committers);
-        it.take_if("batch_max", log.batch_max.as_ref());
-        it.take_if("commit_delay", log.commit_delay.as_ref());
-        it.take_if("commit_siblings", log.commit_siblings.as_ref());
-        it.take("rate", &log.rate);
-        it.facts
-    }
-
-    fn stream_facts(&self, stream: &StreamProfile) -> Vec<ShownFact> {
-        let mut it = Gathering { profile: self, stream: &stream.name, facts: Vec::new() };
-        it.take("access", &stream.access);
-        it.take("sizes", &stream.sizes);
-        it.take("cache", &stream.cache);
-        it.take("jobs", &stream.jobs);
-        it.take("depth", &stream.depth);
-        it.take("rate", &stream.rate);
-        it.take_if("file", stream.file.as_ref());
-        it.take_if("sync", stream.sync.as_ref());
-        it.take_if("sync_every", stream.sync_every.as_ref());
-        it.take_if("with_every_commit", stream.with_every_commit.as_ref());
-        it.facts
+        let log = self.log.iter().map(|log| ("log", log.facts()));
+        let streams = self.streams.iter().map(|stream| (stream.name.as_str(), stream.facts()));
+        let own = [("", Table::facts(self))];
+        let all = log.chain(streams).chain(own);
+        let shown = |(stream, facts): (&str, Vec<Fact<'_>>)| {
+            let one = |it: Fact<'_>| {
+                Some(ShownFact {
+                    stream: stream.to_owned(),
+                    field: it.field,
+                    value: it.value,
+                    source: self.source(it.from)?.clone(),
+                    note: it.note.cloned(),
+                })
+            };
+            facts.into_iter().filter_map(one).collect::<Vec<_>>()
+        };
+        all.flat_map(shown).collect()
     }
 }

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::facts::word_of;
+
 /// How a value is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -21,27 +23,20 @@ pub enum Provenance {
 }
 
 impl Provenance {
-    /// Every kind, the firmest first.
-    pub const ALL: [Self; 6] = [
-        Self::VendorDoc,
-        Self::SourceCode,
-        Self::Practice,
-        Self::Operator,
-        Self::GeneralKnowledge,
-        Self::DurioGuess,
+    /// Every kind with its word in files and reports, the firmest first.
+    pub const WORDS: [(&'static str, Self); 6] = [
+        ("vendor-doc", Self::VendorDoc),
+        ("source-code", Self::SourceCode),
+        ("practice", Self::Practice),
+        ("operator", Self::Operator),
+        ("general-knowledge", Self::GeneralKnowledge),
+        ("durio-guess", Self::DurioGuess),
     ];
 
-    /// The word in files and reports.
+    /// The word.
     #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::VendorDoc => "vendor-doc",
-            Self::SourceCode => "source-code",
-            Self::Practice => "practice",
-            Self::Operator => "operator",
-            Self::GeneralKnowledge => "general-knowledge",
-            Self::DurioGuess => "durio-guess",
-        }
+    pub fn word(self) -> &'static str {
+        word_of(&Self::WORDS, &self)
     }
 
     /// True if a source of this kind must say who published it, and where.

@@ -4,6 +4,10 @@ use durio_units::{Bytes, Nanos};
 use serde::Serialize;
 
 use super::Sourced;
+use super::table::table;
+use super::values::{
+    access, bytes, cache, count, file, flag, mix, pace, padding, sync, text, time,
+};
 use crate::{BlockShare, Pattern, Skew, SyncMethod};
 
 /// How a file is there before it is written to.
@@ -75,43 +79,44 @@ pub struct Access {
     pub skew: Skew,
 }
 
-/// The log that commits wait for.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct LogProfile {
-    /// One sentence.
-    pub summary: String,
-    /// Bytes of a record that a commit hands over, by weight in thousandths.
-    pub records: Sourced<Vec<BlockShare>>,
-    /// Writes are filled up to a multiple of this; zero for not at all.
-    pub padding: Sourced<Bytes>,
-    /// How the file is there.
-    pub file: Sourced<FileHandling>,
-    /// Bytes of a file or segment; a run may shorten it.
-    pub file_size: Sourced<Bytes>,
-    /// The way to it.
-    pub cache: Sourced<CachePath>,
-    /// How a write is made durable.
-    pub sync: Sourced<SyncMethod>,
-    /// After how many writes.
-    pub sync_every: Sourced<u32>,
-    /// How many logs are written at the same time, each a file of its own.
-    pub logs: Sourced<u32>,
-    /// How many sessions commit to each log; one is a log without group commit.
-    pub committers: Sourced<u32>,
-    /// The most bytes of one batch, with several committers.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub batch_max: Option<Sourced<Bytes>>,
-    /// How long a batch waits for more records.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub commit_delay: Option<Sourced<Nanos>>,
-    /// It waits only with so many others at work.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub commit_siblings: Option<Sourced<u32>>,
-    /// How often records come.
-    pub rate: Sourced<Pace>,
-    /// What is done otherwise than by the database.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub fitting: Option<String>,
+table! {
+    /// The log that commits wait for.
+    struct LogProfile {
+        /// One sentence.
+        summary: String = plain_needed(text),
+        /// Bytes of a record that a commit hands over, by weight in thousandths.
+        records: Sourced<Vec<BlockShare>> = fact_needed(mix),
+        /// Writes are filled up to a multiple of this; zero for not at all.
+        padding: Sourced<Bytes> = fact_needed(padding),
+        /// How the file is there.
+        file: Sourced<FileHandling> = fact_needed(file),
+        /// Bytes of a file or segment; a run may shorten it.
+        file_size: Sourced<Bytes> = fact_needed(bytes),
+        /// The way to it.
+        cache: Sourced<CachePath> = fact_needed(cache),
+        /// How a write is made durable.
+        sync: Sourced<SyncMethod> = fact_needed(sync),
+        /// After how many writes.
+        sync_every: Sourced<u32> = fact_needed(count),
+        /// How many logs are written at the same time, each a file of its own.
+        logs: Sourced<u32> = fact_needed(count),
+        /// How many sessions commit to each log; one is a log without group commit.
+        committers: Sourced<u32> = fact_needed(count),
+        /// The most bytes of one batch, with several committers.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        batch_max: Option<Sourced<Bytes>> = fact(bytes),
+        /// How long a batch waits for more records.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        commit_delay: Option<Sourced<Nanos>> = fact(time),
+        /// It waits only with so many others at work.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        commit_siblings: Option<Sourced<u32>> = fact(count),
+        /// How often records come.
+        rate: Sourced<Pace> = fact_needed(pace),
+        /// What is done otherwise than by the database.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        fitting: Option<String> = plain(text),
+    }
 }
 
 /// What a stream beside the log does.
@@ -124,42 +129,43 @@ pub enum StreamKind {
     Write,
 }
 
-/// A stream that runs beside the log.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct StreamProfile {
-    /// Short name, unlike every other's.
-    pub name: String,
-    /// One sentence.
-    pub summary: String,
-    /// What it does.
-    pub kind: StreamKind,
-    /// In which order.
-    pub access: Sourced<Access>,
-    /// Bytes per access, by weight in thousandths.
-    pub sizes: Sourced<Vec<BlockShare>>,
-    /// The way to the file.
-    pub cache: Sourced<CachePath>,
-    /// Workers.
-    pub jobs: Sourced<u32>,
-    /// Operations that each keeps in flight.
-    pub depth: Sourced<u32>,
-    /// How often.
-    pub rate: Sourced<Pace>,
-    /// How its file is there, for writers; one that is recycled is the data file itself.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub file: Option<Sourced<FileHandling>>,
-    /// How writes are made durable.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sync: Option<Sourced<SyncMethod>>,
-    /// After how many writes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sync_every: Option<Sourced<u32>>,
-    /// True for a part of every commit: it runs also where the log is measured idle.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub with_every_commit: Option<Sourced<bool>>,
-    /// What is done otherwise than by the database.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub fitting: Option<String>,
+table! {
+    /// A stream that runs beside the log.
+    struct StreamProfile {
+        /// Short name, unlike every other's.
+        name: String = plain_needed(text),
+        /// One sentence.
+        summary: String = plain_needed(text),
+        /// What it does.
+        kind: StreamKind = stream_kind() of [],
+        /// In which order.
+        access: Sourced<Access> = fact_needed(access),
+        /// Bytes per access, by weight in thousandths.
+        sizes: Sourced<Vec<BlockShare>> = fact_needed(mix),
+        /// The way to the file.
+        cache: Sourced<CachePath> = fact_needed(cache),
+        /// Workers.
+        jobs: Sourced<u32> = fact_needed(count),
+        /// Operations that each keeps in flight.
+        depth: Sourced<u32> = fact_needed(count),
+        /// How often.
+        rate: Sourced<Pace> = fact_needed(pace),
+        /// How its file is there, for writers; one that is recycled is the data file itself.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        file: Option<Sourced<FileHandling>> = fact(file),
+        /// How writes are made durable.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        sync: Option<Sourced<SyncMethod>> = fact(sync),
+        /// After how many writes.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        sync_every: Option<Sourced<u32>> = fact(count),
+        /// True for a part of every commit: it runs also where the log is measured idle.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        with_every_commit: Option<Sourced<bool>> = fact(flag),
+        /// What is done otherwise than by the database.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        fitting: Option<String> = plain(text),
+    }
 }
 
 impl StreamProfile {

@@ -3,7 +3,10 @@
 use durio_units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
-use super::{Profile, ProfileSource, Provenance};
+use super::facts::word_of;
+use super::table::table;
+use super::values::text;
+use super::{Profile, Provenance};
 
 /// An operation whose latency is limited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,7 +62,7 @@ impl LatencyFigure {
     /// The word.
     #[must_use]
     pub fn word(self) -> &'static str {
-        Self::WORDS.iter().find(|(_, figure)| *figure == self).map_or("", |(word, _)| word)
+        word_of(&Self::WORDS, &self)
     }
 }
 
@@ -92,31 +95,32 @@ pub enum Bound {
     Undocumented,
 }
 
-/// A limit of a profile.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ProfileThreshold {
-    /// The name by which it is asked for, where it is not the profile's.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub asked_as: Option<String>,
-    /// In a sentence.
-    pub criterion: String,
-    /// What must hold.
-    #[serde(flatten)]
-    pub bound: Bound,
-    /// The stream of the profile that it limits; none if only a workload of `durio check` shows it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub of: Option<String>,
-    /// The workload of `durio check` that it is held against; none if none shows it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub check: Option<String>,
-    /// Name of the source.
-    pub from: String,
-    /// What is to be known of the comparison with the profile's stream.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub note: Option<String>,
-    /// What is to be known of the comparison with check's workload.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub check_note: Option<String>,
+table! {
+    /// A limit of a profile.
+    struct ProfileThreshold {
+        /// The name by which it is asked for, where it is not the profile's.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        asked_as: Option<String> = plain(text),
+        /// In a sentence.
+        criterion: String = plain_needed(text),
+        /// What must hold.
+        #[serde(flatten)]
+        bound: Bound = bound() of ["figure", "below", "at_least"],
+        /// The stream of the profile that it limits; none if only a workload of `durio check` shows it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        of: Option<String> = plain(text),
+        /// The workload of `durio check` that it is held against; none if none shows it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        check: Option<String> = plain(text),
+        /// Name of the source.
+        from: String = threshold_source(),
+        /// What is to be known of the comparison with the profile's stream.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        note: Option<String> = plain(text),
+        /// What is to be known of the comparison with check's workload.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        check_note: Option<String> = plain(text),
+    }
 }
 
 /// A limit that a plan takes along, so that a record keeps what it was judged by.
@@ -162,11 +166,11 @@ impl Profile {
             Some(self.threshold(it, workload, note))
         };
         let found: Vec<Threshold> = self.thresholds.iter().filter_map(one).collect();
-        match (found.is_empty(), self.streams.first()) {
-            (false, _) => found,
-            (true, _) if self.log.is_some() => vec![self.undocumented("log")],
-            (true, Some(first)) => vec![self.undocumented(&first.name)],
-            (true, None) => Vec::new(),
+        match (self.log.is_some(), self.streams.first()) {
+            _ if !found.is_empty() => found,
+            (true, _) => vec![self.undocumented("log")],
+            (false, Some(first)) => vec![self.undocumented(&first.name)],
+            (false, None) => Vec::new(),
         }
     }
 
@@ -184,7 +188,7 @@ impl Profile {
     }
 
     fn threshold(&self, it: &ProfileThreshold, workload: &str, note: &Option<String>) -> Threshold {
-        let source: Option<&ProfileSource> = self.source(&it.from);
+        let source = self.source(&it.from);
         Threshold {
             database: it.asked_as.clone().unwrap_or_else(|| self.name.clone()),
             criterion: it.criterion.clone(),

@@ -2,7 +2,7 @@
 //!
 //! In: one value. Out: what it means, or a sentence that says how to write it. Not here: places.
 
-use durio_units::{Bytes, Nanos};
+use durio_units::{Bytes, Nanos, ParseQuantityError};
 use toml::de::DeValue;
 
 use super::{
@@ -19,7 +19,6 @@ pub(super) fn text(value: &DeValue<'_>) -> Result<String, String> {
     }
 }
 
-/// Several texts.
 pub(super) fn texts(value: &DeValue<'_>) -> Result<Vec<String>, String> {
     match value {
         DeValue::Array(array) => array.iter().map(|item| text(item.get_ref())).collect(),
@@ -42,7 +41,6 @@ fn integer(value: &DeValue<'_>) -> Result<u64, String> {
     u64::from_str_radix(number.as_str(), number.radix()).map_err(|_| wrong())
 }
 
-/// Yes or no.
 pub(super) fn flag(value: &DeValue<'_>) -> Result<bool, String> {
     match value {
         DeValue::Boolean(flag) => Ok(*flag),
@@ -56,8 +54,7 @@ pub(super) fn bytes(value: &DeValue<'_>) -> Result<Bytes, String> {
 }
 
 fn with_unit(text: &str) -> Result<Bytes, String> {
-    let bytes: Bytes =
-        text.parse().map_err(|error: durio_units::ParseQuantityError| error.to_string())?;
+    let bytes: Bytes = text.parse().map_err(|error: ParseQuantityError| error.to_string())?;
     match text.trim().ends_with(char::is_alphabetic) && bytes > Bytes::ZERO {
         true => Ok(bytes),
         false => Err(format!("'{text}' is no size; write it as \"4KiB\"")),
@@ -75,15 +72,14 @@ pub(super) fn padding(value: &DeValue<'_>) -> Result<Bytes, String> {
 /// "10ms", with its unit.
 pub(super) fn time(value: &DeValue<'_>) -> Result<Nanos, String> {
     let text = text(value)?;
-    let span: Nanos =
-        text.parse().map_err(|error: durio_units::ParseQuantityError| error.to_string())?;
+    let span: Nanos = text.parse().map_err(|error: ParseQuantityError| error.to_string())?;
+    // Bare, it would be seconds.
     match text.trim().ends_with(char::is_alphabetic) {
         true => Ok(span),
         false => Err(format!("'{text}' has no unit; write it as \"10ms\"")),
     }
 }
 
-/// One of some words.
 fn word<T: Copy>(words: &[(&str, T)], value: &DeValue<'_>) -> Result<T, String> {
     let text = text(value)?;
     let found = words.iter().find(|(word, _)| *word == text).map(|(_, meaning)| *meaning);
@@ -110,27 +106,20 @@ pub(super) fn sync(value: &DeValue<'_>) -> Result<SyncMethod, String> {
 }
 
 pub(super) fn provenance(value: &DeValue<'_>) -> Result<Provenance, String> {
-    let words = Provenance::ALL.map(|kind| (kind.word(), kind));
-    word(&words, value)
+    word(&Provenance::WORDS, value)
 }
 
 /// "sequential", "random" or "zipf:0.99".
 pub(super) fn access(value: &DeValue<'_>) -> Result<Access, String> {
     let text = text(value)?;
     let of = |pattern, skew| Ok(Access { pattern, skew });
-    match text.as_str() {
-        "sequential" => of(Pattern::Sequential, Skew::Uniform),
-        "random" => of(Pattern::Random, Skew::Uniform),
-        _ => {
-            let wrong = || {
-                format!(
-                    "'{}' is no access; write it as sequential, random or zipf:0.99",
-                    text.escape_debug()
-                )
-            };
-            let theta = text.strip_prefix("zipf:").ok_or_else(wrong)?;
-            let theta_per_mille = thousandths(theta).ok_or_else(wrong)?;
-            of(Pattern::Random, Skew::Zipf { theta_per_mille })
+    match (text.as_str(), text.strip_prefix("zipf:").and_then(thousandths)) {
+        ("sequential", _) => of(Pattern::Sequential, Skew::Uniform),
+        ("random", _) => of(Pattern::Random, Skew::Uniform),
+        (_, Some(theta_per_mille)) => of(Pattern::Random, Skew::Zipf { theta_per_mille }),
+        (text, None) => {
+            let text = text.escape_debug();
+            Err(format!("'{text}' is no access; write it as sequential, random or zipf:0.99"))
         }
     }
 }
@@ -169,16 +158,14 @@ pub(super) fn mix(value: &DeValue<'_>) -> Result<Vec<BlockShare>, String> {
     let DeValue::Table(table) = value else {
         return Err("expected sizes by weight: { \"4KiB\" = 700, \"8KiB\" = 300 }".to_owned());
     };
-    let share = |(size, weight): (
-        &toml::Spanned<std::borrow::Cow<'_, str>>,
-        &toml::Spanned<DeValue<'_>>,
-    )| {
+    let mut shares = Vec::new();
+    for (size, weight) in table {
         let weight = integer(weight.get_ref()).ok().and_then(|weight| u16::try_from(weight).ok());
         let weight = weight.filter(|weight| (1..=1000).contains(weight));
         let weight = weight.ok_or("weights are thousandths, 1 to 1000")?;
-        Ok(BlockShare { size: with_unit(size.get_ref())?, weight: PerMille(weight) })
-    };
-    let mut shares: Vec<BlockShare> = table.iter().map(share).collect::<Result<_, String>>()?;
+        shares.push(BlockShare { size: with_unit(size.get_ref())?, weight: PerMille(weight) });
+    }
+    // Tables of TOML have no order, and the order of a mix decides which draw gives which size.
     shares.sort_by_key(|share| share.size);
     if shares.is_empty() {
         return Err("a mix needs at least one size".to_owned());

@@ -44,6 +44,8 @@ impl LogProfile {
     fn group_commit(&self) -> Option<GroupCommit> {
         (self.committers.value > 1).then(|| GroupCommit {
             committers: self.committers.value,
+            // The figure is the storage's then: with a thread each, waking them costs time of its
+            // own (docs/design/0007).
             threads: CommitterThreads::Multiplexed,
             delay: self.commit_delay.as_ref().map_or(Nanos::ZERO, |it| it.value),
             siblings: self.commit_siblings.as_ref().map_or(0, |it| it.value),
@@ -100,7 +102,7 @@ impl StreamProfile {
     }
 }
 
-/// A memory map is read through the page cache.
+// A memory map is read through the page cache.
 fn mode(path: CachePath) -> CacheMode {
     match path {
         CachePath::Direct => CacheMode::Direct,
