@@ -172,18 +172,10 @@ pub struct Sheet {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub random_write_iops: Option<f64>,
     /// Sequential reads in bytes per second.
-    #[serde(
-        rename = "read_bandwidth_bytes_per_second",
-        default,
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(rename = "read_bandwidth_bytes_per_second", skip_serializing_if = "Option::is_none")]
     pub read_bandwidth: Option<Bytes>,
     /// Sequential writes in bytes per second.
-    #[serde(
-        rename = "write_bandwidth_bytes_per_second",
-        default,
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(rename = "write_bandwidth_bytes_per_second", skip_serializing_if = "Option::is_none")]
     pub write_bandwidth: Option<Bytes>,
 }
 
@@ -292,19 +284,22 @@ impl Campaign {
     pub(crate) fn validate(&self, steps: usize) -> Result<(), String> {
         let mut end = 0;
         for section in &self.sections {
+            let fail = |what: &str| Err(format!("section '{}' {what}", section.name));
             let range = section.range();
             if range.start < end || range.end > steps {
-                return Err(format!("section '{}' has steps that are not its own", section.name));
+                return fail("has steps that are not its own");
             }
             end = range.end;
             let Some(rounds) = section.rounds else { continue };
             if rounds.max == 0 || section.steps == 0 {
-                return Err(format!("section '{}' has no rounds", section.name));
+                return fail("has no rounds");
             }
+            // A slope needs two rounds.
+            // A slope needs two rounds.
             if let Until::SteadyState { tracked, window, .. } = rounds.until
                 && (tracked >= section.steps || window < 2)
             {
-                return Err(format!("section '{}' tracks what it has not", section.name));
+                return fail("tracks what it has not");
             }
         }
         Ok(())

@@ -99,8 +99,7 @@ impl Plan {
             step.validate(self.targets.len())
                 .map_err(|reason| format!("step {position}: {reason}"))?;
         }
-        self.campaign.as_ref().map_or(Ok(()), |campaign| campaign.validate(self.steps.len()))?;
-        Ok(())
+        self.campaign.as_ref().map_or(Ok(()), |campaign| campaign.validate(self.steps.len()))
     }
 
     /// The locations that the user named, each once, in order.

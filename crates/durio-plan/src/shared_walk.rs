@@ -39,6 +39,8 @@ impl Plan {
             }
         }
         let mut walks: BTreeMap<usize, u32> = BTreeMap::new();
+        // One warning for each target is enough: of several such blocks the most walked one is
+        // told.
         for ((target, _), jobs) in begins.into_iter().filter(|(_, jobs)| *jobs > 1) {
             let most = walks.entry(target).or_default();
             *most = jobs.max(*most);

@@ -98,14 +98,6 @@ pub enum Placement {
     Cpus(Vec<u32>),
 }
 
-impl Placement {
-    /// True for the default.
-    #[must_use]
-    pub fn is_device_node(&self) -> bool {
-        *self == Self::DeviceNode
-    }
-}
-
 /// One workload over one target or several, by one engine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Load {
@@ -135,10 +127,10 @@ pub struct Load {
     #[serde(default, skip_serializing_if = "Arrivals::is_closed")]
     pub arrivals: Arrivals,
     /// Where the jobs run.
-    #[serde(default, skip_serializing_if = "Placement::is_device_node")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub placement: Placement,
     /// A sync holds up its job until it is done, whatever is in flight; nothing else is submitted.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub blocking_syncs: bool,
     /// When this load ends, if not with the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -191,6 +183,7 @@ impl Load {
         let index = job % count;
         let target = self.targets_of(job).next().unwrap_or(self.target);
         let jobs = self.workload.jobs;
+        // Where jobs do not divide evenly, the first groups have one more.
         let sharers = jobs / count + u32::from(jobs % count > index);
         JobPlace { target, place: job / count, sharers }
     }
@@ -235,15 +228,37 @@ impl Load {
             return bytes.get();
         }
         let records = self.workload.block_sizes().first().map_or(1, |size| size.get().max(1));
+        // At worst every batch holds one record of the smallest size, and is filled up.
         bytes.get().div_ceil(records).saturating_mul(self.written_each_max().get())
+    }
+
+    /// Checks that the engine is one that its log knows.
+    ///
+    /// # Errors
+    /// What the load has that the engine has not, as the end of a sentence.
+    pub fn validate_log(&self) -> Result<(), String> {
+        let threads = self.workload.group_commit.map(|policy| policy.threads);
+        let what = match (threads, self.engine) {
+            (Some(_), EngineKind::Fio) => "hands records to a log: fio has none",
+            (Some(CommitterThreads::OneEach), EngineKind::Null) => {
+                "has committers with a thread each, which the virtual clock does not know; they \
+                 need the engine sync, or no threads"
+            }
+            (Some(CommitterThreads::OneEach), engine) if engine != EngineKind::Sync => {
+                "has committers with a thread each: whoever leads waits for the storage, so the \
+                 engine is sync"
+            }
+            _ => return Ok(()),
+        };
+        Err(what.to_owned())
     }
 
     fn validate(&self, targets: usize) -> Result<(), String> {
         if let Some(unknown) = self.targets().find(|&target| target >= targets) {
             return Err(format!("names target {unknown} of {targets}"));
         }
-        self.workload.validate().map_err(|error| error.to_string())?;
-        self.arrivals.validate().map_err(|error| error.to_string())?;
+        self.workload.validate().map_err(|error| error.0)?;
+        self.arrivals.validate().map_err(|error| error.0)?;
         self.validate_log()?;
         let count = self.more_targets.len() + 1;
         let each = self.targets_each as usize;
@@ -272,30 +287,6 @@ impl Load {
         match what.iter().find(|(is_so, _)| *is_so) {
             Some((_, what)) => Err(format!("{what}, so each of its jobs can have only one target")),
             None => Ok(()),
-        }
-    }
-}
-
-impl Load {
-    /// Checks that the engine is one that its log knows.
-    ///
-    /// # Errors
-    /// What the load has that the engine has not, as the end of a sentence.
-    pub fn validate_log(&self) -> Result<(), String> {
-        let threads = self.workload.group_commit.map(|policy| policy.threads);
-        match (threads, self.engine) {
-            (Some(_), EngineKind::Fio) => Err("hands records to a log: fio has none".to_owned()),
-            (Some(CommitterThreads::OneEach), EngineKind::Null) => Err(
-                "has committers with a thread each, which the virtual clock does not know; they \
-                 need the engine sync, or no threads"
-                    .to_owned(),
-            ),
-            (Some(CommitterThreads::OneEach), engine) if engine != EngineKind::Sync => Err(
-                "has committers with a thread each: whoever leads waits for the storage, so the \
-                 engine is sync"
-                    .to_owned(),
-            ),
-            _ => Ok(()),
         }
     }
 }
@@ -341,6 +332,7 @@ pub struct Step {
     /// Whose figures it gives.
     pub role: Role,
     /// What is done.
+    // In one object with the step, as records had it before steps had further loads.
     #[serde(flatten)]
     pub load: Load,
     /// What is done at the same time.
@@ -357,7 +349,7 @@ pub struct Step {
     /// Repetition, from 0.
     pub repeat: u32,
     /// The first job that is done ends all others.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub first_job_ends_all: bool,
     /// How much memory the page cache of this step may use, by a memory cgroup.
     #[serde(rename = "memory_bound_bytes", default, skip_serializing_if = "Option::is_none")]
@@ -366,14 +358,16 @@ pub struct Step {
     #[serde(rename = "read_ahead_bytes", default, skip_serializing_if = "Option::is_none")]
     pub read_ahead: Option<Bytes>,
     /// Drop the clean pages of the targets from the page cache before it begins.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub drop_cache: bool,
     /// Idle time that is waited for before it begins.
-    #[serde(rename = "pause_before_ns", default, skip_serializing_if = "is_zero")]
+    // An idle drive may begin with garbage collection (docs/design/0006), so a pause is part of the
+    // plan.
+    #[serde(rename = "pause_before_ns", default, skip_serializing_if = "is_default")]
     pub pause_before: Nanos,
     /// What the target or the kernel refuses of it is recorded, and the run goes on with the next
     /// step; nothing stands in for it.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub declinable: bool,
     /// Index of its section in the plan's campaign.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -383,9 +377,8 @@ pub struct Step {
     pub levels: Vec<Level>,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-const fn is_false(value: &bool) -> bool {
-    !*value
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 const fn one() -> u32 {
@@ -395,11 +388,6 @@ const fn one() -> u32 {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 const fn is_one(value: &u32) -> bool {
     *value == 1
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(span: &Nanos) -> bool {
-    *span == Nanos::ZERO
 }
 
 impl Step {
@@ -472,10 +460,8 @@ impl Step {
                 (true, Limit::Duration(_)) => None,
             }
         };
-        self.loads()
-            .map(of)
-            .try_fold(0, |sum: u64, bytes| Some(sum.saturating_add(bytes?)))
-            .map(Bytes::new)
+        let sum = self.loads().map(of).try_fold(0_u64, |sum, it| Some(sum.saturating_add(it?)));
+        sum.map(Bytes::new)
     }
 
     pub(crate) fn validate(&self, targets: usize) -> Result<(), String> {
@@ -490,7 +476,7 @@ impl Step {
     }
 }
 
-/// As for one workload (durio-workload): more threads than any machine runs.
+// As for one workload (durio-workload): more threads than any machine runs.
 const JOBS_MAX: u32 = 4096;
 
 #[cfg(test)]

@@ -89,6 +89,7 @@ impl From<Duration> for Nanos {
 fn unit_scale(unit: &str) -> Option<u64> {
     match unit {
         "ns" => Some(1),
+        // The micro sign and the Greek letter look the same and are two characters.
         "us" | "µs" | "μs" => Some(1_000),
         "ms" => Some(1_000_000),
         "" | "s" | "sec" => Some(1_000_000_000),

@@ -2,7 +2,7 @@
 
 use crate::{ParseErrorKind, ParseQuantityError};
 
-/// Digits kept after the decimal point; more are refused rather than rounded.
+// Digits kept after the decimal point; more are refused rather than rounded.
 const FRACTION_DIGITS_MAX: usize = 9;
 
 /// Reads `text` as number and unit, and multiplies by what `unit_scale` says of the unit.
@@ -25,6 +25,7 @@ pub(crate) fn parse_scaled(
     if whole.is_empty() || fraction.contains('.') || number.ends_with('.') {
         return Err(fail(ParseErrorKind::NotANumber));
     }
+    // Zeros at the end say nothing, and would count as digits.
     let fraction = fraction.trim_end_matches('0');
     if fraction.len() > FRACTION_DIGITS_MAX {
         return Err(fail(ParseErrorKind::NotWhole));
@@ -43,6 +44,7 @@ pub(crate) fn parse_scaled(
 
 /// Prints `value` with three significant digits, without an exponent, without trailing zeros.
 pub(crate) fn three_digits(value: f64) -> String {
+    // The bounds are where rounding would add a digit: 99.96 would print as 100.0.
     let decimals = if value >= 99.95 {
         0
     } else if value >= 9.995 {

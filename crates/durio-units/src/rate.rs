@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::Nanos;
 use crate::number::in_largest_unit;
-use crate::{Bytes, Nanos};
 
 /// Events per second; never negative, never infinite.
 ///
@@ -34,14 +34,6 @@ impl Rate {
     pub const fn per_second(self) -> f64 {
         self.0
     }
-
-    /// The rate of bytes, as text, for a stream that moves this many bytes per second.
-    #[must_use]
-    #[expect(clippy::cast_possible_truncation, reason = "saturates; printed only")]
-    #[expect(clippy::cast_sign_loss, reason = "a rate is never negative")]
-    pub fn as_bandwidth(self) -> String {
-        format!("{}/s", Bytes::new(self.0.round() as u64))
-    }
 }
 
 impl fmt::Display for Rate {
@@ -67,6 +59,5 @@ mod tests {
         for (count, text) in rows {
             assert_eq!(Rate::of(count, second).to_string(), text);
         }
-        assert_eq!(Rate::of(8192 * 1000, second).as_bandwidth(), "7.81 MiB/s");
     }
 }
