@@ -4,13 +4,14 @@
 //! every field of the load honoured; or [`FioError::NotInFio`] with what cannot be. The inverse of
 //! [`crate::import`]. Not here: files, running.
 
-mod accesses;
-
 use std::path::PathBuf;
 
 use durio_plan::{Limit, Load};
 use durio_units::Nanos;
-use durio_workload::{Arrivals, AtEnd, CacheMode, Region, SyncMethod, SyncPolicy, Workload};
+use durio_workload::{
+    Arrivals, AtEnd, BlockShare, CacheMode, Contents, Coverage, Pattern, PerMille, Region, Renewal,
+    Skew, SyncMethod, SyncPolicy, Workload, Zone,
+};
 
 use crate::FioError;
 use crate::installed::JobOptions;
@@ -88,7 +89,6 @@ fn refuse<T>(what: impl Into<String>) -> Result<T, FioError> {
     Err(FioError::NotInFio { what: what.into() })
 }
 
-/// An option of fio.
 type FioOption = (String, String);
 
 #[expect(clippy::needless_pass_by_value, reason = "numbers and texts alike")]
@@ -128,13 +128,17 @@ fn common_options(load: &Load, terms: ExportTerms) -> Result<Vec<FioOption>, Fio
         option("allow_file_create", 0),
         option("fallocate", "none"),
         option("invalidate", u8::from(workload.drops_cache_each_pass)),
+        // durio gives the kernel no advice either.
         option("fadvise_hint", 0),
         option("create_fsync", 0),
+        // If durio is killed, the kernel kills fio: as threads its jobs end with it.
         option("thread", 1),
         option("disk_util", 0),
+        // fio has the bins of those latencies alone whose percentiles are shown.
         option("clat_percentiles", 1),
         option("lat_percentiles", 1),
     ];
+    // As durio does: what is complete is taken as soon as one is, and refilled together.
     if is_asynchronous(engine) {
         let batch = batch.submit_max.min(workload.depth);
         options.push(option("iodepth_batch", batch));
@@ -148,7 +152,7 @@ fn common_options(load: &Load, terms: ExportTerms) -> Result<Vec<FioOption>, Fio
 }
 
 fn workload_options(workload: &Workload) -> Result<Vec<FioOption>, FioError> {
-    let mut options = accesses::options(workload)?;
+    let mut options = access_options(workload)?;
     if workload.at_end == AtEnd::Reallocate {
         return refuse("a log that is preallocated again at the end of its segment");
     }
@@ -158,23 +162,21 @@ fn workload_options(workload: &Workload) -> Result<Vec<FioOption>, FioError> {
         options.push(option("end_fsync", 1));
     }
     if workload.writes() {
-        options.extend(accesses::data_options(workload)?);
+        options.extend(data_options(workload)?);
     }
     Ok(options)
 }
 
-fn sync_options(sync: SyncPolicy) -> Result<Vec<FioOption>, FioError> {
-    Ok(match sync.method {
-        SyncMethod::None => Vec::new(),
-        SyncMethod::Fsync => vec![option("fsync", sync.every)],
-        SyncMethod::Fdatasync => vec![option("fdatasync", sync.every)],
-        SyncMethod::ODsync => vec![option("sync", "dsync")],
-        SyncMethod::OSync => vec![option("sync", "sync")],
+fn sync_options(sync: SyncPolicy) -> Result<Option<FioOption>, FioError> {
+    let method = sync.method;
+    Ok(Some(match method {
+        SyncMethod::None => return Ok(None),
+        SyncMethod::Fsync => option("fsync", sync.every),
+        SyncMethod::Fdatasync => option("fdatasync", sync.every),
+        SyncMethod::ODsync => option("sync", "dsync"),
+        SyncMethod::OSync => option("sync", "sync"),
         SyncMethod::RwfDsync | SyncMethod::RwfSync => {
-            return refuse(format!(
-                "{} (fio knows no such flag); use o_dsync or o_sync",
-                sync.method
-            ));
+            return refuse(format!("{method} (fio knows no such flag); use o_dsync or o_sync"));
         }
         SyncMethod::FileRange => {
             return refuse(
@@ -182,13 +184,10 @@ fn sync_options(sync: SyncPolicy) -> Result<Vec<FioOption>, FioError> {
             );
         }
         SyncMethod::LinkedFsync | SyncMethod::LinkedFdatasync => {
-            return refuse(format!(
-                "{} (fio links no operations); use {}",
-                sync.method,
-                sync.method.unlinked()
-            ));
+            let unlinked = method.unlinked();
+            return refuse(format!("{method} (fio links no operations); use {unlinked}"));
         }
-    })
+    }))
 }
 
 /// Percent of a share in thousandths, which fio has no half ones of.
@@ -223,6 +222,7 @@ fn place_options(place: &ExportPlace) -> Result<Vec<FioOption>, FioError> {
         option("filename", path.replace('\\', "\\\\").replace(':', "\\:")),
         option("offset", region.offset.get()),
         option("size", region.length.get()),
+        // fio reads numbers as signed ones.
         option("randseed", seed >> 1),
     ];
     if !cpus.is_empty() {
@@ -245,21 +245,31 @@ fn end_options(
 ) -> Result<Vec<FioOption>, FioError> {
     let block = load.workload.block_size.get().max(1);
     let single = !load.workload.has_mix();
-    let mut options = match terms.limit {
-        Limit::Duration(duration) => vec![option("time_based", 1), time("runtime", duration)],
-        Limit::Operations(count) if single => amount(share(count, job).saturating_mul(block))?,
+    // Blocks of one size are shared out whole: a job cannot do half of one.
+    let part = |bytes: u64| match single {
+        true => share(bytes.div_ceil(block), job).saturating_mul(block),
+        false => share(bytes, job),
+    };
+    let (amount, duration) = match terms.limit {
+        Limit::Duration(duration) => (None, Some(duration)),
+        Limit::Operations(count) if single => (Some(share(count, job).saturating_mul(block)), None),
         Limit::Operations(_) => {
             return refuse("a number of accesses of several sizes; give a duration");
         }
-        Limit::Volume(bytes) => volume(bytes.get(), (single, block), job)?,
-        Limit::VolumeWithin { volume: bytes, duration } => {
-            let mut options = volume(bytes.get(), (single, block), job)?;
-            options.push(time("runtime", duration));
-            options
-        }
+        Limit::Volume(bytes) => (Some(part(bytes.get())), None),
+        Limit::VolumeWithin { volume, duration } => (Some(part(volume.get())), Some(duration)),
     };
+    let mut options = vec![match amount {
+        // fio takes an io_size of 0 for none, and would move the whole region.
+        Some(0) => {
+            return refuse("a job without a single access; give fewer jobs or a larger amount");
+        }
+        Some(bytes) => option("io_size", bytes),
+        None => option("time_based", 1),
+    }];
+    options.extend(duration.map(|duration| time("runtime", duration)));
     if terms.ramp > Nanos::ZERO {
-        if !matches!(terms.limit, Limit::Duration(_)) {
+        if amount.is_some() {
             return refuse("a ramp before an amount; give a duration");
         }
         options.push(time("ramp_time", terms.ramp));
@@ -270,26 +280,174 @@ fn end_options(
     Ok(options)
 }
 
-fn volume(
-    bytes: u64,
-    (single, block): (bool, u64),
-    job: (u64, u64),
-) -> Result<Vec<FioOption>, FioError> {
-    match single {
-        true => amount(share(bytes.div_ceil(block), job).saturating_mul(block)),
-        false => amount(share(bytes, job)),
-    }
-}
-
-fn amount(bytes: u64) -> Result<Vec<FioOption>, FioError> {
-    match bytes {
-        0 => refuse("a job without a single access; give fewer jobs or a larger amount"),
-        bytes => Ok(vec![option("io_size", bytes)]),
-    }
-}
-
 fn time(name: &str, span: Nanos) -> FioOption {
+    // fio has no shorter unit.
     option(name, format!("{}us", span.get().div_ceil(1000)))
+}
+
+/// The options of the pattern. The fields that are named and not used are others' part.
+fn access_options(workload: &Workload) -> Result<Vec<FioOption>, FioError> {
+    let Workload {
+        name: _,
+        summary: _,
+        pattern,
+        read_share,
+        block_size,
+        block_mix,
+        write_block_mix,
+        skew,
+        coverage,
+        run_length,
+        own_cursors,
+        jumps,
+        hole,
+        align,
+        contents: _,
+        renewal: _,
+        duplicates: _,
+        // Each job's region is in its place.
+        region: _,
+        within: _,
+        jobs: _,
+        depth: _,
+        sync: _,
+        cache: _,
+        at_end: _,
+        drops_cache_each_pass: _,
+        syncs_at_end: _,
+        group_commit,
+    } = workload;
+    if group_commit.is_some() {
+        return refuse("committers that share a log's syncs");
+    }
+    let mut options = Vec::new();
+    let is_mixed = workload.reads() && workload.writes();
+    let number = match pattern {
+        Pattern::Sequential if is_mixed && !own_cursors => {
+            return refuse("sequential reads and writes at one place; fio has a place for each");
+        }
+        Pattern::Sequential => hole.get(),
+        Pattern::Random => u64::from(*run_length),
+    };
+    let word = match (workload.reads(), workload.writes()) {
+        (true, true) => "rw",
+        (true, false) => "read",
+        (false, _) => "write",
+    };
+    let (order, neutral) = if *pattern == Pattern::Random { ("rand", 1) } else { ("", 0) };
+    let suffix = if number == neutral { String::new() } else { format!(":{number}") };
+    options.push(option("rw", format!("{order}{word}{suffix}")));
+    if is_mixed {
+        options.push(option("rwmixread", whole_percent(read_share.0, "a share of reads")?));
+    }
+    options.extend(size_options(block_size.get(), block_mix, write_block_mix)?);
+    if *pattern == Pattern::Random {
+        let smallest = workload.block_sizes().first().map_or(block_size.get(), |size| size.get());
+        let align = if align.get() > 0 { align.get() } else { smallest };
+        options.push(option("blockalign", align));
+        options.extend(order_options(skew, *coverage, *run_length)?);
+        if let Some(jumps) = jumps {
+            let reads = whole_percent(jumps.reads.0, "a share of jumps")?;
+            let writes = whole_percent(jumps.writes.0, "a share of jumps")?;
+            options.push(option("percentage_random", format!("{reads},{writes}")));
+        }
+    }
+    Ok(options)
+}
+
+fn size_options(
+    single: u64,
+    mix: &[BlockShare],
+    write_mix: &[BlockShare],
+) -> Result<Vec<FioOption>, FioError> {
+    if mix.is_empty() && write_mix.is_empty() {
+        return Ok(vec![option("bs", single)]);
+    }
+    let reads = if mix.is_empty() { format!("{single}/100") } else { split(mix)? };
+    let value = match write_mix {
+        [] => reads,
+        writes => format!("{reads},{}", split(writes)?),
+    };
+    Ok(vec![option("bssplit", value)])
+}
+
+fn split(mix: &[BlockShare]) -> Result<String, FioError> {
+    let part = |share: &BlockShare| {
+        let percent = whole_percent(share.weight.0, "a share of a block size")?;
+        Ok(format!("{}/{percent}", share.size.get()))
+    };
+    let parts: Vec<String> = mix.iter().map(part).collect::<Result<_, FioError>>()?;
+    Ok(parts.join(":"))
+}
+
+fn order_options(
+    skew: &Skew,
+    coverage: Coverage,
+    run_length: u32,
+) -> Result<Vec<FioOption>, FioError> {
+    let is_each_once = coverage == Coverage::EachOnce;
+    if is_each_once && run_length > 1 {
+        return refuse("runs of blocks that each come once: fio's map cuts them short");
+    }
+    if is_each_once && matches!(skew, Skew::Zipf { .. } | Skew::Pareto { .. }) {
+        return refuse("zipf or pareto over blocks that each come once: fio has no map then");
+    }
+    let mut options = if is_each_once { Vec::new() } else { vec![option("norandommap", 1)] };
+    let thousandths = |number: u32| f64::from(number) / 1000.0;
+    let distribution = match skew {
+        Skew::Uniform => return Ok(options),
+        Skew::Zipf { theta_per_mille: 1000 } => {
+            return refuse("zipf with theta 1; take 0.999 or 1.001");
+        }
+        Skew::Zipf { theta_per_mille } => format!("zipf:{}", thousandths(*theta_per_mille)),
+        Skew::Pareto { h_per_mille } => format!("pareto:{}", thousandths((*h_per_mille).into())),
+        Skew::Normal { .. } => {
+            return refuse("a normal distribution: fio's is another, which is also scattered");
+        }
+        Skew::Zones { zones } => {
+            let zone = |zone: &Zone| {
+                let accesses = whole_percent(zone.accesses.0, "a zone's share of accesses")?;
+                let size = whole_percent(zone.size.0, "a zone's share of the region")?;
+                Ok(format!("{accesses}/{size}"))
+            };
+            let zones = zones.iter().map(zone).collect::<Result<Vec<_>, FioError>>()?;
+            format!("zoned:{}", zones.join(":"))
+        }
+    };
+    options.push(option("random_distribution", distribution));
+    Ok(options)
+}
+
+fn data_options(workload: &Workload) -> Result<Vec<FioOption>, FioError> {
+    let Workload { contents, renewal, duplicates, .. } = workload;
+    let mut options = match contents {
+        Contents::Incompressible => Vec::new(),
+        Contents::Compressible { zeros: PerMille::ALL } => {
+            return Ok(vec![option("zero_buffers", 1)]);
+        }
+        Contents::Compressible { zeros } => {
+            if *renewal != Renewal::EachWrite {
+                return refuse("compressible buffers that are reused");
+            }
+            vec![
+                option("buffer_compress_percentage", whole_percent(zeros.0, "a share of zeros")?),
+                option("buffer_compress_chunk", 4096),
+            ]
+        }
+        Contents::Pattern { bytes } => {
+            let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            return Ok(vec![option("buffer_pattern", format!("0x{digits}"))]);
+        }
+    };
+    options.push(option("scramble_buffers", u8::from(*renewal == Renewal::Scrambled)));
+    if *renewal == Renewal::EachWrite {
+        options.push(option("refill_buffers", 1));
+    }
+    if *duplicates > PerMille::NONE {
+        let percent = whole_percent(duplicates.0, "a share of duplicates")?;
+        options.push(option("dedupe_percentage", percent));
+    }
+    Ok(options)
 }
 
 #[cfg(test)]

@@ -12,28 +12,23 @@
 
 mod accesses;
 mod extent;
-mod files;
 mod loads;
-mod place;
 mod placement;
 mod queue;
 mod rows;
-mod said;
 mod section;
-mod sizes;
 mod targets;
 mod timing;
 mod writes;
 
-pub use place::{PlaceFacts, named_paths};
 pub use rows::{LogKind, LogRequest, Percentiles, ResultJob, ResultRow, ResultShape, StreamPlace};
+pub use targets::{PlaceFacts, named_paths};
 
 use std::path::Path;
 
 use durio_plan::{ClockChoice, PLAN_SCHEMA, Plan, Purpose};
 
-use crate::job_file::{Note, Place, Refusal, ResolvedJob};
-use said::Said;
+use crate::job_file::{Given, One, Place, Remark, ResolvedJob};
 use targets::Targets;
 
 /// What the plan needs besides the jobs.
@@ -53,7 +48,7 @@ pub struct ImportedPlan {
     /// The plan.
     pub plan: Plan,
     /// What is not as in fio, without effect on what the figures mean; each once.
-    pub notes: Vec<Note>,
+    pub notes: Vec<Remark>,
     /// The rows and logs of fio's results, and which loads are in each.
     pub shape: ResultShape,
 }
@@ -66,7 +61,7 @@ pub fn import(
     jobs: &[ResolvedJob],
     facts: &dyn Fn(&Path) -> Option<PlaceFacts>,
     settings: &ImportSettings,
-) -> Result<ImportedPlan, Vec<Refusal>> {
+) -> Result<ImportedPlan, Vec<Remark>> {
     let mut said = Said::default();
     let mut targets = Targets::new(facts, &settings.file_name);
     let mut sections = Vec::new();
@@ -77,15 +72,11 @@ pub fn import(
         copy = copy.saturating_add(job.copies);
     }
     if jobs.is_empty() {
-        said.refuse_at(
-            &Place::Word(1),
-            "name",
-            "there is no job: only defaults, or nothing at all",
-        );
+        let reason = "there is no job: only defaults, or nothing at all";
+        said.refuse_at(&Place::Word(1), "name", reason);
     }
     let targets = targets.finish(&mut said);
-    let (mut steps, places) = loads::steps(&sections, &mut said);
-    timing::set_pauses(&sections, &mut steps, &mut said);
+    let (steps, places) = loads::steps(&sections, &mut said);
     let plan = Plan {
         schema: PLAN_SCHEMA,
         purpose: Purpose::Run,
@@ -96,6 +87,7 @@ pub fn import(
         campaign: None,
         thresholds: Vec::new(),
     };
+    // A plan of jobs that are refused is incomplete, and its faults are no news.
     if said.refusals.is_empty()
         && let Err(reason) = plan.validate()
     {
@@ -106,4 +98,60 @@ pub fn import(
         true => Ok(ImportedPlan { plan, notes: said.notes, shape: rows::shape(jobs, &places) }),
         false => Err(said.refusals),
     }
+}
+
+/// Notes and refusals so far, each once, in the order in which they came.
+#[derive(Debug, Default)]
+struct Said {
+    notes: Vec<Remark>,
+    refusals: Vec<Remark>,
+}
+
+impl Said {
+    /// Takes over what was said when the job was resolved.
+    fn begin(&mut self, job: &ResolvedJob) {
+        job.notes.iter().for_each(|note| add(&mut self.notes, note.clone()));
+        job.refusals.iter().for_each(|refusal| add(&mut self.refusals, refusal.clone()));
+    }
+
+    fn refuse<T>(&mut self, given: &Given<T>, reason: &str) {
+        self.refuse_at(&given.at, given.option, reason);
+    }
+
+    /// Refuses what stands, or is missing, at a place.
+    fn refuse_at(&mut self, at: &Place, option: &str, reason: &str) {
+        add(&mut self.refusals, Remark::new(at, option, reason));
+    }
+
+    /// Refuses an option unless its value is one that changes nothing.
+    fn refuse_unless<T>(&mut self, given: &One<T>, is_neutral: impl Fn(&T) -> bool, reason: &str) {
+        if let Some(given) = given.as_ref().filter(|given| !is_neutral(&given.value)) {
+            self.refuse(given, reason);
+        }
+    }
+
+    fn note<T>(&mut self, given: &Given<T>, what: &str) {
+        self.note_at(&given.at, given.option, what);
+    }
+
+    fn note_at(&mut self, at: &Place, option: &str, what: &str) {
+        add(&mut self.notes, Remark::new(at, option, what));
+    }
+}
+
+// Copies of a job, and jobs with the same defaults, would say the same again.
+fn add(remarks: &mut Vec<Remark>, remark: Remark) {
+    if !remarks.contains(&remark) {
+        remarks.push(remark);
+    }
+}
+
+/// The value that was given, or fio's default.
+fn or<T: Copy>(given: &One<T>, default: T) -> T {
+    given.as_ref().map_or(default, |given| given.value)
+}
+
+/// Where an option was given, or else the job begins.
+fn place_or<'g, T>(given: &'g One<T>, job: &'g Place) -> &'g Place {
+    given.as_ref().map_or(job, |given| &given.at)
 }

@@ -18,7 +18,6 @@ mod grammar;
 mod options;
 mod printing;
 mod resolve;
-mod resolved;
 mod terms;
 mod values;
 mod variables;
@@ -34,8 +33,7 @@ pub use options::{
     find_option, option_help, option_rows,
 };
 pub use printing::{OutputFormat, PrintSettings, Question};
-pub use resolve::resolve;
-pub use resolved::{Each, Given, Note, One, Refusal, ResolvedJob};
+pub use resolve::{Each, Given, One, Remark, ResolvedJob, resolve};
 pub use terms::{
     AccessPattern, BlockSizeShare, CpuPolicy, Direction, Distribution, Engine, ExitScope,
     Fallocate, FileService, FileServiceOrder, MemoryPolicy, PerDirection, RandomGenerator,
@@ -114,7 +112,7 @@ pub struct JobFile {
     /// The sections in order.
     pub sections: Vec<Section>,
     /// What was read and concerns only what fio prints.
-    pub notes: Vec<Note>,
+    pub notes: Vec<Remark>,
     /// Where `--readonly` stands: no job may write.
     pub read_only: Option<Place>,
     /// What the program is told to print.
@@ -131,6 +129,12 @@ impl JobFile {
 }
 
 impl Section {
+    fn begun(name: &str, file_number: u32, at: &Place) -> Self {
+        // fio compares the first six characters: [globalism] is global too.
+        let is_global = name.starts_with("global");
+        Self { name: name.to_owned(), is_global, file_number, at: at.clone(), settings: Vec::new() }
+    }
+
     /// The options that have a value, in order. fio 3.33 lists no others; a name that was given on
     /// a command line is the first.
     pub(crate) fn valued_options(&self) -> Vec<(String, String)> {
@@ -182,9 +186,9 @@ impl fmt::Debug for Surroundings<'_> {
     }
 }
 
-/// Whether a section of that name is global: fio compares the first six characters.
-fn is_global_name(name: &str) -> bool {
-    name.starts_with("global")
+/// True for an option of fio's program that is not a job's.
+pub(crate) fn is_program_option(name: &str) -> bool {
+    options::find_program_option(name).is_some()
 }
 
 /// Looks an option up, or says which one may be meant.

@@ -16,15 +16,13 @@ mod files;
 mod job;
 mod latency;
 mod output;
-mod shares;
-mod steady_state;
 mod table;
 mod write;
 
 pub use files::{FioFile, MAX_BYTES, read, read_file};
-pub use job::{Direction, FioJob, LatencySearch, SyncSection};
-pub use latency::{LatencyBlock, PercentileList, PriorityLatency};
-pub use output::{DiskUtil, FioOutput, MembersUtil, Options};
-pub use shares::{LatencyShares, Shares};
-pub use steady_state::{SteadyState, SteadyStateData, SteadyStateLatency};
+pub use job::{
+    Direction, FioJob, LatencySearch, SteadyState, SteadyStateData, SteadyStateLatency, SyncSection,
+};
+pub use latency::{LatencyBlock, LatencyShares, PercentileList, PriorityLatency, Shares};
+pub use output::{DiskCounters, DiskUtil, FioOutput, Options};
 pub use write::write;

@@ -4,13 +4,7 @@
 //! block per job, a table of the whole run per reporting group, the counters of block devices. Not
 //! here: the lines before a run, but for [`head`].
 
-mod blocks;
-mod number;
-
-use std::fmt::Write as _;
-
-use crate::json::{Direction, FioJob, FioOutput, MembersUtil};
-use number::{Prefixes, short};
+use crate::json::{Direction, DiskCounters, FioJob, FioOutput, LatencyBlock, Shares};
 
 /// What fio shows of a job besides what its JSON has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,7 +15,7 @@ pub struct RowFacts {
     pub process: u32,
 }
 
-/// Digits and point of rates and sizes (fio's default of `significant_figures`).
+// Digits and point of rates and sizes (fio's default of `significant_figures`).
 const FIGURES: usize = 4;
 
 /// The text; `rows` has the facts of each job, in order.
@@ -30,7 +24,7 @@ pub fn write(output: &FioOutput, rows: &[RowFacts]) -> String {
     let time = output.time.as_deref().unwrap_or_default();
     let mut text = "\n".to_owned();
     for (job, row) in output.jobs.iter().zip(rows) {
-        blocks::job(&mut text, job, *row, time);
+        job_block(&mut text, job, *row, time);
     }
     let groups = output.jobs.iter().map(|job| job.groupid).max();
     for group in groups.into_iter().flat_map(|last| 0..=last) {
@@ -67,27 +61,19 @@ pub fn head(version: &str, jobs: &[JobHead]) -> String {
         let JobHead { name, group, pattern, block_bytes: (least, most), engine, depth, copies } =
             job;
         let [least, most] = [least, most].map(|bytes| bytes_short(*bytes));
-        line(
-            &mut text,
-            format_args!(
-                "{name}: (g={group}): rw={pattern}, bs=(R) {least}-{most}, (W) {least}-{most}, \
-             (T) {least}-{most}, ioengine={engine}, iodepth={depth}"
-            ),
+        text += &format!(
+            "{name}: (g={group}): rw={pattern}, bs=(R) {least}-{most}, (W) {least}-{most}, \
+             (T) {least}-{most}, ioengine={engine}, iodepth={depth}\n"
         );
         if *copies > 1 {
-            line(&mut text, format_args!("..."));
+            text += "...\n";
         }
     }
     let copies: u32 = jobs.iter().map(|job| job.copies).fold(0, u32::saturating_add);
-    line(&mut text, format_args!("{version}"));
+    text += &format!("{version}\n");
     let processes = if copies == 1 { "process" } else { "processes" };
-    line(&mut text, format_args!("Starting {copies} {processes}"));
+    text += &format!("Starting {copies} {processes}\n");
     text
-}
-
-fn line(text: &mut String, content: std::fmt::Arguments<'_>) {
-    // Writing to a string cannot fail.
-    let _ = writeln!(text, "{content}");
 }
 
 fn bytes_short(bytes: u64) -> String {
@@ -100,7 +86,7 @@ fn rates(bytes_per_second: u64) -> [String; 2] {
 }
 
 fn whole_run(text: &mut String, group: u64, jobs: &[FioJob]) {
-    line(text, format_args!("\nRun status group {group} (all jobs):"));
+    *text += &format!("\nRun status group {group} (all jobs):\n");
     type Of = fn(&FioJob) -> Option<&Direction>;
     let directions: [(&str, Of); 3] = [
         ("   READ", |job| job.read.as_ref()),
@@ -118,55 +104,251 @@ fn whole_run(text: &mut String, group: u64, jobs: &[FioJob]) {
         let [slowest, slowest_si] = rates(each.clone().min().unwrap_or(0));
         let [fastest, fastest_si] = rates(each.max().unwrap_or(0));
         let (moved, moved_si) = (bytes_short(bytes), short(bytes, FIGURES, Prefixes::Decimal, "B"));
-        line(
-            text,
-            format_args!(
-                "{name}: bw={all} ({all_si}), {slowest}-{fastest} ({slowest_si}-{fastest_si}), \
-             io={moved} ({moved_si}), run={least}-{most}msec"
-            ),
+        *text += &format!(
+            "{name}: bw={all} ({all_si}), {slowest}-{fastest} ({slowest_si}-{fastest_si}), \
+             io={moved} ({moved_si}), run={least}-{most}msec\n"
         );
     }
 }
 
 fn disks(text: &mut String, output: &FioOutput) {
     let disks = output.disk_util.iter().flatten().collect::<Vec<_>>();
-    if disks.is_empty() {
-        return;
+    if !disks.is_empty() {
+        *text += "\nDisk stats (read/write):\n";
     }
-    line(text, format_args!("\nDisk stats (read/write):"));
     for disk in disks {
         let indent = if disk.members.is_some() { "    " } else { "  " };
-        let members = disk.members.as_ref().map_or_else(String::new, members);
-        line(
-            text,
-            format_args!(
-                "{indent}{}: ios={}/{}, merge={}/{}, ticks={}/{}, in_queue={}, util={:.2}%{members}",
-                disk.name,
-                disk.read_ios,
-                disk.write_ios,
-                disk.read_merges,
-                disk.write_merges,
-                disk.read_ticks,
-                disk.write_ticks,
-                disk.in_queue,
-                disk.util,
-            ),
+        let members = disk.members.as_ref().map(|it| format!(", {}", counters("aggr", it)));
+        let (own, members) = (counters("", &disk.own), members.unwrap_or_default());
+        *text += &format!("{indent}{}: {own}{members}\n", disk.name);
+    }
+}
+
+fn counters(prefix: &str, it: &DiskCounters) -> String {
+    let pairs = [
+        ("ios", it.read_ios, it.write_ios),
+        ("merge", it.read_merges, it.write_merges),
+        ("ticks", it.read_ticks, it.write_ticks),
+    ];
+    let pairs = pairs.map(|(name, reads, writes)| format!("{prefix}{name}={reads}/{writes}, "));
+    let (pairs, queue, util) = (pairs.concat(), it.in_queue, it.util);
+    format!("{pairs}{prefix}in_queue={queue}, {prefix}util={util:.2}%")
+}
+
+// The width of fio's table of percentiles, less its indent.
+const COLUMNS: usize = 80 - 7;
+// fio breaks the line of coarse latencies after so many.
+const SHARES_PER_LINE: usize = 5;
+
+// A job that moved nothing has no block.
+fn job_block(text: &mut String, job: &FioJob, row: RowFacts, time: &str) {
+    let RowFacts { copies, process } = row;
+    let directions = [("read", &job.read, ""), ("write", &job.write, "; 0 zone resets")];
+    let moved = |direction: &Option<Direction>| {
+        direction.as_ref().is_some_and(|it| it.io_bytes > 0 || it.total_ios > 0)
+    };
+    if !directions.iter().any(|(_, direction, _)| moved(direction)) {
+        return;
+    }
+    let (name, group, error) = (&job.jobname, job.groupid, job.error);
+    *text += &format!(
+        "{name}: (groupid={group}, jobs={copies}): err={error:2}: pid={process}: {time}\n"
+    );
+    if let Some(description) = &job.desc {
+        *text += &format!("  Description  : [{description}]\n");
+    }
+    for (name, direction, suffix) in directions {
+        // fio divides by the runtime, and prints nothing of what took less than a millisecond.
+        if let Some(it) = direction.as_ref().filter(|it| it.io_bytes > 0 && it.runtime > 0) {
+            self::direction(text, name, it, suffix);
+        }
+    }
+    let latencies =
+        [("nsec", &job.latency.ns), ("usec", &job.latency.us), ("msec", &job.latency.ms)];
+    latencies.iter().for_each(|(unit, shares)| coarse(text, unit, shares));
+    if let Some(sync) = job.sync.as_ref().filter(|sync| sync.lat_ns.samples() > 0) {
+        *text += "  fsync/fdatasync/sync_file_range:\n";
+        latency(text, "sync", &sync.lat_ns);
+        percentiles(text, "sync", &sync.lat_ns);
+    }
+    closing(text, job);
+}
+
+fn direction(text: &mut String, name: &str, it: &Direction, suffix: &str) {
+    let iops = short(it.whole_iops(), FIGURES, Prefixes::Decimal, "");
+    let [bandwidth, decimal] = rates(it.bw_bytes);
+    let (moved, runtime) = (bytes_short(it.io_bytes), it.runtime);
+    *text += &format!(
+        "  {name}: IOPS={iops}, BW={bandwidth} ({decimal})({moved}/{runtime}msec){suffix}\n"
+    );
+    let blocks = [("slat", &it.slat_ns), ("clat", &it.clat_ns), (" lat", &it.lat_ns)];
+    blocks.iter().for_each(|(name, block)| latency(text, name, block));
+    blocks.iter().for_each(|(name, block)| percentiles(text, name.trim(), block));
+    samples(text, it);
+}
+
+/// The unit in which a latency with these extremes is shown: how many ns it has, and its name.
+const fn unit(min_ns: u64, max_ns: u64) -> (u64, &'static str) {
+    if min_ns > 2_000_000 && max_ns > 99_999_999 {
+        (1_000_000, "msec")
+    } else if min_ns > 2_000 && max_ns > 99_999 {
+        (1_000, "usec")
+    } else {
+        (1, "nsec")
+    }
+}
+
+fn latency(text: &mut String, name: &str, block: &LatencyBlock) {
+    if block.samples() == 0 {
+        return;
+    }
+    let (mut ns, mut named) = unit(block.min, block.max);
+    // The larger unit must leave digits of the deviation.
+    while ns > 1 && block.stddev <= as_figure(ns) {
+        (ns, named) = if ns == 1_000_000 { (1_000, "usec") } else { (1, "nsec") };
+    }
+    let bound = |value: u64| short(value / ns, 6, Prefixes::Decimal, "");
+    let (min, max) = (bound(block.min), bound(block.max));
+    let (mean, deviation) = (block.mean / as_figure(ns), block.stddev / as_figure(ns));
+    *text += &format!(
+        "    {name} ({named}): min={min}, max={max}, avg={mean:5.2}, stdev={deviation:5.2}\n"
+    );
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a power of ten")]
+const fn as_figure(ns: u64) -> f64 {
+    ns as f64
+}
+
+fn percentiles(text: &mut String, name: &str, block: &LatencyBlock) {
+    let values = block.percentiles.iter().map(|&(_, value)| value);
+    let (Some(min), Some(max)) = (values.clone().min(), values.max()) else { return };
+    let (ns, named) = unit(min, max);
+    *text += &format!("    {name} percentiles ({named}):\n");
+    let width = (max / ns).checked_ilog10().map_or(1, |log| log as usize + 1).max(5);
+    let digits = block.percentiles.iter().map(|&(percent, _)| decimals(percent)).max().unwrap_or(0);
+    let per_line = (COLUMNS / (digits + 10 + width)).max(1);
+    for (index, row) in block.percentiles.chunks(per_line).enumerate() {
+        let cell = |&(percent, value): &(f64, u64)| {
+            format!(" {percent:>0$.digits$}th=[{1:>width$}]", digits + 3, value.div_ceil(ns))
+        };
+        let is_last = (index + 1) * per_line >= block.percentiles.len();
+        let cells = row.iter().map(cell).collect::<Vec<_>>().join(",");
+        *text += &format!("     |{cells}{}\n", if is_last { "" } else { "," });
+    }
+}
+
+/// How many digits behind the point a percentage is given with.
+fn decimals(percent: f64) -> usize {
+    percent.to_string().split_once('.').map_or(0, |(_, behind)| behind.len())
+}
+
+fn samples(text: &mut String, it: &Direction) {
+    if it.bw_samples > 0 {
+        let is_large = it.bw_mean > 1024.0 * 1024.0;
+        let (divisor, unit) = if is_large { (1024, "MiB") } else { (1, "KiB") };
+        let (min, max) = (it.bw_min / divisor, it.bw_max / divisor);
+        let (mean, deviation) = (it.bw_mean / as_figure(divisor), it.bw_dev / as_figure(divisor));
+        let (share, count) = (it.bw_agg, it.bw_samples);
+        *text += &format!(
+            "   bw ({unit:>5}/s): min={min:5}, max={max:5}, per={share:.2}%, avg={mean:5.2}, \
+             stdev={deviation:5.2}, samples={count}\n"
+        );
+    }
+    if it.iops_samples > 0 {
+        let (min, max, count) = (it.iops_min, it.iops_max, it.iops_samples);
+        let (mean, deviation) = (it.iops_mean, it.iops_stddev);
+        *text += &format!(
+            "   iops        : min={min:5}, max={max:5}, avg={mean:5.2}, stdev={deviation:5.2}, \
+             samples={count}\n"
         );
     }
 }
 
-fn members(members: &MembersUtil) -> String {
-    format!(
-        ", aggrios={}/{}, aggrmerge={}/{}, aggrticks={}/{}, aggrin_queue={}, aggrutil={:.2}%",
-        members.read_ios,
-        members.write_ios,
-        members.read_merges,
-        members.write_merges,
-        members.read_ticks,
-        members.write_ticks,
-        members.in_queue,
-        members.util,
-    )
+fn coarse(text: &mut String, unit: &str, shares: &Shares) {
+    let shown: Vec<String> = shares
+        .iter()
+        .filter(|(_, percent)| *percent > 0.0)
+        .map(|(label, percent)| format!("{label}={percent:.2}%"))
+        .collect();
+    for row in shown.chunks(SHARES_PER_LINE) {
+        *text += &format!("  lat ({unit})   : {}\n", row.join(", "));
+    }
+}
+
+fn closing(text: &mut String, job: &FioJob) {
+    *text += &format!(
+        "  cpu          : usr={:.2}%, sys={:.2}%, ctx={}, majf={}, minf={}\n",
+        job.usr_cpu, job.sys_cpu, job.ctx, job.majf, job.minf
+    );
+    let distribution = |shares: &Shares| {
+        let cell = |(label, percent): &(String, f64)| format!("{label}={percent:.1}%");
+        shares.iter().map(cell).collect::<Vec<_>>().join(", ")
+    };
+    *text += &format!("  IO depths    : {}\n", distribution(&job.iodepth_level));
+    *text += &format!("     submit    : {}\n", distribution(&job.iodepth_submit));
+    *text += &format!("     complete  : {}\n", distribution(&job.iodepth_complete));
+    let count = |of: fn(&Direction) -> u64| {
+        [&job.read, &job.write, &job.trim].map(|it| it.as_ref().map_or(0, of))
+    };
+    let [reads, writes, trims] = count(|it| it.total_ios);
+    let [short_reads, short_writes, short_trims] = count(|it| it.short_ios);
+    let syncs = job.sync.as_ref().map_or(0, |sync| sync.total_ios);
+    *text += &format!(
+        "     issued rwts: total={reads},{writes},{trims},{syncs} \
+         short={short_reads},{short_writes},{short_trims},0 dropped=0,0,0,0\n"
+    );
+    if let Some(search) = &job.latency_search {
+        *text += &format!(
+            "     latency   : target={}, window={}, percentile={:.2}%, depth={}\n",
+            search.target, search.window, search.percentile, search.depth
+        );
+    }
+}
+
+/// By which number a prefix stands for the next larger unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Prefixes {
+    /// k, M, G: thousands.
+    Decimal,
+    /// Ki, Mi, Gi: 1024 each.
+    Binary,
+}
+
+const DECIMAL: [&str; 7] = ["", "k", "M", "G", "T", "P", "E"];
+const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+
+/// At most `characters` digits and point, with prefix and `unit`. The number is cut step by step to
+/// whole units, and the rest of the last step gives the digits behind the point, as in fio: what
+/// lies below it is gone, and a rest that rounds up to one carries.
+fn short(number: u64, characters: usize, prefixes: Prefixes, unit: &str) -> String {
+    let (step, names) = match prefixes {
+        Prefixes::Decimal => (1000, DECIMAL),
+        Prefixes::Binary => (1024, BINARY),
+    };
+    let (mut whole, mut rest, mut prefix) = (number, None, 0);
+    while digits(whole) > characters && prefix + 1 < names.len() {
+        rest = Some(whole % step);
+        whole /= step;
+        prefix += 1;
+    }
+    let name = names.get(prefix).copied().unwrap_or_default();
+    let Some(rest) = rest else { return format!("{whole}{name}{unit}") };
+    let room = characters.saturating_sub(digits(whole));
+    if room <= 1 {
+        let carried = whole + u64::from(rest >= step / 2);
+        return format!("{carried}{name}{unit}");
+    }
+    #[expect(clippy::cast_precision_loss, reason = "below 1024")]
+    let fraction = format!("{:.*}", room - 1, rest as f64 / step as f64);
+    // 0.999 to one digit is 1.0.
+    let carry = u64::from(fraction.starts_with('1'));
+    let behind = fraction.get(2..).unwrap_or_default();
+    format!("{}.{behind}{name}{unit}", whole + carry)
+}
+
+fn digits(number: u64) -> usize {
+    number.checked_ilog10().map_or(1, |log| log as usize + 1)
 }
 
 #[cfg(test)]

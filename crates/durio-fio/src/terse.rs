@@ -6,9 +6,9 @@
 
 use std::fmt::Write as _;
 
-use crate::json::{Direction, DiskUtil, FioJob, FioOutput, LatencyBlock, MembersUtil, Shares};
+use crate::json::{Direction, DiskCounters, DiskUtil, FioJob, FioOutput, LatencyBlock, Shares};
 
-/// Fields for percentiles per direction, used or not (`FIO_IO_U_LIST_MAX_LEN` in fio's stat.h).
+// Fields for percentiles per direction, used or not (`FIO_IO_U_LIST_MAX_LEN` in fio's stat.h).
 const PERCENTILES: usize = 20;
 /// Labels of the depths, and of the latencies below and from 1 ms.
 const DEPTHS: usize = 7;
@@ -96,14 +96,11 @@ fn shares(line: &mut String, shares: &Shares, labels: usize, digits: usize, firs
 }
 
 fn disk(line: &mut String, disk: &DiskUtil) {
-    let DiskUtil { name, read_ios, write_ios, read_merges, write_merges, .. } = disk;
-    add(line, format_args!("{name};{read_ios};{write_ios};{read_merges};{write_merges}"));
-    let DiskUtil { read_ticks, write_ticks, in_queue, util, .. } = disk;
-    add(line, format_args!("{read_ticks};{write_ticks};{in_queue};{util:.2}%"));
-    if let Some(members) = &disk.members {
-        let MembersUtil { read_ios, write_ios, read_merges, write_merges, .. } = members;
-        add(line, format_args!("slaves;{read_ios};{write_ios};{read_merges};{write_merges}"));
-        let MembersUtil { read_ticks, write_ticks, in_queue, util, .. } = members;
+    let members = disk.members.as_ref().map(|members| ("slaves", members));
+    for (name, it) in std::iter::once((disk.name.as_str(), &disk.own)).chain(members) {
+        let DiskCounters { read_ios, write_ios, read_merges, write_merges, .. } = it;
+        add(line, format_args!("{name};{read_ios};{write_ios};{read_merges};{write_merges}"));
+        let DiskCounters { read_ticks, write_ticks, in_queue, util, .. } = it;
         add(line, format_args!("{read_ticks};{write_ticks};{in_queue};{util:.2}%"));
     }
 }

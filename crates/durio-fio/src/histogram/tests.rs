@@ -123,3 +123,52 @@ proptest! {
         prop_assert!(bins.percentile_ns(low).unwrap() <= bins.percentile_ns(high).unwrap());
     }
 }
+
+fn needed(percent: f64, total: u64) -> u128 {
+    let count = Extended::HUNDREDTH.times(Extended::from_count(total));
+    count.times(Extended::from_double(percent)).ceiling()
+}
+
+#[test]
+fn whole_shares_are_whole() {
+    assert_eq!(needed(50.0, 200), 100);
+    assert_eq!(needed(100.0, 1_000_000_007), 1_000_000_007);
+    assert_eq!(needed(25.0, 4), 1);
+    assert_eq!(needed(12.5, 17), 3);
+}
+
+#[test]
+fn fourteen_percent_of_50_samples_are_7_as_in_fio_and_unlike_in_doubles() {
+    assert_eq!((14.0_f64 / 100.0 * 50.0).ceil(), 8.0);
+    assert_eq!(needed(14.0, 50), 7);
+    assert_eq!((needed(30.0, 50), needed(30.0, 100)), (15, 30));
+}
+
+#[test]
+fn known_answers_of_a_c_compiler_s_long_double() {
+    // ceill(total * 0.01L * percent), gcc on x86-64.
+    let known = [
+        (88.81038698471436, 2_222_085_222_797_998_944, 1_973_442_485_497_055_047),
+        (24.988070565833553, 208_851_156, 52_187_875),
+    ];
+    for (percent, total, expected) in known {
+        assert_eq!(needed(percent, total), expected);
+    }
+}
+
+#[test]
+fn extremes_do_not_overflow() {
+    assert_eq!(needed(f64::MIN_POSITIVE, 1), 1);
+    assert_eq!(needed(f64::from_bits(1), u64::MAX), 1);
+    assert_eq!(needed(1e-300, u64::MAX), 1);
+    assert_eq!(needed(f64::MAX, u64::MAX), u128::MAX);
+    assert_eq!(needed(50.0, 0), 0);
+}
+
+#[test]
+fn the_hundredth_is_the_nearest_of_64_bits() {
+    // 2^70 / 100 lies between two whole numbers of 64 bits.
+    let (below, rest) = ((1_u128 << 70) / 100, (1_u128 << 70) % 100);
+    assert!(rest < 50);
+    assert_eq!(u128::from(Extended::HUNDREDTH.mantissa), below);
+}

@@ -1,48 +1,47 @@
 //! Which accesses: `rw`, its mix, its sizes, its distribution.
 //!
-//! In: [`PatternOptions`]. Out: those fields of a [`Workload`], and its sizes. Not here: regions.
+//! In: [`PatternOptions`]. Out: those fields of a [`Workload`], and its [`Sizes`]. Not here: regions.
 
 use durio_units::Bytes;
-use durio_workload::{Coverage, JumpShares, Pattern, PerMille, Skew, Workload, Zone};
+use durio_workload::{BlockShare, Coverage, JumpShares, Pattern, PerMille, Skew, Workload, Zone};
 
-use super::said::{Said, or};
-use super::sizes::{SizeOptions, Sizes, sizes};
+use super::{Said, or, place_or};
 use crate::job_file::{
-    AccessPattern, Direction, Distribution, Given, PatternOptions, PerDirection, Place,
-    RandomGenerator, ReadWrite, Sequencer, ZoneShare,
+    AccessPattern, BlockSizeShare, Direction, Distribution, Each, Given, One, PatternOptions,
+    PerDirection, Place, RandomGenerator, ReadWrite, Sequencer, ZoneShare,
 };
 
-/// fio's `rw` where nothing is said.
+// fio's `rw` where nothing is said.
 const ACCESS_DEFAULT: ReadWrite =
     ReadWrite { direction: Direction::Read, pattern: AccessPattern::Sequential { skip_bytes: 0 } };
 
 /// Reads the pattern: a workload with these fields set, and its sizes.
 pub(super) fn accesses(options: &PatternOptions, at: &Place, said: &mut Said) -> (Workload, Sizes) {
+    // Every option is named here, so that a new one does not compile until it is honoured: those of
+    // random accesses and of sizes are taken below.
     let PatternOptions {
         access,
-        sequencer,
+        sequencer: _,
         read_percent,
-        block_bytes,
-        align_bytes,
-        block_range_bytes,
-        block_split,
-        block_unaligned,
-        random_percent,
-        distribution,
-        no_random_map,
-        generator,
+        block_bytes: _,
+        align_bytes: _,
+        block_range_bytes: _,
+        block_split: _,
+        block_unaligned: _,
+        random_percent: _,
+        distribution: _,
+        no_random_map: _,
+        generator: _,
     } = options;
-    let ReadWrite { direction, pattern } = or(access.as_ref(), ACCESS_DEFAULT);
-    let size_options = SizeOptions {
-        block: block_bytes,
-        range: block_range_bytes,
-        split: block_split,
-        align: align_bytes,
-        unaligned: block_unaligned.as_ref(),
-    };
-    let sizes = sizes(&size_options, direction, said);
+    let ReadWrite { direction, pattern } = or(access, ACCESS_DEFAULT);
+    let sizes = sizes(options, direction, said);
     let mut workload = Workload {
-        read_share: read_share(direction, read_percent.as_ref()),
+        read_share: match direction {
+            Direction::Read => PerMille::ALL,
+            Direction::Write => PerMille::NONE,
+            // fio mixes half and half unless it is told otherwise.
+            Direction::Mixed => PerMille(u16::from(or(read_percent, 50)) * 10),
+        },
         block_size: Bytes::new(sizes.block_size),
         block_mix: sizes.mix.clone(),
         write_block_mix: sizes.write_mix.clone(),
@@ -50,20 +49,10 @@ pub(super) fn accesses(options: &PatternOptions, at: &Place, said: &mut Said) ->
     };
     match pattern {
         AccessPattern::Sequential { skip_bytes } => {
-            sequential(&mut workload, skip_bytes, access.as_ref(), at, said);
+            sequential(&mut workload, skip_bytes, place_or(access, at), said);
         }
         AccessPattern::Random { run } => {
-            let random = Random {
-                direction,
-                run,
-                access: access.as_ref(),
-                sequencer: sequencer.as_ref(),
-                percent: random_percent,
-                distribution: distribution.as_ref(),
-                has_no_map: no_random_map.as_ref().is_some_and(|it| it.value),
-                generator: generator.as_ref(),
-            };
-            random.set(&mut workload, said);
+            random(&mut workload, options, (direction, run), said);
             if let Some(align) = sizes.alignment(at, said) {
                 if !matches!(workload.skew, Skew::Uniform | Skew::Zones { .. }) {
                     let reason = "durio's hot blocks are aligned to the smallest size";
@@ -77,23 +66,7 @@ pub(super) fn accesses(options: &PatternOptions, at: &Place, said: &mut Said) ->
     (workload, sizes)
 }
 
-/// fio mixes half and half unless it is told otherwise.
-fn read_share(direction: Direction, percent: Option<&Given<u8>>) -> PerMille {
-    match direction {
-        Direction::Read => PerMille::ALL,
-        Direction::Write => PerMille::NONE,
-        Direction::Mixed => PerMille(u16::from(or(percent, 50)) * 10),
-    }
-}
-
-fn sequential(
-    workload: &mut Workload,
-    skip_bytes: i64,
-    access: Option<&Given<ReadWrite>>,
-    at: &Place,
-    said: &mut Said,
-) {
-    let at = access.map_or(at, |given| &given.at);
+fn sequential(workload: &mut Workload, skip_bytes: i64, at: &Place, said: &mut Said) {
     workload.pattern = Pattern::Sequential;
     match u64::try_from(skip_bytes) {
         Ok(hole) => workload.hole = Bytes::new(hole),
@@ -105,106 +78,78 @@ fn sequential(
     workload.own_cursors = workload.reads() && workload.writes();
 }
 
-/// What is said of random accesses.
-struct Random<'o> {
-    direction: Direction,
-    run: u32,
-    access: Option<&'o Given<ReadWrite>>,
-    sequencer: Option<&'o Given<Sequencer>>,
-    percent: &'o PerDirection<Option<Given<u8>>>,
-    distribution: Option<&'o Given<Distribution>>,
-    has_no_map: bool,
-    generator: Option<&'o Given<RandomGenerator>>,
+/// Sets the order of random accesses, `run` of them in a row after each jump.
+fn random(
+    workload: &mut Workload,
+    options: &PatternOptions,
+    (direction, run): (Direction, u32),
+    said: &mut Said,
+) {
+    let PatternOptions { access, sequencer, distribution, no_random_map, generator, .. } = options;
+    workload.pattern = Pattern::Random;
+    workload.run_length = run;
+    workload.skew =
+        distribution.as_ref().map_or(Skew::Uniform, |given| skew(given, direction, said));
+    workload.jumps = jumps(&options.random_percent, direction);
+    workload.own_cursors = workload.jumps.is_some();
+    said.refuse_unless(
+        sequencer,
+        |sequencer| *sequencer == Sequencer::Sequential || run == 1,
+        "durio does not go to the same offset again and again",
+    );
+    // Zipf and pareto have no map in fio, whatever norandommap says; lfsr needs none to give each once.
+    let is_hot = distribution.as_ref().is_some_and(|given| {
+        matches!(given.value, Distribution::Zipf { .. } | Distribution::Pareto { .. })
+    });
+    let is_lfsr = generator.as_ref().is_some_and(|given| given.value == RandomGenerator::Lfsr);
+    if is_hot || !is_lfsr && or(no_random_map, false) {
+        return;
+    }
+    workload.coverage = Coverage::EachOnce;
+    // In fio the accesses that follow a jump are not in its map.
+    if let (true, Some(given)) = (run > 1, access) {
+        let what = "durio's runs do not overlap within a pass over the blocks, fio's may";
+        said.note(given, what);
+    }
 }
 
-impl Random<'_> {
-    fn set(&self, workload: &mut Workload, said: &mut Said) {
-        workload.pattern = Pattern::Random;
-        workload.run_length = self.run;
-        workload.skew =
-            self.distribution.map_or(Skew::Uniform, |given| skew(given, self.direction, said));
-        workload.jumps = self.jumps();
-        workload.own_cursors = workload.jumps.is_some();
-        self.check(said);
-        if self.covers() {
-            workload.coverage = Coverage::EachOnce;
-            self.tell_of_runs(said);
-        }
-    }
-
-    /// fio's `percentage_random`, where it is less than all.
-    fn jumps(&self) -> Option<JumpShares> {
-        let share = |given: &Option<Given<u8>>| PerMille(u16::from(or(given.as_ref(), 100)) * 10);
-        let shares =
-            JumpShares { reads: share(&self.percent.read), writes: share(&self.percent.write) };
-        let of_reads = self.direction != Direction::Write && shares.reads < PerMille::ALL;
-        let of_writes = self.direction != Direction::Read && shares.writes < PerMille::ALL;
-        (of_reads || of_writes).then_some(shares)
-    }
-
-    fn check(&self, said: &mut Said) {
-        said.refuse_unless(
-            self.sequencer,
-            |sequencer| *sequencer == Sequencer::Sequential || self.run == 1,
-            "durio does not go to the same offset again and again",
-        );
-    }
-
-    /// Whether each block comes once before any comes again. Zipf and pareto have no map in fio.
-    fn covers(&self) -> bool {
-        let is_hot = self.distribution.is_some_and(|given| {
-            matches!(given.value, Distribution::Zipf { .. } | Distribution::Pareto { .. })
-        });
-        let is_lfsr = self.generator.is_some_and(|given| given.value == RandomGenerator::Lfsr);
-        !is_hot && (is_lfsr || !self.has_no_map)
-    }
-
-    /// In fio the accesses that follow a jump are not in its map.
-    fn tell_of_runs(&self, said: &mut Said) {
-        if let (true, Some(given)) = (self.run > 1, self.access) {
-            let what = "durio's runs do not overlap within a pass over the blocks, fio's may";
-            said.note(given, what);
-        }
-    }
+// fio's `percentage_random`, where it is less than all.
+fn jumps(percent: &Each<u8>, direction: Direction) -> Option<JumpShares> {
+    let share = |given: &One<u8>| PerMille(u16::from(or(given, 100)) * 10);
+    let shares = JumpShares { reads: share(&percent.read), writes: share(&percent.write) };
+    let of_reads = direction != Direction::Write && shares.reads < PerMille::ALL;
+    let of_writes = direction != Direction::Read && shares.writes < PerMille::ALL;
+    (of_reads || of_writes).then_some(shares)
 }
 
 /// The skew of a distribution; uniform where it is refused.
 fn skew(given: &Given<Distribution>, direction: Direction, said: &mut Said) -> Skew {
-    match convert(&given.value, direction) {
-        Ok(skew) => skew,
-        Err(reason) => {
-            said.refuse(given, &reason);
-            Skew::Uniform
-        }
-    }
+    convert(&given.value, direction).unwrap_or_else(|reason| {
+        said.refuse(given, reason);
+        Skew::Uniform
+    })
 }
 
-fn convert(distribution: &Distribution, direction: Direction) -> Result<Skew, String> {
+fn convert(distribution: &Distribution, direction: Direction) -> Result<Skew, &'static str> {
     match distribution {
         Distribution::Uniform => Ok(Skew::Uniform),
         Distribution::Zipf { center: Some(_), .. }
         | Distribution::Pareto { center: Some(_), .. } => {
-            Err("durio scatters the hot blocks and knows no center; leave it out".to_owned())
+            Err("durio scatters the hot blocks and knows no center; leave it out")
         }
-        Distribution::Zipf { theta, center: None } => {
-            let theta_per_mille = thousandths(*theta, 10_000)
-                .ok_or("durio knows zipf from 0.001 to 10 in steps of 0.001")?;
-            Ok(Skew::Zipf { theta_per_mille })
-        }
-        Distribution::Pareto { share, center: None } => {
-            let h = thousandths(*share, 999).and_then(|h| u16::try_from(h).ok());
-            let h_per_mille =
-                h.ok_or("durio knows pareto from 0.001 to 0.999 in steps of 0.001")?;
-            Ok(Skew::Pareto { h_per_mille })
-        }
+        Distribution::Zipf { theta, center: None } => thousandths(*theta, 10_000)
+            .map(|theta_per_mille| Skew::Zipf { theta_per_mille })
+            .ok_or("durio knows zipf from 0.001 to 10 in steps of 0.001"),
+        Distribution::Pareto { share, center: None } => thousandths(*share, 999)
+            .and_then(|h| Some(Skew::Pareto { h_per_mille: u16::try_from(h).ok()? }))
+            .ok_or("durio knows pareto from 0.001 to 0.999 in steps of 0.001"),
         Distribution::Normal { .. } => {
             Err("fio's normal distribution is another: a mean of twelve draws, moved by half the \
-             deviation at most, and scattered over the region; use zipf, pareto or zoned"
-                .to_owned())
+             deviation at most, and scattered over the region; use zipf, pareto or zoned")
         }
         Distribution::Zoned(zones) => zoned(zones, direction),
         Distribution::ZonedBytes(_) => {
-            Err("durio's zones are shares of the region; write them in percent (zoned)".to_owned())
+            Err("durio's zones are shares of the region; write them in percent (zoned)")
         }
     }
 }
@@ -212,16 +157,17 @@ fn convert(distribution: &Distribution, direction: Direction) -> Result<Skew, St
 /// A number in whole thousandths from 1 to `max`.
 fn thousandths(number: f64, max: u32) -> Option<u32> {
     let scaled = number * 1000.0;
+    // Doubles of decimal fractions miss them by less.
     let is_whole = (scaled - scaled.round()).abs() < 1e-6;
     let is_within = scaled.round() >= 1.0 && scaled.round() <= f64::from(max);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to `max`")]
     (is_whole && is_within).then(|| scaled.round() as u32)
 }
 
-fn zoned(zones: &PerDirection<Vec<ZoneShare>>, direction: Direction) -> Result<Skew, String> {
+fn zoned(zones: &PerDirection<Vec<ZoneShare>>, direction: Direction) -> Result<Skew, &'static str> {
     let zones = match direction {
         Direction::Mixed if zones.read != zones.write => {
-            return Err("durio's reads and writes have the same zones".to_owned());
+            return Err("durio's reads and writes have the same zones");
         }
         Direction::Write => &zones.write,
         Direction::Read | Direction::Mixed => &zones.read,
@@ -240,4 +186,129 @@ fn zoned(zones: &PerDirection<Vec<ZoneShare>>, direction: Direction) -> Result<S
         built.push(Zone { accesses: PerMille::NONE, size: PerMille(rest) });
     }
     Ok(Skew::Zones { zones: built })
+}
+
+// fio's block size where nothing is said.
+const BLOCK_DEFAULT: u64 = 4096;
+/// The most sizes that a mix may have: as many as a [`Workload`] takes.
+const SIZES_MAX: u64 = 512;
+
+#[derive(Debug)]
+pub(super) struct Sizes {
+    pub(super) block_size: u64,
+    /// Of reads, or of all accesses; empty for one size.
+    mix: Vec<BlockShare>,
+    /// Of writes, where they differ.
+    write_mix: Vec<BlockShare>,
+    /// The smallest of all.
+    pub(super) smallest: u64,
+    /// The smallest of each direction that occurs, and its `blockalign`.
+    smallest_each: Vec<(u64, One<u64>)>,
+}
+
+impl Sizes {
+    pub(super) fn is_single(&self) -> bool {
+        self.mix.is_empty() && self.write_mix.is_empty()
+    }
+
+    /// What random offsets are multiples of, if not of the smallest size; refused where reads and
+    /// writes differ in it.
+    fn alignment(&self, at: &Place, said: &mut Said) -> Option<u64> {
+        let unit = |(smallest, align): &(u64, One<u64>)| or(align, *smallest);
+        let common = self.smallest_each.first().map_or(self.smallest, unit);
+        let other = self.smallest_each.iter().find(|each| unit(each) != common);
+        if let Some((_, align)) = other {
+            let reason = format!(
+                "fio's offsets would be multiples of {common} bytes for reads and of others for \
+                 writes, durio has one alignment; give blockalign={common}"
+            );
+            said.refuse_at(place_or(align, at), "blockalign", &reason);
+        }
+        (common != self.smallest && common > 0).then_some(common)
+    }
+}
+
+/// Reads the sizes of the directions that occur.
+fn sizes(options: &PatternOptions, direction: Direction, said: &mut Said) -> Sizes {
+    let PatternOptions { block_bytes, block_range_bytes: range, block_split: split, .. } = options;
+    let unaligned = options.block_unaligned.as_ref().filter(|given| given.value);
+    let mut mix = |block: &One<u64>, range: &One<(u64, u64)>, split: &One<Vec<_>>| {
+        // bs comes last wherever it stands; bssplit beside bsrange is refused where jobs are resolved.
+        match (split, range) {
+            (Some(split), _) => split_shares(split, said),
+            (None, Some(range)) => range_shares(range, unaligned, said),
+            (None, None) => single(or(block, BLOCK_DEFAULT)),
+        }
+    };
+    let reads =
+        (direction != Direction::Write).then(|| mix(&block_bytes.read, &range.read, &split.read));
+    let writes =
+        (direction != Direction::Read).then(|| mix(&block_bytes.write, &range.write, &split.write));
+    let smallest = |mix: &[BlockShare]| mix.iter().map(|share| share.size.get()).min();
+    let align = &options.align_bytes;
+    let each = [(&reads, &align.read), (&writes, &align.write)].into_iter();
+    let smallest_each = each.filter_map(|(mix, align)| {
+        Some((smallest(mix.as_ref()?).unwrap_or(BLOCK_DEFAULT), align.clone()))
+    });
+    let smallest_each: Vec<_> = smallest_each.collect();
+    let shares = reads.iter().chain(&writes).flatten();
+    let differs = reads.is_some() && writes.is_some() && reads != writes;
+    let block_size = shares.map(|share| share.size.get()).max().unwrap_or(BLOCK_DEFAULT);
+    let first = reads.clone().or_else(|| writes.clone()).unwrap_or_default();
+    let is_single = first.len() == 1 && !differs;
+    Sizes {
+        block_size,
+        smallest: smallest_each.iter().map(|(size, _)| *size).min().unwrap_or(BLOCK_DEFAULT),
+        mix: if is_single { Vec::new() } else { first },
+        write_mix: writes.filter(|_| differs).unwrap_or_default(),
+        smallest_each,
+    }
+}
+
+fn single(bytes: u64) -> Vec<BlockShare> {
+    vec![BlockShare { size: Bytes::new(bytes), weight: PerMille::ALL }]
+}
+
+fn split_shares(split: &Given<Vec<BlockSizeShare>>, said: &mut Said) -> Vec<BlockShare> {
+    if split.value.len() as u64 > SIZES_MAX {
+        said.refuse(split, &format!("durio mixes at most {SIZES_MAX} sizes"));
+        return single(BLOCK_DEFAULT);
+    }
+    let share = |share: &BlockSizeShare| BlockShare {
+        size: Bytes::new(share.bytes),
+        weight: PerMille(u16::from(share.percent) * 10),
+    };
+    split.value.iter().map(share).collect()
+}
+
+// fio draws every multiple of the least equally often, where the most is one of them.
+fn range_shares(
+    range: &Given<(u64, u64)>,
+    unaligned: Option<&Given<bool>>,
+    said: &mut Said,
+) -> Vec<BlockShare> {
+    let (least, most) = range.value;
+    if let Some(unaligned) = unaligned.filter(|_| least != most) {
+        said.refuse(unaligned, "durio draws from a list of sizes, not any number of bytes");
+        return single(most);
+    }
+    let count = most.checked_div(least).unwrap_or(0);
+    if most.checked_rem(least) != Some(0) || count > SIZES_MAX {
+        let reason = format!(
+            "durio draws from at most {SIZES_MAX} sizes, multiples of the least up to the most; \
+             write the sizes as bssplit"
+        );
+        said.refuse(range, &reason);
+        return single(most.max(1));
+    }
+    if !1000_u64.is_multiple_of(count) {
+        said.note(range, "the sizes' shares are rounded to thousandths");
+    }
+    // Differences of rounded edges add up to 1000, as rounded shares would not.
+    let edge = |number: u64| u16::try_from(number * 1000 / count).unwrap_or(0);
+    let share = |number: u64| BlockShare {
+        size: Bytes::new(least * number),
+        weight: PerMille(edge(number) - edge(number - 1)),
+    };
+    (1..=count).map(share).collect()
 }

@@ -1,12 +1,15 @@
-//! Which part of its file a copy touches, and how much it moves.
+//! The files of a copy, which part of them it touches, and how much it moves.
 //!
 //! In: [`TargetOptions`], the size of what exists. Out: an [`Extent`] per copy, as fio's
-//! `get_start_offset` and `setup_files` reckon it. Not here: where files are.
+//! `get_start_offset` and `setup_files` reckon it; of several files those that fio has with
+//! `file_service_type=roundrobin`: an access of each file, each with a place or a map of its own. What
+//! fio does otherwise with several files is refused. Not here: where files are.
 
-use super::said::{Said, or};
-use crate::job_file::{Given, Place, SizeValue, TargetOptions};
+use super::section::TargetsOf;
+use super::targets::{Claim, Existing, FILES_MAX, Targets, spots};
+use super::{Said, or, place_or};
+use crate::job_file::{Engine, FileService, FileServiceOrder, Place, SizeValue, TargetOptions};
 
-/// A part of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Extent {
     pub(super) offset: u64,
@@ -16,89 +19,65 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    /// The end.
     pub(super) fn end(&self) -> u64 {
         self.offset.saturating_add(self.length)
     }
 }
 
-/// What is at the spot before the job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Existing {
-    /// Its bytes; none for what is still to be made, and for the null devices.
-    pub(super) size: Option<u64>,
-    /// True if it may become larger, for durio makes it.
-    pub(super) grows: bool,
-}
-
-/// The options of extents, and the smallest block.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct ExtentOptions<'o> {
-    target: &'o TargetOptions,
-    smallest_block: u64,
+pub(super) struct Extents<'o> {
+    pub(super) target: &'o TargetOptions,
+    /// Of one byte at least.
+    pub(super) smallest_block: u64,
     /// How many files share a `size`.
-    files: u64,
-    at: &'o Place,
+    pub(super) files: u64,
+    pub(super) at: &'o Place,
 }
 
-/// Why a copy has no extent.
-struct Wrong<'o> {
-    option: &'static str,
-    at: &'o Place,
-    reason: String,
+/// Why a copy has no extent: the option, and a sentence about it.
+type Wrong = (&'static str, String);
+
+fn wrong<T>(option: &'static str, reason: &str) -> Result<T, Wrong> {
+    Err((option, reason.to_owned()))
 }
 
-impl<'o> ExtentOptions<'o> {
-    pub(super) fn new(target: &'o TargetOptions, smallest_block: u64, at: &'o Place) -> Self {
-        Self { target, smallest_block: smallest_block.max(1), files: 1, at }
-    }
-
-    /// The same with a `size` that is that of so many files together.
-    pub(super) fn over(self, files: u64) -> Self {
-        Self { files, ..self }
-    }
-
+impl Extents<'_> {
     /// The extent of copy `copy`, in each of its files.
     pub(super) fn of(&self, copy: u32, existing: Existing, said: &mut Said) -> Option<Extent> {
-        match self.find(copy, existing) {
-            Ok(extent) => Some(extent),
-            Err(Wrong { option, at, reason }) => {
-                said.refuse_at(at, option, &reason);
-                None
-            }
+        let found = self.find(copy, existing);
+        found.map_err(|(option, reason)| said.refuse_at(self.place(option), option, &reason)).ok()
+    }
+
+    fn place(&self, option: &str) -> &Place {
+        let target = self.target;
+        match option {
+            "offset" => place_or(&target.offset, self.at),
+            "offset_increment" => place_or(&target.offset_increment, self.at),
+            "io_size" => place_or(&target.io_size, self.at),
+            "filesize" => place_or(&target.file_bytes, self.at),
+            _ => place_or(&target.size, self.at),
         }
     }
 
-    fn find(&self, copy: u32, there: Existing) -> Result<Extent, Wrong<'o>> {
+    fn find(&self, copy: u32, there: Existing) -> Result<Extent, Wrong> {
         let existing = there.size;
         let offset = self.offset(copy, existing)?;
         let length = self.length(offset, existing)?;
-        let end = offset.checked_add(length);
-        let end = end.ok_or_else(|| self.wrong("size", "the region ends beyond any file"))?;
+        let Some(end) = offset.checked_add(length) else {
+            return wrong("size", "the region ends beyond any file");
+        };
         if !there.grows && existing.is_some_and(|existing| end > existing) {
             let existing = existing.unwrap_or(0);
             let reason = format!(
                 "the region ends at {end} bytes, and there are {existing}; fio would make the file \
                  longer, durio does not: give a smaller size, or name a file that is not there"
             );
-            return Err(self.wrong("size", &reason));
+            return wrong("size", &reason);
         }
         if length == 0 {
-            return Err(self.wrong("size", "the region is empty"));
+            return wrong("size", "the region is empty");
         }
         Ok(Extent { offset, length, volume: self.volume(length)? })
-    }
-
-    fn wrong(&self, option: &'static str, reason: &str) -> Wrong<'o> {
-        let target = self.target;
-        let place = match option {
-            "offset" => target.offset.as_ref().map(|given| &given.at),
-            "offset_increment" => target.offset_increment.as_ref().map(|given| &given.at),
-            "io_size" => target.io_size.as_ref().map(|given| &given.at),
-            "filesize" => target.file_bytes.as_ref().map(|given| &given.at),
-            _ => target.size.as_ref().map(|given| &given.at),
-        };
-        Wrong { option, at: place.unwrap_or(self.at), reason: reason.to_owned() }
     }
 
     /// Bytes of a value, percents of what exists.
@@ -107,52 +86,49 @@ impl<'o> ExtentOptions<'o> {
         option: &'static str,
         value: SizeValue,
         existing: Option<u64>,
-    ) -> Result<u64, Wrong<'o>> {
+    ) -> Result<u64, Wrong> {
         match value {
             SizeValue::Bytes(bytes) => Ok(bytes),
-            SizeValue::Percent(percent) => {
-                let whole = existing.ok_or_else(|| {
-                    self.wrong(option, "percent of a file that is not there yet; give bytes")
-                })?;
-                Ok(percent_of(whole, percent))
-            }
-            SizeValue::Zones(_) => Err(self.wrong(option, "durio counts no zones; give bytes")),
+            SizeValue::Percent(percent) => match existing {
+                Some(whole) => Ok(percent_of(whole, percent)),
+                None => wrong(option, "percent of a file that is not there yet; give bytes"),
+            },
+            SizeValue::Zones(_) => wrong(option, "durio counts no zones; give bytes"),
         }
     }
 
-    fn offset(&self, copy: u32, existing: Option<u64>) -> Result<u64, Wrong<'o>> {
+    fn offset(&self, copy: u32, existing: Option<u64>) -> Result<u64, Wrong> {
         let TargetOptions { offset, offset_increment, offset_align_bytes, .. } = self.target;
-        let value = |given: &Option<Given<SizeValue>>| or(given.as_ref(), SizeValue::Bytes(0));
-        let (start, step) = (value(offset), value(offset_increment));
+        let none = SizeValue::Bytes(0);
+        let (start, step) = (or(offset, none), or(offset_increment, none));
         let is_percent = [start, step].iter().any(|it| matches!(it, SizeValue::Percent(1..)));
         let start = self.bytes("offset", start, existing)?;
         let step = self.bytes("offset_increment", step, existing)?;
+        // fio aligns an offset in percent alone (get_start_offset in its filesetup.c).
+        let align = if is_percent { or(offset_align_bytes, self.smallest_block).max(1) } else { 1 };
         let offset = step.checked_mul(u64::from(copy)).and_then(|sum| sum.checked_add(start));
-        let offset = offset.ok_or_else(|| self.wrong("offset", "beyond the end of any file"))?;
-        if !is_percent {
-            return Ok(offset);
+        match offset.and_then(|offset| offset.checked_next_multiple_of(align)) {
+            Some(offset) => Ok(offset),
+            None => wrong("offset", "beyond the end of any file"),
         }
-        let align = or(offset_align_bytes.as_ref(), self.smallest_block).max(1);
-        offset
-            .checked_next_multiple_of(align)
-            .ok_or_else(|| self.wrong("offset", "beyond the end of any file"))
     }
 
-    fn length(&self, offset: u64, existing: Option<u64>) -> Result<u64, Wrong<'o>> {
+    fn length(&self, offset: u64, existing: Option<u64>) -> Result<u64, Wrong> {
         if let Some(file) = &self.target.file_bytes {
             return self.file_length(file.value, offset);
         }
-        let rest = |existing: u64| existing.checked_sub(offset);
-        let beyond = || self.wrong("offset", "it is beyond the end of what exists");
-        match or(self.target.size.as_ref(), SizeValue::Bytes(0)) {
+        let rest = |existing: u64| match existing.checked_sub(offset) {
+            Some(rest) => Ok(rest),
+            None => wrong("offset", "it is beyond the end of what exists"),
+        };
+        match or(&self.target.size, SizeValue::Bytes(0)) {
             SizeValue::Bytes(0) | SizeValue::Percent(0 | 100) => match existing {
-                Some(existing) => rest(existing).ok_or_else(beyond),
-                None => Err(self.wrong("size", "a file that is not there needs its size in bytes")),
+                Some(existing) => rest(existing),
+                None => wrong("size", "a file that is not there needs its size in bytes"),
             },
             SizeValue::Percent(percent) => {
                 let part = self.bytes("size", SizeValue::Percent(percent), existing)?;
-                let rest = rest(existing.unwrap_or(0)).ok_or_else(beyond)?;
-                let part = part.min(rest);
+                let part = part.min(rest(existing.unwrap_or(0))?);
                 Ok(part - part % self.smallest_block)
             }
             value => self.share(self.bytes("size", value, existing)?),
@@ -160,44 +136,45 @@ impl<'o> ExtentOptions<'o> {
     }
 
     /// What of all files is in each.
-    fn share(&self, bytes: u64) -> Result<u64, Wrong<'o>> {
+    fn share(&self, bytes: u64) -> Result<u64, Wrong> {
         if self.files == 1 {
             return Ok(bytes);
         }
         let share = bytes / self.files;
         match share * self.files == bytes && share.is_multiple_of(self.smallest_block) {
             true => Ok(share),
-            false => Err(self.wrong("size", "it is no whole number of blocks in each file")),
+            false => wrong("size", "it is no whole number of blocks in each file"),
         }
     }
 
-    fn file_length(&self, (least, most): (u64, u64), offset: u64) -> Result<u64, Wrong<'o>> {
+    fn file_length(&self, (least, most): (u64, u64), offset: u64) -> Result<u64, Wrong> {
         if least != most {
-            return Err(self.wrong("filesize", "durio makes files of one size; give one size"));
+            return wrong("filesize", "durio makes files of one size; give one size");
         }
-        most.checked_sub(offset).ok_or_else(|| {
-            self.wrong("filesize", "the file ends before the offset of a copy; give a larger one")
-        })
+        match most.checked_sub(offset) {
+            Some(length) => Ok(length),
+            None => {
+                wrong("filesize", "the file ends before the offset of a copy; give a larger one")
+            }
+        }
     }
 
     /// What one pass moves: `io_size`, or else `size`, or else all of the region.
-    fn volume(&self, length: u64) -> Result<u64, Wrong<'o>> {
+    fn volume(&self, length: u64) -> Result<u64, Wrong> {
         if let Some(io_size) = &self.target.io_size {
             return match io_size.value {
                 SizeValue::Bytes(0) => Ok(length),
                 SizeValue::Bytes(bytes) if !bytes.is_multiple_of(self.smallest_block) => {
-                    Err(self.wrong("io_size", "give a multiple of the block size"))
+                    wrong("io_size", "give a multiple of the block size")
                 }
                 SizeValue::Bytes(bytes) => Ok(bytes),
                 SizeValue::Percent(percent) => Ok(percent_of(length, percent)),
-                SizeValue::Zones(_) => Err(self.wrong("io_size", "durio counts no zones")),
+                SizeValue::Zones(_) => wrong("io_size", "durio counts no zones"),
             };
         }
         match (self.target.size.as_ref().map(|given| given.value), &self.target.file_bytes) {
             (Some(SizeValue::Bytes(bytes)), Some(_)) if bytes > 0 => Ok(bytes.min(length)),
-            (Some(SizeValue::Percent(_)), Some(_)) => {
-                Err(self.wrong("size", "with filesize give bytes"))
-            }
+            (Some(SizeValue::Percent(_)), Some(_)) => wrong("size", "with filesize give bytes"),
             _ => Ok(length),
         }
     }
@@ -206,4 +183,99 @@ impl<'o> ExtentOptions<'o> {
 fn percent_of(whole: u64, percent: u8) -> u64 {
     let part = u128::from(whole) * u128::from(percent.min(100)) / 100;
     u64::try_from(part).unwrap_or(whole)
+}
+
+impl TargetsOf<'_> {
+    pub(super) fn files_each(&self, options: &TargetOptions, said: &mut Said) -> Option<u64> {
+        let files = &options.files;
+        let each = match &options.filenames {
+            // fio takes no more files than there are names.
+            Some(names) => {
+                let count = names.value.len();
+                let is_all = |files: &u32| *files as usize >= count;
+                let reason = "fio would use the first names or all, as the options follow each \
+                              other; name those that are used";
+                said.refuse_unless(files, is_all, reason);
+                u32::try_from(count).unwrap_or(u32::MAX)
+            }
+            None => or(files, 1),
+        };
+        if each.saturating_mul(self.job.copies) > FILES_MAX {
+            let reason = format!("durio uses at most {FILES_MAX} files in a job");
+            said.refuse_at(place_or(files, &self.job.at), "nrfiles", &reason);
+            return None;
+        }
+        if each > 1 {
+            self.check_turns(each, options, said);
+        }
+        Some(each.into())
+    }
+
+    /// The targets of a copy, and the region in each of them.
+    pub(super) fn files_of(
+        &self,
+        copy: u32,
+        (extents, claim): (&Extents<'_>, &Claim<'_>),
+        targets: &mut Targets<'_>,
+        said: &mut Said,
+    ) -> Option<(Vec<usize>, Extent)> {
+        let (mut indices, mut common) = (Vec::new(), None);
+        for spot in spots(self.job, copy, targets.facts) {
+            let index = targets.claim(spot, claim, said)?;
+            let extent = extents.of(copy, targets.existing(index), said)?;
+            targets.reach(index, extent.end(), claim, said);
+            if indices.contains(&index) || common.is_some_and(|common| common != extent) {
+                let reason = "the files of a job are different files of one size; give size, or \
+                              write a section for each file";
+                said.refuse_at(claim.at, "filename", reason);
+                return None;
+            }
+            common = Some(extent);
+            indices.push(index);
+        }
+        Some((indices, common?))
+    }
+
+    /// Refuses what fio does otherwise than an access of each file in turn.
+    fn check_turns(&self, each: u32, options: &TargetOptions, said: &mut Said) {
+        let is_in_turn =
+            |it: &FileService| it.order == FileServiceOrder::RoundRobin && it.accesses == 1;
+        let in_turn = "durio uses several files in turn, an access each";
+        said.refuse_unless(&options.file_service, is_in_turn, in_turn);
+        let all_open = "durio has all files of a job open at the same time";
+        said.refuse_unless(&options.open_files, |open| *open == 0 || *open >= each, all_open);
+        self.check_amounts(options, said);
+        let at = &self.job.at;
+        if self.workload.run_length > 1 || self.workload.hole.get() > 0 {
+            let reason = "with several files durio has neither runs nor holes";
+            said.refuse_at(at, "rw", reason);
+        }
+        if !self.sizes.is_single() {
+            let reason = "with several files durio has blocks of one size";
+            said.refuse_at(at, "bs", reason);
+        }
+        if self.workload.writes() && self.workload.sync.method.is_separate_call() {
+            let reason = "fio does not sync the file that it wrote to but the one whose turn is \
+                          next; write a section for each file, or use sync=dsync";
+            said.refuse_at(at, self.workload.sync.method.name(), reason);
+        }
+        let reason = "the C library does accesses of several files at the same time; use libaio or \
+                      io_uring";
+        let engine = &self.job.options.queue.engine;
+        said.refuse_unless(engine, |engine| *engine != Engine::Posixaio, reason);
+    }
+
+    fn check_amounts(&self, options: &TargetOptions, said: &mut Said) {
+        let is_whole = |value: &SizeValue| !matches!(value, SizeValue::Percent(1..=99));
+        let reason = "with several files give bytes";
+        said.refuse_unless(&options.size, is_whole, reason);
+        said.refuse_unless(&options.offset, is_whole, reason);
+        let reason = "with several files size says what is read and written";
+        let none = SizeValue::Bytes(0);
+        said.refuse_unless(&options.io_size, |value| *value == none, reason);
+        said.refuse_unless(&options.accesses, |it| *it == 0, reason);
+        let has_size = or(&options.size, none) != none;
+        let reason = "with several files give one of size and filesize";
+        said.refuse_unless(&options.file_bytes, |_| !has_size, reason);
+    }
 }

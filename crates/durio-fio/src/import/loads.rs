@@ -4,20 +4,39 @@
 //! are loads of their own; sections that differ in nothing but their file are one load over several
 //! targets. Not here: what a section does.
 
-use durio_plan::{Load, Role, Step};
+use durio_plan::{Limit, Load, Role, Step};
 use durio_units::{Bytes, Nanos};
-use durio_workload::{Arrivals, Region, RegionRule, Workload};
+use durio_workload::{Region, RegionRule, Workload};
 
+use super::Said;
 use super::extent::Extent;
 use super::placement::Home;
 use super::rows::{CopiesPlace, StreamPlace};
-use super::said::Said;
 use super::section::{CopyPlace, Section};
-use super::timing::Bounds;
 use crate::job_file::ExitScope;
 
-/// The most loads of one step: a report of more would not be read.
+// The most loads of one step: a report of more would not be read.
 const LOADS_MAX: usize = 64;
+
+/// The bounds of one copy; at least one of them is there, or else it was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Bounds {
+    bytes: Option<u64>,
+    duration: Option<Nanos>,
+}
+
+impl Bounds {
+    fn limit(self, jobs: u32) -> Limit {
+        let volume = |bytes: u64| Bytes::new(bytes.saturating_mul(u64::from(jobs)));
+        match (self.bytes, self.duration) {
+            (Some(bytes), None) => Limit::Volume(volume(bytes)),
+            (None, duration) => Limit::Duration(duration.unwrap_or(Nanos::ZERO)),
+            (Some(bytes), Some(duration)) => {
+                Limit::VolumeWithin { volume: volume(bytes), duration }
+            }
+        }
+    }
+}
 
 /// A load before it knows how many jobs it has in all.
 #[derive(Debug, Clone)]
@@ -53,6 +72,7 @@ pub(super) fn steps(sections: &[Section], said: &mut Said) -> (Vec<Step>, Vec<Co
             steps.push(step);
         }
     }
+    set_pauses(sections, &mut steps, said);
     (steps, places)
 }
 
@@ -73,22 +93,42 @@ fn step(group: &[Section], parts: &[Part<'_>], is_last: bool, said: &mut Said) -
         return None;
     }
     tell_of_parts(group, parts, said);
-    let bounds: Vec<Bounds> = parts.iter().map(|part| part.bounds).collect();
     let mut loads = parts.iter().map(load);
     let load = loads.next()?;
-    let beside: Vec<Load> = loads.collect();
-    let limit = bounds.first()?.limit(load.workload.jobs);
-    let interval = common_interval(group, bounds.first()?.duration, said);
+    let bounds = parts.first()?.bounds;
+    let limit = bounds.limit(load.workload.jobs);
+    let reason = "jobs that run at the same time are recorded in the same intervals";
+    let asked = common(group, |it| it.reporting.log_interval, ("log_avg_msec", reason), said);
+    let interval = asked.unwrap_or_else(|| interval(bounds.duration));
     let mut step = Step::new(Role::Measure, load, limit, interval);
-    for (mut other, bounds) in beside.into_iter().zip(bounds.iter().skip(1)) {
-        let own = bounds.limit(other.workload.jobs);
+    for (mut other, part) in loads.zip(parts.iter().skip(1)) {
+        let own = part.bounds.limit(other.workload.jobs);
         other.own_limit = (own != limit).then_some(own);
         step.beside.push(other);
     }
-    step.ramp = common_ramp(group, said);
-    step.drop_cache = common_drop(group, said);
+    let reason = "jobs that run at the same time have one ramp";
+    let ramp = common(group, |it| Some(it.timing.ramp), ("ramp_time", reason), said);
+    step.ramp = ramp.unwrap_or(Nanos::ZERO);
+    let reason = "jobs that run at the same time begin with the same page cache";
+    let drops = common(group, |it| it.drops_cache, ("invalidate", reason), said);
+    step.drop_cache = drops.unwrap_or(false);
     step.first_job_ends_all = ends_all(group, is_last, said);
     Some(step)
+}
+
+/// What the jobs of a group have in common; refused with the option and the reason where they differ.
+fn common<T: PartialEq>(
+    group: &[Section],
+    of: impl Fn(&Section) -> Option<T>,
+    (option, reason): (&str, &str),
+    said: &mut Said,
+) -> Option<T> {
+    let mut found = group.iter().filter_map(|section| Some((of(section)?, &section.at)));
+    let (first, _) = found.next()?;
+    if let Some((_, at)) = found.find(|(other, _)| *other != first) {
+        said.refuse_at(at, option, reason);
+    }
+    Some(first)
 }
 
 /// A fiftieth, within 100 ms and 1 s; a job without a time gets the latter.
@@ -105,31 +145,31 @@ fn interval(duration: Option<Nanos>) -> Nanos {
 fn parts_of(section: &Section, may_part: bool) -> Vec<Part<'_>> {
     let is_one = !section.reporting.is_apart || !may_part || section.copies.len() == 1;
     let whole = is_one.then(|| rule_of(&section.copies, section.workload.block_size)).flatten();
-    if let Some((targets, rule, within)) = whole {
-        let copies = &section.copies;
-        return vec![part(section, copies, targets, rule, within, section.home.clone())];
+    if let Some(places) = whole {
+        let copies = (section.home.clone(), section.first_copy);
+        return vec![part(section, &section.copies, places, copies)];
     }
     let single = |(index, copy): (usize, &CopyPlace)| {
         let home = match &section.home {
             Home::Cpus(cpus) => Home::Cpus(cpus.get(index).copied().into_iter().collect()),
             other => other.clone(),
         };
-        let within = region(&copy.extent);
-        let copies = std::slice::from_ref(copy);
-        let one = part(section, copies, copy.targets.clone(), RegionRule::Shared, within, home);
         let number = u32::try_from(index).unwrap_or(u32::MAX);
-        Part { first_copies: vec![section.first_copy.saturating_add(number)], ..one }
+        let first_copy = section.first_copy.saturating_add(number);
+        let place = (copy.targets.clone(), RegionRule::Shared, region(&copy.extent));
+        part(section, std::slice::from_ref(copy), place, (home, first_copy))
     };
     section.copies.iter().enumerate().map(single).collect()
 }
 
+/// Targets, and how copies have their parts of them.
+type Places = (Vec<usize>, RegionRule, Region);
+
 fn part<'s>(
     section: &'s Section,
     copies: &[CopyPlace],
-    targets: Vec<usize>,
-    rule: RegionRule,
-    within: Region,
-    home: Home,
+    (targets, rule, within): Places,
+    (home, first_copy): (Home, u32),
 ) -> Part<'s> {
     let bytes = copies.first().and_then(|copy| copy.bytes);
     Part {
@@ -140,7 +180,7 @@ fn part<'s>(
         rule,
         within,
         homes: vec![home],
-        first_copies: vec![section.first_copy],
+        first_copies: vec![first_copy],
         copies_each: u32::try_from(copies.len()).unwrap_or(u32::MAX),
         bounds: Bounds { bytes, duration: section.timing.duration },
     }
@@ -151,7 +191,7 @@ fn region(extent: &Extent) -> Region {
 }
 
 /// The rule by which copies have their places, if there is one and all move as much.
-fn rule_of(copies: &[CopyPlace], block: Bytes) -> Option<(Vec<usize>, RegionRule, Region)> {
+fn rule_of(copies: &[CopyPlace], block: Bytes) -> Option<Places> {
     let first = copies.first()?;
     if copies.iter().any(|copy| copy.bytes != first.bytes) {
         return None;
@@ -178,6 +218,7 @@ fn rule_of(copies: &[CopyPlace], block: Bytes) -> Option<(Vec<usize>, RegionRule
         [one, next] => next.extent.offset.checked_sub(one.extent.offset) == Some(step),
         _ => true,
     });
+    // A rule of durio begins each part at a whole block.
     let is_whole = step > 0 && step.is_multiple_of(block.get());
     if !is_even || !is_whole {
         return None;
@@ -207,7 +248,6 @@ fn add<'s>(parts: &mut Vec<Part<'s>>, part: Part<'s>) {
 }
 
 impl Part<'_> {
-    /// True if `other` is the same on another target.
     fn takes(&self, other: &Self) -> bool {
         let [target] = other.targets.as_slice() else { return false };
         let (ours, theirs) = (self.section, other.section);
@@ -220,6 +260,9 @@ impl Part<'_> {
             (Some(one), Some(other)) => one.is_like(other),
             _ => false,
         };
+        let alike = |it: &Section| {
+            (it.queue.engine, it.queue.batch, it.queue.arrivals, it.timing, it.reporting_group)
+        };
         let nameless = |workload: &Workload| Workload {
             name: String::new(),
             summary: String::new(),
@@ -229,14 +272,7 @@ impl Part<'_> {
             && in_one_row
             && same_places
             && same_homes
-            && (ours.engine, ours.batch, ours.arrivals, ours.timing, ours.reporting_group)
-                == (
-                    theirs.engine,
-                    theirs.batch,
-                    theirs.arrivals,
-                    theirs.timing,
-                    theirs.reporting_group,
-                )
+            && alike(ours) == alike(theirs)
             && nameless(&ours.workload) == nameless(&theirs.workload)
     }
 
@@ -271,24 +307,17 @@ fn load(part: &Part<'_>) -> Load {
     };
     let mut targets = part.targets.iter().copied();
     let first = targets.next().unwrap_or(0);
-    let total = |rate: f64| rate * f64::from(jobs);
-    let arrivals = match section.arrivals {
-        Arrivals::Closed => Arrivals::Closed,
-        Arrivals::Constant { rate_per_second } => {
-            Arrivals::Constant { rate_per_second: total(rate_per_second) }
-        }
-        Arrivals::Poisson { rate_per_second } => {
-            Arrivals::Poisson { rate_per_second: total(rate_per_second) }
-        }
-    };
+    // fio's rate is that of each copy, a load's that of all together.
+    let arrivals = section.queue.arrivals;
+    let total = arrivals.rate_per_second().unwrap_or(0.0) * f64::from(jobs);
     Load {
         more_targets: targets.collect(),
         targets_each: u32::try_from(part.targets_each).unwrap_or(u32::MAX),
-        batch: section.batch,
-        arrivals,
+        batch: section.queue.batch,
+        arrivals: arrivals.at_rate(total),
         placement: Home::interleaved(&part.homes, part.copies_each),
         blocking_syncs: section.blocking_syncs,
-        ..Load::new(first, workload, section.engine)
+        ..Load::new(first, workload, section.queue.engine)
     }
 }
 
@@ -316,36 +345,6 @@ fn tell_of_parts(group: &[Section], parts: &[Part<'_>], said: &mut Said) {
     }
 }
 
-fn common_ramp(group: &[Section], said: &mut Said) -> Nanos {
-    let ramp = group.first().map_or(Nanos::ZERO, Section::ramp);
-    if let Some(other) = group.iter().find(|section| section.ramp() != ramp) {
-        let reason = "jobs that run at the same time have one ramp";
-        said.refuse_at(&other.at, "ramp_time", reason);
-    }
-    ramp
-}
-
-/// The length of the lines of logs, if there are some, else what suits the duration.
-fn common_interval(group: &[Section], duration: Option<Nanos>, said: &mut Said) -> Nanos {
-    let mut asked = group.iter().filter_map(|it| Some((it.reporting.log_interval?, &it.at)));
-    let Some((interval, _)) = asked.next() else { return self::interval(duration) };
-    if let Some((_, at)) = asked.find(|(other, _)| *other != interval) {
-        let reason = "jobs that run at the same time are recorded in the same intervals";
-        said.refuse_at(at, "log_avg_msec", reason);
-    }
-    interval
-}
-
-fn common_drop(group: &[Section], said: &mut Said) -> bool {
-    let mut wishes = group.iter().filter_map(|section| Some((section.drops_cache?, &section.at)));
-    let Some((drops, _)) = wishes.next() else { return false };
-    if let Some((_, at)) = wishes.find(|(other, _)| *other != drops) {
-        let reason = "jobs that run at the same time begin with the same page cache";
-        said.refuse_at(at, "invalidate", reason);
-    }
-    drops
-}
-
 fn ends_all(group: &[Section], is_last: bool, said: &mut Said) -> bool {
     let scope = group.iter().find_map(|section| section.timing.ends);
     let Some((scope, first)) = scope.zip(group.first()) else { return false };
@@ -362,4 +361,39 @@ fn ends_all(group: &[Section], is_last: bool, said: &mut Said) -> bool {
         said.refuse_at(&first.at, "exitall", reason);
     }
     true
+}
+
+// fio counts from its own start, so what earlier groups take is part of the delay.
+fn set_pauses(sections: &[Section], steps: &mut [Step], said: &mut Said) {
+    let groups = sections.chunk_by(|one, other| one.group == other.group);
+    // At least so much, and no more unless a group before ends by what it has moved.
+    let (mut elapsed, mut is_known) = (Nanos::ZERO, true);
+    for (group, step) in groups.zip(steps) {
+        let reason = "durio starts all jobs of a group at the same moment; use stonewall for order";
+        let delay = common(group, |it| Some(it.timing.start_delay), ("startdelay", reason), said);
+        let delay = delay.unwrap_or(Nanos::ZERO);
+        let rest = delay.saturating_sub(elapsed);
+        match group.first().filter(|_| rest > Nanos::ZERO && !is_known) {
+            None => step.pause_before = rest,
+            Some(first) => {
+                let reason = "fio counts it from its own start, and how long the jobs before take is \
+                              not known: give them time_based and a runtime, or leave it out";
+                said.refuse_at(&first.at, "startdelay", reason);
+            }
+        }
+        let own = duration(step);
+        is_known &= own.is_some();
+        let own = step.pause_before.get().saturating_add(own.unwrap_or(0));
+        elapsed = Nanos::new(elapsed.get().saturating_add(own));
+    }
+}
+
+/// How long a step takes, if time alone bounds it.
+fn duration(step: &Step) -> Option<u64> {
+    let of = |limit: Limit| match limit {
+        Limit::Duration(duration) => Some(duration.get().saturating_add(step.ramp.get())),
+        _ => None,
+    };
+    let limits = step.loads().map(|load| of(load.own_limit.unwrap_or(step.limit)));
+    limits.collect::<Option<Vec<_>>>()?.into_iter().max()
 }

@@ -4,8 +4,8 @@
 
 use durio_plan::Placement;
 
-use super::said::Said;
-use crate::job_file::{CpuPolicy, Given, MemoryPolicy, PlacementOptions};
+use super::{Said, or};
+use crate::job_file::{CpuPolicy, Given, MemoryPolicy, One, PlacementOptions};
 
 /// Where the copies of a job run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,15 +53,14 @@ pub(super) fn home(
     // durio's jobs are threads; fio's are processes or threads, with the same figures.
     let PlacementOptions { thread: _, cpus, cpu_policy, cpu_nodes, memory } = options;
     let node = cpu_nodes.as_ref().and_then(|nodes| single_node(nodes, said));
-    check_memory(memory.as_ref(), node, said);
+    check_memory(memory, node, said);
     let Some(cpus) = cpus else {
         return node.map_or(Home::Anywhere, Home::Node);
     };
     if let Some(nodes) = cpu_nodes {
         said.refuse(nodes, "give one of cpus_allowed and numa_cpu_nodes");
     }
-    let is_split = cpu_policy.as_ref().is_some_and(|given| given.value == CpuPolicy::Split);
-    if !is_split && cpus.value.len() > 1 {
+    if or(cpu_policy, CpuPolicy::Shared) == CpuPolicy::Shared && cpus.value.len() > 1 {
         let reason = "durio puts each job on one CPU; add cpus_allowed_policy=split, or use \
                       numa_cpu_nodes, or start durio with taskset";
         said.refuse(cpus, reason);
@@ -83,8 +82,8 @@ fn single_node(nodes: &Given<Vec<u32>>, said: &mut Said) -> Option<u32> {
     None
 }
 
-/// durio's memory is that of the node on which a job runs.
-fn check_memory(memory: Option<&Given<MemoryPolicy>>, node: Option<u32>, said: &mut Said) {
+// durio's memory is that of the node on which a job runs.
+fn check_memory(memory: &One<MemoryPolicy>, node: Option<u32>, said: &mut Said) {
     said.refuse_unless(
         memory,
         |policy| match policy {

@@ -5,15 +5,14 @@
 
 use durio_units::Nanos;
 
-use super::said::{Said, or};
-use crate::job_file::{OutputOptions, ResolvedJob};
+use super::{Said, or, place_or};
+use crate::job_file::{One, OutputOptions, ResolvedJob};
 
 /// The most lines of a log per series; what is longer has fewer, of longer intervals.
 const LINES_MAX: u64 = 50_000;
 /// The line of a log that is asked for per I/O.
 const FINEST: Nanos = Nanos::from_millis(100);
 
-/// What the options of output mean for a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Reporting {
     /// Each copy has a row or a log of its own.
@@ -22,7 +21,6 @@ pub(super) struct Reporting {
     pub(super) log_interval: Option<Nanos>,
 }
 
-/// Reads the options of output.
 pub(super) fn reporting(
     options: &OutputOptions,
     duration: Option<Nanos>,
@@ -42,18 +40,19 @@ pub(super) fn reporting(
         per_job_logs: _,
     } = options;
     let log = bandwidth_log.as_ref().or(latency_log.as_ref()).or(rate_log.as_ref());
-    let asked = Nanos::from_millis(u64::from(or(log_average_ms.as_ref(), 0)));
+    let asked = Nanos::from_millis(u64::from(or(log_average_ms, 0)));
     let least = Nanos::new(duration.map_or(0, |duration| duration.get() / LINES_MAX));
+    // Without log_avg_msec fio logs each I/O, which durio does not keep.
     let interval = if asked == Nanos::ZERO { FINEST } else { asked }.max(least);
     if let Some(log) = log.filter(|_| interval != asked) {
         let what = format!(
             "durio records intervals and no single I/O: logs have a line per {interval} (for another \
              length give log_avg_msec)"
         );
-        said.note_at(log_average_ms.as_ref().map_or(&log.at, |it| &it.at), "log_avg_msec", &what);
+        said.note_at(place_or(log_average_ms, &log.at), "log_avg_msec", &what);
     }
     Reporting {
-        is_apart: log.is_some() || !or(group_reporting.as_ref(), false),
+        is_apart: log.is_some() || !or(group_reporting, false),
         log_interval: log.map(|_| interval),
     }
 }
@@ -140,7 +139,7 @@ pub struct Percentiles {
 }
 
 impl Default for Percentiles {
-    /// What fio shows if it is not told.
+    // What fio shows if it is not told.
     fn default() -> Self {
         let list = [
             1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9,
@@ -181,7 +180,7 @@ pub(super) fn shape(jobs: &[ResolvedJob], places: &[CopiesPlace]) -> ResultShape
     let mut shape = ResultShape { shows_disks: true, ..ResultShape::default() };
     let mut number = 0_u32;
     for job in jobs {
-        shape.shows_disks &= or(job.options.output.disk_util.as_ref(), true);
+        shape.shows_disks &= or(&job.options.output.disk_util, true);
         for copy in number..number.saturating_add(job.copies) {
             let Some(place) = places.iter().find(|it| it.holds(copy)) else { continue };
             if copy == number {
@@ -197,10 +196,10 @@ pub(super) fn shape(jobs: &[ResolvedJob], places: &[CopiesPlace]) -> ResultShape
     shape
 }
 
-/// As fio does: a copy has a row of its own unless it has `group_reporting` and the copy before is of
-/// the same group; the options are those of the last. Copies in one load are one row in any case.
+// As fio does: a copy has a row of its own unless it has `group_reporting` and the copy before is of
+// the same group; the options are those of the last. Copies in one load are one row in any case.
 fn add_copy(rows: &mut Vec<ResultRow>, job: &ResolvedJob, place: StreamPlace) {
-    let is_grouped = or(job.options.output.group_reporting.as_ref(), false);
+    let is_grouped = or(&job.options.output.group_reporting, false);
     let joins = |row: &&mut ResultRow| {
         (is_grouped && row.group == job.reporting_group) || row.places.last() == Some(&place)
     };
@@ -220,20 +219,16 @@ fn row(job: &ResolvedJob, place: StreamPlace) -> ResultRow {
     let output = &job.options.output;
     let usual = Percentiles::default();
     let list = output.percentiles.as_ref().filter(|it| !it.value.is_empty());
+    let description = job.options.name.description.as_ref();
     ResultRow {
         name: job.name.clone(),
-        description: job
-            .options
-            .name
-            .description
-            .as_ref()
-            .map_or_else(String::new, |it| it.value.clone()),
+        description: description.map_or_else(String::new, |it| it.value.clone()),
         group: job.reporting_group,
         options: job.listed.clone(),
         percentiles: Percentiles {
-            submit: or(output.submit_percentiles.as_ref(), usual.submit),
-            completion: or(output.completion_percentiles.as_ref(), usual.completion),
-            total: or(output.total_percentiles.as_ref(), usual.total),
+            submit: or(&output.submit_percentiles, usual.submit),
+            completion: or(&output.completion_percentiles, usual.completion),
+            total: or(&output.total_percentiles, usual.total),
             list: list.map_or(usual.list, |it| it.value.clone()),
         },
         copies: 1,
@@ -243,14 +238,14 @@ fn row(job: &ResolvedJob, place: StreamPlace) -> ResultRow {
 
 fn logs(job: &ResolvedJob, number: u32, place: StreamPlace) -> Vec<LogRequest> {
     let output = &job.options.output;
-    let is_apart = or(output.per_job_logs.as_ref(), true);
-    let is_averaged = or(output.log_average_ms.as_ref(), 0) > 0;
+    let is_apart = or(&output.per_job_logs, true);
+    let is_averaged = or(&output.log_average_ms, 0) > 0;
     let asked = [
         (LogKind::Bandwidth, &output.bandwidth_log),
         (LogKind::Latency, &output.latency_log),
         (LogKind::Rate, &output.rate_log),
     ];
-    let log = |(kind, name): (LogKind, &Option<crate::job_file::Given<String>>)| {
+    let log = |(kind, name): (LogKind, &One<String>)| {
         let name = &name.as_ref()?.value;
         let prefix = if name.is_empty() { &job.name } else { name };
         let number = is_apart.then_some(number);

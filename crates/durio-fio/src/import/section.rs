@@ -2,37 +2,33 @@
 //!
 //! In: a [`ResolvedJob`]. Out: a [`Section`]. Not here: which sections become one load.
 
-use durio_plan::{BatchPolicy, EngineKind, FileLayout};
-use durio_units::{Bytes, Nanos};
-use durio_workload::{Arrivals, CacheMode, Coverage, Pattern, Workload};
+use durio_plan::{EngineKind, FileLayout};
+use durio_units::Bytes;
+use durio_workload::{CacheMode, Coverage, Pattern, Workload};
 
-use super::accesses::accesses;
-use super::extent::{Extent, ExtentOptions};
+use super::accesses::{Sizes, accesses};
+use super::extent::{Extent, Extents};
 use super::placement::{Home, home};
-use super::queue::queue;
+use super::queue::{Queue, queue};
 use super::rows::{Reporting, reporting};
-use super::said::{Said, or};
-use super::sizes::Sizes;
 use super::targets::{Claim, Targets};
 use super::timing::{Timing, timing};
-use super::writes::{Writing, set_data, sync_policy};
+use super::writes::{Writing, set_data, set_syncs};
+use super::{Said, or, place_or};
 use crate::job_file::{
-    Direction, Fallocate, Given, JobOptions, NameOptions, Place, ResolvedJob, TargetOptions,
+    Direction, Fallocate, JobOptions, NameOptions, One, Place, ResolvedJob, TargetOptions,
 };
 
 /// A job section with everything but the region of its load.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug)]
 pub(super) struct Section {
     pub(super) at: Place,
     pub(super) group: u32,
     pub(super) reporting_group: u32,
     /// Without region, jobs and limits.
     pub(super) workload: Workload,
-    pub(super) engine: EngineKind,
-    pub(super) batch: BatchPolicy,
+    pub(super) queue: Queue,
     pub(super) blocking_syncs: bool,
-    /// Of one copy.
-    pub(super) arrivals: Arrivals,
     pub(super) home: Home,
     pub(super) timing: Timing,
     /// Whether the page cache is dropped before; none where it does not matter.
@@ -43,8 +39,7 @@ pub(super) struct Section {
     pub(super) first_copy: u32,
 }
 
-/// Where one copy works, and how much.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) struct CopyPlace {
     /// One, or several of which each is accessed in turn.
     pub(super) targets: Vec<usize>,
@@ -62,7 +57,7 @@ impl CopyPlace {
     }
 }
 
-/// More jobs than a plan may have.
+// More jobs than a plan may have.
 const COPIES_MAX: u32 = 4096;
 
 /// Reads a section; `first` is the number of its first copy among those of all sections. None if it
@@ -96,23 +91,23 @@ pub(super) fn section(
         (false, _) => Direction::Write,
     };
     let queue = queue(queue_options, (direction, workload.read_share, &sizes), at, said);
-    let direct = or(target.direct.as_ref(), false);
     let timing = timing(timing_options, at, said);
     let writing = Writing {
         reads: workload.reads(),
         writes: workload.writes(),
         depth: queue.depth,
+        // Until fio 3.41 a job of its libaio engine waits in each sync.
         blocks: queue.engine == EngineKind::Aio,
         has_passes: timing.is_by_volume && timing.loops > 1,
     };
-    let syncs = sync_policy(durability, writing, at, said);
+    let blocking_syncs = set_syncs(durability, writing, (&mut workload, at), said);
     // The others are in the job itself, or were taken by the sizes.
     let NameOptions { description, name: _, copies: _, kb_base: _ } = name_options;
     workload.name.clone_from(name);
     workload.summary = description.as_ref().map_or_else(String::new, |text| text.value.clone());
     workload.depth = queue.depth;
-    workload.cache = if direct { CacheMode::Direct } else { CacheMode::Buffered };
-    (workload.sync, workload.syncs_at_end) = (syncs.policy, syncs.at_end);
+    let is_direct = or(&target.direct, false);
+    workload.cache = if is_direct { CacheMode::Direct } else { CacheMode::Buffered };
     set_data(data, &mut workload, said);
     workload.read_share = queue.read_share.unwrap_or(workload.read_share);
     let of_targets = TargetsOf { job, workload: &workload, sizes: &sizes, timing };
@@ -124,7 +119,7 @@ pub(super) fn section(
         return None;
     }
     let is_null = places.iter().flat_map(|it| &it.targets).all(|&it| targets.is_null(it));
-    let drops_cache = of_targets.drops_cache(target.invalidate.as_ref(), is_null, said);
+    let drops_cache = of_targets.drops_cache(&target.invalidate, is_null, said);
     let has_passes = of_targets.has_passes(&places);
     workload.drops_cache_each_pass = drops_cache == Some(true) && has_passes;
     if workload.drops_cache_each_pass && places.iter().any(|place| place.targets.len() > 1) {
@@ -137,10 +132,8 @@ pub(super) fn section(
         group: *group,
         reporting_group: *reporting_group,
         workload,
-        engine: queue.engine,
-        batch: queue.batch,
-        blocking_syncs: syncs.block,
-        arrivals: queue.arrivals,
+        queue,
+        blocking_syncs,
         home: home(placement, (first, *copies), said),
         timing,
         drops_cache,
@@ -150,7 +143,6 @@ pub(super) fn section(
     })
 }
 
-/// What the places of a job depend on.
 pub(super) struct TargetsOf<'j> {
     pub(super) job: &'j ResolvedJob,
     pub(super) workload: &'j Workload,
@@ -189,18 +181,17 @@ impl TargetsOf<'_> {
             direct: _,
         } = options;
         let each = self.files_each(options, said)?;
-        let on_open = self.create_on_open(create_on_open.as_ref(), said);
-        let at = filenames.as_ref().map(|it| &it.at).or(directories.as_ref().map(|it| &it.at));
-        let overwrites = or(overwrite.as_ref(), false);
+        let on_open = self.create_on_open(create_on_open, said);
         let claim = Claim {
-            at: at.unwrap_or(&self.job.at),
+            at: place_or(filenames, place_or(directories, &self.job.at)),
             writes: self.workload.writes(),
             layout: match on_open {
                 true => FileLayout::Empty,
-                false => self.layout(fallocate.as_ref(), overwrites, said),
+                false => self.layout(fallocate, or(overwrite, false), said),
             },
         };
-        let extents = ExtentOptions::new(options, self.sizes.smallest, &self.job.at).over(each);
+        let smallest_block = self.sizes.smallest.max(1);
+        let extents = Extents { target: options, smallest_block, files: each, at: &self.job.at };
         let mut places = Vec::new();
         for copy in 0..self.job.copies {
             let (indices, extent) = self.files_of(copy, (&extents, &claim), targets, said)?;
@@ -208,11 +199,10 @@ impl TargetsOf<'_> {
             let first = indices.first().copied()?;
             let existing = targets.existing(first).size.unwrap_or(0);
             let is_open = size_of_io.is_none() && existing > extent.end();
-            let bytes = self.bytes((&extent, is_open), accesses.as_ref(), said);
+            let bytes = self.bytes((&extent, is_open), accesses, said);
             let bytes = bytes.map(|bytes| bytes.saturating_mul(each));
             for &index in &indices {
-                let given = (allow_create.as_ref(), unlink.as_ref());
-                self.of_file(targets.is_made(index), given, said);
+                self.of_file(targets.is_made(index), (allow_create, unlink), said);
             }
             places.push(CopyPlace { targets: indices, extent, bytes });
         }
@@ -222,7 +212,7 @@ impl TargetsOf<'_> {
     fn of_file(
         &self,
         is_made: bool,
-        (allow_create, unlink): (Option<&Given<bool>>, Option<&Given<bool>>),
+        (allow_create, unlink): (&One<bool>, &One<bool>),
         said: &mut Said,
     ) {
         if is_made {
@@ -238,22 +228,14 @@ impl TargetsOf<'_> {
     }
 
     /// A file that is made when it is opened is empty and grows.
-    fn create_on_open(&self, given: Option<&Given<bool>>, said: &mut Said) -> bool {
-        let Some(given) = given.filter(|given| given.value) else { return false };
-        if self.workload.reads() {
-            let reason = "a file that is made when it is opened has nothing to read";
-            said.refuse(given, reason);
-        }
-        true
+    fn create_on_open(&self, given: &One<bool>, said: &mut Said) -> bool {
+        let reason = "a file that is made when it is opened has nothing to read";
+        said.refuse_unless(given, |on| !on || !self.workload.reads(), reason);
+        or(given, false)
     }
 
-    /// As fio lays out a file: written where it is read or overwritten, else allocated.
-    fn layout(
-        &self,
-        fallocate: Option<&Given<Fallocate>>,
-        overwrites: bool,
-        said: &mut Said,
-    ) -> FileLayout {
+    // As fio lays out a file: written where it is read or overwritten, else allocated.
+    fn layout(&self, fallocate: &One<Fallocate>, overwrites: bool, said: &mut Said) -> FileLayout {
         if self.workload.reads() || overwrites {
             return FileLayout::Incompressible;
         }
@@ -287,10 +269,10 @@ impl TargetsOf<'_> {
     fn bytes(
         &self,
         (extent, is_open): (&Extent, bool),
-        accesses: Option<&Given<u64>>,
+        accesses: &One<u64>,
         said: &mut Said,
     ) -> Option<u64> {
-        let accesses = accesses.filter(|given| given.value > 0);
+        let accesses = accesses.as_ref().filter(|given| given.value > 0);
         if !self.timing.is_by_volume {
             if let Some(given) = accesses {
                 said.refuse(given, "with time_based the time decides");
@@ -298,8 +280,7 @@ impl TargetsOf<'_> {
             return None;
         }
         let block = self.sizes.block_size.max(1);
-        let is_free = self.workload.pattern == Pattern::Random
-            && self.workload.coverage == Coverage::Independent;
+        let is_free = self.is_free();
         // Holes: so many blocks fit; the pass is over where the next begins in the file and does not
         // fit, or where the file goes on behind the region.
         let step = block.saturating_add(self.workload.hole.get());
@@ -326,11 +307,15 @@ impl TargetsOf<'_> {
         Some(all.min(given.value.saturating_mul(block)))
     }
 
+    /// Whether any block may come at any time.
+    fn is_free(&self) -> bool {
+        self.workload.pattern == Pattern::Random && self.workload.coverage == Coverage::Independent
+    }
+
     /// Whether fio drops the cache again where a pass over the region begins: where offsets come round,
     /// or where it reopens the file after `size`. Free draws that time alone bounds never do.
     fn has_passes(&self, places: &[CopyPlace]) -> bool {
-        let is_free = self.workload.pattern == Pattern::Random
-            && self.workload.coverage == Coverage::Independent;
+        let is_free = self.is_free();
         let moves_more = |place: &CopyPlace| place.bytes.is_some_and(|it| it > place.length());
         match self.timing.is_by_volume {
             // fio writes freely drawn offsets in one go, whatever io_size is.
@@ -340,13 +325,8 @@ impl TargetsOf<'_> {
         }
     }
 
-    /// fio drops what is cached of a file before it begins, unless it is told not to.
-    fn drops_cache(
-        &self,
-        invalidate: Option<&Given<bool>>,
-        is_null: bool,
-        said: &mut Said,
-    ) -> Option<bool> {
+    // fio drops what is cached of a file before it begins, unless it is told not to.
+    fn drops_cache(&self, invalidate: &One<bool>, is_null: bool, said: &mut Said) -> Option<bool> {
         if self.workload.cache == CacheMode::Direct || is_null {
             return None;
         }
@@ -356,12 +336,5 @@ impl TargetsOf<'_> {
             said.note_at(&self.job.at, "fadvise_hint", what);
         }
         Some(or(invalidate, true))
-    }
-}
-
-/// The ramp of a section.
-impl Section {
-    pub(super) fn ramp(&self) -> Nanos {
-        self.timing.ramp
     }
 }

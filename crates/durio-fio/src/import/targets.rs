@@ -1,19 +1,150 @@
-//! The targets of a plan, each once, while jobs name them.
+//! Where jobs go: paths as fio builds them, and the targets of a plan, each once.
 //!
-//! In: spots with what is there. Out: [`Target`]s. Not here: regions.
+//! In: the options of targets, and what a path is. Out: paths to be looked at; [`Target`]s. Not here:
+//! regions.
 
 use std::path::{Path, PathBuf};
 
 use durio_plan::{FileLayout, RawPath, Target, TargetKind};
 use durio_units::Bytes;
 
-use super::PlaceFacts;
-use super::extent::Existing;
-use super::place::Spot;
-use super::said::Said;
-use crate::job_file::Place;
+use super::Said;
+use crate::job_file::{Place, ResolvedJob, TargetOptions};
 
-/// The targets so far.
+/// What a path is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PlaceFacts {
+    /// A directory with so much free space.
+    Directory {
+        /// Bytes that may still be allocated.
+        free: Bytes,
+    },
+    /// Nothing, in a directory with so much free space.
+    Absent {
+        /// Bytes that may still be allocated.
+        free: Bytes,
+    },
+    /// A regular file.
+    File {
+        /// Its size.
+        size: Bytes,
+        /// True if the user permitted to overwrite it.
+        destroy: bool,
+    },
+    /// A block device.
+    Device {
+        /// Its size.
+        size: Bytes,
+        /// True if the user permitted to overwrite it.
+        destroy: bool,
+    },
+    /// A character device that completes at once.
+    NullDevice,
+}
+
+/// What one copy of a job works on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Spot {
+    /// A path that the job names.
+    Named(PathBuf),
+    /// A file that fio would name after the job, in this directory.
+    Own { directory: PathBuf, name: String },
+}
+
+/// The spots of copy `copy` (from 0) of a job, in fio's order: one or several.
+pub(super) fn spots(
+    job: &ResolvedJob,
+    copy: u32,
+    facts: &dyn Fn(&Path) -> Option<PlaceFacts>,
+) -> Vec<Spot> {
+    let target = &job.options.target;
+    let special = named_by_section(job).filter(|path| {
+        matches!(facts(path), Some(PlaceFacts::Device { .. } | PlaceFacts::NullDevice))
+    });
+    if let Some(path) = special {
+        return vec![Spot::Named(path)];
+    }
+    let directory = directory(target, copy);
+    // fio puts the directory in front of every name, also of an absolute one.
+    let whole = |name: &str| match directory {
+        Some(directory) => PathBuf::from(format!("{directory}/{name}")),
+        None => PathBuf::from(name),
+    };
+    if let Some(names) = &target.filenames {
+        return names.value.iter().map(|name| Spot::Named(whole(name))).collect();
+    }
+    let files = target.files.as_ref().map_or(1, |given| given.value).min(FILES_MAX);
+    let own = |file: u32| {
+        let name = own_name(job, copy, file);
+        let whole = whole(&name);
+        let directory = parent_of(&whole);
+        let name = whole.file_name().map_or(name, |it| it.to_string_lossy().into_owned());
+        Spot::Own { directory, name }
+    };
+    (0..files).map(own).collect()
+}
+
+/// The most files of all copies of a job; more are refused elsewhere.
+pub(super) const FILES_MAX: u32 = 4096;
+
+/// The name that fio gives the `file`th file of copy `copy`, which may be a path:
+/// `filename_format`, by default the section's name and the numbers of the copy and of its file.
+fn own_name(job: &ResolvedJob, copy: u32, file: u32) -> String {
+    let format = job.options.target.name_format.as_ref().map(|given| given.value.as_str());
+    let format = format.filter(|it| !it.is_empty()).unwrap_or("$jobname.$jobnum.$filenum");
+    let with_job = replaced(format, "$jobname", &job.section);
+    let with_copy = replaced(&with_job, "$jobnum", &copy.to_string());
+    replaced(&with_copy, "$filenum", &file.to_string())
+}
+
+// fio's keywords count in any case.
+fn replaced(text: &str, keyword: &str, by: &str) -> String {
+    let mut rest = text;
+    let mut whole = String::with_capacity(text.len());
+    while let Some(at) = rest.to_ascii_lowercase().find(keyword) {
+        let (before, after) = rest.split_at(at);
+        whole.push_str(before);
+        whole.push_str(by);
+        rest = after.get(keyword.len()..).unwrap_or_default();
+    }
+    whole + rest
+}
+
+/// What stands at the path of the section's own name, if it is no regular file, is what fio works
+/// on: `[/dev/sdb]`.
+fn named_by_section(job: &ResolvedJob) -> Option<PathBuf> {
+    let target = &job.options.target;
+    let is_one = target.files.as_ref().is_none_or(|given| given.value == 1);
+    let is_free = target.filenames.is_none() && target.directories.is_none() && is_one;
+    (is_free && job.section.contains('/')).then(|| PathBuf::from(&job.section))
+}
+
+// Copies take turns with the directories.
+fn directory(target: &TargetOptions, copy: u32) -> Option<&str> {
+    let directories = &target.directories.as_ref()?.value;
+    let index = copy as usize % directories.len().max(1);
+    directories.get(index).map(String::as_str)
+}
+
+/// The paths of which must be known what they are: named files, and directories of files that
+/// durio makes; each once, in the order of the jobs. `is_device` looks at a path.
+#[must_use]
+pub fn named_paths(jobs: &[ResolvedJob], is_device: &dyn Fn(&Path) -> bool) -> Vec<PathBuf> {
+    let facts = |path: &Path| is_device(path).then_some(PlaceFacts::NullDevice);
+    let mut paths: Vec<PathBuf> = Vec::new();
+    for job in jobs {
+        let spots = (0..job.copies).flat_map(|copy| spots(job, copy, &facts));
+        // What is beyond is refused elsewhere.
+        for spot in spots.take(FILES_MAX as usize) {
+            let (Spot::Named(path) | Spot::Own { directory: path, .. }) = spot;
+            if !paths.contains(&path) {
+                paths.push(path);
+            }
+        }
+    }
+    paths
+}
+
 pub(super) struct Targets<'f> {
     /// What is at a path.
     pub(super) facts: &'f dyn Fn(&Path) -> Option<PlaceFacts>,
@@ -21,7 +152,6 @@ pub(super) struct Targets<'f> {
     entries: Vec<Entry>,
 }
 
-/// One target.
 struct Entry {
     spot: Spot,
     facts: PlaceFacts,
@@ -37,6 +167,15 @@ impl Entry {
     fn is_made(&self) -> bool {
         matches!(self.facts, PlaceFacts::Directory { .. } | PlaceFacts::Absent { .. })
     }
+}
+
+/// What is at the spot before the job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Existing {
+    /// Its bytes; none for what is still to be made, and for the null devices.
+    pub(super) size: Option<u64>,
+    /// True if it may become larger, for durio makes it.
+    pub(super) grows: bool,
 }
 
 /// What a job wants of a spot.
@@ -111,12 +250,10 @@ impl<'f> Targets<'f> {
         }
     }
 
-    /// True for one that completes at once.
     pub(super) fn is_null(&self, index: usize) -> bool {
         self.entries.get(index).is_some_and(|entry| entry.facts == PlaceFacts::NullDevice)
     }
 
-    /// True for a file that durio makes.
     pub(super) fn is_made(&self, index: usize) -> bool {
         self.entries.get(index).is_some_and(Entry::is_made)
     }
@@ -133,7 +270,6 @@ impl<'f> Targets<'f> {
         entry.end = entry.end.max(end);
     }
 
-    /// All targets in order.
     pub(super) fn finish(self, said: &mut Said) -> Vec<Target> {
         self.check_free(said);
         let file_name = self.file_name;
@@ -188,11 +324,13 @@ fn permitted(entry: &Entry, claim: &Claim<'_>, said: &mut Said) -> bool {
 fn directory_of(spot: &Spot) -> PathBuf {
     match spot {
         Spot::Own { directory, .. } => directory.clone(),
-        Spot::Named(path) => {
-            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-            parent.unwrap_or(Path::new(".")).to_owned()
-        }
+        Spot::Named(path) => parent_of(path),
     }
+}
+
+fn parent_of(path: &Path) -> PathBuf {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    parent.unwrap_or(Path::new(".")).to_owned()
 }
 
 fn target(number: usize, entry: Entry, file_name: &str) -> Target {
@@ -203,27 +341,25 @@ fn target(number: usize, entry: Entry, file_name: &str) -> Target {
         Spot::Own { directory, .. } => (directory, true),
     };
     let location = RawPath::from(path.clone());
-    let (kind, size, destroy) = match facts {
+    let (kind, noun, size, destroy) = match facts {
         PlaceFacts::Directory { .. } | PlaceFacts::Absent { .. } => {
             let file_name = match path.file_name().filter(|_| !own) {
                 Some(name) => RawPath::from(name),
                 None => RawPath::from(format!("{file_name}-{number}")),
             };
             let kind = TargetKind::NewFile { directory, file_name, named: !own, layout };
-            (kind, end, false)
+            (kind, "file", end, false)
         }
         PlaceFacts::File { size, destroy } => {
-            (TargetKind::ExistingFile { path: location.clone() }, size.get(), destroy)
+            (TargetKind::ExistingFile { path: location.clone() }, "file", size.get(), destroy)
         }
         PlaceFacts::Device { size, destroy } => {
-            (TargetKind::Device { path: location.clone() }, size.get(), destroy)
+            (TargetKind::Device { path: location.clone() }, "device", size.get(), destroy)
         }
-        PlaceFacts::NullDevice => (TargetKind::NullDevice { path: location.clone() }, end, false),
+        PlaceFacts::NullDevice => {
+            (TargetKind::NullDevice { path: location.clone() }, "null device", end, false)
+        }
     };
-    let name = match &kind {
-        TargetKind::Device { .. } => format!("device {}", number + 1),
-        TargetKind::NullDevice { .. } => format!("null device {}", number + 1),
-        _ => format!("file {}", number + 1),
-    };
+    let name = format!("{noun} {}", number + 1);
     Target { name, location: Some(location), kind, size: Bytes::new(size), destroy }
 }

@@ -6,10 +6,10 @@
 
 use durio_workload::{Contents, PerMille, Renewal, SyncMethod, SyncPolicy, Workload};
 
-use super::said::Said;
-use crate::job_file::{DataOptions, DurabilityOptions, Given, Place, SyncOpen};
+use super::{Said, or};
+use crate::job_file::{DataOptions, DurabilityOptions, Given, One, Place, SyncOpen};
 
-/// durio spreads zeros over units of this size.
+// durio spreads zeros over units of this size.
 const UNIT: u64 = 4096;
 
 /// Sets what `workload` writes; one that only reads writes nothing.
@@ -26,7 +26,6 @@ pub(super) fn set_data(options: &DataOptions, workload: &mut Workload, said: &mu
     if !workload.writes() {
         return;
     }
-    let is_on = |given: &Option<Given<bool>>| given.as_ref().map(|given| given.value);
     let percent = compressible_percent.as_ref().filter(|given| given.value > 0);
     let duplicates = duplicate_percent.as_ref().filter(|given| given.value > 0);
     if let (Some(given), Some(_)) = (percent, pattern) {
@@ -41,18 +40,18 @@ pub(super) fn set_data(options: &DataOptions, workload: &mut Workload, said: &mu
     }
     workload.contents = match (pattern, percent) {
         (Some(pattern), _) => Contents::Pattern { bytes: pattern.value.clone() },
-        _ if is_on(zeros) == Some(true) => Contents::Compressible { zeros: PerMille::ALL },
+        _ if or(zeros, false) => Contents::Compressible { zeros: PerMille::ALL },
         (_, Some(given)) => Contents::Compressible { zeros: per_mille(given) },
         (_, None) => Contents::Incompressible,
     };
     // A pattern and zeros are never changed; a share of zeros or of duplicates implies
     // refill_buffers (fio's HOWTO, buffer_compress_percentage and dedupe_percentage).
-    workload.renewal = match is_on(refill) {
-        _ if !workload.contents.is_random() => Renewal::Never,
-        _ if percent.is_some() || duplicates.is_some() => Renewal::EachWrite,
-        Some(true) => Renewal::EachWrite,
-        _ if is_on(scramble) == Some(false) => Renewal::Never,
-        _ => Renewal::Scrambled,
+    let is_refilled = percent.is_some() || duplicates.is_some() || or(refill, false);
+    workload.renewal = match workload.contents.is_random() {
+        false => Renewal::Never,
+        true if is_refilled => Renewal::EachWrite,
+        true if or(scramble, true) => Renewal::Scrambled,
+        true => Renewal::Never,
     };
     if let (Some(given), true) = (duplicates, workload.has_new_blocks()) {
         workload.duplicates = per_mille(given);
@@ -63,7 +62,6 @@ fn per_mille(percent: &Given<u8>) -> PerMille {
     PerMille(u16::from(percent.value.min(100)) * 10)
 }
 
-/// What the policy depends on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Writing {
     pub(super) reads: bool,
@@ -75,42 +73,34 @@ pub(super) struct Writing {
     pub(super) has_passes: bool,
 }
 
-/// How writes are made durable, and whether once more at the end.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Syncs {
-    pub(super) policy: SyncPolicy,
-    pub(super) at_end: bool,
-    pub(super) block: bool,
-}
-
-/// Reads the policy; refuses two methods at once.
-pub(super) fn sync_policy(
+/// Sets how `workload` makes its writes durable; refuses two methods at once. True if a sync holds up
+/// its job.
+pub(super) fn set_syncs(
     options: &DurabilityOptions,
     writing: Writing,
-    at: &Place,
+    (workload, at): (&mut Workload, &Place),
     said: &mut Said,
-) -> Syncs {
+) -> bool {
     let DurabilityOptions { open, fsync_every, fdatasync_every, fsync_at_end, fsync_on_close } =
         options;
     if !writing.writes {
-        let policy = read_only(fsync_every.as_ref().or(fdatasync_every.as_ref()), said);
-        return Syncs { policy, at_end: false, block: false };
+        let given = fsync_every.as_ref().or(fdatasync_every.as_ref());
+        if let Some(given) = given.filter(|given| given.value > 0) {
+            said.note(given, "a job that only reads syncs nothing");
+        }
+        return false;
     }
-    let method = |open: &Given<SyncOpen>| match open.value {
-        SyncOpen::None => None,
-        SyncOpen::Sync => Some(SyncPolicy::each(SyncMethod::OSync)),
-        SyncOpen::Dsync => Some(SyncPolicy::each(SyncMethod::ODsync)),
-    };
-    let every = |given: &Option<Given<u32>>, method| {
-        let every = given.as_ref()?.value;
-        (every > 0).then_some(SyncPolicy { method, every })
-    };
+    let every = |given: &One<u32>, method| SyncPolicy { method, every: or(given, 0) };
     let policies = [
-        open.as_ref().and_then(method),
+        match or(open, SyncOpen::None) {
+            SyncOpen::None => SyncPolicy::NONE,
+            SyncOpen::Sync => SyncPolicy::each(SyncMethod::OSync),
+            SyncOpen::Dsync => SyncPolicy::each(SyncMethod::ODsync),
+        },
         every(fsync_every, SyncMethod::Fsync),
         every(fdatasync_every, SyncMethod::Fdatasync),
     ];
-    let mut policies = policies.into_iter().flatten();
+    let mut policies = policies.into_iter().filter(|it| *it != SyncPolicy::NONE && it.every > 0);
     let policy = policies.next().unwrap_or(SyncPolicy::NONE);
     let last = fdatasync_every.as_ref().or(fsync_every.as_ref());
     let at = last.map_or(at, |given| &given.at);
@@ -119,31 +109,21 @@ pub(super) fn sync_policy(
         said.refuse_at(at, "fsync", reason);
     }
     separate_calls(policy, writing, at, said);
-    let wants_last = [fsync_at_end, fsync_on_close]
-        .into_iter()
-        .filter(|given| at_end(given.as_ref(), writing, said))
-        .count();
+    let at_end = [fsync_at_end, fsync_on_close].map(|given| at_end(given, writing, said));
+    let is_call = policy.method.is_separate_call();
     // With a sync after each write, the last write has its own.
-    let is_covered = policy.method.is_separate_call() && policy.every == 1;
-    let block = writing.blocks && policy.method.is_separate_call() && writing.depth > 1;
-    Syncs { policy, at_end: wants_last > 0 && !is_covered, block }
+    workload.syncs_at_end = at_end.contains(&true) && !(is_call && policy.every == 1);
+    workload.sync = policy;
+    writing.blocks && is_call && writing.depth > 1
 }
 
-fn read_only(given: Option<&Given<u32>>, said: &mut Said) -> SyncPolicy {
-    if let Some(given) = given.filter(|given| given.value > 0) {
-        said.note(given, "a job that only reads syncs nothing");
-    }
-    SyncPolicy::NONE
-}
-
-fn at_end(given: Option<&Given<bool>>, writing: Writing, said: &mut Said) -> bool {
-    let Some(given) = given.filter(|given| given.value) else { return false };
+fn at_end(given: &One<bool>, writing: Writing, said: &mut Said) -> bool {
     if writing.has_passes {
         let reason = "fio syncs at the end of each of several passes over the file, durio once at \
                       the end of all; write one pass";
-        said.refuse(given, reason);
+        said.refuse_unless(given, |on| !on, reason);
     }
-    true
+    or(given, false)
 }
 
 fn separate_calls(policy: SyncPolicy, writing: Writing, at: &Place, said: &mut Said) {

@@ -7,7 +7,6 @@
 /// The deepest nesting of operators.
 const DEPTH_MAX: u32 = 100;
 
-/// A number with a fraction or without.
 #[derive(Debug, Clone, Copy)]
 struct Number {
     whole: i64,
@@ -47,7 +46,7 @@ pub(super) fn arithmetic(text: &str, implied: i64, is_time: bool) -> Result<i64,
     })
 }
 
-/// Refuses what fio computes wrongly: fractions beside `t`, which it scales by 1024⁵ there.
+// Refuses what fio computes wrongly: fractions beside `t`, which it scales by 1024⁵ there.
 fn check_fractions(tokens: &[Token], text: &str) -> Result<(), String> {
     let is_real = |token: &Token| match token {
         Token::Number(it) | Token::Unit(it) => it.is_real,
@@ -143,7 +142,7 @@ struct Parser<'t> {
     depth: u32,
 }
 
-/// How strongly a unit binds: more than a sum, less than a product, so that `8k/2k` is `(8k/2)k`.
+// How strongly a unit binds: more than a sum, less than a product, so that `8k/2k` is `(8k/2)k`.
 const UNIT_STRENGTH: u8 = 2;
 
 impl Parser<'_> {
@@ -222,42 +221,24 @@ fn with_unit(left: Number, unit: Number) -> Result<Number, String> {
 }
 
 fn apply(left: Number, operator: char, right: Number) -> Result<Number, String> {
-    let real = match operator {
-        '+' => left.real + right.real,
-        '-' => left.real - right.real,
-        '*' => left.real * right.real,
-        '/' if right.real != 0.0 => left.real / right.real,
-        '%' => real(left.whole % nonzero(right.whole)?),
-        '^' => left.real.powf(right.real),
+    let (a, b) = (left.whole, right.whole);
+    let is_real = left.is_real || right.is_real;
+    let (real, exact) = match operator {
+        '+' => (left.real + right.real, a.checked_add(b)),
+        '-' => (left.real - right.real, a.checked_sub(b)),
+        '*' => (left.real * right.real, a.checked_mul(b)),
+        '/' if right.real != 0.0 => (left.real / right.real, a.checked_div(b)),
+        '%' if b != 0 && is_real => return Err("% needs whole numbers".to_owned()),
+        '%' if b != 0 => (a.checked_rem(b).map_or(0.0, real), a.checked_rem(b)),
+        '^' => (left.real.powf(right.real), power(a, b)),
         _ => return Err("the arithmetic divides by zero".to_owned()),
     };
-    if operator == '%' && (left.is_real || right.is_real) {
-        return Err("% needs whole numbers".to_owned());
-    }
-    let exact = match operator {
-        '+' => left.whole.checked_add(right.whole),
-        '-' => left.whole.checked_sub(right.whole),
-        '*' => left.whole.checked_mul(right.whole),
-        '/' => left.whole.checked_div(right.whole),
-        '%' => left.whole.checked_rem(right.whole),
-        _ => power(left.whole, right.whole),
-    };
-    let is_real = left.is_real || right.is_real;
     let whole = if is_real { Some(truncated(real)) } else { exact };
     let whole = whole.ok_or("the arithmetic overflows")?;
     Ok(Number { whole, real, is_real: left.is_real })
 }
 
-fn nonzero(divisor: i64) -> Result<i64, String> {
-    // -1 would overflow for the smallest number; the remainder is 0 with 1 as well.
-    match divisor {
-        0 => Err("the arithmetic divides by zero".to_owned()),
-        -1 => Ok(1),
-        other => Ok(other),
-    }
-}
-
-/// A power; with an exponent below 0, which a difference can give, its whole part.
+// A power; with an exponent below 0, which a difference can give, its whole part.
 fn power(base: i64, exponent: i64) -> Option<i64> {
     match u32::try_from(exponent) {
         Ok(exponent) => base.checked_pow(exponent),

@@ -9,8 +9,8 @@ use super::options::{
     ProgramClass, ProgramOption, Takes, find_program_option, names_that_begin_with,
 };
 use super::{
-    JobFile, Kind, LINE_BYTES_MAX, Note, Place, Question, SECTIONS_MAX, SETTINGS_MAX, Section,
-    Setting, Surroundings, find_option, is_global_name, known_option,
+    JobFile, Kind, LINE_BYTES_MAX, Place, Question, Remark, SECTIONS_MAX, SETTINGS_MAX, Section,
+    Setting, Surroundings, find_option, known_option,
 };
 use crate::FioError;
 
@@ -89,13 +89,13 @@ impl Reader {
         let name = completed(name, at)?;
         // Both are a job's: fio's own long options have neither.
         if let Some(option) = find_program_option(name).filter(|_| find_option(name).is_none()) {
-            let value = taken(option.takes, value, next);
+            let value = if option.takes == Takes::Value { value.or_else(next) } else { value };
             return self.program_option(option, value, at);
         }
         let row = known_option(name, at)?;
-        let takes = if matches!(row.kind, Kind::Flag) { Takes::MaybeValue } else { Takes::Value };
-        let value = taken(takes, value, next);
-        if takes == Takes::Value && value.is_none_or(str::is_empty) {
+        let is_flag = matches!(row.kind, Kind::Flag);
+        let value = if is_flag { value } else { value.or_else(next) };
+        if !is_flag && value.is_none_or(str::is_empty) {
             return Err(FioError::job_file(at, format!("{name} needs a value: --{name}=VALUE")));
         }
         self.setting(row.name, value, at)
@@ -129,12 +129,8 @@ impl Reader {
             }
             (ProgramClass::Noted, value) => {
                 let value = value.map(str::to_owned);
-                self.file.notes.push(Note {
-                    option: name.to_owned(),
-                    value,
-                    at: at.clone(),
-                    what: "it changes only what fio prints".to_owned(),
-                });
+                let note = Remark::new(at, name, "it changes only what fio prints");
+                self.file.notes.push(Remark { value, ..note });
                 Ok(())
             }
         }
@@ -154,13 +150,7 @@ impl Reader {
         if name == "name" || sections == 0 {
             // An option before any --name changes the defaults.
             let section = if name == "name" { value.unwrap_or_default() } else { "global" };
-            self.file.sections.push(Section {
-                name: section.to_owned(),
-                is_global: is_global_name(section),
-                file_number: 0,
-                at: at.clone(),
-                settings: Vec::new(),
-            });
+            self.file.sections.push(Section::begun(section, 0, at));
         }
         if let (Some(section), true) = (self.file.sections.last_mut(), name != "name") {
             let value = value.map(str::to_owned);
@@ -183,18 +173,6 @@ fn completed<'w>(name: &'w str, at: &Place) -> Result<&'w str, FioError> {
             let what = format!("{name:?} may be one of: {}", several.join(", "));
             Err(FioError::job_file(at, what))
         }
-    }
-}
-
-/// The value of an option, from the word itself or the next one.
-fn taken<'w>(
-    takes: Takes,
-    inside: Option<&'w str>,
-    next: &mut dyn FnMut() -> Option<&'w str>,
-) -> Option<&'w str> {
-    match takes {
-        Takes::Value => inside.or_else(next),
-        Takes::MaybeValue | Takes::Nothing => inside,
     }
 }
 

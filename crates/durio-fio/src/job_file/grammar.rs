@@ -7,11 +7,11 @@ use std::sync::Arc;
 use super::variables::replaced;
 use super::{
     FILE_BYTES_MAX, INCLUDE_DEPTH_MAX, JobFile, LINE_BYTES_MAX, Place, SECTIONS_MAX, SETTINGS_MAX,
-    Section, Setting, Source, Surroundings, is_global_name, known_option,
+    Section, Setting, Source, Surroundings, known_option,
 };
 use crate::FioError;
 
-/// The longest section name, in bytes; fio cuts longer ones.
+// The longest section name, in bytes; fio cuts longer ones.
 const SECTION_NAME_BYTES_MAX: usize = 254;
 
 /// Reads a job file into its sections.
@@ -57,7 +57,7 @@ impl Reader<'_, '_> {
         let place = |line| Place::Line { file: Arc::clone(&name), line };
         if source.text.len() > FILE_BYTES_MAX {
             let what = format!("the file is longer than {FILE_BYTES_MAX} bytes; is it a job file?");
-            return Err(FioError::job_file(&place(1), what));
+            return fail(&place(1), what);
         }
         for (raw, number) in source.text.split('\n').zip(1..) {
             self.line(raw, &place(number), source, depth)?;
@@ -78,27 +78,22 @@ impl Reader<'_, '_> {
     }
 
     fn section(&mut self, rest: &str, at: &Place, depth: u32) -> Result<(), FioError> {
-        let error = |what: String| Err(FioError::job_file(at, what));
         if depth > 0 {
-            return error("an included file may not have sections".to_owned());
+            return fail(at, "an included file may not have sections");
         }
         let Some(name) = rest.strip_suffix(']') else {
-            return error(format!("the section [{rest} has no closing bracket at its end"));
+            return fail(at, format!("the section [{rest} has no closing bracket at its end"));
         };
         if name.is_empty() || name.len() > SECTION_NAME_BYTES_MAX {
-            let most = SECTION_NAME_BYTES_MAX;
-            return error(format!("the name of a section has 1 to {most} bytes"));
+            return fail(
+                at,
+                format!("the name of a section has 1 to {SECTION_NAME_BYTES_MAX} bytes"),
+            );
         }
         if self.file.sections.len() >= SECTIONS_MAX {
-            return error(format!("more than {SECTIONS_MAX} sections"));
+            return fail(at, format!("more than {SECTIONS_MAX} sections"));
         }
-        self.file.sections.push(Section {
-            name: name.to_owned(),
-            is_global: is_global_name(name),
-            file_number: self.file_number,
-            at: at.clone(),
-            settings: Vec::new(),
-        });
+        self.file.sections.push(Section::begun(name, self.file_number, at));
         Ok(())
     }
 
@@ -110,12 +105,11 @@ impl Reader<'_, '_> {
         depth: u32,
     ) -> Result<(), FioError> {
         if self.file.sections.len() == self.first {
-            return Err(outside_of_sections(name, at));
+            return outside_of_sections(name, at);
         }
         if depth >= INCLUDE_DEPTH_MAX {
-            let what =
-                format!("includes nest deeper than {INCLUDE_DEPTH_MAX}; does one include itself?");
-            return Err(FioError::job_file(at, what));
+            let most = INCLUDE_DEPTH_MAX;
+            return fail(at, format!("includes nest deeper than {most}; does one include itself?"));
         }
         // Counted as a setting: a file that includes another twice doubles the work with each level.
         self.count(at)?;
@@ -126,11 +120,12 @@ impl Reader<'_, '_> {
 
     fn setting(&mut self, line: &str, at: &Place) -> Result<(), FioError> {
         if self.file.sections.len() == self.first {
-            return Err(outside_of_sections(line, at));
+            return outside_of_sections(line, at);
         }
         self.count(at)?;
         let line =
             replaced(line, self.surroundings).map_err(|what| FioError::job_file(at, what))?;
+        // fio cuts blanks before = and keeps those after it, which values then refuse.
         let (name, value) = match line.split_once('=') {
             Some((name, value)) => (name.trim_end(), Some(value.to_owned())),
             None => (line.as_str(), None),
@@ -146,24 +141,29 @@ impl Reader<'_, '_> {
     fn count(&mut self, at: &Place) -> Result<(), FioError> {
         self.settings += 1;
         if self.settings > SETTINGS_MAX {
-            return Err(FioError::job_file(at, format!("more than {SETTINGS_MAX} settings")));
+            return fail(at, format!("more than {SETTINGS_MAX} settings"));
         }
         Ok(())
     }
 }
 
-fn outside_of_sections(line: &str, at: &Place) -> FioError {
-    let what = format!("{line:?} stands before any section; begin with [global] or [a name]");
-    FioError::job_file(at, what)
+fn fail<T>(at: &Place, what: impl Into<String>) -> Result<T, FioError> {
+    Err(FioError::job_file(at, what))
+}
+
+fn outside_of_sections(line: &str, at: &Place) -> Result<(), FioError> {
+    fail(at, format!("{line:?} stands before any section; begin with [global] or [a name]"))
 }
 
 fn check_raw(raw: &str, at: &Place) -> Result<(), FioError> {
     if raw.len() >= LINE_BYTES_MAX {
-        let what = format!("the line is longer than {LINE_BYTES_MAX} bytes, where fio cuts it");
-        return Err(FioError::job_file(at, what));
+        return fail(
+            at,
+            format!("the line is longer than {LINE_BYTES_MAX} bytes, where fio cuts it"),
+        );
     }
     if raw.contains('\0') {
-        return Err(FioError::job_file(at, "the line has a zero byte; is it a job file?"));
+        return fail(at, "the line has a zero byte; is it a job file?");
     }
     Ok(())
 }

@@ -6,13 +6,12 @@
 //! (`reader`), and what a job then does ([`crate::import`], which takes [`JobOptions`] apart by name:
 //! an option that is added to [`honoured`] does not compile until it is taken there).
 
-mod engines;
 mod honoured;
-mod noted;
 mod program;
 mod reader;
 mod reference;
-mod refused;
+
+use std::sync::LazyLock;
 
 use durio_workload::nearest_word;
 
@@ -79,6 +78,25 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// The kind that the file of options names so.
+    fn named(name: &'static str) -> Option<Self> {
+        Some(match name {
+            "flag" => Self::Flag,
+            "bool" => Self::Bool,
+            "integer" => Self::Integer,
+            "integers" => Self::Integers,
+            "size" => Self::Size,
+            "size or share" => Self::SizeOrShare,
+            "sizes" => Self::Sizes,
+            "seconds" => Self::Seconds,
+            "microseconds" => Self::Microseconds,
+            "floats" => Self::Floats,
+            "text" => Self::Text,
+            "deprecated" => Self::Deprecated,
+            choice => Self::Choice(list(choice.strip_prefix("choice:")?)),
+        })
+    }
+
     /// Whether a noted option has no value that fio would take: a sentence if so. What fio misreads is
     /// fine here, as nothing depends on it.
     pub(super) fn check(self, it: &Written<'_>) -> Result<(), String> {
@@ -129,49 +147,48 @@ pub enum Class {
     },
 }
 
-impl Class {
-    const fn unless(self, unless: &'static [&'static str]) -> Self {
-        match self {
-            Self::Honoured(effect) => Self::Honoured(effect),
-            Self::Noted { reason, .. } => Self::Noted { unless, reason },
-            Self::Refused { refines, reason, .. } => Self::Refused { unless, refines, reason },
-        }
-    }
-}
+/// The options that durio does not honour. The file is read once; what it says lives as long as the
+/// program does, hence the leaks.
+static OTHERS: LazyLock<Vec<OptionRow>> =
+    LazyLock::new(|| OTHERS_TEXT.split("\n\n").filter_map(group).flatten().collect());
+const OTHERS_TEXT: &str = include_str!("options/not_honoured.txt");
 
-const fn noted(reason: &'static str) -> Class {
-    Class::Noted { unless: &[], reason }
-}
-
-const fn refused(reason: &'static str) -> Class {
-    Class::Refused { unless: &[], refines: None, reason }
-}
-
-const fn first(names: &[&'static str]) -> Option<&'static str> {
-    match names {
-        [one, ..] => Some(*one),
-        [] => None,
-    }
-}
-
-/// Rows of options without a field, in groups of one class and the same engines:
-/// `class, [engines] => { "name" | "alias": Kind, unless "value" | "value", "meaning"; }`.
-macro_rules! rows {
-    ($($class:expr, $engines:tt => {$(
-        $name:literal $(| $alias:literal)?: $kind:ident $(($words:expr))?
-        $(, unless $($neutral:literal)|+)?, $meaning:literal;
-    )+})+) => {
-        pub(super) const ROWS: &[super::OptionRow] = &[$($(super::OptionRow {
-            name: $name,
-            alias: super::first(&[$($alias)?]),
-            kind: super::Kind::$kind $(($words))?,
-            meaning: $meaning,
-            class: $class.unless(&[$($($neutral),+)?]),
-            engines: &$engines,
-        },)+)+];
+/// The rows of a group of the file; none if something in it is wrong, which a test finds.
+fn group(text: &'static str) -> Option<Vec<OptionRow>> {
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let (rows, head): (Vec<&str>, Vec<&str>) = lines.partition(|line| line.contains('|'));
+    let head = head.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ").leak();
+    let (front, reason) = head.split_once(": ")?;
+    let (class, engines) = front.split_once(" of ").unwrap_or((front, ""));
+    let engines = list(engines);
+    let row = |line: &&'static str| {
+        let [names, kind, unless, meaning] = line.split('|').collect::<Vec<_>>()[..] else {
+            return None;
+        };
+        let unless = list(unless);
+        let class = match class.split_once(" with ") {
+            None if class == "noted" => Class::Noted { unless, reason },
+            None if class == "refused" => Class::Refused { unless, refines: None, reason },
+            Some(("refused", other)) => Class::Refused { unless, refines: Some(other), reason },
+            _ => return None,
+        };
+        let (names, kind) = (list(names), Kind::named(kind.trim())?);
+        let alias = names.get(1).copied();
+        Some(OptionRow {
+            name: names.first()?,
+            alias,
+            kind,
+            meaning: meaning.trim(),
+            class,
+            engines,
+        })
     };
+    rows.iter().map(row).collect()
 }
-use rows;
+
+fn list(text: &'static str) -> &'static [&'static str] {
+    text.split(',').map(str::trim).filter(|word| !word.is_empty()).collect::<Vec<_>>().leak()
+}
 
 impl OptionRow {
     /// Its name and its other one.
@@ -182,7 +199,7 @@ impl OptionRow {
 
 /// All options, in no particular order.
 pub fn option_rows() -> impl Iterator<Item = &'static OptionRow> {
-    [honoured::ROWS, noted::ROWS, refused::ROWS, engines::ROWS].into_iter().flatten()
+    honoured::ROWS.iter().chain(OTHERS.iter())
 }
 
 /// The option of that name or alias.
@@ -200,7 +217,6 @@ pub(super) fn names_that_begin_with(text: &str) -> Vec<&'static str> {
     names
 }
 
-/// The name nearest to what was written, if it is near.
 fn nearest_name(written: &str) -> Option<&'static str> {
     nearest_word(written, option_rows().flat_map(OptionRow::names))
 }
@@ -237,7 +253,18 @@ mod tests {
                 assert!(reason.len() > 20 && !reason.ends_with('.'), "{}: {reason}", row.name);
             }
         }
-        assert!(engines::ROWS.iter().all(|row| !row.engines.is_empty()));
+        let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        for engine in option_rows().flat_map(|row| row.engines) {
+            assert!(engine.chars().all(is_plain), "{engine}");
+        }
+    }
+
+    #[test]
+    fn no_line_of_the_file_of_options_is_lost() {
+        let lines = OTHERS_TEXT.lines().filter(|line| !line.starts_with('#'));
+        assert_eq!(OTHERS.len(), lines.filter(|line| line.contains('|')).count());
+        let of_engines = OTHERS.iter().filter(|row| !row.engines.is_empty()).count();
+        assert_eq!(of_engines, 114 + 2, "those of engines.rs, and of io_uring's polling thread");
     }
 
     #[test]

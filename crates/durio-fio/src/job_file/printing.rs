@@ -67,7 +67,7 @@ impl PrintSettings {
         Ok(())
     }
 
-    /// fio's list has commas between; json+ takes the place of json.
+    // fio's list has commas between; json+ takes the place of json.
     pub(super) fn print_as(&mut self, list: &str) -> Result<(), String> {
         self.formats.clear();
         for word in list.split(',').map(str::trim) {
@@ -79,14 +79,10 @@ impl PrintSettings {
                 other => return Err(format!("{other:?} is none of: normal, terse, json, json+")),
             });
         }
+        // json+ has all that json has.
         if self.formats.contains(&OutputFormat::JsonPlus) {
             self.formats.retain(|format| *format != OutputFormat::Json);
         }
-        Ok(())
-    }
-
-    pub(super) fn print_terse_alone(&mut self, _: &str) -> Result<(), String> {
-        self.formats = vec![OutputFormat::Terse];
         Ok(())
     }
 

@@ -4,19 +4,93 @@
 //! they stand, each by its row of the table of options, so that later ones win. Not here: clones
 //! (`numjobs` is a number of the job), defaults of options that nobody gave, and files.
 
-mod order;
-
 use std::collections::BTreeMap;
-
-use order::Order;
+use std::fmt;
 
 use super::options::{Class, OptionRow, Written, find_option};
 use super::values;
 use super::{
-    BlockSizeShare, Direction, FILENAMES_MAX, Given, JobFile, JobOptions, Note, Place, Refusal,
-    ResolvedJob, Section, Setting,
+    BlockSizeShare, Direction, FILENAMES_MAX, JobFile, JobOptions, PerDirection, Place, Section,
+    Setting,
 };
 use crate::FioError;
+
+/// A value and where it was given.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Given<T> {
+    /// What was given.
+    pub value: T,
+    /// The option that gave it.
+    pub option: &'static str,
+    /// Where.
+    pub at: Place,
+}
+
+/// What a job file says about one thing, if it does.
+pub type One<T> = Option<Given<T>>;
+
+/// What a job file says about reads, writes and trims.
+pub type Each<T> = PerDirection<One<T>>;
+
+/// What is said of an option: a note, if it has no effect on what is done; else a refusal, as it cannot
+/// be honoured, and then the job must not run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remark {
+    /// The option.
+    pub option: String,
+    /// Its value as written.
+    pub value: Option<String>,
+    /// Where it stands.
+    pub at: Place,
+    /// Why it has no effect; or why it is refused, and what to do: a sentence without its end.
+    pub what: String,
+}
+
+impl Remark {
+    pub(crate) fn new(at: &Place, option: &str, what: &str) -> Self {
+        let (option, what) = (option.to_owned(), what.to_owned());
+        Self { option, value: None, at: at.clone(), what }
+    }
+
+    fn of(setting: &Setting, what: &str) -> Self {
+        Self { value: setting.value.clone(), ..Self::new(&setting.at, setting.name, what) }
+    }
+}
+
+impl fmt::Display for Remark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { option, value, at, what } = self;
+        match value {
+            Some(value) => write!(f, "{at}: {option}={value}: {what}"),
+            None => write!(f, "{at}: {option}: {what}"),
+        }
+    }
+}
+
+/// A job section with its options after all defaults before it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ResolvedJob {
+    /// `name=`, or else the section's name.
+    pub name: String,
+    /// The section's name, after which fio names files.
+    pub section: String,
+    /// Where the job begins.
+    pub at: Place,
+    /// Jobs of one group run at the same time; groups run one after another, from 0.
+    pub group: u32,
+    /// Which reporting group, for [`super::ExitScope::Group`]: it also begins with `new_group`, from 0.
+    pub reporting_group: u32,
+    /// How many copies run, from 1.
+    pub copies: u32,
+    /// What the job does.
+    pub options: JobOptions,
+    /// The options of its own section that have a value, by name, as fio lists them.
+    pub listed: Vec<(String, String)>,
+    /// Options without effect on what is done.
+    pub notes: Vec<Remark>,
+    /// Options that cannot be honoured; the job must not run if there is one.
+    pub refusals: Vec<Remark>,
+}
 
 /// Resolves all jobs.
 ///
@@ -50,12 +124,11 @@ pub fn resolve(file: &JobFile) -> Result<Vec<ResolvedJob>, FioError> {
     Ok(jobs)
 }
 
-/// With `--readonly` fio refuses jobs that write.
-fn writes_read_only(job: &ResolvedJob, at: &Place) -> Option<Refusal> {
-    let writes =
-        job.options.pattern.access.as_ref().filter(|it| it.value.direction != Direction::Read)?;
-    let reason = format!("with --readonly ({at}) no job may write");
-    Some(refusal_at("rw", None, &writes.at, &reason))
+// With `--readonly` fio refuses jobs that write.
+fn writes_read_only(job: &ResolvedJob, at: &Place) -> Option<Remark> {
+    let access = job.options.pattern.access.as_ref();
+    let writes = access.filter(|it| it.value.direction != Direction::Read)?;
+    Some(Remark::new(&writes.at, "rw", &format!("with --readonly ({at}) no job may write")))
 }
 
 /// Where `exitall` stands: fio takes it for all jobs, wherever it stands and whatever its value.
@@ -85,11 +158,13 @@ struct Last<'f> {
 }
 
 impl<'f> Draft<'f> {
-    /// fio reads `kb_base` before all others of a section in a file, and in order on a command line.
+    // fio reads `kb_base` before all others of a section in a file, and in order on a command line.
     fn add(&mut self, section: &'f Section) -> Result<(), FioError> {
         let is_line = |it: &&Setting| matches!(it.at, Place::Line { .. }) && it.name == "kb_base";
         for setting in section.settings.iter().filter(is_line).chain(&section.settings) {
-            self.set(setting).map_err(|what| complaint(setting, &what))?;
+            self.set(setting).map_err(|what| {
+                FioError::job_file(&setting.at, format!("{}: {what}", setting.name))
+            })?;
         }
         Ok(())
     }
@@ -103,19 +178,14 @@ impl<'f> Draft<'f> {
             Class::Noted { .. } => row.kind.check(&written).map(|()| None)?,
             Class::Refused { .. } => None,
         };
-        self.check_names()?;
+        // Bounds what many jobs take over from their defaults.
+        let names = self.options.target.filenames.as_ref().map_or(0, |given| given.value.len());
+        if names > FILENAMES_MAX {
+            return Err(format!("more than {FILENAMES_MAX} files for one job"));
+        }
         self.taken += 1;
         self.last.insert(setting.name, Last { setting, row, order: self.taken, refusal });
         Ok(())
-    }
-
-    /// Bounds what many jobs take over from their defaults.
-    fn check_names(&self) -> Result<(), String> {
-        let names = self.options.target.filenames.as_ref().map_or(0, |given| given.value.len());
-        match names > FILENAMES_MAX {
-            true => Err(format!("more than {FILENAMES_MAX} files for one job")),
-            false => Ok(()),
-        }
     }
 
     fn job(
@@ -136,7 +206,7 @@ impl<'f> Draft<'f> {
         let is_walled = is_set(&timing.stonewall) || is_first_of_file && section.file_number > 0;
         let awaited = timing.wait_for.as_ref().map(|given| given.value.as_str());
         let (waits, why_not) = order.waits(is_walled, awaited, jobs);
-        refusals.extend(why_not.map(|reason| refusal_at("wait_for", None, &section.at, &reason)));
+        refusals.extend(why_not.map(|reason| Remark::new(&section.at, "wait_for", &reason)));
         let begins_group = is_walled || is_set(&timing.new_group);
         let previous = jobs.last();
         let first_or =
@@ -157,21 +227,21 @@ impl<'f> Draft<'f> {
     }
 
     /// What the table says of a setting that counts.
-    fn sort_out(&self, last: &Last<'_>, notes: &mut Vec<Note>, refusals: &mut Vec<Refusal>) {
+    fn sort_out(&self, last: &Last<'_>, notes: &mut Vec<Remark>, refusals: &mut Vec<Remark>) {
         let Last { setting, row, refusal: why, .. } = last;
         if let Some(reason) = self.wrong_engine(row) {
-            return refusals.push(refusal(setting, &reason));
+            return refusals.push(Remark::of(setting, &reason));
         }
         let is_neutral = |unless| is_neutral(setting.value.as_deref(), unless);
         match row.class {
-            Class::Honoured(_) => refusals.extend(why.as_ref().map(|why| refusal(setting, why))),
+            Class::Honoured(_) => refusals.extend(why.as_ref().map(|why| Remark::of(setting, why))),
             Class::Noted { unless, .. } if is_neutral(unless) => {}
-            Class::Noted { reason, .. } => notes.push(note(setting, reason)),
+            Class::Noted { reason, .. } => notes.push(Remark::of(setting, reason)),
             Class::Refused { refines: Some(other), .. } if self.is_off(other) => {
-                notes.push(note(setting, &format!("without {other} it changes nothing")));
+                notes.push(Remark::of(setting, &format!("without {other} it changes nothing")));
             }
             Class::Refused { unless, .. } if is_neutral(unless) => {}
-            Class::Refused { reason, .. } => refusals.push(refusal(setting, reason)),
+            Class::Refused { reason, .. } => refusals.push(Remark::of(setting, reason)),
         }
     }
 
@@ -183,6 +253,7 @@ impl<'f> Draft<'f> {
     /// Why an engine's option is wrong with the job's engine: fio drops such a job.
     fn wrong_engine(&self, row: &OptionRow) -> Option<String> {
         let named = self.last.get("ioengine").and_then(|it| it.setting.value.as_deref());
+        // fio's default on Linux.
         let engine = named.unwrap_or("psync");
         let fits = row.engines.is_empty() || row.engines.contains(&engine);
         (!fits).then(|| {
@@ -194,29 +265,29 @@ impl<'f> Draft<'f> {
 
 impl Draft<'_> {
     /// `bs`, `bsrange` and `bssplit` together: what fio does with them is not what they say.
-    fn check_block_sizes(&self, notes: &mut Vec<Note>, refusals: &mut Vec<Refusal>) {
+    fn check_block_sizes(&self, notes: &mut Vec<Remark>, refusals: &mut Vec<Remark>) {
         let setting = |name| self.last.get(name).map(|last| last.setting);
         let (range, split) = (setting("bsrange"), setting("bssplit"));
         if let (Some(_), Some(split)) = (range, split) {
-            refusals.push(refusal(split, "it mixes with bsrange in the order of lines; give one"));
+            let reason = "it mixes with bsrange in the order of lines; give one";
+            refusals.push(Remark::of(split, reason));
         }
         if let (Some(by), Some(bs)) = (split.or(range), setting("bs")) {
             let what = format!("{} decides where it is given, also over a later bs", by.name);
-            notes.push(note(bs, &what));
+            notes.push(Remark::of(bs, &what));
         }
         let pattern = &self.options.pattern;
         if pattern.block_unaligned.as_ref().is_some_and(|it| it.value) {
             return;
         }
-        let shares = [&pattern.block_split.read, &pattern.block_split.write];
-        let mut shares = shares.into_iter().flatten();
+        let mut shares = pattern.block_split.read.iter().chain(&pattern.block_split.write);
         if let Some((shares, bytes)) = shares.find_map(|it| Some((it, rounded(&it.value)?))) {
             let reason = format!(
                 "fio rounds {bytes} bytes down to a multiple of the smallest size; \
                  add bs_unaligned, or give multiples"
             );
             let value = split.and_then(|it| it.value.clone());
-            refusals.push(refusal_at("bssplit", value, &shares.at, &reason));
+            refusals.push(Remark { value, ..Remark::new(&shares.at, "bssplit", &reason) });
         }
     }
 }
@@ -232,30 +303,57 @@ fn is_neutral(value: Option<&str>, unless: &[&str]) -> bool {
     let Some(value) = value else { return false };
     let number = values::size(value, 1024).ok();
     let is_same = |neutral: &&str| {
+        // 0k is 0 too, and malloc is no number.
         value.trim() == *neutral || (number.is_some() && number == values::size(neutral, 1024).ok())
     };
     unless.iter().any(is_same)
 }
 
-fn note(setting: &Setting, what: &str) -> Note {
-    Note {
-        option: setting.name.to_owned(),
-        value: setting.value.clone(),
-        at: setting.at.clone(),
-        what: what.to_owned(),
+/// What is known of the group of the job before.
+#[derive(Debug, Clone, Copy, Default)]
+struct Order {
+    /// It waits for one job by its name, and a job that waits for none would not wait for it.
+    is_partial: bool,
+}
+
+impl Order {
+    /// Whether a job waits for all groups so far; `awaited` is the name in `wait_for`. A refusal is a
+    /// sentence about that.
+    fn waits(
+        &mut self,
+        is_walled: bool,
+        awaited: Option<&str>,
+        jobs: &[ResolvedJob],
+    ) -> (bool, Option<String>) {
+        let begins = match (is_walled, awaited) {
+            (true, _) => Ok(true),
+            (false, Some(name)) => waits_for(name, jobs),
+            (false, None) if self.is_partial => {
+                Err("fio would run this job, which waits for none, beside those before")
+            }
+            (false, None) => Ok(false),
+        };
+        if begins == Ok(true) {
+            self.is_partial = !is_walled;
+        }
+        match begins {
+            Ok(begins) => (begins, None),
+            Err(reason) => (false, Some(format!("{reason}; durio has stonewall for order"))),
+        }
     }
 }
 
-fn refusal(setting: &Setting, reason: &str) -> Refusal {
-    refusal_at(setting.name, setting.value.clone(), &setting.at, reason)
-}
-
-fn refusal_at(option: &str, value: Option<String>, at: &Place, reason: &str) -> Refusal {
-    let (option, reason) = (option.to_owned(), reason.to_owned());
-    Refusal { option, value, at: at.clone(), reason }
-}
-
-/// An error about a setting's value.
-fn complaint(setting: &Setting, what: &str) -> FioError {
-    FioError::job_file(&setting.at, format!("{}: {what}", setting.name))
+/// Whether a job that waits for those called `name` begins a group, or joins the last one.
+fn waits_for(name: &str, jobs: &[ResolvedJob]) -> Result<bool, &'static str> {
+    let group_of = |job: &ResolvedJob| job.group;
+    let last = jobs.last().map(group_of).ok_or("no job before has that name")?;
+    let awaited = jobs.iter().rfind(|job| job.name == name);
+    let awaited = awaited.map(group_of).ok_or("no job before has that name")?;
+    let is_alone = jobs.iter().all(|job| (job.name == name) == (job.group == awaited));
+    match last - awaited {
+        _ if !is_alone => Err("others run at the same time as the job that is waited for"),
+        0 => Ok(true),
+        1 => Ok(false),
+        _ => Err("others begin before this job and after the one that it waits for"),
+    }
 }

@@ -50,7 +50,7 @@ pub(super) fn scaled_size(text: &str, base: KbBase) -> Result<SizeValue, String>
     bytes.map(SizeValue::Bytes).ok_or_else(|| format!("{text:?} is too large"))
 }
 
-/// Refuses arithmetic that fio cuts in two before it computes it: it keeps the last part.
+// Refuses arithmetic that fio cuts in two before it computes it: it keeps the last part.
 pub(super) fn check_uncut(text: &str) -> Result<(), String> {
     if text.starts_with('(') && text.contains([',', ':', '-']) {
         return Err(format!(
@@ -66,6 +66,8 @@ fn size_unit(unit: &str, base: KbBase) -> Option<u64> {
     if unit.is_empty() || unit == "b" {
         return Some(1);
     }
+    // fio's HOWTO (kb_base): 1024 is a mode for old scripts, in which k is a power of two and kib,
+    // the IEC prefix, one of ten.
     let opposite = if base == 1000 { 1024_u64 } else { 1000 };
     let (letter, rest) = unit.split_at_checked(1)?;
     let power = "kmgtp".find(letter).and_then(|it| u32::try_from(it + 1).ok())?;
@@ -82,21 +84,19 @@ pub(super) fn integer(text: &str, base: KbBase) -> Result<u32, String> {
     u32::try_from(value).map_err(|_| format!("{text:?} is too large: at most {}", u32::MAX))
 }
 
-/// A number of bytes that may be negative.
 pub(super) fn signed_size(text: &str, base: KbBase) -> Result<i64, String> {
     let (sign, size) = text.strip_prefix('-').map_or((1, text), |rest| (-1, rest));
     let size = self::size(size, base)?;
     i64::try_from(size).map(|size| sign * size).map_err(|_| format!("{text:?} is too large"))
 }
 
-/// A number from 0 to 100.
 pub(super) fn percent(text: &str, base: KbBase) -> Result<u8, String> {
     check_uncut(text)?;
     let value = u8::try_from(integer(text, base)?).ok().filter(|it| *it <= 100);
     value.ok_or_else(|| format!("{text:?}: 0 to 100 is possible here"))
 }
 
-/// fio's limit (`FIO_IO_U_LIST_MAX_LEN` in its stat.h).
+// fio's limit (`FIO_IO_U_LIST_MAX_LEN` in its stat.h).
 const PERCENTILES_MAX: usize = 20;
 
 /// Percentages between colons, ascending.
@@ -134,10 +134,10 @@ pub(super) fn seconds(text: &str) -> Result<u64, String> {
     number.checked_mul(scale).ok_or_else(|| format!("{text:?} is too long a time"))
 }
 
-/// How many microseconds a unit stands for.
 fn time_unit(unit: &str, default: u64) -> Option<u64> {
     match unit.to_ascii_lowercase().as_str() {
         "" => Some(default),
+        // No sec and no min: of these fio would read the number and overlook the rest.
         "us" | "usec" => Some(1),
         "ms" | "msec" => Some(1_000),
         "s" => Some(1_000_000),
@@ -153,7 +153,6 @@ pub(super) fn flag(text: &str) -> Result<bool, String> {
     Ok(plain_number(text)? != 0)
 }
 
-/// 0 or 1.
 pub(super) fn boolean(text: &str) -> Result<bool, String> {
     match plain_number(text)? {
         0 => Ok(false),
@@ -184,8 +183,8 @@ pub(super) fn choice<'t>(
     Ok((found, rest))
 }
 
-/// A decimal number with a fraction.
 pub(super) fn decimal(text: &str) -> Result<f64, String> {
+    // `parse` would also take inf, nan and exponents.
     let plain = |c: char| c.is_ascii_digit() || matches!(c, '.' | '-' | '+');
     let value = text.parse::<f64>().ok().filter(|it| it.is_finite() && text.chars().all(plain));
     value.ok_or_else(|| format!("{text:?} is not a decimal number"))
@@ -197,7 +196,6 @@ fn plain_number(text: &str) -> Result<u64, String> {
     if unit.is_empty() { Ok(number) } else { Err(format!("{text:?} is not a number")) }
 }
 
-/// The number at the beginning, and what follows.
 fn leading_number(text: &str) -> Result<(u64, &str), String> {
     if text.is_empty() {
         return Err("there is no value".to_owned());
@@ -214,6 +212,7 @@ fn leading_number(text: &str) -> Result<(u64, &str), String> {
     if digits.is_empty() {
         return Err(not_a_number());
     }
+    // fio keeps it in a signed number.
     let value = digits.parse::<i64>().ok().and_then(|it| u64::try_from(it).ok());
     // Scripts write whole numbers as `4096.0`: what fio overlooks there is nothing.
     let is_zero = |fraction: &str| fraction.bytes().all(|digit| digit == b'0');

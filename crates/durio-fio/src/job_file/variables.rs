@@ -5,7 +5,7 @@
 
 use super::{LINE_BYTES_MAX, Machine, Surroundings};
 
-/// The longest line that fio computes, and the longest value in it.
+// The longest line that fio computes, and the longest value in it.
 const COMPUTED_LINE_BYTES_MAX: usize = 127;
 const COMPUTED_VALUE_BYTES_MAX: usize = 100;
 
@@ -60,26 +60,21 @@ fn computed(line: String) -> Result<String, String> {
     if line.len() > COMPUTED_LINE_BYTES_MAX || value.len() > COMPUTED_VALUE_BYTES_MAX {
         return Err(format!("{value:?} is too long for fio to compute; write its value"));
     }
-    let result = Calculator::new(value).whole().ok_or_else(|| {
+    let result = Calculator { rest: value }.whole().ok_or_else(|| {
         format!("{value:?} is not arithmetic with whole numbers (+ - * / % ^ and parentheses); write its value")
     })?;
     Ok(format!("{name}={result}"))
 }
 
-/// Whole numbers with the usual operators, by descent; `None` is any error.
+/// Whole numbers with the usual operators, by precedence; `None` is any error.
 struct Calculator<'t> {
     rest: &'t str,
-    /// Bounds the recursion.
-    depth: u32,
 }
 
-impl<'t> Calculator<'t> {
-    fn new(text: &'t str) -> Self {
-        Self { rest: text, depth: 0 }
-    }
-
+// What is computed has 100 bytes at most (above), which bounds the recursion too.
+impl Calculator<'_> {
     fn whole(mut self) -> Option<i64> {
-        let value = self.sum()?;
+        let value = self.expression(0)?;
         self.rest.trim().is_empty().then_some(value)
     }
 
@@ -90,66 +85,43 @@ impl<'t> Calculator<'t> {
         Some(next)
     }
 
-    fn sum(&mut self) -> Option<i64> {
-        let mut value = self.product()?;
-        while let Some(operator) = self.take(&['+', '-']) {
-            let other = self.product()?;
+    /// What binds at least as strongly as `least`: 0 a sum, 1 a product, 2 a power.
+    fn expression(&mut self, least: usize) -> Option<i64> {
+        const OPERATORS: [&[char]; 3] = [&['+', '-'], &['*', '/', '%'], &['^']];
+        let Some(operators) = OPERATORS.get(least) else { return self.operand() };
+        let mut value = self.expression(least + 1)?;
+        while let Some(operator) = self.take(operators) {
+            // bc takes powers from the right: 2^3^2 is 2^9.
+            let right = if operator == '^' { least } else { least + 1 };
+            let other = self.expression(right)?;
             value = match operator {
-                '+' => value.checked_add(other)?,
-                _ => value.checked_sub(other)?,
-            };
+                '+' => value.checked_add(other),
+                '-' => value.checked_sub(other),
+                '*' => value.checked_mul(other),
+                '/' => value.checked_div(other),
+                '%' => value.checked_rem(other),
+                _ => value.checked_pow(u32::try_from(other).ok()?),
+            }?;
         }
         Some(value)
     }
 
-    fn product(&mut self) -> Option<i64> {
-        let mut value = self.power()?;
-        while let Some(operator) = self.take(&['*', '/', '%']) {
-            let other = self.power()?;
-            value = match operator {
-                '*' => value.checked_mul(other)?,
-                '/' => value.checked_div(other)?,
-                _ => value.checked_rem(other)?,
-            };
-        }
-        Some(value)
-    }
-
-    fn power(&mut self) -> Option<i64> {
-        let base = self.atom()?;
-        if self.take(&['^']).is_none() {
-            return Some(base);
-        }
-        self.depth += 1;
-        let exponent = if self.depth > 50 { None } else { self.power() }?;
-        self.depth -= 1;
-        base.checked_pow(u32::try_from(exponent).ok()?)
-    }
-
-    fn atom(&mut self) -> Option<i64> {
-        self.depth += 1;
-        if self.depth > 50 {
-            return None;
-        }
-        let value = match self.take(&['(', '-']) {
+    fn operand(&mut self) -> Option<i64> {
+        match self.take(&['(', '-']) {
             Some('(') => {
-                let inner = self.sum()?;
-                self.take(&[')'])?;
-                inner
+                let inner = self.expression(0)?;
+                self.take(&[')']).map(|_| inner)
             }
-            Some(_) => self.atom()?.checked_neg()?,
-            None => self.number()?,
-        };
-        self.depth -= 1;
-        Some(value)
-    }
-
-    fn number(&mut self) -> Option<i64> {
-        let rest = self.rest.trim_start();
-        let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-        let (digits, behind) = rest.split_at_checked(end)?;
-        self.rest = behind;
-        digits.parse().ok()
+            // A sign binds more strongly than a power, as in bc: -2^2 is 4.
+            Some(_) => self.operand()?.checked_neg(),
+            None => {
+                let rest = self.rest.trim_start();
+                let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+                let (digits, behind) = rest.split_at_checked(end)?;
+                self.rest = behind;
+                digits.parse().ok()
+            }
+        }
     }
 }
 

@@ -4,14 +4,11 @@
 //! serde_json does not do: fio prints `nan`, raw control characters and repeated keys, and the line
 //! of every job is wanted. Memory: one string at a time; depth: [`DEPTH_MAX`].
 
-mod scalars;
-mod skip;
-
 use std::borrow::Cow;
 
 use crate::FioError;
 
-/// fio's own documents are 8 deep. Text with ever more brackets is read once per bracket and depth.
+// fio's own documents are 8 deep. Text with ever more brackets is read once per bracket and depth.
 const DEPTH_MAX: u32 = 16;
 
 /// Why a document cannot be read, with the keys around the place, innermost first.
@@ -29,6 +26,7 @@ impl Fault {
     }
 
     fn inside(mut self, key: &str) -> Self {
+        // Whatever the file holds, the message is read by a person.
         self.keys.push(key.chars().take(64).collect());
         self
     }
@@ -51,7 +49,6 @@ impl From<Fault> for FioError {
 
 pub(super) type Read<T> = Result<T, Fault>;
 
-/// A place in the bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cursor<'a> {
     bytes: &'a [u8],
@@ -64,7 +61,6 @@ impl<'a> Cursor<'a> {
         Self { bytes, at: 0, line: 1 }
     }
 
-    /// How many bytes are behind.
     pub(super) fn at(&self) -> usize {
         self.at
     }
@@ -117,7 +113,6 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Reads an array; `each` reads or skips each value.
     pub(super) fn array(&mut self, mut each: impl FnMut(&mut Self) -> Read<()>) -> Read<()> {
         self.open(b'[', "an array")?;
         let mut first = true;
@@ -127,7 +122,6 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// True if the next value is an array.
     pub(super) fn is_array(&mut self) -> bool {
         self.skip_blank();
         self.peek() == Some(b'[')
@@ -214,6 +208,235 @@ impl<'a> Cursor<'a> {
 
     fn rest(&self) -> &'a [u8] {
         self.bytes.get(self.at..).unwrap_or_default()
+    }
+}
+
+// The longest number that is looked at; fio's longest, a large double with `%f`, has 317 bytes.
+const LENGTH_MAX: usize = 400;
+
+impl Cursor<'_> {
+    /// A count. fio prints counts as signed numbers: a negative one stands for its two's complement.
+    /// A fraction is cut off.
+    pub(super) fn u64(&mut self) -> Read<u64> {
+        let text = self.number_text()?;
+        let negative = || text.parse::<i64>().ok().map(i64::cast_unsigned);
+        let found = text.parse::<u64>().ok().or_else(negative).or_else(|| whole(&text));
+        found.ok_or_else(|| self.fault(format!("'{text}' is not a count")))
+    }
+
+    /// A whole number that may be negative.
+    pub(super) fn i64(&mut self) -> Read<i64> {
+        let text = self.number_text()?;
+        text.parse().map_err(|_| self.fault(format!("'{text}' is not a whole number")))
+    }
+
+    /// Any number; `nan` and `inf` too.
+    pub(super) fn f64(&mut self) -> Read<f64> {
+        let text = self.number_text()?;
+        text.parse().map_err(|_| self.fault(format!("'{text}' is not a number")))
+    }
+
+    fn number_text(&mut self) -> Read<String> {
+        self.skip_blank();
+        if self.peek() == Some(b'"') {
+            return Ok(self.quoted("a number")?.trim().to_owned());
+        }
+        let rest = self.rest();
+        let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
+        let length = rest.iter().take(LENGTH_MAX).take_while(|&byte| is_part(byte)).count();
+        if length == 0 {
+            return Err(self.unexpected("a number"));
+        }
+        // More digits may have followed: a document ends with a brace.
+        if length == rest.len() {
+            self.at += length;
+            return Err(self.end());
+        }
+        self.at += length;
+        Ok(String::from_utf8_lossy(rest.get(..length).unwrap_or_default()).into_owned())
+    }
+}
+
+/// The whole part of a number with a fraction or an exponent that fits a count.
+fn whole(text: &str) -> Option<u64> {
+    let number = text.parse::<f64>().ok()?;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "within the range of u64; the fraction is meant to go"
+    )]
+    (0.0..18_446_744_073_709_551_616.0).contains(&number).then_some(number as u64)
+}
+
+impl<'a> Cursor<'a> {
+    /// A string; numbers and words stand for their text.
+    pub(super) fn string(&mut self) -> Read<String> {
+        self.skip_blank();
+        if self.peek() == Some(b'"') {
+            return Ok(self.quoted("a string")?.into_owned());
+        }
+        self.word("a string").map(|word| String::from_utf8_lossy(word).into_owned())
+    }
+
+    /// An unquoted word or number as it stands.
+    fn word(&mut self, expected: &str) -> Read<&'a [u8]> {
+        let rest = self.rest();
+        let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-._".contains(byte);
+        let word = rest.split(|byte| !is_part(byte)).next().unwrap_or_default();
+        if word.is_empty() {
+            return Err(self.unexpected(expected));
+        }
+        self.at += word.len();
+        Ok(word)
+    }
+
+    /// A quoted string without its escapes.
+    fn quoted(&mut self, expected: &str) -> Read<Cow<'a, str>> {
+        let raw = self.quoted_bytes(expected)?;
+        let text = String::from_utf8_lossy(raw);
+        Ok(if raw.contains(&b'\\') { Cow::Owned(unescaped(&text)) } else { text })
+    }
+
+    fn quoted_bytes(&mut self, expected: &str) -> Read<&'a [u8]> {
+        self.open(b'"', expected)?;
+        let start = self.at;
+        loop {
+            match self.peek() {
+                None => return Err(self.end()),
+                Some(b'"') => break,
+                Some(b'\\') => {
+                    self.step();
+                    self.step();
+                }
+                Some(_) => self.step(),
+            }
+        }
+        let raw = self.bytes.get(start..self.at).unwrap_or_default();
+        self.step();
+        Ok(raw)
+    }
+}
+
+fn unescaped(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text.chars();
+    while let Some(character) = rest.next() {
+        let meant = if character == '\\' { escape(&mut rest) } else { Some(character) };
+        plain.extend(meant);
+    }
+    plain
+}
+
+fn escape(rest: &mut std::str::Chars<'_>) -> Option<char> {
+    Some(match rest.next()? {
+        'n' => '\n',
+        't' => '\t',
+        'r' => '\r',
+        'b' => '\u{8}',
+        'f' => '\u{c}',
+        'u' => unit(rest),
+        // fio escapes `"` and `\` alone, with a backslash before them.
+        other => other,
+    })
+}
+
+/// The character of `\uXXXX`, or of two of them that belong together.
+fn unit(rest: &mut std::str::Chars<'_>) -> char {
+    let high = hexadecimal(rest);
+    if !(0xd800..0xdc00).contains(&high) {
+        return char::from_u32(high).unwrap_or(char::REPLACEMENT_CHARACTER);
+    }
+    let mut ahead = rest.clone();
+    if ahead.next() != Some('\\') || ahead.next() != Some('u') {
+        return char::REPLACEMENT_CHARACTER;
+    }
+    let low = hexadecimal(&mut ahead);
+    *rest = ahead;
+    let code = 0x1_0000 + ((high - 0xd800) << 10) + (low.wrapping_sub(0xdc00) & 0x3ff);
+    char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER)
+}
+
+fn hexadecimal(rest: &mut std::str::Chars<'_>) -> u32 {
+    let digits = rest.as_str().get(..4).unwrap_or_default();
+    let Ok(code) = u32::from_str_radix(digits, 16) else {
+        return u32::from(char::REPLACEMENT_CHARACTER);
+    };
+    rest.nth(3);
+    code
+}
+
+/// The open brackets: bit 0 is the innermost, 1 for an object.
+#[derive(Default)]
+struct Open {
+    objects: u32,
+    depth: u32,
+}
+
+impl Cursor<'_> {
+    pub(super) fn skip_value(&mut self) -> Read<()> {
+        let mut open = Open::default();
+        loop {
+            self.skip_blank();
+            match self.peek() {
+                Some(b'{') => self.enter(&mut open, true)?,
+                Some(b'[') => self.enter(&mut open, false)?,
+                Some(b'"') => drop(self.quoted_bytes("a string")?),
+                _ => drop(self.word("a value")?),
+            }
+            if !self.leave(&mut open)? {
+                return Ok(());
+            }
+        }
+    }
+
+    fn enter(&mut self, open: &mut Open, is_object: bool) -> Read<()> {
+        if open.depth >= DEPTH_MAX {
+            return Err(self.fault(format!("brackets are nested more than {DEPTH_MAX} deep")));
+        }
+        open.depth += 1;
+        open.objects = (open.objects << 1) | u32::from(is_object);
+        self.step();
+        Ok(())
+    }
+
+    /// To the next value inside the open brackets; false once all are closed.
+    fn leave(&mut self, open: &mut Open) -> Read<bool> {
+        let mut needs_comma = !self.is_after_opening();
+        while open.depth > 0 {
+            let is_object = open.objects & 1 == 1;
+            self.skip_blank();
+            match self.peek() {
+                None => return Err(self.end()),
+                Some(b'}') if is_object => self.close(open),
+                Some(b']') if !is_object => self.close(open),
+                Some(b',') if needs_comma => {
+                    self.step();
+                    return self.past_key(is_object);
+                }
+                Some(_) if !needs_comma => return self.past_key(is_object),
+                Some(_) => return Err(self.fault("there is no ',' between two values")),
+            }
+            needs_comma = true;
+        }
+        Ok(false)
+    }
+
+    fn past_key(&mut self, is_object: bool) -> Read<bool> {
+        if is_object {
+            self.key()?;
+        }
+        Ok(true)
+    }
+
+    fn close(&mut self, open: &mut Open) {
+        open.depth -= 1;
+        open.objects >>= 1;
+        self.step();
+    }
+
+    fn is_after_opening(&self) -> bool {
+        let last = self.at.checked_sub(1).and_then(|last| self.bytes.get(last));
+        matches!(last, Some(b'{' | b'['))
     }
 }
 

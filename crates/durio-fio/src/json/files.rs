@@ -16,7 +16,6 @@ use crate::FioError;
 /// The largest file that is read: a result with all bins has about 100 KB per job.
 pub const MAX_BYTES: u64 = 512 << 20;
 
-/// How much text outside the documents is kept.
 const TEXT_MAX_BYTES: usize = 64 << 10;
 
 /// What a file of fio holds.
@@ -55,11 +54,6 @@ fn read_within(path: &Path, max: u64) -> Result<Vec<u8>, FioError> {
     })
 }
 
-fn within(bytes: &[u8], max: u64) -> Result<(), FioError> {
-    let is_within = u64::try_from(bytes.len()).is_ok_and(|length| length <= max);
-    if is_within { Ok(()) } else { Err(FioError::TooLarge { max }) }
-}
-
 /// Reads all documents and keeps the last complete result.
 ///
 /// # Errors
@@ -67,7 +61,9 @@ fn within(bytes: &[u8], max: u64) -> Result<(), FioError> {
 /// [`FioError::CutOff`] or [`FioError::Malformed`], whichever says most. Whatever else is there:
 /// [`FioError::TooLarge`], [`FioError::TooOldResult`].
 pub fn read(bytes: &[u8]) -> Result<FioFile, FioError> {
-    within(bytes, MAX_BYTES)?;
+    if u64::try_from(bytes.len()).is_ok_and(|length| length > MAX_BYTES) {
+        return Err(FioError::TooLarge { max: MAX_BYTES });
+    }
     let mut search = Search { text_from: Some(0), ..Search::default() };
     let mut cursor = Cursor::new(bytes);
     while cursor.find_brace() {
@@ -103,7 +99,6 @@ const VERSION: &str = "fio version";
 /// How many braces are looked at to tell other JSON from text.
 const OTHER_MAX: u32 = 8;
 
-/// What was found so far.
 #[derive(Default)]
 struct Search {
     output: Option<FioOutput>,
@@ -132,6 +127,7 @@ impl Search {
             Ok(Some(output)) => {
                 self.output = Some(output);
                 self.documents += 1;
+                // What was cut off before a complete result was repeated by it.
                 self.damaged = None;
                 return Some(cursor);
             }

@@ -4,7 +4,7 @@
 
 use super::cursor::{Cursor, Read};
 use super::job::FioJob;
-use super::table::{FromJson as _, Object, ToJson as _, object};
+use super::table::{Json as _, Object, object};
 use super::write::Printer;
 
 /// Options in the order given; a value is text as the user wrote it.
@@ -82,15 +82,9 @@ impl Object for FioOutput {
     }
 }
 
-/// What a block device did while fio ran, from its diskstats.
+/// What a block device did while fio ran, or the means of its members.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct DiskUtil {
-    /// The device's name.
-    pub name: String,
-    /// Client mode: the server.
-    pub hostname: Option<String>,
-    /// Client mode: the server's port.
-    pub port: Option<u64>,
+pub struct DiskCounters {
     /// Reads completed.
     pub read_ios: u64,
     /// Writes completed.
@@ -109,62 +103,35 @@ pub struct DiskUtil {
     pub write_ticks: u64,
     /// Time of all in flight, ms.
     pub in_queue: u64,
-    /// Percent of the time with something in flight.
-    pub util: f64,
-    /// Means over the member devices of a RAID or mapped device.
-    pub members: Option<MembersUtil>,
-}
-
-/// Means over the members of a device (`aggr_*`), `util` is the largest.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct MembersUtil {
-    /// Reads completed.
-    pub read_ios: u64,
-    /// Writes completed.
-    pub write_ios: u64,
-    /// Sectors of 512 bytes read; since fio 3.36.
-    pub read_sectors: Option<u64>,
-    /// Sectors of 512 bytes written; since fio 3.36.
-    pub write_sectors: Option<u64>,
-    /// Reads merged into others.
-    pub read_merges: u64,
-    /// Writes merged into others; fio's key lacks the last letter.
-    pub write_merges: u64,
-    /// Time of all reads, ms.
-    pub read_ticks: u64,
-    /// Time of all writes, ms.
-    pub write_ticks: u64,
-    /// Time of all in flight, ms.
-    pub in_queue: u64,
-    /// Percent of the time with something in flight, of the busiest member.
+    /// Percent of the time with something in flight; of members that of the busiest.
     pub util: f64,
 }
 
 object! {
-    DiskUtil {
-        "name" => name,
-        "read_ios" => read_ios,
-        "write_ios" => write_ios,
-        "read_sectors" => read_sectors,
-        "write_sectors" => write_sectors,
-        "read_merges" => read_merges,
-        "write_merges" => write_merges,
-        "read_ticks" => read_ticks,
-        "write_ticks" => write_ticks,
-        "in_queue" => in_queue,
-        "util" => util,
-        "aggr_read_ios" => members?.read_ios,
-        "aggr_write_ios" => members?.write_ios,
-        "aggr_read_sectors" => members?.read_sectors,
-        "aggr_write_sectors" => members?.write_sectors,
-        "aggr_read_merges" => members?.read_merges,
-        "aggr_write_merge" => members?.write_merges,
-        "aggr_read_ticks" => members?.read_ticks,
-        "aggr_write_ticks" => members?.write_ticks,
-        "aggr_in_queue" => members?.in_queue,
-        "aggr_util" => members?.util,
-        "hostname" => hostname,
-        "port" => port,
+    /// A block device, from its diskstats.
+    struct DiskUtil {
+        /// The device's name.
+        name: String,
+        /// What it did itself.
+        own: DiskCounters => [
+            "read_ios" .read_ios, "write_ios" .write_ios,
+            "read_sectors" .read_sectors, "write_sectors" .write_sectors,
+            "read_merges" .read_merges, "write_merges" .write_merges,
+            "read_ticks" .read_ticks, "write_ticks" .write_ticks,
+            "in_queue" .in_queue, "util" .util
+        ],
+        /// Means over the member devices of a RAID or mapped device (`aggr_*`).
+        // fio's own key of merged writes lacks its last letter.
+        members: Option<DiskCounters> => [
+            "aggr_read_ios" ?.read_ios, "aggr_write_ios" ?.write_ios,
+            "aggr_read_sectors" ?.read_sectors, "aggr_write_sectors" ?.write_sectors,
+            "aggr_read_merges" ?.read_merges, "aggr_write_merge" ?.write_merges,
+            "aggr_read_ticks" ?.read_ticks, "aggr_write_ticks" ?.write_ticks,
+            "aggr_in_queue" ?.in_queue, "aggr_util" ?.util, read "aggr_write_merges" ?.write_merges
+        ],
+        /// Client mode: the server.
+        hostname: Option<String>,
+        /// Client mode: the server's port.
+        port: Option<u64>,
     }
-    reading { "aggr_write_merges" => members?.write_merges, }
 }

@@ -1,20 +1,16 @@
-//! Tables of keys, by which objects of fio's JSON are read and written.
+//! Structs of fio's JSON, each field with its keys, by which they are read and written.
 //!
 //! In: a cursor before a value, or a printer and a key. Out: the value, or its text in fio's form.
 //! `null` and missing keys leave what was there. Not here: which keys an object has.
 
 use super::cursor::{Cursor, Read};
+use super::latency::Shares;
 use super::output::Options;
-use super::shares::Shares;
 use super::write::Printer;
 
-/// A value that can be read.
-pub(super) trait FromJson {
+pub(super) trait Json {
     fn load(&mut self, cursor: &mut Cursor<'_>) -> Read<()>;
-}
 
-/// A value that can be written.
-pub(super) trait ToJson {
     fn put(&self, printer: &mut Printer, key: &str);
 }
 
@@ -40,35 +36,34 @@ pub(super) trait Object: Default {
     }
 }
 
-/// Keys in fio's order: `"key" => field`, or `"key" => field?.part` of an optional field with several
-/// keys. `then f` calls `f` after the key was written, for what is no field; keys after `reading` are
-/// read alone; `finish f` calls `f` once all keys were read.
+/// Makes a struct that is an [`Object`]. The key of a field is its name, unless keys follow after `=>`
+/// in fio's order: `"key"`, `"key" .part` of a field with several keys, `"key" ?.part` of an optional
+/// one, `read "key"` for what is not written so, `put method` for what is no field; `[]` is for what
+/// is not in the JSON. `finish f` calls `f` once all keys were read.
 macro_rules! object {
-    ($Type:ty {
-        $($key:literal => $field:ident $(.$sub:ident)* $(?.$part:tt)? $(then $then:ident)?,)+
-    }
-    $(reading { $($other:literal => $read:ident $(?.$read_part:tt)?,)+ })?
-    $(finish $finish:ident)?) => {
-        impl $crate::json::table::Object for $Type {
+    ($(#[doc = $about:literal])* struct $Name:ident {
+        $($(#[doc = $doc:literal])* $field:ident: $type:ty $(=> $keys:tt)?,)+
+    } $(finish $finish:ident)?) => {
+        $(#[doc = $about])*
+        #[derive(Debug, Clone, PartialEq, Default)]
+        pub struct $Name {
+            $($(#[doc = $doc])* pub $field: $type,)+
+        }
+
+        impl $crate::json::table::Object for $Name {
             fn field(
                 &mut self,
                 cursor: &mut $crate::json::cursor::Cursor<'_>,
                 key: &str,
             ) -> $crate::json::cursor::Read<()> {
-                use $crate::json::table::FromJson as _;
-                match key {
-                    $($key => self.$field $(.$sub)* $(.get_or_insert_default().$part)?.load(cursor),)+
-                    $($($other => self.$read $(.get_or_insert_default().$read_part)?.load(cursor),)+)?
-                    _ => cursor.skip_value(),
-                }
+                use $crate::json::table::Json as _;
+                $(object!(@load self cursor key $field $($keys)?);)+
+                cursor.skip_value()
             }
 
             fn fields(&self, printer: &mut $crate::json::write::Printer) {
-                use $crate::json::table::ToJson as _;
-                $(
-                    object!(@put self printer $key $field $(.$sub)* $(?.$part)?);
-                    $(self.$then(printer);)?
-                )+
+                use $crate::json::table::Json as _;
+                $(object!(@put self printer $field $($keys)?);)+
             }
 
             $(fn finish(&mut self) {
@@ -76,13 +71,46 @@ macro_rules! object {
             })?
         }
     };
-    (@put $object:ident $printer:ident $key:literal $field:ident ?.$part:tt) => {
-        if let Some(parts) = &$object.$field {
-            parts.$part.put($printer, $key);
+    (@load $it:ident $cursor:ident $key:ident $field:ident) => {
+        if $key == stringify!($field) {
+            return $it.$field.load($cursor);
         }
     };
-    (@put $object:ident $printer:ident $key:literal $field:ident $(.$sub:ident)*) => {
-        $object.$field$(.$sub)*.put($printer, $key);
+    (@load $it:ident $cursor:ident $key:ident $field:ident []) => {};
+    (@load $it:ident $cursor:ident $key:ident $field:ident
+        [put $method:ident $(, $($rest:tt)+)?]) => {
+        object!(@load $it $cursor $key $field [$($($rest)+)?]);
+    };
+    (@load $it:ident $cursor:ident $key:ident $field:ident
+        [$(read)? $name:literal $(.$part:ident)? $(?.$some:tt)? $(, $($rest:tt)+)?]) => {
+        if $key == $name {
+            return $it.$field $(.$part)? $(.get_or_insert_default().$some)? .load($cursor);
+        }
+        object!(@load $it $cursor $key $field [$($($rest)+)?]);
+    };
+    (@put $it:ident $printer:ident $field:ident) => {
+        $it.$field.put($printer, stringify!($field));
+    };
+    (@put $it:ident $printer:ident $field:ident []) => {};
+    (@put $it:ident $printer:ident $field:ident [put $method:ident $(, $($rest:tt)+)?]) => {
+        $it.$method($printer);
+        object!(@put $it $printer $field [$($($rest)+)?]);
+    };
+    (@put $it:ident $printer:ident $field:ident
+        [read $name:literal $(?.$some:tt)? $(, $($rest:tt)+)?]) => {
+        object!(@put $it $printer $field [$($($rest)+)?]);
+    };
+    (@put $it:ident $printer:ident $field:ident
+        [$name:literal ?.$some:tt $(, $($rest:tt)+)?]) => {
+        if let Some(parts) = &$it.$field {
+            parts.$some.put($printer, $name);
+        }
+        object!(@put $it $printer $field [$($($rest)+)?]);
+    };
+    (@put $it:ident $printer:ident $field:ident
+        [$name:literal $(.$part:ident)? $(, $($rest:tt)+)?]) => {
+        $it.$field $(.$part)? .put($printer, $name);
+        object!(@put $it $printer $field [$($($rest)+)?]);
     };
 }
 pub(super) use object;
@@ -90,14 +118,12 @@ pub(super) use object;
 /// Scalars: what reads one from the cursor, and what prints it.
 macro_rules! scalars {
     ($($Type:ty: $read:ident, $print:ident;)+) => {$(
-        impl FromJson for $Type {
+        impl Json for $Type {
             fn load(&mut self, cursor: &mut Cursor<'_>) -> Read<()> {
                 *self = cursor.$read()?;
                 Ok(())
             }
-        }
 
-        impl ToJson for $Type {
             fn put(&self, printer: &mut Printer, key: &str) {
                 printer.$print(key, self);
             }
@@ -113,29 +139,22 @@ scalars! {
 }
 
 /// fio prints 0 and 1.
-impl FromJson for bool {
+impl Json for bool {
     fn load(&mut self, cursor: &mut Cursor<'_>) -> Read<()> {
         *self = cursor.i64()? != 0;
         Ok(())
     }
-}
 
-impl ToJson for bool {
     fn put(&self, printer: &mut Printer, key: &str) {
         printer.plain(key, &u8::from(*self));
     }
 }
 
-impl<T: FromJson + Default> FromJson for Option<T> {
+impl<T: Json + Default> Json for Option<T> {
     fn load(&mut self, cursor: &mut Cursor<'_>) -> Read<()> {
-        let mut value = T::default();
-        value.load(cursor)?;
-        *self = Some(value);
-        Ok(())
+        self.insert(T::default()).load(cursor)
     }
-}
 
-impl<T: ToJson> ToJson for Option<T> {
     fn put(&self, printer: &mut Printer, key: &str) {
         if let Some(value) = self {
             value.put(printer, key);
@@ -143,20 +162,18 @@ impl<T: ToJson> ToJson for Option<T> {
     }
 }
 
-impl<T: Object> FromJson for T {
+impl<T: Object> Json for T {
     fn load(&mut self, cursor: &mut Cursor<'_>) -> Read<()> {
         *self = T::read(cursor)?;
         Ok(())
     }
-}
 
-impl<T: Object> ToJson for T {
     fn put(&self, printer: &mut Printer, key: &str) {
         printer.object(Some(key), |printer| self.fields(printer));
     }
 }
 
-impl<T: Object> FromJson for Vec<T> {
+impl<T: Object> Json for Vec<T> {
     fn load(&mut self, cursor: &mut Cursor<'_>) -> Read<()> {
         self.clear();
         cursor.array(|cursor| {
@@ -164,9 +181,7 @@ impl<T: Object> FromJson for Vec<T> {
             Ok(())
         })
     }
-}
 
-impl<T: Object> ToJson for Vec<T> {
     fn put(&self, printer: &mut Printer, key: &str) {
         printer.array(key, |printer| {
             self.iter().for_each(|one| printer.object(None, |printer| one.fields(printer)));
@@ -175,7 +190,7 @@ impl<T: Object> ToJson for Vec<T> {
 }
 
 /// A list of counts.
-impl FromJson for Vec<u64> {
+impl Json for Vec<u64> {
     fn load(&mut self, cursor: &mut Cursor<'_>) -> Read<()> {
         self.clear();
         cursor.array(|cursor| {
@@ -183,16 +198,14 @@ impl FromJson for Vec<u64> {
             Ok(())
         })
     }
-}
 
-impl ToJson for Vec<u64> {
     fn put(&self, printer: &mut Printer, key: &str) {
         printer.array(key, |printer| self.iter().for_each(|count| printer.item(*count)));
     }
 }
 
 /// Percentages by label, as in `iodepth_level`.
-impl FromJson for Shares {
+impl Json for Shares {
     fn load(&mut self, cursor: &mut Cursor<'_>) -> Read<()> {
         self.clear();
         cursor.object(|cursor, label| {
@@ -200,9 +213,7 @@ impl FromJson for Shares {
             Ok(())
         })
     }
-}
 
-impl ToJson for Shares {
     fn put(&self, printer: &mut Printer, key: &str) {
         printer.object(Some(key), |printer| {
             self.iter().for_each(|(label, percent)| printer.figure(label, percent));
@@ -211,7 +222,7 @@ impl ToJson for Shares {
 }
 
 /// Options as `{name: value}`, or, as some versions wrap them, in a list.
-impl FromJson for Options {
+impl Json for Options {
     fn load(&mut self, cursor: &mut Cursor<'_>) -> Read<()> {
         self.clear();
         let mut add = |cursor: &mut Cursor<'_>| {
@@ -222,9 +233,7 @@ impl FromJson for Options {
         };
         if cursor.is_array() { cursor.array(add) } else { add(cursor) }
     }
-}
 
-impl ToJson for Options {
     fn put(&self, printer: &mut Printer, key: &str) {
         printer.object(Some(key), |printer| {
             self.iter().for_each(|(name, value)| printer.text(name, value));

@@ -24,7 +24,6 @@ pub fn write(output: &FioOutput) -> String {
     printer.finish()
 }
 
-/// Text that grows.
 #[derive(Debug, Default)]
 pub(super) struct Printer {
     text: String,
@@ -34,7 +33,6 @@ pub(super) struct Printer {
 }
 
 impl Printer {
-    /// The text, with a final new line.
     pub(super) fn finish(mut self) -> String {
         self.text.push('\n');
         self.text
@@ -48,13 +46,11 @@ impl Printer {
         self.nested(Some(key), ["[\n", "]"], fill);
     }
 
-    /// A number of an array.
     pub(super) fn item(&mut self, value: u64) {
         self.entry(None);
         self.text.push_str(&value.to_string());
     }
 
-    /// A whole number.
     pub(super) fn plain(&mut self, key: &str, value: &impl ToString) {
         self.entry(Some(key));
         self.text.push_str(&value.to_string());

@@ -52,3 +52,17 @@ fn the_lines_before_a_run_are_fio_s() {
                     Starting 2 processes\n";
     assert_eq!(head("fio-3.33", &[head_of(2)]), expected);
 }
+
+#[test]
+fn numbers_are_as_short_as_fio_makes_them() {
+    let rate = |number| short(number, 4, Prefixes::Decimal, "");
+    assert_eq!([0, 1022, 9999, 10_000].map(rate), ["0", "1022", "9999", "10.0k"]);
+    assert_eq!([23_272, 127_150, 222_256].map(rate), ["23.3k", "127k", "222k"]);
+    // The rest rounds up to one.
+    assert_eq!([99_999, 999_999].map(rate), ["100.0k", "1000k"]);
+    let binary = |number| short(number, 4, Prefixes::Binary, "B/s");
+    assert_eq!([4_190_113, 95_325_090].map(binary), ["4092KiB/s", "90.9MiB/s"]);
+    let decimal = |number| short(number, 4, Prefixes::Decimal, "B/s");
+    assert_eq!([4_190_113, 95_325_090].map(decimal), ["4190kB/s", "95.3MB/s"]);
+    assert_eq!(short(u64::MAX, 4, Prefixes::Binary, "B"), "16.0EiB");
+}

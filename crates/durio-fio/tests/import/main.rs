@@ -19,7 +19,7 @@ use std::path::Path;
 
 use durio_fio::import::{ImportSettings, ImportedPlan, PlaceFacts, import};
 use durio_fio::job_file::{
-    Machine, Refusal, ResolvedJob, Source, Surroundings, parse_job_file, resolve,
+    Machine, Remark, ResolvedJob, Source, Surroundings, parse_job_file, resolve,
 };
 use durio_plan::{ClockChoice, Load, Step};
 use durio_units::Bytes;
@@ -51,7 +51,7 @@ fn resolved(text: &str) -> Vec<ResolvedJob> {
     resolve(&parse_job_file(&source, &mut surroundings).unwrap()).unwrap()
 }
 
-fn imported(text: &str) -> Result<ImportedPlan, Vec<Refusal>> {
+fn imported(text: &str) -> Result<ImportedPlan, Vec<Remark>> {
     let settings =
         ImportSettings { seed: 7, clock: ClockChoice::Auto, file_name: ".durio-x".to_owned() };
     import(&resolved(text), &facts, &settings)

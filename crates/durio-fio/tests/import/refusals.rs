@@ -88,7 +88,7 @@ fn writing_to_what_exists_needs_permission() {
         let result = imported(&text);
         assert_eq!(result.is_ok(), is_permitted, "{name}: {result:?}");
         if let Err(refusals) = result {
-            assert!(refusals[0].reason.contains(&format!("--destroy '{name}'")), "{refusals:?}");
+            assert!(refusals[0].what.contains(&format!("--destroy '{name}'")), "{refusals:?}");
         }
         let read = format!("[a]\nfilename={name}\nrw=read\nsize=1m");
         assert!(imported(&read).is_ok(), "{name}");

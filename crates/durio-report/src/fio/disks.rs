@@ -21,16 +21,19 @@ pub(super) fn disks(findings: &Findings) -> Option<Vec<DiskUtil>> {
             disks.push((DiskUtil { name: device.name.clone(), ..DiskUtil::default() }, 0));
         }
         let Some((disk, busy_ms)) = disks.get_mut(index) else { continue };
-        disk.read_ios += device.reads_completed;
-        disk.write_ios += device.writes_completed;
-        disk.read_merges += device.reads_merged;
-        disk.write_merges += device.writes_merged;
-        disk.read_ticks += device.read_ms;
-        disk.write_ticks += device.write_ms;
-        disk.in_queue += device.weighted_io_ms;
+        disk.own.read_ios += device.reads_completed;
+        disk.own.write_ios += device.writes_completed;
+        disk.own.read_merges += device.reads_merged;
+        disk.own.write_merges += device.writes_merged;
+        disk.own.read_ticks += device.read_ms;
+        disk.own.write_ticks += device.write_ms;
+        disk.own.in_queue += device.weighted_io_ms;
         *busy_ms += device.io_ms;
     }
-    let util = |(disk, busy_ms): (DiskUtil, u64)| DiskUtil { util: share(busy_ms, whole), ..disk };
+    let util = |(mut disk, busy_ms): (DiskUtil, u64)| {
+        disk.own.util = share(busy_ms, whole);
+        disk
+    };
     let disks: Vec<_> = disks.into_iter().map(util).collect();
     (!disks.is_empty()).then_some(disks)
 }

@@ -15,7 +15,7 @@ use durio_fio::import::{
     ImportSettings, ImportedPlan, PlaceFacts, ResultShape, import, named_paths,
 };
 use durio_fio::job_file::{
-    FILE_BYTES_MAX, JobFile, Machine, Note, PrintSettings, Refusal, Source, Surroundings,
+    FILE_BYTES_MAX, JobFile, Machine, PrintSettings, Remark, Source, Surroundings,
     parse_command_line, resolve,
 };
 use durio_plan::Plan;
@@ -179,7 +179,7 @@ fn import_file(
         |path: &Path| locations.iter().find(|it| it.path.as_path() == path).map(place_facts);
     let ImportedPlan { plan, notes, shape } =
         import(&jobs, &facts, settings).map_err(|refusals| refused(&refusals))?;
-    let lines = file.notes.iter().chain(&notes).map(|note| format!("note: {}", note_line(note)));
+    let lines = file.notes.iter().chain(&notes).map(|note| format!("note: {note}"));
     let (notes, global_options) = (lines.collect(), file.global_options());
     Ok(Imported { plan, held, notes, shape, global_options })
 }
@@ -259,18 +259,10 @@ fn wrong_use(error: FioError) -> Failure {
     Failure::of(Exit::WrongUse, error)
 }
 
-fn refused(refusals: &[Refusal]) -> Failure {
+fn refused(refusals: &[Remark]) -> Failure {
     let lines: Vec<String> = refusals.iter().map(|refusal| format!("\n  {refusal}")).collect();
     let text = format!("durio cannot do what these jobs ask for:{}", lines.concat());
     Failure::new(Exit::WrongUse, text).hint("change what is named, or run the job with fio itself")
-}
-
-fn note_line(note: &Note) -> String {
-    let Note { option, value, at, what } = note;
-    match value {
-        Some(value) => format!("{at}: {option}={value}: {what}"),
-        None => format!("{at}: {option}: {what}"),
-    }
 }
 
 fn plan_text(plan: &Plan) -> Result<Vec<u8>, Failure> {

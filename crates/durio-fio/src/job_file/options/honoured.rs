@@ -13,9 +13,9 @@ use super::reader::{
     ADDED_NAMES, ANY_TEXT, BLOCKS, BOOL, BYTE_PATTERN, COUNT, CPU_MASK, CPUS, DISTRIBUTION, ENGINE,
     FILE_ORDER, FLAG, KB_BASE, LOG_NAME, MEMORY_POLICY, NAMES, NODES, NOT, NUMBER, NUMBERS,
     PERCENT, PERCENTILES, RANGES, READ_WRITE, REST, SECONDS, SHARES, SIZE, SIZE_OR_RANGE,
-    SIZE_OR_SHARE, SIZES, SPLITS, TEXT, TIME_OR_RANGE, set, words,
+    SIZE_OR_SHARE, SIZES, SPLITS, TEXT, TIME_OR_RANGE, Words as _, set,
 };
-use super::{Class, OptionRow, first};
+use super::{Class, OptionRow};
 
 /// `field: type = "name" | "alias" of ENGINES: READER, "meaning";`, with further options of the same
 /// field after `or`.
@@ -43,7 +43,7 @@ macro_rules! honoured {
 
         pub(super) const ROWS: &[OptionRow] = &[$($($(OptionRow {
             name: $name,
-            alias: first(&[$($alias)?]),
+            alias: [$(Some($alias),)? None][0],
             kind: $reader.kind,
             meaning: $meaning,
             class: Class::Honoured(|job, it| set(&mut job.$group.$field, &$reader, it)),
@@ -60,8 +60,8 @@ honoured! {
         name: One<String> = "name": TEXT, "the job's name, instead of its section's";
         description: One<String> = "description": TEXT, "text about the job";
         copies: One<u32> = "numjobs": COUNT, "copies of the job that run side by side";
-        kb_base: One<u64> = "kb_base": KB_BASE,
-            "whether k in sizes is 1024 or 1000; kib is the other";
+        kb_base: One<u64> =
+            "kb_base": KB_BASE, "whether k in sizes is 1024 or 1000; kib is the other";
     }
     /// Where the accesses go.
     target: TargetOptions {
@@ -82,46 +82,40 @@ honoured! {
             "how much is read and written, which may be more or less than size";
         accesses: One<u64> = "number_ios": SIZE, "the most accesses";
         offset: One<SizeValue> = "offset" | "fileoffset": SIZE_OR_SHARE, "where the region begins";
-        offset_increment: One<SizeValue> = "offset_increment": SIZE_OR_SHARE,
-            "added to the offset, times the number of the copy";
+        offset_increment: One<SizeValue> =
+            "offset_increment": SIZE_OR_SHARE, "added to the offset, times the number of the copy";
         offset_align_bytes: One<u64> =
             "offset_align": SIZE, "alignment of an offset given in percent";
         fallocate: One<Fallocate> =
-            "fallocate": words::<Fallocate>(), "how space is allocated for files that are made";
-        overwrite: One<bool> =
-            "overwrite": BOOL, "files are written in full before the job";
-        create_on_open: One<bool> = "create_on_open": BOOL,
-            "files are created when they are opened";
-        create_only: One<bool> =
-            "create_only": BOOL, "files are laid out and nothing is measured";
+            "fallocate": Fallocate::WORD, "how space is allocated for files that are made";
+        overwrite: One<bool> = "overwrite": BOOL, "files are written in full before the job";
+        create_on_open: One<bool> =
+            "create_on_open": BOOL, "files are created when they are opened";
+        create_only: One<bool> = "create_only": BOOL, "files are laid out and nothing is measured";
         allow_create: One<bool> = "allow_file_create": BOOL, "0 makes a missing file an error";
         unlink: One<bool> = "unlink": BOOL, "files are removed at the end";
         invalidate: One<bool> =
             "invalidate": BOOL, "cached pages of the file are dropped before the job";
-        direct: One<bool> =
-            "direct": BOOL, "past the page cache (O_DIRECT)"
+        direct: One<bool> = "direct": BOOL, "past the page cache (O_DIRECT)"
             or "buffered": NOT, "through the page cache; the reverse of direct";
     }
     /// Which accesses.
     pattern: PatternOptions {
         access: One<ReadWrite> = "rw" | "readwrite": READ_WRITE,
             "read, write or mixed, sequential or random; :N for runs or holes";
-        sequencer: One<Sequencer> = "rw_sequencer": words::<Sequencer>(),
-            "what the number of rw means";
-        read_percent: One<u8> =
-            "rwmixread": PERCENT, "percent of mixed accesses that read"
+        sequencer: One<Sequencer> = "rw_sequencer": Sequencer::WORD, "what the number of rw means";
+        read_percent: One<u8> = "rwmixread": PERCENT, "percent of mixed accesses that read"
             or "rwmixwrite": REST, "percent of mixed accesses that write";
         block_bytes: Each<u64> = "bs" | "blocksize": BLOCKS, "bytes of an access";
-        align_bytes: Each<u64> =
-            "ba" | "blockalign": SIZES, "alignment of random offsets";
+        align_bytes: Each<u64> = "ba" | "blockalign": SIZES, "alignment of random offsets";
         // fio draws least + most × u with u below 1, rounds down to a multiple of the least, and takes
         // the most for what lies above it.
         block_range_bytes: Each<(u64, u64)> =
             "bsrange" | "blocksize_range": RANGES, "bytes of an access, least and most";
         block_split: Each<Vec<BlockSizeShare>> =
             "bssplit": SPLITS, "bytes of accesses with their shares: 4k/60:64k/40";
-        block_unaligned: One<bool> = "bs_unaligned" | "blocksize_unaligned": FLAG,
-            "sizes from a range need no alignment";
+        block_unaligned: One<bool> =
+            "bs_unaligned" | "blocksize_unaligned": FLAG, "sizes from a range need no alignment";
         random_percent: Each<u8> =
             "percentage_random": SHARES, "percent of accesses at random offsets";
         distribution: One<Distribution> =
@@ -129,8 +123,7 @@ honoured! {
         no_random_map: One<bool> =
             "norandommap": FLAG, "offsets may repeat before all have been used";
         generator: One<RandomGenerator> =
-            "random_generator": words::<RandomGenerator>(),
-                "generator of offsets; lfsr gives each once";
+            "random_generator": RandomGenerator::WORD, "generator of offsets; lfsr gives each once";
     }
     /// How accesses are submitted, and how fast.
     queue: QueueOptions {
@@ -146,11 +139,11 @@ honoured! {
         depth_low: One<u32> =
             "iodepth_low": NUMBER, "refill the queue when it has drained to this depth";
         bytes_per_second: Each<u64> = "rate": SIZES, "bytes per second";
-        accesses_per_second: Each<u32> = "rate_iops": NUMBERS, "accesses per second";
+        accesses_per_second: Each<u64> = "rate_iops": NUMBERS, "accesses per second";
         rate_process: One<RateProcess> =
-            "rate_process": words::<RateProcess>(), "constant or Poisson arrivals for a rate";
+            "rate_process": RateProcess::WORD, "constant or Poisson arrivals for a rate";
         submit_mode: One<SubmitMode> =
-            "io_submit_mode": words::<SubmitMode>(), "whether separate threads submit";
+            "io_submit_mode": SubmitMode::WORD, "whether separate threads submit";
         registered_buffers: One<bool> =
             "fixedbufs" of URING: FLAG, "buffers are registered with io_uring";
         registered_files: One<bool> =
@@ -158,41 +151,36 @@ honoured! {
     }
     /// How writes are made durable.
     durability: DurabilityOptions {
-        open: One<SyncOpen> = "sync": words::<SyncOpen>(),
-            "files are opened with O_SYNC or O_DSYNC";
+        open: One<SyncOpen> = "sync": SyncOpen::WORD, "files are opened with O_SYNC or O_DSYNC";
         fsync_every: One<u32> = "fsync": NUMBER, "fsync every N writes; 0 for never";
-        fdatasync_every: One<u32> =
-            "fdatasync": NUMBER, "fdatasync every N writes; 0 for never";
+        fdatasync_every: One<u32> = "fdatasync": NUMBER, "fdatasync every N writes; 0 for never";
         fsync_at_end: One<bool> = "end_fsync": BOOL, "fsync once when the job ends";
         fsync_on_close: One<bool> = "fsync_on_close": BOOL, "fsync at each file's close";
     }
     /// How long, and when.
     timing: TimingOptions {
         runtime_us: One<u64> = "runtime" | "timeout": SECONDS, "time limit; 0 for none";
-        time_based: One<bool> =
-            "time_based": FLAG, "the job starts over until its runtime is over";
+        time_based: One<bool> = "time_based": FLAG, "the job starts over until its runtime is over";
         ramp_us: One<u64> = "ramp_time": SECONDS, "warm-up before the measurement";
-        start_delay_us: One<(u64, u64)> = "startdelay": TIME_OR_RANGE,
-            "delay from fio's own start, or a range to draw it from";
+        start_delay_us: One<(u64, u64)> =
+            "startdelay": TIME_OR_RANGE, "delay from fio's own start, or a range to draw it from";
         loops: One<u32> = "loops": COUNT, "repetitions of the job";
         stonewall: One<bool> =
             "stonewall" | "wait_for_previous": FLAG, "the job waits for all before it";
         wait_for: One<String> = "wait_for": TEXT, "the job waits for the job of this name";
         new_group: One<bool> = "new_group": FLAG, "starts a new reporting group";
         // fio takes it for all jobs if it stands anywhere, whatever its value.
-        exit_all: One<bool> =
-            "exitall": FLAG, "the first job to end also ends the others";
-        exit_scope: One<ExitScope> = "exit_what": words::<ExitScope>(),
+        exit_all: One<bool> = "exitall": FLAG, "the first job to end also ends the others";
+        exit_scope: One<ExitScope> = "exit_what": ExitScope::WORD,
             "which jobs exitall ends: the group, those running, or all";
     }
     /// On which CPUs and memory.
     placement: PlacementOptions {
         thread: One<bool> = "thread": FLAG, "copies are threads and not processes";
-        cpus: One<Vec<u32>> =
-            "cpus_allowed": CPUS, "the CPUs on which the job runs"
+        cpus: One<Vec<u32>> = "cpus_allowed": CPUS, "the CPUs on which the job runs"
             or "cpumask": CPU_MASK, "the CPUs on which the job runs, as bits";
         cpu_policy: One<CpuPolicy> =
-            "cpus_allowed_policy": words::<CpuPolicy>(), "whether each copy gets a CPU of its own";
+            "cpus_allowed_policy": CpuPolicy::WORD, "whether each copy gets a CPU of its own";
         cpu_nodes: One<Vec<u32>> = "numa_cpu_nodes": NODES, "the NUMA nodes whose CPUs are used";
         memory: One<MemoryPolicy> = "numa_mem_policy": MEMORY_POLICY, "where memory comes from";
     }

@@ -62,6 +62,7 @@ pub(super) fn set<T, F: Keep<T> + Default>(
     it: &Written<'_>,
 ) -> Result<Option<String>, String> {
     if let Some(reason) = it.text.and_then(reader.refuse) {
+        // Else an earlier line would stay in force.
         *field = F::default();
         return Ok(Some(reason));
     }
@@ -111,15 +112,12 @@ impl Keep<Added> for One<Vec<String>> {
 pub(super) trait Words: Copy + 'static {
     const NAMES: &'static [&'static str];
     const VALUES: &'static [Self];
-}
 
-/// What reads one of the words of `T`.
-pub(super) const fn words<T: Words>() -> Reader<T> {
-    Reader::new(Kind::Choice(T::NAMES), |text, _| {
-        let place = T::NAMES.iter().position(|name| *name == text);
-        let value = place.and_then(|place| T::VALUES.get(place)).copied();
-        value.ok_or_else(|| format!("{text:?} is none of: {}", T::NAMES.join(", ")))
-    })
+    const WORD: Reader<Self> = Reader::new(Kind::Choice(Self::NAMES), |text, _| {
+        let place = Self::NAMES.iter().position(|name| *name == text);
+        let value = place.and_then(|place| Self::VALUES.get(place)).copied();
+        value.ok_or_else(|| format!("{text:?} is none of: {}", Self::NAMES.join(", ")))
+    });
 }
 
 macro_rules! words_of {
@@ -156,7 +154,6 @@ pub(super) const BOOL: Reader<bool> = Reader::new(Kind::Bool, |text, _| values::
 pub(super) const NOT: Reader<bool> =
     Reader::new(Kind::Bool, |text, _| values::boolean(text).map(|on| !on));
 pub(super) const NUMBER: Reader<u32> = Reader::new(Kind::Integer, values::integer);
-/// A number from 1.
 pub(super) const COUNT: Reader<u32> =
     Reader::new(Kind::Integer, |text, base| match values::integer(text, base)? {
         0 => Err("at least 1 is needed".to_owned()),
@@ -224,8 +221,8 @@ pub(super) const BLOCKS: Directions<u64> = Reader::new(Kind::Sizes, |text, base|
         bytes => Ok(bytes),
     })
 });
-pub(super) const NUMBERS: Directions<u32> = Reader::new(Kind::Integers, |text, base| {
-    by_direction(&pieces(text), |part| values::integer(part, base))
+pub(super) const NUMBERS: Directions<u64> = Reader::new(Kind::Integers, |text, base| {
+    by_direction(&pieces(text), |part| values::integer(part, base).map(u64::from))
 });
 pub(super) const SHARES: Directions<u8> = Reader::new(Kind::Integers, |text, base| {
     by_direction(&pieces(text), |part| values::percent(part, base))
@@ -263,8 +260,8 @@ pub(super) const DISTRIBUTION: Reader<Distribution> =
         is_listed.then(|| "durio knows no listed sequence of offsets".to_owned())
     });
 
-/// Other engines of fio are refused, not misread.
-pub(super) const ENGINE: Reader<Engine> = words().refusing(|text| match text {
+// Other engines of fio are refused, not misread.
+pub(super) const ENGINE: Reader<Engine> = Engine::WORD.refusing(|text| match text {
     "mmap" => Some(
         "its accesses are page faults of mapped memory, which no call of durio's engines stands \
          for; run this job with fio"

@@ -1,5 +1,6 @@
 //! Which offsets, and which files: `random_distribution=zipf:1.2`, `file_service_type=random:8`.
 
+use super::lists::lists_by_direction;
 use super::{KbBase, choice, decimal, size};
 use crate::job_file::{Distribution, FileService, FileServiceOrder, PerDirection, ZoneShare};
 
@@ -8,14 +9,13 @@ pub(in crate::job_file) const DISTRIBUTIONS: &[&str] =
 pub(in crate::job_file) const FILE_ORDERS: &[&str] =
     &["random", "zipf", "pareto", "normal", "gauss", "roundrobin", "sequential"];
 
-/// fio's exponent without a given one (`FIO_DEF_ZIPF`).
+// fio's exponent without a given one (`FIO_DEF_ZIPF`).
 const ZIPF_THETA: f64 = 1.1;
-/// fio's share without a given one (`FIO_DEF_PARETO`).
+// fio's share without a given one (`FIO_DEF_PARETO`).
 const PARETO_SHARE: f64 = 0.2;
-/// The most zones of a direction (`ZONESPLIT_MAX`).
+// The most zones of a direction (`ZONESPLIT_MAX`).
 const ZONES_MAX: usize = 256;
 
-/// Reads how random offsets are distributed.
 pub(in crate::job_file) fn distribution(text: &str, base: KbBase) -> Result<Distribution, String> {
     let (word, rest) = choice(text, DISTRIBUTIONS)?;
     match (word, rest) {
@@ -73,11 +73,7 @@ fn zones(
     in_bytes: bool,
 ) -> Result<PerDirection<Vec<ZoneShare>>, String> {
     let rest = rest.ok_or("zoned needs its zones: zoned:50/5:30/15:20/80")?;
-    let mut parts = rest.splitn(3, ',').map(|part| zone_list(part, base, in_bytes));
-    let read = parts.next().unwrap_or_else(|| zone_list("", base, in_bytes))?;
-    let write = parts.next().transpose()?.unwrap_or_else(|| read.clone());
-    let trim = parts.next().transpose()?.unwrap_or_else(|| write.clone());
-    Ok(PerDirection { read, write, trim })
+    lists_by_direction(rest, |part| zone_list(part, base, in_bytes))
 }
 
 fn zone_list(text: &str, base: KbBase, in_bytes: bool) -> Result<Vec<ZoneShare>, String> {
@@ -119,7 +115,6 @@ fn zone(text: &str, base: KbBase) -> Result<(u8, Option<u64>), String> {
     parts.ok_or_else(|| format!("{text:?} is not a zone; write accesses/size, as in 50/5"))
 }
 
-/// Reads in which order a job goes through its files.
 pub(in crate::job_file) fn file_service(text: &str) -> Result<FileService, String> {
     let (word, rest) = choice(text, FILE_ORDERS)?;
     let order = match word {

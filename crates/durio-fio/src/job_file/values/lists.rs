@@ -36,7 +36,7 @@ pub(in crate::job_file) fn by_direction<T: Copy>(
     }
 }
 
-/// The most entries of a direction (`BSSPLIT_MAX`).
+// The most entries of a direction (`BSSPLIT_MAX`).
 const ENTRIES_MAX: usize = 64;
 
 /// Reads a list of sizes for each direction. `None` where a direction stays as it was.
@@ -44,15 +44,24 @@ pub(in crate::job_file) fn block_size_split(
     text: &str,
     base: KbBase,
 ) -> Result<PerDirection<Option<Vec<BlockSizeShare>>>, String> {
-    let mut parts = text.splitn(3, ',').map(|part| one_direction(part.trim(), base));
-    let read = parts.next().transpose()?.flatten();
-    // One list is for all; with two, the second is for writes and trims.
-    let write = parts.next().transpose()?.unwrap_or_else(|| read.clone());
-    let trim = parts.next().transpose()?.unwrap_or_else(|| write.clone());
-    if read.is_none() && write.is_none() && trim.is_none() {
+    let lists = lists_by_direction(text, |part| one_direction(part.trim(), base))?;
+    if lists.read.is_none() && lists.write.is_none() && lists.trim.is_none() {
         return Err("there is no size".to_owned());
     }
-    Ok(PerDirection { read, write, trim })
+    Ok(lists)
+}
+
+/// Reads up to three lists between commas: one is for all directions; with two, the second is for writes
+/// and trims.
+pub(in crate::job_file) fn lists_by_direction<T: Clone>(
+    text: &str,
+    read: impl Fn(&str) -> Result<T, String>,
+) -> Result<PerDirection<T>, String> {
+    let mut parts = text.splitn(3, ',').skip(1).map(&read);
+    let first = read(text.split(',').next().unwrap_or_default())?;
+    let write = parts.next().transpose()?.unwrap_or_else(|| first.clone());
+    let trim = parts.next().transpose()?.unwrap_or_else(|| write.clone());
+    Ok(PerDirection { read: first, write, trim })
 }
 
 /// One direction's list, with what is not given shared evenly.

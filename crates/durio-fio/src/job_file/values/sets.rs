@@ -2,7 +2,7 @@
 
 use crate::job_file::MemoryPolicy;
 
-/// One more than the largest CPU or node number that is read (`FIO_MAX_CPUS` is 4096 at most).
+// One more than the largest CPU or node number that is read (`FIO_MAX_CPUS` is 4096 at most).
 const NUMBERS_MAX: u32 = 4096;
 
 /// CPUs as `1,5,7-9`, sorted, without repetition.
@@ -11,6 +11,7 @@ pub(in crate::job_file) fn cpu_list(text: &str) -> Result<Vec<u32>, String> {
     for part in text.split(',').map(str::trim) {
         let (from, to) = part.split_once('-').unwrap_or((part, part));
         cpus.extend(number(from)?..=number(to)?);
+        // Ranges may overlap and be many: 0-4095,0-4095,… is a line of memory.
         if cpus.len() > 1 << 16 {
             return Err(format!("{text:?} names too many CPUs"));
         }
@@ -67,6 +68,7 @@ pub(in crate::job_file) fn name_list(text: &str) -> Result<Vec<String>, String> 
     let mut letters = text.trim().chars().peekable();
     while let Some(letter) = letters.next() {
         match letter {
+            // Names of devices by path have colons: pci-0000\:00\:1f.0.
             '\\' if letters.peek() == Some(&':') => name.extend(letters.next()),
             ':' if name.is_empty() => {}
             ':' => names.push(std::mem::take(&mut name)),
@@ -79,7 +81,7 @@ pub(in crate::job_file) fn name_list(text: &str) -> Result<Vec<String>, String> 
     if names.is_empty() { Err("there is no name".to_owned()) } else { Ok(names) }
 }
 
-/// As long as fio keeps patterns (fio 3.33, options of `verify_pattern` and `buffer_pattern`).
+// As long as fio keeps patterns (fio 3.33, options of `verify_pattern` and `buffer_pattern`).
 const LENGTH_MAX: usize = 512;
 
 /// Reads hexadecimal digits after `0x`, or a text in quotes; fio's other forms are an error.
@@ -99,7 +101,7 @@ pub(in crate::job_file) fn pattern(text: &str) -> Result<Vec<u8>, String> {
     })
 }
 
-/// As fio reads them: an odd number of digits begins with half a byte.
+// As fio reads them: an odd number of digits begins with half a byte.
 fn bytes_of(digits: &str) -> Option<Vec<u8>> {
     let even = match digits.len() % 2 {
         0 => digits.to_owned(),

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::histogram::FioBins;
 use crate::json::{
-    Direction, DiskUtil, FioJob, LatencyBlock, LatencySearch, LatencyShares, MembersUtil, Options,
+    Direction, DiskCounters, DiskUtil, FioJob, LatencyBlock, LatencySearch, LatencyShares, Options,
     PriorityLatency, SteadyState, SteadyStateData, SteadyStateLatency, SyncSection, read,
 };
 
@@ -146,13 +146,16 @@ fn disk() -> impl Strategy<Value = DiskUtil> {
     (any::<String>(), any::<[u64; 3]>(), figure(), of(any::<(u64, u64)>()), any::<bool>()).prop_map(
         |(name, [read_ios, write_ios, in_queue], util, sectors, is_raid)| DiskUtil {
             name,
-            read_ios,
-            write_ios,
-            in_queue,
-            util,
-            read_sectors: sectors.map(|(read, _)| read),
-            write_sectors: sectors.map(|(_, write)| write),
-            members: is_raid.then(|| MembersUtil {
+            own: DiskCounters {
+                read_ios,
+                write_ios,
+                in_queue,
+                util,
+                read_sectors: sectors.map(|(read, _)| read),
+                write_sectors: sectors.map(|(_, write)| write),
+                ..Default::default()
+            },
+            members: is_raid.then(|| DiskCounters {
                 read_sectors: sectors.map(|(read, _)| read),
                 write_sectors: sectors.map(|(_, write)| write),
                 write_merges: 3,
