@@ -431,6 +431,7 @@ fn data_options(workload: &Workload) -> Result<Vec<FioOption>, FioError> {
             }
             vec![
                 option("buffer_compress_percentage", whole_percent(zeros.0, "a share of zeros")?),
+                // durio spreads zeros over units of this size, too (durio-workload, block_filler).
                 option("buffer_compress_chunk", 4096),
             ]
         }

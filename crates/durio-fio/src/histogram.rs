@@ -120,11 +120,13 @@ impl FioBins {
     /// counted, or unless 0 < `percent` <= 100.
     #[must_use]
     pub fn percentile_ns(&self, percent: f64) -> Option<u64> {
+        // Written so that NaN is refused too.
         if !(percent > 0.0 && percent <= 100.0) {
             return None;
         }
         let per_percent = Extended::HUNDREDTH.times(Extended::from_count(self.total()));
         let needed = per_percent.times(Extended::from_double(percent)).ceiling();
+        // Compared as whole numbers: the count that is needed was rounded as fio rounds it.
         let mut so_far = 0_u64;
         self.iter().find_map(|(middle, count)| {
             so_far = so_far.saturating_add(count);
@@ -156,6 +158,7 @@ impl TryFrom<Vec<(u16, u64)>> for FioBins {
         if let Some((bucket, _)) = pairs.iter().find(|&&(bucket, _)| bucket >= BUCKETS) {
             return wrong(format!("bucket {bucket} is past the last one, {}", BUCKETS - 1));
         }
+        // Empty buckets are never saved, so one was changed.
         if let Some((bucket, _)) = pairs.iter().find(|&&(_, count)| count == 0) {
             return wrong(format!("bucket {bucket} has no count"));
         }
@@ -228,6 +231,7 @@ impl Extended {
         };
         let (kept, half) = (value >> surplus, 1_u128 << (surplus - 1));
         let rest = value & ((1 << surplus) - 1);
+        // Ties go to even, as the processor rounds.
         let up = rest > half || (rest == half && kept & 1 == 1);
         let exponent = exponent.saturating_add_unsigned(surplus);
         match u64::try_from(kept + u128::from(up)) {

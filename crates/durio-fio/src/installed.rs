@@ -81,6 +81,7 @@ fn ask(path: &Path) -> Result<String, FioError> {
         output.map_err(|source| FioError::Process { operation: "ask the version of", source })?;
     let text = String::from_utf8_lossy(&output.stdout);
     let line = text.lines().next().unwrap_or_default().trim();
+    // Whatever program it is, the message stays one line.
     Ok(line.chars().take(80).collect())
 }
 
@@ -316,10 +317,13 @@ fn conclude(
     is_stopped: bool,
 ) -> Result<FioRun, FioError> {
     match file {
+        // A result does not make up for a failure: fio may have written what it had before it
+        // failed.
         Ok(file) if is_stopped || status.success() => {
             let messages = [messages, &file.text].join("\n").trim().to_owned();
             Ok(FioRun { file, messages, is_stopped })
         }
+        // It may not have come as far as to have one.
         Err(_) if is_stopped => Err(FioError::Stopped),
         Err(FioError::Read { .. } | FioError::Empty) if status.success() => Err(FioError::NoResult),
         Err(error) if status.success() => Err(error),

@@ -6,7 +6,7 @@
 //!  words of a line ─► parse_command_line ──┘    sections       typed options, notes, refusals
 //! ```
 //!
-//! In: text, and the [`Surroundings`] that fio would look at (included files, environment, machine).
+//! In: text, and the [`HostParameters`] that fio would look at (included files, environment, machine).
 //! Out: sections with their settings, then jobs. The grammar is that of fio 3.42 (`init.c`,
 //! `parse.c`, `options.c`), also where its own documentation says otherwise; what fio would misread
 //! without a word (`size = 4k` is four bytes, `1.5g` one byte) is an error here.
@@ -138,6 +138,7 @@ impl Section {
     /// The options that have a value, in order. fio 3.33 lists no others; a name that was given on
     /// a command line is the first.
     pub(crate) fn valued_options(&self) -> Vec<(String, String)> {
+        // On a command line the name is an option, in a file it stands in brackets.
         let is_named = !self.is_global && matches!(self.at, Place::Word(_));
         let name = is_named.then(|| ("name".to_owned(), self.name.clone()));
         let valued = |it: &Setting| Some((it.name.to_owned(), it.value.clone()?));
@@ -171,7 +172,7 @@ pub struct Machine {
 pub type ReadSource<'a> = dyn FnMut(&str, Option<&str>) -> Result<Source, String> + 'a;
 
 /// What a job file may refer to.
-pub struct Surroundings<'a> {
+pub struct HostParameters<'a> {
     /// Reads included files and the job files that a command line names.
     pub read: &'a mut ReadSource<'a>,
     /// The environment, for `${NAME}`.
@@ -180,9 +181,9 @@ pub struct Surroundings<'a> {
     pub machine: Machine,
 }
 
-impl fmt::Debug for Surroundings<'_> {
+impl fmt::Debug for HostParameters<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Surroundings").field("machine", &self.machine).finish_non_exhaustive()
+        f.debug_struct("HostParameters").field("machine", &self.machine).finish_non_exhaustive()
     }
 }
 

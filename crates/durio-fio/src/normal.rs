@@ -27,6 +27,7 @@ pub fn write(output: &FioOutput, rows: &[RowFacts]) -> String {
         job_block(&mut text, job, *row, time);
     }
     let groups = output.jobs.iter().map(|job| job.groupid).max();
+    // fio has a table for each group up to the last, also for one in which nothing ran.
     for group in groups.into_iter().flat_map(|last| 0..=last) {
         whole_run(&mut text, group, &output.jobs);
     }
@@ -143,6 +144,7 @@ const SHARES_PER_LINE: usize = 5;
 // A job that moved nothing has no block.
 fn job_block(text: &mut String, job: &FioJob, row: RowFacts, time: &str) {
     let RowFacts { copies, process } = row;
+    // fio says so of writes to any device, zoned or not.
     let directions = [("read", &job.read, ""), ("write", &job.write, "; 0 zone resets")];
     let moved = |direction: &Option<Direction>| {
         direction.as_ref().is_some_and(|it| it.io_bytes > 0 || it.total_ios > 0)
@@ -230,6 +232,7 @@ fn percentiles(text: &mut String, name: &str, block: &LatencyBlock) {
     let per_line = (COLUMNS / (digits + 10 + width)).max(1);
     for (index, row) in block.percentiles.chunks(per_line).enumerate() {
         let cell = |&(percent, value): &(f64, u64)| {
+            // fio rounds percentiles up to the unit.
             format!(" {percent:>0$.digits$}th=[{1:>width$}]", digits + 3, value.div_ceil(ns))
         };
         let is_last = (index + 1) * per_line >= block.percentiles.len();

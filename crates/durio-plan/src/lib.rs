@@ -93,6 +93,7 @@ impl Plan {
     /// The first contradiction, as a sentence.
     pub fn validate(&self) -> Result<(), String> {
         for (position, step) in self.steps.iter().enumerate() {
+            // Events of a record name their step by its index.
             if step.index as usize != position {
                 return Err(format!("step {position} says that it is step {}", step.index));
             }
@@ -122,6 +123,7 @@ impl Plan {
     /// The time at most of all steps that are bounded by time, without layout and further rounds.
     #[must_use]
     pub fn duration(&self) -> Nanos {
+        // Layout and further rounds depend on what is measured.
         let nanos = self.steps.iter().filter_map(|step| match step.limit {
             Limit::Duration(span) | Limit::VolumeWithin { duration: span, .. } => {
                 Some(span.get() + step.ramp.get())

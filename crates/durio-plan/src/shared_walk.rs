@@ -26,12 +26,14 @@ impl Plan {
     #[must_use]
     pub fn shared_walks(&self, step: &Step) -> Vec<SharedWalk> {
         let mut begins: BTreeMap<(usize, Bytes), u32> = BTreeMap::new();
+        // Random jobs meet at a block by chance alone.
         for load in step.loads().filter(|it| it.workload.pattern == Pattern::Sequential) {
             for job in 0..load.workload.jobs {
                 let JobPlace { place, sharers, .. } = load.place_of(job);
                 for index in load.targets_of(job) {
                     let Some(target) = self.targets.get(index) else { continue };
                     let region = load.workload.region_among(place, sharers, target.size);
+                    // A null target has no cache that could be warm.
                     if let (true, Ok(region)) = (is_storage(&target.kind), region) {
                         *begins.entry((index, region.offset)).or_default() += 1;
                     }

@@ -164,6 +164,7 @@ impl Load {
         let mut workload = self.workload.clone();
         (workload.jobs, workload.depth, workload.region) = (1, 1, RegionRule::Shared);
         Self {
+            // Same engine, same answers: only the company is left out.
             script: self.script.clone(),
             fio_engine: self.fio_engine.clone(),
             ..Self::new(self.target, workload, self.engine)
@@ -197,6 +198,7 @@ impl Load {
     /// How many groups of targets there are for jobs to work on.
     fn groups(&self) -> u32 {
         let targets = u32::try_from(self.more_targets.len() + 1).unwrap_or(u32::MAX);
+        // A damaged plan may say 0, until it is refused.
         (targets / self.targets_each.max(1)).max(1)
     }
 
@@ -204,6 +206,7 @@ impl Load {
     #[must_use]
     pub fn buffer_bytes(&self) -> Bytes {
         let slots = u64::from(self.workload.in_flight_max()) * u64::from(self.slots_each());
+        // The sum is told before anything is allocated, so it must not wrap around.
         Bytes::new(self.workload.transfer_max().get().saturating_mul(slots))
     }
 
@@ -254,6 +257,7 @@ impl Load {
     }
 
     fn validate(&self, targets: usize) -> Result<(), String> {
+        // Whoever runs the plan takes targets by these indices without asking again.
         if let Some(unknown) = self.targets().find(|&target| target >= targets) {
             return Err(format!("names target {unknown} of {targets}"));
         }
@@ -282,6 +286,7 @@ impl Load {
             (workload.group_commit.is_some(), "is a log"),
             (workload.at_end == AtEnd::Reallocate, "returns segments to the preallocated state"),
             (workload.drops_cache_each_pass, "drops the page cache at each pass"),
+            // A sync covers the file of its write alone: the others' writes would stay without.
             (is_sparse, "does not sync each write"),
         ];
         match what.iter().find(|(is_so, _)| *is_so) {
@@ -317,6 +322,7 @@ impl Level {
     /// The label with its axis, where it is a bare number: `jobs 4`, `o_dsync`.
     #[must_use]
     pub fn words(&self) -> String {
+        // `o_dsync` says what it is, 4 does not.
         match self.label.starts_with(|first: char| first.is_ascii_digit()) {
             true => format!("{} {}", self.axis.replace('_', " "), self.label),
             false => self.label.clone(),
@@ -454,6 +460,7 @@ impl Step {
                 (true, Limit::Volume(bytes) | Limit::VolumeWithin { volume: bytes, .. }) => {
                     Some(load.written_max(bytes))
                 }
+                // An operation of a log is a record, and each may be a batch of its own.
                 (true, Limit::Operations(count)) => {
                     Some(count.saturating_mul(load.written_each_max().get()))
                 }

@@ -78,6 +78,7 @@ impl Target {
     #[must_use]
     pub fn may_be_written(&self) -> bool {
         match self.kind {
+            // What durio makes is its own; what was there before needs the user's word.
             TargetKind::NewFile { .. } | TargetKind::NullDevice { .. } | TargetKind::Scripted => {
                 true
             }

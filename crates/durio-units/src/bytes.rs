@@ -84,6 +84,7 @@ impl Bytes {
 fn unit_scale(unit: &str) -> Option<u64> {
     match unit {
         "" | "B" | "b" => Some(1),
+        // Before the letters of any case: only here the case tells decimal units.
         "kB" => Some(1_000),
         "MB" => Some(1_000_000),
         "GB" => Some(1_000_000_000),

@@ -19,6 +19,7 @@ pub(crate) fn parse_scaled(
     if trimmed.is_empty() {
         return Err(fail(ParseErrorKind::Empty));
     }
+    // No sign and no exponent: -1 and 1e9 are mistakes where a size or a time is asked for.
     let split = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
     let (number, unit) = trimmed.split_at(split);
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
@@ -36,6 +37,7 @@ pub(crate) fn parse_scaled(
     let scaled =
         digits.checked_mul(u128::from(scale)).ok_or_else(|| fail(ParseErrorKind::TooLarge))?;
     let divisor = 10_u128.pow(u32::try_from(fraction.len()).unwrap_or(0));
+    // Refused and not rounded: half a byte is a mistaken unit.
     if scaled % divisor != 0 {
         return Err(fail(ParseErrorKind::NotWhole));
     }

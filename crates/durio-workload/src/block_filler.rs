@@ -56,6 +56,7 @@ impl BlockFiller {
     pub fn prime(&mut self, buffer: &mut [u8]) {
         match &self.contents {
             Contents::Pattern { bytes } => {
+                // Laid once: a pattern is never renewed.
                 let bytes = bytes.iter().cycle();
                 buffer.iter_mut().zip(bytes).for_each(|(place, byte)| *place = *byte);
             }

@@ -227,6 +227,8 @@ impl Default for Workload {
             hole: Bytes::ZERO,
             align: Bytes::ZERO,
             contents: Contents::Incompressible,
+            // What is written is new in all its bytes unless a definition says otherwise
+            // (docs/design/0010).
             renewal: Renewal::EachWrite,
             duplicates: PerMille::NONE,
             region: RegionRule::Shared,
@@ -310,6 +312,7 @@ impl Workload {
 
     /// What the parts of a target that jobs touch are multiples of, in bytes.
     fn region_unit(&self) -> Bytes {
+        // Batches begin where the padding of the one before ends.
         let pad_to = self.group_commit.map(|policy| policy.pad_to);
         pad_to.filter(|pad_to| *pad_to > Bytes::ZERO).unwrap_or(self.block_size)
     }
@@ -317,6 +320,7 @@ impl Workload {
     /// Operations in flight over all jobs.
     #[must_use]
     pub fn in_flight_max(&self) -> u32 {
+        // At most 2^27, by the bounds of both.
         self.jobs * self.depth
     }
 

@@ -26,6 +26,7 @@ impl Permutation {
         let mut value = index;
         loop {
             value = self.encrypt(value);
+            // The domain is at most four times the count: few steps lead below it.
             if value < self.count {
                 return value;
             }

@@ -1,6 +1,6 @@
 //! Skew: which blocks of a region are hot.
 //!
-//! A skew gives ranks (0 is the hottest); [`Hotness`] turns them into blocks. Zipf and pareto
+//! A skew gives ranks (0 is the hottest); [`BlockDistribution`] turns them into blocks. Zipf and pareto
 //! scatter their ranks over the region by a one-to-one map, so that hot blocks are no neighbours;
 //! zones and the normal distribution mean places, and keep them.
 //!
@@ -97,12 +97,12 @@ fn validate_zones(zones: &[Zone]) -> Result<(), DefinitionError> {
     Ok(())
 }
 
-/// Draws blocks of a region by their hotness.
+/// Draws blocks of a region by their distribution.
 ///
 /// The draws use floating point: on machines whose mathematical functions round differently, single
 /// blocks may differ.
 #[derive(Debug, Clone)]
-pub(crate) enum Hotness {
+pub(crate) enum BlockDistribution {
     Zipf {
         sampler: Zipf,
         scatter: Scatter,
@@ -120,8 +120,8 @@ pub(crate) enum Hotness {
     Zones(Box<[(u64, u64, u64)]>),
 }
 
-impl Hotness {
-    /// The hotness of `count` blocks; none if all are alike.
+impl BlockDistribution {
+    /// The distribution of `count` blocks; none if all are alike.
     pub(crate) fn new(skew: &Skew, count: u64) -> Option<Self> {
         match skew {
             Skew::Uniform => None,
@@ -316,10 +316,10 @@ mod tests {
 
     fn counts(skew: &Skew, blocks: u64, draws: u32) -> Vec<u32> {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
-        let hotness = Hotness::new(skew, blocks).unwrap();
+        let distribution = BlockDistribution::new(skew, blocks).unwrap();
         let mut counts = vec![0; usize::try_from(blocks).unwrap()];
         for _ in 0..draws {
-            counts[usize::try_from(hotness.draw(&mut random)).unwrap()] += 1;
+            counts[usize::try_from(distribution.draw(&mut random)).unwrap()] += 1;
         }
         counts
     }

@@ -172,6 +172,7 @@ impl Stream {
         if files <= 1 {
             return stream;
         }
+        // Seeds of their own, or all files would be accessed in one order.
         let of_file = |file: u32| Self::new(workload, region, job_seed(seed, 0, file.into()));
         let files = (0..files).map(of_file).collect();
         Self { order: Order::other(OtherKind::InTurn { files, turn: 0 }), ..stream }
@@ -205,6 +206,7 @@ impl Stream {
         let sync = self.sync?;
         match kind {
             AccessKind::Write => {}
+            // It flushes no cache and writes no metadata, so durability comes with what follows.
             AccessKind::SyncFileRange => return Some(of_file(AccessKind::Fdatasync)),
             _ => return None,
         }

@@ -6,7 +6,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::blocks::SizeChoice;
 use crate::permutation::Permutation;
-use crate::skew::Hotness;
+use crate::skew::BlockDistribution;
 use crate::touched::Touched;
 use crate::{Access, AccessKind, Coverage, JumpShares, Pattern, Region, Workload};
 
@@ -18,7 +18,7 @@ enum Places {
         hole: u64,
     },
     Uniform,
-    Hot(Hotness),
+    Hot(BlockDistribution),
     /// Groups of a run's blocks, each once a pass.
     EachOnce {
         permutation: Permutation,
@@ -30,7 +30,7 @@ enum Places {
     /// The next unit from a draw on that was not touched in this pass.
     Untouched {
         touched: Touched,
-        hotness: Option<Hotness>,
+        distribution: Option<BlockDistribution>,
     },
 }
 
@@ -161,6 +161,7 @@ impl Varied {
             return self.follow(kind, (cursor, length), random);
         }
         let fits = cursor + length <= self.region.length.get();
+        // A run ends where the region does.
         let in_run = self.run_left > 0 && fits;
         if in_run || (fits && self.stays(kind, random)) {
             self.run_left = self.run_left.saturating_sub(u32::from(in_run));
@@ -168,6 +169,7 @@ impl Varied {
                 return Found::Place { place: cursor, length };
             }
         }
+        // The jump itself is the first of its run.
         self.run_left = self.run_length - 1;
         self.jump(kind, length, random)
     }
@@ -209,13 +211,14 @@ impl Varied {
         let unit = self.unit;
         let place = match &mut self.places {
             Places::Sequential { .. } => 0,
+            // Independent draws never come round: a pass is what moves as much as the region holds.
             Places::Uniform | Places::Hot(_) if self.drops_cache && self.pass_left == 0 => {
                 self.pass_left = self.region.length.get();
                 return Found::NewPass;
             }
             Places::Uniform => uniform(random, last + 1) * unit,
             // A large block at the end of the region begins where it just fits.
-            Places::Hot(hotness) => hotness.draw(random).min(last) * unit,
+            Places::Hot(distribution) => distribution.draw(random).min(last) * unit,
             Places::EachOnce { permutation, key, next, groups, group_length } => {
                 if *next == *groups {
                     // Another key, or every pass would have the same order.
@@ -228,10 +231,10 @@ impl Varied {
                 *next += 1;
                 group * *group_length
             }
-            Places::Untouched { touched, hotness } => {
+            Places::Untouched { touched, distribution } => {
                 let units = self.region.length.get() / unit;
-                let drawn = match hotness {
-                    Some(hotness) => hotness.draw(random),
+                let drawn = match distribution {
+                    Some(distribution) => distribution.draw(random),
                     None => uniform(random, units),
                 };
                 let Some(place) = touched.next_free(drawn.min(units - 1)) else {
@@ -258,6 +261,7 @@ fn fitting(
     (mut length, left): (u64, u64),
     random: &mut Xoshiro256PlusPlus,
 ) -> u64 {
+    // Bounded: of a mix in which small sizes are rare, nearly every draw would miss.
     for _ in 0..FITTING_DRAWS {
         if length <= left {
             return length;
@@ -278,14 +282,14 @@ fn places(workload: &Workload, region: Region, unit: u64, seed: u64) -> Places {
     if workload.pattern == Pattern::Sequential {
         return Places::Sequential { hole: workload.hole.get() };
     }
-    let hotness = Hotness::new(&workload.skew, region.length.get() / unit);
+    let distribution = BlockDistribution::new(&workload.skew, region.length.get() / unit);
     if workload.coverage == Coverage::EachOnce {
         let is_even = !workload.has_mix() && workload.jumps.is_none();
         // Uneven steps do not fit groups of one length: what was touched has to be remembered.
-        if !is_even || hotness.is_some() {
+        if !is_even || distribution.is_some() {
             return Places::Untouched {
                 touched: Touched::new(region.length.get() / unit),
-                hotness,
+                distribution,
             };
         }
         let group_length = workload.block_size.get() * u64::from(workload.run_length);
@@ -293,8 +297,8 @@ fn places(workload: &Workload, region: Region, unit: u64, seed: u64) -> Places {
         let permutation = Permutation::new(groups, seed);
         return Places::EachOnce { permutation, key: seed, next: 0, groups, group_length };
     }
-    match hotness {
-        Some(hotness) => Places::Hot(hotness),
+    match distribution {
+        Some(distribution) => Places::Hot(distribution),
         None => Places::Uniform,
     }
 }

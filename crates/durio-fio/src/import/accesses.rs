@@ -180,6 +180,7 @@ fn zoned(zones: &PerDirection<Vec<ZoneShare>>, direction: Direction) -> Result<S
         size_so_far = size_so_far.saturating_add(size.0);
         built.push(Zone { accesses: PerMille(u16::from(zone.access_percent) * 10), size });
     }
+    // durio's zones have to cover the region.
     let rest = 1000_u16.checked_sub(size_so_far).ok_or("zones of more than 100 percent")?;
     if rest > 0 {
         // fio never goes there.

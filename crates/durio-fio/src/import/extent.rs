@@ -6,7 +6,7 @@
 //! fio does otherwise with several files is refused. Not here: where files are.
 
 use super::section::TargetsOf;
-use super::targets::{Claim, Existing, FILES_MAX, Targets, spots};
+use super::targets::{Claim, Existing, FILES_MAX, Targets, target_paths};
 use super::{Said, or, place_or};
 use crate::job_file::{Engine, FileService, FileServiceOrder, Place, SizeValue, TargetOptions};
 
@@ -122,6 +122,7 @@ impl Extents<'_> {
             None => wrong("offset", "it is beyond the end of what exists"),
         };
         match or(&self.target.size, SizeValue::Bytes(0)) {
+            // fio takes both ends of the scale for all that there is.
             SizeValue::Bytes(0) | SizeValue::Percent(0 | 100) => match existing {
                 Some(existing) => rest(existing),
                 None => wrong("size", "a file that is not there needs its size in bytes"),
@@ -173,6 +174,7 @@ impl Extents<'_> {
             };
         }
         match (self.target.size.as_ref().map(|given| given.value), &self.target.file_bytes) {
+            // Where filesize says how large a file is, size says how much of it is moved.
             (Some(SizeValue::Bytes(bytes)), Some(_)) if bytes > 0 => Ok(bytes.min(length)),
             (Some(SizeValue::Percent(_)), Some(_)) => wrong("size", "with filesize give bytes"),
             _ => Ok(length),
@@ -220,9 +222,10 @@ impl TargetsOf<'_> {
         said: &mut Said,
     ) -> Option<(Vec<usize>, Extent)> {
         let (mut indices, mut common) = (Vec::new(), None);
-        for spot in spots(self.job, copy, targets.facts) {
+        for spot in target_paths(self.job, copy, targets.facts) {
             let index = targets.claim(spot, claim, said)?;
             let extent = extents.of(copy, targets.existing(index), said)?;
+            // At once, as a later file of this job may be the same one.
             targets.reach(index, extent.end(), claim, said);
             if indices.contains(&index) || common.is_some_and(|common| common != extent) {
                 let reason = "the files of a job are different files of one size; give size, or \

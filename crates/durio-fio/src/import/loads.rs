@@ -10,7 +10,7 @@ use durio_workload::{Region, RegionRule, Workload};
 
 use super::Said;
 use super::extent::Extent;
-use super::placement::Home;
+use super::placement::CpuBinding;
 use super::rows::{CopiesPlace, StreamPlace};
 use super::section::{CopyPlace, Section};
 use crate::job_file::ExitScope;
@@ -50,7 +50,7 @@ struct Part<'s> {
     rule: RegionRule,
     within: Region,
     /// Per section in it.
-    homes: Vec<Home>,
+    bindings: Vec<CpuBinding>,
     /// Numbers of the first copies of the sections in it, among the copies of all sections.
     first_copies: Vec<u32>,
     copies_each: u32,
@@ -65,6 +65,7 @@ pub(super) fn steps(sections: &[Section], said: &mut Said) -> (Vec<Step>, Vec<Co
         let is_last = group.first().is_some_and(|first| first.group == last_group);
         let parts = parts_of_group(group);
         if let Some(mut step) = step(group, &parts, is_last, said) {
+            // A group whose jobs were refused has no step, and no number.
             step.index = u32::try_from(steps.len()).unwrap_or(u32::MAX);
             for (stream, part) in (0..).zip(&parts) {
                 places.extend(part.places(StreamPlace { step: step.index, stream }));
@@ -103,6 +104,8 @@ fn step(group: &[Section], parts: &[Part<'_>], is_last: bool, said: &mut Said) -
     let mut step = Step::new(Role::Measure, load, limit, interval);
     for (mut other, part) in loads.zip(parts.iter().skip(1)) {
         let own = part.bounds.limit(other.workload.jobs);
+        // fio's jobs end each by their own size and time; a step has one limit for all that say no
+        // other.
         other.own_limit = (own != limit).then_some(own);
         step.beside.push(other);
     }
@@ -146,18 +149,20 @@ fn parts_of(section: &Section, may_part: bool) -> Vec<Part<'_>> {
     let is_one = !section.reporting.is_apart || !may_part || section.copies.len() == 1;
     let whole = is_one.then(|| rule_of(&section.copies, section.workload.block_size)).flatten();
     if let Some(places) = whole {
-        let copies = (section.home.clone(), section.first_copy);
+        let copies = (section.binding.clone(), section.first_copy);
         return vec![part(section, &section.copies, places, copies)];
     }
     let single = |(index, copy): (usize, &CopyPlace)| {
-        let home = match &section.home {
-            Home::Cpus(cpus) => Home::Cpus(cpus.get(index).copied().into_iter().collect()),
+        let binding = match &section.binding {
+            CpuBinding::Cpus(cpus) => {
+                CpuBinding::Cpus(cpus.get(index).copied().into_iter().collect())
+            }
             other => other.clone(),
         };
         let number = u32::try_from(index).unwrap_or(u32::MAX);
         let first_copy = section.first_copy.saturating_add(number);
         let place = (copy.targets.clone(), RegionRule::Shared, region(&copy.extent));
-        part(section, std::slice::from_ref(copy), place, (home, first_copy))
+        part(section, std::slice::from_ref(copy), place, (binding, first_copy))
     };
     section.copies.iter().enumerate().map(single).collect()
 }
@@ -169,7 +174,7 @@ fn part<'s>(
     section: &'s Section,
     copies: &[CopyPlace],
     (targets, rule, within): Places,
-    (home, first_copy): (Home, u32),
+    (binding, first_copy): (CpuBinding, u32),
 ) -> Part<'s> {
     let bytes = copies.first().and_then(|copy| copy.bytes);
     Part {
@@ -179,7 +184,7 @@ fn part<'s>(
         targets_each: copies.first().map_or(1, |copy| copy.targets.len()),
         rule,
         within,
-        homes: vec![home],
+        bindings: vec![binding],
         first_copies: vec![first_copy],
         copies_each: u32::try_from(copies.len()).unwrap_or(u32::MAX),
         bounds: Bounds { bytes, duration: section.timing.duration },
@@ -203,6 +208,7 @@ fn rule_of(copies: &[CopyPlace], block: Bytes) -> Option<Places> {
         }
     }
     let targets = groups.concat();
+    // Jobs of a load take its targets in turn: only copies that do so can be one.
     let in_turn = (0..)
         .zip(copies)
         .all(|(index, copy): (usize, _)| groups.get(index % groups.len()) == Some(&&*copy.targets));
@@ -240,7 +246,7 @@ fn add<'s>(parts: &mut Vec<Part<'s>>, part: Part<'s>) {
         Some(known) => {
             known.targets.extend(&part.targets);
             known.names.extend(&part.names);
-            known.homes.extend(part.homes);
+            known.bindings.extend(part.bindings);
             known.first_copies.extend(part.first_copies);
         }
         None => parts.push(part),
@@ -253,10 +259,11 @@ impl Part<'_> {
         let (ours, theirs) = (self.section, other.section);
         let is_another = !std::ptr::eq(ours, theirs) && !self.targets.contains(target);
         let in_one_row = !ours.reporting.is_apart && !theirs.reporting.is_apart;
+        // Beside several targets of its own, one more would change whose turn it is.
         let same_places = self.targets.len() == self.names.len()
             && (self.rule, self.within, self.copies_each, self.bounds)
                 == (other.rule, other.within, other.copies_each, other.bounds);
-        let same_homes = match (self.homes.first(), other.homes.first()) {
+        let same_bindings = match (self.bindings.first(), other.bindings.first()) {
             (Some(one), Some(other)) => one.is_like(other),
             _ => false,
         };
@@ -271,7 +278,7 @@ impl Part<'_> {
         is_another
             && in_one_row
             && same_places
-            && same_homes
+            && same_bindings
             && alike(ours) == alike(theirs)
             && nameless(&ours.workload) == nameless(&theirs.workload)
     }
@@ -315,7 +322,7 @@ fn load(part: &Part<'_>) -> Load {
         targets_each: u32::try_from(part.targets_each).unwrap_or(u32::MAX),
         batch: section.queue.batch,
         arrivals: arrivals.at_rate(total),
-        placement: Home::interleaved(&part.homes, part.copies_each),
+        placement: CpuBinding::interleaved(&part.bindings, part.copies_each),
         blocking_syncs: section.blocking_syncs,
         ..Load::new(first, workload, section.queue.engine)
     }

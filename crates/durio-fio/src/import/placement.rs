@@ -9,7 +9,7 @@ use crate::job_file::{CpuPolicy, Given, MemoryPolicy, One, PlacementOptions};
 
 /// Where the copies of a job run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Home {
+pub(super) enum CpuBinding {
     /// Anywhere: fio's default.
     Anywhere,
     /// On a NUMA node, with memory from there.
@@ -18,17 +18,17 @@ pub(super) enum Home {
     Cpus(Vec<u32>),
 }
 
-impl Home {
-    /// For a load whose job k is copy k / n of home k mod n, n being the number of homes, which are
+impl CpuBinding {
+    /// For a load whose job k is copy k / n of binding k mod n, n being the number of bindings, which are
     /// all of one kind.
-    pub(super) fn interleaved(homes: &[Self], copies: u32) -> Placement {
-        match homes.first() {
+    pub(super) fn interleaved(bindings: &[Self], copies: u32) -> Placement {
+        match bindings.first() {
             None | Some(Self::Anywhere) => Placement::Anywhere,
             Some(Self::Node(node)) => Placement::Node(*node),
             Some(Self::Cpus(_)) => {
                 let copies = 0..copies as usize;
                 let cpus = copies.flat_map(|copy| {
-                    homes.iter().filter_map(move |home| match home {
+                    bindings.iter().filter_map(move |binding| match binding {
                         Self::Cpus(cpus) => cpus.get(copy).copied(),
                         _ => None,
                     })
@@ -45,17 +45,17 @@ impl Home {
 }
 
 /// Reads where `copies` copies run, the first of which is the `first`th of all jobs.
-pub(super) fn home(
+pub(super) fn binding(
     options: &PlacementOptions,
     (first, copies): (u32, u32),
     said: &mut Said,
-) -> Home {
+) -> CpuBinding {
     // durio's jobs are threads; fio's are processes or threads, with the same figures.
     let PlacementOptions { thread: _, cpus, cpu_policy, cpu_nodes, memory } = options;
     let node = cpu_nodes.as_ref().and_then(|nodes| single_node(nodes, said));
     check_memory(memory, node, said);
     let Some(cpus) = cpus else {
-        return node.map_or(Home::Anywhere, Home::Node);
+        return node.map_or(CpuBinding::Anywhere, CpuBinding::Node);
     };
     if let Some(nodes) = cpu_nodes {
         said.refuse(nodes, "give one of cpus_allowed and numa_cpu_nodes");
@@ -70,7 +70,7 @@ pub(super) fn home(
         let index = first.saturating_add(copy) as usize % cpus.value.len().max(1);
         cpus.value.get(index).copied()
     };
-    Home::Cpus((0..copies).filter_map(of_copy).collect())
+    CpuBinding::Cpus((0..copies).filter_map(of_copy).collect())
 }
 
 fn single_node(nodes: &Given<Vec<u32>>, said: &mut Said) -> Option<u32> {

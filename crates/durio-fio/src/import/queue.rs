@@ -85,6 +85,7 @@ fn offloaded(kind: EngineKind, given: &Given<SubmitMode>, depth: u32, said: &mut
 }
 
 fn engine_kind(given: Option<&Given<Engine>>, said: &mut Said) -> EngineKind {
+    // fio's default is psync.
     let Some(given) = given else { return EngineKind::Sync };
     match given.value {
         Engine::Sync | Engine::Psync | Engine::Vsync | Engine::Pvsync | Engine::Pvsync2 => {
@@ -128,6 +129,7 @@ fn batch(options: &QueueOptions, depth: u32, said: &mut Said) -> BatchPolicy {
         return BatchPolicy { submit_max: 1 };
     }
     let submit = match or(submit_batch, 1) {
+        // fio takes 0 for the depth.
         0 => depth,
         batch => batch.min(depth),
     };

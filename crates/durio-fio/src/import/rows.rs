@@ -182,6 +182,7 @@ pub(super) fn shape(jobs: &[ResolvedJob], places: &[CopiesPlace]) -> ResultShape
     for job in jobs {
         shape.shows_disks &= or(&job.options.output.disk_util, true);
         for copy in number..number.saturating_add(job.copies) {
+            // A job that only lays files out has no load.
             let Some(place) = places.iter().find(|it| it.holds(copy)) else { continue };
             if copy == number {
                 let ResolvedJob { name, reporting_group: group, copies, .. } = job;
@@ -218,6 +219,7 @@ fn add_copy(rows: &mut Vec<ResultRow>, job: &ResolvedJob, place: StreamPlace) {
 fn row(job: &ResolvedJob, place: StreamPlace) -> ResultRow {
     let output = &job.options.output;
     let usual = Percentiles::default();
+    // An empty list is fio's own.
     let list = output.percentiles.as_ref().filter(|it| !it.value.is_empty());
     let description = job.options.name.description.as_ref();
     ResultRow {

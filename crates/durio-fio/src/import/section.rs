@@ -8,7 +8,7 @@ use durio_workload::{CacheMode, Coverage, Pattern, Workload};
 
 use super::accesses::{Sizes, accesses};
 use super::extent::{Extent, Extents};
-use super::placement::{Home, home};
+use super::placement::{CpuBinding, binding};
 use super::queue::{Queue, queue};
 use super::rows::{Reporting, reporting};
 use super::targets::{Claim, Targets};
@@ -29,7 +29,7 @@ pub(super) struct Section {
     pub(super) workload: Workload,
     pub(super) queue: Queue,
     pub(super) blocking_syncs: bool,
-    pub(super) home: Home,
+    pub(super) binding: CpuBinding,
     pub(super) timing: Timing,
     /// Whether the page cache is dropped before; none where it does not matter.
     pub(super) drops_cache: Option<bool>,
@@ -80,6 +80,7 @@ pub(super) fn section(
         data,
         output,
     } = options;
+    // Before anything is made of each copy.
     if *copies > COPIES_MAX {
         said.refuse_at(at, "numjobs", &format!("durio runs at most {COPIES_MAX} jobs"));
         return None;
@@ -134,7 +135,7 @@ pub(super) fn section(
         workload,
         queue,
         blocking_syncs,
-        home: home(placement, (first, *copies), said),
+        binding: binding(placement, (first, *copies), said),
         timing,
         drops_cache,
         reporting: reporting(output, timing.duration, said),
@@ -327,6 +328,7 @@ impl TargetsOf<'_> {
 
     // fio drops what is cached of a file before it begins, unless it is told not to.
     fn drops_cache(&self, invalidate: &One<bool>, is_null: bool, said: &mut Said) -> Option<bool> {
+        // Neither has cached pages.
         if self.workload.cache == CacheMode::Direct || is_null {
             return None;
         }

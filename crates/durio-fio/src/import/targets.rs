@@ -44,25 +44,25 @@ pub enum PlaceFacts {
 
 /// What one copy of a job works on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Spot {
+pub(super) enum TargetPath {
     /// A path that the job names.
     Named(PathBuf),
     /// A file that fio would name after the job, in this directory.
     Own { directory: PathBuf, name: String },
 }
 
-/// The spots of copy `copy` (from 0) of a job, in fio's order: one or several.
-pub(super) fn spots(
+/// The target_paths of copy `copy` (from 0) of a job, in fio's order: one or several.
+pub(super) fn target_paths(
     job: &ResolvedJob,
     copy: u32,
     facts: &dyn Fn(&Path) -> Option<PlaceFacts>,
-) -> Vec<Spot> {
+) -> Vec<TargetPath> {
     let target = &job.options.target;
     let special = named_by_section(job).filter(|path| {
         matches!(facts(path), Some(PlaceFacts::Device { .. } | PlaceFacts::NullDevice))
     });
     if let Some(path) = special {
-        return vec![Spot::Named(path)];
+        return vec![TargetPath::Named(path)];
     }
     let directory = directory(target, copy);
     // fio puts the directory in front of every name, also of an absolute one.
@@ -71,7 +71,7 @@ pub(super) fn spots(
         None => PathBuf::from(name),
     };
     if let Some(names) = &target.filenames {
-        return names.value.iter().map(|name| Spot::Named(whole(name))).collect();
+        return names.value.iter().map(|name| TargetPath::Named(whole(name))).collect();
     }
     let files = target.files.as_ref().map_or(1, |given| given.value).min(FILES_MAX);
     let own = |file: u32| {
@@ -79,7 +79,7 @@ pub(super) fn spots(
         let whole = whole(&name);
         let directory = parent_of(&whole);
         let name = whole.file_name().map_or(name, |it| it.to_string_lossy().into_owned());
-        Spot::Own { directory, name }
+        TargetPath::Own { directory, name }
     };
     (0..files).map(own).collect()
 }
@@ -101,6 +101,7 @@ fn own_name(job: &ResolvedJob, copy: u32, file: u32) -> String {
 fn replaced(text: &str, keyword: &str, by: &str) -> String {
     let mut rest = text;
     let mut whole = String::with_capacity(text.len());
+    // Lower case of ASCII keeps the bytes in their places.
     while let Some(at) = rest.to_ascii_lowercase().find(keyword) {
         let (before, after) = rest.split_at(at);
         whole.push_str(before);
@@ -133,10 +134,10 @@ pub fn named_paths(jobs: &[ResolvedJob], is_device: &dyn Fn(&Path) -> bool) -> V
     let facts = |path: &Path| is_device(path).then_some(PlaceFacts::NullDevice);
     let mut paths: Vec<PathBuf> = Vec::new();
     for job in jobs {
-        let spots = (0..job.copies).flat_map(|copy| spots(job, copy, &facts));
+        let target_paths = (0..job.copies).flat_map(|copy| target_paths(job, copy, &facts));
         // What is beyond is refused elsewhere.
-        for spot in spots.take(FILES_MAX as usize) {
-            let (Spot::Named(path) | Spot::Own { directory: path, .. }) = spot;
+        for spot in target_paths.take(FILES_MAX as usize) {
+            let (TargetPath::Named(path) | TargetPath::Own { directory: path, .. }) = spot;
             if !paths.contains(&path) {
                 paths.push(path);
             }
@@ -153,7 +154,7 @@ pub(super) struct Targets<'f> {
 }
 
 struct Entry {
-    spot: Spot,
+    spot: TargetPath,
     facts: PlaceFacts,
     /// Of a file that durio makes.
     layout: FileLayout,
@@ -194,7 +195,7 @@ impl<'f> Targets<'f> {
     /// The index of the target at `spot`; none if it is refused.
     pub(super) fn claim(
         &mut self,
-        spot: Spot,
+        spot: TargetPath,
         claim: &Claim<'_>,
         said: &mut Said,
     ) -> Option<usize> {
@@ -211,9 +212,9 @@ impl<'f> Targets<'f> {
         permitted(self.entries.get(index)?, claim, said).then_some(index)
     }
 
-    fn facts_of(&self, spot: &Spot, at: &Place, said: &mut Said) -> Option<PlaceFacts> {
+    fn facts_of(&self, spot: &TargetPath, at: &Place, said: &mut Said) -> Option<PlaceFacts> {
         let path = match spot {
-            Spot::Named(path) | Spot::Own { directory: path, .. } => path,
+            TargetPath::Named(path) | TargetPath::Own { directory: path, .. } => path,
         };
         let facts = (self.facts)(path);
         let is_directory = matches!(facts, Some(PlaceFacts::Directory { .. }));
@@ -223,11 +224,11 @@ impl<'f> Targets<'f> {
                 said.refuse_at(at, "filename", &format!("it is not known what '{path}' is"));
                 None
             }
-            (Spot::Named(_), _) if is_directory => {
+            (TargetPath::Named(_), _) if is_directory => {
                 said.refuse_at(at, "filename", &format!("'{path}' is a directory; use directory="));
                 None
             }
-            (Spot::Own { .. }, _) if !is_directory => {
+            (TargetPath::Own { .. }, _) if !is_directory => {
                 said.refuse_at(at, "directory", &format!("'{path}' is no directory"));
                 None
             }
@@ -243,6 +244,7 @@ impl<'f> Targets<'f> {
                 Existing { size: Some(size.get()), grows: false }
             }
             Some(entry) => {
+                // A file that durio makes is as long as the jobs so far need it.
                 let known = entry.is_made() && entry.end > 0;
                 Existing { size: known.then_some(entry.end), grows: true }
             }
@@ -278,6 +280,7 @@ impl<'f> Targets<'f> {
 
     /// Refuses files that do not fit together into their directory.
     fn check_free(&self, said: &mut Said) {
+        // Together, as all files are laid out before the first job.
         let mut sums: Vec<(PathBuf, u64)> = Vec::new();
         for entry in &self.entries {
             let (PlaceFacts::Directory { free } | PlaceFacts::Absent { free }) = entry.facts else {
@@ -309,7 +312,8 @@ fn permitted(entry: &Entry, claim: &Claim<'_>, said: &mut Said) -> bool {
         return true;
     };
     if claim.writes && !destroy {
-        let Spot::Named(path) = &entry.spot else { return false };
+        // Only a path that was named can be there already.
+        let TargetPath::Named(path) = &entry.spot else { return false };
         let path = path.display();
         let reason = format!(
             "'{path}' exists, and this job writes to it; permit it with --destroy '{path}', or name \
@@ -321,10 +325,10 @@ fn permitted(entry: &Entry, claim: &Claim<'_>, said: &mut Said) -> bool {
     true
 }
 
-fn directory_of(spot: &Spot) -> PathBuf {
+fn directory_of(spot: &TargetPath) -> PathBuf {
     match spot {
-        Spot::Own { directory, .. } => directory.clone(),
-        Spot::Named(path) => parent_of(path),
+        TargetPath::Own { directory, .. } => directory.clone(),
+        TargetPath::Named(path) => parent_of(path),
     }
 }
 
@@ -337,8 +341,8 @@ fn target(number: usize, entry: Entry, file_name: &str) -> Target {
     let Entry { spot, facts, layout, end, .. } = entry;
     let directory = RawPath::from(directory_of(&spot));
     let (path, own) = match spot {
-        Spot::Named(path) => (path, false),
-        Spot::Own { directory, .. } => (directory, true),
+        TargetPath::Named(path) => (path, false),
+        TargetPath::Own { directory, .. } => (directory, true),
     };
     let location = RawPath::from(path.clone());
     let (kind, noun, size, destroy) = match facts {

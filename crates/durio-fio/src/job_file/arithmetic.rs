@@ -37,6 +37,7 @@ pub(super) fn arithmetic(text: &str, implied: i64, is_time: bool) -> Result<i64,
     if !parser.tokens.is_empty() {
         return Err(format!("{text:?} does not end where its arithmetic ends"));
     }
+    // A unit makes fio compute in 64 bits.
     if has_unit {
         return Ok(value.whole);
     }
@@ -205,6 +206,7 @@ fn strength(operator: char) -> Option<(u8, u8)> {
         '+' | '-' => Some((1, 2)),
         '*' | '/' => Some((3, 4)),
         '^' => Some((4, 4)),
+        // More strongly than powers and products, by fio's grammar (exp/).
         '%' => Some((5, 6)),
         _ => None,
     }

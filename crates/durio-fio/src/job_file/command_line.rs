@@ -9,8 +9,8 @@ use super::options::{
     ProgramClass, ProgramOption, Takes, find_program_option, names_that_begin_with,
 };
 use super::{
-    JobFile, Kind, LINE_BYTES_MAX, Place, Question, Remark, SECTIONS_MAX, SETTINGS_MAX, Section,
-    Setting, Surroundings, find_option, known_option,
+    HostParameters, JobFile, Kind, LINE_BYTES_MAX, Place, Question, Remark, SECTIONS_MAX,
+    SETTINGS_MAX, Section, Setting, find_option, known_option,
 };
 use crate::FioError;
 
@@ -25,16 +25,17 @@ use crate::FioError;
 /// file that cannot be read, or no job at all.
 pub fn parse_command_line(
     words: &[String],
-    surroundings: &mut Surroundings<'_>,
+    host: &mut HostParameters<'_>,
 ) -> Result<JobFile, FioError> {
     let mut reader = Reader::default();
     reader.words(words)?;
     let Reader { mut file, job_files, sections, .. } = reader;
     for (number, (name, at)) in (0..).zip(&job_files) {
-        let source = (surroundings.read)(name, None)
+        let source = (host.read)(name, None)
             .map_err(|why| FioError::job_file(at, format!("cannot read {name:?}: {why}")))?;
-        append_job_file(&mut file, &source, number, surroundings)?;
+        append_job_file(&mut file, &source, number, host)?;
     }
+    // fio keeps the defaults whatever sections are asked for.
     if !sections.is_empty() {
         let wanted = |section: &Section| section.is_global || sections.contains(&section.name);
         file.sections.retain(wanted);
@@ -67,6 +68,7 @@ impl Reader {
             if word == "--" {
                 are_options_over = true;
             } else if are_options_over || word == "-" || !word.starts_with('-') {
+                // Wherever it stands, as getopt sorts words; a bare dash is stdin.
                 self.job_files.push((word.to_owned(), at));
             } else {
                 self.option(word, &at, &mut || rest.next().map(|(_, word)| word))?;
@@ -89,6 +91,7 @@ impl Reader {
         let name = completed(name, at)?;
         // Both are a job's: fio's own long options have neither.
         if let Some(option) = find_program_option(name).filter(|_| find_option(name).is_none()) {
+            // getopt looks for an optional value within the word alone.
             let value = if option.takes == Takes::Value { value.or_else(next) } else { value };
             return self.program_option(option, value, at);
         }
@@ -188,9 +191,9 @@ mod tests {
             _ => Err("no such file".to_owned()),
         };
         let machine = Machine { page_bytes: 4096, memory_mib: 1000, cpus: 8 };
-        let mut surroundings = Surroundings { read: &mut read, environment: &|_| None, machine };
+        let mut host = HostParameters { read: &mut read, environment: &|_| None, machine };
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-        parse_command_line(&words, &mut surroundings).map_err(|error| error.to_string())
+        parse_command_line(&words, &mut host).map_err(|error| error.to_string())
     }
 
     fn shape(file: &JobFile) -> Vec<String> {

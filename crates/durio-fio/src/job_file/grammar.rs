@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use super::variables::replaced;
 use super::{
-    FILE_BYTES_MAX, INCLUDE_DEPTH_MAX, JobFile, LINE_BYTES_MAX, Place, SECTIONS_MAX, SETTINGS_MAX,
-    Section, Setting, Source, Surroundings, known_option,
+    FILE_BYTES_MAX, HostParameters, INCLUDE_DEPTH_MAX, JobFile, LINE_BYTES_MAX, Place,
+    SECTIONS_MAX, SETTINGS_MAX, Section, Setting, Source, known_option,
 };
 use crate::FioError;
 
@@ -20,12 +20,9 @@ const SECTION_NAME_BYTES_MAX: usize = 254;
 /// The first line that fio would reject, or would read as something else than it says: an option
 /// before any section, an unknown option, a section without its bracket, a missing or too deeply
 /// nested include, a text beyond the limits of this module.
-pub fn parse_job_file(
-    source: &Source,
-    surroundings: &mut Surroundings<'_>,
-) -> Result<JobFile, FioError> {
+pub fn parse_job_file(source: &Source, host: &mut HostParameters<'_>) -> Result<JobFile, FioError> {
     let mut file = JobFile::default();
-    append_job_file(&mut file, source, 0, surroundings)?;
+    append_job_file(&mut file, source, 0, host)?;
     Ok(file)
 }
 
@@ -34,11 +31,12 @@ pub(super) fn append_job_file(
     file: &mut JobFile,
     source: &Source,
     file_number: u32,
-    surroundings: &mut Surroundings<'_>,
+    host: &mut HostParameters<'_>,
 ) -> Result<(), FioError> {
     let first = file.sections.len();
+    // Over all files of a command line: each could be as long as the limit.
     let settings = file.sections.iter().map(|section| section.settings.len()).sum();
-    let mut reader = Reader { file, first, file_number, settings, surroundings };
+    let mut reader = Reader { file, first, file_number, settings, host };
     reader.read(source, 0)
 }
 
@@ -48,7 +46,7 @@ struct Reader<'r, 's> {
     first: usize,
     file_number: u32,
     settings: usize,
-    surroundings: &'r mut Surroundings<'s>,
+    host: &'r mut HostParameters<'s>,
 }
 
 impl Reader<'_, '_> {
@@ -59,6 +57,7 @@ impl Reader<'_, '_> {
             let what = format!("the file is longer than {FILE_BYTES_MAX} bytes; is it a job file?");
             return fail(&place(1), what);
         }
+        // Not `lines`: a \r is a blank that fio cuts wherever it stands.
         for (raw, number) in source.text.split('\n').zip(1..) {
             self.line(raw, &place(number), source, depth)?;
         }
@@ -113,7 +112,7 @@ impl Reader<'_, '_> {
         }
         // Counted as a setting: a file that includes another twice doubles the work with each level.
         self.count(at)?;
-        let included = (self.surroundings.read)(name, Some(&source.name))
+        let included = (self.host.read)(name, Some(&source.name))
             .map_err(|why| FioError::job_file(at, format!("cannot include {name:?}: {why}")))?;
         self.read(&included, depth + 1)
     }
@@ -123,8 +122,7 @@ impl Reader<'_, '_> {
             return outside_of_sections(line, at);
         }
         self.count(at)?;
-        let line =
-            replaced(line, self.surroundings).map_err(|what| FioError::job_file(at, what))?;
+        let line = replaced(line, self.host).map_err(|what| FioError::job_file(at, what))?;
         // fio cuts blanks before = and keeps those after it, which values then refuse.
         let (name, value) = match line.split_once('=') {
             Some((name, value)) => (name.trim_end(), Some(value.to_owned())),
@@ -206,10 +204,10 @@ mod tests {
             _ => Err("no such file".to_owned()),
         };
         let environment = |name: &str| (name == "BS").then(|| "16k".to_owned());
-        let mut surroundings =
-            Surroundings { read: &mut read, environment: &environment, machine: MACHINE };
+        let mut host =
+            HostParameters { read: &mut read, environment: &environment, machine: MACHINE };
         let source = Source { name: "j.fio".into(), text: text.into() };
-        parse_job_file(&source, &mut surroundings).map_err(|error| error.to_string())
+        parse_job_file(&source, &mut host).map_err(|error| error.to_string())
     }
 
     fn settings(text: &str) -> Vec<(&'static str, Option<String>, String)> {

@@ -45,7 +45,7 @@ pub struct OptionRow {
 const NO_VALUE: &str = "it needs a value";
 
 /// What an option's value is.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind {
     /// A bare word is enough; a number after `=` sets or clears it.
     Flag,
@@ -77,24 +77,38 @@ pub enum Kind {
     Deprecated,
 }
 
+/// Each kind but the choice, its name in the file of options, and how it is called.
+const KINDS: [(Kind, &str, &str); 13] = [
+    (Kind::Flag, "flag", "flag: the bare word, or a number"),
+    (Kind::Bool, "bool", "0 or 1"),
+    (Kind::Integer, "integer", "whole number"),
+    (Kind::Integers, "integers", "whole numbers for reads, writes, trims"),
+    (Kind::Size, "size", "size"),
+    (Kind::SizeOrShare, "size or share", "size, or share in percent"),
+    (Kind::Sizes, "sizes", "sizes for reads, writes, trims"),
+    (Kind::Ranges, "ranges", "ranges of sizes for reads, writes, trims"),
+    (Kind::Seconds, "seconds", "time in seconds"),
+    (Kind::Microseconds, "microseconds", "time in microseconds"),
+    (Kind::Floats, "floats", "decimal numbers between colons"),
+    (Kind::Text, "text", "text"),
+    (Kind::Deprecated, "deprecated", "none any more"),
+];
+
 impl Kind {
     /// The kind that the file of options names so.
     fn named(name: &'static str) -> Option<Self> {
-        Some(match name {
-            "flag" => Self::Flag,
-            "bool" => Self::Bool,
-            "integer" => Self::Integer,
-            "integers" => Self::Integers,
-            "size" => Self::Size,
-            "size or share" => Self::SizeOrShare,
-            "sizes" => Self::Sizes,
-            "seconds" => Self::Seconds,
-            "microseconds" => Self::Microseconds,
-            "floats" => Self::Floats,
-            "text" => Self::Text,
-            "deprecated" => Self::Deprecated,
-            choice => Self::Choice(list(choice.strip_prefix("choice:")?)),
-        })
+        let plain = KINDS.iter().find(|(_, known, _)| *known == name).map(|(kind, ..)| *kind);
+        plain.or_else(|| Some(Self::Choice(list(name.strip_prefix("choice:")?))))
+    }
+
+    /// As people read it.
+    fn words(self) -> String {
+        match self {
+            Self::Choice(words) => words.join(", "),
+            plain => {
+                KINDS.iter().find(|(kind, ..)| *kind == plain).map_or("", |it| it.2).to_owned()
+            }
+        }
     }
 
     /// Whether a noted option has no value that fio would take: a sentence if so. What fio misreads is
@@ -147,8 +161,8 @@ pub enum Class {
     },
 }
 
-/// The options that durio does not honour. The file is read once; what it says lives as long as the
-/// program does, hence the leaks.
+/// The options that durio does not honour.
+// Read once: what the file says lives as long as the program does, hence the leaks of `group`.
 static OTHERS: LazyLock<Vec<OptionRow>> =
     LazyLock::new(|| OTHERS_TEXT.split("\n\n").filter_map(group).flatten().collect());
 const OTHERS_TEXT: &str = include_str!("options/not_honoured.txt");

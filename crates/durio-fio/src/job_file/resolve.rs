@@ -100,12 +100,14 @@ pub struct ResolvedJob {
 pub fn resolve(file: &JobFile) -> Result<Vec<ResolvedJob>, FioError> {
     let mut jobs: Vec<ResolvedJob> = Vec::new();
     let mut defaults = Draft::default();
-    let mut order = Order::default();
+    let mut is_partial = false;
     let mut file_number = 0;
     let mut is_first_of_file = false;
     let exit_all = exit_all_anywhere(file);
     for section in &file.sections {
         if section.file_number != file_number {
+            // Each job file of a command line begins with fresh defaults in fio, and its first job
+            // waits.
             (file_number, is_first_of_file) = (section.file_number, true);
             defaults = Draft::default();
         }
@@ -116,7 +118,7 @@ pub fn resolve(file: &JobFile) -> Result<Vec<ResolvedJob>, FioError> {
         let mut draft = defaults.clone();
         draft.add(section)?;
         draft.options.timing.exit_all.clone_from(&exit_all);
-        let mut job = draft.job(section, (&jobs, &mut order), is_first_of_file);
+        let mut job = draft.job(section, (&jobs, &mut is_partial), is_first_of_file);
         job.refusals.extend(file.read_only.as_ref().and_then(|at| writes_read_only(&job, at)));
         jobs.push(job);
         is_first_of_file = false;
@@ -161,6 +163,7 @@ impl<'f> Draft<'f> {
     // fio reads `kb_base` before all others of a section in a file, and in order on a command line.
     fn add(&mut self, section: &'f Section) -> Result<(), FioError> {
         let is_line = |it: &&Setting| matches!(it.at, Place::Line { .. }) && it.name == "kb_base";
+        // Taken twice: the first time for what stands before it.
         for setting in section.settings.iter().filter(is_line).chain(&section.settings) {
             self.set(setting).map_err(|what| {
                 FioError::job_file(&setting.at, format!("{}: {what}", setting.name))
@@ -191,7 +194,7 @@ impl<'f> Draft<'f> {
     fn job(
         self,
         section: &Section,
-        (jobs, order): (&[ResolvedJob], &mut Order),
+        (jobs, is_partial): (&[ResolvedJob], &mut bool),
         is_first_of_file: bool,
     ) -> ResolvedJob {
         let (mut notes, mut refusals) = (Vec::new(), Vec::new());
@@ -205,7 +208,7 @@ impl<'f> Draft<'f> {
         let is_set = |given: &Option<Given<bool>>| given.as_ref().is_some_and(|it| it.value);
         let is_walled = is_set(&timing.stonewall) || is_first_of_file && section.file_number > 0;
         let awaited = timing.wait_for.as_ref().map(|given| given.value.as_str());
-        let (waits, why_not) = order.waits(is_walled, awaited, jobs);
+        let (waits, why_not) = waits(is_partial, is_walled, awaited, jobs);
         refusals.extend(why_not.map(|reason| Remark::new(&section.at, "wait_for", &reason)));
         let begins_group = is_walled || is_set(&timing.new_group);
         let previous = jobs.last();
@@ -229,6 +232,7 @@ impl<'f> Draft<'f> {
     /// What the table says of a setting that counts.
     fn sort_out(&self, last: &Last<'_>, notes: &mut Vec<Remark>, refusals: &mut Vec<Remark>) {
         let Last { setting, row, refusal: why, .. } = last;
+        // Whatever the option would do: fio drops a job for an option of another engine.
         if let Some(reason) = self.wrong_engine(row) {
             return refusals.push(Remark::of(setting, &reason));
         }
@@ -261,9 +265,7 @@ impl<'f> Draft<'f> {
             format!("the engine {engine} has no such option (engines that have it: {engines})")
         })
     }
-}
 
-impl Draft<'_> {
     /// `bs`, `bsrange` and `bssplit` together: what fio does with them is not what they say.
     fn check_block_sizes(&self, notes: &mut Vec<Remark>, refusals: &mut Vec<Remark>) {
         let setting = |name| self.last.get(name).map(|last| last.setting);
@@ -309,37 +311,29 @@ fn is_neutral(value: Option<&str>, unless: &[&str]) -> bool {
     unless.iter().any(is_same)
 }
 
-/// What is known of the group of the job before.
-#[derive(Debug, Clone, Copy, Default)]
-struct Order {
-    /// It waits for one job by its name, and a job that waits for none would not wait for it.
-    is_partial: bool,
-}
-
-impl Order {
-    /// Whether a job waits for all groups so far; `awaited` is the name in `wait_for`. A refusal is a
-    /// sentence about that.
-    fn waits(
-        &mut self,
-        is_walled: bool,
-        awaited: Option<&str>,
-        jobs: &[ResolvedJob],
-    ) -> (bool, Option<String>) {
-        let begins = match (is_walled, awaited) {
-            (true, _) => Ok(true),
-            (false, Some(name)) => waits_for(name, jobs),
-            (false, None) if self.is_partial => {
-                Err("fio would run this job, which waits for none, beside those before")
-            }
-            (false, None) => Ok(false),
-        };
-        if begins == Ok(true) {
-            self.is_partial = !is_walled;
+/// Whether a job waits for all groups so far; `awaited` is the name in `wait_for`. A refusal is a
+/// sentence about that. `is_partial` tells of the group before that it waits for one job by its name, so
+/// that a job that waits for none would not wait for it.
+fn waits(
+    is_partial: &mut bool,
+    is_walled: bool,
+    awaited: Option<&str>,
+    jobs: &[ResolvedJob],
+) -> (bool, Option<String>) {
+    let begins = match (is_walled, awaited) {
+        (true, _) => Ok(true),
+        (false, Some(name)) => waits_for(name, jobs),
+        (false, None) if *is_partial => {
+            Err("fio would run this job, which waits for none, beside those before")
         }
-        match begins {
-            Ok(begins) => (begins, None),
-            Err(reason) => (false, Some(format!("{reason}; durio has stonewall for order"))),
-        }
+        (false, None) => Ok(false),
+    };
+    if begins == Ok(true) {
+        *is_partial = !is_walled;
+    }
+    match begins {
+        Ok(begins) => (begins, None),
+        Err(reason) => (false, Some(format!("{reason}; durio has stonewall for order"))),
     }
 }
 

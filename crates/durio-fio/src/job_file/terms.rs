@@ -182,6 +182,7 @@ pub enum RateProcess {
 /// `random_generator`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RandomGenerator {
+    // To durio the first two are one: it draws numbers of its own.
     /// tausworthe: random, and a map of what was touched.
     Tausworthe,
     /// tausworthe64: the same with 64 bits.

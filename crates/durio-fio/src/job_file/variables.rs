@@ -3,7 +3,7 @@
 //! In: an option line. Out: the line with values in place of names, computed where a keyword
 //! stands beside an operator (fio asks `bc` for that). Not here: arithmetic in parentheses.
 
-use super::{LINE_BYTES_MAX, Machine, Surroundings};
+use super::{HostParameters, LINE_BYTES_MAX, Machine};
 
 // The longest line that fio computes, and the longest value in it.
 const COMPUTED_LINE_BYTES_MAX: usize = 127;
@@ -13,14 +13,14 @@ const COMPUTED_VALUE_BYTES_MAX: usize = 100;
 ///
 /// # Errors
 /// A sentence: the line grows too long, or cannot be computed.
-pub(super) fn replaced(line: &str, surroundings: &Surroundings<'_>) -> Result<String, String> {
-    let line = with_variables(line, surroundings.environment);
+pub(super) fn replaced(line: &str, host: &HostParameters<'_>) -> Result<String, String> {
+    let line = with_variables(line, host.environment);
     if line.len() >= LINE_BYTES_MAX {
         return Err(format!(
             "with its variables replaced, the line exceeds {LINE_BYTES_MAX} bytes"
         ));
     }
-    with_keywords(line, surroundings.machine)
+    with_keywords(line, host.machine)
 }
 
 /// Replaces each `${NAME}` by the variable's value, or by nothing if there is none.
@@ -30,6 +30,7 @@ fn with_variables(line: &str, environment: &dyn Fn(&str) -> Option<String>) -> S
     while let Some((before, after)) = rest.split_once("${") {
         let Some((name, behind)) = after.split_once('}') else { break };
         out.push_str(before);
+        // What stands in a variable is not replaced again.
         out.push_str(&environment(name).unwrap_or_default());
         rest = behind;
     }
@@ -47,6 +48,7 @@ fn with_keywords(line: String, machine: Machine) -> Result<String, String> {
     for (word, value) in keywords {
         replaced = replaced.replace(word, &value.to_string());
     }
+    // fio computes no line in which it replaced no keyword.
     if replaced == line { Ok(line) } else { computed(replaced) }
 }
 

@@ -294,6 +294,7 @@ impl<'a> Cursor<'a> {
     fn quoted(&mut self, expected: &str) -> Read<Cow<'a, str>> {
         let raw = self.quoted_bytes(expected)?;
         let text = String::from_utf8_lossy(raw);
+        // Nearly no string has escapes: the text is borrowed.
         Ok(if raw.contains(&b'\\') { Cow::Owned(unescaped(&text)) } else { text })
     }
 
@@ -347,6 +348,7 @@ fn unit(rest: &mut std::str::Chars<'_>) -> char {
         return char::from_u32(high).unwrap_or(char::REPLACEMENT_CHARACTER);
     }
     let mut ahead = rest.clone();
+    // A surrogate alone is no character.
     if ahead.next() != Some('\\') || ahead.next() != Some('u') {
         return char::REPLACEMENT_CHARACTER;
     }
@@ -374,6 +376,7 @@ struct Open {
 
 impl Cursor<'_> {
     pub(super) fn skip_value(&mut self) -> Read<()> {
+        // No recursion: a million brackets would use up the stack.
         let mut open = Open::default();
         loop {
             self.skip_blank();

@@ -66,6 +66,8 @@ pub fn read(bytes: &[u8]) -> Result<FioFile, FioError> {
     }
     let mut search = Search { text_from: Some(0), ..Search::default() };
     let mut cursor = Cursor::new(bytes);
+    // Only a brace with one of fio's first keys begins a result: messages and what users print have
+    // braces too.
     while cursor.find_brace() {
         let start = cursor.at();
         let Some(ahead) = search.result_at(cursor) else {
@@ -122,6 +124,8 @@ impl Search {
             return None;
         }
         let (start, line) = (cursor.at(), cursor.line());
+        // A tool may have sorted the keys. Then other JSON may begin so too, and of damage only
+        // fio's own first key is told.
         let is_fio = cursor.has_first_key(&[VERSION]);
         match FioOutput::read_fio(&mut cursor) {
             Ok(Some(output)) => {
@@ -142,6 +146,7 @@ impl Search {
 
     /// Looks whether this is JSON, unless that is known or braces are too many to tell.
     fn note_other(&mut self, mut cursor: Cursor<'_>) {
+        // Else a text of braces would be read to its end from each of them.
         if self.other_line.is_some() || self.others >= OTHER_MAX {
             return;
         }

@@ -81,6 +81,7 @@ impl Direction {
     }
 
     fn put_kbytes(&self, printer: &mut Printer) {
+        // fio prints both; it says no more than the bytes, so it is not kept.
         (self.io_bytes >> 10).put(printer, "io_kbytes");
     }
 
@@ -186,6 +187,7 @@ impl FioJob {
     /// The job's option, or the global one.
     #[must_use]
     pub fn option<'a>(&'a self, name: &str, global: &'a Options) -> Option<&'a str> {
+        // Of an option that is given twice, fio takes the later one.
         let own = self.options.iter().flatten().rev();
         let mut all = own.chain(global.iter().rev());
         all.find(|(key, _)| key == name).map(|(_, value)| value.as_str())

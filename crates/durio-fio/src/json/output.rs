@@ -35,6 +35,8 @@ impl FioOutput {
     /// Reads an object; `None` if it is not fio's.
     pub(super) fn read_fio(cursor: &mut Cursor<'_>) -> Read<Option<Self>> {
         let output = Self::read(cursor)?;
+        // A document whose keys were sorted may lack the version before its jobs; one without both
+        // is somebody else's.
         let is_fio =
             !output.version.is_empty() || output.jobs.iter().any(|job| !job.jobname.is_empty());
         Ok(is_fio.then_some(output))
@@ -74,6 +76,7 @@ impl Object for FioOutput {
         self.timestamp.put(printer, "timestamp");
         self.timestamp_ms.put(printer, "timestamp_ms");
         self.time.put(printer, "time");
+        // A client prints the key also where there are none.
         if !self.global_options.is_empty() || self.is_client {
             self.global_options.put(printer, "global options");
         }

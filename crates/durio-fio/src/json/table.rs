@@ -27,6 +27,7 @@ pub(super) trait Object: Default {
 
     fn read(cursor: &mut Cursor<'_>) -> Read<Self> {
         let mut object = Self::default();
+        // null is no value: what was there stays, as with a missing key.
         cursor.object(|cursor, key| match cursor.takes_null() {
             true => Ok(()),
             false => object.field(cursor, key),

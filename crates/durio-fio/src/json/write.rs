@@ -75,6 +75,7 @@ impl Printer {
         [open, close]: [&str; 2],
         fill: impl FnOnce(&mut Self),
     ) {
+        // The document itself has no key, and no comma before it.
         if self.level > 0 {
             self.entry(key);
         }

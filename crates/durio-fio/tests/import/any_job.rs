@@ -7,7 +7,7 @@ use durio_plan::ClockChoice;
 use proptest::prelude::*;
 
 use super::{MACHINE, facts};
-use durio_fio::job_file::{Source, Surroundings, parse_job_file, resolve};
+use durio_fio::job_file::{HostParameters, Source, parse_job_file, resolve};
 
 const OPTIONS: &[&str] = &[
     "rw",
@@ -171,10 +171,9 @@ fn line() -> impl Strategy<Value = String> {
 /// The plan of a text is sound, where there is one.
 fn check(text: &str) -> Result<(), TestCaseError> {
     let mut read = |_: &str, _: Option<&str>| Err("no such file".to_owned());
-    let mut surroundings =
-        Surroundings { read: &mut read, environment: &|_| None, machine: MACHINE };
+    let mut host = HostParameters { read: &mut read, environment: &|_| None, machine: MACHINE };
     let source = Source { name: "j.fio".into(), text: text.into() };
-    let jobs = parse_job_file(&source, &mut surroundings).and_then(|file| resolve(&file));
+    let jobs = parse_job_file(&source, &mut host).and_then(|file| resolve(&file));
     let Ok(jobs) = jobs else { return Ok(()) };
     let settings = ImportSettings { seed: 1, clock: ClockChoice::Auto, file_name: "f".to_owned() };
     let plan = match import(&jobs, &facts, &settings) {

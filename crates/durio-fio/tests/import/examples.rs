@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use durio_fio::import::{ImportSettings, ImportedPlan, import, named_paths};
-use durio_fio::job_file::{Source, Surroundings, parse_job_file, resolve};
+use durio_fio::job_file::{HostParameters, Source, parse_job_file, resolve};
 use durio_plan::{ClockChoice, EngineKind, Limit, Plan};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{CacheMode, Coverage, Pattern, PerMille, Skew, SyncPolicy};
@@ -22,9 +22,8 @@ fn import_file(path: &Path) -> Result<ImportedPlan, String> {
         Ok(Source { name: name.to_owned(), text })
     };
     let environment = |_: &str| Some("1".to_owned());
-    let mut surroundings =
-        Surroundings { read: &mut read, environment: &environment, machine: MACHINE };
-    let jobs = parse_job_file(&Source { name, text }, &mut surroundings)
+    let mut host = HostParameters { read: &mut read, environment: &environment, machine: MACHINE };
+    let jobs = parse_job_file(&Source { name, text }, &mut host)
         .and_then(|file| resolve(&file))
         .map_err(|error| error.to_string())?;
     let _ = named_paths(&jobs, &|_| false);

@@ -19,7 +19,7 @@ use std::path::Path;
 
 use durio_fio::import::{ImportSettings, ImportedPlan, PlaceFacts, import};
 use durio_fio::job_file::{
-    Machine, Remark, ResolvedJob, Source, Surroundings, parse_job_file, resolve,
+    HostParameters, Machine, Remark, ResolvedJob, Source, parse_job_file, resolve,
 };
 use durio_plan::{ClockChoice, Load, Step};
 use durio_units::Bytes;
@@ -45,10 +45,9 @@ fn facts(path: &Path) -> Option<PlaceFacts> {
 
 fn resolved(text: &str) -> Vec<ResolvedJob> {
     let mut read = |_: &str, _: Option<&str>| Err("no such file".to_owned());
-    let mut surroundings =
-        Surroundings { read: &mut read, environment: &|_| None, machine: MACHINE };
+    let mut host = HostParameters { read: &mut read, environment: &|_| None, machine: MACHINE };
     let source = Source { name: "j.fio".into(), text: text.into() };
-    resolve(&parse_job_file(&source, &mut surroundings).unwrap()).unwrap()
+    resolve(&parse_job_file(&source, &mut host).unwrap()).unwrap()
 }
 
 fn imported(text: &str) -> Result<ImportedPlan, Vec<Remark>> {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::{MACHINE, jobs};
 use durio_fio::job_file::{
-    Source, Surroundings, option_rows, parse_command_line, parse_job_file, resolve,
+    HostParameters, Source, option_rows, parse_command_line, parse_job_file, resolve,
 };
 use proptest::prelude::*;
 
@@ -24,14 +24,13 @@ fn read_all(text: &str) {
         _ => Ok(Source { name: name.into(), text: "bs=4k\nloops=(1+1)".into() }),
     };
     let environment = |name: &str| Some(format!("${{{name}}}4k$ncpus"));
-    let mut surroundings =
-        Surroundings { read: &mut read, environment: &environment, machine: MACHINE };
+    let mut host = HostParameters { read: &mut read, environment: &environment, machine: MACHINE };
     let source = Source { name: "any".into(), text: text.into() };
-    if let Ok(file) = parse_job_file(&source, &mut surroundings) {
+    if let Ok(file) = parse_job_file(&source, &mut host) {
         let _ = resolve(&file);
     }
     let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
-    if let Ok(file) = parse_command_line(&words, &mut surroundings) {
+    if let Ok(file) = parse_command_line(&words, &mut host) {
         let _ = resolve(&file);
     }
 }

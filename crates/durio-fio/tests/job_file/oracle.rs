@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use durio_fio::job_file::{
-    AccessPattern, BlockSizeShare, Given, JobOptions, Machine, SizeValue, Source, Surroundings,
+    AccessPattern, BlockSizeShare, Given, HostParameters, JobOptions, Machine, SizeValue, Source,
     find_option, option_help, parse_command_line, parse_job_file, resolve,
 };
 use durio_fio::{FioError, job_file::JobFile};
@@ -49,8 +49,8 @@ fn parse_in(folder: &Path, name: &str, machine: Machine) -> Result<JobFile, FioE
     let text = std::fs::read(folder.join(name)).unwrap();
     let text = String::from_utf8_lossy(&text).into_owned();
     let environment = |name: &str| (name == "DURIO_SIZE").then(|| "16k".to_owned());
-    let mut surroundings = Surroundings { read: &mut read, environment: &environment, machine };
-    parse_job_file(&Source { name: name.to_owned(), text }, &mut surroundings)
+    let mut host = HostParameters { read: &mut read, environment: &environment, machine };
+    parse_job_file(&Source { name: name.to_owned(), text }, &mut host)
 }
 
 /// The options of each section as `--showcmd` prints them, sorted.
@@ -135,9 +135,8 @@ fn the_command_line_begins_jobs_where_fio_does() {
     };
     assert!(ok, "{err}");
     let mut read = |_: &str, _: Option<&str>| Err(String::new());
-    let mut surroundings =
-        Surroundings { read: &mut read, environment: &|_| None, machine: MACHINE };
-    let file = parse_command_line(&words, &mut surroundings).unwrap();
+    let mut host = HostParameters { read: &mut read, environment: &|_| None, machine: MACHINE };
+    let file = parse_command_line(&words, &mut host).unwrap();
     let handled: Vec<String> = handled(&(out + &err)).into_iter().map(|it| it.0).collect();
     let settings = file.sections.iter().flat_map(|it| &it.settings);
     let settings: Vec<&str> = settings.map(|it| it.name).collect();

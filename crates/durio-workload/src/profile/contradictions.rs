@@ -145,6 +145,7 @@ fn threshold(profile: &Profile, it: &ProfileThreshold) -> Result<(), String> {
         }
     }
     let source = profile.source(&it.from).ok_or("its source is missing")?;
+    // A verdict needs somebody who can be asked.
     let nobody = matches!(source.kind, Provenance::DurioGuess | Provenance::GeneralKnowledge);
     if nobody || it.bound == Bound::Undocumented {
         return Err(format!("a limit needs a document, and '{}' is none", source.name));

@@ -33,46 +33,31 @@ impl Shown for Bytes {
     }
 }
 
-impl Shown for Nanos {
-    fn shown(&self) -> String {
-        self.to_string()
-    }
-}
-
-impl Shown for u32 {
-    fn shown(&self) -> String {
-        self.to_string()
-    }
-}
-
 impl Shown for bool {
     fn shown(&self) -> String {
         if *self { "yes" } else { "no" }.to_owned()
     }
 }
 
-impl Shown for String {
-    fn shown(&self) -> String {
-        self.clone()
-    }
+/// Values that are shown as they are printed, or by their word.
+macro_rules! shown {
+    ($($type:ty: |$it:ident| $text:expr;)+) => {$(
+        impl Shown for $type {
+            fn shown(&self) -> String {
+                let $it = self;
+                $text.to_string()
+            }
+        }
+    )+};
 }
 
-impl Shown for SyncMethod {
-    fn shown(&self) -> String {
-        self.name().to_owned()
-    }
-}
-
-impl Shown for FileHandling {
-    fn shown(&self) -> String {
-        word_of(&Self::WORDS, self).to_owned()
-    }
-}
-
-impl Shown for CachePath {
-    fn shown(&self) -> String {
-        word_of(&Self::WORDS, self).to_owned()
-    }
+shown! {
+    Nanos: |it| it;
+    u32: |it| it;
+    String: |it| it;
+    SyncMethod: |it| it;
+    FileHandling: |it| word_of(&FileHandling::WORDS, it);
+    CachePath: |it| word_of(&CachePath::WORDS, it);
 }
 
 /// The word of a value; every value has one.

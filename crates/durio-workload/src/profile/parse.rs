@@ -66,6 +66,7 @@ fn source(fields: Fields<'_>, name: &str) -> Result<ProfileSource, DefinitionErr
     let kind = fields.plain_needed("kind", provenance)?;
     let publisher = fields.plain("publisher", text)?;
     let url = fields.plain("url", text)?;
+    // What is published can be looked up, so it must say where.
     if kind.is_published() && (publisher.is_none() || url.is_none()) {
         let text = format!("a source of kind {} has a publisher and a url", kind.word());
         return Err(fields.error(text));

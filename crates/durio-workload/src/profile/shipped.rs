@@ -4,6 +4,7 @@ use super::{Profile, Threshold};
 use crate::DefinitionError;
 use crate::words::nearest_word;
 
+// `include_str!` takes no variable.
 macro_rules! shipped {
     ($($name:literal),* $(,)?) => {
         &[$(($name, include_str!(concat!("../../profiles/", $name, ".toml")))),*]

@@ -116,6 +116,8 @@ impl<'a> Fields<'a> {
         (at, table): (usize, &'a DeTable<'a>),
         known: &[&str],
     ) -> Result<Self, DefinitionError> {
+        // Before any value is read: a misspelt key is a missing one too, and this says which was
+        // meant.
         for name in table.keys().filter(|name| !known.contains(&name.get_ref().as_ref())) {
             let meant = match nearest_word(name.get_ref(), known.iter().copied()) {
                 Some(meant) => format!("did you mean '{meant}'?"),

@@ -159,6 +159,8 @@ impl Profile {
     pub fn run_thresholds(&self) -> Vec<Threshold> {
         let one = |it: &ProfileThreshold| {
             let (workload, note) = match (&it.of, &it.check) {
+                // Its own stream does what the database does; the workload of check only resembles
+                // it.
                 (Some(stream), _) => (stream, &it.note),
                 (None, Some(check)) => (check, &it.check_note),
                 (None, None) => return None,
@@ -181,6 +183,7 @@ impl Profile {
         let one =
             |it: &ProfileThreshold| Some(self.threshold(it, it.check.as_ref()?, &it.check_note));
         let found: Vec<Threshold> = self.thresholds.iter().filter_map(one).collect();
+        // Silence would look like a database that durio does not know.
         match found.is_empty() {
             true => vec![self.undocumented(&self.check.value)],
             false => found,

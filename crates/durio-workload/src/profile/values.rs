@@ -14,6 +14,7 @@ use crate::{Arrivals, BlockShare, Pattern, PerMille, Skew, SyncMethod};
 /// Text; no empty one.
 pub(super) fn text(value: &DeValue<'_>) -> Result<String, String> {
     match value {
+        // An empty name or source would pass for one that says something.
         DeValue::String(text) if !text.trim().is_empty() => Ok(text.to_string()),
         _ => Err("expected a text".to_owned()),
     }
@@ -145,6 +146,7 @@ pub(super) fn pace(value: &DeValue<'_>) -> Result<Pace, String> {
         return Ok(Pace::Unlimited);
     }
     let amount = text.strip_suffix("/s").ok_or_else(wrong)?.trim();
+    // Only a size has a unit before the slash.
     if !amount.bytes().all(|it| it.is_ascii_digit() || it == b'.') {
         return with_unit(amount).map(Pace::BytesPerSecond).map_err(|_| wrong());
     }

@@ -118,6 +118,7 @@ fn padded(mix: &[BlockShare], to: Bytes) -> Vec<BlockShare> {
     let mut all: Vec<BlockShare> = Vec::new();
     for share in mix {
         let size = up(share.size);
+        // Records of two sizes may be filled up to the same write.
         match all.iter_mut().find(|known| known.size == size) {
             Some(known) => known.weight.0 = known.weight.0.saturating_add(share.weight.0),
             None => all.push(BlockShare { size, weight: share.weight }),

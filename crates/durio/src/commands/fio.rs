@@ -15,7 +15,7 @@ use durio_fio::import::{
     ImportSettings, ImportedPlan, PlaceFacts, ResultShape, import, named_paths,
 };
 use durio_fio::job_file::{
-    FILE_BYTES_MAX, JobFile, Machine, PrintSettings, Remark, Source, Surroundings,
+    FILE_BYTES_MAX, HostParameters, JobFile, Machine, PrintSettings, Remark, Source,
     parse_command_line, resolve,
 };
 use durio_plan::Plan;
@@ -153,9 +153,9 @@ pub(crate) struct Imported {
 /// The words as fio's command line, with the job files that it names.
 fn parse(words: &[String]) -> Result<JobFile, Failure> {
     let environment = |name: &str| std::env::var(name).ok();
-    let mut surroundings =
-        Surroundings { read: &mut read_source, environment: &environment, machine: machine() };
-    parse_command_line(words, &mut surroundings).map_err(wrong_use)
+    let mut host =
+        HostParameters { read: &mut read_source, environment: &environment, machine: machine() };
+    parse_command_line(words, &mut host).map_err(wrong_use)
 }
 
 /// The plan of the jobs that `words` describe, the names of job files among them.

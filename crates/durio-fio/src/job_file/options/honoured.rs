@@ -65,6 +65,7 @@ honoured! {
     }
     /// Where the accesses go.
     target: TargetOptions {
+        // fio adds the names of a later line to those of earlier ones.
         filenames: One<Vec<String>> =
             "filename": ADDED_NAMES, "files or devices between colons; a backslash escapes one";
         directories: One<Vec<String>> =
@@ -104,6 +105,7 @@ honoured! {
         access: One<ReadWrite> = "rw" | "readwrite": READ_WRITE,
             "read, write or mixed, sequential or random; :N for runs or holes";
         sequencer: One<Sequencer> = "rw_sequencer": Sequencer::WORD, "what the number of rw means";
+        // Two names of one number: the later line counts.
         read_percent: One<u8> = "rwmixread": PERCENT, "percent of mixed accesses that read"
             or "rwmixwrite": REST, "percent of mixed accesses that write";
         block_bytes: Each<u64> = "bs" | "blocksize": BLOCKS, "bytes of an access";

@@ -114,6 +114,7 @@ pub(super) trait Words: Copy + 'static {
     const VALUES: &'static [Self];
 
     const WORD: Reader<Self> = Reader::new(Kind::Choice(Self::NAMES), |text, _| {
+        // The whole text, as no word here takes more after a colon.
         let place = Self::NAMES.iter().position(|name| *name == text);
         let value = place.and_then(|place| Self::VALUES.get(place)).copied();
         value.ok_or_else(|| format!("{text:?} is none of: {}", Self::NAMES.join(", ")))
@@ -295,8 +296,10 @@ fn read_write(text: &str, base: KbBase) -> Result<ReadWrite, String> {
     let direction = match word {
         "read" | "randread" => Direction::Read,
         "write" | "randwrite" => Direction::Write,
+        // Patterns with trims were refused before.
         _ => Direction::Mixed,
     };
+    // A hole may be negative in fio, which goes backwards then; import says what durio does of it.
     let number = number.map(|it| values::signed_size(it.trim(), base)).transpose()?;
     let pattern = if word.starts_with("rand") {
         let run = u32::try_from(number.unwrap_or(1)).ok().filter(|it| *it > 0);

@@ -1,7 +1,7 @@
 //! The table of options for people: `--cmdhelp`, and docs/fio-options.md, which a test compares.
 
 use super::{
-    Class, Kind, OptionRow, ProgramClass, find_option, find_program_option, option_rows, unknown,
+    Class, OptionRow, ProgramClass, find_option, find_program_option, option_rows, unknown,
 };
 
 /// What `--cmdhelp` prints about the option `name`, or about all with "" or "all".
@@ -68,28 +68,6 @@ impl Class {
             unless => format!(", except {}", unless.join(", ")),
         };
         format!("{}{with}{except}: {reason}", self.word())
-    }
-}
-
-impl Kind {
-    fn words(self) -> String {
-        let words = match self {
-            Self::Flag => "flag: the bare word, or a number",
-            Self::Bool => "0 or 1",
-            Self::Integer => "whole number",
-            Self::Integers => "whole numbers for reads, writes, trims",
-            Self::Size => "size",
-            Self::SizeOrShare => "size, or share in percent",
-            Self::Sizes => "sizes for reads, writes, trims",
-            Self::Ranges => "ranges of sizes for reads, writes, trims",
-            Self::Seconds => "time in seconds",
-            Self::Microseconds => "time in microseconds",
-            Self::Choice(words) => return words.join(", "),
-            Self::Floats => "decimal numbers between colons",
-            Self::Text => "text",
-            Self::Deprecated => "none any more",
-        };
-        words.to_owned()
     }
 }
 

@@ -32,6 +32,7 @@ pub(in crate::job_file) fn distribution(text: &str, base: KbBase) -> Result<Dist
 
 fn zipf(rest: Option<&str>) -> Result<Distribution, String> {
     let (theta, center) = parameters(rest, ZIPF_THETA)?;
+    // fio rejects 1 as well: its formula divides by 1 - theta.
     if theta == 1.0 || theta <= 0.0 {
         return Err(format!("zipf:{theta}: theta is above 0 and not 1"));
     }
