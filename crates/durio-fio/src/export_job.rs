@@ -127,6 +127,7 @@ fn common_options(load: &Load, terms: ExportTerms) -> Result<Vec<FioOption>, Fio
         // Files are as durio made them, and stay.
         option("allow_file_create", 0),
         option("fallocate", "none"),
+        // Before the step durio drops the cache itself; this is for the passes of fio.
         option("invalidate", u8::from(workload.drops_cache_each_pass)),
         // durio gives the kernel no advice either.
         option("fadvise_hint", 0),

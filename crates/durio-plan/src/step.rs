@@ -271,6 +271,7 @@ impl Load {
                 "has {count} targets, no multiple of the {each} that each job uses"
             ));
         }
+        // A target without a job would not be measured, and its figures would be missed.
         if self.workload.jobs < self.groups() {
             return Err(format!("has {} jobs for {count} targets", self.workload.jobs));
         }
@@ -472,6 +473,7 @@ impl Step {
     }
 
     pub(crate) fn validate(&self, targets: usize) -> Result<(), String> {
+        // Rates are counts of intervals, divided by their length.
         if self.interval == Nanos::ZERO {
             return Err("has intervals of no length".to_owned());
         }

@@ -24,6 +24,7 @@ impl Rate {
     #[expect(clippy::cast_precision_loss, reason = "a rate is a quotient")]
     pub fn of(count: u64, span: Nanos) -> Self {
         match span.get() {
+            // A quotient would be infinite, which no table can show.
             0 => Self(0.0),
             _ => Self(count as f64 / span.as_secs_f64()),
         }

@@ -517,6 +517,7 @@ impl Workload {
         };
         let length = Bytes::new(length).rounded_down_to(unit);
         if length < self.transfer_max() {
+            // One block is enough for jobs that share the part.
             let shares = if self.region == RegionRule::Shared { 1 } else { sharers };
             let what = if self.group_commit.is_some() { "batch" } else { "block" };
             return Err(DefinitionError(format!(

@@ -210,6 +210,7 @@ impl Varied {
         let last = (self.region.length.get() - length) / self.unit;
         let unit = self.unit;
         let place = match &mut self.places {
+            // Never here: `follow` finds them.
             Places::Sequential { .. } => 0,
             // Independent draws never come round: a pass is what moves as much as the region holds.
             Places::Uniform | Places::Hot(_) if self.drops_cache && self.pass_left == 0 => {

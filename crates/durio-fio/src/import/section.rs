@@ -99,6 +99,7 @@ pub(super) fn section(
         depth: queue.depth,
         // Until fio 3.41 a job of its libaio engine waits in each sync.
         blocks: queue.engine == EngineKind::Aio,
+        // fio syncs at the end of each loop, where it is told to sync at the end.
         has_passes: timing.is_by_volume && timing.loops > 1,
     };
     let blocking_syncs = set_syncs(durability, writing, (&mut workload, at), said);
@@ -107,12 +108,14 @@ pub(super) fn section(
     workload.name.clone_from(name);
     workload.summary = description.as_ref().map_or_else(String::new, |text| text.value.clone());
     workload.depth = queue.depth;
+    // fio's default goes through the page cache.
     let is_direct = or(&target.direct, false);
     workload.cache = if is_direct { CacheMode::Direct } else { CacheMode::Buffered };
     set_data(data, &mut workload, said);
     workload.read_share = queue.read_share.unwrap_or(workload.read_share);
     let of_targets = TargetsOf { job, workload: &workload, sizes: &sizes, timing };
     let places = of_targets.places(target, targets, said)?;
+    // After its places, so that its files are laid out.
     if let Some(given) = target.create_only.as_ref().filter(|given| given.value) {
         let what =
             "its files are laid out with all others before the first job, and nothing is run";

@@ -171,6 +171,7 @@ const OTHERS_TEXT: &str = include_str!("options/not_honoured.txt");
 fn group(text: &'static str) -> Option<Vec<OptionRow>> {
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     let (rows, head): (Vec<&str>, Vec<&str>) = lines.partition(|line| line.contains('|'));
+    // A reason may go over several lines.
     let head = head.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ").leak();
     let (front, reason) = head.split_once(": ")?;
     let (class, engines) = front.split_once(" of ").unwrap_or((front, ""));
@@ -218,6 +219,7 @@ pub fn option_rows() -> impl Iterator<Item = &'static OptionRow> {
 
 /// The option of that name or alias.
 pub fn find_option(name: &str) -> Option<&'static OptionRow> {
+    // Some four hundred rows for each line of a job file, which has few.
     option_rows().find(|row| row.names().any(|it| it == name))
 }
 

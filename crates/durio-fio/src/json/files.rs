@@ -71,6 +71,7 @@ pub fn read(bytes: &[u8]) -> Result<FioFile, FioError> {
     while cursor.find_brace() {
         let start = cursor.at();
         let Some(ahead) = search.result_at(cursor) else {
+            // What follows the begin of a damaged document is no message.
             if search.damaged_from == Some(start) {
                 search.end_text(bytes, start);
             }

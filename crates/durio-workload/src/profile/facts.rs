@@ -29,6 +29,7 @@ pub(super) trait Shown {
 
 impl Shown for Bytes {
     fn shown(&self) -> String {
+        // Of all sizes padding alone may be zero.
         if *self == Self::ZERO { "none".to_owned() } else { self.to_string() }
     }
 }

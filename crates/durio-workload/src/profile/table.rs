@@ -4,6 +4,8 @@
 //! In: parsed TOML, and structs made with [`table!`]. Out: those structs filled; their facts. Not here:
 //! what a value means.
 
+use std::borrow::Cow;
+
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -118,7 +120,8 @@ impl<'a> Fields<'a> {
     ) -> Result<Self, DefinitionError> {
         // Before any value is read: a misspelt key is a missing one too, and this says which was
         // meant.
-        for name in table.keys().filter(|name| !known.contains(&name.get_ref().as_ref())) {
+        let is_unknown = |name: &&Spanned<Cow<'_, str>>| !known.contains(&name.get_ref().as_ref());
+        if let Some(name) = table.keys().find(is_unknown) {
             let meant = match nearest_word(name.get_ref(), known.iter().copied()) {
                 Some(meant) => format!("did you mean '{meant}'?"),
                 None => format!("the keys of {place} are {}", known.join(", ")),
