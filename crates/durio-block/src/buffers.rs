@@ -1,4 +1,5 @@
-//! Aligned memory for the data of operations, one slot per operation in flight.
+//! Aligned memory for the data of operations, one slot per operation in flight; and how the allocator
+//! gets large pieces of memory.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::io;
@@ -51,6 +52,7 @@ impl Buffers {
             let source = io::Error::from_raw_os_error(libc::ENOMEM);
             BlockError::new("get memory for blocks in flight", source)
         };
+        // Slots of odd lengths too begin at an address that direct I/O takes.
         let stride = length.checked_next_multiple_of(SLOT_ALIGNMENT).ok_or_else(none_left)?;
         let bytes = count.checked_mul(stride).ok_or_else(none_left)?;
         let layout = Layout::from_size_align(bytes, SLOT_ALIGNMENT).map_err(|_| none_left())?;
@@ -98,6 +100,12 @@ impl Buffers {
         unsafe { self.memory.as_ptr().add(slot * self.stride) }
     }
 
+    /// Gives the memory up, for a kernel that does not answer any more: better lost than freed while it
+    /// may still be written to.
+    pub(crate) fn leak(&mut self) {
+        std::mem::forget(std::mem::replace(self, Self::new(1, 1)));
+    }
+
     /// The contents of a slot.
     ///
     /// # Panics
@@ -122,6 +130,27 @@ impl Drop for Buffers {
     fn drop(&mut self) {
         // SAFETY: allocated in `new` with this very layout, freed once.
         unsafe { dealloc(self.memory.as_ptr(), self.layout) }
+    }
+}
+
+/// More than glibc's own default, less than a job's counts of latencies.
+#[cfg(target_env = "gnu")]
+const MAPPED_FROM_BYTES: libc::c_int = 256 << 10;
+
+/// Has allocations from 256 KiB on come from the kernel, as pages that are zero and take no memory
+/// until they are written to, for the rest of the process.
+///
+/// glibc does so from 128 KiB on, until the first of them is freed: then it takes all that are no
+/// larger from its heap, where zeroing touches what the heap was extended by in advance. Thousands of
+/// jobs took a gigabyte that way.
+pub fn map_large_allocations() {
+    #[cfg(target_env = "gnu")]
+    // Justification: no crate in use wraps the call.
+    // SAFETY: the call takes two numbers, may come at any time from any thread, and changes where later
+    // allocations come from; those that exist know where they came from.
+    unsafe {
+        // A refusal costs memory and nothing else.
+        libc::mallopt(libc::M_MMAP_THRESHOLD, MAPPED_FROM_BYTES);
     }
 }
 

@@ -178,6 +178,8 @@ fn tightest_pair() -> Option<(u64, u64)> {
             let nanos = monotonic_nanos();
             let after = read_tsc()?;
             let width = after.saturating_sub(before);
+            // The narrowest pair was interrupted least, and its middle is the best guess of when
+            // the time was read.
             Some((width, before + width / 2, nanos))
         })
         .min()
@@ -236,7 +238,9 @@ pub fn tsc_is_reliable() -> bool {
     tsc_is_reliable_by(&cpuinfo, &sources)
 }
 
-fn tsc_is_reliable_by(cpuinfo: &str, available_clock_sources: &str) -> bool {
+/// The same by the texts of `/proc/cpuinfo` and of the file `available_clocksource`.
+#[must_use]
+pub fn tsc_is_reliable_by(cpuinfo: &str, available_clock_sources: &str) -> bool {
     let flags = cpuinfo.lines().find(|line| line.starts_with("flags")).unwrap_or_default();
     let has = |wanted| flags.split_whitespace().any(|flag| flag == wanted);
     let listed = available_clock_sources.split_whitespace().any(|source| source == "tsc");

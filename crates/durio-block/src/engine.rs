@@ -41,6 +41,18 @@ pub enum WriteFlags {
     Sync,
 }
 
+impl WriteFlags {
+    /// As pwritev2(2) and the kernel's asynchronous interfaces take them.
+    #[inline]
+    pub(crate) const fn bits(self) -> i32 {
+        match self {
+            Self::None => 0,
+            Self::Dsync => libc::RWF_DSYNC,
+            Self::Sync => libc::RWF_SYNC,
+        }
+    }
+}
+
 /// One operation, as handed to an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Operation {

@@ -8,6 +8,7 @@
 //! is compiled for each of them: no call per operation goes through a table.
 
 mod aio;
+mod looks;
 mod null;
 mod sync;
 mod uring;
@@ -173,12 +174,7 @@ impl EngineDescriptor for OfFio {
 }
 
 fn reaches_no_file(why: &str) -> BlockError {
-    BlockError {
-        kind: ErrorKind::Unsupported,
-        operation: "build an engine",
-        path: None,
-        source: std::io::Error::other(why.to_owned()),
-    }
+    BlockError::because(ErrorKind::Unsupported, "build an engine", None, why)
 }
 
 #[cfg(test)]

@@ -62,6 +62,17 @@ impl BlockError {
         let source = source.into();
         Self { kind: kind_of(&source), operation, path: None, source }
     }
+
+    /// An error that durio itself gives, with its reason in words.
+    pub(crate) fn because(
+        kind: ErrorKind,
+        operation: &'static str,
+        path: Option<&Path>,
+        reason: &str,
+    ) -> Self {
+        let source = io::Error::other(reason.to_owned());
+        Self { kind, operation, path: path.map(Path::to_owned), source }
+    }
 }
 
 fn kind_of(source: &io::Error) -> ErrorKind {

@@ -216,11 +216,13 @@ impl Folder {
         // Left by a process that was killed here.
         self.remove_file(&new)?;
         let mut file = self.make_file(&new)?;
+        // Before the rename: else after a power loss the name may lead to a file that is empty.
         let written = file.write_all(bytes).and_then(|()| file.sync_all());
         let renamed = written.and_then(|()| self.rename(&new, name));
         if renamed.is_err() {
             let _ = self.remove_file(&new);
         }
+        // The new name is in the folder, whose own sync makes it last.
         renamed.and_then(|()| self.sync())
     }
 

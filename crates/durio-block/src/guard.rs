@@ -10,7 +10,7 @@
 //! and what is written to are one thing, because all of them are the one descriptor.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -163,6 +163,8 @@ impl HeldTarget {
     /// An open descriptor with a lock on it; none where the filesystem has no locks, or has them only
     /// for descriptors that may write (NFS).
     fn locked(&self, flags: OFlags, lock: FlockOperation) -> Result<Option<OwnedFd>, GuardRefusal> {
+        // A claim and a lock need no right to write; and opening for writing would have udev look
+        // at the device when it is closed.
         let flags = flags | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = match open_at(self.path_here(), flags, Mode::empty()) {
             Ok(file) => file,
@@ -201,9 +203,7 @@ impl HeldTarget {
             _ => self.locked(exclusive, FlockOperation::NonBlockingLockExclusive)?,
         };
         match &claim {
-            Some(file) if !is_device && crate::lease::has_writers(file.as_fd()) => {
-                Err(GuardRefusal::Written)
-            }
+            Some(file) if !is_device && has_writers(file.as_fd()) => Err(GuardRefusal::Written),
             _ => Ok(WritePermit { target: self, reason, _claim: claim }),
         }
     }
@@ -343,6 +343,39 @@ impl HeldTargets {
     }
 }
 
+/// `F_SETSIG` (include/uapi/asm-generic/fcntl.h), which the libc crate does not have.
+const SET_SIGNAL: libc::c_int = 10;
+
+/// NFS, SMB, CIFS, FUSE, 9p (include/uapi/linux/magic.h).
+const OF_A_SERVER: [u32; 5] = [0x6969, 0xfe53_4d42, 0xff53_4d42, 0x6573_5546, 0x0102_1997];
+
+/// Asks for a read lease, which the kernel gives only if nobody has the file open for writing
+/// (fcntl(2), F_SETLEASE): programs, loop devices, swap, the NFS server. It is given back at once.
+///
+/// False also where nobody can tell: leases are for a file's owner and CAP_LEASE, some filesystems have
+/// none, and on those of a network the server's word (no delegation, no oplock) looks like a refusal.
+fn has_writers(file: BorrowedFd<'_>) -> bool {
+    let magic = rustix::fs::fstatfs(file).ok().and_then(|it| u32::try_from(it.f_type).ok());
+    if magic.is_none_or(|magic| OF_A_SERVER.contains(&magic)) {
+        return false;
+    }
+    let number = file.as_raw_fd();
+    // Whoever opens the file meanwhile is told by this signal, which is ignored by default; the one
+    // that is sent otherwise, SIGIO, would end the process.
+    // SAFETY: plain calls on a descriptor that is borrowed; no memory is handed over.
+    let answer = unsafe {
+        libc::fcntl(number, SET_SIGNAL, libc::SIGURG);
+        libc::fcntl(number, libc::F_SETLEASE, libc::F_RDLCK)
+    };
+    let error = io::Error::last_os_error();
+    if answer == 0 {
+        // SAFETY: as above.
+        unsafe { libc::fcntl(number, libc::F_SETLEASE, libc::F_UNLCK) };
+        return false;
+    }
+    error.raw_os_error() == Some(libc::EAGAIN)
+}
+
 fn descriptor_path(process: &str, file: &OwnedFd) -> PathBuf {
     PathBuf::from(format!("/proc/{process}/fd/{}", file.as_raw_fd()))
 }
@@ -358,13 +391,8 @@ fn is_null(stat: &Stat) -> bool {
     rustix::fs::major(stat.st_rdev) == 1 && [3, 5, 7].contains(&rustix::fs::minor(stat.st_rdev))
 }
 
-fn not_storage(path: &Path, reason: &'static str) -> BlockError {
-    BlockError {
-        kind: ErrorKind::WrongType,
-        operation: "measure",
-        path: Some(path.to_owned()),
-        source: io::Error::other(reason),
-    }
+fn not_storage(path: &Path, reason: &str) -> BlockError {
+    BlockError::because(ErrorKind::WrongType, "measure", Some(path), reason)
 }
 
 #[cfg(test)]

@@ -54,29 +54,27 @@
 mod aio_calls;
 mod buffers;
 mod clock;
-#[cfg(any(test, feature = "testkit"))]
-pub mod conformance;
-mod device_word;
+mod device_identity;
 mod engine;
 mod engines;
 mod error;
 mod folder;
 mod guard;
-mod heap;
-mod lease;
 mod made_file;
 mod open;
 mod page_cache;
 mod program;
 mod regular_file;
-mod sync_range;
-mod watch;
+#[cfg(any(test, feature = "testkit"))]
+pub mod testkit;
 
-pub use buffers::Buffers;
-pub use clock::{Clock, MonotonicClock, Ticks, TscClock, VirtualClock, tsc_is_reliable};
-pub use device_word::{
-    DmSegment, DmTable, NvmeWord, ScsiWord, dm_table, loop_backing, nvme_word, parse_dm_table,
-    scsi_word,
+pub use buffers::{Buffers, map_large_allocations};
+pub use clock::{
+    Clock, MonotonicClock, Ticks, TscClock, VirtualClock, tsc_is_reliable, tsc_is_reliable_by,
+};
+pub use device_identity::{
+    CachingPage, DmSegment, DmTable, NvmeIdentity, caching_page, dm_table, loop_backing,
+    nvme_identity, parse_dm_table,
 };
 pub use engine::{
     Capabilities, Completion, Engine, EngineFacts, Operation, OperationKind, WriteFlags,
@@ -91,12 +89,10 @@ pub use guard::{
     GuardRefusal, HeldTarget, HeldTargets, TargetAccess, TargetIdentity, TargetType, Usage,
     WritePermit, WriteReason,
 };
-pub use heap::map_large_allocations;
 pub use made_file::{
     FileMark, LeftFile, NewFile, Removal, create_named, create_unnamed, remove_left,
 };
 pub use open::{Alignment, DirectIo, OpenMode, OpenTarget, direct_io, supports_reallocate};
-pub use page_cache::drop_cached;
+pub use page_cache::{drop_cached, probe_range_sync, probe_write_flags};
 pub use program::{ANSWER_LIMIT, Answer, ProcessGroup, ask, end_with_this_thread};
 pub use regular_file::{open_input, open_regular, read_bounded};
-pub use sync_range::{probe_range_sync, probe_write_flags};

@@ -7,6 +7,8 @@ use durio_units::Bytes;
 use rustix::fs::{
     AtFlags, FallocateFlags, FileType, Mode, OFlags, StatxFlags, open as open_at, statx,
 };
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 
 use crate::BlockError;
 
@@ -34,12 +36,14 @@ pub struct OpenTarget {
     pub direct: bool,
 }
 
-/// The alignment that direct I/O asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The alignment that direct I/O asks for; both zero where the kernel says that it is not possible.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Alignment {
     /// Of memory.
+    #[serde(rename = "memory_bytes")]
     pub memory: Bytes,
     /// Of offsets and lengths.
+    #[serde(rename = "offset_bytes")]
     pub offset: Bytes,
 }
 
@@ -79,13 +83,14 @@ pub(crate) fn open_path(path: &Path, mode: OpenMode) -> Result<OpenTarget, Block
             return open_at(path, flags, Mode::empty());
         }
         match open_at(path, flags | OFlags::NOATIME, Mode::empty()) {
-            Err(rustix::io::Errno::PERM) => open_at(path, flags, Mode::empty()),
+            Err(Errno::PERM) => open_at(path, flags, Mode::empty()),
             opened => opened,
         }
     };
     match attempt(mode) {
         Ok(file) => Ok(OpenTarget { file, direct: mode.direct }),
-        Err(rustix::io::Errno::INVAL) if mode.direct => {
+        // So say filesystems without direct I/O (open(2)), tmpfs before Linux 6.6 among them.
+        Err(Errno::INVAL) if mode.direct => {
             let file = attempt(OpenMode { direct: false, ..mode })
                 .map_err(|errno| BlockError::at("open", path, errno))?;
             Ok(OpenTarget { file, direct: false })
@@ -95,9 +100,6 @@ pub(crate) fn open_path(path: &Path, mode: OpenMode) -> Result<OpenTarget, Block
 }
 
 /// Opens the file behind an open descriptor once more, with another mode.
-///
-/// # Errors
-/// As [`open`].
 pub(crate) fn reopen(file: &OwnedFd, mode: OpenMode) -> Result<OpenTarget, BlockError> {
     open_path(&PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd())), mode)
 }
@@ -158,8 +160,13 @@ fn direct_io_of(memory: u32, offset: u32) -> DirectIo {
 /// first `length` bytes of a file that durio has just preallocated.
 #[must_use]
 pub fn supports_reallocate(file: BorrowedFd<'_>, length: Bytes) -> bool {
+    reallocate(file, 0, length.get()).is_ok()
+}
+
+/// Returns a range to the preallocated state: it reads as zeros, and the size of the file stays.
+pub(crate) fn reallocate(file: BorrowedFd<'_>, offset: u64, length: u64) -> Result<(), Errno> {
     let mode = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
-    rustix::fs::fallocate(file, mode, 0, length.get()).is_ok()
+    rustix::fs::fallocate(file, mode, offset, length)
 }
 
 #[cfg(test)]

@@ -70,6 +70,7 @@ fn check_kind(kind: FileType, may_be_pipe: bool) -> io::Result<()> {
 /// [`io::ErrorKind::FileTooLarge`] if there are more; what reading gives.
 pub fn read_bounded(file: impl Read, max: Bytes) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
+    // One byte more tells what is too long from what just fits.
     file.take(max.get().saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > max.get() {
         let reason = format!("it is larger than {max}");

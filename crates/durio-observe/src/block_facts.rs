@@ -7,6 +7,7 @@
 use durio_units::Bytes;
 use serde::{Deserialize, Serialize};
 
+use crate::block_node::scsi_disk_of;
 use crate::system_dir::SystemDir;
 
 /// How many bytes a sector in sysfs is, whatever the device's block size.
@@ -75,15 +76,19 @@ pub struct BlockFacts {
     pub removable: Option<bool>,
 }
 
-/// Reads all that is shown of the device in `dir`.
 pub(crate) fn read_block_facts(dir: &SystemDir) -> BlockFacts {
     BlockFacts {
         size: size_of(dir),
+        // SD and MMC cards have a name there and no model.
         model: dir.text("device/model").or_else(|| dir.text("device/name")),
         vendor: dir.text("device/vendor"),
         serial: serial_of(dir),
         scheduler: dir.choice("queue/scheduler"),
-        write_cache: dir.text("queue/write_cache").and_then(|text| write_cache_of(&text)),
+        write_cache: match dir.text("queue/write_cache").as_deref() {
+            Some("write back") => Some(WriteCache::WriteBack),
+            Some("write through") => Some(WriteCache::WriteThrough),
+            _ => None,
+        },
         device_write_cache: device_write_cache_of(dir),
         fua: dir.flag("queue/fua"),
         rotational: dir.flag("queue/rotational"),
@@ -100,18 +105,18 @@ pub(crate) fn read_block_facts(dir: &SystemDir) -> BlockFacts {
     }
 }
 
-/// The size of a disk or partition.
 pub(crate) fn size_of(dir: &SystemDir) -> Option<Bytes> {
     dir.number("size").map(from_sectors)
 }
 
-/// A count of sysfs sectors.
 pub(crate) fn from_sectors(sectors: u64) -> Bytes {
     Bytes::new(sectors.saturating_mul(SECTOR))
 }
 
 /// The serial number, from wherever the bus keeps it.
 pub(crate) fn serial_of(dir: &SystemDir) -> Option<String> {
+    // virtio-blk has the file at the disk, NVMe and MMC at the controller or card; SCSI shows the
+    // raw page of vital product data alone.
     let plain = dir.text("serial").or_else(|| dir.text("device/serial"));
     plain.or_else(|| vpd_text(&dir.bytes("device/vpd_pg80")?))
 }
@@ -122,21 +127,9 @@ fn vpd_text(page: &[u8]) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-fn write_cache_of(text: &str) -> Option<WriteCache> {
-    match text {
-        "write back" => Some(WriteCache::WriteBack),
-        "write through" => Some(WriteCache::WriteThrough),
-        _ => None,
-    }
-}
-
 fn device_write_cache_of(dir: &SystemDir) -> Option<String> {
     let virtio = dir.choice("cache_type");
-    virtio.or_else(|| {
-        let scsi = dir.join("device/scsi_disk");
-        let address = scsi.names("").into_iter().next()?;
-        scsi.join(address).text("cache_type")
-    })
+    virtio.or_else(|| scsi_disk_of(dir)?.text("cache_type"))
 }
 
 fn is_virtual(dir: &SystemDir) -> Option<bool> {
@@ -149,6 +142,7 @@ fn is_virtual(dir: &SystemDir) -> Option<bool> {
 fn numa_node_of(dir: &SystemDir) -> Option<i32> {
     let within_sysfs = dir.ancestors().take_while(|above| above.name() != "devices");
     let node: i32 = within_sysfs.into_iter().find_map(|above| above.number("numa_node"))?;
+    // -1 is NUMA_NO_NODE: the firmware does not say where the device is.
     (node >= 0).then_some(node)
 }
 
@@ -157,6 +151,7 @@ fn virtio_flush_of(dir: &SystemDir) -> Option<bool> {
         return None;
     }
     let features = dir.text("device/features")?;
+    // The file is a string of digits, bit 0 first (features_show in drivers/virtio/virtio.c).
     features.as_bytes().get(VIRTIO_BLK_F_FLUSH).map(|bit| *bit == b'1')
 }
 

@@ -1,21 +1,50 @@
-//! Block devices in sysfs: where they are, what kind they are, and their neighbours.
+//! Block devices in sysfs: their numbers, where they are, what kind they are, and their neighbours.
 //!
 //! In: a device number, a name, or a device's directory. Out: directories of devices.
 //! Not here: filesystems, files, facts.
 
-use std::ffi::OsStr;
+use std::fmt;
+use std::str::FromStr;
 
-use crate::device_number::DeviceNumber;
 use crate::layer::LayerKind;
 use crate::system_dir::SystemDir;
 
-/// The directory of the device with this number.
+/// A device number, written `8:1` as in sysfs and in mountinfo.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct DeviceNumber {
+    pub(crate) major: u32,
+    pub(crate) minor: u32,
+}
+
+impl DeviceNumber {
+    /// True for the numbers that filesystems without a device of their own are given.
+    pub(crate) fn is_anonymous(self) -> bool {
+        self.major == 0
+    }
+}
+
+impl fmt::Display for DeviceNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.major, self.minor)
+    }
+}
+
+impl FromStr for DeviceNumber {
+    type Err = std::num::ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (major, minor) = text.split_once(':').unwrap_or((text, ""));
+        Ok(Self { major: major.parse()?, minor: minor.parse()? })
+    }
+}
+
 pub(crate) fn by_number(root: &SystemDir, number: DeviceNumber) -> Option<SystemDir> {
     root.follow(format!("sys/dev/block/{number}"))
 }
 
 /// The directory of the device that the kernel calls `name`.
 pub(crate) fn by_name(root: &SystemDir, name: &str) -> Option<SystemDir> {
+    // These would lead out of the folder; a slash cannot, for it is replaced.
     if name.is_empty() || name == "." || name == ".." {
         return None;
     }
@@ -25,12 +54,10 @@ pub(crate) fn by_name(root: &SystemDir, name: &str) -> Option<SystemDir> {
         .or_else(|| root.follow(format!("sys/block/{name}")))
 }
 
-/// The device's number.
 pub(crate) fn number_of(dir: &SystemDir) -> Option<DeviceNumber> {
     dir.number("dev")
 }
 
-/// What kind of layer the device in `dir` is.
 pub(crate) fn kind_of(dir: &SystemDir) -> LayerKind {
     let name = dir.name();
     let numbered = |prefix| is_numbered(&name, prefix);
@@ -47,7 +74,8 @@ pub(crate) fn kind_of(dir: &SystemDir) -> LayerKind {
     }
 }
 
-fn is_numbered(name: &str, prefix: &str) -> bool {
+/// True for `prefix` with a number behind it.
+pub(crate) fn is_numbered(name: &str, prefix: &str) -> bool {
     let number = name.strip_prefix(prefix).unwrap_or_default();
     !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
 }
@@ -57,30 +85,28 @@ pub(crate) fn disk_of(dir: &SystemDir) -> Option<SystemDir> {
     dir.contains("partition").then(|| dir.ancestors().nth(1))?
 }
 
-/// The partitions of the disk in `dir`.
 pub(crate) fn partitions_of(dir: &SystemDir) -> Vec<SystemDir> {
-    let inside = dir.names("").into_iter().map(|name| dir.join(name));
-    inside.filter(|child| child.contains("partition")).collect()
+    dir.children("").into_iter().filter(|child| child.contains("partition")).collect()
 }
 
-/// The names of the devices that the one in `dir` stands on, with their directories.
-pub(crate) fn slaves_of(root: &SystemDir, dir: &SystemDir) -> Vec<(String, Option<SystemDir>)> {
-    linked(root, dir, "slaves")
+/// The disk in `dir` as the SCSI driver shows it.
+pub(crate) fn scsi_disk_of(dir: &SystemDir) -> Option<SystemDir> {
+    dir.children("device/scsi_disk").into_iter().next()
 }
 
-/// The names of the devices that stand on the one in `dir`, with their directories.
-pub(crate) fn holders_of(root: &SystemDir, dir: &SystemDir) -> Vec<(String, Option<SystemDir>)> {
-    linked(root, dir, "holders")
-}
-
-fn linked(root: &SystemDir, dir: &SystemDir, links: &str) -> Vec<(String, Option<SystemDir>)> {
+/// The names of the devices that the one in `dir` stands on (`slaves`), or that stand on it (`holders`),
+/// with their directories.
+pub(crate) fn linked(
+    root: &SystemDir,
+    dir: &SystemDir,
+    links: &str,
+) -> Vec<(String, Option<SystemDir>)> {
     let links = dir.join(links);
-    let resolve = |name: &OsStr| {
-        let kernel_name = name.to_string_lossy().into_owned();
-        let found = links.follow(name).or_else(|| by_name(root, &kernel_name));
-        (kernel_name, found)
+    let resolved = |name: String| {
+        let found = links.follow(&name).or_else(|| by_name(root, &name));
+        (name, found)
     };
-    links.names("").iter().map(|name| resolve(name)).collect()
+    links.names("").into_iter().map(resolved).collect()
 }
 
 #[cfg(test)]
@@ -117,5 +143,13 @@ mod tests {
         for name in ["", ".", "..", "../block/nvme0n1"] {
             assert_eq!(by_name(&fixture.root(), name), None, "{name}");
         }
+    }
+
+    #[test]
+    fn a_device_number_reads_as_it_prints() {
+        let number: DeviceNumber = "259:12".parse().unwrap();
+        assert_eq!(number, DeviceNumber { major: 259, minor: 12 });
+        assert_eq!(number.to_string(), "259:12");
+        assert!("259".parse::<DeviceNumber>().is_err());
     }
 }

@@ -30,7 +30,6 @@ pub struct CgroupLimits {
     pub io_max: Vec<String>,
 }
 
-/// The effective limits of this process.
 pub(crate) fn read_cgroup_limits(root: &SystemDir) -> CgroupLimits {
     let Some(path) = group_path(root) else { return CgroupLimits::default() };
     let groups = groups_upward(root, &path);
@@ -38,6 +37,7 @@ pub(crate) fn read_cgroup_limits(root: &SystemDir) -> CgroupLimits {
     CgroupLimits {
         memory_max: groups
             .iter()
+            // `max`, which is no limit, is no number either; so it is in cpu.max.
             .filter_map(|group| group.number("memory.max"))
             .min()
             .map(Bytes::new),
@@ -57,14 +57,12 @@ pub(crate) fn throttled_usec(root: &SystemDir) -> Option<u64> {
 }
 
 fn group_throttled_usec(group: &SystemDir) -> Option<u64> {
-    let text = group.text("cpu.stat")?;
-    let line = text.lines().find_map(|line| line.strip_prefix("throttled_usec "))?;
-    line.trim().parse().ok()
+    group.line_after("cpu.stat", "throttled_usec ")?.parse().ok()
 }
 
 fn group_path(root: &SystemDir) -> Option<String> {
-    let text = root.text("proc/self/cgroup")?;
-    text.lines().find_map(|line| line.strip_prefix("0::")).map(str::to_owned)
+    // The hierarchy of version 2 has number 0 and no controllers (cgroups(7)).
+    root.line_after("proc/self/cgroup", "0::")
 }
 
 /// The group's directory and those above it, up to where the hierarchy is mounted.

@@ -43,6 +43,7 @@ pub fn read_host_in(root: &Path) -> Host {
 }
 
 fn identify_copied(root: &SystemDir, mounts: &[MountEntry], path: &Path) -> io::Result<Identity> {
+    // Nodes of this machine must not be taken for those of the copied one.
     let unknown = |_: &Path| Err(io::ErrorKind::NotFound.into());
     let device = device_of_source(root, &unknown, path.as_os_str());
     let number = device.as_ref().and_then(block_node::number_of);

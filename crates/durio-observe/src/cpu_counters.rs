@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::cgroup::throttled_usec;
-use crate::system_dir::SystemDir;
+use crate::system_dir::{SystemDir, line_after};
 use crate::{StackError, StackErrorKind};
 
 /// How the processors spent their time since start, or between two readings, in clock ticks
@@ -44,36 +44,37 @@ impl CpuCounters {
     /// What was counted after `earlier`; zero where a counter has gone back.
     #[must_use]
     pub fn saturating_since(&self, earlier: &Self) -> Self {
-        let since = u64::saturating_sub;
-        let both = |now: Option<u64>, before: Option<u64>| Some(since(now?, before?));
-        Self {
-            user: since(self.user, earlier.user),
-            nice: since(self.nice, earlier.nice),
-            system: since(self.system, earlier.system),
-            idle: since(self.idle, earlier.idle),
-            iowait: since(self.iowait, earlier.iowait),
-            irq: since(self.irq, earlier.irq),
-            softirq: since(self.softirq, earlier.softirq),
-            steal: since(self.steal, earlier.steal),
+        let both = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));
+        let mut since = Self {
             cgroup_throttled_usec: both(self.cgroup_throttled_usec, earlier.cgroup_throttled_usec),
             context_switches: both(self.context_switches, earlier.context_switches),
+            ..self.clone()
+        };
+        for (now, before) in since.ticks().into_iter().zip(earlier.clone().ticks()) {
+            *now = now.saturating_sub(*before);
         }
+        since
     }
 
     /// All ticks, idle ones included.
     #[must_use]
     pub fn total(&self) -> u64 {
-        let ticks = [
-            self.user,
-            self.nice,
-            self.system,
-            self.irq,
-            self.softirq,
-            self.steal,
-            self.idle,
-            self.iowait,
-        ];
-        ticks.into_iter().fold(0, u64::saturating_add)
+        self.clone().ticks().into_iter().fold(0, |sum, ticks| sum.saturating_add(*ticks))
+    }
+
+    /// The fields of the line in the order of the text (proc_stat(5)). Those of guests, which follow,
+    /// are part of `user` and `nice`.
+    fn ticks(&mut self) -> [&mut u64; 8] {
+        [
+            &mut self.user,
+            &mut self.nice,
+            &mut self.system,
+            &mut self.idle,
+            &mut self.iowait,
+            &mut self.irq,
+            &mut self.softirq,
+            &mut self.steal,
+        ]
     }
 }
 
@@ -89,32 +90,20 @@ fn cpu_counters_in(root: &SystemDir) -> Result<CpuCounters, StackError> {
     let error = |kind| StackError::new(kind, Path::new("/proc/stat"));
     let text = root.text("proc/stat").ok_or_else(|| error(StackErrorKind::Unreadable))?;
     let counters = parse_cpu_line(&text).ok_or_else(|| error(StackErrorKind::Malformed))?;
-    let context_switches = parse_context_switches(&text);
+    let context_switches = line_after(&text, "ctxt ").and_then(|count| count.parse().ok());
     Ok(CpuCounters { cgroup_throttled_usec: throttled_usec(root), context_switches, ..counters })
 }
 
 fn parse_cpu_line(stat: &str) -> Option<CpuCounters> {
     let line = stat.lines().next()?.strip_prefix("cpu ")?;
     let fields: Result<Vec<u64>, _> = line.split_whitespace().map(str::parse).collect();
-    let fields = fields.ok()?;
-    let [user, nice, system, idle, iowait, irq, softirq, steal] = *fields.first_chunk()?;
-    Some(CpuCounters {
-        user,
-        nice,
-        system,
-        idle,
-        iowait,
-        irq,
-        softirq,
-        steal,
-        ..CpuCounters::default()
-    })
-}
-
-/// The line `ctxt`, which every kernel shows.
-fn parse_context_switches(stat: &str) -> Option<u64> {
-    let line = stat.lines().find_map(|line| line.strip_prefix("ctxt "))?;
-    line.trim().parse().ok()
+    // Fields were added behind these, and more may be.
+    let fields: [u64; 8] = *fields.ok()?.first_chunk()?;
+    let mut counters = CpuCounters::default();
+    for (ticks, field) in counters.ticks().into_iter().zip(fields) {
+        *ticks = field;
+    }
+    Some(counters)
 }
 
 #[cfg(test)]

@@ -73,28 +73,45 @@ impl DeviceCounters {
     /// `in_flight` stays as it is, for it is a level.
     #[must_use]
     pub fn saturating_since(&self, earlier: &Self) -> Self {
-        let since = u64::saturating_sub;
-        let both = |now: Option<u64>, before: Option<u64>| Some(since(now?, before?));
-        Self {
-            name: self.name.clone(),
-            reads_completed: since(self.reads_completed, earlier.reads_completed),
-            reads_merged: since(self.reads_merged, earlier.reads_merged),
-            sectors_read: since(self.sectors_read, earlier.sectors_read),
-            read_ms: since(self.read_ms, earlier.read_ms),
-            writes_completed: since(self.writes_completed, earlier.writes_completed),
-            writes_merged: since(self.writes_merged, earlier.writes_merged),
-            sectors_written: since(self.sectors_written, earlier.sectors_written),
-            write_ms: since(self.write_ms, earlier.write_ms),
-            in_flight: self.in_flight,
-            io_ms: since(self.io_ms, earlier.io_ms),
-            weighted_io_ms: since(self.weighted_io_ms, earlier.weighted_io_ms),
-            discards_completed: both(self.discards_completed, earlier.discards_completed),
-            sectors_discarded: both(self.sectors_discarded, earlier.sectors_discarded),
-            discard_ms: both(self.discard_ms, earlier.discard_ms),
-            flushes_completed: both(self.flushes_completed, earlier.flushes_completed),
-            flush_ms: both(self.flush_ms, earlier.flush_ms),
-            not_counted: self.not_counted || earlier.not_counted,
+        let (mut since, mut earlier) = (self.clone(), earlier.clone());
+        for (now, before) in since.counts().into_iter().zip(earlier.counts()) {
+            *now = now.saturating_sub(*before);
         }
+        for (now, before) in since.later_counts().into_iter().zip(earlier.later_counts()) {
+            *now = now.zip(*before).map(|(now, before)| now.saturating_sub(before));
+        }
+        since.in_flight = self.in_flight;
+        since.not_counted |= earlier.not_counted;
+        since
+    }
+
+    /// The fields that every kernel shows, in the order of the text
+    /// (Documentation/admin-guide/iostats.rst).
+    fn counts(&mut self) -> [&mut u64; 11] {
+        [
+            &mut self.reads_completed,
+            &mut self.reads_merged,
+            &mut self.sectors_read,
+            &mut self.read_ms,
+            &mut self.writes_completed,
+            &mut self.writes_merged,
+            &mut self.sectors_written,
+            &mut self.write_ms,
+            &mut self.in_flight,
+            &mut self.io_ms,
+            &mut self.weighted_io_ms,
+        ]
+    }
+
+    /// Those that came later, in the same order; discards that were joined are left out.
+    fn later_counts(&mut self) -> [&mut Option<u64>; 5] {
+        [
+            &mut self.discards_completed,
+            &mut self.sectors_discarded,
+            &mut self.discard_ms,
+            &mut self.flushes_completed,
+            &mut self.flush_ms,
+        ]
     }
 
     /// True if no read, write or flush was completed, and no time was spent on any.
@@ -120,39 +137,24 @@ fn device_counters_in(root: &SystemDir, name: &str) -> Result<DeviceCounters, St
     let counters = parse_device_stat(name, &text);
     let counters = counters.ok_or_else(|| error(StackErrorKind::Malformed))?;
     let is_off = dir.text("queue/iostats").is_some_and(|text| text.trim() == "0");
-    Ok(DeviceCounters { not_counted: is_off || is_ram_disk(name), ..counters })
-}
-
-/// The kernel's RAM disks (drivers/block/brd.c), whose driver does not count.
-fn is_ram_disk(name: &str) -> bool {
-    let number = name.strip_prefix("ram");
-    number.is_some_and(|it| !it.is_empty() && it.bytes().all(|byte| byte.is_ascii_digit()))
+    // The driver of the kernel's RAM disks (drivers/block/brd.c) does not count.
+    let is_ram_disk = block_node::is_numbered(name, "ram");
+    Ok(DeviceCounters { not_counted: is_off || is_ram_disk, ..counters })
 }
 
 fn parse_device_stat(name: &str, text: &str) -> Option<DeviceCounters> {
     let fields: Result<Vec<u64>, _> = text.split_whitespace().map(str::parse).collect();
-    let fields = fields.ok().filter(|fields| fields.len() >= FIELDS_MIN)?;
-    let later = |index: usize| fields.get(index).copied();
-    Some(DeviceCounters {
-        name: name.to_owned(),
-        reads_completed: fields[0],
-        reads_merged: fields[1],
-        sectors_read: fields[2],
-        read_ms: fields[3],
-        writes_completed: fields[4],
-        writes_merged: fields[5],
-        sectors_written: fields[6],
-        write_ms: fields[7],
-        in_flight: fields[8],
-        io_ms: fields[9],
-        weighted_io_ms: fields[10],
-        discards_completed: later(11),
-        sectors_discarded: later(13),
-        discard_ms: later(14),
-        flushes_completed: later(15),
-        flush_ms: later(16),
-        not_counted: false,
-    })
+    let (every, later) = fields.as_deref().ok()?.split_at_checked(FIELDS_MIN)?;
+    let mut counters = DeviceCounters { name: name.to_owned(), ..DeviceCounters::default() };
+    for (count, field) in counters.counts().into_iter().zip(every) {
+        *count = *field;
+    }
+    // The second, which is passed over, counts discards that were joined.
+    let later = [0, 2, 3, 4, 5].map(|place| later.get(place).copied());
+    for (count, field) in counters.later_counts().into_iter().zip(later) {
+        *count = field;
+    }
+    Some(counters)
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! What a look at devices adds to the files of the kernel: tables of volumes, first bytes of
-//! filesystems, and the devices' own word.
+//! filesystems, and what devices say of themselves.
 //!
 //! In: a device's directory in sysfs. Out: facts and bytes, or that it cannot be told and why.
 //! Not here: what is said of a device by files.
@@ -13,7 +13,10 @@ use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use durio_block::{BlockError, DmTable, dm_table, nvme_word, parse_dm_table, scsi_word};
+use durio_block::{
+    BlockError, CachingPage, DmTable, NvmeIdentity, caching_page, dm_table, nvme_identity,
+    parse_dm_table,
+};
 use rustix::fs::OFlags;
 
 use crate::Fact;
@@ -35,10 +38,9 @@ pub(crate) trait DeviceProbe {
     fn first_bytes(&self, dir: &SystemDir) -> Option<Vec<u8>>;
 
     /// What the disk in `dir`, attached by `bus`, says of itself.
-    fn own_word(&self, dir: &SystemDir, bus: Option<&str>) -> Vec<Fact>;
+    fn identity(&self, dir: &SystemDir, bus: Option<&str>) -> Vec<Fact>;
 }
 
-/// This machine.
 #[derive(Debug)]
 pub(crate) struct LiveDevices;
 
@@ -52,15 +54,15 @@ impl DeviceProbe for LiveDevices {
         first_bytes_of(&node_of(Path::new("/dev"), dir))
     }
 
-    fn own_word(&self, dir: &SystemDir, bus: Option<&str>) -> Vec<Fact> {
+    fn identity(&self, dir: &SystemDir, bus: Option<&str>) -> Vec<Fact> {
         let node = node_of(Path::new("/dev"), dir);
         match bus {
-            Some("nvme") => of_nvme(nvme_word(&node)),
+            Some("nvme") => of_nvme(nvme_identity(&node)),
             // Bridges that hang when they are asked for this page are known to the kernel by name.
             Some("usb") if dir.contains("device/scsi_disk") => {
                 cannot_tell("bridges are not asked, for some hang when they are")
             }
-            _ if dir.contains("device/scsi_disk") => of_scsi(scsi_word(&node)),
+            _ if dir.contains("device/scsi_disk") => of_scsi(caching_page(&node)),
             _ => Vec::new(),
         }
     }
@@ -80,7 +82,7 @@ impl DeviceProbe for CopiedDevices<'_> {
         first_bytes_of(&node_of(&self.0.path().join("dev"), dir))
     }
 
-    fn own_word(&self, _: &SystemDir, _: Option<&str>) -> Vec<Fact> {
+    fn identity(&self, _: &SystemDir, _: Option<&str>) -> Vec<Fact> {
         Vec::new()
     }
 }
@@ -99,37 +101,38 @@ fn first_bytes_of(node: &Path) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-fn of_nvme(word: Result<durio_block::NvmeWord, BlockError>) -> Vec<Fact> {
-    let word = match word {
-        Ok(word) => word,
+fn of_nvme(identity: Result<NvmeIdentity, BlockError>) -> Vec<Fact> {
+    let it = match identity {
+        Ok(identity) => identity,
         Err(error) => return cannot_tell(&reason(&error)),
     };
-    let present = if word.volatile_write_cache { "present" } else { "absent" };
-    let mut facts = vec![Fact::new("device_volatile_write_cache", present)];
+    let present = if it.volatile_write_cache { "present" } else { "absent" };
     // A cache that is absent cannot be switched on.
-    if word.volatile_write_cache {
-        let enabled = word.write_cache_enabled.map_or(CANNOT_TELL, yes_or_no);
-        facts.push(Fact::new("device_write_cache_enabled", enabled));
-    }
-    let bytes = |name: &str, value: Option<u64>| Some(Fact::new(name, value?.to_string()));
-    facts.extend(bytes("device_atomic_write_bytes", word.atomic_write_bytes));
-    let power_fail = word.atomic_write_power_fail_bytes;
-    facts.extend(bytes("device_atomic_write_power_fail_bytes", power_fail));
-    if !word.optional_commands.is_empty() {
-        facts.push(Fact::new("device_optional_commands", word.optional_commands.join(", ")));
-    }
-    let text = |name: &str, value: Option<String>| value.map(|value| Fact::new(name, value));
-    facts.extend(text("device_model", word.model));
-    facts.extend(text("device_firmware", word.firmware));
-    facts
+    let enabled = it.volatile_write_cache.then(|| match it.write_cache_enabled {
+        Some(is_enabled) => yes_or_no(is_enabled),
+        None => CANNOT_TELL.to_owned(),
+    });
+    let commands = it.optional_commands.join(", ");
+    Fact::known([
+        ("device_volatile_write_cache", Some(present.to_owned())),
+        ("device_write_cache_enabled", enabled),
+        ("device_atomic_write_bytes", it.atomic_write_bytes.map(|it| it.to_string())),
+        (
+            "device_atomic_write_power_fail_bytes",
+            it.atomic_write_power_fail_bytes.map(|it| it.to_string()),
+        ),
+        ("device_optional_commands", Some(commands).filter(|names| !names.is_empty())),
+        ("device_model", it.model),
+        ("device_firmware", it.firmware),
+    ])
 }
 
-fn of_scsi(word: Result<durio_block::ScsiWord, BlockError>) -> Vec<Fact> {
-    match word {
-        Ok(word) => vec![
-            Fact::new("device_write_cache_enabled", yes_or_no(word.write_cache_enabled)),
-            Fact::new("device_read_cache_enabled", yes_or_no(word.read_cache_enabled)),
-            Fact::new("device_fua", yes_or_no(word.fua)),
+fn of_scsi(page: Result<CachingPage, BlockError>) -> Vec<Fact> {
+    match page {
+        Ok(page) => vec![
+            Fact::new("device_write_cache_enabled", yes_or_no(page.write_cache_enabled)),
+            Fact::new("device_read_cache_enabled", yes_or_no(page.read_cache_enabled)),
+            Fact::new("device_fua", yes_or_no(page.fua)),
         ],
         Err(error) => cannot_tell(&reason(&error)),
     }
@@ -146,14 +149,12 @@ fn cannot_tell(reason: &str) -> Vec<Fact> {
     ]
 }
 
-fn yes_or_no(is_it: bool) -> &'static str {
-    if is_it { "yes" } else { "no" }
+fn yes_or_no(is_it: bool) -> String {
+    if is_it { "yes" } else { "no" }.to_owned()
 }
 
 #[cfg(test)]
 mod tests {
-    use durio_block::{NvmeWord, ScsiWord};
-
     use super::*;
     use crate::fixture::Fixture;
 
@@ -163,12 +164,12 @@ mod tests {
 
     #[test]
     fn an_nvme_controllers_word_becomes_facts() {
-        let word = NvmeWord {
+        let word = NvmeIdentity {
             volatile_write_cache: true,
             write_cache_enabled: Some(false),
             atomic_write_power_fail_bytes: Some(4096),
             firmware: Some("1.0".into()),
-            ..NvmeWord::default()
+            ..NvmeIdentity::default()
         };
         let expected = [
             "device_volatile_write_cache=present",
@@ -177,13 +178,13 @@ mod tests {
             "device_firmware=1.0",
         ];
         assert_eq!(lines(&of_nvme(Ok(word))), expected);
-        let without = of_nvme(Ok(NvmeWord::default()));
+        let without = of_nvme(Ok(NvmeIdentity::default()));
         assert_eq!(lines(&without), ["device_volatile_write_cache=absent"]);
     }
 
     #[test]
     fn a_disks_caching_page_becomes_facts() {
-        let word = ScsiWord { write_cache_enabled: true, read_cache_enabled: true, fua: false };
+        let word = CachingPage { write_cache_enabled: true, read_cache_enabled: true, fua: false };
         let expected =
             ["device_write_cache_enabled=yes", "device_read_cache_enabled=yes", "device_fua=no"];
         assert_eq!(lines(&of_scsi(Ok(word))), expected);
@@ -193,14 +194,14 @@ mod tests {
     fn a_device_that_cannot_be_asked_gives_the_reason() {
         let fixture = Fixture::new();
         let dir = fixture.nvme_disk("nvme77n1", "259:0");
-        let facts = LiveDevices.own_word(&dir, Some("nvme"));
+        let facts = LiveDevices.identity(&dir, Some("nvme"));
         assert_eq!(facts[0], Fact::new("device_write_cache_enabled", "cannot tell"));
         assert!(facts[1].value.contains("/dev/nvme77n1"), "{facts:?}");
         let bridge = fixture.scsi_disk("sdzz", "8:0");
-        let facts = LiveDevices.own_word(&bridge, Some("usb"));
+        let facts = LiveDevices.identity(&bridge, Some("usb"));
         assert_eq!(facts[0].value, "cannot tell");
         let disk = fixture.virtio_disk("vda", "254:0");
-        assert_eq!(LiveDevices.own_word(&disk, Some("virtio")), []);
+        assert_eq!(LiveDevices.identity(&disk, Some("virtio")), []);
     }
 
     #[test]
@@ -212,7 +213,7 @@ mod tests {
         fixture.file("dev/sda", vec![7; 9000]);
         let root = fixture.root();
         let copied = CopiedDevices(&root);
-        assert_eq!(copied.own_word(&dir, Some("ata")), []);
+        assert_eq!(copied.identity(&dir, Some("ata")), []);
         let volume = root.follow("sys/block/dm-0").unwrap();
         assert_eq!(copied.volume_table(&volume)[0].target, "linear");
         assert!(copied.volume_table(&dir).is_empty());

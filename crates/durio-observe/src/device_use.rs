@@ -4,21 +4,20 @@
 //!
 //! What cannot be read is an error, for a doubt must not look like an unused device.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
 use durio_block::{ErrorKind, HeldTarget, TargetIdentity, TargetType, Usage, loop_backing};
 use durio_units::Bytes;
+use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, major, makedev, minor, statx};
 use serde::{Deserialize, Serialize};
 
 use crate::block_facts::{from_sectors, serial_of, size_of};
-use crate::block_node;
-use crate::device_number::DeviceNumber;
+use crate::block_node::{self, DeviceNumber};
 use crate::family::{Family, Holder, Subject};
 use crate::identity::{Identify, identify};
 use crate::mountinfo::{MountEntry, decode_octal, parse_mountinfo};
-use crate::open_writers::writers_of;
 use crate::sample::{is_claimed, read_sample, size_of_file};
 use crate::signature::{Signature, find_signatures};
 use crate::source::{btrfs_of_member, device_of_source};
@@ -131,6 +130,7 @@ pub fn use_of(target: &HeldTarget) -> Result<DeviceUse, StackError> {
     let root = SystemDir::live_root();
     let subject = subject_of(&root, target)?;
     let mut found = usage_in(&root, &identify, &subject)?;
+    // Only of a block device may O_EXCL be asked without O_CREAT (open(2)).
     found.claimed = matches!(subject, Subject::Device(_)) && is_claimed(&here);
     found.writers = writers_of(target.identity());
     found.holders.extend(unnamed_loops(&root, target.identity(), &found));
@@ -148,7 +148,7 @@ pub fn use_of(target: &HeldTarget) -> Result<DeviceUse, StackError> {
 #[must_use]
 pub fn holds_device_nodes(directory: &Path) -> bool {
     let Ok(identity) = identify(directory) else { return false };
-    let text = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
+    let text = fs::read("/proc/self/mountinfo").unwrap_or_default();
     parse_mountinfo(&text).iter().any(|mount| {
         let is_dev = mount.fs_type == "devtmpfs" || mount.mount_point == Path::new("/dev");
         is_dev && mount.device == identity.device
@@ -166,8 +166,7 @@ fn read_content(path: &Path, subject: &Subject, found: &mut DeviceUse) -> io::Re
 }
 
 fn subject_of(root: &SystemDir, target: &HeldTarget) -> Result<Subject, StackError> {
-    let number =
-        |raw| DeviceNumber { major: rustix::fs::major(raw), minor: rustix::fs::minor(raw) };
+    let number = |raw| DeviceNumber { major: major(raw), minor: minor(raw) };
     match (target.kind(), target.identity()) {
         (TargetType::BlockDevice(_), TargetIdentity::Device(raw)) => {
             block_node::by_number(root, number(raw))
@@ -194,7 +193,7 @@ fn usage_in(
     holders.extend(family.members.iter().filter_map(|dir| btrfs_holder(root, dir)));
     Ok(DeviceUse {
         device: subject.name(),
-        size: subject.size().unwrap_or_default(),
+        size: subject.dir().and_then(size_of).unwrap_or_default(),
         serial: subject.disk().and_then(|disk| serial_of(&disk)),
         partitions: subject.partitions().iter().map(SystemDir::name).collect(),
         mounts: mounts_of(root, identify, &family)?,
@@ -207,7 +206,7 @@ fn usage_in(
 /// Loop devices on the file whose name of it leads elsewhere by now: the file was renamed or its name
 /// removed, or they were made in another namespace.
 fn unnamed_loops(root: &SystemDir, file: TargetIdentity, found: &DeviceUse) -> Vec<Holder> {
-    let names = root.names("sys/block").into_iter().filter_map(|name| name.into_string().ok());
+    let names = root.names("sys/block").into_iter();
     let is_other = |name: &String| !found.holders.iter().any(|holder| holder.holder == *name);
     names
         .filter(|name| name.starts_with("loop") && is_other(name))
@@ -286,6 +285,59 @@ fn swaps_of(
         })
         .filter(|name| family.has(name) || *name == subject.name())
         .collect()
+}
+
+/// The programs that have it open for writing, this one left out. Those of other users are seen by root
+/// alone; the kernel's own users, such as loop devices and swap, are not among them.
+fn writers_of(identity: TargetIdentity) -> Vec<String> {
+    let own = std::process::id().to_string();
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let named = processes.filter_map(|entry| entry.file_name().into_string().ok());
+    named
+        .filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()) && *name != own)
+        .filter(|process| writes_to(process, identity))
+        .map(|process| format!("{} (process {process})", command_of(&process)))
+        .collect()
+}
+
+fn writes_to(process: &str, identity: TargetIdentity) -> bool {
+    let folder = Path::new("/proc").join(process);
+    let files = fs::read_dir(folder.join("fd")).into_iter().flatten().flatten();
+    files.into_iter().any(|file| {
+        let info = fs::read_to_string(folder.join("fdinfo").join(file.file_name()));
+        is_open_for_writing(&info.unwrap_or_default()) && leads_to(&file.path(), identity)
+    })
+}
+
+/// The kernel follows these links to the open file itself, not to its name. No server is asked: one that
+/// does not answer would hold up the look at everybody's files.
+fn leads_to(link: &Path, identity: TargetIdentity) -> bool {
+    let mask = StatxFlags::TYPE | StatxFlags::INO;
+    let Ok(stat) = statx(CWD, link, AtFlags::STATX_DONT_SYNC, mask) else { return false };
+    match identity {
+        TargetIdentity::Device(number) => {
+            let is_block = FileType::from_raw_mode(stat.stx_mode.into()) == FileType::BlockDevice;
+            // A character device may have the same number.
+            is_block && makedev(stat.stx_rdev_major, stat.stx_rdev_minor) == number
+        }
+        TargetIdentity::Inode(device, inode) => {
+            (makedev(stat.stx_dev_major, stat.stx_dev_minor), stat.stx_ino) == (device, inode)
+        }
+    }
+}
+
+/// `flags:` is octal, with the access mode in its last two bits (proc_pid_fdinfo(5)); a descriptor
+/// of O_PATH has no access.
+fn is_open_for_writing(info: &str) -> bool {
+    const PATH_ONLY: u32 = 0o10_000_000;
+    let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
+    let flags = flags.and_then(|text| u32::from_str_radix(text.trim(), 8).ok()).unwrap_or(0);
+    flags & PATH_ONLY == 0 && flags & 3 != 0
+}
+
+fn command_of(process: &str) -> String {
+    let name = fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
+    name.trim().to_owned()
 }
 
 #[cfg(test)]

@@ -183,3 +183,17 @@ fn a_directory_and_a_character_device_are_no_devices() {
         assert_eq!(error.kind, StackErrorKind::NotADevice, "{path}");
     }
 }
+
+#[test]
+fn the_access_mode_tells_a_writer() {
+    for (info, expected) in [
+        ("pos:\t0\nflags:\t0100000\nmnt_id:\t29\n", false),
+        ("pos:\t0\nflags:\t0100001\n", true),
+        ("pos:\t0\nflags:\t02100002\n", true),
+        ("flags:\t012000000\n", false),
+        ("", false),
+        ("flags:\tx\n", false),
+    ] {
+        assert_eq!(is_open_for_writing(info), expected, "{info}");
+    }
+}

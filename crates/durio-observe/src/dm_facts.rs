@@ -49,17 +49,17 @@ fn of_target(segment: &DmSegment) -> Vec<Fact> {
         "snapshot" => vec![("dm_snapshot_chunk_bytes", words.sectors(3))],
         "delay" => vec![
             ("dm_read_delay_ms", words.text(2)),
+            // With one device writes are held up as long as reads (device-mapper/delay.rst).
             ("dm_write_delay_ms", words.text(5).or_else(|| words.text(2))),
         ],
         "flakey" => vec![("dm_up_seconds", words.text(2)), ("dm_down_seconds", words.text(3))],
         _ => Vec::new(),
     };
-    found.into_iter().filter_map(|(name, value)| Some(Fact::new(name, value?))).collect()
+    Fact::known(found)
 }
 
 type Found = Vec<(&'static str, Option<String>)>;
 
-/// The number of stripes, the size of one.
 fn striped(words: &Words<'_>) -> Found {
     vec![("dm_stripes", words.text(0)), ("dm_stripe_bytes", words.sectors(1))]
 }
@@ -97,6 +97,7 @@ fn integrity(words: &Words<'_>) -> Found {
 /// the mode it is write back.
 fn cache(words: &Words<'_>) -> Found {
     let features = words.list(4);
+    // The kernel's default is write back (device-mapper/cache.rst): then no word names it.
     let modes = ["writethrough", "passthrough", "writeback"];
     let named = features.as_deref().unwrap_or_default();
     let mode = modes.iter().find(|mode| named.split(',').any(|feature| feature == **mode));

@@ -6,12 +6,9 @@
 
 use std::path::PathBuf;
 
-use durio_units::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::block_facts::size_of;
-use crate::block_node;
-use crate::device_number::DeviceNumber;
+use crate::block_node::{self, DeviceNumber};
 use crate::identity::{Identify, Identity};
 use crate::source::device_of_source;
 use crate::system_dir::SystemDir;
@@ -25,7 +22,6 @@ pub struct Holder {
     pub holder: String,
 }
 
-/// What is to be overwritten.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Subject {
     /// A block device, by its directory in sysfs.
@@ -59,31 +55,23 @@ impl Subject {
         }
     }
 
-    /// What sysfs says; that of a file is not in sysfs.
-    pub(crate) fn size(&self) -> Option<Bytes> {
+    /// The directory of a device in sysfs, where a file has none.
+    pub(crate) fn dir(&self) -> Option<&SystemDir> {
         match self {
-            Self::Device(dir) => size_of(dir),
+            Self::Device(dir) => Some(dir),
             Self::File { .. } => None,
         }
     }
 
-    /// The device, or the disk that it is a part of.
     pub(crate) fn disk(&self) -> Option<SystemDir> {
-        match self {
-            Self::Device(dir) => Some(block_node::disk_of(dir).unwrap_or_else(|| dir.clone())),
-            Self::File { .. } => None,
-        }
+        self.dir().map(|dir| block_node::disk_of(dir).unwrap_or_else(|| dir.clone()))
     }
 
     pub(crate) fn partitions(&self) -> Vec<SystemDir> {
-        match self {
-            Self::Device(dir) => block_node::partitions_of(dir),
-            Self::File { .. } => Vec::new(),
-        }
+        self.dir().map(block_node::partitions_of).unwrap_or_default()
     }
 }
 
-/// The devices concerned.
 #[derive(Debug, Default)]
 pub(crate) struct Family {
     pub(crate) members: Vec<SystemDir>,
@@ -123,7 +111,7 @@ impl Family {
     }
 
     fn add_holders_of(&mut self, root: &SystemDir, dir: &SystemDir) {
-        for (holder, found) in block_node::holders_of(root, dir) {
+        for (holder, found) in block_node::linked(root, dir, "holders") {
             self.holders.push(Holder { device: dir.name(), holder });
             if let Some(found) = found {
                 self.add_with_partitions(&found);
@@ -168,7 +156,7 @@ impl Family {
 
 /// Every loop device in use, with what it stands on.
 fn loop_devices(root: &SystemDir) -> Vec<(SystemDir, PathBuf)> {
-    let names = root.names("sys/block").into_iter().filter_map(|name| name.into_string().ok());
+    let names = root.names("sys/block").into_iter();
     let loops = names.filter(|name| name.starts_with("loop"));
     let dirs = loops.filter_map(|name| block_node::by_name(root, &name));
     dirs.filter_map(|dir| Some((dir.clone(), dir.path_value("loop/backing_file")?))).collect()

@@ -5,10 +5,11 @@
 //! all filesystems only ext4 shows what is in effect, defaults of the superblock included.
 //! Not here: judging an option; that is the analyser's.
 
+use durio_block::Alignment;
 use durio_units::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::identity::{DirectIoAlignment, Identity};
+use crate::identity::Identity;
 use crate::layer::LayerKind;
 use crate::mountinfo::MountEntry;
 use crate::system_dir::{Fact, SystemDir};
@@ -38,107 +39,34 @@ pub struct FilesystemFacts {
     /// All that is written stays in memory: tmpfs, or any filesystem on zram or a RAM disk.
     pub memory_backed: bool,
     /// Known for files on Linux 6.1 and later.
-    pub direct_io: Option<DirectIoAlignment>,
+    pub direct_io: Option<Alignment>,
 }
 
 /// Options that matter as they stand.
-const RELEVANT_WORDS: &[&str] = &[
-    "async",
-    "autodefrag",
-    "barrier",
-    "compress",
-    "dax",
-    "delalloc",
-    "dioread_lock",
-    "dioread_nolock",
-    "dirsync",
-    "discard",
-    "flush_merge",
-    "flushoncommit",
-    "hard",
-    "journal_async_commit",
-    "journal_checksum",
-    "lazytime",
-    "noatime",
-    "noauto_da_alloc",
-    "nobarrier",
-    "nodatacow",
-    "nodatasum",
-    "nodelalloc",
-    "nodiscard",
-    "noflush_merge",
-    "noload",
-    "nologreplay",
-    "norecovery",
-    "nostrictsync",
-    "notreelog",
-    "relatime",
-    "soft",
-    "ssd",
-    "strictatime",
-    "strictsync",
-    "sync",
-    "treelog",
-    "volatile",
-    "writeback_cache",
-    "wsync",
-];
+const RELEVANT_WORDS: &str = "async autodefrag barrier compress dax delalloc dioread_lock \
+    dioread_nolock dirsync discard flush_merge flushoncommit hard journal_async_commit \
+    journal_checksum lazytime noatime noauto_da_alloc nobarrier nodatacow nodatasum nodelalloc \
+    nodiscard noflush_merge noload nologreplay norecovery nostrictsync notreelog relatime soft ssd \
+    strictatime strictsync sync treelog volatile writeback_cache wsync";
 
 /// Options that matter whatever their value.
-const RELEVANT_NAMES: &[&str] = &[
-    "active_logs",
-    "actimeo",
-    "allocsize",
-    "atgc",
-    "barrier",
-    "cache",
-    "checkpoint",
-    "commit",
-    "compress",
-    "compress-force",
-    "compress_algorithm",
-    "compress_mode",
-    "data",
-    "data_err",
-    "dax",
-    "discard",
-    "errors",
-    "fsync",
-    "fsync_mode",
-    "huge",
-    "journal_dev",
-    "journal_path",
-    "local_lock",
-    "logbsize",
-    "logbufs",
-    "logdev",
-    "max_batch_time",
-    "min_batch_time",
-    "nconnect",
-    "proto",
-    "rescue",
-    "rsize",
-    "rtdev",
-    "space_cache",
-    "stripe",
-    "sunit",
-    "swidth",
-    "upperdir",
-    "vers",
-    "wsize",
-];
+const RELEVANT_NAMES: &str = "active_logs actimeo allocsize atgc barrier cache checkpoint commit \
+    compress compress-force compress_algorithm compress_mode data data_err dax discard errors fsync \
+    fsync_mode huge journal_dev journal_path local_lock logbsize logbufs logdev max_batch_time \
+    min_batch_time nconnect proto rescue rsize rtdev space_cache stripe sunit swidth upperdir vers \
+    wsize";
 
-/// True for an option that bears on durability or speed.
 fn is_relevant(option: &str) -> bool {
-    match option.split_once('=') {
-        Some((name, _)) => RELEVANT_NAMES.contains(&name),
-        None => RELEVANT_WORDS.contains(&option),
-    }
+    let (word, list) = match option.split_once('=') {
+        Some((name, _)) => (name, RELEVANT_NAMES),
+        None => (option, RELEVANT_WORDS),
+    };
+    list.split_whitespace().any(|known| known == word)
 }
 
-/// The kind of layer that a type of filesystem makes.
 pub(crate) fn layer_kind(fs_type: &str) -> LayerKind {
     match fs_type {
+        // rootfs and devtmpfs are tmpfs or, without it, ramfs.
         "tmpfs" | "ramfs" | "devtmpfs" | "hugetlbfs" | "rootfs" => LayerKind::Memory,
         "nfs" | "nfs4" | "cifs" | "smb3" | "9p" | "virtiofs" | "ceph" | "afs" | "lustre"
         | "gpfs" | "ocfs2_dlmfs" | "pvfs2" | "vboxsf" => LayerKind::Network,
@@ -186,8 +114,7 @@ pub(crate) fn filesystem_state(root: &SystemDir, fs_type: &str, device: &str) ->
     let options = options.map(|text| text.split_whitespace().collect::<Vec<_>>().join(","));
     let journal = root.text(format!("sys/fs/ext4/{device}/journal_task"));
     let journal = journal.map(|task| if task == NO_JOURNAL { "none" } else { "yes" }.to_owned());
-    let facts = [("effective_options", options), ("journal", journal)];
-    facts.into_iter().filter_map(|(name, value)| Some(Fact::new(name, value?))).collect()
+    Fact::known([("effective_options", options), ("journal", journal)])
 }
 
 #[cfg(test)]

@@ -13,7 +13,6 @@ use crate::source::btrfs_of_member;
 use crate::superblock::superblock_facts;
 use crate::system_dir::SystemDir;
 
-/// The facts of the filesystem that is mounted as `mount`, whose first device is in `dir`.
 pub(crate) fn geometry(
     root: &SystemDir,
     probe: &dyn DeviceProbe,
@@ -48,12 +47,11 @@ fn ext_state(root: &SystemDir, device: &str) -> Vec<Fact> {
     let options = root.text(format!("proc/fs/ext4/{device}/options"));
     let mode = options.as_deref().and_then(journal_mode);
     let errors = root.text(format!("sys/fs/ext4/{device}/errors_count"));
-    let facts = [
+    Fact::known([
         ("journal_mode", mode),
         ("journal_transaction_max_blocks", transaction_blocks(root, device)),
         ("errors", errors.filter(|count| count != "0")),
-    ];
-    facts.into_iter().filter_map(|(name, value)| Some(Fact::new(name, value?))).collect()
+    ])
 }
 
 fn journal_mode(options: &str) -> Option<String> {
@@ -63,17 +61,14 @@ fn journal_mode(options: &str) -> Option<String> {
 /// From a sentence such as `7 transactions (2 requested), each up to 1024 blocks`, in the folder of
 /// the device and the journal's inode.
 fn transaction_blocks(root: &SystemDir, device: &str) -> Option<String> {
-    let journals = root.join("proc/fs/jbd2");
-    let names = journals.names("").into_iter().filter_map(|name| name.into_string().ok());
-    let of_device = |name: &String| {
+    let of_device = |journal: &SystemDir| {
+        let name = journal.name();
         let inode = name.strip_prefix(device).and_then(|rest| rest.strip_prefix('-'));
         inode.is_some_and(|inode| inode.bytes().all(|byte| byte.is_ascii_digit()))
     };
-    let text = journals.text(format!("{}/info", names.into_iter().find(of_device)?))?;
-    let (_, rest) = text.split_once("each up to ")?;
-    rest.split_once(' ')
-        .filter(|(count, _)| count.parse::<u64>().is_ok())
-        .map(|(count, _)| count.to_owned())
+    let text = root.children("proc/fs/jbd2").iter().find(|it| of_device(it))?.text("info")?;
+    let (count, _) = text.split_once("each up to ")?.1.split_once(' ')?;
+    count.parse::<u64>().is_ok().then(|| count.to_owned())
 }
 
 /// Stripes as they are given to mount, in sectors of 512 bytes.
@@ -82,9 +77,10 @@ fn xfs_options(mount: &MountEntry) -> Vec<Fact> {
         let sectors: u64 = mount.option_value(option)?.to_str()?.parse().ok()?;
         Some(sectors.checked_mul(512)?.to_string())
     };
-    let facts =
-        [("stripe_unit_bytes", sectors("sunit")), ("stripe_width_bytes", sectors("swidth"))];
-    facts.into_iter().filter_map(|(name, value)| Some(Fact::new(name, value?))).collect()
+    Fact::known([
+        ("stripe_unit_bytes", sectors("sunit")),
+        ("stripe_width_bytes", sectors("swidth")),
+    ])
 }
 
 /// Profiles of btrfs, each a folder while it is in use.
@@ -93,16 +89,15 @@ const PROFILES: [&str; 9] =
 
 fn btrfs(root: &SystemDir, member: &str) -> Vec<Fact> {
     let Some(filesystem) = btrfs_of_member(root, member) else { return Vec::new() };
+    let listed = |names: Vec<String>| (!names.is_empty()).then(|| names.join(","));
     let profile = |kind: &str| {
-        let names = filesystem.names(format!("allocation/{kind}"));
-        let names = names.iter().filter_map(|name| name.to_str());
-        let known: Vec<&str> = names.filter(|name| PROFILES.contains(name)).collect();
-        (!known.is_empty()).then(|| known.join(","))
+        let mut names = filesystem.names(format!("allocation/{kind}"));
+        names.retain(|name| PROFILES.contains(&name.as_str()));
+        listed(names)
     };
-    let features = filesystem.names("features").into_iter().filter_map(|it| it.into_string().ok());
-    let features: Vec<String> = features.collect();
+    // A balance or a replacement in the background takes the devices' time.
     let running = filesystem.text("exclusive_operation").filter(|it| it != "none");
-    let facts = [
+    Fact::known([
         ("block_size_bytes", filesystem.text("sectorsize")),
         ("node_size_bytes", filesystem.text("nodesize")),
         ("checksum", filesystem.text("checksum")),
@@ -110,9 +105,8 @@ fn btrfs(root: &SystemDir, member: &str) -> Vec<Fact> {
         ("metadata_profile", profile("metadata")),
         ("system_profile", profile("system")),
         ("running_operation", running),
-        ("features", (!features.is_empty()).then(|| features.join(","))),
-    ];
-    facts.into_iter().filter_map(|(name, value)| Some(Fact::new(name, value?))).collect()
+        ("features", listed(filesystem.names("features"))),
+    ])
 }
 
 #[cfg(test)]

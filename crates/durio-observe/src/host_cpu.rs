@@ -4,6 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use durio_block::tsc_is_reliable_by;
+
 use crate::system_dir::{SystemDir, count_in_list, numbers_in_list};
 
 const CLOCKSOURCE: &str = "sys/devices/system/clocksource/clocksource0";
@@ -33,28 +35,24 @@ fn cpuinfo_value(root: &SystemDir, name: &str) -> Option<String> {
 }
 
 pub(crate) fn cpu_model(root: &SystemDir) -> Option<String> {
+    // x86 has the first, POWER `cpu`, 64-bit ARM only the number of its part.
     let names = ["model name", "Model", "cpu", "Processor", "CPU part"];
     names.iter().find_map(|name| cpuinfo_value(root, name)).filter(|value| !value.is_empty())
 }
 
-/// Processors that the kernel runs on.
 pub(crate) fn cpus_online(root: &SystemDir) -> Option<u32> {
     count_in_list(&root.text("sys/devices/system/cpu/online")?)
 }
 
-/// Processors that this process may run on.
 pub(crate) fn cpus_allowed(root: &SystemDir) -> Option<u32> {
-    let status = root.text("proc/self/status")?;
-    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
-    count_in_list(list.trim())
+    count_in_list(&root.line_after("proc/self/status", "Cpus_allowed_list:")?)
 }
 
 /// The frequency governors in use, joined by commas where processors differ.
 pub(crate) fn governor(root: &SystemDir) -> Option<String> {
-    let cpus = root.join("sys/devices/system/cpu");
     let mut governors: Vec<String> = Vec::new();
-    for cpu in cpus.names("") {
-        let governor = cpus.join(cpu).text("cpufreq/scaling_governor");
+    for cpu in root.children("sys/devices/system/cpu") {
+        let governor = cpu.text("cpufreq/scaling_governor");
         governors.extend(governor.filter(|governor| !governors.contains(governor)));
     }
     (!governors.is_empty()).then(|| governors.join(","))
@@ -78,12 +76,10 @@ fn has_flag(root: &SystemDir, name: &str) -> bool {
     flags.split_whitespace().any(|flag| flag == name)
 }
 
-/// The time stamp counter runs at one rate, in every sleep state, and the kernel has not given
-/// it up.
+/// The time stamp counter can be used as a clock.
 pub(crate) fn tsc_reliable(root: &SystemDir) -> bool {
-    has_flag(root, "constant_tsc")
-        && has_flag(root, "nonstop_tsc")
-        && clocksource_is_available(root, "tsc")
+    let sources = root.text(format!("{CLOCKSOURCE}/available_clocksource")).unwrap_or_default();
+    tsc_is_reliable_by(&root.text("proc/cpuinfo").unwrap_or_default(), &sources)
 }
 
 /// Who runs this virtual machine, as far as it shows; `None` on bare metal.
@@ -97,6 +93,8 @@ pub(crate) fn hypervisor(root: &SystemDir) -> Option<String> {
 }
 
 fn hypervisor_by_clock(root: &SystemDir) -> Option<String> {
+    // The kernel offers these clocks only under the hypervisor that provides them, whatever the
+    // firmware calls the machine.
     let clocks = [("kvm-clock", "kvm"), ("hyperv_clocksource_tsc_page", "microsoft")];
     let found = clocks.iter().find(|(clock, _)| clocksource_is_available(root, clock));
     found.map(|(_, name)| (*name).to_owned())
@@ -123,13 +121,11 @@ pub fn read_nodes() -> BTreeMap<u32, Vec<u32>> {
 }
 
 fn nodes_below(root: &SystemDir) -> BTreeMap<u32, Vec<u32>> {
-    let all = root.join("sys/devices/system/node");
-    let node = |name: &std::ffi::OsStr| {
-        let number = name.to_str()?.strip_prefix("node")?.parse().ok()?;
-        let list = all.text(std::path::Path::new(name).join("cpulist"))?;
-        Some((number, numbers_in_list(&list)?))
+    let node = |dir: &SystemDir| {
+        let number = dir.name().strip_prefix("node")?.parse().ok()?;
+        Some((number, numbers_in_list(&dir.text("cpulist")?)?))
     };
-    all.names("").iter().filter_map(|name| node(name)).collect()
+    root.children("sys/devices/system/node").iter().filter_map(node).collect()
 }
 
 #[cfg(test)]

@@ -7,24 +7,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use durio_block::Alignment;
 use durio_units::Bytes;
 use rustix::fs::{AtFlags, CWD, FileType, StatVfs, Statx, StatxFlags};
-use serde::{Deserialize, Serialize};
 
-use crate::device_number::DeviceNumber;
+use crate::block_node::DeviceNumber;
 
-/// What direct I/O on a file demands; both zero where the file cannot be opened for it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DirectIoAlignment {
-    /// Of the buffer's address.
-    #[serde(rename = "memory_bytes")]
-    pub memory: Bytes,
-    /// Of the offset and of the length.
-    #[serde(rename = "offset_bytes")]
-    pub offset: Bytes,
-}
-
-/// What a path is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum FileKind {
     Regular,
@@ -49,7 +37,7 @@ pub(crate) struct Identity {
     pub(crate) mount_id: Option<u64>,
     pub(crate) size: Bytes,
     pub(crate) free: Bytes,
-    pub(crate) direct_io: Option<DirectIoAlignment>,
+    pub(crate) direct_io: Option<Alignment>,
 }
 
 /// How the walk asks for an [`Identity`].
@@ -58,6 +46,7 @@ pub(crate) type Identify<'a> = &'a dyn Fn(&Path) -> io::Result<Identity>;
 /// Asks the running system; symbolic links are followed, nothing is opened.
 pub(crate) fn identify(path: &Path) -> io::Result<Identity> {
     let absolute = fs::canonicalize(path)?;
+    // A kernel that does not know a bit leaves it out of the answer (statx(2)).
     let mask = StatxFlags::BASIC_STATS | StatxFlags::MNT_ID | StatxFlags::DIOALIGN;
     let stat = rustix::fs::statx(CWD, &absolute, AtFlags::empty(), mask)?;
     let (size, free) = rustix::fs::statvfs(&absolute).map(|stat| space(&stat)).unwrap_or_default();
@@ -88,14 +77,15 @@ fn kind_of(stat: &Statx) -> FileKind {
     }
 }
 
-fn direct_io_of(stat: &Statx) -> Option<DirectIoAlignment> {
-    has(stat, StatxFlags::DIOALIGN).then(|| DirectIoAlignment {
+fn direct_io_of(stat: &Statx) -> Option<Alignment> {
+    has(stat, StatxFlags::DIOALIGN).then(|| Alignment {
         memory: Bytes::new(u64::from(stat.stx_dio_mem_align)),
         offset: Bytes::new(u64::from(stat.stx_dio_offset_align)),
     })
 }
 
 fn space(stat: &StatVfs) -> (Bytes, Bytes) {
+    // Counts are of fragments, not of f_bsize (statvfs(3)); f_bavail leaves out what is root's.
     let bytes = |blocks: u64| Bytes::new(blocks.saturating_mul(stat.f_frsize));
     (bytes(stat.f_blocks), bytes(stat.f_bavail))
 }

@@ -75,6 +75,7 @@ impl LabFacts {
     pub fn to_text(&self) -> String {
         let Self { timing, accelerator, without_kvm, qemu_version, cpu_model, .. } = self;
         let Self { icount_shift, root, .. } = self;
+        // A fact is a line, and QEMU's reason may be several.
         let reason = without_kvm.as_deref().map(|reason| reason.replace('\n', " "));
         let reason = reason.map(|it| format!("without_kvm {it}\n")).unwrap_or_default();
         let shift = icount_shift.map(|shift| format!("icount_shift {shift}\n")).unwrap_or_default();

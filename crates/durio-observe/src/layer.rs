@@ -90,11 +90,15 @@ impl Layer {
 
     /// This layer and those below it, with their depth, top to bottom.
     #[must_use]
-    pub fn walk(&self) -> Walk<'_> {
-        Walk { pending: vec![(0, self)] }
+    pub fn walk(&self) -> impl Iterator<Item = (usize, &Self)> {
+        let mut pending = vec![(0, self)];
+        std::iter::from_fn(move || {
+            let (depth, layer) = pending.pop()?;
+            pending.extend(layer.below.iter().rev().map(|below| (depth + 1, below)));
+            Some((depth, layer))
+        })
     }
 
-    /// True if everything below ends in memory.
     pub(crate) fn ends_in_memory(&self) -> bool {
         match self.kind {
             LayerKind::Memory | LayerKind::Zram => true,
@@ -120,7 +124,7 @@ pub struct Stack {
 impl Stack {
     /// All layers with their depth, top to bottom; the root has depth 0.
     #[must_use]
-    pub fn walk(&self) -> Walk<'_> {
+    pub fn walk(&self) -> impl Iterator<Item = (usize, &Layer)> {
         self.root.walk()
     }
 
@@ -128,22 +132,6 @@ impl Stack {
     #[must_use]
     pub fn filesystem(&self) -> Option<&FilesystemFacts> {
         self.walk().find_map(|(_, layer)| layer.filesystem.as_ref())
-    }
-}
-
-/// The layers of a tree with their depth, each before those below it.
-#[derive(Debug, Clone)]
-pub struct Walk<'a> {
-    pending: Vec<(usize, &'a Layer)>,
-}
-
-impl<'a> Iterator for Walk<'a> {
-    type Item = (usize, &'a Layer);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let (depth, layer) = self.pending.pop()?;
-        self.pending.extend(layer.below.iter().rev().map(|below| (depth + 1, below)));
-        Some((depth, layer))
     }
 }
 

@@ -1,21 +1,15 @@
-//! The facts that only one kind of block layer has.
+//! The facts that only one kind of block layer has, and where a device stands: the offset of a partition
+//! against the blocks below, the link to the bus, the driver.
 //!
-//! In: the kind and the device's directory in sysfs. Out: named values.
-//! A new fact is one more row here.
+//! In: the kind and the device's directory in sysfs. Out: named values. Not here: tables of volumes
+//! (`dm_facts`), and what the device says of itself (`device_probe`).
+//! A file that holds a fact as it is told is one more row here.
 
 use crate::Fact;
 use crate::block_facts::from_sectors;
+use crate::block_node::scsi_disk_of;
 use crate::layer::LayerKind;
-use crate::system_dir::SystemDir;
-
-/// How a file's content becomes a value.
-#[derive(Clone, Copy)]
-enum Form {
-    /// As it stands.
-    Text,
-    /// The word in brackets.
-    Choice,
-}
+use crate::system_dir::{Form, SystemDir};
 
 /// The fact's name, the file, and its form.
 type Row = (&'static str, &'static str, Form);
@@ -69,6 +63,7 @@ const ZRAM: &[Row] = &[
 ];
 
 const DISK: &[Row] = &[
+    // NVMe has the first file, SCSI the second.
     ("firmware", "device/firmware_rev", Form::Text),
     ("firmware", "device/rev", Form::Text),
     ("transport", "device/transport", Form::Text),
@@ -99,7 +94,7 @@ const QUEUE: &[Row] = &[
 ];
 
 /// The facts of a block layer; files that are absent give none.
-pub(crate) fn layer_facts(kind: LayerKind, dir: &SystemDir) -> Vec<Fact> {
+pub(crate) fn layer_facts(root: &SystemDir, kind: LayerKind, dir: &SystemDir) -> Vec<Fact> {
     let rows = match kind {
         LayerKind::Md => MD,
         LayerKind::Dm => DM,
@@ -111,25 +106,17 @@ pub(crate) fn layer_facts(kind: LayerKind, dir: &SystemDir) -> Vec<Fact> {
         LayerKind::Partition => PARTITION,
         _ => &[],
     };
-    let mut facts: Vec<Fact> =
-        rows.iter().chain(QUEUE).filter_map(|row| read_row(dir, *row)).collect();
-    facts.extend(scsi_fua(dir));
-    if kind == LayerKind::Disk {
-        facts.extend(bus_of(dir).map(|bus| Fact::new("bus", bus)));
-        facts.extend(scsi_driver(dir).map(|driver| Fact::new("scsi_driver", driver)));
+    let rows = rows.iter().chain(QUEUE).map(|(name, file, form)| (*name, dir.value(file, *form)));
+    let scsi_fua = scsi_disk_of(dir).and_then(|disk| disk.text("FUA"));
+    let mut facts = Fact::known(rows.chain([("scsi_fua", scsi_fua)]));
+    match kind {
+        LayerKind::Md => facts.extend(md_facts(dir)),
+        LayerKind::Dm => facts.extend(dm_type(dir)),
+        LayerKind::Partition => facts.extend(alignment(dir)),
+        LayerKind::Disk => facts.extend(disk_facts(root, dir)),
+        _ => {}
     }
-    facts.extend(md_members(dir));
-    facts.extend(dm_type(dir));
-    facts.extend(partition_start(dir));
     facts
-}
-
-fn read_row(dir: &SystemDir, (name, file, form): Row) -> Option<Fact> {
-    let value = match form {
-        Form::Text => dir.text(file),
-        Form::Choice => dir.choice(file),
-    };
-    value.map(|value| Fact::new(name, value))
 }
 
 /// The prefix of a device-mapper identifier names its maker: LVM, CRYPT, mpath.
@@ -141,18 +128,79 @@ fn dm_type(dir: &SystemDir) -> Option<Fact> {
     Some(Fact::new("dm_type", maker))
 }
 
-fn md_members(dir: &SystemDir) -> impl Iterator<Item = Fact> + '_ {
-    let names = dir.names("md").into_iter().filter_map(|name| name.into_string().ok());
-    names.filter(|name| name.starts_with("dev-")).filter_map(|name| {
-        let state = dir.text(format!("md/{name}/state"))?;
-        Some(Fact::new(name.replacen("dev-", "member_", 1), state))
-    })
+/// The state of each member, the layout in words, and of each member its slot and, if there were any, its
+/// errors.
+fn md_facts(dir: &SystemDir) -> Vec<Fact> {
+    let members: Vec<_> = dir.children("md").into_iter().filter_map(member).collect();
+    let states =
+        members.iter().map(|(name, member)| (format!("member_{name}"), member.text("state")));
+    let mut facts: Vec<_> = states.collect();
+    facts.push(("layout_words".to_owned(), layout_words(dir)));
+    for (name, member) in &members {
+        facts.push((format!("slot_{name}"), member.text("slot")));
+        let errors = member.text("errors").filter(|count| count != "0");
+        facts.push((format!("errors_{name}"), errors));
+    }
+    Fact::known(facts)
 }
 
-fn scsi_fua(dir: &SystemDir) -> Option<Fact> {
-    let address = dir.names("device/scsi_disk").into_iter().next()?;
-    let fua = dir.join("device/scsi_disk").join(address).text("FUA")?;
-    Some(Fact::new("scsi_fua", fua))
+fn member(dir: SystemDir) -> Option<(String, SystemDir)> {
+    let name = dir.name().strip_prefix("dev-")?.to_owned();
+    Some((name, dir))
+}
+
+/// Numbers of layouts are those of the kernel's drivers/md (`raid10.c`, `raid5.h`, `raid0.h`).
+fn layout_words(dir: &SystemDir) -> Option<String> {
+    let layout = dir.number("md/layout")?;
+    match dir.text("md/level")?.as_str() {
+        "raid10" => raid10(layout),
+        "raid0" => raid0(layout).map(str::to_owned),
+        "raid4" | "raid5" | "raid6" => parity(layout).map(str::to_owned),
+        _ => None,
+    }
+}
+
+/// Near copies in the lowest byte, far ones in the next; bit 16 puts far copies into the next chunk.
+fn raid10(layout: u32) -> Option<String> {
+    let (near, far, is_offset) = (layout & 0xff, layout >> 8 & 0xff, layout & 0x1_0000 != 0);
+    match (near, far) {
+        (0, _) | (_, 0) => None,
+        (near, 1) => Some(format!("n{near}")),
+        (1, far) if is_offset => Some(format!("o{far}")),
+        (1, far) => Some(format!("f{far}")),
+        (near, far) if is_offset => Some(format!("n{near}o{far}")),
+        (near, far) => Some(format!("n{near}f{far}")),
+    }
+}
+
+/// How members of unequal size are filled, which changed by mistake in Linux 3.14.
+fn raid0(layout: u32) -> Option<&'static str> {
+    match layout {
+        1 => Some("original"),
+        2 => Some("alternate"),
+        _ => None,
+    }
+}
+
+/// Where parity and data stand in each stripe.
+fn parity(layout: u32) -> Option<&'static str> {
+    Some(match layout {
+        0 => "left-asymmetric",
+        1 => "right-asymmetric",
+        2 => "left-symmetric",
+        3 => "right-symmetric",
+        4 => "parity-first",
+        5 => "parity-last",
+        8 => "ddf-zero-restart",
+        9 => "ddf-N-restart",
+        10 => "ddf-N-continue",
+        16 => "left-asymmetric-6",
+        17 => "right-asymmetric-6",
+        18 => "left-symmetric-6",
+        19 => "right-symmetric-6",
+        20 => "parity-first-6",
+        _ => return None,
+    })
 }
 
 /// Beginnings of the names of those above a disk, and the bus that they stand for; the first that is
@@ -168,9 +216,9 @@ const BUSES: &[(&str, &str)] = &[
     ("mmc", "mmc"),
 ];
 
-/// How the disk is attached, from its place among the kernel's devices.
 pub(crate) fn bus_of(dir: &SystemDir) -> Option<&'static str> {
     let path = dir.path().to_string_lossy();
+    // The last one: a copied tree may lie below a folder of that name.
     let (_, place) = path.rsplit_once("/devices/")?;
     let above: Vec<&str> = place.split('/').collect();
     let stands_below = |start: &str| {
@@ -192,9 +240,94 @@ fn scsi_driver(dir: &SystemDir) -> Option<String> {
     })
 }
 
-fn partition_start(dir: &SystemDir) -> Option<Fact> {
-    let start: u64 = dir.contains("partition").then(|| dir.number("start"))??;
-    Some(Fact::new("start_bytes", from_sectors(start).get().to_string()))
+/// What partitions are aligned to by convention.
+const MIB: u64 = 1 << 20;
+
+/// What is left of a partition's start over whole blocks of the disk, over its optimal requests, and
+/// over MiB; zero is aligned.
+fn alignment(dir: &SystemDir) -> Vec<Fact> {
+    let Some(start) = dir.number("start").map(|sectors| from_sectors(sectors).get()) else {
+        return Vec::new();
+    };
+    let of_disk = |file: &str| dir.join("..").number::<u64>(format!("queue/{file}"));
+    // An optimal size of zero is one that the device does not tell.
+    let left_over = |boundary: Option<u64>| start.checked_rem(boundary?).map(|it| it.to_string());
+    Fact::known([
+        ("start_bytes", Some(start.to_string())),
+        ("start_modulo_physical_block_bytes", left_over(of_disk("physical_block_size"))),
+        ("start_modulo_optimal_io_bytes", left_over(of_disk("optimal_io_size"))),
+        ("start_modulo_mib_bytes", left_over(Some(MIB))),
+    ])
+}
+
+/// How a disk is attached, by which driver it is served, and what its module is set to.
+fn disk_facts(root: &SystemDir, dir: &SystemDir) -> Vec<Fact> {
+    let bus = bus_of(dir).map(str::to_owned);
+    let mut facts = Fact::known([("bus", bus), ("scsi_driver", scsi_driver(dir))]);
+    facts.extend(link(dir));
+    let own = [("driver", driver(dir)), ("hardware_queues", hardware_queues(dir))];
+    facts.extend(Fact::known(own));
+    facts.extend(null_block(root, dir));
+    facts
+}
+
+const LINK: [(&str, &str); 4] = [
+    ("pcie_link_speed", "current_link_speed"),
+    ("pcie_link_speed_max", "max_link_speed"),
+    ("pcie_link_width", "current_link_width"),
+    ("pcie_link_width_max", "max_link_width"),
+];
+
+/// The PCIe link nearest to the device: that of the NVMe or of the host adapter before it.
+fn link(dir: &SystemDir) -> Vec<Fact> {
+    // No further: folders above a copied tree are none of that machine's.
+    let within_sysfs = dir.ancestors().take_while(|above| above.name() != "devices");
+    // A function inside of the root complex has no link, and the kernel says so in its way.
+    let has_link = |above: &SystemDir| {
+        above.text("current_link_speed").is_some_and(|speed| speed != "Unknown")
+    };
+    let linked = within_sysfs.into_iter().find(has_link);
+    let Some(linked) = linked else { return Vec::new() };
+    let mut facts = vec![Fact::new("pci_address", linked.name())];
+    facts.extend(Fact::known(LINK.map(|(name, file)| (name, linked.text(file)))));
+    facts
+}
+
+/// Beginnings of names of devices that no bus shows a driver of.
+const MADE: [(&str, &str); 3] = [("nullb", "null_blk"), ("ublkb", "ublk"), ("rbd", "rbd")];
+
+fn driver(dir: &SystemDir) -> Option<String> {
+    let name = dir.name();
+    let is_made = |prefix: &str| {
+        let number = name.strip_prefix(prefix).unwrap_or_default();
+        number.starts_with(|first: char| first.is_ascii_digit())
+    };
+    let made = MADE.iter().find(|(prefix, _)| is_made(prefix)).map(|(_, driver)| *driver);
+    let bound = ["device/driver", "device/device/driver"];
+    made.map(str::to_owned).or_else(|| bound.iter().find_map(|link| dir.link_name(link)))
+}
+
+/// How many queues of requests the driver has, as text.
+pub(crate) fn hardware_queues(dir: &SystemDir) -> Option<String> {
+    let count = dir.names("mq").len();
+    (count > 0).then(|| count.to_string())
+}
+
+/// Settings of null_blk that decide what its figures mean.
+const NULL_BLOCK: [&str; 5] =
+    ["memory_backed", "completion_nsec", "irqmode", "queue_mode", "cache_size"];
+
+/// Of a device that was made by configfs, its own; else those of the module, which may have changed
+/// since it was made.
+fn null_block(root: &SystemDir, dir: &SystemDir) -> Vec<Fact> {
+    if !dir.name().starts_with("nullb") {
+        return Vec::new();
+    }
+    let own = root.join("sys/kernel/config/nullb").join(dir.name());
+    let module = root.join("sys/module/null_blk/parameters");
+    // Every device that was made by configfs has this file.
+    let place = if own.contains("power") { own } else { module };
+    Fact::known(NULL_BLOCK.map(|file| (format!("null_{file}"), place.text(file))))
 }
 
 #[cfg(test)]
@@ -206,12 +339,16 @@ mod tests {
         facts.iter().map(|fact| (fact.name.as_str(), fact.value.as_str())).collect()
     }
 
+    fn facts_of(fixture: &Fixture, kind: LayerKind, path: &str) -> Vec<Fact> {
+        layer_facts(&fixture.root(), kind, &fixture.root().join(path))
+    }
+
     #[test]
     fn a_bcache_device_tells_its_mode() {
         let fixture = Fixture::new();
         let mode = "writethrough [writeback] writearound none\n";
         fixture.file("sys/block/bcache0/bcache/cache_mode", mode);
-        let facts = layer_facts(LayerKind::Bcache, &fixture.root().join("sys/block/bcache0"));
+        let facts = facts_of(&fixture, LayerKind::Bcache, "sys/block/bcache0");
         assert_eq!(values(&facts), [("cache_mode", "writeback")]);
     }
 
@@ -220,7 +357,7 @@ mod tests {
         let fixture = Fixture::new();
         fixture.file("sys/block/dm-0/dm/name", "vg-data\n");
         fixture.file("sys/block/dm-0/dm/uuid", "CRYPT-LUKS2-0123456789-data\n");
-        let facts = layer_facts(LayerKind::Dm, &fixture.root().join("sys/block/dm-0"));
+        let facts = facts_of(&fixture, LayerKind::Dm, "sys/block/dm-0");
         assert_eq!(values(&facts), [("dm_name", "vg-data"), ("dm_type", "CRYPT")]);
     }
 
@@ -247,7 +384,123 @@ mod tests {
     fn a_backing_file_with_brackets_is_kept_whole() {
         let fixture = Fixture::new();
         fixture.file("sys/block/loop0/loop/backing_file", "/srv/disk[1].img\n");
-        let facts = layer_facts(LayerKind::Loop, &fixture.root().join("sys/block/loop0"));
+        let facts = facts_of(&fixture, LayerKind::Loop, "sys/block/loop0");
         assert_eq!(values(&facts), [("backing_file", "/srv/disk[1].img")]);
+    }
+
+    #[test]
+    fn layouts_of_ten_are_written_as_their_makers_write_them() {
+        let rows = [
+            (0x102, Some("n2")),
+            (0x103, Some("n3")),
+            (0x201, Some("f2")),
+            (0x1_0201, Some("o2")),
+            (0x2_0201, Some("f2")),
+            (0x202, Some("n2f2")),
+            (0, None),
+            (0x101, Some("n1")),
+        ];
+        for (layout, words) in rows {
+            assert_eq!(raid10(layout).as_deref(), words, "{layout:#x}");
+        }
+    }
+
+    #[test]
+    fn an_array_tells_its_layout_and_its_members() {
+        let fixture = Fixture::new();
+        for (file, content) in [
+            ("level", "raid5"),
+            ("layout", "2"),
+            ("dev-sda/slot", "0"),
+            ("dev-sda/errors", "0"),
+            ("dev-sdb/slot", "none"),
+            ("dev-sdb/errors", "7"),
+        ] {
+            fixture.file(&format!("sys/block/md0/md/{file}"), format!("{content}\n"));
+        }
+        let facts = md_facts(&fixture.root().join("sys/block/md0"));
+        let expected = [
+            Fact::new("layout_words", "left-symmetric"),
+            Fact::new("slot_sda", "0"),
+            Fact::new("slot_sdb", "none"),
+            Fact::new("errors_sdb", "7"),
+        ];
+        assert_eq!(facts, expected);
+    }
+
+    #[test]
+    fn a_level_without_layouts_tells_none() {
+        let fixture = Fixture::new();
+        fixture.file("sys/block/md0/md/level", "raid1\n");
+        fixture.file("sys/block/md0/md/layout", "0\n");
+        assert_eq!(md_facts(&fixture.root().join("sys/block/md0")), []);
+        fixture.file("sys/block/md0/md/level", "raid5\n");
+        fixture.file("sys/block/md0/md/layout", "99\n");
+        assert_eq!(md_facts(&fixture.root().join("sys/block/md0")), []);
+    }
+
+    fn lines(facts: &[Fact]) -> Vec<String> {
+        facts.iter().map(|fact| format!("{}={}", fact.name, fact.value)).collect()
+    }
+
+    #[test]
+    fn a_partition_tells_what_is_left_over_of_its_start() {
+        let fixture = Fixture::new();
+        fixture.scsi_disk("sda", "8:0");
+        let dir = fixture.partition("sda", "sda1", "8:1", 1);
+        let disk = fixture.path_of("sda");
+        fixture.file(&format!("{disk}/queue/physical_block_size"), "4096\n");
+        fixture.file(&format!("{disk}/queue/optimal_io_size"), "0\n");
+        let facts = || lines(&alignment(&dir));
+        let expected = [
+            "start_bytes=1048576",
+            "start_modulo_physical_block_bytes=0",
+            "start_modulo_mib_bytes=0",
+        ];
+        assert_eq!(facts(), expected);
+        fixture.file(&format!("{disk}/sda1/start"), "63\n");
+        fixture.file(&format!("{disk}/queue/optimal_io_size"), "65536\n");
+        let expected = [
+            "start_bytes=32256",
+            "start_modulo_physical_block_bytes=3584",
+            "start_modulo_optimal_io_bytes=32256",
+            "start_modulo_mib_bytes=32256",
+        ];
+        assert_eq!(facts(), expected);
+    }
+
+    #[test]
+    fn a_namespace_tells_the_link_and_the_driver_of_its_controller() {
+        let fixture = Fixture::new();
+        let dir = fixture.nvme_disk("nvme0n1", "259:0");
+        let bus = "sys/devices/pci0000:02";
+        fixture.file(&format!("{bus}/current_link_speed"), "8.0 GT/s PCIe\n");
+        fixture.file(&format!("{bus}/max_link_width"), "4\n");
+        fixture.link(&format!("{bus}/nvme/nvme0/device"), bus);
+        fixture.link(&format!("{bus}/driver"), "sys/bus/pci/drivers/nvme");
+        fixture.file(&format!("{}/mq/0/nr_tags", fixture.path_of("nvme0n1")), "1023\n");
+        let expected = [
+            "bus=nvme",
+            "pci_address=pci0000:02",
+            "pcie_link_speed=8.0 GT/s PCIe",
+            "pcie_link_width_max=4",
+            "driver=nvme",
+            "hardware_queues=1",
+        ];
+        assert_eq!(lines(&disk_facts(&fixture.root(), &dir)), expected);
+    }
+
+    #[test]
+    fn a_null_device_tells_its_own_settings_before_those_of_the_module() {
+        let fixture = Fixture::new();
+        let dir = fixture.block("sys/devices/virtual/block/nullb0", "252:0");
+        fixture.file("sys/module/null_blk/parameters/completion_nsec", "10000\n");
+        let facts = || lines(&disk_facts(&fixture.root(), &dir));
+        assert_eq!(facts(), ["driver=null_blk", "null_completion_nsec=10000"]);
+        fixture.file("sys/kernel/config/nullb/nullb0/power", "1\n");
+        fixture.file("sys/kernel/config/nullb/nullb0/memory_backed", "1\n");
+        assert_eq!(facts(), ["driver=null_blk", "null_memory_backed=1"]);
+        let other = fixture.block("sys/devices/virtual/block/nullbox", "252:1");
+        assert_eq!(driver(&other), None);
     }
 }

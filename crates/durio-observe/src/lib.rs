@@ -15,7 +15,6 @@ mod cgroup;
 mod copied_tree;
 mod cpu_counters;
 mod device_counters;
-mod device_number;
 mod device_probe;
 mod device_use;
 mod dm_facts;
@@ -23,19 +22,16 @@ mod error;
 mod family;
 mod filesystem;
 #[cfg(test)]
+#[path = "tests/fixture.rs"]
 mod fixture;
 mod geometry;
 mod host;
 mod host_cpu;
 mod identity;
-mod kernel_parameters;
 mod lab_facts;
 mod layer;
 mod layer_facts;
-mod md_facts;
 mod mountinfo;
-mod open_writers;
-mod placement;
 mod process_facts;
 mod sample;
 mod signature;
@@ -45,6 +41,8 @@ mod survey;
 mod system_dir;
 mod tracefs;
 mod tuning;
+
+pub use durio_block::Alignment;
 
 pub use block_facts::{BlockFacts, WriteCache};
 pub use cgroup::CgroupLimits;
@@ -57,17 +55,15 @@ pub use family::Holder;
 pub use filesystem::FilesystemFacts;
 pub use host::{Host, read_host};
 pub use host_cpu::read_nodes;
-pub use identity::DirectIoAlignment;
 pub use lab_facts::{LabFacts, LabTiming};
-pub use layer::{Layer, LayerKind, Stack, Walk, leaf_devices};
+pub use layer::{Layer, LayerKind, Stack, leaf_devices};
 pub use mountinfo::{Mounted, mounted_at};
 pub use process_facts::ProcessFacts;
 pub use signature::Signature;
 pub use survey::read_stack;
 pub use system_dir::{Fact, numbers_in_list};
 pub use tracefs::{
-    BlockRequest, BufferStats, PathEvent, PathEventKind, PathText, TraceClock, TraceEvent,
-    TraceEventKind, TraceText, block_device_number, find_tracefs, has_request_queue,
-    parse_buffer_stats, parse_path_trace, parse_trace,
+    BlockRequest, BufferStats, TraceClock, TraceEvent, TraceEventKind, TraceText,
+    block_device_number, find_tracefs, has_request_queue, parse_buffer_stats, parse_trace,
 };
 pub use tuning::{LayerReadings, Reading, Readings, read_readings, read_readings_in};

@@ -8,9 +8,8 @@ use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use crate::device_number::DeviceNumber;
+use crate::block_node::DeviceNumber;
 
-/// One mount.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct MountEntry {
     pub(crate) id: u64,
@@ -74,6 +73,7 @@ pub(crate) fn mount_of<'a>(
     mount_id: Option<u64>,
     absolute: &Path,
 ) -> Option<&'a MountEntry> {
+    // Of mounts that cover each other only the identifier tells which one the file is on.
     let by_id = mounts.iter().find(|entry| Some(entry.id) == mount_id);
     by_id.or_else(|| mount_by_prefix(mounts, absolute))
 }

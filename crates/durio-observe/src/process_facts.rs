@@ -34,13 +34,12 @@ pub struct ProcessFacts {
 
 /// Reads what is shown; never fails, for every part may be absent.
 pub(crate) fn process_facts(root: &SystemDir) -> ProcessFacts {
-    let status = root.text("proc/self/status").unwrap_or_default();
     ProcessFacts {
         preload_environment: preload_environment(root),
         preload_file: preload_file(root),
         sync_swallowers: sync_swallowers(root),
-        seccomp: status_field(&status, "Seccomp"),
-        tracer: status_field(&status, "TracerPid"),
+        seccomp: status_field(root, "Seccomp:"),
+        tracer: status_field(root, "TracerPid:"),
         kernel_version: root.text("proc/version"),
     }
 }
@@ -64,7 +63,8 @@ fn preload_file(root: &SystemDir) -> Option<String> {
 fn sync_swallowers(root: &SystemDir) -> Vec<String> {
     let maps = root.text("proc/self/maps").unwrap_or_default();
     let mut found: Vec<String> = Vec::new();
-    for path in maps.lines().filter_map(mapped_path) {
+    // The path is the rest of the line after five fields (proc_pid_maps(5)).
+    for path in maps.lines().filter_map(|line| line.get(line.find('/')?..)) {
         if swallows_by_name(path) && !found.iter().any(|known| known == path) {
             found.push(path.to_owned());
         }
@@ -72,22 +72,15 @@ fn sync_swallowers(root: &SystemDir) -> Vec<String> {
     found
 }
 
-/// The path is the rest of the line after five fields (proc_pid_maps(5)).
-fn mapped_path(line: &str) -> Option<&str> {
-    let start = line.find('/')?;
-    line.get(start..)
-}
-
-/// True if the name of the library is one of those that do nothing in sync calls.
 fn swallows_by_name(path: &str) -> bool {
     let name = Path::new(path).file_name().map(OsStr::to_string_lossy).unwrap_or_default();
     let name = name.to_lowercase();
+    // A program of such a name swallows nothing: the libraries that it preloads do.
     name.contains(".so") && SYNC_SWALLOWERS.iter().any(|known| name.contains(known))
 }
 
-fn status_field(status: &str, name: &str) -> Option<u32> {
-    let value = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
-    value.trim().parse().ok()
+fn status_field(root: &SystemDir, name: &str) -> Option<u32> {
+    root.line_after("proc/self/status", name)?.parse().ok()
 }
 
 #[cfg(test)]

@@ -33,12 +33,10 @@ impl Sample {
         within(&self.head, 0).or_else(|| within(&self.tail, tail_start))
     }
 
-    /// True if `magic` stands at `offset`.
     pub(crate) fn has(&self, offset: u64, magic: &[u8]) -> bool {
         self.at(offset, magic.len()) == Some(magic)
     }
 
-    /// The 32-bit number at `offset`, least significant byte first.
     pub(crate) fn u32_le(&self, offset: u64) -> Option<u32> {
         let bytes = self.at(offset, 4)?;
         Some(u32::from_le_bytes(bytes.try_into().ok()?))
@@ -64,6 +62,7 @@ pub(crate) fn size_of_file(file: &mut File) -> io::Result<u64> {
 
 /// Reads both ends of the `size` bytes that begin at `start`.
 pub(crate) fn read_sample(file: &File, start: u64, size: u64) -> io::Result<Sample> {
+    // On a small device both pieces overlap, or are all of it.
     let tail_len = size.min(TAIL_LEN);
     let head = read_at(file, start, size.min(HEAD_LEN))?;
     let tail = read_at(file, start + (size - tail_len), tail_len)?;

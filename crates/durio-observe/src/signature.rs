@@ -22,7 +22,6 @@ pub struct Signature {
     pub offset: Bytes,
 }
 
-/// A name and a place.
 type Found = (&'static str, u64);
 
 /// Magic numbers at a fixed place from the beginning.
@@ -129,7 +128,10 @@ fn ext(sample: &Sample) -> Option<Found> {
 
 /// The mark stands at the end of the first page, whose size depends on the machine.
 fn swap(sample: &Sample) -> Option<Found> {
+    // A system that is suspended to disk puts the last in the place of the others
+    // (kernel/power/swap.c).
     let marks: [&[u8]; 3] = [b"SWAPSPACE2", b"SWAP-SPACE", b"S1SUSPEND\0"];
+    // x86 has pages of 4 KiB, ARM and POWER up to 64 KiB.
     let places = [4096, 8192, 16384, 65536].map(|page: u64| page - 10);
     let place = places.into_iter().find(|at| marks.iter().any(|mark| sample.has(*at, mark)))?;
     Some(("swap", place))
@@ -178,6 +180,7 @@ fn zfs(sample: &Sample) -> Option<Found> {
     let slots = (0..128).map(|slot| ZFS_LABEL / 2 + slot * 1024);
     let mut places =
         labels.into_iter().flatten().flat_map(|label| slots.clone().map(move |s| label + s));
+    // It is in the byte order of the machine that wrote it.
     let is_uberblock = |at: &u64| {
         sample.has(*at, &ZFS_MAGIC.to_le_bytes()) || sample.has(*at, &ZFS_MAGIC.to_be_bytes())
     };

@@ -18,6 +18,7 @@ pub(crate) fn device_of_source(
     source: &OsStr,
 ) -> Option<SystemDir> {
     let path = Path::new(source);
+    // `tmpfs` and the like name nothing, and a relative path was relative to whoever mounted it.
     if !path.is_absolute() {
         return None;
     }
@@ -37,7 +38,7 @@ fn by_node_name(root: &SystemDir, node: &Path) -> Option<SystemDir> {
 
 fn by_volume_name(root: &SystemDir, volume: &str) -> Option<SystemDir> {
     let named = |dir: &SystemDir| dir.text("dm/name").as_deref() == Some(volume);
-    let names = root.names("sys/block").into_iter().filter_map(|name| name.into_string().ok());
+    let names = root.names("sys/block").into_iter();
     names.filter_map(|name| block_node::by_name(root, &name)).find(named)
 }
 
@@ -59,8 +60,7 @@ pub(crate) fn btrfs_devices(root: &SystemDir, member: SystemDir) -> Vec<SystemDi
     match btrfs_of_member(root, &member.name()) {
         Some(filesystem) => {
             let devices = filesystem.join("devices");
-            let links = devices.names("").into_iter();
-            links.filter_map(|name| devices.follow(name)).collect()
+            devices.names("").iter().filter_map(|name| devices.follow(name)).collect()
         }
         None => vec![member],
     }
@@ -68,8 +68,7 @@ pub(crate) fn btrfs_devices(root: &SystemDir, member: SystemDir) -> Vec<SystemDi
 
 /// The sysfs directory of the mounted btrfs that the device of this name is one of.
 pub(crate) fn btrfs_of_member(root: &SystemDir, member: &str) -> Option<SystemDir> {
-    let all = root.join("sys/fs/btrfs");
-    let mut filesystems = all.names("").into_iter().map(|name| all.join(name));
+    let mut filesystems = root.children("sys/fs/btrfs").into_iter();
     filesystems.find(|filesystem| filesystem.join("devices").follow(member).is_some())
 }
 

@@ -20,7 +20,7 @@ pub(crate) fn superblock_facts(fs_type: &str, bytes: &[u8]) -> Vec<Fact> {
     found.unwrap_or_default()
 }
 
-type Bits = &'static [(u32, &'static str)];
+type Bits = &'static [(u64, &'static str)];
 
 const EXT_COMPATIBLE: Bits = &[
     (0x4, "has_journal"),
@@ -52,8 +52,9 @@ const EXT_READ_ONLY: Bits = &[
 ];
 
 fn ext(bytes: &[u8]) -> Option<Vec<Fact>> {
-    let superblock = Little(bytes.get(1024..)?);
+    let superblock = Fields { bytes: bytes.get(1024..)?, is_big_endian: false };
     let shift = superblock.u32(0x18)?;
+    // Blocks are of 64 KiB at most (EXT4_MAX_BLOCK_SIZE).
     if superblock.u16(0x38)? != 0xef53 || shift > 6 {
         return None;
     }
@@ -66,25 +67,25 @@ fn ext(bytes: &[u8]) -> Option<Vec<Fact>> {
     ];
     let count_of_groups = superblock.u32(0x4).zip(superblock.u32(0x20));
     let groups = count_of_groups.filter(|(_, per_group)| *per_group > 0);
-    Some(present([
+    Some(known([
         ("block_size_bytes", blocks(1)),
         ("block_groups", groups.map(|(all, per_group)| all.div_ceil(per_group).to_string())),
         ("inode_size_bytes", superblock.u16(0x58).map(|size| size.to_string())),
         ("journal_size_bytes", ext_journal(&superblock)),
-        ("stripe_unit_bytes", blocks(superblock.u16(0x164)?.into())),
-        ("stripe_width_bytes", blocks(superblock.u32(0x170)?.into())),
+        ("stripe_unit_bytes", blocks(superblock.u16(0x164)?)),
+        ("stripe_width_bytes", blocks(superblock.u32(0x170)?)),
         ("features", Some(features.concat().join(","))),
     ]))
 }
 
 /// The size of the journal's inode, which is kept here too: its high and its low half are the last of
 /// seventeen words. A journal on a device of its own has none.
-fn ext_journal(superblock: &Little<'_>) -> Option<String> {
+fn ext_journal(superblock: &Fields<'_>) -> Option<String> {
     const INODE_BACKUP: u8 = 1;
     let has_journal = superblock.u32(0x5c)? & 0x4 != 0;
-    let is_kept = *superblock.0.get(0xfd)? == INODE_BACKUP;
+    let is_kept = *superblock.bytes.get(0xfd)? == INODE_BACKUP;
     let (high, low) = (superblock.u32(0x10c + 15 * 4)?, superblock.u32(0x10c + 16 * 4)?);
-    let size = u64::from(high) << 32 | u64::from(low);
+    let size = high << 32 | low;
     (has_journal && is_kept && size > 0).then(|| size.to_string())
 }
 
@@ -100,13 +101,14 @@ const XFS_INCOMPATIBLE: Bits = &[
 ];
 
 fn xfs(bytes: &[u8]) -> Option<Vec<Fact>> {
-    let superblock = Big(bytes);
-    let block = u64::from(superblock.u32(4)?);
+    let superblock = Fields { bytes, is_big_endian: true };
+    let block = superblock.u32(4)?;
     if !bytes.starts_with(b"XFSB") || !(512..=65536).contains(&block) {
         return None;
     }
-    let blocks = |count: u32| (count > 0).then(|| u64::from(count) * block);
-    let text = |bytes: Option<u64>| bytes.map(|bytes| bytes.to_string());
+    let blocks = |count: u64| (count > 0).then(|| (count * block).to_string());
+    let text = |number: Option<u64>| number.map(|number| number.to_string());
+    // The low four bits are the version; only version 5 has checksums and these fields.
     let checked = superblock.u16(100)? & 0xf == 5;
     let mut features = if checked { vec!["crc"] } else { Vec::new() };
     if checked {
@@ -114,63 +116,58 @@ fn xfs(bytes: &[u8]) -> Option<Vec<Fact>> {
         features.extend(names(XFS_INCOMPATIBLE, superblock.u32(216)?));
     }
     // A log without a stripe unit has 0 or 1 there.
-    let log_unit = superblock.u32(196).filter(|unit| *unit > 1).map(u64::from);
+    let log_unit = superblock.u32(196).filter(|unit| *unit > 1);
     // A log on a device of its own begins at zero here.
     let log = if superblock.u64(48)? == 0 { "external" } else { "internal" };
-    Some(present([
+    Some(known([
         ("block_size_bytes", Some(block.to_string())),
-        ("sector_size_bytes", superblock.u16(102).map(|size| size.to_string())),
-        ("inode_size_bytes", superblock.u16(104).map(|size| size.to_string())),
-        ("allocation_groups", superblock.u32(88).map(|count| count.to_string())),
+        ("sector_size_bytes", text(superblock.u16(102))),
+        ("inode_size_bytes", text(superblock.u16(104))),
+        ("allocation_groups", text(superblock.u32(88))),
         ("log", Some(log.to_owned())),
-        ("log_size_bytes", text(blocks(superblock.u32(96)?))),
+        ("log_size_bytes", blocks(superblock.u32(96)?)),
         ("log_stripe_unit_bytes", text(log_unit)),
-        ("stripe_unit_bytes", text(blocks(superblock.u32(184)?))),
-        ("stripe_width_bytes", text(blocks(superblock.u32(188)?))),
+        ("stripe_unit_bytes", blocks(superblock.u32(184)?)),
+        ("stripe_width_bytes", blocks(superblock.u32(188)?)),
         ("features", Some(features.join(","))),
     ]))
 }
 
-fn names(bits: Bits, value: u32) -> Vec<&'static str> {
+fn names(bits: Bits, value: u64) -> Vec<&'static str> {
     bits.iter().filter(|(bit, _)| value & bit != 0).map(|(_, name)| *name).collect()
 }
 
-fn present<const N: usize>(rows: [(&str, Option<String>); N]) -> Vec<Fact> {
-    let known = rows.into_iter().filter_map(|(name, value)| Some((name, value?)));
-    known.filter(|(_, value)| !value.is_empty()).map(|(name, it)| Fact::new(name, it)).collect()
+/// The facts with a value that is not empty.
+fn known<const N: usize>(rows: [(&str, Option<String>); N]) -> Vec<Fact> {
+    Fact::known(rows.map(|(name, value)| (name, value.filter(|value| !value.is_empty()))))
 }
 
-fn field<const N: usize>(bytes: &[u8], place: usize) -> Option<[u8; N]> {
-    bytes.get(place..place.checked_add(N)?)?.try_into().ok()
+/// Numbers by their place, in one of the two orders of bytes.
+struct Fields<'a> {
+    bytes: &'a [u8],
+    is_big_endian: bool,
 }
 
-/// Numbers with their least significant byte first.
-struct Little<'a>(&'a [u8]);
-
-impl Little<'_> {
-    fn u16(&self, place: usize) -> Option<u16> {
-        field(self.0, place).map(u16::from_le_bytes)
+impl Fields<'_> {
+    fn number(&self, place: usize, len: usize) -> Option<u64> {
+        let field = self.bytes.get(place..place.checked_add(len)?)?;
+        let append = |number: u64, byte: &u8| number << 8 | u64::from(*byte);
+        Some(match self.is_big_endian {
+            true => field.iter().fold(0, append),
+            false => field.iter().rev().fold(0, append),
+        })
     }
 
-    fn u32(&self, place: usize) -> Option<u32> {
-        field(self.0, place).map(u32::from_le_bytes)
-    }
-}
-
-/// Numbers with their most significant byte first.
-struct Big<'a>(&'a [u8]);
-
-impl Big<'_> {
-    fn u16(&self, place: usize) -> Option<u16> {
-        field(self.0, place).map(u16::from_be_bytes)
+    fn u16(&self, place: usize) -> Option<u64> {
+        self.number(place, 2)
     }
 
-    fn u32(&self, place: usize) -> Option<u32> {
-        field(self.0, place).map(u32::from_be_bytes)
+    fn u32(&self, place: usize) -> Option<u64> {
+        self.number(place, 4)
     }
 
     fn u64(&self, place: usize) -> Option<u64> {
-        field(self.0, place).map(u64::from_be_bytes)
+        self.number(place, 8)
     }
 }
 

@@ -12,19 +12,15 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use crate::block_facts::read_block_facts;
-use crate::block_node;
-use crate::device_number::DeviceNumber;
+use crate::block_node::{self, DeviceNumber};
 use crate::device_probe::{DeviceProbe, LiveDevices};
 use crate::dm_facts::dm_facts;
-use crate::filesystem::filesystem_state;
-use crate::filesystem::{filesystem_facts, layer_kind};
+use crate::filesystem::{filesystem_facts, filesystem_state, layer_kind};
 use crate::geometry::geometry;
 use crate::identity::{FileKind, Identify, Identity, identify};
 use crate::layer::{Layer, LayerKind, Stack};
 use crate::layer_facts::{bus_of, layer_facts};
-use crate::md_facts::md_facts;
 use crate::mountinfo::{MountEntry, mount_of, parse_mountinfo};
-use crate::placement::placement;
 use crate::source::{btrfs_devices, device_of_source, devices_of_source};
 use crate::system_dir::SystemDir;
 use crate::{Fact, StackError};
@@ -50,7 +46,6 @@ pub fn read_stack(path: &Path) -> Result<Stack, StackError> {
     Survey::new(&root, &identify, &LiveDevices).stack(path)
 }
 
-/// Everything the walk asks.
 pub(crate) struct Survey<'a> {
     root: &'a SystemDir,
     identify: Identify<'a>,
@@ -144,6 +139,7 @@ impl<'a> Survey<'a> {
         match layer_kind(&mount.fs_type) {
             LayerKind::Memory | LayerKind::Network => Vec::new(),
             LayerKind::Overlay => self.below_overlay(mount, depth),
+            // fuseblk (ntfs-3g) has the number of its device, and plain FUSE one of its own.
             LayerKind::Fuse if mount.device.is_anonymous() => Vec::new(),
             _ => self.below_filesystem(mount, depth),
         }
@@ -174,8 +170,10 @@ impl<'a> Survey<'a> {
         if !mount.device.is_anonymous() {
             return vec![self.device_layer(mount.device, depth)];
         }
+        // btrfs, bcachefs and ZFS have a number of their own: only the source leads to devices.
         let named = devices_of_source(self.root, self.identify, &mount.source);
         let devices = match <[SystemDir; 1]>::try_from(named) {
+            // mountinfo names only one of several devices.
             Ok([member]) if mount.fs_type == "btrfs" => btrfs_devices(self.root, member),
             Ok([only]) => vec![only],
             Err(devices) => devices,
@@ -214,6 +212,7 @@ impl<'a> Survey<'a> {
         if depth > DEPTH_MAX || left == 0 {
             return unknown(dir.name());
         }
+        // Shared by the whole walk: each layer may have several below it, and each of those again.
         self.left.set(left - 1);
         let kind = block_node::kind_of(dir);
         Layer {
@@ -226,12 +225,10 @@ impl<'a> Survey<'a> {
     }
 
     fn block_layer_facts(&self, kind: LayerKind, dir: &SystemDir) -> Vec<Fact> {
-        let mut facts = layer_facts(kind, dir);
-        facts.extend(placement(self.root, kind, dir));
+        let mut facts = layer_facts(self.root, kind, dir);
         facts.extend(match kind {
-            LayerKind::Md => md_facts(dir),
             LayerKind::Dm => dm_facts(&self.probe.volume_table(dir)),
-            LayerKind::Disk => self.probe.own_word(dir, bus_of(dir)),
+            LayerKind::Disk => self.probe.identity(dir, bus_of(dir)),
             _ => Vec::new(),
         });
         facts
@@ -243,7 +240,7 @@ impl<'a> Survey<'a> {
                 block_node::disk_of(dir).iter().map(|disk| self.block_layer(disk, depth)).collect()
             }
             LayerKind::Loop => self.below_loop(dir, depth).into_iter().collect(),
-            _ => block_node::slaves_of(self.root, dir)
+            _ => block_node::linked(self.root, dir, "slaves")
                 .into_iter()
                 .map(|(name, slave)| match slave {
                     Some(slave) => self.block_layer(&slave, depth),

@@ -3,7 +3,7 @@
 //! In: a directory, which in tests is a made-up tree. Out: texts, numbers and names, with `None`
 //! for whatever is absent, empty or refused. Not here: what any file means.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::io::Read;
 use std::os::unix::ffi::OsStringExt;
@@ -30,6 +30,22 @@ impl Fact {
     pub(crate) fn new(name: impl Into<String>, value: impl Into<String>) -> Self {
         Self { name: name.into(), value: value.into() }
     }
+
+    /// Those of the rows that have a value.
+    pub(crate) fn known<N: Into<String>>(
+        rows: impl IntoIterator<Item = (N, Option<String>)>,
+    ) -> Vec<Self> {
+        rows.into_iter().filter_map(|(name, value)| Some(Self::new(name, value?))).collect()
+    }
+}
+
+/// How a file's content becomes a value.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Form {
+    /// As it stands.
+    Text,
+    /// The word in brackets.
+    Choice,
 }
 
 /// A directory whose files are read by relative path.
@@ -39,7 +55,6 @@ pub(crate) struct SystemDir {
 }
 
 impl SystemDir {
-    /// The root of this machine.
     pub(crate) fn live_root() -> Self {
         Self::at("/")
     }
@@ -69,7 +84,6 @@ impl SystemDir {
         self.path.ancestors().map(Self::at)
     }
 
-    /// Where it is, for looking at the components.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -92,6 +106,7 @@ impl SystemDir {
     /// The content without surrounding blanks; `None` if nothing is left.
     pub(crate) fn text(&self, relative: impl AsRef<Path>) -> Option<String> {
         let bytes = self.bytes(relative)?;
+        // Texts of the device tree end with a zero byte, fields of SCSI with blanks.
         let text = String::from_utf8_lossy(&bytes).trim_matches(['\0', ' ', '\n', '\t']).to_owned();
         (!text.is_empty()).then_some(text)
     }
@@ -100,12 +115,23 @@ impl SystemDir {
         self.text(relative)?.parse().ok()
     }
 
-    /// A file that holds 0 or 1.
     pub(crate) fn flag(&self, relative: impl AsRef<Path>) -> Option<bool> {
         match self.text(relative)?.as_str() {
             "0" => Some(false),
             "1" => Some(true),
             _ => None,
+        }
+    }
+
+    /// As [`line_after`], of a file.
+    pub(crate) fn line_after(&self, relative: impl AsRef<Path>, start: &str) -> Option<String> {
+        line_after(&self.text(relative)?, start).map(str::to_owned)
+    }
+
+    pub(crate) fn value(&self, relative: impl AsRef<Path>, form: Form) -> Option<String> {
+        match form {
+            Form::Text => self.text(relative),
+            Form::Choice => self.choice(relative),
         }
     }
 
@@ -130,19 +156,30 @@ impl SystemDir {
     }
 
     /// The names in the directory at `relative`, sorted; none if it is absent.
-    pub(crate) fn names(&self, relative: impl AsRef<Path>) -> Vec<OsString> {
+    pub(crate) fn names(&self, relative: impl AsRef<Path>) -> Vec<String> {
         let Ok(entries) = fs::read_dir(self.path.join(relative)) else { return Vec::new() };
-        let mut names: Vec<OsString> = entries.flatten().map(|entry| entry.file_name()).collect();
+        // The kernel's own names are text; another one is of nothing that is looked for.
+        let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+        let mut names: Vec<String> = names.collect();
         names.sort_by_cached_key(|name| natural_key(name));
         names
     }
+
+    pub(crate) fn children(&self, relative: impl AsRef<Path>) -> Vec<Self> {
+        let dir = self.join(relative);
+        dir.names("").iter().map(|name| dir.join(name)).collect()
+    }
+}
+
+/// The rest of the first line that begins with `start`, without surrounding blanks.
+pub(crate) fn line_after<'t>(text: &'t str, start: &str) -> Option<&'t str> {
+    text.lines().find_map(|line| line.strip_prefix(start)).map(str::trim)
 }
 
 /// Sorts `sda2` before `sda10`.
-fn natural_key(name: &OsStr) -> (String, u64, OsString) {
-    let text = name.to_string_lossy();
-    let stem = text.trim_end_matches(|c: char| c.is_ascii_digit());
-    let number = text[stem.len()..].parse().unwrap_or(0);
+fn natural_key(name: &str) -> (String, u64, String) {
+    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    let number = name[stem.len()..].parse().unwrap_or(0);
     (stem.to_owned(), number, name.to_owned())
 }
 
@@ -153,12 +190,7 @@ fn chosen(list: &str) -> String {
 
 /// How many processors or nodes a list such as `0-3,8` names.
 pub(crate) fn count_in_list(list: &str) -> Option<u32> {
-    list.split(',').map(|range| count_in_range(range.trim())).sum()
-}
-
-fn count_in_range(range: &str) -> Option<u32> {
-    let (first, last) = ends_of_range(range)?;
-    last.checked_sub(first)?.checked_add(1)
+    u32::try_from(numbers_in_list(list)?.len()).ok()
 }
 
 fn ends_of_range(range: &str) -> Option<(u32, u32)> {

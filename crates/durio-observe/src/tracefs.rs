@@ -1,14 +1,12 @@
-//! The kernel's tracing files: where they are, and what their texts say.
+//! The kernel's tracing files: where they are, what their texts say, and what the kernel traces now.
 //!
-//! In: the list of mounts, texts of `trace` and of `per_cpu/cpu*/stats`. Out: the folder, and block
-//! events as data.
+//! In: the list of mounts, texts of `trace` and of `per_cpu/cpu*/stats`. Out: the folder, and events as
+//! data.
 //! Not here: making an instance, switching events on, removing it; that is the runner's.
 //!
 //! The text of `trace` is read, not the ring buffer: its times are in whole microseconds (of some
 //! clocks in that clock's own ticks), and in return its form has hardly changed in ten years.
 
-mod active;
-mod path_text;
 #[cfg(test)]
 mod path_text_tests;
 mod text;
@@ -17,14 +15,13 @@ mod text_tests;
 
 use std::path::{Path, PathBuf};
 
+use crate::block_node;
 use crate::mountinfo::{MountEntry, parse_mountinfo};
-use crate::system_dir::SystemDir;
+use crate::system_dir::{Fact, SystemDir};
 
-pub(crate) use active::active_tracing;
-pub use path_text::{PathEvent, PathEventKind, PathText, TraceClock, parse_path_trace};
 pub use text::{
-    BlockRequest, BufferStats, TraceEvent, TraceEventKind, TraceText, parse_buffer_stats,
-    parse_trace,
+    BlockRequest, BufferStats, TraceClock, TraceEvent, TraceEventKind, TraceText,
+    parse_buffer_stats, parse_trace,
 };
 
 /// The folder of the tracing files of a system whose root is `root`; none if they are not mounted.
@@ -38,6 +35,7 @@ pub fn find_tracefs(root: &Path) -> Option<PathBuf> {
         root.join(entry.mount_point.strip_prefix("/").unwrap_or(Path::new("")))
     };
     let of_type = |kind: &'static str| mounts.iter().filter(move |entry| entry.fs_type == kind);
+    // An own mount is newer (Linux 4.1), and is there on kernels without debugfs.
     let direct = of_type("tracefs").map(below_root);
     let within = of_type("debugfs").map(|entry| below_root(entry).join("tracing"));
     direct.chain(within).find(|folder| folder.is_dir())
@@ -47,8 +45,8 @@ pub fn find_tracefs(root: &Path) -> Option<PathBuf> {
 /// such device.
 #[must_use]
 pub fn block_device_number(root: &Path, name: &str) -> Option<(u32, u32)> {
-    let dir = crate::block_node::by_name(&SystemDir::at(root), name)?;
-    let number = crate::block_node::number_of(&dir)?;
+    let dir = block_node::by_name(&SystemDir::at(root), name)?;
+    let number = block_node::number_of(&dir)?;
     Some((number.major, number.minor))
 }
 
@@ -56,7 +54,46 @@ pub fn block_device_number(root: &Path, name: &str) -> Option<(u32, u32)> {
 /// takes what is queued as it is: zram, pmem, brd, and the heads of NVMe multipath.
 #[must_use]
 pub fn has_request_queue(root: &Path, name: &str) -> bool {
-    crate::block_node::by_name(&SystemDir::at(root), name).is_some_and(|dir| dir.contains("mq"))
+    block_node::by_name(&SystemDir::at(root), name).is_some_and(|dir| dir.contains("mq"))
+}
+
+/// So many events are named, the others counted.
+const NAMED_MAX: usize = 4;
+
+/// What the kernel traces now: per folder the tracer and the events that are on. Nothing where the
+/// tracing files are not mounted or not readable, and nothing of programs that perf or BPF attached.
+///
+/// An instance that is on and has neither costs nothing, and switched off with `tracing_on` the rest
+/// costs less but not nothing. A cached read of 4 KiB took 930 ns without tracing, 930 with an
+/// instance that traces nothing, 1550 with the events of system calls, 1310 with a filter that takes
+/// none of them, and 1220 with `tracing_on` at 0 (Linux 6.18, least of 240 turns each). So this asks
+/// for tracers and events alone.
+pub(crate) fn active_tracing(root: &SystemDir) -> Vec<Fact> {
+    let Some(tracefs) = find_tracefs(root.path()).map(SystemDir::at) else { return Vec::new() };
+    let mut folders = tracefs.children("instances");
+    folders.insert(0, tracefs);
+    let active = |folder: &SystemDir| {
+        let place = folder.path().strip_prefix(root.path()).unwrap_or(folder.path());
+        let name = Path::new("/").join(place).display().to_string();
+        what_is_on(folder).map(|value| Fact { name, value })
+    };
+    folders.iter().filter_map(active).collect()
+}
+
+/// Tracer and events of an instance, in words.
+fn what_is_on(folder: &SystemDir) -> Option<String> {
+    let tracer = folder.text("current_tracer").filter(|tracer| tracer != "nop");
+    let text = folder.text("set_event").unwrap_or_default();
+    let events: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let mut parts: Vec<String> =
+        tracer.map(|tracer| format!("tracer {tracer}")).into_iter().collect();
+    if !events.is_empty() {
+        let more = events.len().saturating_sub(NAMED_MAX);
+        let named = events[..events.len() - more].join(", ");
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        parts.push(format!("events {named}{more}"));
+    }
+    (!parts.is_empty()).then(|| parts.join("; "))
 }
 
 #[cfg(test)]
@@ -105,5 +142,35 @@ mod tests {
         assert!(!has_request_queue(root.path(), "sda"));
         fixture.file("sys/block/sda/mq/0/nr_tags", "64\n");
         assert!(has_request_queue(root.path(), "sda"));
+    }
+
+    const FOLDER: &str = "sys/kernel/tracing";
+
+    #[test]
+    fn tracers_and_events_are_active_and_an_empty_instance_is_not() {
+        let fixture = Fixture::new();
+        fixture.file("proc/self/mountinfo", TRACEFS);
+        let root = fixture.root();
+        let set = |file: &str, text: &str| fixture.file(&format!("{FOLDER}/{file}"), text);
+        for folder in ["", "instances/mine/"] {
+            set(&format!("{folder}current_tracer"), "nop\n");
+            set(&format!("{folder}set_event"), "");
+            set(&format!("{folder}tracing_on"), "1\n");
+        }
+        assert!(active_tracing(&root).is_empty());
+        set("current_tracer", "function\n");
+        set(
+            "instances/mine/set_event",
+            "raw_syscalls:sys_exit\nblock:a\nblock:b\nblock:c\nblock:d\n",
+        );
+        let active: Vec<_> =
+            active_tracing(&root).into_iter().map(|it| (it.name, it.value)).collect();
+        let events = "events raw_syscalls:sys_exit, block:a, block:b, block:c and 1 more";
+        let expected = [
+            ("/sys/kernel/tracing", "tracer function"),
+            ("/sys/kernel/tracing/instances/mine", events),
+        ];
+        assert_eq!(active, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        assert!(active_tracing(&Fixture::new().root()).is_empty(), "not mounted");
     }
 }

@@ -4,23 +4,31 @@
 //! Not here: what a value means, and whether it is a good one.
 //!
 //! A file that is absent gives no reading; one whose content is no text of the documented form is
-//! handed on as it is, so that whoever judges can say what stands there. A new reading is one more
-//! row in `rows.rs`.
-
-mod derived;
-mod rows;
+//! handed on as it is, so that whoever judges can say what stands there. A new reading is one more row
+//! here, or a function for what takes more than one file.
 
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use crate::block_node;
+use crate::cgroup::read_cgroup_limits;
+use crate::host_cpu;
 use crate::layer::{Layer, LayerKind, Stack};
-use crate::system_dir::SystemDir;
-use rows::{Form, Row};
+use crate::layer_facts::hardware_queues;
+use crate::system_dir::{Form, SystemDir};
 
 /// Longer contents are cut: no setting is that long, and a wrong file shall not fill a report.
 const VALUE_CHARS_MAX: usize = 200;
+
+/// Where the power states of the first processor are; the others have the same.
+const CPU_IDLE: &str = "sys/devices/system/cpu/cpu0/cpuidle";
+
+/// By which systemd starts the timer that trims filesystems.
+const TRIM_TIMER: &str = "etc/systemd/system/timers.target.wants/fstrim.timer";
+
+/// A process table longer than this is not searched to its end.
+const PROCESSES_MAX: usize = 100_000;
 
 /// One setting as it stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -98,27 +106,208 @@ pub fn read_readings_in(root: &Path, stack: &Stack) -> Readings {
 }
 
 fn host_readings(root: &SystemDir) -> Vec<Reading> {
-    let rows = rows::HOST.iter().filter_map(|row| read_row(root, "", row));
-    rows.chain(derived::of_host(root)).collect()
+    let text = |name: &str, path: &str, value: Option<String>| {
+        value.map(|value| Reading::new(name, value, format!("/{path}")))
+    };
+    let count = |list: Option<u32>| list.map(|number| number.to_string());
+    let derived = [
+        text("idle_latency_us", &format!("{CPU_IDLE}/state*/latency"), deepest_idle(root)),
+        text("io_pressure", "proc/pressure/io", io_pressure(root)),
+        text("memory_kb", "proc/meminfo", memory(root)),
+        text("irqbalance", "proc/*/comm", irqbalance(root)),
+        text("trim_timer", TRIM_TIMER, trim_timer(root)),
+        text("cpus", "sys/devices/system/cpu/online", count(host_cpu::cpus_online(root))),
+        text("numa_nodes", "sys/devices/system/node/online", count(host_cpu::numa_nodes(root))),
+        text("hypervisor", "sys/class/dmi/id", host_cpu::hypervisor(root)),
+        text("kernel", "proc/sys/kernel/osrelease", root.text("proc/sys/kernel/osrelease")),
+    ];
+    let rows = HOST.iter().filter_map(|row| read_row(root, "", row));
+    rows.chain(derived.into_iter().flatten()).collect()
 }
 
 fn layer_readings(root: &SystemDir, layer: &Layer) -> LayerReadings {
     let empty = LayerReadings { name: layer.name.clone(), kind: layer.kind, readings: Vec::new() };
     let Some(dir) = block_node::by_name(root, &layer.name) else { return empty };
     let shown = format!("sys/class/block/{}/", layer.name.replace('/', "!"));
-    let further: &[Row] = if layer.kind == LayerKind::Md { rows::MD } else { &[] };
-    let rows = rows::BLOCK.iter().chain(further).filter_map(|row| read_row(&dir, &shown, row));
-    let readings = rows.chain(derived::of_device(root, &dir, layer, &shown)).collect();
+    let further: &[Row] = if layer.kind == LayerKind::Md { MD } else { &[] };
+    let rows = BLOCK.iter().chain(further).filter_map(|row| read_row(&dir, &shown, row));
+    let text = |name: &str, file: &str, value: Option<String>| {
+        value.map(|value| Reading::new(name, value, format!("/{shown}{file}")))
+    };
+    let scsi_cache = block_node::scsi_disk_of(&dir).and_then(|disk| disk.text("cache_type"));
+    let numa_node = layer.block.as_ref().and_then(|block| block.numa_node);
+    let limits = io_max(root, layer);
+    let derived = [
+        text("transport", "", transport(&dir)),
+        text("hardware_queues", "mq", hardware_queues(&dir)),
+        text("scsi_cache", "device/scsi_disk/*/cache_type", scsi_cache),
+        text("start_sectors", "start", dir.text("start")),
+        text("numa_node", "device/numa_node", numa_node.map(|node| node.to_string())),
+        limits.map(|limits| Reading::new("io_max", limits, "/sys/fs/cgroup/**/io.max")),
+    ];
+    let readings = rows.chain(derived.into_iter().flatten()).collect();
     LayerReadings { readings, ..empty }
 }
 
-fn read_row(dir: &SystemDir, shown: &str, row: &Row) -> Option<Reading> {
-    let value = match row.form {
-        Form::Text => dir.text(row.file),
-        Form::Choice => dir.choice(row.file),
-    };
-    Some(Reading::new(row.name, value?, format!("/{shown}{}", row.file)))
+fn read_row(dir: &SystemDir, shown: &str, &(name, file, form): &Row) -> Option<Reading> {
+    Some(Reading::new(name, dir.value(file, form)?, format!("/{shown}{file}")))
 }
+
+/// The exit latency of the deepest power state that is not disabled, in microseconds.
+fn deepest_idle(root: &SystemDir) -> Option<String> {
+    let states = root.children(CPU_IDLE).into_iter();
+    // A state that is disabled is never entered: leaving it costs nothing.
+    let enabled = states.filter(|state| state.flag("disable") != Some(true));
+    let latency = enabled.filter_map(|state| state.number::<u64>("latency")).max();
+    latency.map(|latency| latency.to_string())
+}
+
+/// The share of the last ten seconds in which some task waited for I/O, in percent.
+fn io_pressure(root: &SystemDir) -> Option<String> {
+    let line = root.line_after("proc/pressure/io", "some ")?;
+    let value = line.split_whitespace().find_map(|word| word.strip_prefix("avg10="))?;
+    Some(value.to_owned())
+}
+
+fn memory(root: &SystemDir) -> Option<String> {
+    let value = root.line_after("proc/meminfo", "MemTotal:")?;
+    Some(value.trim_end_matches("kB").trim().to_owned())
+}
+
+/// `running` or `absent`; none where the processes cannot be seen.
+fn irqbalance(root: &SystemDir) -> Option<String> {
+    let mut seen = false;
+    for process in root.children("proc").into_iter().take(PROCESSES_MAX) {
+        let is_process = process.name().bytes().all(|byte| byte.is_ascii_digit());
+        let Some(command) = is_process.then(|| process.text("comm")).flatten() else { continue };
+        seen = true;
+        if command == "irqbalance" {
+            return Some("running".to_owned());
+        }
+    }
+    seen.then(|| "absent".to_owned())
+}
+
+/// `enabled` or `absent`; none on machines without systemd.
+fn trim_timer(root: &SystemDir) -> Option<String> {
+    // The link may lead out of a made-up root; that it is there is what counts.
+    let enabled = root.path().join(TRIM_TIMER).symlink_metadata().is_ok();
+    let systemd = root.contains("etc/systemd/system");
+    systemd.then(|| if enabled { "enabled" } else { "absent" }.to_owned())
+}
+
+/// How the device is attached, by the kernel's name for it and its place in the device tree.
+fn transport(dir: &SystemDir) -> Option<String> {
+    let (name, path) = (dir.name(), dir.path().to_string_lossy().into_owned());
+    let by_name = [("nvme", "nvme"), ("xvd", "xen"), ("vd", "virtio"), ("mmcblk", "mmc")];
+    if let Some((_, word)) = by_name.iter().find(|(prefix, _)| name.starts_with(prefix)) {
+        return Some((*word).to_owned());
+    }
+    if !name.starts_with("sd") {
+        return None;
+    }
+    let by_path = [
+        ("/virtio", "virtio"),
+        ("/VMBUS", "hyperv"),
+        ("/vmbus", "hyperv"),
+        ("/usb", "usb"),
+        ("/ata", "sata"),
+        ("/end_device", "sas"),
+    ];
+    // The kernel's libata shows SATA disks as SCSI ones; the path tells.
+    let found = by_path.iter().find(|(part, _)| path.contains(part));
+    Some(found.map_or("scsi", |(_, word)| word).to_owned())
+}
+
+/// The limits that control groups set on this device; none if there are none.
+fn io_max(root: &SystemDir, layer: &Layer) -> Option<String> {
+    let number = layer.device.as_deref()?;
+    let limits = read_cgroup_limits(root).io_max;
+    let of_device = limits.iter().filter_map(|line| {
+        let (device, limit) = line.split_once(' ')?;
+        (device == number).then(|| limit.trim().to_owned())
+    });
+    let all: Vec<String> = of_device.collect();
+    Some(if all.is_empty() { "none".to_owned() } else { all.join("; ") })
+}
+
+/// A setting: its name, which is the kernel's (Documentation/ABI/stable/sysfs-block), its file and form.
+type Row = (&'static str, &'static str, Form);
+
+/// Of every block device, relative to its directory in sysfs.
+const BLOCK: &[Row] = &[
+    ("scheduler", "queue/scheduler", Form::Choice),
+    ("schedulers", "queue/scheduler", Form::Text),
+    ("nomerges", "queue/nomerges", Form::Text),
+    ("read_ahead_kb", "queue/read_ahead_kb", Form::Text),
+    ("nr_requests", "queue/nr_requests", Form::Text),
+    ("rq_affinity", "queue/rq_affinity", Form::Text),
+    ("wbt_lat_usec", "queue/wbt_lat_usec", Form::Text),
+    ("rotational", "queue/rotational", Form::Text),
+    ("iostats", "queue/iostats", Form::Text),
+    ("add_random", "queue/add_random", Form::Text),
+    ("io_poll", "queue/io_poll", Form::Text),
+    ("max_sectors_kb", "queue/max_sectors_kb", Form::Text),
+    ("max_hw_sectors_kb", "queue/max_hw_sectors_kb", Form::Text),
+    ("write_cache", "queue/write_cache", Form::Text),
+    ("fua", "queue/fua", Form::Text),
+    ("logical_block_size", "queue/logical_block_size", Form::Text),
+    ("physical_block_size", "queue/physical_block_size", Form::Text),
+    ("minimum_io_size", "queue/minimum_io_size", Form::Text),
+    ("optimal_io_size", "queue/optimal_io_size", Form::Text),
+    ("discard_max_bytes", "queue/discard_max_bytes", Form::Text),
+    ("alignment_offset", "alignment_offset", Form::Text),
+    ("model", "device/model", Form::Text),
+    ("vendor", "device/vendor", Form::Text),
+    ("device_cache", "cache_type", Form::Choice),
+    ("current_link_speed", "device/device/current_link_speed", Form::Text),
+    ("max_link_speed", "device/device/max_link_speed", Form::Text),
+    ("current_link_width", "device/device/current_link_width", Form::Text),
+    ("max_link_width", "device/device/max_link_width", Form::Text),
+];
+
+/// Of an array besides, relative to its directory in sysfs.
+const MD: &[Row] = &[
+    ("level", "md/level", Form::Text),
+    ("raid_disks", "md/raid_disks", Form::Text),
+    ("chunk_size", "md/chunk_size", Form::Text),
+    ("layout", "md/layout", Form::Text),
+    ("degraded", "md/degraded", Form::Text),
+    ("sync_action", "md/sync_action", Form::Text),
+    ("consistency_policy", "md/consistency_policy", Form::Text),
+    ("stripe_cache_size", "md/stripe_cache_size", Form::Text),
+    ("group_thread_cnt", "md/group_thread_cnt", Form::Text),
+    ("bitmap_location", "md/bitmap/location", Form::Text),
+    ("bitmap_chunk_size", "md/bitmap/chunksize", Form::Text),
+];
+
+/// Of the machine, relative to the root.
+const HOST: &[Row] = &[
+    ("governor", "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", Form::Text),
+    ("clocksource", "sys/devices/system/clocksource/clocksource0/current_clocksource", Form::Text),
+    (
+        "clocksources",
+        "sys/devices/system/clocksource/clocksource0/available_clocksource",
+        Form::Text,
+    ),
+    ("transparent_hugepage", "sys/kernel/mm/transparent_hugepage/enabled", Form::Choice),
+    ("swappiness", "proc/sys/vm/swappiness", Form::Text),
+    ("dirty_background_bytes", "proc/sys/vm/dirty_background_bytes", Form::Text),
+    ("dirty_bytes", "proc/sys/vm/dirty_bytes", Form::Text),
+    ("dirty_ratio", "proc/sys/vm/dirty_ratio", Form::Text),
+    ("dirty_background_ratio", "proc/sys/vm/dirty_background_ratio", Form::Text),
+    ("zone_reclaim_mode", "proc/sys/vm/zone_reclaim_mode", Form::Text),
+    ("aio_nr", "proc/sys/fs/aio-nr", Form::Text),
+    ("aio_max_nr", "proc/sys/fs/aio-max-nr", Form::Text),
+    ("nvme_poll_queues", "sys/module/nvme/parameters/poll_queues", Form::Text),
+    (
+        "nvme_ps_max_latency_us",
+        "sys/module/nvme_core/parameters/default_ps_max_latency_us",
+        Form::Text,
+    ),
+    ("zfs_nocacheflush", "sys/module/zfs/parameters/zfs_nocacheflush", Form::Text),
+    ("zil_nocacheflush", "sys/module/zfs/parameters/zil_nocacheflush", Form::Text),
+];
 
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,7 @@
 use std::error::Error;
 use std::path::Path;
 
-use durio_block::conformance::note_skip;
+use durio_block::testkit::note_skip;
 use durio_plan::{
     ClockChoice, EngineKind, FileLayout, Limit, Load, PLAN_SCHEMA, Plan, Purpose, RawPath, Role,
     Step, Target, TargetKind,

@@ -5,7 +5,7 @@ use std::error::Error;
 use std::fs;
 use std::path::Path;
 
-use durio_block::conformance::note_skip;
+use durio_block::testkit::note_skip;
 use durio_plan::{
     ClockChoice, EngineKind, FileLayout, Limit, Load, NullScript, PLAN_SCHEMA, Plan, Purpose,
     RawPath, Role, Step, Target, TargetKind,

@@ -4,7 +4,7 @@
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
-use durio_block::conformance::note_skip;
+use durio_block::testkit::note_skip;
 use durio_observe::{leaf_devices, read_stack};
 use durio_plan::{
     ClockChoice, EngineKind, FileLayout, Limit, Load, NullScript, PLAN_SCHEMA, Plan, Purpose,

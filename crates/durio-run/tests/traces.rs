@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use durio_block::conformance::note_skip;
+use durio_block::testkit::note_skip;
 use durio_observe::{find_tracefs, leaf_devices, read_stack};
 use durio_plan::{
     ClockChoice, EngineKind, FileLayout, Limit, Load, PLAN_SCHEMA, Plan, Purpose, RawPath, Role,

@@ -10,21 +10,21 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use rustix::fs::{FallocateFlags, OFlags};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 
-use super::sync::file_of;
+use super::looks::Watch;
+use super::sync::{file_of, no_transfer};
 use super::{EngineDescriptor, EngineSetup, EngineUser};
 use crate::aio_calls::{Context, ControlBlock, Event, FDSYNC, FSYNC, PREAD, PWRITE};
 use crate::clock::{WATCHED, wait_until};
-use crate::watch::Watch;
 use crate::{
     BlockError, Buffers, Capabilities, Clock, Completion, Engine, EngineFacts, ErrorKind,
-    Operation, OperationKind, Ticks, WriteFlags,
+    Operation, OperationKind, Ticks,
 };
 
-/// The engine, for the list.
 pub(super) struct Descriptor;
 
 impl EngineDescriptor for Descriptor {
@@ -49,14 +49,13 @@ impl EngineDescriptor for Descriptor {
 }
 
 fn set_up(depth: u32) -> Result<Context, BlockError> {
+    const OPERATION: &str = "set up an aio context";
     Context::new(depth).map_err(|error| match error.raw_os_error() {
-        Some(libc::EAGAIN) => BlockError {
-            kind: ErrorKind::Busy,
-            operation: "set up an aio context",
-            path: None,
-            source: io::Error::other("more operations than fs.aio-max-nr leaves"),
-        },
-        _ => BlockError::new("set up an aio context", error),
+        Some(libc::EAGAIN) => {
+            let reason = "more operations than fs.aio-max-nr leaves";
+            BlockError::because(ErrorKind::Busy, OPERATION, None, reason)
+        }
+        _ => BlockError::new(OPERATION, error),
     })
 }
 
@@ -146,14 +145,12 @@ impl<C: Clock> AioEngine<C> {
                 self.finish(operation.slot, -libc::ECANCELED);
             } else if operation.kind == OperationKind::SyncFileRange {
                 self.finish(operation.slot, -libc::EOPNOTSUPP);
-            } else if operation.kind == OperationKind::Reallocate {
+            } else if operation.kind == OperationKind::Reallocate
+                || self.blocking_syncs && is_sync(operation.kind)
+            {
                 // What came before it must not wait for it.
                 self.flush()?;
-                let result = self.reallocate(operation);
-                self.finish(operation.slot, result);
-            } else if self.blocking_syncs && is_sync(operation.kind) {
-                self.flush()?;
-                let result = self.sync(operation);
+                let result = self.call(operation);
                 self.finish(operation.slot, result);
             } else {
                 let block = self.block(operation);
@@ -166,6 +163,7 @@ impl<C: Clock> AioEngine<C> {
     /// Marks the slots as in flight. All programmer's errors show here, before anything is done.
     #[inline]
     fn claim(&mut self, operations: &[Operation]) {
+        // What waits to be given counts too: its slot is not free before.
         let room = self.depth - self.in_kernel - self.ready.len();
         assert!(operations.len() <= room, "more operations than the context was set up for");
         for operation in operations {
@@ -174,6 +172,8 @@ impl<C: Clock> AioEngine<C> {
             if matches!(operation.kind, OperationKind::Read | OperationKind::Write) {
                 self.transfer_length(operation);
             }
+            // A time that says no more than that the slot is taken; the submission puts the right
+            // one.
             self.submitted_at[slot] = Some(Ticks::default());
         }
     }
@@ -204,7 +204,7 @@ impl<C: Clock> AioEngine<C> {
         };
         ControlBlock {
             opcode,
-            rw_flags: if opcode == PWRITE { flags_of(operation.flags) } else { 0 },
+            rw_flags: if opcode == PWRITE { operation.flags.bits() } else { 0 },
             buffer: self.buffers.slot_pointer(operation.slot as usize).expose_provenance() as u64,
             length: self.transfer_length(operation),
             // An offset beyond the kernel's range becomes negative, which it refuses.
@@ -216,6 +216,7 @@ impl<C: Clock> AioEngine<C> {
     /// Submits the prepared blocks; one that the kernel refuses is finished with its errno.
     #[inline]
     fn flush(&mut self) -> Result<(), BlockError> {
+        // Taken anew each time: blocks that were pushed may have moved the vector.
         self.addresses.clear();
         self.addresses.extend(self.blocks.iter_mut().map(std::ptr::from_mut));
         let (mut done, mut calls) = (0, 0);
@@ -235,6 +236,7 @@ impl<C: Clock> AioEngine<C> {
                 Ok(_) if self.in_kernel > 0 => self.stash_events()?,
                 Err(error) if is_transient(&error) && self.in_kernel > 0 => self.stash_events()?,
                 refusal => {
+                    // Nothing is in the kernel that could make room: waiting would never end.
                     let errno = refusal.err().and_then(|error| error.raw_os_error());
                     self.finish(slot_of(self.blocks[done].data), -errno.unwrap_or(libc::EAGAIN));
                     done += 1;
@@ -268,22 +270,13 @@ impl<C: Clock> AioEngine<C> {
         self.in_kernel += count;
     }
 
-    fn sync(&self, operation: &Operation) -> i32 {
-        let file = file_of(operation, &self.file, &self.more_files);
-        let call = || match operation.kind {
-            OperationKind::Fdatasync => rustix::fs::fdatasync(file),
-            _ => rustix::fs::fsync(file),
-        };
-        call().map_or_else(|errno| -errno.raw_os_error(), |()| 0)
-    }
-
-    fn reallocate(&self, operation: &Operation) -> i32 {
-        let mode = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
+    /// Does what the kernel's aio does not, and waits for it.
+    fn call(&self, operation: &Operation) -> i32 {
         let file = file_of(operation, &self.file, &self.more_files);
         loop {
-            match rustix::fs::fallocate(file, mode, operation.offset, operation.length) {
+            match no_transfer(file.as_fd(), operation) {
                 Ok(()) => return 0,
-                Err(rustix::io::Errno::INTR) => {}
+                Err(Errno::INTR) => {}
                 Err(errno) => return -errno.raw_os_error(),
             }
         }
@@ -359,6 +352,8 @@ impl<C: Clock> AioEngine<C> {
 }
 
 fn facts_of(file: &OwnedFd) -> EngineFacts {
+    // Buffered transfers are done inside io_submit, one after the other (fs/aio.c calls the file's
+    // read_iter and write_iter, which wait for the page cache).
     let direct = rustix::fs::fcntl_getfl(file).is_ok_and(|flags| flags.contains(OFlags::DIRECT));
     let mut facts = EngineFacts { features: vec!["aio_context".to_owned()], fallbacks: vec![] };
     if !direct {
@@ -371,15 +366,6 @@ fn facts_of(file: &OwnedFd) -> EngineFacts {
 #[inline]
 fn slot_of(data: u64) -> u32 {
     u32::try_from(data).unwrap_or(u32::MAX)
-}
-
-#[inline]
-fn flags_of(flags: WriteFlags) -> i32 {
-    match flags {
-        WriteFlags::None => 0,
-        WriteFlags::Dsync => libc::RWF_DSYNC,
-        WriteFlags::Sync => libc::RWF_SYNC,
-    }
 }
 
 fn is_sync(kind: OperationKind) -> bool {
@@ -460,11 +446,7 @@ impl<C: Clock> Drop for AioEngine<C> {
     fn drop(&mut self) {
         while self.in_kernel > 0 {
             if self.stash_events().is_err() {
-                // The kernel does not answer any more: leak the buffers rather than free memory
-                // that it may still write to.
-                let buffers = std::mem::replace(&mut self.buffers, Buffers::new(1, 1));
-                std::mem::forget(buffers);
-                return;
+                return self.buffers.leak();
             }
         }
     }
@@ -474,13 +456,13 @@ impl<C: Clock> Drop for AioEngine<C> {
 mod tests {
     use super::*;
     use crate::open::open_path;
-    use crate::{MonotonicClock, OpenMode};
+    use crate::{MonotonicClock, OpenMode, WriteFlags};
 
     /// io_setup rounds up to a page of events: 16 times 500 operations are beyond that.
     #[test]
     fn a_context_with_too_little_room_is_emptied_until_all_operations_are_in() {
         if let Err(error) = super::Descriptor::probe() {
-            return crate::conformance::note_skip("a_context_with_too_little_room", &error);
+            return crate::testkit::note_skip("a_context_with_too_little_room", &error);
         }
         let mode = OpenMode::default();
         let file = open_path("/dev/zero".as_ref(), mode).unwrap().file;

@@ -33,7 +33,6 @@ impl Script {
     }
 }
 
-/// An operation on its way.
 #[derive(Debug, Clone, Copy)]
 struct Pending {
     due: Ticks,
@@ -44,7 +43,6 @@ struct Pending {
     result: i32,
 }
 
-/// The engine, for the list.
 pub(super) struct Descriptor;
 
 impl EngineDescriptor for Descriptor {
@@ -199,6 +197,7 @@ impl NullEngine {
         let mut count = 0;
         while count < completions.len() {
             let Some(index) = self.earliest() else { break };
+            // Time moves on for the first alone: who takes several gets those of one moment.
             let bound = if count > 0 { self.clock.now() } else { latest };
             if self.pending[index].due > bound {
                 break;

@@ -2,14 +2,14 @@
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::FallocateFlags;
 use rustix::io::{Errno, ReadWriteFlags};
 
 use super::{EngineDescriptor, EngineSetup, EngineUser};
 use crate::clock::wait_until;
-use crate::sync_range::sync_file_range;
+use crate::open::reallocate;
+use crate::page_cache::sync_file_range;
 use crate::{
     BlockError, Buffers, Capabilities, Clock, Completion, Engine, EngineFacts, Operation,
     OperationKind, Ticks, WriteFlags,
@@ -30,7 +30,6 @@ pub struct SyncEngine<C> {
     cancel_next: bool,
 }
 
-/// The engine, for the list.
 pub(super) struct Descriptor;
 
 impl EngineDescriptor for Descriptor {
@@ -100,24 +99,10 @@ impl<C: Clock> SyncEngine<C> {
                 rustix::io::pread(file, data, operation.offset)
             }
             OperationKind::Write => self.write(operation),
-            _ => self.no_transfer(operation).map(|()| 0),
-        }
-    }
-
-    /// A call of its own: reads and writes are decided by two comparisons, without a jump table.
-    #[inline(never)]
-    fn no_transfer(&self, operation: &Operation) -> Result<(), Errno> {
-        let file = file_of(operation, &self.file, &self.more_files);
-        let (offset, length) = (operation.offset, operation.length);
-        match operation.kind {
-            OperationKind::Read | OperationKind::Write => Err(Errno::INVAL),
-            OperationKind::Fsync => rustix::fs::fsync(file),
-            OperationKind::Fdatasync => rustix::fs::fdatasync(file),
-            OperationKind::Reallocate => {
-                let flags = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
-                rustix::fs::fallocate(file, flags, offset, length)
+            _ => {
+                let file = file_of(operation, &self.file, &self.more_files);
+                no_transfer(file.as_fd(), operation).map(|()| 0)
             }
-            OperationKind::SyncFileRange => sync_file_range(file.as_fd(), offset, length),
         }
     }
 
@@ -125,11 +110,10 @@ impl<C: Clock> SyncEngine<C> {
     fn write(&mut self, operation: &Operation) -> Result<usize, Errno> {
         let file = file_of(operation, &self.file, &self.more_files);
         let data = &self.buffers.slot_mut(operation.slot as usize)[..length_of(operation)];
-        let flags = match operation.flags {
-            WriteFlags::None => return rustix::io::pwrite(file, data, operation.offset),
-            WriteFlags::Dsync => ReadWriteFlags::DSYNC,
-            WriteFlags::Sync => ReadWriteFlags::SYNC,
-        };
+        if operation.flags == WriteFlags::None {
+            return rustix::io::pwrite(file, data, operation.offset);
+        }
+        let flags = ReadWriteFlags::from_bits_retain(operation.flags.bits().cast_unsigned());
         rustix::io::pwritev2(file, &[IoSlice::new(data)], operation.offset, flags)
     }
 
@@ -177,6 +161,20 @@ pub(crate) fn file_of<'f>(
     match operation.file {
         0 => first,
         file => &others[file as usize - 1],
+    }
+}
+
+/// Performs what is no transfer. A call of its own: reads and writes are decided by two comparisons,
+/// without a jump table.
+#[inline(never)]
+pub(crate) fn no_transfer(file: BorrowedFd<'_>, operation: &Operation) -> Result<(), Errno> {
+    let (offset, length) = (operation.offset, operation.length);
+    match operation.kind {
+        OperationKind::Read | OperationKind::Write => Err(Errno::INVAL),
+        OperationKind::Fsync => rustix::fs::fsync(file),
+        OperationKind::Fdatasync => rustix::fs::fdatasync(file),
+        OperationKind::Reallocate => reallocate(file, offset, length),
+        OperationKind::SyncFileRange => sync_file_range(file, offset, length),
     }
 }
 

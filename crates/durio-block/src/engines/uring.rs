@@ -14,7 +14,6 @@
 //! used, as no gain has been measured for them.
 
 mod entries;
-mod looks;
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -25,16 +24,15 @@ use io_uring::{
     CompletionQueue, EnterFlags, IoUring, SubmissionQueue, Submitter, opcode, squeue, types,
 };
 
+use super::looks::{Look, Looks, Watch};
 use super::{EngineDescriptor, EngineSetup, EngineUser};
 use crate::clock::{WATCHED, wait_until};
-use crate::sync_range::RANGE_SYNC_FLAGS;
-use crate::watch::Watch;
+use crate::page_cache::RANGE_SYNC_FLAGS;
 use crate::{
     BlockError, Buffers, Capabilities, Clock, Completion, Engine, EngineFacts, Operation,
     OperationKind, Ticks,
 };
 use entries::Entries;
-use looks::{Look, Looks};
 
 /// The kernel registers at most this many buffers (IORING_MAX_REG_BUFFERS, io_uring/rsrc.c).
 const REGISTERED_BUFFERS_MAX: usize = 1 << 14;
@@ -48,19 +46,14 @@ const REFUSALS_MAX: u32 = 2000;
 const REFUSED_WAIT: Duration = Duration::from_millis(1);
 
 /// A ring, built in the thread that uses it: SINGLE_ISSUER refuses every other.
-#[derive(Debug)]
 pub struct Ring {
-    ring: IoUringDebug,
-    features: Vec<String>,
-    fallbacks: Vec<String>,
+    ring: IoUring,
+    facts: EngineFacts,
 }
 
-/// The crate's ring has no Debug.
-struct IoUringDebug(IoUring);
-
-impl std::fmt::Debug for IoUringDebug {
+impl std::fmt::Debug for Ring {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("IoUring").field(&self.0.as_raw_fd()).finish()
+        f.debug_struct("Ring").field("facts", &self.facts).finish_non_exhaustive()
     }
 }
 
@@ -70,26 +63,24 @@ impl Ring {
     /// # Errors
     /// If the kernel has no io_uring or forbids it.
     pub fn new(depth: u32) -> Result<Self, BlockError> {
-        let mut fallbacks = Vec::new();
-        let wanted = IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(depth);
-        let ring = match wanted {
+        let fail = |error| BlockError::new("set up io_uring", error);
+        let mut facts = EngineFacts::default();
+        match IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(depth) {
             Ok(ring) => {
-                let features = vec!["single_issuer".to_owned(), "defer_taskrun".to_owned()];
-                return Ok(Self { ring: IoUringDebug(ring), features, fallbacks });
+                facts.features = vec!["single_issuer".to_owned(), "defer_taskrun".to_owned()];
+                Ok(Self { ring, facts })
             }
             // Kernels before 6.1 do not know the flags.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-                fallbacks.push("no single_issuer and defer_taskrun (kernel before 6.1)".to_owned());
-                IoUring::builder().build(depth)
+                let fallback = "no single_issuer and defer_taskrun (kernel before 6.1)";
+                facts.fallbacks.push(fallback.to_owned());
+                Ok(Self { ring: IoUring::builder().build(depth).map_err(fail)?, facts })
             }
-            Err(error) => Err(error),
-        };
-        let ring = ring.map_err(|error| BlockError::new("set up io_uring", error))?;
-        Ok(Self { ring: IoUringDebug(ring), features: Vec::new(), fallbacks })
+            Err(error) => Err(fail(error)),
+        }
     }
 }
 
-/// The engine, for the list.
 pub(super) struct Descriptor;
 
 impl EngineDescriptor for Descriptor {
@@ -154,10 +145,9 @@ impl<'ring, C: Clock> UringEngine<'ring, C> {
         files: &[OwnedFd],
         buffers: Buffers,
     ) -> Result<Self, BlockError> {
-        let mut facts =
-            EngineFacts { features: ring.features.clone(), fallbacks: ring.fallbacks.clone() };
+        let mut facts = ring.facts.clone();
         // The registration of the ring's descriptor lives in this submitter: it must be kept.
-        let (mut submitter, submissions, completions) = ring.ring.0.split();
+        let (mut submitter, submissions, completions) = ring.ring.split();
         match submitter.register_ring_fd() {
             Ok(()) => facts.features.push("registered_ring".to_owned()),
             Err(error) => facts.fallbacks.push(format!("ring is not registered: {error}")),
@@ -167,6 +157,7 @@ impl<'ring, C: Clock> UringEngine<'ring, C> {
             .register_files(&files)
             .map_err(|error| BlockError::new("register the file with io_uring", error))?;
         facts.features.push("registered_file".to_owned());
+        // They count against RLIMIT_MEMLOCK of users without CAP_IPC_LOCK (io_uring_register(2)).
         let registered = register_buffers(&submitter, &buffers);
         let buffers_are_registered = registered.is_ok();
         match registered {
@@ -342,6 +333,7 @@ impl<'ring, C: Clock> UringEngine<'ring, C> {
     /// Stamps all completions that have come since the last look; gives the time of this one.
     #[inline(always)]
     fn look(&mut self) -> Ticks {
+        // Those that were seen by an earlier look and wait for the caller are still in the queue.
         let seen = self.completions.len();
         self.completions.sync();
         let now = self.clock.now();
@@ -369,6 +361,8 @@ impl<'ring, C: Clock> UringEngine<'ring, C> {
         while self.seen.is_empty() && now < deadline {
             let sleep = self.clock.nanos(deadline.since(now)).saturating_sub(WATCHED);
             let timeout = types::Timespec::from(Duration::from_nanos(sleep));
+            // IORING_ENTER_EXT_ARG: the time is an argument of the wait, without an entry of its
+            // own in the ring.
             let arguments = types::SubmitArgs::new().timespec(&timeout);
             match self.submitter.submit_with_args(1, &arguments) {
                 Ok(_) => {}
@@ -534,11 +528,7 @@ impl<C: Clock> Drop for UringEngine<'_, C> {
         let mut completions = [Completion::default(); 16];
         while self.in_flight > 0 {
             if self.exchange(&[], &mut completions).is_err() {
-                // The ring does not answer any more: leak the buffers rather than free memory that
-                // the kernel may still write to.
-                let buffers = std::mem::replace(&mut self.buffers, Buffers::new(1, 1));
-                std::mem::forget(buffers);
-                return;
+                return self.buffers.leak();
             }
         }
         self.unregister();

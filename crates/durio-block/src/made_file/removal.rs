@@ -7,7 +7,6 @@
 //! knows, then what was moved is compared with the open file, and goes, or comes back.
 
 use std::ffi::OsString;
-use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -111,12 +110,8 @@ fn absent(left: &LeftFile<'_>, directory: BorrowedFd<'_>) -> Result<Removal, Blo
     if left.identity.is_none_or(|(made_on, _)| device == Some(made_on)) {
         return Ok(Removal::Absent);
     }
-    Err(BlockError {
-        kind: ErrorKind::NotFound,
-        operation: OPERATION,
-        path: Some(left.path.to_owned()),
-        source: io::Error::other("the filesystem that it was made on is not there"),
-    })
+    let reason = "the filesystem that it was made on is not there";
+    Err(BlockError::because(ErrorKind::NotFound, OPERATION, Some(left.path), reason))
 }
 
 /// What has the name, whatever it is; nothing is done to it.

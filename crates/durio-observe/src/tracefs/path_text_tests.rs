@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{PathEventKind, PathText, TraceClock, parse_path_trace};
+use super::{TraceClock, TraceEventKind, TraceText, parse_trace};
 
 /// Recorded on Linux 6.18 by the time-stamp counter, while another program wrote to the same disk:
 /// writes with O_DIRECT and O_DSYNC into a file on ext4 on a virtio disk.
@@ -15,39 +15,39 @@ const LOOP: &[u8] = include_bytes!("fixtures/linux-6.18-path-loop-tsc.trace");
 const ZRAM: &[u8] = include_bytes!("fixtures/linux-6.18-path-zram-tsc.trace");
 
 /// The events of the first operation of `task` in short.
-fn first_operation(trace: &PathText, task: u32) -> Vec<String> {
+fn first_operation(trace: &TraceText, task: u32) -> Vec<String> {
     let of_device = |it: &super::BlockRequest| format!("{}:{}", it.device.0, it.device.1);
-    let word = |event: &super::PathEvent| match &event.kind {
-        PathEventKind::Entered => Some("entered".to_owned()),
-        PathEventKind::Left => Some("left".to_owned()),
-        PathEventKind::SwitchedOut { preempted } if event.task == task => {
+    let word = |event: &super::TraceEvent| match &event.kind {
+        TraceEventKind::Entered => Some("entered".to_owned()),
+        TraceEventKind::Left => Some("left".to_owned()),
+        TraceEventKind::SwitchedOut { preempted } if event.task == task => {
             Some(format!("out{}", if *preempted { ", taken" } else { "" }))
         }
-        PathEventKind::SwitchedIn { task: next } if *next == task => Some("in".to_owned()),
-        PathEventKind::Queued(it) => Some(format!("queued {} {}", of_device(it), it.flags)),
-        PathEventKind::Ended(it) => Some(format!("ended {} {}", of_device(it), it.flags)),
-        PathEventKind::Issued(it) => Some(format!("issued {} {}", of_device(it), it.flags)),
-        PathEventKind::Completed(it) => Some(format!("completed {} {}", of_device(it), it.flags)),
+        TraceEventKind::SwitchedIn { task: next } if *next == task => Some("in".to_owned()),
+        TraceEventKind::Queued(it) => Some(format!("queued {} {}", of_device(it), it.flags)),
+        TraceEventKind::Ended(it) => Some(format!("ended {} {}", of_device(it), it.flags)),
+        TraceEventKind::Issued(it) => Some(format!("issued {} {}", of_device(it), it.flags)),
+        TraceEventKind::Completed(it) => Some(format!("completed {} {}", of_device(it), it.flags)),
         _ => None,
     };
-    let entered = trace.events.iter().position(|it| it.kind == PathEventKind::Entered).unwrap();
-    let left = trace.events.iter().position(|it| it.kind == PathEventKind::Left).unwrap();
+    let entered = trace.events.iter().position(|it| it.kind == TraceEventKind::Entered).unwrap();
+    let left = trace.events.iter().position(|it| it.kind == TraceEventKind::Left).unwrap();
     trace.events[entered..=left].iter().filter_map(word).collect()
 }
 
 #[test]
 fn a_durable_write_to_zram_never_leaves_its_processor() {
-    let trace = parse_path_trace(ZRAM, TraceClock::Tsc);
+    let trace = parse_trace(ZRAM, TraceClock::Tsc);
     assert_eq!(trace.unreadable, 0);
     let expected = ["entered", "queued 253:1 WS", "ended 253:1 WS", "left"];
     assert_eq!(first_operation(&trace, 25761), expected);
-    assert_eq!(trace.events[0].kind, PathEventKind::Mark("durio here".into()));
+    assert_eq!(trace.events[0].kind, TraceEventKind::Mark("durio here".into()));
     assert_eq!((trace.events[0].task, trace.events[0].at), (25761, 62_048_512_201_450));
 }
 
 #[test]
 fn a_durable_write_through_ext4_waits_for_data_journal_and_flush() {
-    let trace = parse_path_trace(EXT4_TSC, TraceClock::Tsc);
+    let trace = parse_trace(EXT4_TSC, TraceClock::Tsc);
     assert_eq!(trace.unreadable, 0);
     let events = first_operation(&trace, 25613);
     let outs = events.iter().filter(|it| it.starts_with("out")).count();
@@ -60,17 +60,17 @@ fn a_durable_write_through_ext4_waits_for_data_journal_and_flush() {
 
 #[test]
 fn the_clock_says_how_times_are_read() {
-    let mono = parse_path_trace(EXT4_MONO, TraceClock::Monotonic);
+    let mono = parse_trace(EXT4_MONO, TraceClock::Monotonic);
     assert_eq!((mono.unreadable, mono.events[0].at), (0, 25_371_616_562_000));
     assert!(mono.events.is_sorted_by_key(|it| it.at));
     // The text of one clock read as that of the other has no events, rather than wrong times.
-    assert_eq!(parse_path_trace(EXT4_MONO, TraceClock::Tsc), PathText::default());
-    assert_eq!(parse_path_trace(EXT4_TSC, TraceClock::Monotonic), PathText::default());
+    assert_eq!(parse_trace(EXT4_MONO, TraceClock::Tsc), TraceText::default());
+    assert_eq!(parse_trace(EXT4_TSC, TraceClock::Monotonic), TraceText::default());
 }
 
 #[test]
 fn a_loop_device_is_seen_with_the_disk_below_it() {
-    let trace = parse_path_trace(LOOP, TraceClock::Tsc);
+    let trace = parse_trace(LOOP, TraceClock::Tsc);
     assert_eq!(trace.unreadable, 0);
     let events = first_operation(&trace, 25711);
     for event in ["queued 7:0 WFS", "issued 7:0 WS", "queued 254:0 WS", "completed 254:0 WS"] {
@@ -85,10 +85,10 @@ fn the_name_of_a_task_cannot_forge_a_switch() {
         "{head}prev_comm=a next_pid=3 pr prev_pid=7 prev_prio=120 prev_state=S ==> \
          next_comm=b next_pid=8 ne next_pid=9 next_prio=120\n"
     );
-    let trace = parse_path_trace(line.as_bytes(), TraceClock::Tsc);
+    let trace = parse_trace(line.as_bytes(), TraceClock::Tsc);
     let kinds: Vec<_> = trace.events.into_iter().map(|it| (it.task, it.kind)).collect();
-    let out = PathEventKind::SwitchedOut { preempted: false };
-    assert_eq!(kinds, [(7, out), (7, PathEventKind::SwitchedIn { task: 9 })]);
+    let out = TraceEventKind::SwitchedOut { preempted: false };
+    assert_eq!(kinds, [(7, out), (7, TraceEventKind::SwitchedIn { task: 9 })]);
 }
 
 #[test]
@@ -101,18 +101,18 @@ fn lines_that_should_be_events_and_are_not_are_counted() {
         "sched_switch: next_pid=5",
         "block_bio_queue: 254,0 WS () 1 + 8 [0]",
     ] {
-        let trace = parse_path_trace(format!("{head}{wrong}\n").as_bytes(), TraceClock::Tsc);
+        let trace = parse_trace(format!("{head}{wrong}\n").as_bytes(), TraceClock::Tsc);
         assert_eq!((trace.events.len(), trace.unreadable), (0, 1), "{wrong}");
     }
     let endless = vec![b'x'; 1 << 20];
-    assert_eq!(parse_path_trace(&endless, TraceClock::Tsc), PathText::default());
+    assert_eq!(parse_trace(&endless, TraceClock::Tsc), TraceText::default());
 }
 
 #[test]
 fn a_trace_that_is_cut_off_anywhere_gives_the_events_before() {
-    let whole = parse_path_trace(LOOP, TraceClock::Tsc);
+    let whole = parse_trace(LOOP, TraceClock::Tsc);
     for end in (0..LOOP.len()).step_by(7) {
-        let cut = parse_path_trace(&LOOP[..end], TraceClock::Tsc);
+        let cut = parse_trace(&LOOP[..end], TraceClock::Tsc);
         // The last line may be one of two events, and may read as another.
         let complete = cut.events.len().saturating_sub(2);
         assert_eq!(cut.events[..complete], whole.events[..complete]);
@@ -127,7 +127,7 @@ proptest! {
         tsc in any::<bool>(),
     ) {
         let clock = if tsc { TraceClock::Tsc } else { TraceClock::Monotonic };
-        let trace = parse_path_trace(&text, clock);
+        let trace = parse_trace(&text, clock);
         prop_assert!(trace.events.len() <= text.len());
     }
 
@@ -140,7 +140,7 @@ proptest! {
             let place = place.index(text.len());
             text[place] = byte;
         }
-        let trace = parse_path_trace(&text, TraceClock::Tsc);
+        let trace = parse_trace(&text, TraceClock::Tsc);
         let lines = text.split(|byte| *byte == b'\n').count();
         prop_assert!(trace.events.len() <= 2 * lines);
         prop_assert!(trace.unreadable <= lines as u64);
@@ -159,10 +159,10 @@ proptest! {
              prev_pid={task} prev_prio=120 prev_state={state} ==> next_comm={next_comm} \
              next_pid={next} next_prio=120\n"
         );
-        let trace = parse_path_trace(line.as_bytes(), TraceClock::Tsc);
+        let trace = parse_trace(line.as_bytes(), TraceClock::Tsc);
         let preempted = state.starts_with('R');
-        prop_assert_eq!(&trace.events[0].kind, &PathEventKind::SwitchedOut { preempted });
-        prop_assert_eq!(&trace.events[1].kind, &PathEventKind::SwitchedIn { task: next });
+        prop_assert_eq!(&trace.events[0].kind, &TraceEventKind::SwitchedOut { preempted });
+        prop_assert_eq!(&trace.events[1].kind, &TraceEventKind::SwitchedIn { task: next });
         prop_assert!(trace.events.iter().all(|it| it.at == at && it.task == task));
     }
 }

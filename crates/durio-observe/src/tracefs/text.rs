@@ -1,6 +1,10 @@
 //! The text of a `trace` file, as the kernel prints it (Documentation/trace/ftrace.rst), with the
-//! block events (include/trace/events/block.h) and the marks that were written to `trace_marker`; and
-//! what a ring buffer could not keep: `per_cpu/cpu*/stats`.
+//! block events (include/trace/events/block.h), the marks that were written to `trace_marker`, and what
+//! follows one thread: system calls (events/syscalls.h), and when it left a processor and came back
+//! (events/sched.h); and what a ring buffer could not keep: `per_cpu/cpu*/stats`.
+//!
+//! In: the text, and the clock that its times are of. Out: events. Not here: what they mean for an
+//! operation.
 //!
 //! A line is the name of the task in 16 columns, its number, the processor, letters of state, the
 //! time and the event:
@@ -26,17 +30,59 @@ pub struct BlockRequest {
     pub sector: u64,
 }
 
+/// The clock of a trace (Documentation/trace/ftrace.rst, trace_clock).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TraceClock {
+    /// CLOCK_MONOTONIC; the text has whole microseconds.
+    Monotonic,
+    /// The time-stamp counter; the text has its ticks.
+    Tsc,
+}
+
+impl TraceClock {
+    /// As the file `trace_clock` names it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Monotonic => "mono",
+            Self::Tsc => "x86-tsc",
+        }
+    }
+
+    /// A time as the text has it: nanoseconds, or ticks.
+    fn time(self, text: &str) -> Option<u64> {
+        match self {
+            Self::Monotonic => Some(seconds(text)?.get()),
+            Self::Tsc => text.bytes().all(|it| it.is_ascii_digit()).then(|| text.parse().ok())?,
+        }
+    }
+}
+
 /// What an event tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TraceEventKind {
+    /// The task enters the kernel by a system call.
+    Entered,
+    /// It leaves the kernel.
+    Left,
+    /// It leaves its processor.
+    SwitchedOut {
+        /// It could have run on: the processor was taken from it.
+        preempted: bool,
+    },
+    /// This other task takes a processor.
+    SwitchedIn {
+        /// Its number.
+        task: u32,
+    },
+    /// A filesystem, the page cache or a layer wants something done (block_bio_queue).
+    Queued(BlockRequest),
+    /// That is done, of devices without requests (block_bio_complete).
+    Ended(BlockRequest),
     /// The driver was given a request (block_rq_issue).
     Issued(BlockRequest),
     /// The driver has done it (block_rq_complete).
     Completed(BlockRequest),
-    /// A filesystem or the page cache wants something done (block_bio_queue).
-    Queued(BlockRequest),
-    /// That is done (block_bio_complete).
-    Ended(BlockRequest),
     /// A program wrote this to `trace_marker`.
     Mark(String),
 }
@@ -44,8 +90,10 @@ pub enum TraceEventKind {
 /// One event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceEvent {
-    /// When, on the clock of the trace, in whole microseconds.
-    pub at: Nanos,
+    /// When: nanoseconds of CLOCK_MONOTONIC, or ticks of the time-stamp counter.
+    pub at: u64,
+    /// The task that ran on the processor; of an interrupt, whichever it interrupted.
+    pub task: u32,
     /// What.
     pub kind: TraceEventKind,
 }
@@ -53,7 +101,7 @@ pub struct TraceEvent {
 /// The events of a trace.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TraceText {
-    /// In the order of the text, which is that of time.
+    /// In the order of the text, which is that of time. A switch gives two: out, and in.
     pub events: Vec<TraceEvent>,
     /// Lines of events named above that could not be read.
     pub unreadable: u64,
@@ -61,11 +109,18 @@ pub struct TraceText {
 
 /// Reads a trace. Comments, and events other than those of [`TraceEventKind`], are passed over.
 #[must_use]
-pub fn parse_trace(text: &[u8]) -> TraceText {
+pub fn parse_trace(text: &[u8], clock: TraceClock) -> TraceText {
     let mut trace = TraceText::default();
     for line in text.split(|byte| *byte == b'\n') {
-        match parse_line(line) {
-            Line::Event(event) => trace.events.push(event),
+        let tail = line.get(NAME_WIDTH..).filter(|_| line.len() <= LINE_MAX);
+        let Some(tail) = tail.map(String::from_utf8_lossy) else { continue };
+        let Some((at, task, event)) = context(&tail, clock) else { continue };
+        let Some((name, rest)) = event.split_once(": ") else { continue };
+        match kinds(name, rest, task) {
+            Line::Events(kinds) => {
+                let kinds = kinds.into_iter().flatten();
+                trace.events.extend(kinds.map(|kind| TraceEvent { at, task, kind }));
+            }
             Line::Unreadable => trace.unreadable += 1,
             Line::Other => {}
         }
@@ -74,56 +129,55 @@ pub fn parse_trace(text: &[u8]) -> TraceText {
 }
 
 enum Line {
-    Event(TraceEvent),
+    Events([Option<TraceEventKind>; 2]),
     /// It should be an event of ours.
     Unreadable,
     Other,
 }
 
 /// Columns of a task's name (trace_print_context in the kernel's trace_output.c).
-pub(super) const NAME_WIDTH: usize = 16;
+const NAME_WIDTH: usize = 16;
 
 /// Longer lines than the kernel prints are none of its own.
-pub(super) const LINE_MAX: usize = 8192;
+const LINE_MAX: usize = 8192;
 
-fn parse_line(line: &[u8]) -> Line {
-    let Some(tail) = line.get(NAME_WIDTH..).filter(|_| line.len() <= LINE_MAX) else {
-        return Line::Other;
-    };
-    let tail = String::from_utf8_lossy(tail);
-    let Some((at, event)) = context(&tail) else { return Line::Other };
-    let Some((name, rest)) = event.split_once(": ") else { return Line::Other };
+fn kinds(name: &str, rest: &str, task: u32) -> Line {
     let kind = match name {
-        "block_rq_issue" => issued(rest).map(TraceEventKind::Issued),
-        "block_rq_complete" => completed(rest).map(TraceEventKind::Completed),
+        "sys_enter" => call(rest).map(|()| TraceEventKind::Entered),
+        "sys_exit" => call(rest).map(|()| TraceEventKind::Left),
+        "sched_switch" => return switched(rest, task).map_or(Line::Unreadable, Line::Events),
         "block_bio_queue" => of_bio(rest).map(TraceEventKind::Queued),
         "block_bio_complete" => of_bio(rest).map(TraceEventKind::Ended),
+        "block_rq_issue" => issued(rest).map(TraceEventKind::Issued),
+        "block_rq_complete" => completed(rest).map(TraceEventKind::Completed),
         // The function that writes marks; by its address, if names of functions are hidden.
         _ if name.contains("mark_write") || name.starts_with("0x") => {
             Some(TraceEventKind::Mark(rest.trim_end().to_owned()))
         }
         _ => return Line::Other,
     };
-    kind.map_or(Line::Unreadable, |kind| Line::Event(TraceEvent { at, kind }))
+    kind.map_or(Line::Unreadable, |kind| Line::Events([Some(kind), None]))
 }
 
-/// What stands between the task's name and the event: the time is kept.
-fn context(tail: &str) -> Option<(Nanos, &str)> {
+/// What stands between the task's name and the event: time and task are kept.
+fn context(tail: &str, clock: TraceClock) -> Option<(u64, u32, &str)> {
     let (head, event) = tail.strip_prefix('-')?.split_once(": ")?;
     let mut words = head.split_whitespace();
-    words.next()?.parse::<u32>().ok()?;
-    let at = seconds(words.next_back()?)?;
-    words.any(is_processor).then_some((at, event))
+    let task = words.next()?.parse().ok()?;
+    let at = clock.time(words.next_back()?)?;
+    // Between number and time stand the processor, letters of state and, by option, the thread
+    // group.
+    words.any(is_processor).then_some((at, task, event))
 }
 
 /// A processor's number: `[001]`.
-pub(super) fn is_processor(word: &str) -> bool {
+fn is_processor(word: &str) -> bool {
     let number = word.strip_prefix('[').and_then(|word| word.strip_suffix(']'));
     number.is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
 /// Seconds with six decimals, as the kernel prints times.
-pub(super) fn seconds(text: &str) -> Option<Nanos> {
+fn seconds(text: &str) -> Option<Nanos> {
     let (seconds, micros) = text.split_once('.').filter(|(_, micros)| micros.len() == 6)?;
     let micros = micros.bytes().all(|byte| byte.is_ascii_digit()).then_some(micros)?;
     let seconds: u64 = seconds.parse().ok()?;
@@ -133,7 +187,7 @@ pub(super) fn seconds(text: &str) -> Option<Nanos> {
 }
 
 /// `254,0 WS 4096 () 173162880 + 8 be,0,4 [dd]`; before Linux 6.9 without the priority.
-pub(super) fn issued(text: &str) -> Option<BlockRequest> {
+fn issued(text: &str) -> Option<BlockRequest> {
     let (device, flags, rest) = device_and_flags(text)?;
     let (bytes, rest) = rest.split_once(' ')?;
     let (sector, _) = place(after_command(rest)?)?;
@@ -141,14 +195,14 @@ pub(super) fn issued(text: &str) -> Option<BlockRequest> {
 }
 
 /// `254,0 WS () 173162880 + 8 be,0,4 [0]`.
-pub(super) fn completed(text: &str) -> Option<BlockRequest> {
+fn completed(text: &str) -> Option<BlockRequest> {
     let (device, flags, rest) = device_and_flags(text)?;
     let (sector, bytes) = place(after_command(rest)?)?;
     Some(BlockRequest { device, flags, bytes, sector })
 }
 
 /// `254,0 FWS 0 + 0 [dd]`.
-pub(super) fn of_bio(text: &str) -> Option<BlockRequest> {
+fn of_bio(text: &str) -> Option<BlockRequest> {
     let (device, flags, rest) = device_and_flags(text)?;
     let (sector, bytes) = place(rest)?;
     Some(BlockRequest { device, flags, bytes, sector })
@@ -177,6 +231,28 @@ fn place(text: &str) -> Option<(u64, u64)> {
     let (sector, rest) = text.split_once(" + ")?;
     let sectors: u64 = rest.split(' ').next()?.parse().ok()?;
     Some((sector.parse().ok()?, sectors.checked_mul(512)?))
+}
+
+/// `NR 18 (3, …)`, `NR 18 = 4096`: the number alone is checked.
+fn call(text: &str) -> Option<()> {
+    let number = text.strip_prefix("NR ")?.split(' ').next()?;
+    number.parse::<i64>().ok().map(|_| ())
+}
+
+/// `prev_comm=dd prev_pid=7 prev_prio=120 prev_state=D ==> next_comm=x next_pid=9 next_prio=120`.
+///
+/// A name is whatever a task likes, so numbers are looked for from the end. The task that leaves is
+/// the one that the line is of.
+fn switched(text: &str, task: u32) -> Option<[Option<TraceEventKind>; 2]> {
+    let (head, next) = text.rsplit_once(" next_pid=")?;
+    let next = next.split(' ').next()?.parse().ok()?;
+    let (head, _) = head.rsplit_once(" ==> next_comm=")?;
+    let (_, state) = head.rsplit_once(" prev_state=")?;
+    // `R+` was preempted in the kernel, `R` could have run on outside of it.
+    let preempted = state.starts_with('R');
+    // The idle task has number 0 on every processor: nothing is known by it.
+    let out = (task > 0).then_some(TraceEventKind::SwitchedOut { preempted });
+    Some([out, Some(TraceEventKind::SwitchedIn { task: next })])
 }
 
 /// The state of the buffer of one processor.

@@ -4,7 +4,8 @@ use durio_units::Nanos;
 use proptest::prelude::*;
 
 use super::{
-    BlockRequest, BufferStats, TraceEventKind, TraceText, parse_buffer_stats, parse_trace,
+    BlockRequest, BufferStats, TraceClock, TraceEventKind, TraceText, parse_buffer_stats,
+    parse_trace,
 };
 
 /// Recorded on Linux 6.18: a write and an fdatasync on a virtio disk.
@@ -14,6 +15,10 @@ const LINUX_6_18: &[u8] = include_bytes!("fixtures/linux-6.18-virtio.trace");
 const LINUX_4_19: &[u8] = include_bytes!("fixtures/linux-4.19-nvme.trace");
 /// By hand, in the form of Linux 5.15 with the option record-tgid, and with FUA writes.
 const LINUX_5_15: &[u8] = include_bytes!("fixtures/linux-5.15-tgid.trace");
+
+fn trace_of(text: &[u8]) -> TraceText {
+    parse_trace(text, TraceClock::Monotonic)
+}
 
 /// The events in short: kind, device, letters, bytes.
 fn short(trace: &TraceText) -> Vec<String> {
@@ -26,13 +31,14 @@ fn short(trace: &TraceText) -> Vec<String> {
         TraceEventKind::Queued(it) => word("queued", it),
         TraceEventKind::Ended(it) => word("ended", it),
         TraceEventKind::Mark(text) => format!("mark {text}"),
+        other => format!("{other:?}"),
     };
     trace.events.iter().map(|event| line(&event.kind)).collect()
 }
 
 #[test]
 fn a_recorded_trace_of_linux_6_18_is_read() {
-    let trace = parse_trace(LINUX_6_18);
+    let trace = trace_of(LINUX_6_18);
     assert_eq!(trace.unreadable, 0);
     let expected = [
         "mark durio begin 1",
@@ -49,14 +55,14 @@ fn a_recorded_trace_of_linux_6_18_is_read() {
         "mark durio end 1",
     ];
     assert_eq!(short(&trace), expected);
-    assert_eq!(trace.events[0].at, Nanos::new(12_724_382_088_000));
+    assert_eq!(trace.events[0].at, 12_724_382_088_000);
     let TraceEventKind::Issued(data) = &trace.events[2].kind else { panic!("an issue") };
     assert_eq!(data.sector, 173_162_880);
 }
 
 #[test]
 fn older_forms_are_read() {
-    let old = parse_trace(LINUX_4_19);
+    let old = trace_of(LINUX_4_19);
     assert_eq!(old.unreadable, 0);
     let expected = [
         "mark durio begin 0",
@@ -66,7 +72,7 @@ fn older_forms_are_read() {
         "mark durio end 0",
     ];
     assert_eq!(short(&old), expected);
-    let with_tgid = parse_trace(LINUX_5_15);
+    let with_tgid = trace_of(LINUX_5_15);
     assert_eq!(with_tgid.unreadable, 0);
     let expected = [
         "mark durio begin 3",
@@ -83,9 +89,9 @@ fn older_forms_are_read() {
 fn the_name_of_a_task_cannot_forge_an_event() {
     // Sixteen columns, then the dash of the real number.
     let line = b"[0] . 1.1: a: b -77      [001] ..... 5.000001: tracing_mark_write: yes\n";
-    assert_eq!(short(&parse_trace(line)), ["mark yes"]);
+    assert_eq!(short(&trace_of(line)), ["mark yes"]);
     let line = b"  x-1 [0] 1.2: y-77      [001] ..... 5.000001: block_rq_issue: 8,0 W 0 () 0 + 0 [";
-    assert_eq!(short(&parse_trace(line)), ["issued 8:0 W 0"]);
+    assert_eq!(short(&trace_of(line)), ["issued 8:0 W 0"]);
 }
 
 #[test]
@@ -101,20 +107,20 @@ fn lines_that_should_be_events_and_are_not_are_counted() {
         "block_rq_complete: 254,0 WS () 1 + 18446744073709551615 [0]",
         "block_bio_queue: 254,0 WS () 1 + 8 [0]",
     ] {
-        let trace = parse_trace(format!("{head}{wrong}\n").as_bytes());
+        let trace = trace_of(format!("{head}{wrong}\n").as_bytes());
         assert_eq!((trace.events.len(), trace.unreadable), (0, 1), "{wrong}");
     }
     let other = format!("{head}block_plug: [dd]\nCPU:1 [LOST 7 EVENTS]\n\n# tracer: nop\n");
-    assert_eq!(parse_trace(other.as_bytes()), TraceText::default());
+    assert_eq!(trace_of(other.as_bytes()), TraceText::default());
     let endless = vec![b'x'; 1 << 20];
-    assert_eq!(parse_trace(&endless), TraceText::default());
+    assert_eq!(trace_of(&endless), TraceText::default());
 }
 
 #[test]
 fn a_trace_that_is_cut_off_anywhere_gives_the_events_before() {
-    let whole = parse_trace(LINUX_6_18);
+    let whole = trace_of(LINUX_6_18);
     for end in 0..LINUX_6_18.len() {
-        let cut = parse_trace(&LINUX_6_18[..end]);
+        let cut = trace_of(&LINUX_6_18[..end]);
         let complete = cut.events.len().saturating_sub(1);
         assert_eq!(cut.events[..complete], whole.events[..complete]);
         assert!(cut.unreadable <= 1);
@@ -124,7 +130,7 @@ fn a_trace_that_is_cut_off_anywhere_gives_the_events_before() {
 proptest! {
     #[test]
     fn any_bytes_are_read_without_harm(text in prop::collection::vec(any::<u8>(), 0..4096)) {
-        let trace = parse_trace(&text);
+        let trace = trace_of(&text);
         prop_assert!(trace.events.len() <= text.len());
     }
 
@@ -137,7 +143,7 @@ proptest! {
             let place = place.index(text.len());
             text[place] = byte;
         }
-        let trace = parse_trace(&text);
+        let trace = trace_of(&text);
         let lines = text.split(|byte| *byte == b'\n').count();
         prop_assert!(trace.events.len() as u64 + trace.unreadable <= lines as u64);
     }
@@ -158,10 +164,10 @@ proptest! {
              () {sector} + {} none,0,0 [x]\n",
             bytes / 512,
         );
-        let trace = parse_trace(line.as_bytes());
+        let trace = trace_of(line.as_bytes());
         let request = BlockRequest { device, flags, bytes: bytes.into(), sector };
         prop_assert_eq!(&trace.events[0].kind, &TraceEventKind::Issued(request));
-        prop_assert_eq!(trace.events[0].at, Nanos::new(micros * 1000));
+        prop_assert_eq!(trace.events[0].at, micros * 1000);
     }
 }
 

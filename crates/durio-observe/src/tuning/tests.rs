@@ -65,7 +65,7 @@ fn the_pcie_link_of_an_nvme_device_is_that_of_its_controller() {
 fn attachments_are_told_by_name_and_place() {
     let fixture = Fixture::new();
     let virtio = fixture.virtio_disk("vda", "254:0");
-    assert_eq!(derived_transport(&virtio, &fixture), Some("virtio".to_owned()));
+    assert_eq!(transport(&virtio), Some("virtio".to_owned()));
     let rows = [
         ("sys/devices/pci0/ata1/host0/block/sda", "sata"),
         ("sys/devices/pci0/virtio2/host1/block/sdb", "virtio"),
@@ -76,17 +76,11 @@ fn attachments_are_told_by_name_and_place() {
     for (path, expected) in rows {
         fixture.file(&format!("{path}/size"), "8\n");
         let dir = fixture.root().follow(path).unwrap();
-        assert_eq!(derived_transport(&dir, &fixture).as_deref(), Some(expected), "{path}");
+        assert_eq!(transport(&dir).as_deref(), Some(expected), "{path}");
     }
     fixture.file("sys/devices/virtual/block/dm-0/size", "8\n");
     let volume = fixture.root().follow("sys/devices/virtual/block/dm-0").unwrap();
-    assert_eq!(derived_transport(&volume, &fixture), None);
-}
-
-fn derived_transport(dir: &SystemDir, fixture: &Fixture) -> Option<String> {
-    let layer = Layer::new(LayerKind::Disk, dir.name());
-    let readings = derived::of_device(&fixture.root(), dir, &layer, "");
-    value(&readings, "transport").map(str::to_owned)
+    assert_eq!(transport(&volume), None);
 }
 
 #[test]

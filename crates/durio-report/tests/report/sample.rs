@@ -4,8 +4,8 @@
 
 use durio_analyse::*;
 use durio_observe::{
-    BlockFacts, CgroupLimits, DeviceCounters, DirectIoAlignment, Fact, FilesystemFacts, Host,
-    Layer, LayerKind, Stack, WriteCache,
+    Alignment, BlockFacts, CgroupLimits, DeviceCounters, Fact, FilesystemFacts, Host, Layer,
+    LayerKind, Stack, WriteCache,
 };
 use durio_plan::{
     ClockChoice, EngineKind, Limit, Load, PLAN_SCHEMA, Plan, Purpose, Role, Step, Target,
@@ -504,7 +504,7 @@ fn stack(location: &str) -> Stack {
         size: Bytes::from_gib(196),
         free: Bytes::from_gib(151),
         memory_backed: false,
-        direct_io: Some(DirectIoAlignment { memory: Bytes::new(512), offset: Bytes::new(512) }),
+        direct_io: Some(Alignment { memory: Bytes::new(512), offset: Bytes::new(512) }),
     });
     Stack { target: location.into(), root: layer(LayerKind::Directory, location, vec![filesystem]) }
 }

@@ -127,7 +127,7 @@ fn find(groups: &str, mounts: &str) -> Option<Controller> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use durio_block::conformance::note_skip;
+    use durio_block::testkit::note_skip;
 
     #[test]
     fn the_group_of_a_dead_run_is_removed_and_that_of_a_living_one_stays() {

@@ -97,7 +97,7 @@ impl Drop for ReadAhead {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use durio_block::conformance::note_skip;
+    use durio_block::testkit::note_skip;
     use durio_record::restore_left_settings;
 
     /// A killed run cannot set it back; the next one finds the entry.

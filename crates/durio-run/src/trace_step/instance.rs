@@ -7,7 +7,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use durio_observe::{BufferStats, TraceText, parse_buffer_stats, parse_trace};
+use durio_observe::{BufferStats, TraceClock, TraceText, parse_buffer_stats, parse_trace};
 use durio_units::Nanos;
 
 use super::owner::trace_instance_name;
@@ -174,7 +174,7 @@ impl TraceInstance {
 
     /// Ends the trace and reads it.
     pub(super) fn finish(self) -> Result<Traced, String> {
-        let text = parse_trace(&self.stopped_text()?);
+        let text = parse_trace(&self.stopped_text()?, TraceClock::Monotonic);
         let stats = self.stats();
         let lost = stats.iter().map(|stats| stats.lost).fold(text.unreadable, u64::saturating_add);
         let incomplete = stats.iter().filter(|stats| stats.lost > 0);

@@ -118,17 +118,18 @@ fn commits(traced: &Traced, devices: &[TracedDevice]) -> Vec<Commit> {
     let mut open = Open::new();
     let mut running = None;
     for event in &traced.text.events {
+        let at = Nanos::new(event.at);
         match &event.kind {
             TraceEventKind::Mark(text) => match mark(text) {
                 Some(("begin", number)) => {
                     running = Some(number);
-                    let (begin, requests) = (event.at, Vec::new());
+                    let (begin, requests) = (at, Vec::new());
                     commits.push(Commit { begin, end: None, requests });
                 }
                 Some(("end", number)) if running == Some(number) => {
                     running = None;
                     if let Some(commit) = commits.last_mut() {
-                        commit.end = Some(event.at);
+                        commit.end = Some(at);
                     }
                 }
                 _ => {}
@@ -141,14 +142,14 @@ fn commits(traced: &Traced, devices: &[TracedDevice]) -> Vec<Commit> {
                 let Some(device) = devices.iter().position(place) else { continue };
                 let identity = identity(device, request);
                 if !is_begin {
-                    complete(&mut commits, &mut open, &identity, event.at);
+                    complete(&mut commits, &mut open, &identity, at);
                 } else if let Some(commit) = commits.last_mut().filter(|_| running.is_some()) {
                     let number = commit.requests.len();
                     commit.requests.push(Request {
                         device,
                         flags: request.flags.clone(),
                         bytes: request.bytes,
-                        issued: event.at,
+                        issued: at,
                         completed: None,
                     });
                     open.insert(identity, (commits.len() - 1, number));
@@ -170,7 +171,7 @@ fn of_device(kind: &TraceEventKind) -> Option<(&BlockRequest, bool, bool)> {
         TraceEventKind::Completed(request) => Some((request, false, true)),
         TraceEventKind::Queued(request) => Some((request, true, false)),
         TraceEventKind::Ended(request) => Some((request, false, false)),
-        TraceEventKind::Mark(_) => None,
+        _ => None,
     }
 }
 

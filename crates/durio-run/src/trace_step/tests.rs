@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use durio_observe::parse_trace;
+use durio_observe::{TraceClock, parse_trace};
 use durio_record::TracedSequence;
 use durio_units::Nanos;
 
@@ -31,7 +31,7 @@ fn traced(lines: &[String]) -> Traced {
         format!("           durio-9       [000] ..... {at}: {event}\n")
     };
     let text: String = lines.iter().map(line).collect();
-    let text = parse_trace(text.as_bytes());
+    let text = parse_trace(text.as_bytes(), TraceClock::Monotonic);
     assert_eq!((text.events.len(), text.unreadable), (lines.len(), 0));
     Traced { text, lost: 0, complete_from: Nanos::ZERO }
 }

@@ -10,7 +10,7 @@ use std::mem::{align_of, size_of};
 use io_uring::squeue::{self, Entry};
 use io_uring::{opcode, types};
 
-use crate::{Buffers, Operation, OperationKind, WriteFlags};
+use crate::{Buffers, Operation, OperationKind};
 
 /// Where the first registered file is.
 const FILE: types::Fixed = types::Fixed(0);
@@ -80,7 +80,7 @@ impl Entries {
         #[expect(clippy::cast_possible_truncation, reason = "see above")]
         let length = operation.length as u32;
         words.length = length;
-        words.rw_flags = if is_read { 0 } else { rw_flags(operation.flags) };
+        words.rw_flags = if is_read { 0 } else { operation.flags.bits() };
         Some(entry)
     }
 }
@@ -88,19 +88,10 @@ impl Entries {
 /// IOSQE_FIXED_FILE: the file is an index of registered ones.
 const FIXED_FILE: u8 = 1;
 
-#[inline]
-fn rw_flags(flags: WriteFlags) -> i32 {
-    match flags {
-        WriteFlags::None => 0,
-        WriteFlags::Dsync => libc::RWF_DSYNC,
-        WriteFlags::Sync => libc::RWF_SYNC,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Ticks;
+    use crate::{Ticks, WriteFlags};
 
     fn bytes(entry: &Entry) -> [u8; 64] {
         // SAFETY: the size is asserted above, and an entry has no padding: the crate zeroes it
@@ -118,7 +109,7 @@ mod tests {
     fn built(operation: &Operation, buffers: &Buffers, registered: bool) -> Entry {
         let (pointer, offset) = (buffers.slot_pointer(1), operation.offset);
         let file = types::Fixed(operation.file);
-        let flags = rw_flags(operation.flags);
+        let flags = operation.flags.bits();
         let entry = match (operation.kind, registered) {
             (OperationKind::Read, true) => {
                 opcode::ReadFixed::new(file, pointer, 512, 1).offset(offset).build()

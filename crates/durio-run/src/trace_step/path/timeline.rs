@@ -8,7 +8,7 @@ mod device;
 
 use std::collections::VecDeque;
 
-use durio_observe::{BlockRequest, PathEvent, PathEventKind, TraceClock};
+use durio_observe::{BlockRequest, TraceClock, TraceEvent, TraceEventKind};
 use durio_record::{OperationPath, PathIo, PathStretches};
 use durio_units::{Bytes, Nanos};
 
@@ -186,31 +186,31 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    fn take(&mut self, event: &PathEvent) {
+    fn take(&mut self, event: &TraceEvent) {
         self.pass(event.at);
         let is_own = event.task == self.followed.thread;
         match &event.kind {
-            PathEventKind::SwitchedOut { preempted } if is_own => {
+            TraceEventKind::SwitchedOut { preempted } if is_own => {
                 self.off_cpu = true;
                 let count =
                     if *preempted { &mut self.path.preemptions } else { &mut self.path.waits };
                 *count = count.saturating_add(1);
             }
-            PathEventKind::SwitchedIn { task } if *task == self.followed.thread => {
+            TraceEventKind::SwitchedIn { task } if *task == self.followed.thread => {
                 self.off_cpu = false;
             }
-            PathEventKind::SwitchedOut { .. } | PathEventKind::SwitchedIn { .. } => {}
+            TraceEventKind::SwitchedOut { .. } | TraceEventKind::SwitchedIn { .. } => {}
             // Not every kernel shows the switch from the idle task: what it does shows that it runs.
             _ if is_own => self.off_cpu = false,
             _ => {}
         }
         match &event.kind {
-            PathEventKind::Entered if is_own => self.in_kernel = true,
-            PathEventKind::Left if is_own => self.in_kernel = false,
-            PathEventKind::Queued(request) => self.queue(request, event.task),
-            PathEventKind::Ended(request) => self.at_device(request, DeviceState::end),
-            PathEventKind::Issued(request) => self.at_device(request, DeviceState::issue),
-            PathEventKind::Completed(request) => self.at_device(request, DeviceState::complete),
+            TraceEventKind::Entered if is_own => self.in_kernel = true,
+            TraceEventKind::Left if is_own => self.in_kernel = false,
+            TraceEventKind::Queued(request) => self.queue(request, event.task),
+            TraceEventKind::Ended(request) => self.at_device(request, DeviceState::end),
+            TraceEventKind::Issued(request) => self.at_device(request, DeviceState::issue),
+            TraceEventKind::Completed(request) => self.at_device(request, DeviceState::complete),
             _ => {}
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use durio_observe::{
-    BlockRequest, PathEvent, PathEventKind as Kind, PathText, TraceClock, parse_path_trace,
+    BlockRequest, TraceClock, TraceEvent, TraceEventKind as Kind, TraceText, parse_trace,
 };
 use durio_record::{OperationPath, PathDevice, PathIo, PathStretches};
 use durio_units::{Bytes, Nanos};
@@ -28,9 +28,9 @@ fn request(number: (u32, u32), flags: &str, sector: u64, bytes: u64) -> BlockReq
 }
 
 fn followed(events: Vec<(u64, u32, Kind)>) -> Followed {
-    let events = events.into_iter().map(|(at, task, kind)| PathEvent { at, task, kind }).collect();
+    let events = events.into_iter().map(|(at, task, kind)| TraceEvent { at, task, kind }).collect();
     Followed {
-        text: PathText { events, unreadable: 0 },
+        text: TraceText { events, unreadable: 0 },
         clock: TraceClock::Tsc,
         thread: JOB,
         strangers: BTreeSet::from([STRANGER]),
@@ -177,7 +177,7 @@ fn operations_of_which_events_were_lost_are_left_out() {
 }
 
 /// The system calls of a recorded trace as operations: begin and end.
-fn calls(text: &PathText) -> Vec<Stamps> {
+fn calls(text: &TraceText) -> Vec<Stamps> {
     let times = |kind: &Kind| {
         let of_kind = text.events.iter().filter(|it| it.kind == *kind);
         of_kind.map(|it| it.at).collect::<Vec<_>>()
@@ -192,7 +192,7 @@ fn recorded(
     strangers: &[u32],
     layers: &[TracedLayer],
 ) -> Vec<OperationPath> {
-    let text = parse_path_trace(text, TraceClock::Tsc);
+    let text = parse_trace(text, TraceClock::Tsc);
     let stamps = calls(&text);
     let strangers = strangers.iter().copied().collect();
     let clock = TraceClock::Tsc;

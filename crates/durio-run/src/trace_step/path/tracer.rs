@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use durio_observe::{PathEventKind, PathText, TraceClock, find_tracefs, parse_path_trace};
+use durio_observe::{TraceClock, TraceEventKind, TraceText, find_tracefs, parse_trace};
 use rustix::thread::gettid;
 
 use super::devices::TracedLayer;
@@ -42,7 +42,7 @@ pub(super) struct Tracer {
 /// What was seen.
 #[derive(Debug)]
 pub(super) struct Followed {
-    pub(super) text: PathText,
+    pub(super) text: TraceText,
     pub(super) clock: TraceClock,
     pub(super) thread: u32,
     /// Tasks of other programs, that queued something meanwhile.
@@ -123,7 +123,7 @@ impl Tracer {
 
     /// Ends the trace and reads it.
     pub(super) fn finish(self) -> Result<Followed, String> {
-        let text = parse_path_trace(&self.instance.stopped_text()?, self.clock);
+        let text = parse_trace(&self.instance.stopped_text()?, self.clock);
         let stats = self.instance.stats();
         let lost = stats.iter().map(|stats| stats.lost).fold(text.unreadable, u64::saturating_add);
         let incomplete = stats.iter().filter(|stats| stats.lost > 0);
@@ -139,12 +139,12 @@ impl Tracer {
 
     /// Who queued something and is neither this process nor the kernel. Where the numbers of tasks
     /// are others than in the trace (in a container), nobody is known to be a stranger.
-    fn strangers(&self, text: &PathText) -> BTreeSet<u32> {
+    fn strangers(&self, text: &TraceText) -> BTreeSet<u32> {
         let own = gettid().as_raw_nonzero().get().cast_unsigned();
         if own != self.thread {
             return BTreeSet::new();
         }
-        let queued = text.events.iter().filter(|it| matches!(it.kind, PathEventKind::Queued(_)));
+        let queued = text.events.iter().filter(|it| matches!(it.kind, TraceEventKind::Queued(_)));
         let tasks: BTreeSet<u32> = queued.map(|event| event.task).collect();
         tasks.into_iter().filter(|&task| task != own && self.is_stranger(task)).collect()
     }
@@ -171,8 +171,9 @@ fn is_kernel_thread(stat: &str) -> bool {
 fn number_in(instance: &mut TraceInstance, clock: TraceClock) -> Result<u32, String> {
     instance.set("tracing_on", "1")?;
     instance.mark_text(HERE)?;
-    let text = parse_path_trace(&instance.stopped_text()?, clock);
-    let is_mark = |kind: &PathEventKind| matches!(kind, PathEventKind::Mark(text) if text == HERE);
+    let text = parse_trace(&instance.stopped_text()?, clock);
+    let is_mark =
+        |kind: &TraceEventKind| matches!(kind, TraceEventKind::Mark(text) if text == HERE);
     let found = text.events.iter().find(|event| is_mark(&event.kind));
     found.map(|event| event.task).ok_or_else(|| "a mark does not appear in the trace".to_owned())
 }

@@ -1,0 +1,192 @@
+//! The caching mode page of SCSI disks, and of SATA disks through the kernel's translation.
+//!
+//! In: the node of a disk, such as `/dev/sda`. Out: [`CachingPage`]. Not here: pages of vital product
+//! data, which the kernel shows as files.
+//!
+//! Commands and the mode parameter header are those of SPC-4 (MODE SENSE (6) and (10)), the page
+//! that of SBC-3 (Caching, 08h).
+
+use std::fs::File;
+use std::path::Path;
+
+use rustix::io::Errno;
+use rustix::ioctl::{Opcode, Updater, ioctl};
+
+use super::open_node;
+use crate::BlockError;
+
+/// SG_IO has a number from before numbers held the size of their argument.
+const SG_IO: Opcode = 0x2285;
+
+const MODE_SENSE_6: u8 = 0x1a;
+const MODE_SENSE_10: u8 = 0x5a;
+const PAGE_CODE: u8 = 0x08;
+
+/// More than header, block descriptor and page need: 8 + 8 + 20 bytes.
+const ANSWER_LEN: u8 = 64;
+const SENSE_LEN: u8 = 32;
+
+/// That of the kernel's own commands to disks is 30 s.
+const TIMEOUT_MS: u32 = 30_000;
+
+/// `struct sg_io_hdr` of the kernel's scsi/sg.h; its pointers are addresses here.
+#[repr(C)]
+#[derive(Default)]
+struct Request {
+    interface: i32,
+    direction: i32,
+    command_len: u8,
+    sense_len: u8,
+    vectors: u16,
+    data_len: u32,
+    data: usize,
+    command: usize,
+    sense: usize,
+    timeout_ms: u32,
+    flags: u32,
+    pack_id: i32,
+    user: usize,
+    status: u8,
+    masked_status: u8,
+    message_status: u8,
+    sense_written: u8,
+    host_status: u16,
+    driver_status: u16,
+    residual: i32,
+    duration: u32,
+    info: u32,
+}
+
+/// From the device to memory (SG_DXFER_FROM_DEV).
+const FROM_DEVICE: i32 = -3;
+
+/// What a disk says of its cache, as it is set now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CachingPage {
+    /// Writes are acknowledged once they are in the cache (WCE).
+    pub write_cache_enabled: bool,
+    /// Reads are answered from the cache (RCD is clear).
+    pub read_cache_enabled: bool,
+    /// Writes can bypass the cache (DPOFUA).
+    pub fua: bool,
+}
+
+/// Asks the disk at `path`.
+///
+/// # Errors
+/// If `path` is no block device, may not be read, takes no SCSI commands, or has no such page.
+pub fn caching_page(path: &Path) -> Result<CachingPage, BlockError> {
+    const OPERATION: &str = "ask for the caching mode page of";
+    let file = open_node(OPERATION, path, true)?;
+    let ten = [MODE_SENSE_10, 0, PAGE_CODE, 0, 0, 0, 0, 0, ANSWER_LEN, 0];
+    let six = [MODE_SENSE_6, 0, PAGE_CODE, 0, ANSWER_LEN, 0];
+    let asked = send(&file, &ten).and_then(|answer| parse_ten(&answer).ok_or(Errno::OPNOTSUPP));
+    let asked =
+        asked.or_else(|_| send(&file, &six).and_then(|it| parse_six(&it).ok_or(Errno::OPNOTSUPP)));
+    asked.map_err(|errno| BlockError::at(OPERATION, path, errno))
+}
+
+/// Sends a command that reads at most [`ANSWER_LEN`] bytes, and gives those that came.
+fn send(file: &File, command: &[u8]) -> Result<Vec<u8>, Errno> {
+    let mut answer = vec![0_u8; usize::from(ANSWER_LEN)];
+    let mut sense = [0_u8; SENSE_LEN as usize];
+    let mut request = Request {
+        interface: i32::from(b'S'),
+        direction: FROM_DEVICE,
+        command_len: u8::try_from(command.len()).map_err(|_| Errno::INVAL)?,
+        sense_len: SENSE_LEN,
+        data_len: u32::from(ANSWER_LEN),
+        data: answer.as_mut_ptr().expose_provenance(),
+        command: command.as_ptr().expose_provenance(),
+        sense: sense.as_mut_ptr().expose_provenance(),
+        timeout_ms: TIMEOUT_MS,
+        ..Request::default()
+    };
+    // Justification: no crate in use wraps the call.
+    // SAFETY: the struct has the kernel's layout, as a test checks by its size. The kernel reads
+    // `command_len` bytes of the command, and writes at most `data_len` bytes to `answer` and
+    // `sense_len` to `sense`, all of which live and are not otherwise in use until it returns. The
+    // command only reads from the disk.
+    unsafe { ioctl(file, Updater::<SG_IO, _>::new(&mut request)) }?;
+    if request.status != 0 || request.host_status != 0 || request.driver_status != 0 {
+        return Err(Errno::OPNOTSUPP);
+    }
+    let unwritten = usize::try_from(request.residual).unwrap_or(0);
+    answer.truncate(answer.len().saturating_sub(unwritten));
+    Ok(answer)
+}
+
+/// The answer to MODE SENSE (10): 8 bytes of header, the length of the descriptors in its last two.
+fn parse_ten(answer: &[u8]) -> Option<CachingPage> {
+    let descriptors = u16::from_be_bytes(answer.get(6..8)?.try_into().ok()?);
+    parse_page(answer.get(8 + usize::from(descriptors)..)?, *answer.get(3)?)
+}
+
+/// The answer to MODE SENSE (6): 4 bytes of header.
+fn parse_six(answer: &[u8]) -> Option<CachingPage> {
+    parse_page(answer.get(4 + usize::from(*answer.get(3)?)..)?, *answer.get(2)?)
+}
+
+/// `specific`: the device-specific parameter of the header, whose bit 4 is DPOFUA.
+fn parse_page(page: &[u8], specific: u8) -> Option<CachingPage> {
+    let is_caching = page.first()? & 0x7f == PAGE_CODE && *page.get(1)? >= 1;
+    let flags = *page.get(2).filter(|_| is_caching)?;
+    Some(CachingPage {
+        write_cache_enabled: flags & 0b100 != 0,
+        read_cache_enabled: flags & 0b001 == 0,
+        fua: specific & 0x10 != 0,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Made by hand from SPC-4 and SBC-3: header, one short block descriptor, the page.
+    fn ten(specific: u8, flags: u8) -> Vec<u8> {
+        let mut answer = vec![0, 34, 0, specific, 0, 0, 0, 8];
+        answer.extend([0, 0, 0, 0, 0, 0, 2, 0]);
+        answer.extend([0x88, 0x12, flags]);
+        answer.resize(36, 0);
+        answer
+    }
+
+    fn six(specific: u8, flags: u8) -> Vec<u8> {
+        let mut answer = vec![23, 0, specific, 0, 0x08, 0x12, flags];
+        answer.resize(24, 0);
+        answer
+    }
+
+    #[test]
+    #[cfg(target_pointer_width = "64")]
+    fn a_request_has_the_size_that_the_kernel_expects() {
+        assert_eq!(size_of::<Request>(), 88);
+    }
+
+    #[test]
+    fn the_write_cache_is_read_from_either_answer() {
+        let on = CachingPage { write_cache_enabled: true, read_cache_enabled: true, fua: false };
+        assert_eq!(parse_ten(&ten(0, 0x04)), Some(on));
+        assert_eq!(parse_six(&six(0, 0x04)), Some(on));
+        let off = CachingPage { write_cache_enabled: false, read_cache_enabled: false, fua: true };
+        assert_eq!(parse_ten(&ten(0x10, 0x01)), Some(off));
+        assert_eq!(parse_six(&six(0x10, 0x01)), Some(off));
+    }
+
+    #[test]
+    fn another_page_or_a_short_answer_says_nothing() {
+        let mut other = ten(0, 4);
+        other[16] = 0x0a;
+        assert_eq!(parse_ten(&other), None);
+        let mut empty = ten(0, 4);
+        empty[17] = 0;
+        assert_eq!(parse_ten(&empty), None);
+        for len in 0..18 {
+            assert_eq!(parse_ten(&ten(0, 4)[..len]), None, "{len}");
+            assert_eq!(parse_six(&six(0, 4)[..len.min(6)]), None, "{len}");
+        }
+        let mut beyond = ten(0, 4);
+        beyond[6] = 0xff;
+        assert_eq!(parse_ten(&beyond), None);
+    }
+}

@@ -1,0 +1,269 @@
+//! NVMe: Identify Controller, Identify Namespace, and the feature of the volatile write cache.
+//!
+//! In: the node of a namespace, such as `/dev/nvme0n1`. Out: [`NvmeIdentity`].
+//! Not here: SMART logs, and anything that a vendor adds.
+//!
+//! Places of fields are those of the NVM Express Base Specification 2.0 (Identify Controller, figure
+//! 275; features, section 5.27) and of its NVM Command Set Specification 1.0 (Identify Namespace).
+
+use std::fs::File;
+use std::path::Path;
+
+use rustix::ioctl::{Opcode, opcode};
+
+use super::{ioctl, open_node, padded_text};
+use crate::BlockError;
+
+/// The length of what Identify returns.
+const IDENTIFY_LEN: usize = 4096;
+
+const ADMIN_GET_FEATURES: u8 = 0x0a;
+const ADMIN_IDENTIFY: u8 = 0x06;
+
+/// What to identify (CNS).
+const CNS_NAMESPACE: u32 = 0x00;
+const CNS_CONTROLLER: u32 = 0x01;
+
+/// The feature of the volatile write cache.
+const FEATURE_WRITE_CACHE: u32 = 0x06;
+
+/// `struct nvme_admin_cmd` of the kernel's linux/nvme_ioctl.h.
+#[repr(C)]
+#[derive(Debug, Default)]
+struct AdminCommand {
+    opcode: u8,
+    flags: u8,
+    reserved: u16,
+    namespace: u32,
+    command_2: u32,
+    command_3: u32,
+    metadata: u64,
+    address: u64,
+    metadata_len: u32,
+    data_len: u32,
+    command_10: u32,
+    command_11: u32,
+    command_12: u32,
+    command_13: u32,
+    command_14: u32,
+    command_15: u32,
+    /// Zero is the driver's own, the only one that does not reset a slow controller too early.
+    timeout_ms: u32,
+    result: u32,
+}
+
+const ADMIN: Opcode = opcode::read_write::<AdminCommand>(b'N', 0x41);
+const NAMESPACE_ID: Opcode = opcode::none(b'N', 0x40);
+
+/// What an NVMe controller and its namespace say of themselves.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NvmeIdentity {
+    /// The model, without padding.
+    pub model: Option<String>,
+    /// The firmware's revision, without padding.
+    pub firmware: Option<String>,
+    /// The controller has a volatile write cache (VWC, bit 0).
+    pub volatile_write_cache: bool,
+    /// That cache is switched on; absent where the controller or the kernel does not tell.
+    pub write_cache_enabled: Option<bool>,
+    /// Bytes that are written as a whole while there is power (NAWUN, else AWUN).
+    pub atomic_write_bytes: Option<u64>,
+    /// Bytes that are written as a whole or not at all when power fails (NAWUPF, else AWUPF).
+    pub atomic_write_power_fail_bytes: Option<u64>,
+    /// Optional commands that it supports (ONCS), by name.
+    pub optional_commands: Vec<&'static str>,
+}
+
+/// Asks the controller behind the namespace at `path`.
+///
+/// # Errors
+/// If `path` is no block device, may not be read, is no NVMe namespace, or the kernel or the
+/// controller refuses the question.
+pub fn nvme_identity(path: &Path) -> Result<NvmeIdentity, BlockError> {
+    const OPERATION: &str = "ask the NVMe controller of";
+    let at = |source| BlockError::at(OPERATION, path, source);
+    let file = open_node(OPERATION, path, true)?;
+    // Also the test whether it is an NVMe namespace at all: other drivers do not know this call.
+    let namespace = namespace_id(&file).map_err(at)?;
+    let controller = identify(&file, 0, CNS_CONTROLLER).map_err(at)?;
+    // A namespace of another command set has no such page; the controller's word remains.
+    let space = identify(&file, namespace, CNS_NAMESPACE).ok();
+    let mut word = parse(&controller, space.as_deref());
+    if word.volatile_write_cache {
+        word.write_cache_enabled = write_cache_enabled(&file).ok();
+    }
+    Ok(word)
+}
+
+fn namespace_id(file: &File) -> rustix::io::Result<u32> {
+    // SAFETY: NVME_IOCTL_ID takes no argument and returns the number; the drivers of other block devices
+    // answer an opcode that they do not know with an error.
+    unsafe { ioctl(file, NAMESPACE_ID, std::ptr::null_mut()) }.map(i32::cast_unsigned)
+}
+
+fn identify(file: &File, namespace: u32, what: u32) -> rustix::io::Result<Vec<u8>> {
+    let mut data = vec![0_u8; IDENTIFY_LEN];
+    let mut command = AdminCommand {
+        opcode: ADMIN_IDENTIFY,
+        namespace,
+        address: data.as_mut_ptr().expose_provenance() as u64,
+        data_len: 4096,
+        command_10: what,
+        ..AdminCommand::default()
+    };
+    submit(file, &mut command)?;
+    Ok(data)
+}
+
+fn write_cache_enabled(file: &File) -> rustix::io::Result<bool> {
+    let mut command = AdminCommand {
+        opcode: ADMIN_GET_FEATURES,
+        command_10: FEATURE_WRITE_CACHE,
+        ..AdminCommand::default()
+    };
+    submit(file, &mut command)?;
+    Ok(command.result & 1 != 0)
+}
+
+/// Sends a command of this file: Identify or Get Features.
+fn submit(file: &File, command: &mut AdminCommand) -> rustix::io::Result<()> {
+    // SAFETY: the struct has the kernel's layout, as a test checks by its size. The kernel writes its
+    // `result`, and up to `data_len` bytes at `address`: either both are zero, or they are those of
+    // the live vector in `identify`, to which no reference is in use during the call. Both commands
+    // only read from the controller.
+    let status = unsafe { ioctl(file, ADMIN, std::ptr::from_mut(command).cast()) }?;
+    // A positive result is a status of the controller, such as an invalid field.
+    if status == 0 { Ok(()) } else { Err(rustix::io::Errno::OPNOTSUPP) }
+}
+
+/// Names of the bits of ONCS, from bit 0 on.
+const OPTIONAL_COMMANDS: [&str; 9] = [
+    "compare",
+    "write uncorrectable",
+    "dataset management",
+    "write zeroes",
+    "save and select features",
+    "reservations",
+    "timestamp",
+    "verify",
+    "copy",
+];
+
+fn parse(controller: &[u8], namespace: Option<&[u8]>) -> NvmeIdentity {
+    let optional = u16_at(controller, 520).unwrap_or_default();
+    let bits = OPTIONAL_COMMANDS.iter().enumerate();
+    let block = namespace.and_then(block_size);
+    // Counts of blocks begin at zero: none of them says that nothing is written as a whole.
+    let bytes = |blocks: Option<u16>| Some((u64::from(blocks?) + 1) * block?);
+    NvmeIdentity {
+        model: padded_text(controller.get(24..64)),
+        firmware: padded_text(controller.get(64..72)),
+        volatile_write_cache: controller.get(525).is_some_and(|vwc| vwc & 1 != 0),
+        write_cache_enabled: None,
+        atomic_write_bytes: bytes(of_namespace(namespace, 34).or(u16_at(controller, 526))),
+        atomic_write_power_fail_bytes: bytes(
+            of_namespace(namespace, 36).or(u16_at(controller, 528)),
+        ),
+        optional_commands: bits
+            .filter(|(bit, _)| optional >> bit & 1 != 0)
+            .map(|(_, name)| *name)
+            .collect(),
+    }
+}
+
+/// A count of the namespace's own, which it has only with bit 1 of NSFEAT.
+fn of_namespace(namespace: Option<&[u8]>, place: usize) -> Option<u16> {
+    let namespace = namespace?;
+    let has_own = namespace.get(24)? & 0b10 != 0;
+    has_own.then(|| u16_at(namespace, place))?
+}
+
+/// Of the format in use: FLBAS names it by bits 3:0 and 6:5, and it holds the size as a power of two.
+fn block_size(namespace: &[u8]) -> Option<u64> {
+    let formatted = *namespace.get(26)?;
+    let format = usize::from(formatted & 0x0f | (formatted & 0x60) >> 1);
+    let power = *namespace.get(128 + 4 * format + 2)?;
+    // A block is of 512 bytes at least; 2^16 is beyond any that is made.
+    (9..=16).contains(&power).then(|| 1 << power)
+}
+
+fn u16_at(bytes: &[u8], place: usize) -> Option<u16> {
+    let field = bytes.get(place..place.checked_add(2)?)?;
+    Some(u16::from_le_bytes(field.try_into().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Made by hand from the specification: a controller's page with these fields.
+    fn controller(vwc: u8, awun: u16, awupf: u16) -> Vec<u8> {
+        let mut page = vec![0; IDENTIFY_LEN];
+        page[24..64].copy_from_slice(format!("{:40}", "FASTDISK 3000").as_bytes());
+        page[64..72].copy_from_slice(b"GDC5602Q");
+        page[520..522].copy_from_slice(&0b1_0000_1100_u16.to_le_bytes());
+        page[525] = vwc;
+        page[526..528].copy_from_slice(&awun.to_le_bytes());
+        page[528..530].copy_from_slice(&awupf.to_le_bytes());
+        page
+    }
+
+    /// A namespace in format 1 of `1 << power` bytes, with or without counts of its own.
+    fn namespace(power: u8, own: Option<(u16, u16)>) -> Vec<u8> {
+        let mut page = vec![0; IDENTIFY_LEN];
+        page[26] = 1;
+        page[128 + 4 + 2] = power;
+        if let Some((nawun, nawupf)) = own {
+            page[24] = 0b10;
+            page[34..36].copy_from_slice(&nawun.to_le_bytes());
+            page[36..38].copy_from_slice(&nawupf.to_le_bytes());
+        }
+        page
+    }
+
+    #[test]
+    fn a_command_has_the_size_that_the_kernel_expects() {
+        assert_eq!(size_of::<AdminCommand>(), 72);
+        assert_eq!(ADMIN, 0xc048_4e41);
+        assert_eq!(NAMESPACE_ID, 0x4e40);
+    }
+
+    #[test]
+    fn a_controller_with_a_volatile_cache_is_told_from_one_without() {
+        let with = parse(&controller(0b111, 0, 0), Some(&namespace(12, None)));
+        assert!(with.volatile_write_cache);
+        assert_eq!(with.model.as_deref(), Some("FASTDISK 3000"));
+        assert_eq!(with.firmware.as_deref(), Some("GDC5602Q"));
+        assert_eq!(with.optional_commands, ["dataset management", "write zeroes", "copy"]);
+        assert!(!parse(&controller(0b110, 0, 0), None).volatile_write_cache);
+    }
+
+    #[test]
+    fn counts_of_blocks_become_bytes_and_the_namespaces_own_come_first() {
+        let word = parse(&controller(0, 255, 0), Some(&namespace(12, None)));
+        assert_eq!(word.atomic_write_bytes, Some(256 * 4096));
+        assert_eq!(word.atomic_write_power_fail_bytes, Some(4096));
+        let word = parse(&controller(0, 255, 0), Some(&namespace(9, Some((7, 31)))));
+        assert_eq!(word.atomic_write_bytes, Some(8 * 512));
+        assert_eq!(word.atomic_write_power_fail_bytes, Some(32 * 512));
+    }
+
+    #[test]
+    fn without_a_size_of_blocks_there_are_no_bytes() {
+        let page = controller(1, 7, 7);
+        for space in [None, Some(namespace(0, None)), Some(namespace(64, None)), Some(vec![])] {
+            let word = parse(&page, space.as_deref());
+            assert_eq!(word.atomic_write_power_fail_bytes, None);
+        }
+    }
+
+    #[test]
+    fn a_page_that_is_too_short_is_read_as_far_as_it_goes() {
+        let page = controller(1, 7, 7);
+        let space = namespace(9, Some((1, 1)));
+        for len in 0..600 {
+            let word = parse(&page[..len], Some(&space[..len.min(200)]));
+            assert_eq!(word.volatile_write_cache, len > 525, "{len}");
+        }
+    }
+}

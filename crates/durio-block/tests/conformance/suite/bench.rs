@@ -1,0 +1,206 @@
+//! What the bodies stand on: files with a known pattern, operations, an engine, and the collector
+//! of completions, which checks every exchange.
+
+use std::cell::Cell;
+use std::fs;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use super::{Body, Setup, Suite};
+use durio_block::testkit::open_path;
+use durio_block::{
+    Buffers, Clock, Completion, Engine, OpenMode, Operation, OperationKind, Ticks, WriteFlags,
+};
+
+/// Bytes of a block: satisfies the direct-I/O alignment of all devices known.
+pub(super) const BLOCK: usize = 4096;
+
+/// Blocks of a slot: more than one, so that lengths tell slots apart.
+pub(super) const SLOT_BLOCKS: usize = 4;
+
+/// Operations in flight where a body does not ask for another number.
+pub(super) const DEPTH: u32 = 8;
+
+/// One body's view of the suite.
+pub(super) struct Bench<'a, C> {
+    pub(super) suite: &'a Suite<'a, C>,
+    files: Cell<u32>,
+}
+
+impl<'a, C: Clock> Bench<'a, C> {
+    pub(super) fn new(suite: &'a Suite<'a, C>) -> Self {
+        Self { suite, files: Cell::new(0) }
+    }
+
+    /// A file that holds the pattern of blocks 0 to `blocks`, and `extra` bytes of the next.
+    pub(super) fn file(&self, blocks: u64, extra: usize) -> PathBuf {
+        let number = self.files.replace(self.files.get() + 1);
+        let path = self.suite.directory.join(format!("conformance-{number}"));
+        let mut contents: Vec<u8> = (0..blocks).flat_map(pattern).collect();
+        contents.extend(&pattern(blocks)[..extra]);
+        fs::write(&path, contents).expect("writing the file of the suite");
+        // Blocks without a place on the disk would turn asynchronous writes into blocking ones.
+        fs::File::open(&path).and_then(|file| file.sync_all()).expect("syncing it");
+        path
+    }
+
+    pub(super) fn open(&self, path: &Path) -> OwnedFd {
+        self.open_as(path, true)
+    }
+
+    pub(super) fn open_as(&self, path: &Path, write: bool) -> OwnedFd {
+        let mode = OpenMode { write, direct: self.suite.direct, ..OpenMode::default() };
+        let target = open_path(path, mode).expect("opening the file of the suite");
+        assert_eq!(target.direct, self.suite.direct, "O_DIRECT is not possible here");
+        target.file
+    }
+
+    /// Builds an engine of depth [`DEPTH`] over `file` for `body`.
+    pub(super) fn engine(&self, file: OwnedFd, body: &mut Body<'_, C>) {
+        self.engine_with(Buffers::new(DEPTH as usize, SLOT_BLOCKS * BLOCK), file, body);
+    }
+
+    /// As `engine`, with these buffers.
+    pub(super) fn engine_with(&self, buffers: Buffers, file: OwnedFd, body: &mut Body<'_, C>) {
+        let called = Cell::new(0);
+        (self.suite.lend)(Setup { file, buffers, depth: DEPTH }, &mut |engine| {
+            called.set(called.get() + 1);
+            body(engine);
+        });
+        assert_eq!(called.get(), 1, "the body must be called once");
+    }
+}
+
+/// The contents of a block: each 8 bytes name their block and place.
+pub(super) fn pattern(block: u64) -> [u8; BLOCK] {
+    /// Keeps the first words from being zero.
+    const SALT: u64 = 0xa5c3_96e1_5a3c_691e;
+    let mut data = [0; BLOCK];
+    for (index, word) in (0_u64..).zip(data.chunks_exact_mut(8)) {
+        word.copy_from_slice(&((block << 32 | index) ^ SALT).to_le_bytes());
+    }
+    data
+}
+
+fn transfer(kind: OperationKind, slot: u32, block: u64) -> Operation {
+    Operation {
+        kind,
+        flags: WriteFlags::None,
+        link: false,
+        file: 0,
+        slot,
+        length: BLOCK as u64,
+        offset: block * BLOCK as u64,
+        intended_start: Ticks::default(),
+    }
+}
+
+/// A read of one block.
+pub(super) fn read(slot: u32, block: u64) -> Operation {
+    transfer(OperationKind::Read, slot, block)
+}
+
+/// A write of one block.
+pub(super) fn write(slot: u32, block: u64) -> Operation {
+    transfer(OperationKind::Write, slot, block)
+}
+
+/// A sync.
+pub(super) fn sync(kind: OperationKind, slot: u32) -> Operation {
+    Operation { length: 0, ..transfer(kind, slot, 0) }
+}
+
+/// The operation, linked to the next.
+pub(super) fn linked(operation: Operation) -> Operation {
+    Operation { link: true, ..operation }
+}
+
+/// Puts a block's pattern into a slot.
+pub(super) fn fill<C: Clock>(engine: &mut dyn Engine<Clock = C>, slot: u32, block: u64) {
+    engine.slot_mut(slot)[..BLOCK].copy_from_slice(&pattern(block));
+}
+
+/// Submits `operations` in one call and collects as many completions, `room` at a time.
+///
+/// Checks that each exchange gives something while something is in flight, that every operation
+/// completes once with its own slot, and that nothing is left.
+pub(super) fn exchange_all<C: Clock>(
+    engine: &mut dyn Engine<Clock = C>,
+    operations: &[Operation],
+    room: usize,
+) -> Vec<Completion> {
+    let mut completions = Vec::new();
+    let mut outstanding: Vec<u32> = operations.iter().map(|operation| operation.slot).collect();
+    let mut to_submit = operations;
+    while !outstanding.is_empty() {
+        let given = exchange(engine, std::mem::take(&mut to_submit), room);
+        assert!(!given.is_empty(), "no completion, though slots {outstanding:?} are in flight");
+        for completion in given {
+            let place = outstanding.iter().position(|&slot| slot == completion.slot);
+            let place = place.unwrap_or_else(|| {
+                panic!("slot {} completed, in flight are {outstanding:?}", completion.slot)
+            });
+            outstanding.swap_remove(place);
+            completions.push(completion);
+        }
+    }
+    assert_eq!(exchange(engine, &[], room), [], "a completion without an operation");
+    completions
+}
+
+/// One exchange with room for `room` completions.
+pub(super) fn exchange<C: Clock>(
+    engine: &mut dyn Engine<Clock = C>,
+    operations: &[Operation],
+    room: usize,
+) -> Vec<Completion> {
+    let mut completions = vec![Completion::default(); room];
+    let count = engine.exchange(operations, &mut completions).expect("the exchange");
+    assert!(count <= room, "{count} completions in a slice of {room}");
+    completions.truncate(count);
+    completions
+}
+
+/// Submits one operation, waits for it and gives its result.
+pub(super) fn result<C: Clock>(engine: &mut dyn Engine<Clock = C>, operation: Operation) -> i32 {
+    exchange_all(engine, &[operation], 1)[0].result
+}
+
+/// The results of `operations`, in their order.
+pub(super) fn results<C: Clock>(
+    engine: &mut dyn Engine<Clock = C>,
+    operations: &[Operation],
+) -> Vec<i32> {
+    let completions = exchange_all(engine, operations, operations.len());
+    let of = |slot| completions.iter().find(|completion| completion.slot == slot);
+    operations.iter().filter_map(|operation| of(operation.slot)).map(|c| c.result).collect()
+}
+
+/// A transfer of one block in full.
+pub(super) const WHOLE: i32 = 4096;
+
+/// Asserts, by reading with std, that each block of a file holds the pattern of the block that
+/// `expected` names.
+pub(super) fn assert_file_holds(path: &Path, expected: &[u64]) {
+    let contents = fs::read(path).expect("reading the file of the suite");
+    assert_eq!(contents.len(), expected.len() * BLOCK, "size of the file");
+    for (place, (data, &block)) in contents.chunks_exact(BLOCK).zip(expected).enumerate() {
+        assert!(data == pattern(block), "block {place} does not hold the pattern of {block}");
+    }
+}
+
+/// Pages of a file in the page cache that are dirty or being written, by cachestat(2), since 6.5.
+pub(super) fn unwritten_pages(file: &impl AsFd) -> Option<u64> {
+    // The same number on all architectures but alpha.
+    const SYS_CACHESTAT: libc::c_long = 451;
+    // struct cachestat_range: offset, length (zero: to the end).
+    let range = [0_u64; 2];
+    // struct cachestat: cached, dirty, under writeback, evicted, recently evicted.
+    let mut counts = [0_u64; 5];
+    let file = file.as_fd().as_raw_fd();
+    // Justification: no crate in use wraps the call, and it alone shows whether a sync did anything.
+    // SAFETY: the kernel reads two and writes five 64-bit numbers at valid addresses.
+    let result =
+        unsafe { libc::syscall(SYS_CACHESTAT, file, range.as_ptr(), counts.as_mut_ptr(), 0_u32) };
+    (result == 0).then_some(counts[1] + counts[2])
+}

@@ -1,0 +1,93 @@
+//! Errors: the kernel's errno as it is, for the operation that has it, and no other.
+
+use std::path::Path;
+
+use super::bench::{
+    BLOCK, Bench, WHOLE, assert_file_holds, fill, read, result, results, sync, write,
+};
+use super::{Case, Needs, Outcome, case};
+use durio_block::testkit::open_path;
+use durio_block::{Buffers, Clock, OpenMode, Operation, OperationKind};
+
+pub(super) fn cases<C: Clock>() -> Vec<Case<C>> {
+    vec![
+        case(Needs::Storage, "a_write_to_a_read_only_descriptor_fails", a_read_only_descriptor),
+        case(Needs::Storage, "a_read_from_a_write_only_descriptor_fails", a_write_only_descriptor),
+        case(Needs::Storage, "a_full_device_is_reported", a_full_device_is_reported),
+        case(Needs::Storage, "an_offset_beyond_every_file_is_refused", an_offset_beyond_every_file),
+        case(
+            Needs::DirectFiles,
+            "unaligned_direct_transfers_are_refused",
+            unaligned_direct_transfers,
+        ),
+    ]
+}
+
+fn a_read_only_descriptor<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
+    let path = bench.file(4, 0);
+    bench.engine(bench.open_as(&path, false), &mut |engine| {
+        fill(engine, 1, 100);
+        // The bad one among good ones, and first, and alone.
+        let operations = [read(0, 0), write(1, 1), read(2, 2)];
+        assert_eq!(results(engine, &operations), [WHOLE, -libc::EBADF, WHOLE]);
+        assert_eq!(results(engine, &[write(1, 1), read(0, 0)]), [-libc::EBADF, WHOLE]);
+        assert_eq!(results(engine, &[write(1, 1), write(0, 0)]), [-libc::EBADF; 2]);
+        assert_eq!(result(engine, write(1, 1)), -libc::EBADF);
+        assert_eq!(result(engine, read(0, 0)), WHOLE);
+    });
+    assert_file_holds(&path, &[0, 1, 2, 3]);
+    Outcome::Passed
+}
+
+fn a_write_only_descriptor<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
+    let path = bench.file(2, 0);
+    let file = std::fs::File::options().write(true).open(&path).expect("opening the file again");
+    bench.engine(file.into(), &mut |engine| {
+        assert_eq!(results(engine, &[read(0, 0), write(1, 1)]), [-libc::EBADF, WHOLE]);
+    });
+    Outcome::Passed
+}
+
+fn a_full_device_is_reported<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
+    let mode = OpenMode { write: true, ..OpenMode::default() };
+    let Ok(full) = open_path(Path::new("/dev/full"), mode) else {
+        return Outcome::Skipped("/dev/full cannot be opened".to_owned());
+    };
+    let errno = -bench.suite.full_device_errno;
+    bench.engine(full.file, &mut |engine| {
+        assert_eq!(results(engine, &[write(0, 0), read(1, 0), write(2, 1)]), [errno, WHOLE, errno]);
+    });
+    Outcome::Passed
+}
+
+/// Offsets of the kernel have a sign; some filesystems take everything below (tmpfs).
+fn an_offset_beyond_every_file<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
+    let path = bench.file(2, 0);
+    bench.engine(bench.open(&path), &mut |engine| {
+        let far = Operation { offset: 1 << 63, ..write(0, 0) };
+        let near = sync(OperationKind::Fdatasync, 1);
+        assert_eq!(results(engine, &[far, near]), [-libc::EINVAL, 0]);
+    });
+    assert_file_holds(&path, &[0, 1]);
+    Outcome::Passed
+}
+
+fn unaligned_direct_transfers<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
+    let path = bench.file(4, 0);
+    let mut probe = Buffers::new(1, BLOCK);
+    if rustix::io::pread(bench.open(&path), probe.slot_mut(0), 1) != Err(rustix::io::Errno::INVAL) {
+        return Outcome::Skipped("the filesystem takes unaligned direct transfers".to_owned());
+    }
+    bench.engine(bench.open(&path), &mut |engine| {
+        let unaligned =
+            |operation: Operation| Operation { offset: operation.offset + 1, ..operation };
+        let odd = Operation { length: 2300, ..write(3, 0) };
+        let operations =
+            [read(0, 0), unaligned(read(1, 1)), unaligned(write(2, 1)), odd, read(4, 3)];
+        let refused = -libc::EINVAL;
+        assert_eq!(results(engine, &operations), [WHOLE, refused, refused, refused, WHOLE]);
+        assert_eq!(results(engine, &[read(1, 1), write(2, 1)]).len(), 2);
+        assert_eq!(result(engine, read(1, 1)), WHOLE);
+    });
+    Outcome::Passed
+}
