@@ -136,6 +136,7 @@ fn is_virtual(dir: &SystemDir) -> Option<bool> {
     let path = dir.path().to_string_lossy();
     // With multipath the kernel puts real NVMe namespaces under a virtual subsystem.
     let nvme = path.contains("/devices/virtual/nvme-subsystem/");
+    // A directory outside of the device tree says neither.
     path.contains("/devices/").then(|| path.contains("/devices/virtual/") && !nvme)
 }
 

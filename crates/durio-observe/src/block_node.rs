@@ -62,6 +62,7 @@ pub(crate) fn kind_of(dir: &SystemDir) -> LayerKind {
     let name = dir.name();
     let numbered = |prefix| is_numbered(&name, prefix);
     match () {
+        // By their folders first: an array or a volume may have any name.
         () if dir.contains("partition") => LayerKind::Partition,
         () if dir.contains("md") => LayerKind::Md,
         () if dir.contains("dm") => LayerKind::Dm,

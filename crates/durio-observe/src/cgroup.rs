@@ -33,6 +33,7 @@ pub struct CgroupLimits {
 pub(crate) fn read_cgroup_limits(root: &SystemDir) -> CgroupLimits {
     let Some(path) = group_path(root) else { return CgroupLimits::default() };
     let groups = groups_upward(root, &path);
+    // A group is held to the limits of all groups above it.
     let tightest = groups.iter().filter_map(cpu_limit).min_by(|a, b| a.1.total_cmp(&b.1));
     CgroupLimits {
         memory_max: groups

@@ -110,6 +110,7 @@ fn of_nvme(identity: Result<NvmeIdentity, BlockError>) -> Vec<Fact> {
     // A cache that is absent cannot be switched on.
     let enabled = it.volatile_write_cache.then(|| match it.write_cache_enabled {
         Some(is_enabled) => yes_or_no(is_enabled),
+        // Controller or kernel may refuse the question.
         None => CANNOT_TELL.to_owned(),
     });
     let commands = it.optional_commands.join(", ");

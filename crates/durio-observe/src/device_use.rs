@@ -16,10 +16,9 @@ use serde::{Deserialize, Serialize};
 use crate::block_facts::{from_sectors, serial_of, size_of};
 use crate::block_node::{self, DeviceNumber};
 use crate::family::{Family, Holder, Subject};
-use crate::identity::{Identify, identify};
+use crate::identity::{System, identify};
 use crate::mountinfo::{MountEntry, decode_octal, parse_mountinfo};
-use crate::sample::{is_claimed, read_sample, size_of_file};
-use crate::signature::{Signature, find_signatures};
+use crate::signature::{Signature, find_signatures, is_claimed, read_sample, size_of_file};
 use crate::source::{btrfs_of_member, device_of_source};
 use crate::system_dir::SystemDir;
 use crate::{StackError, StackErrorKind};
@@ -129,7 +128,8 @@ pub fn use_of(target: &HeldTarget) -> Result<DeviceUse, StackError> {
     let (path, here) = (target.path(), target.path_here());
     let root = SystemDir::live_root();
     let subject = subject_of(&root, target)?;
-    let mut found = usage_in(&root, &identify, &subject)?;
+    let system = System { root: &root, identify: &identify };
+    let mut found = usage_in(system, &subject)?;
     // Only of a block device may O_EXCL be asked without O_CREAT (open(2)).
     found.claimed = matches!(subject, Subject::Device(_)) && is_claimed(&here);
     found.writers = writers_of(target.identity());
@@ -150,6 +150,7 @@ pub fn holds_device_nodes(directory: &Path) -> bool {
     let Ok(identity) = identify(directory) else { return false };
     let text = fs::read("/proc/self/mountinfo").unwrap_or_default();
     parse_mountinfo(&text).iter().any(|mount| {
+        // In containers /dev is a plain tmpfs.
         let is_dev = mount.fs_type == "devtmpfs" || mount.mount_point == Path::new("/dev");
         is_dev && mount.device == identity.device
     })
@@ -174,6 +175,7 @@ fn subject_of(root: &SystemDir, target: &HeldTarget) -> Result<Subject, StackErr
                 .ok_or_else(|| StackError::new(StackErrorKind::Unreadable, target.path()))
         }
         (TargetType::File(_), TargetIdentity::Inode(device, inode)) => {
+            // Only for messages: what is looked for is the inode.
             let path = std::path::absolute(target.path());
             let path = path.unwrap_or_else(|_| target.path().to_owned());
             Ok(Subject::File { path, device: number(device), inode })
@@ -183,21 +185,17 @@ fn subject_of(root: &SystemDir, target: &HeldTarget) -> Result<Subject, StackErr
 }
 
 /// All but what only the device itself can tell.
-fn usage_in(
-    root: &SystemDir,
-    identify: Identify<'_>,
-    subject: &Subject,
-) -> Result<DeviceUse, StackError> {
-    let family = Family::of(root, identify, subject);
+fn usage_in(system: System<'_>, subject: &Subject) -> Result<DeviceUse, StackError> {
+    let family = Family::of(system, subject);
     let mut holders = family.holders.clone();
-    holders.extend(family.members.iter().filter_map(|dir| btrfs_holder(root, dir)));
+    holders.extend(family.members.iter().filter_map(|dir| btrfs_holder(system.root, dir)));
     Ok(DeviceUse {
         device: subject.name(),
         size: subject.dir().and_then(size_of).unwrap_or_default(),
         serial: subject.disk().and_then(|disk| serial_of(&disk)),
         partitions: subject.partitions().iter().map(SystemDir::name).collect(),
-        mounts: mounts_of(root, identify, &family)?,
-        swaps: swaps_of(root, identify, &family, subject),
+        mounts: mounts_of(system, &family)?,
+        swaps: swaps_of(system, &family, subject),
         holders,
         ..DeviceUse::default()
     })
@@ -232,56 +230,41 @@ fn areas(subject: &Subject, found: &DeviceUse) -> Vec<(String, u64, u64)> {
     areas
 }
 
-fn mounts_of(
-    root: &SystemDir,
-    identify: Identify<'_>,
-    family: &Family,
-) -> Result<Vec<MountUse>, StackError> {
-    let own = root.bytes("proc/self/mountinfo").ok_or_else(|| {
+fn mounts_of(system: System<'_>, family: &Family) -> Result<Vec<MountUse>, StackError> {
+    let own = system.root.bytes("proc/self/mountinfo").ok_or_else(|| {
         StackError::new(StackErrorKind::Unreadable, Path::new("/proc/self/mountinfo"))
     })?;
     // A container does not see the mounts of its host; where allowed, the first process does.
-    let first = root.bytes("proc/1/mountinfo").unwrap_or_default();
+    let first = system.root.bytes("proc/1/mountinfo").unwrap_or_default();
     let mut uses: Vec<MountUse> = Vec::new();
     for mount in parse_mountinfo(&own).iter().chain(&parse_mountinfo(&first)) {
         let mount_point = mount.mount_point.display().to_string();
-        let device = mounted_member(root, identify, family, mount);
+        let device = mounted_member(system, family, mount);
         let found = device.map(|device| MountUse { device, mount_point });
         uses.extend(found.filter(|found| !uses.contains(found)));
     }
     Ok(uses)
 }
 
-fn mounted_member(
-    root: &SystemDir,
-    identify: Identify<'_>,
-    family: &Family,
-    mount: &MountEntry,
-) -> Option<String> {
-    let number: DeviceNumber = mount.device;
-    if !number.is_anonymous() {
+fn mounted_member(system: System<'_>, family: &Family, mount: &MountEntry) -> Option<String> {
+    if !mount.device.is_anonymous() {
         let mut members = family.members.iter();
-        let member = members.find(|dir| block_node::number_of(dir) == Some(number))?;
+        let member = members.find(|dir| block_node::number_of(dir) == Some(mount.device))?;
         return Some(member.name());
     }
-    let device = device_of_source(root, identify, &mount.source)?.name();
+    let device = device_of_source(system, &mount.source)?.name();
     family.has(&device).then_some(device)
 }
 
-fn swaps_of(
-    root: &SystemDir,
-    identify: Identify<'_>,
-    family: &Family,
-    subject: &Subject,
-) -> Vec<String> {
-    let text = root.bytes("proc/swaps").unwrap_or_default();
+fn swaps_of(system: System<'_>, family: &Family, subject: &Subject) -> Vec<String> {
+    let text = system.root.bytes("proc/swaps").unwrap_or_default();
     let lines = text.split(|byte| *byte == b'\n').skip(1);
     let paths = lines.filter_map(|line| line.split(u8::is_ascii_whitespace).next());
     paths
         .map(decode_octal)
-        .filter_map(|path| match identify(Path::new(&path)) {
+        .filter_map(|path| match (system.identify)(Path::new(&path)) {
             Ok(identity) if subject.is_file(&identity) => Some(subject.name()),
-            _ => device_of_source(root, identify, &path).map(|dir| dir.name()),
+            _ => device_of_source(system, &path).map(|dir| dir.name()),
         })
         .filter(|name| family.has(name) || *name == subject.name())
         .collect()

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::block_node::{self, DeviceNumber};
-use crate::identity::{Identify, Identity};
+use crate::identity::{Identity, System};
 use crate::source::device_of_source;
 use crate::system_dir::SystemDir;
 
@@ -79,19 +79,21 @@ pub(crate) struct Family {
 }
 
 impl Family {
-    pub(crate) fn of(root: &SystemDir, identify: Identify<'_>, subject: &Subject) -> Self {
-        let loops = loop_devices(root);
+    pub(crate) fn of(system: System<'_>, subject: &Subject) -> Self {
+        let loops = loop_devices(system.root);
         let mut family = Self::default();
         match subject {
             Subject::Device(dir) => family.add_with_partitions(dir),
-            Subject::File { .. } => family.add_loops_on_file(&loops, identify, subject),
+            Subject::File { .. } => family.add_loops_on_file(&loops, system, subject),
         }
         // What holds the whole disk holds a part of it too; its other parts are no concern.
         family.members.extend(subject.disk().filter(|disk| !family.has(&disk.name())));
+        // Members are added while they are gone through: what stands on one may have holders
+        // itself.
         let mut next = 0;
         while let Some(dir) = family.members.get(next).cloned() {
-            family.add_holders_of(root, &dir);
-            family.add_loops_on_device(&loops, root, identify, &dir);
+            family.add_holders_of(system.root, &dir);
+            family.add_loops_on_device(&loops, system, &dir);
             next += 1;
         }
         family
@@ -120,29 +122,19 @@ impl Family {
     }
 
     /// The kernel does not list a loop device among the holders of what it stands on.
-    fn add_loops_on_device(
-        &mut self,
-        loops: &[(SystemDir, PathBuf)],
-        root: &SystemDir,
-        identify: Identify<'_>,
-        dir: &SystemDir,
-    ) {
+    fn add_loops_on_device(&mut self, loops: &[LoopDevice], system: System<'_>, dir: &SystemDir) {
         for (loop_dir, backing) in loops {
-            let below = device_of_source(root, identify, backing.as_os_str());
+            let below = device_of_source(system, backing.as_os_str());
             if below.is_some_and(|below| below.name() == dir.name()) {
                 self.add_loop(dir.name(), loop_dir);
             }
         }
     }
 
-    fn add_loops_on_file(
-        &mut self,
-        loops: &[(SystemDir, PathBuf)],
-        identify: Identify<'_>,
-        file: &Subject,
-    ) {
+    fn add_loops_on_file(&mut self, loops: &[LoopDevice], system: System<'_>, file: &Subject) {
         for (loop_dir, backing) in loops {
-            if identify(backing).is_ok_and(|identity| file.is_file(&identity)) {
+            // By device and inode: a hard link or a bind mount is the same file by another name.
+            if (system.identify)(backing).is_ok_and(|identity| file.is_file(&identity)) {
                 self.add_loop(file.name(), loop_dir);
             }
         }
@@ -154,8 +146,11 @@ impl Family {
     }
 }
 
-/// Every loop device in use, with what it stands on.
-fn loop_devices(root: &SystemDir) -> Vec<(SystemDir, PathBuf)> {
+/// A loop device, and what it stands on.
+type LoopDevice = (SystemDir, PathBuf);
+
+/// All that are in use.
+fn loop_devices(root: &SystemDir) -> Vec<LoopDevice> {
     let names = root.names("sys/block").into_iter();
     let loops = names.filter(|name| name.starts_with("loop"));
     let dirs = loops.filter_map(|name| block_node::by_name(root, &name));

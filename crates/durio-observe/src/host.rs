@@ -1,16 +1,20 @@
 //! The machine, as far as it bears on a figure: processors, memory, limits, settings of the kernel.
 //!
-//! In: the root of `/sys`, `/proc` and `/etc`. Out: [`Host`]. Not here: devices and filesystems.
+//! In: the root of `/sys`, `/proc` and `/etc`. Out: [`Host`], and the processors of each NUMA node. Not
+//! here: devices and filesystems.
 
+use std::collections::BTreeMap;
+
+use durio_block::tsc_is_reliable_by;
 use durio_units::Bytes;
 use serde::{Deserialize, Serialize};
 
+use crate::Fact;
 use crate::cgroup::{CgroupLimits, read_cgroup_limits};
 use crate::lab_facts::{LabFacts, lab_facts};
 use crate::process_facts::{ProcessFacts, process_facts};
-use crate::system_dir::{Form, SystemDir, line_after};
+use crate::system_dir::{Form, SystemDir, count_in_list, line_after, numbers_in_list};
 use crate::tracefs::active_tracing;
-use crate::{Fact, host_cpu};
 
 /// The machine and what this process may use of it.
 ///
@@ -81,19 +85,19 @@ pub(crate) fn host_in(root: &SystemDir) -> Host {
         kernel: root.text("proc/sys/kernel/osrelease").unwrap_or_default(),
         os: os_name(root),
         architecture: rustix::system::uname().machine().to_string_lossy().into_owned(),
-        cpu_model: host_cpu::cpu_model(root),
-        cpus_online: host_cpu::cpus_online(root).unwrap_or_default(),
-        cpus_allowed: host_cpu::cpus_allowed(root).unwrap_or_default(),
-        governor: host_cpu::governor(root),
-        numa_nodes: host_cpu::numa_nodes(root).unwrap_or_default(),
+        cpu_model: cpu_model(root),
+        cpus_online: cpus_online(root).unwrap_or_default(),
+        cpus_allowed: cpus_allowed(root).unwrap_or_default(),
+        governor: governor(root),
+        numa_nodes: numa_nodes(root).unwrap_or_default(),
         memory: memory_field(&memory, "MemTotal:"),
         memory_available: memory_field(&memory, "MemAvailable:"),
         swap: memory_field(&memory, "SwapTotal:"),
-        hypervisor: host_cpu::hypervisor(root),
-        dmi_vendor: host_cpu::dmi(root, "sys_vendor"),
-        dmi_product: host_cpu::dmi(root, "product_name"),
-        clocksource: host_cpu::clocksource(root),
-        tsc_reliable: host_cpu::tsc_reliable(root),
+        hypervisor: hypervisor(root),
+        dmi_vendor: dmi(root, "sys_vendor"),
+        dmi_product: dmi(root, "product_name"),
+        clocksource: clocksource(root),
+        tsc_reliable: tsc_reliable(root),
         cgroup: read_cgroup_limits(root),
         kernel_parameters: kernel_parameters(root),
         tracing: active_tracing(root),
@@ -128,12 +132,16 @@ const PARAMETERS: &[&str] = &[
     "proc/sys/vm/zone_reclaim_mode",
     // 1 and 2 forbid rings to some or to all (Linux 6.6).
     "proc/sys/kernel/io_uring_disabled",
+    // It takes pages from a process for moments, to see who uses them.
     "proc/sys/kernel/numa_balancing",
+    // Decides who may count cycles and trace.
     "proc/sys/kernel/perf_event_paranoid",
+    // All jobs over libaio share this many operations in flight.
     "proc/sys/fs/aio-max-nr",
     // A resync takes the devices' time up to the first, and down to the second beside other I/O.
     "proc/sys/dev/raid/speed_limit_max",
     "proc/sys/dev/raid/speed_limit_min",
+    // Two threads share what one processor can do, so that figures depend on their neighbours.
     "sys/devices/system/cpu/smt/active",
     "sys/module/intel_idle/parameters/max_cstate",
     // Off by default: a FUA write to a SATA disk is then a write and a flush.
@@ -170,6 +178,126 @@ fn kernel_parameters(root: &SystemDir) -> Vec<Fact> {
         }
     }
     facts
+}
+
+const CLOCKSOURCE: &str = "sys/devices/system/clocksource/clocksource0";
+
+/// Words in a machine's description that only virtual ones carry, and who makes them.
+const VIRTUAL_MACHINES: &[(&str, &str)] = &[
+    ("KVM", "kvm"),
+    ("QEMU", "qemu"),
+    ("VMware", "vmware"),
+    ("VirtualBox", "virtualbox"),
+    ("Amazon EC2", "amazon"),
+    ("Google Compute Engine", "google"),
+    ("Virtual Machine", "microsoft"),
+    ("Xen", "xen"),
+    ("Bochs", "bochs"),
+    ("OpenStack", "openstack"),
+    ("Parallels", "parallels"),
+];
+
+/// The value of the first line of `/proc/cpuinfo` with this name.
+fn cpuinfo_value(root: &SystemDir, name: &str) -> Option<String> {
+    let text = root.text("proc/cpuinfo")?;
+    text.lines().find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        (key.trim() == name).then(|| value.trim().to_owned())
+    })
+}
+
+pub(crate) fn cpu_model(root: &SystemDir) -> Option<String> {
+    // x86 has the first, POWER `cpu`, 64-bit ARM only the number of its part.
+    let names = ["model name", "Model", "cpu", "Processor", "CPU part"];
+    names.iter().find_map(|name| cpuinfo_value(root, name)).filter(|value| !value.is_empty())
+}
+
+pub(crate) fn cpus_online(root: &SystemDir) -> Option<u32> {
+    count_in_list(&root.text("sys/devices/system/cpu/online")?)
+}
+
+pub(crate) fn cpus_allowed(root: &SystemDir) -> Option<u32> {
+    count_in_list(&root.line_after("proc/self/status", "Cpus_allowed_list:")?)
+}
+
+/// The frequency governors in use, joined by commas where processors differ.
+pub(crate) fn governor(root: &SystemDir) -> Option<String> {
+    let mut governors: Vec<String> = Vec::new();
+    for cpu in root.children("sys/devices/system/cpu") {
+        let governor = cpu.text("cpufreq/scaling_governor");
+        governors.extend(governor.filter(|governor| !governors.contains(governor)));
+    }
+    (!governors.is_empty()).then(|| governors.join(","))
+}
+
+pub(crate) fn numa_nodes(root: &SystemDir) -> Option<u32> {
+    count_in_list(&root.text("sys/devices/system/node/online")?)
+}
+
+pub(crate) fn clocksource(root: &SystemDir) -> Option<String> {
+    root.text(format!("{CLOCKSOURCE}/current_clocksource"))
+}
+
+fn clocksource_is_available(root: &SystemDir, name: &str) -> bool {
+    let list = root.text(format!("{CLOCKSOURCE}/available_clocksource")).unwrap_or_default();
+    list.split_whitespace().any(|available| available == name)
+}
+
+fn has_flag(root: &SystemDir, name: &str) -> bool {
+    let flags = cpuinfo_value(root, "flags").unwrap_or_default();
+    flags.split_whitespace().any(|flag| flag == name)
+}
+
+/// The time stamp counter can be used as a clock.
+pub(crate) fn tsc_reliable(root: &SystemDir) -> bool {
+    let sources = root.text(format!("{CLOCKSOURCE}/available_clocksource")).unwrap_or_default();
+    tsc_is_reliable_by(&root.text("proc/cpuinfo").unwrap_or_default(), &sources)
+}
+
+/// Who runs this virtual machine, as far as it shows; `None` on bare metal.
+pub(crate) fn hypervisor(root: &SystemDir) -> Option<String> {
+    let named = root.text("sys/hypervisor/type").or_else(|| hypervisor_by_clock(root));
+    let named = named.or_else(|| root.text("proc/device-tree/hypervisor/compatible"));
+    named.or_else(|| hypervisor_by_description(root)).or_else(|| {
+        // The processor says that there is one, and nothing says which.
+        has_flag(root, "hypervisor").then(|| "unknown".to_owned())
+    })
+}
+
+fn hypervisor_by_clock(root: &SystemDir) -> Option<String> {
+    // The kernel offers these clocks only under the hypervisor that provides them, whatever the
+    // firmware calls the machine.
+    let clocks = [("kvm-clock", "kvm"), ("hyperv_clocksource_tsc_page", "microsoft")];
+    let found = clocks.iter().find(|(clock, _)| clocksource_is_available(root, clock));
+    found.map(|(_, name)| (*name).to_owned())
+}
+
+fn hypervisor_by_description(root: &SystemDir) -> Option<String> {
+    let description = [dmi(root, "sys_vendor"), dmi(root, "product_name")];
+    let description = description.into_iter().flatten().collect::<Vec<_>>().join(" ");
+    // Amazon names its bare-metal machines so too; there the processor shows no hypervisor.
+    let metal = description.contains(".metal");
+    let found = VIRTUAL_MACHINES.iter().find(|(word, _)| description.contains(word));
+    found.filter(|_| !metal).map(|(_, name)| (*name).to_owned())
+}
+
+/// What the firmware says of the machine.
+pub(crate) fn dmi(root: &SystemDir, name: &str) -> Option<String> {
+    root.text(format!("sys/class/dmi/id/{name}"))
+}
+
+/// The processors of each NUMA node that has some; empty where the kernel shows none.
+#[must_use]
+pub fn read_nodes() -> BTreeMap<u32, Vec<u32>> {
+    nodes_below(&SystemDir::live_root())
+}
+
+fn nodes_below(root: &SystemDir) -> BTreeMap<u32, Vec<u32>> {
+    let node = |dir: &SystemDir| {
+        let number = dir.name().strip_prefix("node")?.parse().ok()?;
+        Some((number, numbers_in_list(&dir.text("cpulist")?)?))
+    };
+    root.children("sys/devices/system/node").iter().filter_map(node).collect()
 }
 
 #[cfg(test)]
@@ -220,5 +348,67 @@ mod tests {
             Fact::new("boot/nosmt", ""),
         ];
         assert_eq!(kernel_parameters(&fixture.root()), expected);
+    }
+
+    const CPUINFO: &str = "processor\t: 0\nmodel name\t: AMD EPYC\n\
+        flags\t\t: fpu tsc constant_tsc nonstop_tsc hypervisor\n\n\
+        processor\t: 1\nmodel name\t: other\n";
+
+    fn with_clocks(clocks: &str) -> Fixture {
+        let fixture = Fixture::new();
+        fixture.file("proc/cpuinfo", CPUINFO);
+        fixture.file(&format!("{CLOCKSOURCE}/available_clocksource"), clocks);
+        fixture
+    }
+
+    #[test]
+    fn the_time_stamp_counter_is_reliable_only_while_the_kernel_offers_it() {
+        assert!(tsc_reliable(&with_clocks("tsc kvm-clock \n").root()));
+        assert!(!tsc_reliable(&with_clocks("hpet acpi_pm\n").root()));
+        assert!(!tsc_reliable(&Fixture::new().root()));
+    }
+
+    #[test]
+    fn a_hypervisor_is_named_by_the_best_sign_there_is() {
+        assert_eq!(hypervisor(&with_clocks("tsc kvm-clock\n").root()).as_deref(), Some("kvm"));
+        let fixture = with_clocks("tsc\n");
+        assert_eq!(hypervisor(&fixture.root()).as_deref(), Some("unknown"));
+        fixture.file("sys/class/dmi/id/sys_vendor", "VMware, Inc.\n");
+        assert_eq!(hypervisor(&fixture.root()).as_deref(), Some("vmware"));
+        assert_eq!(hypervisor(&Fixture::new().root()), None);
+    }
+
+    #[test]
+    fn bare_metal_at_a_cloud_has_no_hypervisor() {
+        let fixture = Fixture::new();
+        fixture.file("sys/class/dmi/id/sys_vendor", "Amazon EC2\n");
+        fixture.file("sys/class/dmi/id/product_name", "i4i.metal\n");
+        assert_eq!(hypervisor(&fixture.root()), None);
+    }
+
+    #[test]
+    fn processors_are_counted_and_named() {
+        let fixture = with_clocks("tsc\n");
+        fixture.file("sys/devices/system/cpu/online", "0-3\n");
+        fixture.file("proc/self/status", "Name:\tx\nCpus_allowed_list:\t0,2\n");
+        for (cpu, governor) in ["performance", "performance", "powersave"].iter().enumerate() {
+            let path = format!("sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor");
+            fixture.file(&path, governor);
+        }
+        let root = fixture.root();
+        assert_eq!(cpu_model(&root).as_deref(), Some("AMD EPYC"));
+        assert_eq!((cpus_online(&root), cpus_allowed(&root)), (Some(4), Some(2)));
+        assert_eq!(governor(&root).as_deref(), Some("performance,powersave"));
+    }
+
+    #[test]
+    fn nodes_have_their_processors_and_those_without_are_left_out() {
+        let fixture = Fixture::new();
+        fixture.file("sys/devices/system/node/node0/cpulist", "0-1,4\n");
+        fixture.file("sys/devices/system/node/node1/cpulist", "2-3\n");
+        fixture.file("sys/devices/system/node/node2/cpulist", "\n");
+        fixture.file("sys/devices/system/node/online", "0-2\n");
+        let nodes = nodes_below(&fixture.root());
+        assert_eq!(nodes, BTreeMap::from([(0, vec![0, 1, 4]), (1, vec![2, 3])]));
     }
 }

@@ -12,6 +12,7 @@ use durio_units::Bytes;
 use rustix::fs::{AtFlags, CWD, FileType, StatVfs, Statx, StatxFlags};
 
 use crate::block_node::DeviceNumber;
+use crate::system_dir::SystemDir;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum FileKind {
@@ -43,8 +44,16 @@ pub(crate) struct Identity {
 /// How the walk asks for an [`Identity`].
 pub(crate) type Identify<'a> = &'a dyn Fn(&Path) -> io::Result<Identity>;
 
+/// A system that is looked at: this machine, a copy of another one, or a made-up one.
+#[derive(Clone, Copy)]
+pub(crate) struct System<'a> {
+    pub(crate) root: &'a SystemDir,
+    pub(crate) identify: Identify<'a>,
+}
+
 /// Asks the running system; symbolic links are followed, nothing is opened.
 pub(crate) fn identify(path: &Path) -> io::Result<Identity> {
+    // The list of mounts knows real paths only.
     let absolute = fs::canonicalize(path)?;
     // A kernel that does not know a bit leaves it out of the answer (statx(2)).
     let mask = StatxFlags::BASIC_STATS | StatxFlags::MNT_ID | StatxFlags::DIOALIGN;
@@ -78,6 +87,7 @@ fn kind_of(stat: &Statx) -> FileKind {
 }
 
 fn direct_io_of(stat: &Statx) -> Option<Alignment> {
+    // Before Linux 6.1, and of what is no file or block device, nothing is said.
     has(stat, StatxFlags::DIOALIGN).then(|| Alignment {
         memory: Bytes::new(u64::from(stat.stx_dio_mem_align)),
         offset: Bytes::new(u64::from(stat.stx_dio_offset_align)),

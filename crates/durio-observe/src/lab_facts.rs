@@ -112,6 +112,7 @@ impl LabFacts {
 
 pub(crate) fn lab_facts(root: &SystemDir) -> Option<LabFacts> {
     let path = LabFacts::PATH.trim_start_matches('/');
+    // A file of another form is somebody else's, and says nothing.
     LabFacts::of_text(&root.text(path)?)
 }
 

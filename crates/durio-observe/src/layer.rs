@@ -108,6 +108,7 @@ impl Layer {
 
     fn is_lowest_block_device(&self) -> bool {
         let block_devices = self.walk().filter(|(_, layer)| layer.block.is_some()).count();
+        // A loop device on a filesystem without a device below is the lowest, too.
         self.block.is_some() && block_devices == 1
     }
 }

@@ -138,6 +138,7 @@ fn md_facts(dir: &SystemDir) -> Vec<Fact> {
     facts.push(("layout_words".to_owned(), layout_words(dir)));
     for (name, member) in &members {
         facts.push((format!("slot_{name}"), member.text("slot")));
+        // Healthy members need no line each.
         let errors = member.text("errors").filter(|count| count != "0");
         facts.push((format!("errors_{name}"), errors));
     }

@@ -47,6 +47,8 @@ pub(crate) fn process_facts(root: &SystemDir) -> ProcessFacts {
 fn preload_environment(root: &SystemDir) -> Option<String> {
     let environment = root.bytes("proc/self/environ")?;
     let mut variables = environment.split(|byte| *byte == 0);
+    // As the process was started: what it set later does not show in this file
+    // (proc_pid_environ(5)).
     let value = variables.find_map(|variable| variable.strip_prefix(b"LD_PRELOAD="))?;
     let value = String::from_utf8_lossy(value).trim().to_owned();
     (!value.is_empty()).then_some(value)

@@ -1,15 +1,20 @@
 //! What is written on a device, told by magic numbers.
 //!
-//! In: a [`Sample`] of both ends. Out: names and places of what was recognised.
-//! Not here: reading, and whether what was found is whole or in use.
+//! In: both ends of a device, which are read only. Out: names and places of what was recognised, and
+//! whether somebody holds the device. Not here: whether what was found is whole.
 //!
 //! When in doubt it reports: a signature too many costs one more option on the command line, one
 //! too few costs data.
 
-use durio_units::Bytes;
-use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 
-use crate::sample::Sample;
+use durio_units::Bytes;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 
 /// Something recognised on a device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -175,6 +180,7 @@ const ZFS_MAGIC: u64 = 0x00ba_b10c;
 
 /// Uberblocks fill the second half of a label; two labels stand at each end.
 fn zfs(sample: &Sample) -> Option<Found> {
+    // ZFS takes a device's size down to a multiple of a label's.
     let end = sample.size / ZFS_LABEL * ZFS_LABEL;
     let labels = [Some(0), end.checked_sub(2 * ZFS_LABEL), end.checked_sub(ZFS_LABEL)];
     let slots = (0..128).map(|slot| ZFS_LABEL / 2 + slot * 1024);
@@ -192,6 +198,7 @@ fn mbr(sample: &Sample) -> Option<Found> {
     let entries = sample.at(446, 64)?;
     let mut rows = entries.chunks(16);
     let plausible = rows.clone().all(|entry| entry[0] & 0x7f == 0);
+    // An entry of type 0 is free.
     let used = rows.any(|entry| entry[4] != 0);
     (plausible && used && sample.has(510, &[0x55, 0xaa])).then_some(("mbr", 510))
 }
@@ -200,6 +207,81 @@ fn mbr(sample: &Sample) -> Option<Found> {
 /// has one for show.
 fn explains_boot_sector((name, _): &Found) -> bool {
     matches!(*name, "gpt" | "vfat" | "exfat" | "ntfs")
+}
+
+/// Holds the first label of ZFS, the longest of all that stand at the beginning.
+const HEAD_LEN: u64 = 256 << 10;
+
+/// Holds the last two labels of ZFS (2 × 256 KiB), which end at a multiple of 256 KiB.
+const TAIL_LEN: u64 = 768 << 10;
+
+/// The first and the last bytes of a device or partition.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Sample {
+    pub(crate) size: u64,
+    head: Vec<u8>,
+    tail: Vec<u8>,
+}
+
+impl Sample {
+    /// The `len` bytes at `offset`, if they were read.
+    pub(crate) fn at(&self, offset: u64, len: usize) -> Option<&[u8]> {
+        let tail_start = self.size - self.tail.len() as u64;
+        let within = |bytes, start| slice_at(bytes, offset.checked_sub(start)?, len);
+        within(&self.head, 0).or_else(|| within(&self.tail, tail_start))
+    }
+
+    pub(crate) fn has(&self, offset: u64, magic: &[u8]) -> bool {
+        self.at(offset, magic.len()) == Some(magic)
+    }
+
+    pub(crate) fn u32_le(&self, offset: u64) -> Option<u32> {
+        let bytes = self.at(offset, 4)?;
+        Some(u32::from_le_bytes(bytes.try_into().ok()?))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of_bytes(bytes: &[u8]) -> Self {
+        let head = bytes[..bytes.len().min(256 << 10)].to_vec();
+        let tail = bytes[bytes.len().saturating_sub(768 << 10)..].to_vec();
+        Self { size: bytes.len() as u64, head, tail }
+    }
+}
+
+fn slice_at(bytes: &[u8], start: u64, len: usize) -> Option<&[u8]> {
+    let start = usize::try_from(start).ok()?;
+    bytes.get(start..start.checked_add(len)?)
+}
+
+/// The size of an opened device or file.
+pub(crate) fn size_of_file(file: &mut File) -> io::Result<u64> {
+    file.seek(SeekFrom::End(0))
+}
+
+/// Reads both ends of the `size` bytes that begin at `start`.
+pub(crate) fn read_sample(file: &File, start: u64, size: u64) -> io::Result<Sample> {
+    // On a small device both pieces overlap, or are all of it.
+    let tail_len = size.min(TAIL_LEN);
+    let head = read_at(file, start, size.min(HEAD_LEN))?;
+    let tail = read_at(file, start + (size - tail_len), tail_len)?;
+    Ok(Sample { size, head, tail })
+}
+
+fn read_at(file: &File, offset: u64, len: u64) -> io::Result<Vec<u8>> {
+    let len = usize::try_from(len).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let mut bytes = vec![0; len];
+    // Less than was asked for is an error: what was not read may hold anything.
+    file.read_exact_at(&mut bytes, offset)?;
+    Ok(bytes)
+}
+
+/// True if the kernel says that a filesystem, an array or a program holds the device for itself,
+/// whatever namespace it is in.
+///
+/// Opening a block device for reading with O_EXCL asks exactly this; it is let go at once.
+pub(crate) fn is_claimed(device: &Path) -> bool {
+    let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
+    matches!(rustix::fs::open(device, flags, Mode::empty()), Err(Errno::BUSY))
 }
 
 #[cfg(test)]

@@ -121,3 +121,29 @@ fn leftovers_of_several_owners_are_all_reported() {
     let found = names(&device(&[(0, b"XFSB"), (4096, &[0xfc, 0x4e, 0x2b, 0xa9])]));
     assert_eq!(found, ["xfs", "md 1.2"]);
 }
+
+#[test]
+fn both_ends_are_read_by_their_place_on_the_device() {
+    let mut bytes = vec![0_u8; 2 << 20];
+    bytes[5] = 7;
+    let last = bytes.len() - 1;
+    bytes[last] = 9;
+    let mut file = tempfile::tempfile().unwrap();
+    io::Write::write_all(&mut file, &bytes).unwrap();
+    let size = size_of_file(&mut file).unwrap();
+    let sample = read_sample(&file, 0, size).unwrap();
+    assert_eq!(sample, Sample::of_bytes(&bytes));
+    assert!(sample.has(5, &[7]) && sample.has(last as u64, &[9]));
+    assert_eq!(sample.at(1 << 20, 1), None);
+    assert_eq!(sample.at(u64::MAX, 1), None);
+    assert_eq!(sample.at(last as u64, 2), None);
+}
+
+#[test]
+fn a_part_is_read_from_its_start() {
+    let mut file = tempfile::tempfile().unwrap();
+    io::Write::write_all(&mut file, &[1, 2, 3, 4, 5]).unwrap();
+    let sample = read_sample(&file, 2, 2).unwrap();
+    assert_eq!(sample.at(0, 2), Some(&[3, 4][..]));
+    assert!(read_sample(&file, 2, 9).is_err());
+}

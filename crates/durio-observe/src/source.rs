@@ -8,29 +8,26 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use crate::block_node;
-use crate::identity::{FileKind, Identify};
+use crate::identity::{FileKind, System};
 use crate::system_dir::SystemDir;
 
 /// The block device that `source` names, by its node or, where `/dev` lacks it, by its name.
-pub(crate) fn device_of_source(
-    root: &SystemDir,
-    identify: Identify<'_>,
-    source: &OsStr,
-) -> Option<SystemDir> {
+pub(crate) fn device_of_source(system: System<'_>, source: &OsStr) -> Option<SystemDir> {
     let path = Path::new(source);
     // `tmpfs` and the like name nothing, and a relative path was relative to whoever mounted it.
     if !path.is_absolute() {
         return None;
     }
-    match identify(path).map(|identity| identity.kind) {
-        Ok(FileKind::Block(number)) => block_node::by_number(root, number),
-        _ => by_node_name(root, path),
+    match (system.identify)(path).map(|identity| identity.kind) {
+        Ok(FileKind::Block(number)) => block_node::by_number(system.root, number),
+        _ => by_node_name(system.root, path),
     }
 }
 
 fn by_node_name(root: &SystemDir, node: &Path) -> Option<SystemDir> {
     let name = node.strip_prefix("/dev").ok()?.to_str()?;
     match name.strip_prefix("mapper/") {
+        // udev makes the link; a container may have none.
         Some(volume) => by_volume_name(root, volume),
         None => block_node::by_name(root, name),
     }
@@ -43,16 +40,12 @@ fn by_volume_name(root: &SystemDir, volume: &str) -> Option<SystemDir> {
 }
 
 /// The devices of a mount's source; bcachefs joins several by colons.
-pub(crate) fn devices_of_source(
-    root: &SystemDir,
-    identify: Identify<'_>,
-    source: &OsStr,
-) -> Vec<SystemDir> {
-    if let Some(device) = device_of_source(root, identify, source) {
+pub(crate) fn devices_of_source(system: System<'_>, source: &OsStr) -> Vec<SystemDir> {
+    if let Some(device) = device_of_source(system, source) {
         return vec![device];
     }
     let parts = source.as_bytes().split(|byte| *byte == b':').map(OsStr::from_bytes);
-    parts.filter_map(|part| device_of_source(root, identify, part)).collect()
+    parts.filter_map(|part| device_of_source(system, part)).collect()
 }
 
 /// All devices of the mounted btrfs that `member` is one of; only `member` if none is shown.
@@ -79,7 +72,8 @@ mod tests {
 
     fn name_of(fixture: &Fixture, source: &str) -> Option<String> {
         let identify = fixture.identify();
-        let device = device_of_source(&fixture.root(), &identify, OsStr::new(source));
+        let system = System { root: &fixture.root(), identify: &identify };
+        let device = device_of_source(system, OsStr::new(source));
         device.map(|dir| dir.name())
     }
 
@@ -102,7 +96,8 @@ mod tests {
         fixture.scsi_disk("sdb", "8:16");
         let identify = fixture.identify();
         let source = OsStr::new("/dev/sda:/dev/sdb");
-        let devices = devices_of_source(&fixture.root(), &identify, source);
+        let system = System { root: &fixture.root(), identify: &identify };
+        let devices = devices_of_source(system, source);
         let names: Vec<_> = devices.iter().map(SystemDir::name).collect();
         assert_eq!(names, ["sda", "sdb"]);
     }

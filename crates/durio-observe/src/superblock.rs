@@ -83,6 +83,7 @@ fn ext(bytes: &[u8]) -> Option<Vec<Fact>> {
 fn ext_journal(superblock: &Fields<'_>) -> Option<String> {
     const INODE_BACKUP: u8 = 1;
     let has_journal = superblock.u32(0x5c)? & 0x4 != 0;
+    // Zero where mke2fs kept no copy.
     let is_kept = *superblock.bytes.get(0xfd)? == INODE_BACKUP;
     let (high, low) = (superblock.u32(0x10c + 15 * 4)?, superblock.u32(0x10c + 16 * 4)?);
     let size = high << 32 | low;

@@ -15,9 +15,8 @@ use crate::block_facts::read_block_facts;
 use crate::block_node::{self, DeviceNumber};
 use crate::device_probe::{DeviceProbe, LiveDevices};
 use crate::dm_facts::dm_facts;
-use crate::filesystem::{filesystem_facts, filesystem_state, layer_kind};
-use crate::geometry::geometry;
-use crate::identity::{FileKind, Identify, Identity, identify};
+use crate::filesystem::{filesystem_facts, filesystem_state, geometry, layer_kind};
+use crate::identity::{FileKind, Identity, System, identify};
 use crate::layer::{Layer, LayerKind, Stack};
 use crate::layer_facts::{bus_of, layer_facts};
 use crate::mountinfo::{MountEntry, mount_of, parse_mountinfo};
@@ -43,12 +42,11 @@ const DELETED: &[u8] = b" (deleted)";
 /// of kind `Unknown`.
 pub fn read_stack(path: &Path) -> Result<Stack, StackError> {
     let root = SystemDir::live_root();
-    Survey::new(&root, &identify, &LiveDevices).stack(path)
+    Survey::new(System { root: &root, identify: &identify }, &LiveDevices).stack(path)
 }
 
 pub(crate) struct Survey<'a> {
-    root: &'a SystemDir,
-    identify: Identify<'a>,
+    system: System<'a>,
     probe: &'a dyn DeviceProbe,
     mounts: Vec<MountEntry>,
     /// How many more block layers may be added.
@@ -56,24 +54,22 @@ pub(crate) struct Survey<'a> {
 }
 
 impl<'a> Survey<'a> {
-    pub(crate) fn new(
-        root: &'a SystemDir,
-        identify: Identify<'a>,
-        probe: &'a dyn DeviceProbe,
-    ) -> Self {
-        let mounts = parse_mountinfo(&root.bytes("proc/self/mountinfo").unwrap_or_default());
-        Self { root, identify, probe, mounts, left: Cell::new(LAYERS_MAX) }
+    pub(crate) fn new(system: System<'a>, probe: &'a dyn DeviceProbe) -> Self {
+        let mountinfo = system.root.bytes("proc/self/mountinfo").unwrap_or_default();
+        let mounts = parse_mountinfo(&mountinfo);
+        Self { system, probe, mounts, left: Cell::new(LAYERS_MAX) }
     }
 
     pub(crate) fn stack(&self, path: &Path) -> Result<Stack, StackError> {
-        let identity = (self.identify)(path).map_err(|error| StackError::from_io(path, error))?;
+        let identity =
+            (self.system.identify)(path).map_err(|error| StackError::from_io(path, error))?;
         let root = self.layer_of(path, &identity, 0);
         Ok(Stack { target: path.display().to_string(), root })
     }
 
     /// The layer of a path that another layer names.
     fn layer_at(&self, path: &Path, depth: usize) -> Layer {
-        match (self.identify)(path) {
+        match (self.system.identify)(path) {
             // A relative name is relative to whoever made the layer, not to this process.
             Ok(identity) if path.is_absolute() => self.layer_of(path, &identity, depth),
             _ => unknown(path.display().to_string()),
@@ -115,9 +111,9 @@ impl<'a> Survey<'a> {
         layer.device = Some(mount.device.to_string());
         layer.below = self.below_mount(mount, depth + 1);
         if let Some(device) = layer.below.first().filter(|below| below.block.is_some()) {
-            layer.facts = filesystem_state(self.root, &mount.fs_type, &device.name);
-            if let Some(dir) = block_node::by_name(self.root, &device.name) {
-                layer.facts.extend(geometry(self.root, self.probe, mount, &dir));
+            layer.facts = filesystem_state(self.system.root, &mount.fs_type, &device.name);
+            if let Some(dir) = block_node::by_name(self.system.root, &device.name) {
+                layer.facts.extend(geometry(self.system.root, self.probe, mount, &dir));
             }
         }
         facts.memory_backed = layer.ends_in_memory();
@@ -171,10 +167,10 @@ impl<'a> Survey<'a> {
             return vec![self.device_layer(mount.device, depth)];
         }
         // btrfs, bcachefs and ZFS have a number of their own: only the source leads to devices.
-        let named = devices_of_source(self.root, self.identify, &mount.source);
+        let named = devices_of_source(self.system, &mount.source);
         let devices = match <[SystemDir; 1]>::try_from(named) {
             // mountinfo names only one of several devices.
-            Ok([member]) if mount.fs_type == "btrfs" => btrfs_devices(self.root, member),
+            Ok([member]) if mount.fs_type == "btrfs" => btrfs_devices(self.system.root, member),
             Ok([only]) => vec![only],
             Err(devices) => devices,
         };
@@ -192,16 +188,17 @@ impl<'a> Survey<'a> {
         depth: usize,
     ) -> Option<Layer> {
         let source = mount.option_value(option)?;
-        let mut layer = match device_of_source(self.root, self.identify, source) {
+        let mut layer = match device_of_source(self.system, source) {
             Some(dir) => self.block_layer(&dir, depth),
             None => unknown(source.to_string_lossy()),
         };
+        // Else a log device would pass for a second data device.
         layer.facts.push(Fact::new("role", role));
         Some(layer)
     }
 
     fn device_layer(&self, number: DeviceNumber, depth: usize) -> Layer {
-        match block_node::by_number(self.root, number) {
+        match block_node::by_number(self.system.root, number) {
             Some(dir) => self.block_layer(&dir, depth),
             None => Layer { device: Some(number.to_string()), ..unknown("block device") },
         }
@@ -225,7 +222,7 @@ impl<'a> Survey<'a> {
     }
 
     fn block_layer_facts(&self, kind: LayerKind, dir: &SystemDir) -> Vec<Fact> {
-        let mut facts = layer_facts(self.root, kind, dir);
+        let mut facts = layer_facts(self.system.root, kind, dir);
         facts.extend(match kind {
             LayerKind::Dm => dm_facts(&self.probe.volume_table(dir)),
             LayerKind::Disk => self.probe.identity(dir, bus_of(dir)),
@@ -240,7 +237,7 @@ impl<'a> Survey<'a> {
                 block_node::disk_of(dir).iter().map(|disk| self.block_layer(disk, depth)).collect()
             }
             LayerKind::Loop => self.below_loop(dir, depth).into_iter().collect(),
-            _ => block_node::linked(self.root, dir, "slaves")
+            _ => block_node::linked(self.system.root, dir, "slaves")
                 .into_iter()
                 .map(|(name, slave)| match slave {
                     Some(slave) => self.block_layer(&slave, depth),
@@ -252,6 +249,7 @@ impl<'a> Survey<'a> {
 
     fn below_loop(&self, dir: &SystemDir, depth: usize) -> Option<Layer> {
         let file = dir.path_value("loop/backing_file")?;
+        // A file of that name may be another one, made since.
         let removed = file.as_os_str().as_bytes().ends_with(DELETED);
         let layer = if removed || depth > DEPTH_MAX {
             unknown(file.display().to_string())

@@ -75,6 +75,7 @@ impl SystemDir {
 
     /// The directory that `relative` leads to, with every symbolic link resolved.
     pub(crate) fn follow(&self, relative: impl AsRef<Path>) -> Option<Self> {
+        // The real path tells what stands above a device: the bus, the host adapter.
         let path = fs::canonicalize(self.path.join(relative)).ok()?;
         path.is_dir().then_some(Self { path })
     }
@@ -143,6 +144,7 @@ impl SystemDir {
     /// A path that a file holds, whatever its bytes, without the newline that sysfs adds.
     pub(crate) fn path_value(&self, relative: impl AsRef<Path>) -> Option<PathBuf> {
         let mut bytes = self.bytes(relative)?;
+        // Only the one that the kernel adds: a path may end with blanks and line ends of its own.
         if bytes.last() == Some(&b'\n') {
             bytes.pop();
         }
@@ -207,6 +209,7 @@ pub fn numbers_in_list(list: &str) -> Option<Vec<u32>> {
     let mut numbers = Vec::new();
     for range in list.split(',') {
         let (first, last) = ends_of_range(range)?;
+        // A list from a file may be damaged: it must not fill the memory.
         if first > last || last >= PROCESSORS_MAX || numbers.len() > PROCESSORS_MAX as usize {
             return None;
         }

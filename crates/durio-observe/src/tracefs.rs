@@ -82,6 +82,7 @@ pub(crate) fn active_tracing(root: &SystemDir) -> Vec<Fact> {
 
 /// Tracer and events of an instance, in words.
 fn what_is_on(folder: &SystemDir) -> Option<String> {
+    // `nop` traces nothing by itself.
     let tracer = folder.text("current_tracer").filter(|tracer| tracer != "nop");
     let text = folder.text("set_event").unwrap_or_default();
     let events: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::block_node;
 use crate::cgroup::read_cgroup_limits;
-use crate::host_cpu;
+use crate::host;
 use crate::layer::{Layer, LayerKind, Stack};
 use crate::layer_facts::hardware_queues;
 use crate::system_dir::{Form, SystemDir};
@@ -116,9 +116,9 @@ fn host_readings(root: &SystemDir) -> Vec<Reading> {
         text("memory_kb", "proc/meminfo", memory(root)),
         text("irqbalance", "proc/*/comm", irqbalance(root)),
         text("trim_timer", TRIM_TIMER, trim_timer(root)),
-        text("cpus", "sys/devices/system/cpu/online", count(host_cpu::cpus_online(root))),
-        text("numa_nodes", "sys/devices/system/node/online", count(host_cpu::numa_nodes(root))),
-        text("hypervisor", "sys/class/dmi/id", host_cpu::hypervisor(root)),
+        text("cpus", "sys/devices/system/cpu/online", count(host::cpus_online(root))),
+        text("numa_nodes", "sys/devices/system/node/online", count(host::numa_nodes(root))),
+        text("hypervisor", "sys/class/dmi/id", host::hypervisor(root)),
         text("kernel", "proc/sys/kernel/osrelease", root.text("proc/sys/kernel/osrelease")),
     ];
     let rows = HOST.iter().filter_map(|row| read_row(root, "", row));
@@ -192,6 +192,7 @@ fn irqbalance(root: &SystemDir) -> Option<String> {
 fn trim_timer(root: &SystemDir) -> Option<String> {
     // The link may lead out of a made-up root; that it is there is what counts.
     let enabled = root.path().join(TRIM_TIMER).symlink_metadata().is_ok();
+    // Elsewhere trimming is up to cron or to nobody: nothing can be said.
     let systemd = root.contains("etc/systemd/system");
     systemd.then(|| if enabled { "enabled" } else { "absent" }.to_owned())
 }

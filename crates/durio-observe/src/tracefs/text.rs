@@ -145,6 +145,7 @@ fn kinds(name: &str, rest: &str, task: u32) -> Line {
     let kind = match name {
         "sys_enter" => call(rest).map(|()| TraceEventKind::Entered),
         "sys_exit" => call(rest).map(|()| TraceEventKind::Left),
+        // One line is the end of one task's turn and the begin of another's.
         "sched_switch" => return switched(rest, task).map_or(Line::Unreadable, Line::Events),
         "block_bio_queue" => of_bio(rest).map(TraceEventKind::Queued),
         "block_bio_complete" => of_bio(rest).map(TraceEventKind::Ended),
@@ -278,6 +279,8 @@ pub fn parse_buffer_stats(text: &str) -> BufferStats {
         })
     };
     let count = |name: &str| value(name).and_then(|text| text.parse().ok()).unwrap_or(0_u64);
+    // Overwritten, lost while an interrupt wrote, and refused by a full buffer that does not
+    // overwrite.
     let lost = ["overrun", "commit overrun", "dropped events"].map(count);
     BufferStats {
         lost: lost.into_iter().fold(0, u64::saturating_add),

@@ -1,13 +1,14 @@
 //! Settings of made-up machines.
 
 use super::*;
+use crate::device_probe::CopiedDevices;
 use crate::fixture::Fixture;
-use crate::identity::FileKind;
+use crate::identity::{FileKind, System};
 use crate::survey::Survey;
 
 fn stack_of(fixture: &Fixture, path: &str) -> Stack {
     let (root, identify) = (fixture.root(), fixture.identify());
-    Survey::new(&root, &identify, &crate::device_probe::CopiedDevices(&root))
+    Survey::new(System { root: &root, identify: &identify }, &CopiedDevices(&root))
         .stack(Path::new(path))
         .unwrap()
 }
