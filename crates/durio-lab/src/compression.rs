@@ -13,9 +13,6 @@ use xz4rust::XzReader;
 const BYTES_MAX: u64 = 256 << 20;
 
 /// The module's bytes as the kernel loads them.
-///
-/// # Errors
-/// A file that cannot be read, is damaged, or unpacks to more than 256 MiB.
 pub(crate) fn read_module(path: &Path) -> io::Result<Vec<u8>> {
     let mut packed = Vec::new();
     File::open(path)?.take(BYTES_MAX).read_to_end(&mut packed)?;
@@ -23,9 +20,6 @@ pub(crate) fn read_module(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 /// What was packed by xz, zstd or gzip; anything else as it is.
-///
-/// # Errors
-/// Damaged, or more than 256 MiB.
 pub(crate) fn unpacked(packed: Vec<u8>) -> io::Result<Vec<u8>> {
     if packed.starts_with(b"\xfd7zXZ\0") {
         read_limited(XzReader::new(io::Cursor::new(packed)))
@@ -41,6 +35,7 @@ pub(crate) fn unpacked(packed: Vec<u8>) -> io::Result<Vec<u8>> {
 
 fn read_limited(source: impl Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
+    // One byte more tells what is too long from what just fits.
     source.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > BYTES_MAX {
         return Err(io::Error::other("it unpacks to more than 256 MiB"));

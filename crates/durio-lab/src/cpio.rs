@@ -19,16 +19,13 @@ const NAME_BYTES_MAX: usize = 4096;
 /// The bits of a mode that say what an entry is.
 const KIND_MASK: u32 = 0o170_000;
 
-/// What an entry is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A directory.
     Directory,
-    /// A regular file.
     File,
-    /// A symbolic link; the content is where it points to.
+    /// The content is where it points to.
     Symlink,
-    /// A character device of this major and minor number.
+    /// A character device, by its major and minor number.
     Device(u32, u32),
     /// Anything else, by the bits of its mode.
     Other(u32),
@@ -51,15 +48,12 @@ impl Kind {
 pub(crate) struct Header {
     /// The name, relative to the archive's root.
     pub(crate) path: PathBuf,
-    /// What it is.
     pub(crate) kind: Kind,
-    /// Permission bits.
     pub(crate) permissions: u32,
     /// Bytes of content.
     pub(crate) size: u64,
 }
 
-/// Writes an archive.
 #[derive(Debug)]
 pub(crate) struct Writer<W> {
     sink: W,
@@ -82,6 +76,7 @@ impl<W: Write> Writer<W> {
             .map_err(|_| io::Error::other(format!("{} is too large", header.path.display())))?;
         self.write_header(name, header.kind, header.permissions, size)?;
         let copied = io::copy(&mut content.take(header.size), &mut self.sink)?;
+        // The header, which tells the length, is written already.
         if copied != header.size {
             let what = format!("{} became shorter while it was read", header.path.display());
             return Err(io::Error::other(what));
@@ -90,9 +85,6 @@ impl<W: Write> Writer<W> {
     }
 
     /// Ends the archive, and gives the sink back.
-    ///
-    /// # Errors
-    /// Those of the writer.
     pub(crate) fn finish(mut self) -> io::Result<W> {
         self.write_header(TRAILER.as_bytes(), Kind::Other(0), 0, 0)?;
         self.sink.flush()?;
@@ -110,6 +102,7 @@ impl<W: Write> Writer<W> {
             if let Kind::Device(major, minor) = kind { (major, minor) } else { (0, 0) };
         let mode = kind.bits() | permissions;
         let name_size = u32::try_from(name.len() + 1).map_err(io::Error::other)?;
+        // Each its own: equal ones stand for names of one file.
         let inode = self.next_inode;
         self.next_inode = self.next_inode.wrapping_add(1);
         // ino mode uid gid nlink mtime filesize devmajor devminor rdevmajor rdevminor namesize check
@@ -132,7 +125,6 @@ fn padding(length: usize) -> usize {
     (4 - length % 4) % 4
 }
 
-/// Reads an archive, entry by entry.
 #[derive(Debug)]
 pub(crate) struct Reader<R> {
     source: R,
@@ -151,8 +143,8 @@ impl<R: Read> Reader<R> {
     /// # Errors
     /// An archive that is cut off or of another form.
     pub(crate) fn next_entry(&mut self) -> io::Result<Option<Header>> {
-        let left = self.content_left;
-        io::copy(&mut self.by_ref(left), &mut io::sink())?;
+        // Whatever the caller left unread of the last content.
+        io::copy(self, &mut io::sink())?;
         self.skip(self.padding_left)?;
         let mut header = [0; HEADER_BYTES];
         self.source.read_exact(&mut header)?;
@@ -168,17 +160,8 @@ impl<R: Read> Reader<R> {
         Ok(Some(Header { path, kind, permissions, size: size.into() }))
     }
 
-    /// The content of the entry that was read last.
-    pub(crate) fn content(&mut self) -> impl Read {
-        let left = self.content_left;
-        self.by_ref(left)
-    }
-
-    fn by_ref(&mut self, left: u64) -> Content<'_, R> {
-        Content { reader: self, left }
-    }
-
     fn read_name(&mut self, size: usize) -> io::Result<PathBuf> {
+        // Before memory is taken for it. Linux has no longer paths (PATH_MAX).
         if size == 0 || size > NAME_BYTES_MAX {
             return Err(malformed("a name that is empty or too long"));
         }
@@ -197,25 +180,19 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// The rest of an entry's content.
-#[derive(Debug)]
-struct Content<'a, R> {
-    reader: &'a mut Reader<R>,
-    left: u64,
-}
-
-impl<R: Read> Read for Content<'_, R> {
+/// Reads the rest of the content of the entry that came last.
+impl<R: Read> Read for Reader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let wanted = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
+        let wanted = usize::try_from(self.content_left).unwrap_or(usize::MAX).min(buffer.len());
         let Some(part) = buffer.get_mut(..wanted).filter(|part| !part.is_empty()) else {
             return Ok(0);
         };
-        let read = self.reader.source.read(part)?;
+        let read = self.source.read(part)?;
+        // An archive that ends within a content is damaged; zero would pass for the content's end.
         if read == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        self.left -= read as u64;
-        self.reader.content_left = self.left;
+        self.content_left -= read as u64;
         Ok(read)
     }
 }
@@ -224,6 +201,7 @@ fn fields_of(header: &[u8; HEADER_BYTES]) -> io::Result<[u32; 13]> {
     let digits = header.strip_prefix(MAGIC).ok_or_else(|| malformed("no header"))?;
     let mut fields = [0; 13];
     for (field, digits) in fields.iter_mut().zip(digits.chunks_exact(8)) {
+        // from_str_radix takes a sign, which the form has not.
         let text = std::str::from_utf8(digits).ok().filter(|text| !text.starts_with('+'));
         let number = text.and_then(|text| u32::from_str_radix(text, 16).ok());
         *field = number.ok_or_else(|| malformed("a field that is no number"))?;

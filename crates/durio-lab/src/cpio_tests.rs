@@ -39,7 +39,7 @@ fn read_all(bytes: &[u8]) -> io::Result<Vec<(Header, Vec<u8>)>> {
     let mut entries = Vec::new();
     while let Some(header) = reader.next_entry()? {
         let mut content = Vec::new();
-        reader.content().read_to_end(&mut content)?;
+        reader.read_to_end(&mut content)?;
         entries.push((header, content));
     }
     Ok(entries)

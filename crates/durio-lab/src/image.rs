@@ -7,7 +7,7 @@
 //! shared root), and below `/lab` what the guest shall do. All else, modules for modprobe, programs
 //! and files, is in the root of a hermetic guest, and in the layer over a shared root.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
@@ -15,13 +15,12 @@ use std::path::{Component, Path, PathBuf};
 use durio_observe::LabFacts;
 use durio_units::Bytes;
 
-use crate::kernel_tools::KernelTools;
+use crate::guest::Orders;
 use crate::modules::{Module, ModuleTree, closure, index_files};
-use crate::programs::Programs;
+use crate::programs::{KernelTools, Programs};
 use crate::tree::Tree;
 use crate::{LabError, LabRequest, LabRoot};
 
-/// The guest's first process.
 pub(crate) const INIT_PATH: &str = "/usr/bin/durio";
 /// What the guest shall do.
 pub(crate) const ORDERS: &str = "/lab";
@@ -34,184 +33,51 @@ const KERNEL_BYTES: u64 = 192 << 20;
 const PORT_MODULES: [&str; 2] = ["virtio_pci", "virtio_console"];
 const SHARE_MODULES: [&str; 3] = ["9pnet_virtio", "9p", "overlay"];
 
-/// Modules that stacks use, if the kernel has them. Those after the first lines are asked for by name
-/// of an algorithm, which a module's own dependencies do not show.
+/// Modules that stacks use, if the kernel has them.
 const USEFUL_MODULES: &[&str] = &[
-    "brd",
-    "null_blk",
-    "zram",
-    "loop",
-    "nbd",
-    "ublk_drv",
-    "raid0",
-    "raid1",
-    "raid10",
-    "raid456",
-    "dm_mod",
-    "dm_crypt",
-    "dm_delay",
-    "dm_flakey",
-    "dm_raid",
-    "dm_mirror",
-    "dm_snapshot",
-    "dm_thin_pool",
-    "dm_integrity",
+    "brd null_blk zram loop nbd ublk_drv",
+    "raid0 raid1 raid10 raid456",
+    "dm_mod dm_crypt dm_delay dm_flakey dm_raid dm_mirror dm_snapshot dm_thin_pool dm_integrity",
     "dm_log_writes",
-    "ext4",
-    "xfs",
-    "btrfs",
-    "zfs",
-    "overlay",
-    "crc32c_generic",
-    "crc32c_intel",
-    "crc32c_x86_64",
-    "crct10dif_common",
-    "xxhash_generic",
-    "blake2b_generic",
-    "sha256_generic",
-    "sha256_ssse3",
-    "lzo",
-    "lzo_rle",
-    "lz4",
-    "zstd",
-    "aes_generic",
-    "aesni_intel",
-    "xts",
-    "cbc",
-    "ecb",
-    "essiv",
-    "cryptd",
+    "ext4 xfs btrfs zfs overlay",
+    // These are asked for by the name of an algorithm, which no module's own dependencies show: without
+    // them mounting, mkfs or cryptsetup fails in a guest whose kernel has them as modules.
+    "crc32c_generic crc32c_intel crc32c_x86_64 crct10dif_common xxhash_generic blake2b_generic",
+    "sha256_generic sha256_ssse3 lzo lzo_rle lz4 zstd aes_generic aesni_intel xts cbc ecb essiv cryptd",
 ];
 
 /// Programs of every hermetic guest, those of them that are installed here.
 const USEFUL_PROGRAMS: &[&str] = &[
-    "sh",
-    "bash",
-    "cat",
-    "cp",
-    "mv",
-    "rm",
-    "ln",
-    "ls",
-    "mkdir",
-    "rmdir",
-    "mknod",
-    "touch",
-    "chmod",
-    "chown",
-    "dd",
-    "df",
-    "du",
-    "echo",
-    "printf",
-    "env",
-    "false",
-    "true",
-    "test",
-    "[",
-    "head",
-    "tail",
-    "id",
-    "nproc",
-    "od",
-    "readlink",
-    "realpath",
-    "seq",
-    "sleep",
-    "sort",
-    "stat",
-    "sync",
-    "tee",
-    "timeout",
-    "tr",
-    "truncate",
-    "uname",
-    "uniq",
-    "wc",
-    "cut",
-    "date",
-    "basename",
-    "dirname",
-    "expr",
-    "md5sum",
-    "sha256sum",
-    "cmp",
-    "grep",
-    "sed",
-    "awk",
-    "find",
-    "xargs",
-    "ps",
-    "kill",
-    "setsid",
-    "mount",
-    "umount",
-    "mountpoint",
-    "findmnt",
-    "losetup",
-    "lsblk",
-    "blkid",
-    "wipefs",
-    "blockdev",
-    "blkdiscard",
-    "fallocate",
-    "sfdisk",
-    "partprobe",
-    "dmesg",
-    "sysctl",
-    "modprobe",
-    "insmod",
-    "rmmod",
-    "lsmod",
-    "modinfo",
-    "mdadm",
-    "dmsetup",
-    "lvm",
-    "pvcreate",
-    "vgcreate",
-    "lvcreate",
-    "lvremove",
-    "vgremove",
-    "pvremove",
-    "lvs",
-    "vgs",
-    "pvs",
-    "vgchange",
-    "lvchange",
-    "cryptsetup",
-    "mkfs",
-    "mkfs.ext4",
-    "tune2fs",
-    "dumpe2fs",
-    "mkfs.xfs",
-    "xfs_info",
-    "xfs_db",
-    "xfs_io",
-    "mkfs.btrfs",
-    "btrfs",
-    "zpool",
-    "zfs",
-    "zramctl",
-    "nbd-client",
-    "fsfreeze",
-    "fstrim",
-    "fsck.ext4",
+    "sh bash awk grep sed find xargs ps kill setsid cmp",
+    "cat cp mv rm ln ls mkdir rmdir mknod touch chmod chown dd df du echo printf env false true test [",
+    "head tail id nproc od readlink realpath seq sleep sort stat sync tee timeout tr truncate uname",
+    "uniq wc cut date basename dirname expr md5sum sha256sum",
+    "mount umount mountpoint findmnt losetup lsblk blkid wipefs blockdev blkdiscard fallocate sfdisk",
+    "partprobe dmesg sysctl modprobe insmod rmmod lsmod modinfo",
+    "mdadm dmsetup cryptsetup zramctl nbd-client fsfreeze fstrim",
+    "lvm pvcreate vgcreate lvcreate lvremove vgremove pvremove lvs vgs pvs vgchange lvchange",
+    "mkfs mkfs.ext4 tune2fs dumpe2fs fsck.ext4 mkfs.xfs xfs_info xfs_db xfs_io mkfs.btrfs btrfs",
+    "zpool zfs",
 ];
 
+/// The words of such a list, one after the other.
+fn words<'w>(list: &'w [&'w str]) -> impl Iterator<Item = &'w str> {
+    list.iter().flat_map(|line| line.split(' '))
+}
+
 /// Settings of those programs.
+// Without the first two, mkfs and lvm have the defaults of their makers, not those of this machine;
+// by the last the loader finds libraries in folders of /etc/ld.so.conf.
 const USEFUL_FILES: &[&str] = &["/etc/mke2fs.conf", "/etc/lvm/lvm.conf", "/etc/ld.so.cache"];
 
 /// Makes the archive; its length is checked against the guest's memory.
-///
-/// # Errors
-/// Those of modules, programs and files; [`LabError::MemoryTooSmall`].
 pub(crate) fn image(request: &LabRequest, facts: &LabFacts) -> Result<File, LabError> {
     let mut tree = Tree::default();
     base(&mut tree);
     let mut programs = Programs::with(KernelTools::of(&request.kernel));
     programs.add_file(&request.program)?;
-    put_modules(&mut tree, request)?;
-    put_orders(&mut tree, request, facts)?;
+    let modules = put_modules(&mut tree, request)?;
+    put_orders(&mut tree, request, facts, modules)?;
     if request.root == LabRoot::Hermetic {
         add_tools(&mut programs, request)?;
         for path in USEFUL_FILES.iter().map(Path::new).filter(|path| path.is_file()) {
@@ -253,6 +119,7 @@ fn base(tree: &mut Tree) {
     for path in ["/dev", "/proc", "/sys", "/tmp", "/run", "/mnt", "/var/tmp", "/root", "/etc"] {
         tree.directory(path);
     }
+    // The kernel opens it for the first process before anything can be mounted.
     tree.device("/dev/console", 5, 1);
     tree.device("/dev/null", 1, 3);
     tree.bytes("/etc/passwd", "root:x:0:0:root:/root:/bin/sh\n");
@@ -262,7 +129,7 @@ fn base(tree: &mut Tree) {
 }
 
 fn add_tools(programs: &mut Programs, request: &LabRequest) -> Result<(), LabError> {
-    for name in USEFUL_PROGRAMS {
+    for name in words(USEFUL_PROGRAMS) {
         if programs.find(Path::new(name)).is_some() {
             programs.add(name)?;
         }
@@ -271,6 +138,7 @@ fn add_tools(programs: &mut Programs, request: &LabRequest) -> Result<(), LabErr
         programs.add(name)?;
     }
     let Some(command) = request.command.first().map(Path::new) else { return Ok(()) };
+    // A command among the files that come along is there only once the guest runs.
     let is_given = request.files.iter().any(|file| command.starts_with(&file.guest));
     if command == OsStr::new("durio") || is_given {
         return Ok(());
@@ -291,8 +159,8 @@ fn put_kernel_tools(tree: &mut Tree, request: &LabRequest) -> Result<(), LabErro
     if let Some(tool) = request.tools.iter().find(|it| programs.find(Path::new(it)).is_none()) {
         return Err(LabError::MissingTool { name: tool.clone() });
     }
-    let names = USEFUL_PROGRAMS.iter().copied().chain(request.tools.iter().map(String::as_str));
-    for name in names {
+    let tools = request.tools.iter().map(String::as_str);
+    for name in words(USEFUL_PROGRAMS).chain(tools) {
         if programs.find(Path::new(name)).is_some_and(|file| programs.is_of_kernel(&file)) {
             programs.add(name)?;
         }
@@ -310,6 +178,7 @@ fn put_kernel_tools(tree: &mut Tree, request: &LabRequest) -> Result<(), LabErro
 fn put_programs(tree: &mut Tree, programs: Programs, durio: &Path) {
     let durio = durio.canonicalize().unwrap_or_else(|_| durio.to_owned());
     for (path, file) in programs.files {
+        // It is large, and the guest holds its files in memory.
         if file == durio {
             tree.symlink(path, INIT_PATH);
         } else {
@@ -324,24 +193,25 @@ fn put_programs(tree: &mut Tree, programs: Programs, durio: &Path) {
     }
 }
 
-fn put_modules(tree: &mut Tree, request: &LabRequest) -> Result<(), LabError> {
+/// Gives the files of the modules that the guest itself loads, in their order.
+fn put_modules(tree: &mut Tree, request: &LabRequest) -> Result<Vec<PathBuf>, LabError> {
     let (kernel, release) = (&request.kernel, request.kernel.release.as_str());
     let modules = ModuleTree::open(&kernel.modules)?;
     let mut needed: Vec<String> = PORT_MODULES.map(str::to_owned).to_vec();
     if request.root == LabRoot::Shared {
         needed.extend(SHARE_MODULES.map(str::to_owned));
     }
-    let boot = closure(&modules, release, &needed, &[])?;
+    // Without those of the stacks: each that is loaded takes time of the boot.
+    let boot = closure(&modules, release, &needed, words(&[]))?;
     let mut order = Vec::new();
     for module in &boot {
-        let path = format!("{ORDERS}/modules/{}.ko", module.name);
-        order.extend_from_slice(format!("{path}\n").as_bytes());
-        tree.bytes(path, module.content.clone());
+        let path = PathBuf::from(format!("{ORDERS}/modules/{}.ko", module.name));
+        tree.bytes(&path, module.content.clone());
+        order.push(path);
     }
-    tree.bytes(format!("{ORDERS}/load"), order);
-    let all = closure(&modules, release, &request.modules, USEFUL_MODULES)?;
+    let all = closure(&modules, release, &request.modules, words(USEFUL_MODULES))?;
     put_indexed(tree, request, with_boot(all, boot), &modules.built_in_list);
-    Ok(())
+    Ok(order)
 }
 
 /// All modules once, each after what it needs.
@@ -376,23 +246,29 @@ fn placed(request: &LabRequest, path: &Path) -> PathBuf {
     }
 }
 
-/// What the guest shall do: words with a zero byte after each.
-fn put_orders(tree: &mut Tree, request: &LabRequest, facts: &LabFacts) -> Result<(), LabError> {
-    let command = guest_command(request)?;
-    tree.bytes(format!("{ORDERS}/command"), words(command.iter().map(|it| it.as_bytes().to_vec())));
-    let pairs = request.environment.iter();
-    let pairs = pairs.map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat());
-    tree.bytes(format!("{ORDERS}/environment"), words(pairs));
-    tree.bytes(format!("{ORDERS}/facts"), facts.to_text());
+fn put_orders(
+    tree: &mut Tree,
+    request: &LabRequest,
+    facts: &LabFacts,
+    modules: Vec<PathBuf>,
+) -> Result<(), LabError> {
+    let shares_root = request.root == LabRoot::Shared;
     let directory = match request.root {
         LabRoot::Hermetic => PathBuf::from("/tmp"),
         LabRoot::Shared => std::env::current_dir().unwrap_or_else(|_| "/".into()),
     };
-    tree.bytes(format!("{ORDERS}/directory"), directory.as_os_str().as_bytes());
-    if request.out.is_some() {
-        tree.bytes(format!("{ORDERS}/bring-out"), "");
-    }
-    if request.root == LabRoot::Shared {
+    let orders = Orders {
+        modules,
+        command: guest_command(request)?,
+        environment: request.environment.clone(),
+        directory: directory.into_os_string(),
+        facts: facts.clone(),
+        brings_out: request.out.is_some(),
+        shares_root,
+    };
+    let text = orders.to_text().map_err(|error| LabError::io("write the guest's orders", error))?;
+    tree.bytes(format!("{ORDERS}/{}", Orders::FILE), text);
+    if shares_root {
         tree.directory(LAYER);
         tree.bytes(format!("{LAYER}/usr/local/bin/durio"), "");
     }
@@ -400,18 +276,15 @@ fn put_orders(tree: &mut Tree, request: &LabRequest, facts: &LabFacts) -> Result
 }
 
 /// A program that is named by a path of this machine's is at the same absolute path in the guest.
-fn guest_command(request: &LabRequest) -> Result<Vec<std::ffi::OsString>, LabError> {
+fn guest_command(request: &LabRequest) -> Result<Vec<OsString>, LabError> {
     let mut command = request.command.clone();
     if let Some(first) = command.first_mut()
         && first.as_bytes().contains(&b'/')
     {
         let path = Path::new(first);
+        // A hermetic guest runs it in another folder.
         let absolute = std::path::absolute(path).map_err(|error| LabError::reading(path, error))?;
         *first = absolute.into_os_string();
     }
     Ok(command)
-}
-
-fn words(items: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
-    items.flat_map(|item| item.into_iter().chain([0])).collect()
 }

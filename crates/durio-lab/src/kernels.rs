@@ -84,6 +84,7 @@ pub fn usable() -> Vec<Kernel> {
         kernels.extend(entries(&folder).iter().flat_map(|tree| kernels_in(tree)));
     }
     kernels.sort_by(|a, b| newer_first(&a.release, &b.release).then_with(|| a.image.cmp(&b.image)));
+    // A folder may be named by DURIO_KERNELS and be the cache too.
     kernels.dedup_by(|a, b| a.image == b.image);
     kernels
 }
@@ -108,15 +109,16 @@ fn folders_of_trees() -> Vec<PathBuf> {
     named.chain(cache_folder()).collect()
 }
 
-/// The kernels of one tree.
 fn kernels_in(tree: &Path) -> Vec<Kernel> {
     let named = [tree.join("boot"), tree.to_owned()].into_iter().flat_map(|it| entries(&it));
     let is_image = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
+        // A link leads to one of the others.
         (name == "vmlinuz" || name.starts_with("vmlinuz-")) && !path.is_symlink()
     };
     let of_image = |image: PathBuf| {
         let release = release_of_image(&image).ok()?;
+        // Without its modules a distribution's kernel has not even the driver of the port.
         let modules = modules_in(tree, &release)?;
         Some(Kernel { release, image, modules })
     };
@@ -155,6 +157,7 @@ fn newer_first(a: &str, b: &str) -> Ordering {
 
 fn numbers(release: &str) -> Vec<u64> {
     let parts = release.split(|c: char| !c.is_ascii_digit()).filter(|part| !part.is_empty());
+    // By number 6.12.9 is older than 6.12.10; as text it is not.
     parts.map(|part| part.parse().unwrap_or(u64::MAX)).collect()
 }
 

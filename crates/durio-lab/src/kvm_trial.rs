@@ -3,11 +3,13 @@
 //!
 //! In: QEMU's program. Out: nothing, or why KVM cannot be used. Not here: what is used instead.
 //!
+//! The guest is a firmware that was written for this purpose and assembled once (`kvm_trial/rom.lst`): it
+//! takes a processor from its reset to long mode, computes there, and ends the guest with what came out.
+//! No exception is handled: one resets the processor, and QEMU ends with another code.
+//!
 //! Its device file says nothing: on machines that are guests themselves it may be there, open, make
 //! processors, even carry out instructions in real mode, and fail in long mode
 //! ("KVM internal error. Suberror: 1"), where QEMU stops the guest for ever.
-
-mod rom;
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -24,14 +26,12 @@ use std::time::{Duration, Instant};
 use durio_block::ProcessGroup;
 use rustix::fs::{MemfdFlags, memfd_create};
 
-use crate::monitor::wait_for_stop;
-use crate::qemu::{KVM_WORDS, MACHINE_WORDS, MONITOR_WORDS};
+use crate::qemu::{KVM_WORDS, MACHINE_WORDS, MONITOR_WORDS, wait_for_stop};
 use crate::run::own_handle;
 
 /// How long the guest may take; where KVM works it takes a tenth of a second, and where it does not QEMU
 /// says so as soon. This is for a guest that neither ends nor stops, on a machine however busy.
 const LIMIT: Duration = Duration::from_secs(10);
-/// How often it is looked whether it has ended.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// How long is waited for what QEMU said, when it is gone, and how much of it is read.
@@ -53,13 +53,13 @@ pub(crate) fn remember_fault(reason: &str) {
     LATER_FAULT.get_or_init(|| reason.to_owned());
 }
 
-/// Lets the guest run with these words for QEMU.
 fn try_out(program: &Path, words: &[&str]) -> Result<(), String> {
     let failed = |error: io::Error| error.to_string();
     let firmware = firmware().map_err(failed)?;
     let (monitor, theirs) = UnixStream::pair().map_err(failed)?;
     let mut command = Command::new(program);
-    command.args(MACHINE_WORDS).args(words).args(["-m", "16"]);
+    command.args(MACHINE_WORDS.split(' ')).args(words).args(["-m", "16"]);
+    // The guest ends QEMU by a write to this port, and its exit code is what was written.
     command.args(["-device", "isa-debug-exit,iobase=0x501,iosize=1"]);
     command.arg("-bios").arg(own_handle(&firmware)).args(MONITOR_WORDS);
     command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(Stdio::piped());
@@ -69,10 +69,9 @@ fn try_out(program: &Path, words: &[&str]) -> Result<(), String> {
     judge(group, monitor)
 }
 
-/// The firmware as a file without a name.
 fn firmware() -> io::Result<File> {
     let mut file = File::from(memfd_create("durio-lab-trial", MemfdFlags::CLOEXEC)?);
-    file.write_all(&rom::rom())?;
+    file.write_all(&rom())?;
     Ok(file)
 }
 
@@ -86,6 +85,7 @@ fn judge(mut group: ProcessGroup, monitor: UnixStream) -> Result<(), String> {
     }
     let end = end(&mut group, &stopped);
     let _ = group.end();
+    // The watching thread reads until its socket ends.
     let _ = ours.shutdown(Shutdown::Both);
     let _ = watch.join();
     // A process that left QEMU's group may hold the stream open for ever.
@@ -93,13 +93,12 @@ fn judge(mut group: ProcessGroup, monitor: UnixStream) -> Result<(), String> {
     end.map_err(|reason| with_qemus_word(&reason, &said))
 }
 
-/// Waits for the guest to end by itself.
 fn end(group: &mut ProcessGroup, stopped: &Receiver<Option<String>>) -> Result<(), String> {
     let begin = Instant::now();
     while begin.elapsed() < LIMIT {
         if group.has_ended().map_err(|error| error.to_string())? {
             let status = group.end().map_err(|error| error.to_string())?;
-            return match status.code() == Some(rom::RIGHT_CODE) {
+            return match status.code() == Some(RIGHT_CODE) {
                 true => Ok(()),
                 false => Err(format!("QEMU ended with {status}")),
             };
@@ -131,6 +130,37 @@ pub(crate) fn with_qemus_word(reason: &str, said: &str) -> String {
         }
         None => reason.to_owned(),
     }
+}
+
+/// A ROM ends where the address space of 32 bits does; QEMU takes multiples of this.
+const ROM_BYTES: usize = 64 << 10;
+/// Where the program is in the ROM.
+const PROGRAM_AT: usize = 0xfe00;
+/// Where a processor begins: 16 bytes before the end.
+const RESET_AT: usize = 0xfff0;
+/// `jmp fe00`.
+const RESET: [u8; 3] = [0xe9, 0x0d, 0xfe];
+/// What the program gives to the port if every instruction did what it must.
+const RIGHT: i32 = 42;
+/// The code with which QEMU ends then (hw/misc/debugexit.c).
+const RIGHT_CODE: i32 = (RIGHT << 1) | 1;
+
+fn rom() -> Vec<u8> {
+    // All else is `hlt`: a jump that goes astray stands still, and time runs out.
+    let mut rom = vec![0xf4; ROM_BYTES];
+    for (at, bytes) in [(PROGRAM_AT, trial_program()), (RESET_AT, RESET.to_vec())] {
+        rom.splice(at..at + bytes.len(), bytes);
+    }
+    rom
+}
+
+/// Bytes in hexadecimal digits, each instruction on a line with what it is.
+const PROGRAM: &str = include_str!("kvm_trial/rom.lst");
+
+fn trial_program() -> Vec<u8> {
+    let bytes = PROGRAM.lines().filter_map(|line| line.split(';').next());
+    let digits = bytes.flat_map(str::split_whitespace);
+    digits.filter_map(|digits| u8::from_str_radix(digits, 16).ok()).collect()
 }
 
 #[cfg(test)]
@@ -208,5 +238,21 @@ mod tests {
         assert!(error.contains("Could not access KVM kernel module: Permission denied"), "{error}");
         let error = try_out(Path::new("/nonexistent"), &KVM_WORDS).unwrap_err();
         assert!(error.contains("No such file"), "{error}");
+    }
+
+    /// Every line names the offset at which it stands; the code ends where the table of segments begins.
+    #[test]
+    fn every_instruction_stands_where_the_listing_says() {
+        let mut at = PROGRAM_AT;
+        for line in PROGRAM.lines() {
+            let (digits, about) = line.split_once(';').unwrap_or((line, ""));
+            let offset = about.trim().split_once(": ").map(|(offset, _)| offset);
+            if let Some(offset) = offset.filter(|_| !digits.trim().is_empty()) {
+                assert_eq!(usize::from_str_radix(offset, 16).unwrap(), at, "{line}");
+            }
+            at += digits.split_whitespace().count();
+        }
+        assert_eq!(trial_program().len(), at - PROGRAM_AT);
+        assert_eq!((at, rom().len()), (0xff2e, ROM_BYTES));
     }
 }

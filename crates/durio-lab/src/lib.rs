@@ -10,13 +10,12 @@
 //! # How a guest runs
 //!
 //! This crate boots a kernel under QEMU with a filesystem in memory that is made for it
-//! (`image.rs`), and starts it without its own unpacking (`kernel_payload.rs`; why, is in
-//! docs/design/0009): the needed modules, read and ordered by what each says of itself
+//! (`image.rs`), and starts it without its own unpacking (`kernel_image.rs`; docs/design/0009 says
+//! why): the needed modules, read and ordered by what each says of itself
 //! (`modules/`), with indexes for modprobe; programs with their libraries (`programs.rs`), those
 //! first that go with the kernel's own modules and stand in the folder `tools` of its tree
-//! (`kernel_tools.rs`, made by `cargo xtask lab zfs`); and durio, which is the guest's first
-//! process (`guest/`) and puts off what the kernel would do of its own accord
-//! (`guest/housekeeping.rs`). Guest and host share one serial port that carries frames (`wire.rs`):
+//! (made by `cargo xtask lab zfs`); and durio, which is the guest's first
+//! process (`guest/`) and puts off what the kernel would do of its own accord. Guest and host share one serial port that carries frames (`wire.rs`):
 //! stdout, stderr, the archive of what is brought out, the exit code; the other way a single byte
 //! at most, by which Ctrl-C reaches the command. The archive for the kernel has no name in any
 //! folder, QEMU's end follows durio's and the guest ends when its port is closed, so nothing stays
@@ -29,18 +28,15 @@ mod error;
 mod guest;
 mod image;
 mod kernel_image;
-mod kernel_payload;
-mod kernel_tools;
 pub mod kernels;
 mod kvm_trial;
 mod modules;
-mod monitor;
-mod outcome;
 mod programs;
 mod qemu;
 mod request;
 mod run;
 #[cfg(test)]
+#[path = "tests/skipped.rs"]
 mod skipped;
 mod tree;
 mod unpack;
@@ -51,9 +47,8 @@ pub use error::LabError;
 pub use guest::{GUEST_COMMAND, guest_main};
 pub use kernel_image::release_of_image;
 pub use kernels::Kernel;
-pub use outcome::{LabExit, LabOutcome};
 pub use programs::find_program;
 pub use qemu::Qemu;
 pub use request::{LabFile, LabRequest, LabRoot};
-pub use run::{Streams, run};
+pub use run::{LabExit, LabOutcome, Streams, run};
 pub use unpack::LeftOut;

@@ -6,10 +6,15 @@
 //! Which libraries a program gets is asked of the loader that the program itself names, for it alone
 //! knows all rules; unless all that it names is known already from programs before it. A script gets
 //! its interpreter.
+//!
+//! Drivers that are built apart from the kernel, as ZFS is, are spoken to by programs of their own
+//! version, which come first. They are in the folder `tools` of the kernel's tree, beside `boot` and
+//! `lib` (made by `cargo xtask lab zfs`), which is laid out as a root directory: `tools/usr/sbin/zpool`
+//! is `/usr/sbin/zpool` in the guest.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
@@ -23,12 +28,11 @@ use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, FileHeader64, PT_INTERP};
 use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
 
 use crate::LabError;
-use crate::kernel_tools::KernelTools;
+use crate::kernels::Kernel;
 
 /// Interpreters that are scripts again, at most.
 const INTERPRETERS_MAX: usize = 4;
 const HEAD_BYTES: u64 = 64 * 1024;
-/// Far more than any program has.
 const PROGRAM_BYTES_MAX: Bytes = Bytes::from_mib(1024);
 
 /// The programs that were collected, and what they need.
@@ -63,7 +67,6 @@ pub(crate) fn is_executable(path: &Path) -> bool {
 }
 
 impl Programs {
-    /// None yet, of this machine and of a kernel.
     pub(crate) fn with(tools: KernelTools) -> Self {
         Self { tools, ..Self::default() }
     }
@@ -75,15 +78,11 @@ impl Programs {
         own.or_else(|| find_program(name))
     }
 
-    /// True for a file of the kernel's tools.
     pub(crate) fn is_of_kernel(&self, file: &Path) -> bool {
         self.tools.has(file)
     }
 
     /// Adds a program by its name or path, with all that it needs.
-    ///
-    /// # Errors
-    /// [`LabError::MissingTool`], [`LabError::BadTool`], [`LabError::Io`].
     pub(crate) fn add(&mut self, name: &str) -> Result<(), LabError> {
         let missing = || LabError::MissingTool { name: name.to_owned() };
         let path = self.find(Path::new(name)).ok_or_else(missing)?;
@@ -92,11 +91,9 @@ impl Programs {
     }
 
     /// Adds a program's file, with all that it needs, at the path that it has here.
-    ///
-    /// # Errors
-    /// As [`Self::add`].
     pub(crate) fn add_file(&mut self, path: &Path) -> Result<(), LabError> {
         let mut next = path.to_owned();
+        // The kernel too follows them only so far (fs/exec.c).
         for _ in 0..=INTERPRETERS_MAX {
             self.add_path(&next)?;
             let real = next.canonicalize().map_err(|error| LabError::reading(&next, error))?;
@@ -158,7 +155,58 @@ impl Programs {
     }
 }
 
-/// What a file needs to be run.
+const FOLDER: &str = "tools";
+const PROGRAMS: [&str; 2] = ["usr/sbin", "usr/bin"];
+/// Where loaders look without being told; the first is Debian's.
+const LIBRARIES: [&str; 3] = ["usr/lib/x86_64-linux-gnu", "usr/lib64", "usr/lib"];
+
+/// The folder with a kernel's programs, if it has one.
+#[derive(Debug, Default)]
+pub(crate) struct KernelTools {
+    folder: Option<PathBuf>,
+}
+
+impl KernelTools {
+    /// Those in the tree of the kernel's image; the root directory is no such tree.
+    pub(crate) fn of(kernel: &Kernel) -> Self {
+        let image = kernel.image.canonicalize().ok();
+        let beside = image.as_deref().and_then(Path::parent);
+        let tree = beside.and_then(|it| if it.ends_with("boot") { it.parent() } else { Some(it) });
+        // This machine's own kernel is in /boot: /tools is no folder of it.
+        let tree = tree.filter(|it| it.parent().is_some());
+        Self { folder: tree.map(|it| it.join(FOLDER)).filter(|it| it.is_dir()) }
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<PathBuf> {
+        let folders = self.below(&PROGRAMS);
+        folders.map(|folder| folder.join(name)).find(|path| is_executable(path))
+    }
+
+    /// True for a file that is one of them, or a library of theirs.
+    pub(crate) fn has(&self, file: &Path) -> bool {
+        self.folder.as_deref().is_some_and(|folder| file.starts_with(folder))
+    }
+
+    /// Where a guest has a file of this machine: all but these have the same path there.
+    pub(crate) fn guest_path(&self, file: &Path) -> PathBuf {
+        let below = self.folder.as_deref().and_then(|folder| file.strip_prefix(folder).ok());
+        below.map_or_else(|| file.to_owned(), |path| Path::new("/").join(path))
+    }
+
+    /// Where the loader shall look first for this program's libraries.
+    pub(crate) fn library_path(&self, program: &Path) -> Option<OsString> {
+        if !self.has(program) {
+            return None;
+        }
+        std::env::join_paths(self.below(&LIBRARIES).filter(|it| it.is_dir())).ok()
+    }
+
+    fn below(&self, folders: &'static [&str]) -> impl Iterator<Item = PathBuf> {
+        let folder = self.folder.clone();
+        folders.iter().filter_map(move |it| Some(folder.as_ref()?.join(it)))
+    }
+}
+
 #[derive(Debug, PartialEq, Eq)]
 enum Needs {
     Nothing,
@@ -189,6 +237,7 @@ fn needs_of_head(head: &[u8]) -> Result<Needs, &'static str> {
     }
     let wrong = |_| "it is no program for 64-bit x86";
     let header = FileHeader64::<LittleEndian>::parse(head).map_err(wrong)?;
+    // The guest is an x86-64 machine, whatever this one can run.
     if header.e_machine(LittleEndian) != object::elf::EM_X86_64 {
         return Err("it is no program for 64-bit x86");
     }
@@ -197,7 +246,7 @@ fn needs_of_head(head: &[u8]) -> Result<Needs, &'static str> {
     let Some(interpreter) = interpreter else { return Ok(Needs::Nothing) };
     let bytes = interpreter.data(LittleEndian, head).map_err(|()| "it is cut off")?;
     let name = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
-    Ok(Needs::Libraries(PathBuf::from(std::ffi::OsStr::from_bytes(name))))
+    Ok(Needs::Libraries(PathBuf::from(OsStr::from_bytes(name))))
 }
 
 /// The names of libraries in a program; none if it also says where they are, or cannot be read.
@@ -206,6 +255,7 @@ fn libraries_named_in(program: &[u8]) -> Option<Vec<String>> {
     let table = file.elf_section_table().dynamic_table(LittleEndian, program).ok()?;
     let mut names = Vec::new();
     for entry in table.iter() {
+        // A library of a known name may then be another file.
         if entry.tag == DT_RPATH || entry.tag == DT_RUNPATH {
             return None;
         }
@@ -343,5 +393,60 @@ mod tests {
         fs::remove_file(&a).unwrap();
         std::os::unix::fs::symlink("b", &a).unwrap();
         assert!(Programs::default().add_file(&a).is_err());
+    }
+
+    fn kernel_in(tree: &Path, image: &str) -> Kernel {
+        let image = tree.join(image);
+        fs::create_dir_all(image.parent().unwrap()).unwrap();
+        fs::write(&image, "").unwrap();
+        Kernel { release: "6.1.0".to_owned(), image, modules: tree.join("modules") }
+    }
+
+    /// A tree whose tools are a copy of this machine's `true`, under another name.
+    fn tree_with_tool(name: &str) -> tempfile::TempDir {
+        let tree = tempfile::tempdir().unwrap();
+        let folder = tree.path().join("tools/usr/sbin");
+        fs::create_dir_all(&folder).unwrap();
+        let real = find_program(Path::new("true")).unwrap();
+        fs::copy(real, folder.join(name)).unwrap();
+        tree
+    }
+
+    #[test]
+    fn tools_beside_the_kernel_come_first_and_are_where_a_root_directory_has_them() {
+        for image in ["boot/vmlinuz-6.1.0", "vmlinuz"] {
+            let tree = tree_with_tool("sh");
+            let tools = KernelTools::of(&kernel_in(tree.path(), image));
+            let mut programs = Programs::with(tools);
+            programs.add("sh").unwrap();
+            let folder = tree.path().canonicalize().unwrap();
+            let own = folder.join("tools/usr/sbin/sh");
+            assert_eq!(programs.files.get(Path::new("/usr/sbin/sh")), Some(&own), "{image}");
+            assert!(programs.files.keys().all(|path| !path.starts_with(&folder)), "{programs:?}");
+            let names = programs.files.keys().chain(programs.links.keys());
+            let loader = |path: &&PathBuf| path.ends_with("ld-linux-x86-64.so.2");
+            assert!(names.into_iter().any(|path| loader(&path)), "its loader is this machine's");
+        }
+    }
+
+    #[test]
+    fn a_kernel_without_tools_has_this_machines_programs() {
+        let tree = tempfile::tempdir().unwrap();
+        let tools = KernelTools::of(&kernel_in(tree.path(), "boot/vmlinuz"));
+        assert_eq!(tools.find("sh"), None);
+        assert!(Programs::with(tools).find(Path::new("sh")).is_some());
+    }
+
+    #[test]
+    fn libraries_are_looked_for_beside_the_tools_alone() {
+        let tree = tree_with_tool("x");
+        let libraries = tree.path().join("tools/usr/lib/x86_64-linux-gnu");
+        fs::create_dir_all(&libraries).unwrap();
+        let tools = KernelTools::of(&kernel_in(tree.path(), "vmlinuz"));
+        let found = tools.library_path(&tools.find("x").unwrap()).unwrap();
+        let expected = [libraries, tree.path().join("tools/usr/lib")];
+        let expected = expected.map(|path| path.canonicalize().unwrap());
+        assert_eq!(std::env::split_paths(&found).collect::<Vec<_>>(), expected);
+        assert_eq!(tools.library_path(Path::new("/usr/bin/env")), None);
     }
 }

@@ -1,13 +1,21 @@
-//! QEMU: where it is, what it can do here, and with which words it is called.
+//! QEMU: where it is, what it can do here, with which words it is called, and what it says of its guest's
+//! processors while it runs (QMP, docs/interop/qmp-spec.txt of QEMU).
 //!
-//! In: the search path, a request. Out: a command. Not here: running it.
+//! In: the search path, a request; a socket to its monitor. Out: a command; why the guest stands still, as
+//! soon as it does. Not here: running it, the guest's own output.
+//!
+//! A guest whose processor cannot go on (KVM that fails to emulate an instruction) is neither dead nor
+//! silent by its own doing: QEMU stops it and waits for somebody who debugs it.
 
 use std::env;
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use durio_block::{ANSWER_LIMIT, ask};
 use durio_observe::{LabFacts, LabTiming};
+use serde_json::Value;
 
 use crate::guest::{GUEST_COMMAND, PORT_NAME};
 use crate::kvm_trial::kvm_fault;
@@ -27,17 +35,8 @@ const CPU_MODEL: &str = "Westmere";
 const QUICK_FIRMWARE: &str = "qboot.rom";
 
 /// The machine of every guest.
-pub(crate) const MACHINE_WORDS: [&str; 9] = [
-    "-nodefaults",
-    "-no-user-config",
-    "-no-reboot",
-    "-display",
-    "none",
-    "-nic",
-    "none",
-    "-M",
-    "q35",
-];
+pub(crate) const MACHINE_WORDS: &str =
+    "-nodefaults -no-user-config -no-reboot -display none -nic none -M q35";
 /// The words by which a guest runs on the host's processor, in the trial as in earnest.
 pub(crate) const KVM_WORDS: [&str; 4] = ["-accel", "kvm", "-cpu", KVM_CPU];
 const KVM_CPU: &str = "host";
@@ -82,6 +81,7 @@ impl Qemu {
         let version = text.lines().next().and_then(|line| line.split_once("version "));
         let version = version.map(|(_, version)| version.trim().to_owned());
         let version = version.ok_or_else(|| bad("it does not say its version".to_owned()))?;
+        // Some distributions ship QEMU without it, and an unknown -bios is an error.
         let has_quick_firmware = has_quick_firmware(&program);
         Ok(Self { program, version, has_quick_firmware })
     }
@@ -95,6 +95,7 @@ impl Qemu {
     /// What a guest of this request will be: KVM is used where the timing is the host's and it works.
     pub(crate) fn facts(&self, request: &LabRequest) -> LabFacts {
         let is_counted = request.timing == LabTiming::Counted;
+        // A counted guest is never on KVM, whose processors count no instructions for it.
         let without_kvm = if is_counted { None } else { kvm_fault(&self.program) };
         let has_kvm = !is_counted && without_kvm.is_none();
         LabFacts {
@@ -128,7 +129,7 @@ impl Qemu {
         files: &Path,
     ) -> Command {
         let mut command = Command::new(&self.program);
-        command.args(MACHINE_WORDS).args(accelerator(facts)).args(MONITOR_WORDS);
+        command.args(MACHINE_WORDS.split(' ')).args(accelerator(facts)).args(MONITOR_WORDS);
         command.args(["-smp", &request.cpus.to_string()]);
         command.args(["-m", &format!("{}M", request.memory.get() >> 20)]);
         if self.has_quick_firmware {
@@ -139,15 +140,13 @@ impl Qemu {
         let more = if facts.icount_shift.is_some() { COUNTED_WORDS } else { "" };
         let words = format!("{KERNEL_WORDS}{more} rdinit={first} -- {GUEST_COMMAND}");
         command.arg("-append").arg(words);
-        command.args([
-            "-chardev",
-            "file,id=console,path=/dev/stderr",
-            "-serial",
-            "chardev:console",
-        ]);
+        command.args(["-chardev", "file,id=console,path=/dev/stderr"]);
+        command.args(["-serial", "chardev:console"]);
         command.args(["-device", "virtio-serial-pci", "-chardev", "socket,id=port,fd=1"]);
         command.arg("-device").arg(format!("virtserialport,chardev=port,name={PORT_NAME}"));
         if request.root == LabRoot::Shared {
+            // remap: files of two filesystems of the host may have one inode number, which would
+            // make them one file to the guest.
             let share = "local,id=root,path=/,security_model=none,readonly=on,multidevs=remap";
             command.args(["-fsdev", share, "-device"]);
             command.arg(format!("virtio-9p-pci,fsdev=root,mount_tag={ROOT_TAG}"));
@@ -178,8 +177,50 @@ fn accelerator(facts: &LabFacts) -> Vec<String> {
     words.split(' ').map(str::to_owned).collect()
 }
 
+/// Until capabilities are agreed upon, QEMU sends no events.
+const AGREE: &[u8] = b"{\"execute\":\"qmp_capabilities\"}\n";
+const ASK: &[u8] = b"{\"execute\":\"query-status\"}\n";
+/// The state of a guest that is about to end (qapi/run-state.json).
+const ENDING: &str = "shutdown";
+
+/// Waits until QEMU says that the guest stands still, and returns QEMU's word for it
+/// (`internal-error`, `paused`, `io-error`, …); none when QEMU is gone.
+pub(crate) fn wait_for_stop(monitor: UnixStream) -> Option<String> {
+    let writer = monitor.try_clone().ok()?;
+    let mut lines = BufReader::new(monitor).lines();
+    begin(&mut lines, &writer).ok()?;
+    // Whatever cannot be read is an end too: QEMU's exit tells the rest.
+    lines.map_while(Result::ok).find_map(|line| standing_still(&line, &writer))
+}
+
+/// Passes over the greeting, and asks for the state: the guest may have stopped before.
+fn begin(
+    lines: &mut impl Iterator<Item = io::Result<String>>,
+    mut to: &UnixStream,
+) -> io::Result<()> {
+    // QEMU speaks first, and takes no command before it has.
+    let _greeting = lines.next().transpose()?;
+    to.write_all(AGREE)?;
+    to.write_all(ASK)
+}
+
+/// The state, if this line is an answer that the guest does not run. An event that it stopped does not
+/// say why, so the state is asked for.
+fn standing_still(line: &str, mut to: &UnixStream) -> Option<String> {
+    let message: Value = serde_json::from_str(line).ok()?;
+    if message.get("event").and_then(Value::as_str) == Some("STOP") {
+        to.write_all(ASK).ok()?;
+    }
+    let state = message.get("return")?;
+    let is_running = state.get("running")?.as_bool()?;
+    let word = state.get("status")?.as_str()?;
+    (!is_running && word != ENDING).then(|| word.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
     use durio_units::Bytes;
 
     use super::*;
@@ -234,5 +275,41 @@ mod tests {
             assert_eq!(shares, line.matches("readonly=on").count(), "{line}");
             assert_eq!(shares, usize::from(root == LabRoot::Shared), "{line}");
         }
+    }
+
+    /// A QEMU that says this, and what it was asked.
+    fn against(said: &'static str) -> (Option<String>, Vec<String>) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let waiting = thread::spawn(move || wait_for_stop(ours));
+        (&theirs).write_all(said.as_bytes()).unwrap();
+        theirs.shutdown(std::net::Shutdown::Write).unwrap();
+        let asked = BufReader::new(theirs).lines().map_while(Result::ok).collect();
+        (waiting.join().unwrap(), asked)
+    }
+
+    const GREETING: &str = "{\"QMP\": {\"version\": {}}}\n{\"return\": {}}\n";
+
+    #[test]
+    fn a_stop_is_looked_into_and_its_reason_returned() {
+        let said = concat!(
+            "{\"QMP\": {}}\n{\"return\": {}}\n",
+            "{\"return\": {\"status\": \"running\", \"running\": true}}\n",
+            "{\"event\": \"STOP\", \"timestamp\": {}}\n",
+            "{\"return\": {\"status\": \"internal-error\", \"running\": false}}\n",
+        );
+        let (reason, asked) = against(said);
+        assert_eq!(reason.as_deref(), Some("internal-error"));
+        assert_eq!(asked.iter().filter(|line| line.contains("query-status")).count(), 2);
+    }
+
+    #[test]
+    fn the_end_of_qemu_and_a_guest_that_ends_are_no_stop() {
+        assert_eq!(against(GREETING).0, None);
+        assert_eq!(against("").0, None);
+        assert_eq!(against("{}\nno json\n{\"return\": 3}\n").0, None);
+        assert_eq!(
+            against("{}\n{\"return\": {\"status\": \"shutdown\", \"running\": false}}\n").0,
+            None
+        );
     }
 }

@@ -103,7 +103,6 @@ impl LabRequest {
         }
     }
 
-    /// Checks what can be checked without the system.
     pub(crate) fn check(&self) -> Result<(), LabError> {
         let wrong = |text: &str| Err(LabError::WrongRequest(text.to_owned()));
         if self.command.is_empty() {
@@ -112,6 +111,7 @@ impl LabRequest {
         if self.cpus == 0 || self.cpus > Self::CPUS_MAX {
             return wrong("a guest has 1 to 64 processors");
         }
+        // QEMU counts instructions in one thread alone.
         if self.timing == LabTiming::Counted && self.cpus != 1 {
             return wrong(
                 "counted timing is of one processor; leave --cpus out, or use --timing wall",
@@ -120,6 +120,7 @@ impl LabRequest {
         if self.files.iter().any(|file| !file.guest.is_absolute()) {
             return wrong("a file's place in the guest is an absolute path");
         }
+        // No program can be given such an argument (execve(2)).
         let has_zero = |text: &OsString| text.as_encoded_bytes().contains(&0);
         if self.command.iter().any(has_zero) {
             return wrong("an argument has a zero byte in it");

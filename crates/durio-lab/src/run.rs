@@ -1,6 +1,6 @@
 //! Boots a guest, passes through what its command says, and waits for its end.
 //!
-//! In: a request, two writers, a word whether to stop. Out: an outcome. Not here: how QEMU is called,
+//! In: a request, two writers, a word whether to stop. Out: how it ended. Not here: how QEMU is called,
 //! what the guest does.
 
 use std::fs::File;
@@ -20,11 +20,9 @@ use durio_block::{Folder, ProcessGroup};
 use durio_observe::LabFacts;
 
 use crate::image::image;
-use crate::kernel_payload::kernel_of_image;
+use crate::kernel_image::kernel_of_image;
 use crate::kvm_trial::{remember_fault, with_qemus_word};
-use crate::monitor::wait_for_stop;
-use crate::outcome::{LabExit, LabOutcome, reason_in};
-use crate::qemu::{KVM, Qemu};
+use crate::qemu::{KVM, Qemu, wait_for_stop};
 use crate::unpack::{LeftOut, Spool, check_empty, open_or_make};
 use crate::wire::{Frame, INTERRUPT};
 use crate::{LabError, LabRequest};
@@ -39,10 +37,76 @@ const BOOT_LIMIT_KVM: Duration = Duration::from_secs(60);
 const FAREWELL: Duration = Duration::from_secs(60);
 /// How long is waited for what QEMU said last, when it is gone.
 const LAST_WORDS: Duration = Duration::from_secs(2);
-/// How much of the console is kept.
 const CONSOLE_BYTES_MAX: usize = 64 * 1024;
 /// News that wait for a slow reader of our output.
 const NEWS_MAX: usize = 64;
+
+/// Why a guest is gone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LabExit {
+    /// The command ended with this exit code; 128 + N if signal N ended it, 127 if there is no such
+    /// command, 126 if it cannot be run.
+    Code(u8),
+    /// The limit was reached.
+    TimeLimit,
+    /// The guest died, or did not get as far as running the command; what is known of it.
+    GuestFailed(String),
+    /// The caller asked to stop.
+    Stopped,
+}
+
+/// A guest that is gone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LabOutcome {
+    /// Why.
+    pub exit: LabExit,
+    /// What the guest was.
+    pub facts: LabFacts,
+    /// From the start of QEMU until the command was started, if it was.
+    pub first_command_after: Option<Duration>,
+    /// Whether the kernel was unpacked before it was started; otherwise its image unpacked itself, which
+    /// takes a guest long.
+    pub was_unpacked: bool,
+    /// Making the guest's files ready, before QEMU was started.
+    pub preparation: Duration,
+    /// The last of what the kernel and QEMU said.
+    pub console: String,
+    /// What it brought out and is not in the folder of the request.
+    pub left_out: LeftOut,
+}
+
+impl LabOutcome {
+    /// Why the guest failed by KVM before its command began, if it may have been that.
+    pub(crate) fn fault_of_kvm(&self) -> Option<String> {
+        match &self.exit {
+            LabExit::GuestFailed(reason)
+                if self.facts.accelerator == KVM && self.first_command_after.is_none() =>
+            {
+                Some(format!("a guest failed: {reason}"))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The last lines of a console that tell why a guest died.
+pub(crate) fn reason_in(console: &str) -> String {
+    let lines = || console.lines().map(str::trim).filter(|line| !line.is_empty());
+    // The first is the cause; what follows a panic is its trace.
+    let told = lines().find_map(|line| {
+        let panic = line.find("Kernel panic").and_then(|at| line.get(at..));
+        panic.or_else(|| line.strip_prefix("durio lab: "))
+    });
+    if let Some(line) = told {
+        return line.to_owned();
+    }
+    let mut last: Vec<_> = lines().collect();
+    last.drain(..last.len().saturating_sub(5));
+    match last.is_empty() {
+        true => "it said nothing".to_owned(),
+        false => format!("the last that it said: {}", last.join(" | ")),
+    }
+}
 
 /// Where the command's output goes.
 pub struct Streams<'a> {
@@ -93,6 +157,7 @@ fn with_out(
     match outcome.fault_of_kvm() {
         // Nothing of the command has happened yet.
         Some(reason) => {
+            // The next guests of this process are emulated at once.
             remember_fault(&reason);
             let facts = Qemu::emulated(outcome.facts, reason);
             boot(&qemu, facts, (request, out), streams, stop)
@@ -101,7 +166,6 @@ fn with_out(
     }
 }
 
-/// Boots one guest and follows it to its end.
 fn boot(
     qemu: &Qemu,
     facts: LabFacts,
@@ -110,6 +174,7 @@ fn boot(
     stop: &dyn Fn() -> bool,
 ) -> Result<LabOutcome, LabError> {
     let begin = Instant::now();
+    // Neither needs the other, and each keeps a processor busy.
     let (files, kernel) = thread::scope(|scope| {
         let kernel = scope.spawn(|| kernel_of_image(&request.kernel.image));
         // Without it the image is booted as it is, whatever was wrong.
@@ -119,6 +184,7 @@ fn boot(
     let preparation = begin.elapsed();
     let image = kernel.as_ref().map_or_else(|| request.kernel.image.clone(), own_handle);
     let command = qemu.command(request, &facts, &image, &own_handle(&files));
+    // A guest that KVM cannot run is to fail soon, for it is booted again as an emulation.
     let limit = if facts.accelerator == KVM { BOOT_LIMIT_KVM } else { BOOT_LIMIT };
     let mut guest = Guest::start(command, limit)?;
     let spool = out.map(Spool::new).transpose()?;
@@ -182,10 +248,11 @@ struct Guest {
 }
 
 impl Guest {
-    /// Starts QEMU and begins to read what it says.
     fn start(mut command: Command, boot_limit: Duration) -> Result<Self, LabError> {
         let fail = |error| LabError::io("start QEMU", error);
         let (port, qemus_port) = UnixStream::pair().map_err(fail)?;
+        // Pairs, not paths: nobody else can connect, and nothing has a name that could be left
+        // behind.
         let (monitor, qemus_monitor) = UnixStream::pair().map_err(fail)?;
         command.stdin(OwnedFd::from(qemus_monitor)).stdout(OwnedFd::from(qemus_port));
         // In a group of its own: a terminal's Ctrl-C is for durio, which tells the guest.
@@ -206,6 +273,8 @@ impl Guest {
     }
 
     fn attend(&mut self, monitor: UnixStream) -> Result<(), LabError> {
+        // Bounded: a guest that writes faster than our output is read waits, rather than fill
+        // memory.
         let (sender, receiver) = sync_channel(NEWS_MAX);
         self.news = Some(receiver);
         let port = self.port.try_clone().map_err(|error| LabError::io("read the port", error))?;
@@ -312,6 +381,8 @@ impl Guest {
                 end.archive.as_mut().map_or(Ok(()), |archive| archive.write(&bytes))?;
             }
             Frame::Exit(code) => {
+                // The archive is sent before the code: a guest that died on the way has left half
+                // of one.
                 end.is_whole = true;
                 return Ok(Some(LabExit::Code(code)));
             }
@@ -377,8 +448,32 @@ fn read_console(mut said: ChildStderr, console: &Mutex<Vec<u8>>) {
     let mut bytes = [0; 4096];
     while let Ok(count @ 1..) = said.read(&mut bytes) {
         let mut kept = console.lock().unwrap_or_else(PoisonError::into_inner);
+        // The kernel's console ends its lines with both characters.
         kept.extend(bytes.get(..count).unwrap_or_default().iter().filter(|byte| **byte != b'\r'));
         let surplus = kept.len().saturating_sub(CONSOLE_BYTES_MAX);
         kept.drain(..surplus);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_named_wherever_it_stands() {
+        let console =
+            "[    1.0] x\n[    2.5] Kernel panic - not syncing: sysrq triggered crash\n[ y";
+        assert_eq!(reason_in(console), "Kernel panic - not syncing: sysrq triggered crash");
+    }
+
+    #[test]
+    fn what_the_first_process_said_is_named() {
+        assert_eq!(reason_in("[ 1] a\ndurio lab: no port\nb"), "no port");
+    }
+
+    #[test]
+    fn otherwise_the_last_lines_are_shown() {
+        assert_eq!(reason_in(""), "it said nothing");
+        assert_eq!(reason_in("a\n\nb\n"), "the last that it said: a | b");
     }
 }

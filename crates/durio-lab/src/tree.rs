@@ -1,7 +1,8 @@
-//! The files of a guest before it is booted, as an archive that the kernel unpacks.
+//! Files as an archive: those of a guest before it is booted, which the kernel unpacks, and those that it
+//! brings out.
 //!
-//! In: files, links, folders and texts by their paths in the guest. Out: an archive in a file without
-//! a name. Not here: which files a guest needs.
+//! In: files, links, folders and texts by their paths. Out: an archive, in a file without a name or to a
+//! sink. Not here: which files a guest needs.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -15,18 +16,17 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use crate::LabError;
 use crate::cpio::{Header, Kind, Writer};
 
-/// What is at a path of the guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Node {
     Directory,
-    Bytes(Vec<u8>, u32),
+    /// A file with these contents.
+    Bytes(Vec<u8>),
     /// A file of this machine.
     Host(PathBuf),
     Symlink(PathBuf),
     Device(u32, u32),
 }
 
-/// The files of a guest by their absolute paths.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
     nodes: BTreeMap<PathBuf, Node>,
@@ -37,9 +37,8 @@ impl Tree {
         self.put(path.as_ref(), Node::Directory);
     }
 
-    /// A file with these contents, mode 0644.
     pub(crate) fn bytes(&mut self, path: impl AsRef<Path>, bytes: impl Into<Vec<u8>>) {
-        self.put(path.as_ref(), Node::Bytes(bytes.into(), 0o644));
+        self.put(path.as_ref(), Node::Bytes(bytes.into()));
     }
 
     /// A copy of a file of this machine, with its permissions.
@@ -57,10 +56,8 @@ impl Tree {
 
     /// Copies a file or a folder of this machine with all that is in it; links stay links, anything
     /// but files, folders and links is left out.
-    ///
-    /// # Errors
-    /// [`LabError::Io`] if something cannot be read.
     pub(crate) fn host_tree(&mut self, path: &Path, source: &Path) -> Result<(), LabError> {
+        // No recursion: how deep folders go is up to whoever made them.
         let mut pending = vec![(path.to_owned(), source.to_owned())];
         while let Some((path, source)) = pending.pop() {
             let fail = |error| LabError::reading(&source, error);
@@ -82,6 +79,11 @@ impl Tree {
 
     /// The last word counts, but a folder never takes the place of what is there.
     fn put(&mut self, path: &Path, node: Node) {
+        // The root itself is there on either side, and an entry has a name.
+        if path.parent().is_none() {
+            return;
+        }
+        // The kernel makes no folders that an archive does not name.
         for parent in path.ancestors().skip(1).filter(|it| it.parent().is_some()) {
             self.nodes.entry(parent.to_owned()).or_insert(Node::Directory);
         }
@@ -93,44 +95,37 @@ impl Tree {
     }
 
     /// The archive, in memory that goes when the file is closed.
-    ///
-    /// # Errors
-    /// [`LabError::Io`] if a file cannot be read, or memory is short.
     pub(crate) fn archive(&self) -> Result<File, LabError> {
         let fail = |error: io::Error| LabError::io("make the guest's files", error);
+        // QEMU opens it by our descriptor: no name, and so nothing to be left behind.
         let memory =
             memfd_create("durio-lab", MemfdFlags::CLOEXEC).map_err(|it| fail(it.into()))?;
-        let mut writer = Writer::new(BufWriter::with_capacity(1 << 20, File::from(memory)));
+        let buffered = self.write_to(BufWriter::with_capacity(1 << 20, File::from(memory)))?;
+        buffered.into_inner().map_err(|error| fail(error.into_error()))
+    }
+
+    /// Writes the archive, and gives the sink back.
+    pub(crate) fn write_to<W: io::Write>(&self, sink: W) -> Result<W, LabError> {
+        let mut writer = Writer::new(sink);
         for (path, node) in &self.nodes {
             append(&mut writer, path, node)?;
         }
-        let buffered = writer.finish().map_err(fail)?;
-        buffered.into_inner().map_err(|error| fail(error.into_error()))
+        writer.finish().map_err(|error| LabError::io("make the guest's files", error))
     }
 }
 
 fn append(writer: &mut Writer<impl io::Write>, path: &Path, node: &Node) -> Result<(), LabError> {
     let name = path.strip_prefix("/").unwrap_or(path);
-    let header = |kind, permissions, size: usize| Header {
-        path: name.to_owned(),
-        kind,
-        permissions,
-        size: size as u64,
+    let (kind, permissions, mut bytes): (_, _, &[u8]) = match node {
+        Node::Directory => (Kind::Directory, 0o755, &[]),
+        Node::Device(major, minor) => (Kind::Device(*major, *minor), 0o600, &[]),
+        Node::Bytes(bytes) => (Kind::File, 0o644, bytes),
+        Node::Symlink(target) => (Kind::Symlink, 0o777, target.as_os_str().as_bytes()),
+        Node::Host(file) => return append_host(writer, name, file),
     };
-    let mut put = |header: Header, mut bytes: &[u8]| {
-        let written = writer.append(&header, &mut bytes);
-        written.map_err(|error| LabError::io("make the guest's files", error))
-    };
-    match node {
-        Node::Directory => put(header(Kind::Directory, 0o755, 0), &[]),
-        Node::Device(major, minor) => put(header(Kind::Device(*major, *minor), 0o600, 0), &[]),
-        Node::Bytes(bytes, mode) => put(header(Kind::File, *mode, bytes.len()), bytes),
-        Node::Symlink(target) => {
-            let target = target.as_os_str().as_bytes();
-            put(header(Kind::Symlink, 0o777, target.len()), target)
-        }
-        Node::Host(file) => append_host(writer, name, file),
-    }
+    let header = Header { path: name.to_owned(), kind, permissions, size: bytes.len() as u64 };
+    let written = writer.append(&header, &mut bytes);
+    written.map_err(|error| LabError::io("make the guest's files", error))
 }
 
 fn append_host(
@@ -164,7 +159,7 @@ mod tests {
         let mut found = Vec::new();
         while let Some(header) = reader.next_entry().unwrap() {
             let mut content = Vec::new();
-            reader.content().read_to_end(&mut content).unwrap();
+            reader.read_to_end(&mut content).unwrap();
             found.push((header.path.display().to_string(), header.kind, content));
         }
         found

@@ -27,7 +27,6 @@ const DEPTH_MAX: usize = 128;
 /// Holes are found in steps of this size.
 const PART_BYTES: usize = 1 << 16;
 
-/// What one guest may bring out.
 #[derive(Debug, Clone, Copy)]
 struct Limits {
     entries: u64,
@@ -54,7 +53,6 @@ pub(crate) fn open_or_make(folder: &Path) -> Result<Folder, LabError> {
         .map_err(|error| LabError::io(format!("make '{}'", folder.display()), error))
 }
 
-/// Checks that the folder is empty or not there.
 pub(crate) fn check_empty(folder: &Path) -> Result<(), LabError> {
     match fs::read_dir(folder) {
         Ok(mut entries) => match entries.next() {
@@ -95,12 +93,12 @@ impl Spool {
         }
     }
 
-    /// Unpacks what was kept.
     pub(crate) fn unpack(self, folder: &Folder) -> Result<LeftOut, LabError> {
         if self.length == 0 {
             return Ok(LeftOut::default());
         }
         let mut file = self.file;
+        // Holes at the end were never written.
         file.set_len(self.length).map_err(keeping)?;
         file.seek(SeekFrom::Start(0)).map_err(keeping)?;
         unpack(io::BufReader::with_capacity(PART_BYTES, file), folder)
@@ -118,7 +116,6 @@ fn too_many(what: impl std::fmt::Display) -> io::Error {
     )
 }
 
-/// Unpacks an archive into the folder.
 fn unpack(archive: impl Read, folder: &Folder) -> Result<LeftOut, LabError> {
     unpack_within(LIMITS, archive, folder)
 }
@@ -135,6 +132,7 @@ fn unpack_within(limits: Limits, archive: impl Read, folder: &Folder) -> Result<
             let what = format!("more than {} entries", limits.entries);
             return Err(unreadable(too_many(what)));
         }
+        // Checked by what headers tell, before a byte of the content is written.
         if bytes > limits.bytes {
             let what = format!("more than {} of contents", Bytes::new(limits.bytes));
             return Err(unreadable(too_many(what)));
@@ -159,12 +157,14 @@ fn make(header: &Header, reader: &mut Reader<impl Read>, top: &Folder) -> io::Re
         Kind::Directory => inner_folder(top, &parts).map(|_| true),
         Kind::File => {
             let parent = inner_folder(top, parents)?;
+            // Nothing that makes a program run as another user, and never a file that its owner
+            // cannot read or remove.
             let permissions = header.permissions & 0o777 | 0o600;
             let file = parent.as_ref().unwrap_or(top).make_file_with(name, permissions)?;
-            copy_with_holes(&mut reader.content(), &file, header.size).map(|()| true)
+            copy_with_holes(reader, &file, header.size).map(|()| true)
         }
         Kind::Symlink => {
-            let bytes = read_bounded(reader.content(), LINK_BYTES_MAX)?;
+            let bytes = read_bounded(&mut *reader, LINK_BYTES_MAX)?;
             let target = PathBuf::from(std::ffi::OsString::from_vec(bytes));
             if !stays_inside(&target, parents.len()) {
                 return Ok(false);

@@ -61,6 +61,7 @@ impl Frame {
             return Err(too_long());
         }
         let length = u32::try_from(content.len()).map_err(|_| too_long())?;
+        // In one piece: each call on the port waits for the host.
         let mut bytes = Vec::with_capacity(content.len() + 5);
         bytes.push(self.kind());
         bytes.extend_from_slice(&length.to_le_bytes());
@@ -75,12 +76,14 @@ impl Frame {
     /// A stream that ends within a frame, or that is none of frames.
     pub(crate) fn read_from(port: &mut impl Read) -> io::Result<Option<Self>> {
         let mut kind = [0];
+        // Between two frames a stream may end, within one it may not.
         if port.read(&mut kind)? == 0 {
             return Ok(None);
         }
         let mut length = [0; 4];
         port.read_exact(&mut length)?;
         let length = usize::try_from(u32::from_le_bytes(length)).unwrap_or(usize::MAX);
+        // Before memory is taken for it: what the guest says is not trusted.
         if length > CONTENT_BYTES_MAX {
             return Err(not_ours("is longer than any frame"));
         }

@@ -1,13 +1,11 @@
 //! Sends a folder to the host.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
 
 use super::port::Port;
-use crate::cpio::{Header, Kind, Writer};
+use crate::LabError;
+use crate::tree::Tree;
 use crate::wire::Frame;
 
 const PART_BYTES: usize = 1 << 18;
@@ -17,38 +15,14 @@ const PART_BYTES: usize = 1 << 18;
 /// # Errors
 /// A file that cannot be read, is 4 GiB or larger, or changes meanwhile; those of the port.
 pub(super) fn send(port: &Port, folder: &Path) -> io::Result<()> {
-    let about = |error: io::Error| io::Error::other(format!("cannot bring out: {error}"));
-    let buffered = io::BufWriter::with_capacity(PART_BYTES, Sender { port });
-    let mut writer = Writer::new(buffered);
-    let mut pending = vec![PathBuf::new()];
-    while let Some(relative) = pending.pop() {
-        for entry in fs::read_dir(folder.join(&relative)).map_err(about)? {
-            let entry = entry.map_err(about)?;
-            let path = relative.join(entry.file_name());
-            if entry.file_type().map_err(about)?.is_dir() {
-                pending.push(path.clone());
-            }
-            append(&mut writer, &path, &entry.path()).map_err(about)?;
-        }
-    }
-    writer.finish().map(drop).map_err(about)
-}
-
-fn append(writer: &mut Writer<impl Write>, path: &Path, source: &Path) -> io::Result<()> {
-    let metadata = fs::symlink_metadata(source)?;
-    let permissions = metadata.permissions().mode() & 0o777;
-    let header = |kind, size| Header { path: path.to_owned(), kind, permissions, size };
-    if metadata.is_dir() {
-        writer.append(&header(Kind::Directory, 0), &mut io::empty())
-    } else if metadata.is_symlink() {
-        let target = fs::read_link(source)?;
-        let target = target.as_os_str().as_bytes();
-        writer.append(&header(Kind::Symlink, target.len() as u64), &mut &target[..])
-    } else if metadata.is_file() {
-        writer.append(&header(Kind::File, metadata.len()), &mut File::open(source)?)
-    } else {
-        Ok(())
-    }
+    let mut tree = Tree::default();
+    let sent = tree
+        .host_tree(Path::new("/"), folder)
+        .and_then(|()| tree.write_to(BufWriter::with_capacity(PART_BYTES, Sender { port })));
+    sent.map(drop).map_err(|error| match error {
+        LabError::Io { source, .. } => io::Error::other(format!("cannot bring out: {source}")),
+        other => io::Error::other(other),
+    })
 }
 
 /// Each write is a frame.
@@ -59,6 +33,7 @@ struct Sender<'a> {
 
 impl Write for Sender<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // A frame has a limit, and the host keeps one in memory.
         let part = bytes.get(..bytes.len().min(PART_BYTES)).unwrap_or_default();
         self.port.send(&Frame::Archive(part.to_vec()))?;
         Ok(part.len())

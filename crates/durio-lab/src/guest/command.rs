@@ -53,12 +53,14 @@ fn start(orders: &Orders) -> io::Result<Child> {
     let Some((program, arguments)) = orders.command.split_first() else {
         return Err(io::Error::other("there is no command"));
     };
-    let directory = if orders.directory.is_dir() { &orders.directory } else { Path::new("/") };
+    let directory = Path::new(&orders.directory);
+    let directory = if directory.is_dir() { directory } else { Path::new("/") };
     let mut command = Command::new(program);
+    // The kernel hands words of its command line to the first process as variables.
     command.args(arguments).env_clear().current_dir(directory).process_group(0);
     command.env("PATH", PATH).env("HOME", "/root").env("LANG", "C").env("TERM", "dumb");
-    command.env("DURIO_LAB", orders.timing()).env("DURIO_LAB_OUT", OUT_FOLDER);
-    command.envs(orders.environment.iter().map(|(name, value)| (name, value)));
+    command.env("DURIO_LAB", orders.facts.timing.word()).env("DURIO_LAB_OUT", OUT_FOLDER);
+    command.envs(orders.environment.iter().cloned());
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
 }
 
@@ -96,6 +98,7 @@ fn end_everything() {
 }
 
 fn code_of(status: WaitStatus) -> u8 {
+    // As shells tell of a signal.
     let code = status.exit_status().or_else(|| Some(128 + status.terminating_signal()?));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
 }

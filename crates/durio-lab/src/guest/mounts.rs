@@ -22,9 +22,6 @@ const ROOT: &str = "/lab/root";
 const PLACES_OF_MEMORY: [&str; 4] = ["/run", "/tmp", "/mnt", "/var/tmp"];
 
 /// What the kernel shows.
-///
-/// # Errors
-/// If one cannot be mounted.
 pub(super) fn mount_basics() -> io::Result<()> {
     for (kind, place) in [("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev")] {
         attach(kind, kind, place, None)?;
@@ -33,14 +30,12 @@ pub(super) fn mount_basics() -> io::Result<()> {
 }
 
 /// The root that the command shall see.
-///
-/// # Errors
-/// If it cannot be mounted.
 pub(super) fn mount_root(orders: &Orders) -> io::Result<()> {
     let given_below = |place: &str| match orders.shares_root {
         true => format!("{LAYER}{place}"),
         false => place.to_owned(),
     };
+    // A mount over a place that was given files would hide them.
     let (given, empty): (Vec<_>, Vec<_>) =
         PLACES_OF_MEMORY.into_iter().partition(|place| has_entries(&given_below(place)));
     if orders.shares_root {
@@ -66,6 +61,7 @@ fn share_root(given: &[&str]) -> io::Result<()> {
     for place in [LOWER, WORK, ROOT] {
         fs::create_dir_all(place)?;
     }
+    // cache=loose is made for mounts that are read-only or exclusive (filesystems/9p.rst).
     let options = c"trans=virtio,version=9p2000.L,msize=512000,cache=loose";
     mount(ROOT_TAG, LOWER, "9p", MountFlags::RDONLY, Some(options))
         .map_err(|error| about("the host's root", error))?;
@@ -83,6 +79,7 @@ fn share_root(given: &[&str]) -> io::Result<()> {
         fs::create_dir_all(&there)?;
         mount_move(place, &there).map_err(|error| about(&there, error))?;
     }
+    // As switch_root(8) does it: pivot_root(2) cannot leave the files that a kernel is booted with.
     env::set_current_dir(ROOT)?;
     mount_move(".", "/").map_err(|error| about("/", error))?;
     chroot(".").map_err(|error| about("/", error))?;
@@ -90,9 +87,6 @@ fn share_root(given: &[&str]) -> io::Result<()> {
 }
 
 /// What programs expect, and what is good for looking into the kernel; a kernel need not have it.
-///
-/// # Errors
-/// If a folder cannot be made.
 pub(super) fn mount_conveniences() -> io::Result<()> {
     for place in ["/dev/shm", "/dev/pts"] {
         fs::create_dir_all(place)?;

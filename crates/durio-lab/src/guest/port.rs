@@ -34,6 +34,9 @@ struct Addressee {
 
 impl Addressee {
     fn is(&self, group: Option<Pid>) {
+        // This stores the group and then looks whether it was asked; the other side stores that and
+        // then looks for the group. In sequential order one of the two sees the other, so no Ctrl-C
+        // is lost.
         self.group.store(group.map_or(0, |it| it.as_raw_nonzero().get()), Ordering::SeqCst);
         if self.is_asked.load(Ordering::SeqCst) {
             self.interrupt();
@@ -50,9 +53,6 @@ impl Addressee {
 
 impl Port {
     /// Waits for the port and opens it.
-    ///
-    /// # Errors
-    /// If the kernel shows none in time.
     pub(super) fn open() -> io::Result<Self> {
         let begin = Instant::now();
         loop {
@@ -63,14 +63,13 @@ impl Port {
             if begin.elapsed() > SHOWN_WITHIN {
                 return Err(io::Error::other("the kernel shows no port to the host"));
             }
+            // Nothing in the guest listens to the kernel's events, and a wait costs a counted guest
+            // nothing.
             thread::sleep(Duration::from_millis(1));
         }
     }
 
     /// Sends a frame, and waits until the host has it.
-    ///
-    /// # Errors
-    /// Those of the port.
     pub(super) fn send(&self, frame: &Frame) -> io::Result<()> {
         frame.write_to(&mut *self.file.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -82,9 +81,6 @@ impl Port {
 
     /// From now on the guest ends when its host is gone, such as by a kill, and its command is
     /// interrupted when the host says so.
-    ///
-    /// # Errors
-    /// If no thread can be started.
     pub(super) fn follow_host(&self) -> io::Result<()> {
         let mut port = self.file.lock().unwrap_or_else(PoisonError::into_inner).try_clone()?;
         let command = Arc::clone(&self.command);

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use super::ModuleTree;
-use super::modinfo::{ModuleInfo, module_info};
-use super::tree::normalised;
+use object::read::elf::ElfFile64;
+use object::{Object, ObjectSection};
+
+use super::{ModuleTree, normalised};
 use crate::LabError;
 use crate::compression::read_module;
 use crate::kernels::DriverState;
@@ -29,11 +30,11 @@ pub(crate) struct Module {
 /// [`LabError::MissingModules`] with all of `required` that the kernel lacks;
 /// [`LabError::BadModule`] for a damaged file, one of another kernel, or one that needs a module that
 /// is not there.
-pub(crate) fn closure(
+pub(crate) fn closure<'n>(
     tree: &ModuleTree,
     release: &str,
-    required: &[String],
-    wanted: &[&str],
+    required: &'n [String],
+    wanted: impl Iterator<Item = &'n str>,
 ) -> Result<Vec<Module>, LabError> {
     let absent = |name: &&String| tree.state(name) == DriverState::Absent;
     let names: Vec<_> = required.iter().filter(absent).cloned().collect();
@@ -41,7 +42,7 @@ pub(crate) fn closure(
         return Err(LabError::MissingModules { release: release.to_owned(), names });
     }
     let mut walk = Walk { tree, release, seen: BTreeSet::new(), ordered: Vec::new() };
-    for name in required.iter().map(String::as_str).chain(wanted.iter().copied()) {
+    for name in required.iter().map(String::as_str).chain(wanted) {
         walk.visit(name)?;
     }
     Ok(walk.ordered)
@@ -84,6 +85,8 @@ impl Walk<'_> {
         let content = read_module(file).map_err(|error| bad(error.to_string()))?;
         let info = module_info(&content).map_err(|why| bad(why.to_owned()))?;
         self.check(file, &info)?;
+        // Needs are taken from the end: the soft ones, which a module uses if they are there, come
+        // first.
         let needs = info.soft.iter().chain(&info.depends).rev().cloned().collect();
         let path = self.tree.unpacked_name(file);
         Ok(Some(Open { module: Module { name, path, content, info }, needs }))
@@ -91,6 +94,7 @@ impl Walk<'_> {
 
     fn check(&self, file: &Path, info: &ModuleInfo) -> Result<(), LabError> {
         let bad = |why: String| LabError::BadModule { path: file.to_owned(), why };
+        // The kernel refuses it in the guest, where the reason is hard to see.
         if info.release != self.release {
             return Err(bad(format!("it is of kernel {}, not of {}", info.release, self.release)));
         }
@@ -119,4 +123,89 @@ pub(super) fn all_needs(modules: &[Module]) -> BTreeMap<&str, Vec<&Module>> {
         needs.insert(&module.name, listed);
     }
     needs
+}
+
+/// What a module says of itself, as far as it bears on loading: the section `.modinfo`, `KEY=VALUE` with
+/// zero bytes between.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ModuleInfo {
+    /// The kernel that it was built for: the first word of `vermagic`.
+    pub(crate) release: String,
+    /// Modules whose symbols it uses.
+    pub(crate) depends: Vec<String>,
+    /// Modules or aliases that should be loaded before it, or after it.
+    pub(crate) soft: Vec<String>,
+    /// The text of its soft dependencies, as they are written in `modules.softdep`.
+    pub(crate) soft_texts: Vec<String>,
+    /// Other names by which it is asked for.
+    pub(crate) aliases: Vec<String>,
+}
+
+/// Reads the section; an error says in words what is wrong.
+fn module_info(module: &[u8]) -> Result<ModuleInfo, &'static str> {
+    let file: ElfFile64 = ElfFile64::parse(module).map_err(|_| "it is no 64-bit ELF file")?;
+    let section = file.section_by_name(".modinfo").ok_or("it has no section .modinfo")?;
+    Ok(parse(section.data().map_err(|_| "it is cut off")?))
+}
+
+fn parse(section: &[u8]) -> ModuleInfo {
+    let mut info = ModuleInfo::default();
+    for entry in section.split(|byte| *byte == 0) {
+        let Ok(entry) = std::str::from_utf8(entry) else { continue };
+        match entry.split_once('=') {
+            Some(("depends", names)) => info.depends.extend(names_in(names, ',')),
+            Some(("softdep", text)) => add_soft(&mut info, text),
+            Some(("alias", alias)) => info.aliases.push(alias.to_owned()),
+            Some(("vermagic", text)) => {
+                info.release = text.split(' ').next().unwrap_or_default().to_owned();
+            }
+            _ => {}
+        }
+    }
+    info
+}
+
+fn add_soft(info: &mut ModuleInfo, text: &str) {
+    let names = names_in(text, ' ').filter(|name| name != "pre:" && name != "post:");
+    info.soft.extend(names);
+    info.soft_texts.push(text.trim().to_owned());
+}
+
+fn names_in(text: &str, separator: char) -> impl Iterator<Item = String> {
+    text.split(separator).map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dependencies_aliases_and_release_are_read() {
+        let info = parse(
+            b"license=GPL\0depends=raid6_pq,xor,\0softdep=pre: crc32c  post: x\0alias=fs-btrfs\0\
+              alias=devname:btrfs-control\0vermagic=6.1.0-56-amd64 SMP mod_unload \0",
+        );
+        assert_eq!(info.depends, ["raid6_pq", "xor"]);
+        assert_eq!(info.soft, ["crc32c", "x"]);
+        assert_eq!(info.soft_texts, ["pre: crc32c  post: x"]);
+        assert_eq!(info.aliases, ["fs-btrfs", "devname:btrfs-control"]);
+        assert_eq!(info.release, "6.1.0-56-amd64");
+    }
+
+    #[test]
+    fn a_module_that_needs_nothing_needs_nothing() {
+        assert_eq!(parse(b"depends=\0"), ModuleInfo::default());
+        assert_eq!(parse(b"garbage\0=\0\xff\xfe"), ModuleInfo::default());
+    }
+
+    #[test]
+    fn what_is_no_module_is_told() {
+        assert_eq!(module_info(b"").unwrap_err(), "it is no 64-bit ELF file");
+        assert_eq!(module_info(&[0xff; 512]).unwrap_err(), "it is no 64-bit ELF file");
+        let this_program = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        assert_eq!(module_info(&this_program).unwrap_err(), "it has no section .modinfo");
+        for length in [16, 64, 200, 4096] {
+            assert!(module_info(&this_program[..length]).is_err());
+        }
+    }
 }

@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 
 use super::closure::{Module, all_needs};
-use super::tree::module_name;
+use super::module_name;
 
 const MAGIC: u32 = 0xB007_F457;
 const VERSION: u32 = 0x0002_0001;
@@ -107,6 +107,7 @@ impl Trie {
     fn append_to(&self, bytes: &mut Vec<u8>) -> u32 {
         let places: BTreeMap<u8, u32> =
             self.children.iter().map(|(key, child)| (*key, child.append_to(bytes))).collect();
+        // Children stand before their parent, which has their places; so the root comes last.
         let mut place = u32::try_from(bytes.len()).unwrap_or(0);
         if let (Some((first, _)), Some((last, _))) =
             (places.first_key_value(), places.last_key_value())
@@ -121,6 +122,7 @@ impl Trie {
             place |= HAS_VALUES;
             bytes.extend(u32::try_from(self.values.len()).unwrap_or(u32::MAX).to_be_bytes());
             for value in &self.values {
+                // The priority of a value among those of its key.
                 bytes.extend(0_u32.to_be_bytes());
                 bytes.extend(value.as_bytes());
                 bytes.push(0);

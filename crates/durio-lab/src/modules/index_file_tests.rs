@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::*;
-use crate::modules::modinfo::ModuleInfo;
+use crate::modules::closure::ModuleInfo;
 use crate::skipped::skip;
 
 fn module(path: &str, depends: &[&str], aliases: &[&str], soft: &[&str]) -> Module {
