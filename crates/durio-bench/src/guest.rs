@@ -280,11 +280,11 @@ pub fn emulation_remark(outcome: &LabOutcome) -> Option<String> {
 /// What a guest brought out is not all here.
 #[must_use]
 pub fn left_out_remark(outcome: &LabOutcome) -> Option<String> {
-    let first = outcome.left_out.first.as_ref()?;
+    let first = outcome.skipped.first.as_ref()?;
     Some(format!(
         "durio: left out {} of what the guest brought out, such as '{}': links that are absolute or \
          lead outside, devices, FIFOs and sockets stay in the guest",
-        outcome.left_out.count,
+        outcome.skipped.count,
         first.display()
     ))
 }

@@ -48,19 +48,18 @@ const XEN_PHYS32_ENTRY: NoteType = NoteType(18);
 /// read.
 pub fn release_of_image(path: &Path) -> Result<String, LabError> {
     let fail = |source| LabError::reading(path, source);
-    let not_ours = |why| LabError::NotAKernel { path: path.to_owned(), why };
+    let not_ours = |why: &str| LabError::NotAKernel { path: path.to_owned(), why: why.to_owned() };
     let file = open_input(path).map_err(|error| match error.kind() {
-        io::ErrorKind::InvalidInput => not_ours("it is no regular file".to_owned()),
+        io::ErrorKind::InvalidInput => not_ours("it is no regular file"),
         _ => fail(error),
     })?;
     let metadata = file.metadata().map_err(fail)?;
     if !metadata.is_file() {
-        return Err(not_ours("it is no regular file".to_owned()));
+        return Err(not_ours("it is no regular file"));
     }
     let mut head = Vec::new();
     file.take(HEAD_BYTES).read_to_end(&mut head).map_err(fail)?;
-    release_of(&head, metadata.len())
-        .map_err(|why| LabError::NotAKernel { path: path.to_owned(), why: why.to_owned() })
+    release_of(&head, metadata.len()).map_err(not_ours)
 }
 
 fn release_of(head: &[u8], length: u64) -> Result<String, &'static str> {

@@ -51,4 +51,4 @@ pub use programs::find_program;
 pub use qemu::Qemu;
 pub use request::{LabFile, LabRequest, LabRoot};
 pub use run::{LabExit, LabOutcome, Streams, run};
-pub use unpack::LeftOut;
+pub use unpack::Skipped;

@@ -23,7 +23,7 @@ use crate::image::image;
 use crate::kernel_image::kernel_of_image;
 use crate::kvm_trial::{remember_fault, with_qemus_word};
 use crate::qemu::{KVM, Qemu, wait_for_stop};
-use crate::unpack::{LeftOut, Spool, check_empty, open_or_make};
+use crate::unpack::{Skipped, Spool, check_empty, open_or_make};
 use crate::wire::{Frame, INTERRUPT};
 use crate::{LabError, LabRequest};
 
@@ -72,7 +72,7 @@ pub struct LabOutcome {
     /// The last of what the kernel and QEMU said.
     pub console: String,
     /// What it brought out and is not in the folder of the request.
-    pub left_out: LeftOut,
+    pub skipped: Skipped,
 }
 
 impl LabOutcome {
@@ -194,9 +194,9 @@ fn boot(
         *reason =
             if reason.is_empty() { reason_in(&console) } else { with_qemus_word(reason, &console) };
     }
-    let left_out = match (out, end.archive, end.is_whole) {
+    let skipped = match (out, end.archive, end.is_whole) {
         (Some(out), Some(archive), true) => archive.unpack(out)?,
-        _ => LeftOut::default(),
+        _ => Skipped::default(),
     };
     let first_command_after = end.first_command_after;
     let was_unpacked = kernel.is_some();
@@ -207,7 +207,7 @@ fn boot(
         was_unpacked,
         preparation,
         console,
-        left_out,
+        skipped,
     })
 }
 

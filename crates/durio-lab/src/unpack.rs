@@ -40,7 +40,7 @@ const LIMITS: Limits = Limits { entries: 1_000_000, bytes: 64 << 30 };
 /// What a guest brought out and did not arrive: links that are absolute or lead outside, devices,
 /// FIFOs and sockets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct LeftOut {
+pub struct Skipped {
     /// How many.
     pub count: u64,
     /// The first of them.
@@ -93,9 +93,9 @@ impl Spool {
         }
     }
 
-    pub(crate) fn unpack(self, folder: &Folder) -> Result<LeftOut, LabError> {
+    pub(crate) fn unpack(self, folder: &Folder) -> Result<Skipped, LabError> {
         if self.length == 0 {
-            return Ok(LeftOut::default());
+            return Ok(Skipped::default());
         }
         let mut file = self.file;
         // Holes at the end were never written.
@@ -116,15 +116,15 @@ fn too_many(what: impl std::fmt::Display) -> io::Error {
     )
 }
 
-fn unpack(archive: impl Read, folder: &Folder) -> Result<LeftOut, LabError> {
+fn unpack(archive: impl Read, folder: &Folder) -> Result<Skipped, LabError> {
     unpack_within(LIMITS, archive, folder)
 }
 
-fn unpack_within(limits: Limits, archive: impl Read, folder: &Folder) -> Result<LeftOut, LabError> {
+fn unpack_within(limits: Limits, archive: impl Read, folder: &Folder) -> Result<Skipped, LabError> {
     let unreadable = |error| LabError::io("read what the guest brought out", error);
     let mut reader = Reader::new(archive);
     let (mut entries, mut bytes) = (0, 0);
-    let mut left_out = LeftOut::default();
+    let mut skipped = Skipped::default();
     while let Some(header) = reader.next_entry().map_err(unreadable)? {
         entries += 1;
         bytes += header.size;
@@ -141,11 +141,11 @@ fn unpack_within(limits: Limits, archive: impl Read, folder: &Folder) -> Result<
             LabError::io(format!("unpack '{}' of the guest", header.path.display()), error)
         })?;
         if !is_made {
-            left_out.count += 1;
-            left_out.first.get_or_insert(header.path);
+            skipped.count += 1;
+            skipped.first.get_or_insert(header.path);
         }
     }
-    Ok(left_out)
+    Ok(skipped)
 }
 
 /// Makes what an entry says; false if it is nothing that is brought out.

@@ -19,7 +19,7 @@ fn archive(entries: &[(&str, Kind, &[u8])]) -> Vec<u8> {
     writer.finish().unwrap()
 }
 
-fn unpacked(bytes: &[u8], folder: &Path) -> Result<LeftOut, LabError> {
+fn unpacked(bytes: &[u8], folder: &Path) -> Result<Skipped, LabError> {
     unpack(bytes, &Folder::open_or_make(folder).unwrap())
 }
 
@@ -33,7 +33,7 @@ fn files_folders_and_links_arrive() {
         ("b", Kind::File, b"content"),
         ("c/d/e", Kind::File, b""),
     ]);
-    assert_eq!(unpacked(&bytes, &folder).unwrap(), LeftOut::default());
+    assert_eq!(unpacked(&bytes, &folder).unwrap(), Skipped::default());
     assert_eq!(fs::read(folder.join("a/link")).unwrap(), b"content");
     let mode = fs::metadata(folder.join("b")).unwrap().mode();
     assert_eq!(mode & 0o7000, 0, "neither setuid nor setgid nor sticky: {mode:o}");
@@ -52,8 +52,8 @@ fn what_leads_outside_or_is_no_file_is_left_out_and_counted() {
         ("fifo", Kind::Other(0o010_000), b""),
         ("kept", Kind::File, b"x"),
     ]);
-    let left_out = unpacked(&bytes, out.path()).unwrap();
-    assert_eq!((left_out.count, left_out.first), (6, Some("absolute".into())));
+    let skipped = unpacked(&bytes, out.path()).unwrap();
+    assert_eq!((skipped.count, skipped.first), (6, Some("absolute".into())));
     let mut names: Vec<_> =
         fs::read_dir(out.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
     names.sort();

@@ -89,7 +89,6 @@ impl Layer {
     }
 
     /// This layer and those below it, with their depth, top to bottom.
-    #[must_use]
     pub fn walk(&self) -> impl Iterator<Item = (usize, &Self)> {
         let mut pending = vec![(0, self)];
         std::iter::from_fn(move || {
@@ -124,7 +123,6 @@ pub struct Stack {
 
 impl Stack {
     /// All layers with their depth, top to bottom; the root has depth 0.
-    #[must_use]
     pub fn walk(&self) -> impl Iterator<Item = (usize, &Layer)> {
         self.root.walk()
     }
