@@ -137,7 +137,7 @@ pub fn direct_io(file: BorrowedFd<'_>) -> DirectIo {
 }
 
 /// ZFS is silent where its property says `direct=disabled`, and before 2.3: it then opens files with
-/// O_DIRECT and heeds it in nothing.
+/// O_DIRECT and ignores it.
 const fn on_zfs(answer: DirectIo) -> DirectIo {
     match answer {
         DirectIo::Possible(alignment) => DirectIo::CachesParts(alignment),

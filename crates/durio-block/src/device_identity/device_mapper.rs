@@ -6,6 +6,7 @@
 //! A table holds keys. Parameters are kept of targets that are known to have none, and else word by
 //! word: no key leaves this file.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use rustix::ioctl::{Opcode, opcode};
@@ -169,9 +170,10 @@ fn parse_answer(data: &[u8], count: usize) -> DmTable {
     segments
 }
 
-fn zero_ended(bytes: &[u8]) -> String {
+fn zero_ended(bytes: &[u8]) -> Cow<'_, str> {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-    String::from_utf8_lossy(&bytes[..end]).into_owned()
+    // Borrowed: a copy, in which a key may be, would not be overwritten.
+    String::from_utf8_lossy(&bytes[..end])
 }
 
 /// The table of the volume `name` in what `dmsetup table` prints: `name: start length target ...`
