@@ -1,15 +1,18 @@
 //! `cargo xtask fuzz`: the fuzz targets of `fuzz/`, each for a moment, from good inputs.
 //!
-//! In: a nightly toolchain of rustup; cargo-fuzz, which is installed below `target/` if it is missing.
-//! Out: libFuzzer's own output; an input that it found stays in `fuzz/artifacts`. Not here: attacks on
-//! a whole durio (`attack`), which need no nightly.
+//! In: the package in `fuzz/`. Out: libFuzzer's own output; an input that it found stays in
+//! `fuzz/artifacts`. Not here: attacks on a whole durio (`attack`).
+//!
+//! cargo-fuzz is not used: it needs a nightly compiler for sanitizers, which find little where nothing
+//! is unsafe, and feedback from coverage is a pass of LLVM that a stable compiler runs as well.
 
-use std::path::Path;
-use std::process::{Command, ExitCode, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::{env, fs};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::cargo::workspace_root;
+use crate::cargo::{self, workspace_root};
 
 /// What is fuzzed, and where good inputs to begin with are.
 const TARGETS: [(&str, Option<&str>); 9] = [
@@ -28,6 +31,16 @@ const TARGETS: [(&str, Option<&str>); 9] = [
 /// this but records, whose lines are alike.
 const LIMITS: [&str; 4] = ["-timeout=5", "-rss_limit_mb=512", "-max_len=65536", "-print_funcs=0"];
 
+/// What cargo-fuzz 0.13 passes for a build without sanitizers: counters and comparisons of every edge.
+const FLAGS: [&str; 6] = [
+    "--cfg=fuzzing",
+    "-Cpasses=sancov-module",
+    "-Cllvm-args=-sanitizer-coverage-level=4",
+    "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
+    "-Cllvm-args=-sanitizer-coverage-pc-table",
+    "-Cllvm-args=-sanitizer-coverage-trace-compares",
+];
+
 /// What is fuzzed, and for how long.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -41,7 +54,6 @@ pub(crate) struct Arguments {
 
 /// Runs the targets; what was found is a failure.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    ensure!(has_nightly(), "no nightly toolchain: rustup toolchain install nightly");
     let known: Vec<_> = names().collect();
     if let Some(name) = arguments.only.iter().find(|it| !known.contains(&it.as_str())) {
         bail!("no target '{name}' among {}", known.join(", "));
@@ -61,63 +73,52 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 
 /// The targets for which something was found, of those named or of all.
 pub(crate) fn failed_targets(only: &[String], seconds: u32) -> Result<Vec<&'static str>> {
-    let tools = workspace_root().join("target/tools");
-    install(&tools)?;
+    let programs = build()?;
     let mut failed = Vec::new();
     for (name, seeds) in TARGETS {
         let is_chosen = only.is_empty() || only.iter().any(|it| it == name);
-        if is_chosen && !is_sound(name, seeds, seconds, &tools)? {
+        if is_chosen && !is_sound(&programs.join(name), name, seeds, seconds)? {
             failed.push(name);
         }
     }
     Ok(failed)
 }
 
-/// True if a nightly toolchain is installed.
-pub(crate) fn has_nightly() -> bool {
-    nightly(&["--version"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|it| it.success())
+/// Builds all targets, and gives the folder of their programs.
+fn build() -> Result<PathBuf> {
+    // With a triple cargo leaves build scripts and macros without the flags, which they cannot link.
+    let triple = host_triple()?;
+    let target = workspace_root().join("target/fuzz");
+    let mut command = cargo::command(&["build", "--quiet", "--release", "--target", &triple]);
+    command.current_dir(workspace_root().join("fuzz"));
+    command.env("CARGO_TARGET_DIR", &target).env("CARGO_ENCODED_RUSTFLAGS", FLAGS.join("\x1f"));
+    ensure!(command.status()?.success(), "the fuzz targets do not compile");
+    Ok(target.join(triple).join("release"))
+}
+
+/// The machine that this compiler compiles for.
+fn host_triple() -> Result<String> {
+    let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let output = Command::new(rustc).arg("-vV").output().context("rustc does not start")?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_owned).context("rustc does not say for what it compiles")
 }
 
 /// True if nothing is found in so many seconds.
-fn is_sound(name: &str, seeds: Option<&str>, seconds: u32, tools: &Path) -> Result<bool> {
+fn is_sound(program: &Path, name: &str, seeds: Option<&str>, seconds: u32) -> Result<bool> {
     let root = workspace_root();
     let scratch = tempfile::tempdir().context("no temporary folder")?;
     // What was found interesting earlier, which git does not keep.
     let corpus = root.join("target/fuzz-corpus").join(name);
-    std::fs::create_dir_all(&corpus).with_context(|| corpus.display().to_string())?;
-    let mut command = nightly(&["fuzz", "run", "--sanitizer", "none", "--target-dir"]);
-    command.arg(root.join("target/fuzz")).arg(name).arg(corpus);
-    command.args(seeds.map(|folder| root.join(folder))).arg("--").args(LIMITS);
+    let artifacts = root.join("fuzz/artifacts").join(name);
+    for folder in [&corpus, &artifacts] {
+        fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    }
+    let mut command = Command::new(program);
+    command.arg(corpus).args(seeds.map(|folder| root.join(folder))).args(LIMITS);
+    command.arg(format!("-artifact_prefix={}/", artifacts.display()));
     command.args(["-verbosity=0", &format!("-max_total_time={seconds}")]);
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = [tools.join("bin")].into_iter().chain(std::env::split_paths(&path));
-    command.env("PATH", std::env::join_paths(folders)?).env("TMPDIR", scratch.path());
     println!("fuzz {name}");
-    Ok(command.status().context("cargo fuzz does not start")?.success())
-}
-
-/// Installs cargo-fuzz, which Debian does not have.
-fn install(tools: &Path) -> Result<()> {
-    if tools.join("bin/cargo-fuzz").exists() {
-        return Ok(());
-    }
-    let mut command = nightly(&["install", "--locked", "cargo-fuzz@0.13.2", "--root"]);
-    let status = command.arg(tools).status().context("cargo does not start")?;
-    ensure!(status.success(), "cargo-fuzz cannot be installed");
-    Ok(())
-}
-
-/// rustup's cargo of the nightly toolchain, whatever toolchain runs this.
-fn nightly(arguments: &[&str]) -> Command {
-    let mut command = Command::new("cargo");
-    command.arg("+nightly").args(arguments).current_dir(workspace_root().join("fuzz"));
-    for variable in ["CARGO", "RUSTC", "RUSTUP_TOOLCHAIN", "CARGO_TARGET_DIR"] {
-        command.env_remove(variable);
-    }
-    command.stdin(Stdio::null());
-    command
+    Ok(command.env("TMPDIR", scratch.path()).status().context("cannot run it")?.success())
 }

@@ -42,7 +42,7 @@ enum Command {
     Seams,
     /// Attacks durio, by seed: hostile input, kills, races, changing devices, names
     Attack(attack::Arguments),
-    /// Fuzzes what reads input, with feedback from coverage; needs a nightly toolchain
+    /// Fuzzes what reads input, with feedback from coverage
     Fuzz(fuzz::Arguments),
     /// Measures durio itself, with the installed fio beside it
     Bench(bench::Arguments),

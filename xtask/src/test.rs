@@ -1,8 +1,14 @@
-//! `cargo xtask test`: every check and every test, one after the other, and the sum.
+//! `cargo xtask test`: every check and every test, and the sum.
 //!
-//! In: the checkout and this machine. Out: the tools' own output, what was skipped and why, what
-//! failed, and as the very last line `N passed, N failed, N skipped`.
+//! In: the checkout and this machine. Out: what failed, with its output, what was skipped and why, how
+//! long each stage took, and as the very last line `N passed, N failed, N skipped`.
 //! Not here: the meaning of a tool's output (`output`), the accounting (`tally`).
+//!
+//! ```text
+//!   packages ─ fmt ─ tidy ─ build ─┬─ black-box tests ────────────────┬─ long tests ─ attack
+//!                                  ├─ slow tests ─ tests of crates ───┤
+//!                                  └─ clippy ─ doc tests ─ seams ─ fuzz ┘
+//! ```
 //!
 //! Tests find two variables in their environment: `DURIO_TEST_MISSING`, the comma-separated names
 //! of what this machine lacks (see `packages`), and `DURIO_TEST_SKIPS`, a file to which a test
@@ -13,6 +19,8 @@ mod stages;
 mod tally;
 
 use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -23,80 +31,106 @@ use tally::Tally;
 /// What may be left out or added.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Leave out the release build and the slow black-box tests
+    /// Leave out the slow black-box tests, the toys and fuzzing
     #[arg(long, conflicts_with = "long")]
     fast: bool,
     /// Add what takes tens of minutes: timed devices and ZFS in the lab, a run of every built-in spec,
-    /// longer fuzzing, attacks of full scale
+    /// longer fuzzing, attacks of full scale; the last two groups on a release build
     #[arg(long)]
     long: bool,
 }
 
 /// Runs all stages, whatever fails on the way.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let mut session = Session::default();
+    let session = Session::default();
     let missing = session.timed("packages", packages::provide).join(",");
     session.stage("fmt", stages::fmt);
-    session.stage("clippy", stages::clippy);
     session.stage("tidy", stages::tidy);
-    session.stage("test", || stages::test(&["--workspace"], &missing));
-    if !arguments.fast {
-        session.stage("release build", stages::release_build);
-        session.stage("slow tests", || stages::slow_tests(&missing));
-        session.stage("fuzz", || stages::fuzz(arguments.long));
-        session.stage("seams", stages::seams);
+    match session.timed("build of the tests", stages::build) {
+        Ok(programs) => session.run_lanes(arguments, programs, &missing),
+        Err(error) => session.stage("build of the tests", || Err(error)),
     }
     if arguments.long {
         session.stage("long tests", || stages::long_tests(&missing));
     }
-    let profile = if arguments.fast { "debug" } else { "release" };
+    let profile = if arguments.long { "release" } else { "debug" };
+    // Alone: it looks for whatever a command leaves anywhere on the machine.
     session.stage("attack", || stages::attack(profile, arguments.long));
-    session.print_summary();
-    Ok(if session.sum.failed() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if session.print_summary() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// The stages so far.
 #[derive(Debug, Default)]
-struct Session {
-    times: Vec<(&'static str, Duration)>,
-    sum: Tally,
-}
+struct Session(Mutex<(Vec<(String, Duration)>, Tally)>);
 
 impl Session {
-    /// A stage that could not be carried out is one failure.
-    fn stage(&mut self, name: &'static str, work: impl FnOnce() -> Result<Tally>) {
-        let tally = self.timed(name, || {
-            let tally = work().unwrap_or_else(|error| {
-                println!("error: {error:#}");
-                Tally::of_check(name, false)
+    /// Runs what needs no order beside each other: black-box tests mostly wait, for devices, for
+    /// guests and for the end of runs, while compilers never do.
+    fn run_lanes(&self, arguments: &Arguments, programs: Vec<stages::Program>, missing: &str) {
+        let (black_box, others): (Vec<_>, Vec<_>) =
+            programs.into_iter().partition(stages::Program::is_black_box);
+        let test = |programs: &[stages::Program], is_slow| {
+            for program in programs {
+                let name = if is_slow { "slow black-box tests" } else { program.name() };
+                self.stage(name, || stages::test_program(program, is_slow, missing));
+            }
+        };
+        thread::scope(|scope| {
+            scope.spawn(|| test(&black_box, false));
+            scope.spawn(|| {
+                if !arguments.fast {
+                    test(&black_box, true);
+                }
+                test(&others, false);
             });
-            println!("{name}: {tally}");
-            tally
+            scope.spawn(|| {
+                // Tests have limits of time and compilers have none.
+                let _ = rustix::process::nice(10);
+                self.stage("clippy", stages::clippy);
+                self.stage("doc tests", || stages::doc_tests(missing));
+                if !arguments.fast {
+                    self.stage("seams", stages::seams);
+                    self.stage("fuzz", || stages::fuzz(arguments.long));
+                }
+            });
         });
-        self.sum.add(tally);
     }
 
-    fn timed<T>(&mut self, name: &'static str, work: impl FnOnce() -> T) -> T {
-        println!("\n==== {name} ====");
+    /// A stage that could not be carried out is one failure.
+    fn stage(&self, name: &str, work: impl FnOnce() -> Result<Tally>) {
+        let tally = self.timed(name, || {
+            work().unwrap_or_else(|error| {
+                println!("error: {error:#}");
+                Tally::of_check(name, false)
+            })
+        });
+        println!("{name}: {tally}");
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).1.add(tally);
+    }
+
+    fn timed<T>(&self, name: &str, work: impl FnOnce() -> T) -> T {
         let start = Instant::now();
         let value = work();
-        let took = start.elapsed();
-        println!("{name} took {:.1} s", took.as_secs_f64());
-        self.times.push((name, took));
+        let mut found = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        found.0.push((name.to_owned(), start.elapsed()));
         value
     }
 
-    fn print_summary(&self) {
+    /// True if nothing failed.
+    fn print_summary(&self) -> bool {
+        let found = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (times, sum) = &*found;
         println!("\n==== summary ====");
-        for (name, took) in &self.times {
+        for (name, took) in times.iter().filter(|(_, took)| took.as_secs() > 0) {
             println!("{:>8.1} s  {name}", took.as_secs_f64());
         }
-        for (test, reason) in self.sum.skips() {
+        for (test, reason) in sum.skips() {
             println!("SKIPPED {test}: {reason}");
         }
-        for test in self.sum.failures() {
+        for test in sum.failures() {
             println!("FAILED {test}");
         }
-        println!("{}", self.sum);
+        println!("{sum}");
+        sum.failed() == 0
     }
 }

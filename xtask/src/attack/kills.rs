@@ -145,7 +145,7 @@ fn end(
     let manner = MANNERS[(number + command.name.len()) % MANNERS.len()];
     let moment = Duration::from_millis(random.below(LATEST_MS) as u64);
     let hold = Duration::from_millis(random.below(300) as u64);
-    let ended = stop(case.durio(command.line), manner, moment, hold)?;
+    let ended = stop(case.durio(command.line).default_signals(), manner, moment, hold)?;
     let mut wrong = judge(&ended, manner);
     if manner != Manner::Signal(Signal::KILL) && manner != Manner::StopAndKill {
         let left = place.settled_differences(arena);

@@ -58,6 +58,13 @@ impl Launch {
         self
     }
 
+    /// Lets every signal do what it does by default, though whoever runs the suite ignores hang-ups
+    /// (nohup, a service).
+    pub(super) fn default_signals(mut self) -> Self {
+        self.words.splice(0..0, ["env", "--default-signal"].map(OsString::from));
+        self
+    }
+
     /// Another limit of time.
     pub(super) fn limit(mut self, limit: Duration) -> Self {
         self.limit = limit;

@@ -1,13 +1,17 @@
 //! The stages of `cargo xtask test`: each runs one tool and says how it went.
 //!
-//! In: the checkout. Out: a [`Tally`] for each stage, and the tool's output as it comes.
+//! In: the checkout. Out: a [`Tally`] for each stage; the output of what failed.
 //! Not here: the order of the stages, the sum.
 
 use std::fs;
-use std::io::{self, BufRead, BufReader, IsTerminal, Write};
+use std::io::{self, BufReader, IsTerminal, Read};
+use std::num::NonZero;
 use std::process::{Command, ExitStatus, Stdio};
+use std::thread;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use cargo_metadata::Message;
+use cargo_metadata::camino::Utf8PathBuf;
 use tempfile::NamedTempFile;
 
 use super::output::Output;
@@ -17,6 +21,8 @@ use crate::{attack, cargo, fuzz, packages, seams, tidy};
 /// What was found in hours stays found in the tests beside the code; this finds what is new and near.
 const FUZZ_SECONDS: u32 = 5;
 const FUZZ_SECONDS_LONG: u32 = 60;
+/// For each core: a test waits for most of its time, and each measures for itself.
+const BLACK_BOX_THREADS: usize = 3;
 /// Of the slow tests, those that take minutes each: no part of the everyday suite.
 const LONG: [&str; 3] = [
     "lab_timed::",
@@ -35,7 +41,7 @@ pub(super) fn fmt() -> Result<Tally> {
 
 /// Lints, as one test.
 pub(super) fn clippy() -> Result<Tally> {
-    let arguments = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
+    let arguments = ["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"];
     let status = status_of(&mut cargo::command(&arguments))?;
     Ok(Tally::of_check("clippy", status.success()))
 }
@@ -47,24 +53,71 @@ pub(super) fn tidy() -> Result<Tally> {
     Ok(Tally::of_check("tidy", problems.is_empty()))
 }
 
-/// The release build of the product, which is a test only if it fails.
-pub(super) fn release_build() -> Result<Tally> {
-    let status = status_of(&mut cargo::command(&["build", "--release", "-p", "durio"]))?;
-    Ok(if status.success() { Tally::default() } else { Tally::of_check("release build", false) })
+/// A test program that is built.
+#[derive(Debug)]
+pub(super) struct Program {
+    name: String,
+    executable: Utf8PathBuf,
+    folder: Utf8PathBuf,
 }
 
-/// The slow black-box tests, on the release build.
-const SLOW: [&str; 7] = ["--release", "-p", "durio", "--test", "cli", "--", "--ignored"];
+impl Program {
+    /// Its package and target.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
 
-/// The slow part of the black-box tests, but for those that are long.
-pub(super) fn slow_tests(missing: &str) -> Result<Tally> {
-    let others = LONG.iter().flat_map(|it| ["--skip", it]);
-    test(&SLOW.into_iter().chain(others).collect::<Vec<_>>(), missing)
+    /// True for the tests that run durio's own binary.
+    pub(super) fn is_black_box(&self) -> bool {
+        self.name == "durio cli"
+    }
 }
 
-/// The long part.
+/// Builds all tests and what they run.
+pub(super) fn build() -> Result<Vec<Program>> {
+    let words = ["test", "--workspace", "--no-run", "--message-format=json-render-diagnostics"];
+    let mut child = cargo::command(&words).stdout(Stdio::piped()).spawn()?;
+    let messages = child.stdout.take().context("no output of cargo")?;
+    let mut programs = Vec::new();
+    for message in Message::parse_stream(BufReader::new(messages)) {
+        let Message::CompilerArtifact(artifact) = message? else { continue };
+        let Some(executable) = artifact.executable.filter(|_| artifact.profile.test) else {
+            continue;
+        };
+        let folder = artifact.manifest_path.parent().context("a manifest without a folder")?;
+        let package = folder.file_name().unwrap_or_default();
+        let name = format!("{package} {}", artifact.target.name);
+        programs.push(Program { name, executable, folder: folder.to_owned() });
+    }
+    ensure!(child.wait()?.success(), "the tests do not compile");
+    Ok(programs)
+}
+
+/// Runs a test program, or its slow tests but for those that are long.
+pub(super) fn test_program(program: &Program, is_slow: bool, missing: &str) -> Result<Tally> {
+    let mut command = Command::new(&program.executable);
+    command.current_dir(&program.folder).stdin(Stdio::null());
+    if program.is_black_box() {
+        let cores = thread::available_parallelism().map_or(1, NonZero::get);
+        command.env("RUST_TEST_THREADS", (cores * BLACK_BOX_THREADS).to_string());
+    }
+    if is_slow {
+        command.arg("--ignored").args(LONG.iter().flat_map(|it| ["--skip", it]));
+    }
+    test(&mut command, &program.name, missing)
+}
+
+/// The examples in the documentation.
+pub(super) fn doc_tests(missing: &str) -> Result<Tally> {
+    let words = ["test", "--workspace", "--doc", "--no-fail-fast"];
+    test(&mut cargo::command(&words), "doc tests", missing)
+}
+
+/// The long part, on the release build, which is what users run.
 pub(super) fn long_tests(missing: &str) -> Result<Tally> {
-    test(&SLOW.into_iter().chain(LONG).collect::<Vec<_>>(), missing)
+    let words = ["test", "--release", "-p", "durio", "--test", "cli", "--", "--ignored"];
+    let mut command = cargo::command(&words);
+    test(command.args(LONG), "long tests", missing)
 }
 
 /// The attack suite, each case a test, on the build of this profile.
@@ -74,11 +127,8 @@ pub(super) fn attack(profile: &str, is_long: bool) -> Result<Tally> {
     Ok(Tally::of_attacks(&outcomes))
 }
 
-/// A short run of each fuzz target, where the toolchain for them is there.
+/// A short run of each fuzz target.
 pub(super) fn fuzz(is_long: bool) -> Result<Tally> {
-    if !fuzz::has_nightly() {
-        return Ok(Tally::of_skip("fuzz", "no nightly toolchain"));
-    }
     let seconds = if is_long { FUZZ_SECONDS_LONG } else { FUZZ_SECONDS };
     let failed = fuzz::failed_targets(&[], seconds)?;
     let mut tally = Tally::default();
@@ -97,41 +147,38 @@ pub(super) fn seams() -> Result<Tally> {
     Ok(tally)
 }
 
-/// `cargo test` with these arguments: its output is passed on and counted.
-pub(super) fn test(arguments: &[&str], missing: &str) -> Result<Tally> {
+/// A command that prints what tests print: its output is counted, and shown if something failed.
+fn test(command: &mut Command, name: &str, missing: &str) -> Result<Tally> {
     let skips = NamedTempFile::new().context("no file for the reports of skipped tests")?;
-    let mut command = cargo::command(&["test", "--no-fail-fast"]);
     command
-        .args(arguments)
         .env("PATH", packages::search_path())
         .env("DURIO_TEST_MISSING", missing)
         .env("DURIO_TEST_SKIPS", skips.path());
+    let (text, is_success) = text_of(command)?;
     let mut output = Output::default();
-    let status = relay(&mut command, |line| output.read_line(line))?;
+    text.lines().for_each(|line| output.read_line(line.trim_end()));
     output.end_program();
     let reported = fs::read(skips.path()).context("the reports of skipped tests are gone")?;
     let skips = read_skips(&String::from_utf8_lossy(&reported));
-    Ok(Tally::of_tests(&output, skips, status.success(), &format!("test {}", arguments.join(" "))))
+    let tally = Tally::of_tests(&output, skips, is_success, name);
+    if tally.failed() > 0 {
+        println!("\n==== {name} ====\n{text}");
+    }
+    Ok(tally)
 }
 
 fn status_of(command: &mut Command) -> Result<ExitStatus> {
     command.status().with_context(|| format!("{command:?} does not start"))
 }
 
-/// Passes every line of the command's output on to ours and to `each_line`.
-fn relay(command: &mut Command, mut each_line: impl FnMut(&str)) -> Result<ExitStatus> {
-    let mut child = command
-        .stdout(Stdio::piped())
-        .spawn()
-        .with_context(|| format!("{command:?} does not start"))?;
-    if let Some(stdout) = child.stdout.take() {
-        let mut reader = BufReader::new(stdout);
-        let mut line = Vec::new();
-        while reader.read_until(b'\n', &mut line)? > 0 {
-            io::stdout().lock().write_all(&line)?;
-            each_line(String::from_utf8_lossy(&line).trim_end());
-            line.clear();
-        }
-    }
-    Ok(child.wait()?)
+/// All that a command prints, as it comes, and whether it succeeded.
+fn text_of(command: &mut Command) -> Result<(String, bool)> {
+    let (mut reader, writer) = io::pipe().context("no pipe")?;
+    command.stdout(writer.try_clone()?).stderr(writer);
+    let mut child = command.spawn().with_context(|| format!("{command:?} does not start"))?;
+    // Or the end of the output would never come: this side would still hold the pipe.
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut text = Vec::new();
+    reader.read_to_end(&mut text)?;
+    Ok((String::from_utf8_lossy(&text).into_owned(), child.wait()?.success()))
 }

@@ -27,11 +27,6 @@ impl Tally {
         }
     }
 
-    /// A stage that this machine cannot run.
-    pub(super) fn of_skip(name: &str, reason: &str) -> Self {
-        Self { skips: vec![(name.to_owned(), reason.to_owned())], ..Self::default() }
-    }
-
     /// The attack suite: each case is a test, a row that was not run a skip.
     pub(super) fn of_attacks(outcomes: &[Outcome]) -> Self {
         let mut tally = Self::default();
@@ -49,7 +44,7 @@ impl Tally {
         tally
     }
 
-    /// A call of `cargo test`, `name`.
+    /// The test program `name`, or several.
     ///
     /// The test harness counts a test that reported a skip as passed; here it is a skip. One that
     /// reported a skip and then failed has failed.
@@ -69,7 +64,7 @@ impl Tally {
         tally.skips.extend(ignored(output));
         if !is_success && tally.failed == 0 {
             // Nothing was compiled, or a program failed in a way of its own.
-            tally.add(Self::of_check(&format!("cargo {name}"), false));
+            tally.add(Self::of_check(&name, false));
         }
         tally
     }
@@ -171,7 +166,7 @@ mod tests {
     fn a_failed_compilation_is_one_failure() {
         let tally = Tally::of_tests(&Output::default(), BTreeMap::new(), false, "test --workspace");
         assert_eq!(tally.to_string(), "0 passed, 1 failed, 0 skipped");
-        assert_eq!(tally.failures(), ["cargo test --workspace"]);
+        assert_eq!(tally.failures(), ["test --workspace"]);
     }
 
     #[test]

@@ -126,6 +126,20 @@ impl Sandbox {
         runs[0].clone()
     }
 
+    /// The time for which the only run was to measure, its ramps and its pauses: unlike the time that
+    /// it took, the same on a busy machine.
+    #[track_caller]
+    pub(crate) fn planned_seconds(&self) -> f64 {
+        let plan = fs::read(self.the_run().join("plan.json")).unwrap();
+        let plan: serde_json::Value = serde_json::from_slice(&plan).unwrap();
+        let steps = plan["steps"].as_array().unwrap().iter();
+        let times = |step: &serde_json::Value| {
+            let times = [&step["ramp_ns"], &step["limit"]["duration_ns"], &step["pause_before_ns"]];
+            times.iter().filter_map(|it| it.as_f64()).sum::<f64>()
+        };
+        steps.map(times).sum::<f64>() / 1e9
+    }
+
     /// The pointers to journals of runs that live or were killed.
     pub(crate) fn pointers(&self) -> Vec<PathBuf> {
         entries(&self.state().join("durio/leftovers"))

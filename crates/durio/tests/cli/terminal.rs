@@ -42,8 +42,10 @@ impl Terminal {
             options.read(true).write(true).custom_flags(no_controlling);
             options.open(name.to_str().unwrap()).unwrap()
         };
-        let mut command = Command::new("setsid");
-        command.args(["--ctty", "bash", "--norc", "--noprofile", "-i"]).env_clear();
+        // Whoever runs the tests may ignore hang-ups (nohup, a service); a window's shell does not.
+        let mut command = Command::new("env");
+        command.args(["--default-signal", "setsid", "--ctty"]);
+        command.args(["bash", "--norc", "--noprofile", "-i"]).env_clear();
         command.env("PATH", search_path()).env("TERM", kind).env("HOME", sandbox.root());
         command.env("XDG_STATE_HOME", sandbox.state()).current_dir(sandbox.root());
         let shell = command.stdin(side()).stdout(side()).stderr(side()).spawn().unwrap();
@@ -208,7 +210,8 @@ fn slow_to_end(sandbox: &Sandbox) -> crate::durio::Running {
     let folder = sandbox.program("fio", script);
     let line = "run --quiet --engine fio:psync --rw randread --target data/user.db --duration 9s";
     let path = format!("{}:{}", folder.display(), search_path());
-    let running = sandbox.durio(line).env("PATH", path).start();
+    let durio = sandbox.durio(line).within(["env", "--default-signal=HUP"]);
+    let running = durio.env("PATH", path).start();
     wait_for("fio", || sandbox.root().join("began").exists());
     running
 }
