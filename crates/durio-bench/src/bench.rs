@@ -4,12 +4,11 @@
 //! here: how a stack is built (`durio_observe::build`), how a point is measured (`execute.rs`).
 //!
 //! ```text
-//!   schedule ── build a layer (backend) ── measure it (point, execute) ── record it ──┐
+//!   schedule ── build a layer (layers)  ── measure it (point, execute) ── record it ──┐
 //!      └──────────────────────── the next layer, or tear down ◄───────────────────────┘
 //! ```
 
 mod listing;
-mod machine;
 mod point;
 mod progress;
 mod schedule;
@@ -23,28 +22,26 @@ use std::path::{Path, PathBuf};
 
 use durio_analyse::attribution::StackFindings;
 use durio_layers::{
-    BuildError, CleanOutcome, DeclaredKind, DeclaredLayer, DeclaredStack, clean, missing,
+    BuildError, BuildOptions, Builder, CleanOutcome, DeclaredKind, DeclaredLayer, DeclaredStack,
+    Place, Progress, clean, missing,
 };
 use durio_plan::ClockChoice;
+use durio_record::Outcome;
 use durio_record::bench::{
-    BENCH_FOLDER_SCHEMA, BenchFolder, BenchManifest, BenchPublished, BenchStack, BenchWriter,
-    SeveralDevices,
+    BENCH_FOLDER_SCHEMA, BenchFolder, BenchManifest, BenchPublished, BenchStack, SeveralDevices,
 };
-use durio_record::{Outcome, file_names};
-use durio_report::{Format, Options};
 use durio_run::StopFlag;
-use durio_spec::{PublishedShare, RawDevices, StackBench, shipped_stack_spec, shipped_stack_specs};
+use durio_spec::{PublishedShare, RawDevices, StackBench, shipped_stack_specs};
 
 use crate::error::{BenchError, BenchErrorKind, Ending};
-use crate::execute::{Execution, RunOptions, absolute, command_line};
+use crate::execute::{Execution, RunOptions, absolute, command_line, save_findings};
 use crate::guest::GuestBench;
 use crate::observer::Observer;
 use crate::read_back::{KnownRuns, ReadBack, bench_findings, read_bench};
 use crate::state_folder::build_journals;
-use crate::text_file::{name_if_no_file, read_text};
-use machine::Machine;
+use crate::text_file::read_spec;
 use progress::BenchProgress;
-use schedule::{Measured, Schedule};
+use schedule::Schedule;
 
 /// What is benched, and what may be overwritten for that.
 #[derive(Debug, Clone, Copy)]
@@ -92,6 +89,8 @@ impl<'a> Bench<'a> {
     pub fn prepare(request: BenchRequest<'a>) -> Result<Self, BenchError> {
         let spec = read_stack_spec(request.spec)?;
         let stacks = chosen_stacks(&spec, request.choice)?;
+        // All that can be known is refused here: a bench takes hours, and what it finds wrong with its last
+        // stack it should have told before the first.
         refuse_unknown_destroy(&stacks, request.destroy)?;
         refuse_missing_destroy(&stacks, request.destroy)?;
         refuse_if_nothing_can_be_built(&stacks)?;
@@ -124,10 +123,11 @@ impl<'a> Bench<'a> {
     /// If the bench folder cannot be written.
     pub fn run(&self, stop: &StopFlag, observer: &dyn Observer) -> Result<Benched, BenchError> {
         let manifest = self.manifest();
-        let writer = BenchWriter::create(self.execution.folder(), &manifest)?;
+        let folder = BenchFolder::create(self.execution.folder(), manifest.clone())?;
+        // Each run is analysed once, live: the layers are compared by these very findings.
         let mut known = KnownRuns::new();
-        let manifest = self.all(manifest, &writer, &mut known, stop, observer)?;
-        let folder = BenchFolder::open(&absolute(writer.folder()))?;
+        let manifest = self.all(manifest, &folder, &mut known, stop, observer)?;
+        let folder = BenchFolder::open(&absolute(folder.path()))?;
         let ending = manifest.outcome.unwrap_or(Outcome::Failed).into();
         let found = bench_findings(&folder, known, observer);
         save_bench(&folder, &found)?;
@@ -137,7 +137,7 @@ impl<'a> Bench<'a> {
     fn all(
         &self,
         manifest: BenchManifest,
-        writer: &BenchWriter,
+        folder: &BenchFolder,
         known: &mut KnownRuns,
         stop_flag: &StopFlag,
         observer: &dyn Observer,
@@ -145,19 +145,20 @@ impl<'a> Bench<'a> {
         let stacks = manifest.stacks.clone();
         let progress = BenchProgress::new(observer, &stacks, &self.estimates);
         let stop = || stop_flag.is_set();
-        let machine = Machine {
-            files: std::env::temp_dir(),
-            journals: build_journals()?,
-            destroy: self.request.destroy.to_vec(),
-            force: self.request.force_signature,
-            stop: &stop,
-            progress: &|step| progress.step(step),
-        };
+        let tell = |step: Progress<'_>| progress.step(step);
+        let (files, journals) = (std::env::temp_dir(), build_journals()?);
         let schedule = Schedule {
             manifest,
-            backend: &machine,
+            begin: &|stack| {
+                // Each stack has an id of its own in all its names, so none takes another's leftovers for its own.
+                let destroy = self.request.destroy.to_vec();
+                let force = self.request.force_signature;
+                let place = Place { destroy, force, ..Place::new(&files) };
+                let options = BuildOptions { stop: &stop, progress: &tell };
+                Ok(Box::new(Builder::new(stack, &place, &journals, options)?))
+            },
             stop: &stop,
-            save: &|manifest| Ok(writer.update(manifest)?),
+            save: &|manifest| Ok(folder.update(manifest)?),
             building: &|stack, layer| progress.building(stack, layer),
         };
         schedule.run(&mut |point| {
@@ -166,17 +167,14 @@ impl<'a> Bench<'a> {
             let (plan, held) = self.planning().plan(point.layer, execution.file_name())?;
             let executed = execution.execute(&plan, held, stop_flag, observer)?;
             known.insert(point.run.clone(), executed.findings);
-            Ok(match executed.outcome? {
-                Outcome::Complete => Measured::Complete,
-                Outcome::Interrupted => Measured::Stopped,
-                Outcome::Failed => Measured::Failed,
-            })
+            executed.outcome
         })
     }
 
     fn manifest(&self) -> BenchManifest {
         let (bench, started) = self.execution.identity();
         let StackBench { name, summary, text, .. } = self.spec.clone();
+        // Of stacks that were left out nothing is set beside anything.
         let is_there =
             |share: &&PublishedShare| self.stacks.iter().any(|it| it.name == share.stack);
         let scale = self.request.choice.scale;
@@ -219,20 +217,18 @@ pub fn bench_of_guest(
     Ok(Benched { folder, found, ending })
 }
 
-/// Keeps what was found beside the manifest.
+/// Keeps what was found beside the manifest; of nothing measured, nothing.
 fn save_bench(
     folder: &BenchFolder,
     found: &Result<ReadBack<StackFindings>, BenchError>,
 ) -> Result<(), BenchError> {
     let Ok(found) = found else { return Ok(()) };
-    for (name, format) in [(file_names::FINDINGS, Format::Json), (file_names::REPORT, Format::Html)]
-    {
-        let mut bytes = Vec::new();
-        durio_report::render_stack(format, &found.findings, &Options::default(), &mut bytes)
-            .map_err(BenchError::unmade)?;
-        folder.save(name, &bytes)?;
-    }
-    Ok(())
+    save_findings(
+        |format, options, bytes| {
+            durio_report::render_stack(format, &found.findings, options, bytes)
+        },
+        |name, bytes| folder.save(name, bytes),
+    )
 }
 
 fn waiting(stack: &DeclaredStack) -> BenchStack {
@@ -250,21 +246,8 @@ fn published(share: &PublishedShare) -> BenchPublished {
 /// # Errors
 /// If it is neither, or no stack spec.
 pub fn read_stack_spec(path: &Path) -> Result<StackBench, BenchError> {
-    if let Some(name) = name_if_no_file(path) {
-        match shipped_stack_spec(name) {
-            Some(shipped) => return Ok(StackBench::parse(shipped.name, shipped.text)?),
-            None if path.is_dir() => {}
-            None => return Err(unknown(name)),
-        }
-    }
-    let text = read_text(path, "spec")?;
-    Ok(StackBench::parse(&path.display().to_string(), &text)?)
-}
-
-fn unknown(name: &str) -> BenchError {
-    let names: Vec<&str> = shipped_stack_specs().iter().map(|spec| spec.name).collect();
-    BenchError::wrong_use(format!("'{name}' is neither a file nor a built-in stack spec"))
-        .hint(format!("built-in stack specs: {}", names.join(", ")))
+    let (name, text) = read_spec(path, "stack spec", shipped_stack_specs())?;
+    Ok(StackBench::parse(&name, &text)?)
 }
 
 /// The stacks that were asked for, scaled.
@@ -289,6 +272,7 @@ pub fn chosen_stacks(
 
 /// What may be overwritten must be part of a stack.
 fn refuse_unknown_destroy(stacks: &[DeclaredStack], destroy: &[PathBuf]) -> Result<(), BenchError> {
+    // By the file itself: names in /dev/disk are links.
     let same = |a: &Path, b: &Path| match (a.canonicalize(), b.canonicalize()) {
         (Ok(a), Ok(b)) => a == b,
         _ => a == b,

@@ -11,12 +11,12 @@ use durio_block::HeldTargets;
 use durio_plan::ClockChoice;
 use durio_spec::{
     CampaignPlan, CampaignRequest, CampaignSpec, Location, LocationFacts, SpecTarget,
-    plan_campaign, shipped_spec, shipped_specs,
+    plan_campaign, shipped_specs,
 };
 
 use crate::error::BenchError;
 use crate::locate::{Located, Permission, locate};
-use crate::text_file::{name_if_no_file, read_text};
+use crate::text_file::read_spec;
 
 /// How much of a spec.
 #[derive(Debug, Clone, Copy)]
@@ -55,7 +55,8 @@ pub fn plan_of_spec<T, E: From<BenchError>>(
     wish: &CampaignWish<'_>,
     file_name: impl FnOnce() -> Result<(String, T), E>,
 ) -> Result<(CampaignPlan, HeldTargets, T), E> {
-    let spec = read(wish.spec)?;
+    let (name, text) = read_spec(wish.spec, "spec", shipped_specs())?;
+    let spec = CampaignSpec::parse(&name, &text).map_err(BenchError::from)?;
     let paths = assign(&spec.targets(), wish.targets)?;
     let (places, held) = locate_all(&spec.targets(), &paths, wish.permission)?;
     let (file_name, with_it) = file_name()?;
@@ -71,25 +72,6 @@ pub fn plan_of_spec<T, E: From<BenchError>>(
     })
     .map_err(BenchError::from)?;
     Ok((made, held, with_it))
-}
-
-/// Reads a file, or the built-in one of this name.
-fn read(path: &Path) -> Result<CampaignSpec, BenchError> {
-    if let Some(name) = name_if_no_file(path) {
-        match shipped_spec(name) {
-            Some(shipped) => return Ok(CampaignSpec::parse(shipped.name, shipped.text)?),
-            None if path.is_dir() => {}
-            None => return Err(unknown(name)),
-        }
-    }
-    let text = read_text(path, "spec")?;
-    Ok(CampaignSpec::parse(&path.display().to_string(), &text)?)
-}
-
-fn unknown(name: &str) -> BenchError {
-    let names: Vec<&str> = shipped_specs().iter().map(|spec| spec.name).collect();
-    let text = format!("'{name}' is neither a file nor a built-in spec");
-    BenchError::wrong_use(text).hint(format!("built-in specs: {}", names.join(", ")))
 }
 
 /// Per target of the spec its paths: those of the command line, else its own.
@@ -129,6 +111,7 @@ fn split(targets: &[SpecTarget], text: &Path) -> Result<Option<(usize, PathBuf)>
     if let Some(found) = targets.iter().position(|target| target.name.as_bytes() == name) {
         return Ok(Some((found, PathBuf::from(OsStr::from_bytes(path)))));
     }
+    // A path may have a '=' in it; a name of a target has no slash.
     if name.contains(&b'/') || text.exists() {
         return Ok(None);
     }
@@ -146,6 +129,7 @@ fn place_unnamed(
     unnamed: Vec<PathBuf>,
     named: &mut [Vec<PathBuf>],
 ) -> Result<(), BenchError> {
+    // With one target nothing else can be meant.
     if let [only] = named {
         *only = unnamed;
         return Ok(());
@@ -182,6 +166,7 @@ fn locate_all(
             }
         }
     }
+    // All together: two targets must not be one and the same place by two names.
     let Located { places: located, held } = locate(unique.iter().copied(), permission)?;
     let find = |path: &PathBuf| unique.iter().position(|known| *known == path);
     let of = |paths: &Vec<PathBuf>| -> Vec<Location> {

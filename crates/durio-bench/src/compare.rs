@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use durio_compare::{Comparison, Run, RunReader, Settings, Side, compare};
 use durio_record::{RunFolder, file_names};
 
-use crate::error::{BenchError, with_causes};
+use crate::error::BenchError;
 use crate::observer::Observer;
-use crate::read_back::ReadBack;
+use crate::read_back::{ReadBack, each_event};
 
 /// A directory with more run folders than this is surely not meant as one side.
 const RUNS_MAX: usize = 1000;
@@ -58,6 +58,7 @@ fn side((source, runs): (&PathBuf, Vec<(Run, Option<String>)>)) -> Side {
 /// The run folders of one side: itself, those in it, or those between commas.
 fn folders(side: &Path) -> Result<Vec<PathBuf>, BenchError> {
     let text = side.to_string_lossy();
+    // A folder may have a comma in its name: only what is not there is a list.
     let folders = match !side.exists() && text.contains(',') {
         true => text.split(',').filter(|it| !it.is_empty()).map(PathBuf::from).collect(),
         false if side.is_dir() && !is_run(side) => folders_in(side)?,
@@ -65,6 +66,7 @@ fn folders(side: &Path) -> Result<Vec<PathBuf>, BenchError> {
     };
     let mut known: Vec<PathBuf> = Vec::new();
     for folder in &folders {
+        // The same run twice would count as two repeats, and agree with itself.
         let path = fs::canonicalize(folder).unwrap_or_else(|_| folder.clone());
         if known.contains(&path) {
             let message = format!("'{}' is named twice in the side '{text}'", folder.display());
@@ -88,6 +90,7 @@ fn folders_in(directory: &Path) -> Result<Vec<PathBuf>, BenchError> {
     };
     let entries = fs::read_dir(directory).map_err(|error| cannot(error.to_string()))?;
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    // One more than there may be, to know that there are too many.
     let mut runs: Vec<PathBuf> = paths.filter(|path| is_run(path)).take(RUNS_MAX + 1).collect();
     runs.sort();
     match runs.len() {
@@ -120,18 +123,8 @@ fn read(path: &Path) -> Result<Read, BenchError> {
     let folder = RunFolder::open(path)?;
     let (manifest, plan) = (folder.manifest.clone(), folder.plan.clone());
     let mut reader = RunReader::new(manifest, plan, folder.environment.clone());
-    let mut damage = None;
-    for event in folder.events()? {
-        match event {
-            Ok(timed) => reader.observe(&timed.event),
-            Err(error) => {
-                let text = format!("the record is damaged: {}", with_causes(&error));
-                reader.damaged(text.clone());
-                damage = Some(text);
-                break;
-            }
-        }
-    }
+    let damage = each_event(&folder, |event| reader.observe(event))?;
+    damage.iter().for_each(|damage| reader.damaged(damage.clone()));
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     Ok((reader.finish(absolute.display().to_string()), damage))
 }

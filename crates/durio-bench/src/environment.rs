@@ -38,6 +38,7 @@ pub(crate) fn environment(plan: &Plan) -> Result<Environment, BenchError> {
 
 /// How much of an existing file is allocated: what is not is read from no device.
 fn allocated(path: &Path) -> Option<Fact> {
+    // st_blocks counts these, whatever the blocks of the filesystem are (inode(7)).
     const BLOCK: u64 = 512;
     let facts = path.metadata().ok().filter(fs::Metadata::is_file)?;
     let value = facts.blocks().saturating_mul(BLOCK).to_string();
@@ -50,6 +51,7 @@ pub(crate) fn devices(plan: &Plan, environment: &Environment) -> Vec<Vec<String>
     let of = |target: &Target| {
         let location = target.location.as_ref()?;
         let index = locations.iter().position(|known| *known == location)?;
+        // The lowest alone: each layer above counts the same requests again.
         environment.stacks.get(index).map(leaf_devices)
     };
     plan.targets.iter().map(|target| of(target).unwrap_or_default()).collect()

@@ -79,6 +79,7 @@ impl BenchError {
     /// The error with what was being done before it.
     #[must_use]
     pub fn context(mut self, context: impl Into<String>) -> Self {
+        // Kind and hints are of the outermost, wherever they came from: nobody looks further.
         let (kind, hints) = (self.kind, std::mem::take(&mut self.hints));
         let source: Option<Box<dyn Error + Send + Sync>> = match self.context {
             Some(_) => Some(Box::new(self)),
@@ -198,6 +199,7 @@ impl Ending {
     pub(crate) const fn of_durio(code: Option<i32>) -> Self {
         match code {
             Some(0) => Self::Complete,
+            // 128 and SIGINT, as shells tell it; without a code a signal has ended it.
             Some(130) | None => Self::Interrupted,
             Some(2) => Self::Failed(BenchErrorKind::WrongUse),
             Some(4) => Self::Failed(BenchErrorKind::Fault),

@@ -12,7 +12,7 @@ use durio_block::HeldTargets;
 use durio_plan::{Plan, RawPath};
 use durio_record::{
     Environment, Event, FolderName, Journal, Leftovers, Manifest, Outcome, RUN_FOLDER_SCHEMA,
-    RecordWriter, RoundDecision, file_names,
+    RecordError, RecordWriter, RoundDecision, file_names,
 };
 use durio_report::{Format, Options};
 use durio_run::{Context, EventSink, LayoutProgress, Resume, RunErrorKind, StopFlag};
@@ -64,6 +64,7 @@ impl Execution {
         let leftovers = state_folder().as_deref().map(Leftovers::below);
         let nanos = started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
         #[expect(clippy::cast_possible_truncation, reason = "any 64 bits of the time will do")]
+        // Runs that begin at the same moment differ by their process.
         let seed = options.seed.unwrap_or(nanos as u64 ^ u64::from(std::process::id()));
         let (is_named, histograms) = (options.out.is_some(), options.histograms);
         Ok(Self { name, started, folder, leftovers, seed, is_within: false, is_named, histograms })
@@ -131,6 +132,8 @@ impl Execution {
     fn journal(&self) -> Result<Journal, BenchError> {
         let pointed = Journal::begin(&self.folder, self.leftovers.as_ref());
         match pointed {
+            // A home that cannot be written to (a container's) must not keep anybody from measuring into a
+            // folder of their own. The next run only does not find what this one may leave.
             Err(_) if self.is_named => {
                 let _ = fs::remove_file(self.folder.join(file_names::JOURNAL));
                 Ok(Journal::begin(&self.folder, None)?)
@@ -174,6 +177,7 @@ impl Execution {
     ) -> Result<Executed, BenchError> {
         let Interrupted { folder, point } = interrupted;
         let plan = &folder.plan;
+        // The machine may have changed since; the record keeps the first, the runner needs today's.
         let environment = environment(plan)?;
         // Before anything is appended: what was recorded so far is read as it is.
         let mut analyser = self.analyser(folder.manifest.clone(), plan, &folder.environment);
@@ -249,9 +253,11 @@ impl Beginning<'_> {
         };
         let outcome = durio_run::run(plan, context, &mut recording);
         let Recording { analyser, writer, observer: ended, .. } = recording;
+        // Its line on the terminal ends before anything else is told.
         drop(ended);
         journal.end();
         let folder = absolute(folder);
+        // Of any other error there is a record that is worth a report.
         let outcome = match outcome {
             // Nothing more can be written where the record is.
             Err(error) if error.kind == RunErrorKind::Sink => {
@@ -261,18 +267,24 @@ impl Beginning<'_> {
             other => other,
         };
         let findings = judged(analyser.finish(folder.display().to_string()));
-        save(&writer, &findings)?;
+        save_findings(
+            |format, options, bytes| durio_report::write(format, &findings, options, bytes),
+            |name, bytes| writer.save(name, bytes),
+        )?;
         Ok(Executed { findings, outcome: outcome.map_err(Into::into) })
     }
 }
 
-fn save(writer: &RecordWriter, findings: &Findings) -> Result<(), BenchError> {
+/// Keeps what was found beside the record: for programs, and for a browser.
+pub(crate) fn save_findings(
+    write: impl Fn(Format, &Options, &mut Vec<u8>) -> std::io::Result<()>,
+    save: impl Fn(&str, &[u8]) -> Result<(), RecordError>,
+) -> Result<(), BenchError> {
     for (name, format) in [(file_names::FINDINGS, Format::Json), (file_names::REPORT, Format::Html)]
     {
         let mut bytes = Vec::new();
-        durio_report::write(format, findings, &Options::default(), &mut bytes)
-            .map_err(BenchError::unmade)?;
-        writer.save(name, &bytes)?;
+        write(format, &Options::default(), &mut bytes).map_err(BenchError::unmade)?;
+        save(name, &bytes)?;
     }
     Ok(())
 }
@@ -300,8 +312,10 @@ impl EventSink for Recording<'_> {
         at: Nanos,
         event: Event,
     ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        // The record last: it takes the event, and a failure of it ends the run.
         self.analyser.observe(&event);
         self.observer.event(self.plan, &event);
+        // Syncing waits for the disk below the record: at ends alone, where nothing is measured.
         match event.must_last(self.plan) {
             true => self.writer.write_synced(at, event)?,
             false => self.writer.write(at, event)?,

@@ -18,7 +18,7 @@ use durio_lab::{
 use durio_layers::{DeclaredKind, DeclaredStack};
 use durio_plan::ClockChoice;
 use durio_record::FolderName;
-use durio_record::bench::is_bench_folder;
+use durio_record::bench::BenchFolder;
 use durio_run::StopFlag;
 use durio_spec::StackBench;
 use durio_units::Bytes;
@@ -82,6 +82,7 @@ impl GuestBench<'_> {
         let request = self.prepared()?;
         let (release, meaning) = (&request.kernel.release, request.timing.meaning());
         observer.progress(&format!("durio: benching in a guest with kernel {release}, {meaning}"));
+        // Beside the runs, so that moving it there is a rename.
         let brought = Brought::new(self.runs)
             .map_err(|error| BenchError::io("make a folder for results in", self.runs, error))?;
         let request = LabRequest { out: Some(brought.0.clone()), ..request };
@@ -104,6 +105,7 @@ impl GuestBench<'_> {
     }
 
     fn prepared(&self) -> Result<LabRequest, BenchError> {
+        // All that the bench in the guest would refuse, before anything is booted.
         let spec = read_stack_spec(self.spec)?;
         let stacks = chosen_stacks(&spec, self.choice)?;
         refuse_devices(&stacks)?;
@@ -120,6 +122,7 @@ impl GuestBench<'_> {
             BenchError::io("find durio's own program,", Path::new("durio"), error)
         })?;
         let GuestNeeds { tools, modules } = GuestNeeds::of(stacks, &kernel);
+        // A built-in spec is in the guest's durio too.
         let is_file = self.spec.exists();
         let files = is_file
             .then(|| LabFile { source: self.spec.to_owned(), guest: PathBuf::from(SPEC_IN_GUEST) });
@@ -140,6 +143,7 @@ impl GuestBench<'_> {
 
     /// All devices of the largest stack lie in the guest's memory, and the largest step's figures.
     fn memory_for(&self, spec: &StackBench, stacks: &[DeclaredStack]) -> Result<Bytes, BenchError> {
+        // Any seed will do: sizes and times do not depend on it.
         let planning = Planning {
             bench: spec,
             choice: self.choice,
@@ -159,6 +163,7 @@ impl GuestBench<'_> {
 
     /// The same command, in the guest.
     fn command(&self, is_file: bool) -> Vec<OsString> {
+        // Arguments are handed over as they are: nothing of them is quoted, or read by the shell.
         let script = r#"exec durio stack bench "$@" --out "$DURIO_LAB_OUT" --format json"#;
         let spec = if is_file { SPEC_IN_GUEST.into() } else { self.spec.as_os_str().to_owned() };
         let mut command: Vec<OsString> =
@@ -219,6 +224,7 @@ fn devices_in_memory(stack: &DeclaredStack) -> u64 {
 
 /// Why nothing was brought out.
 fn without_folder(request: &LabRequest, outcome: &LabOutcome, ending: Ending) -> BenchError {
+    // As sh tells it: 128 and the number of the signal.
     const BY_SIGNAL: u8 = 128;
     match outcome.exit {
         LabExit::Stopped => {
@@ -298,6 +304,7 @@ pub fn kernel_named(wanted: Option<&Path>, modules: Option<&Path>) -> Result<Ker
         let newest = kernels::usable().into_iter().next();
         return Ok(newest.ok_or_else(|| LabError::NoKernel { searched: kernels::places() })?);
     };
+    // Releases are what the list of kernels shows; paths are for images of one's own.
     let of_release = kernels::usable().into_iter().find(|it| Path::new(&it.release) == wanted);
     match of_release {
         Some(kernel) => Ok(kernel),
@@ -322,11 +329,13 @@ impl Brought {
     /// Moves the bench folder among the runs, if there is one.
     fn keep(&self, runs: &Path) -> Result<Option<PathBuf>, BenchError> {
         let Ok(entries) = fs::read_dir(&self.0) else { return Ok(None) };
-        let found = entries.flatten().map(|entry| entry.path()).find(|path| is_bench_folder(path));
+        let found =
+            entries.flatten().map(|entry| entry.path()).find(|path| BenchFolder::is_at(path));
         let Some((from, name)) = found.as_ref().and_then(|it| Some((it, it.file_name()?))) else {
             return Ok(None);
         };
         let to = runs.join(name);
+        // Never over a folder that is there: names have the time, but clocks of guests are their own.
         rename_new(from, &to).map_err(|error| BenchError::io("move the results to", &to, error))?;
         Ok(Some(to))
     }

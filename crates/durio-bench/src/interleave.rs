@@ -82,9 +82,12 @@ fn side_of(turn: u32) -> usize {
 
 /// `durio run SPEC`, with its run folder in `runs`.
 pub(crate) fn durio_run(spec: &Path, runs: &Path) -> Result<Command, BenchError> {
+    // This very program: a durio in PATH may be another version, with other figures.
     let program = std::env::current_exe()
         .map_err(|error| BenchError::io("find durio itself", Path::new("/proc/self/exe"), error))?;
     let mut command = Command::new(program);
+    // Each turn is a run of its own, and none the rest of one that was interrupted. What is shown is the
+    // comparison, not each run's report.
     command.arg("run").arg(spec).args(["--fresh", "--out"]).arg(runs);
     command.stdin(Stdio::null()).stdout(Stdio::null());
     Ok(command)
@@ -106,6 +109,7 @@ pub(crate) fn follow(
         }
         if stop.is_set() && !is_told {
             is_told = true;
+            // As a terminal would: the run ends in order and keeps its record.
             // It may have ended meanwhile.
             let _ = kill_process(Pid::from_child(&child), Signal::INT);
             on_stop()?;

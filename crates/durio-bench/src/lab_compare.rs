@@ -4,27 +4,25 @@
 //! each turn, and how the cost of each layer changed. Not here: how a guest benches, and how the
 //! benches are judged.
 
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use durio_analyse::attribution::{LabComparison, StackFindings, compare_labs};
 use durio_block::rename_new;
+use durio_record::Outcome;
 use durio_record::bench::BenchFolder;
 use durio_record::lab_compare::{
     LAB_COMPARE_FOLDER_SCHEMA, LabCompareBench, LabCompareFolder, LabCompareManifest,
     LabCompareSide,
 };
-use durio_record::{FolderName, Outcome, file_names};
-use durio_report::{Format, Options};
 use durio_run::StopFlag;
 use durio_units::Nanos;
 
 use crate::error::{BenchError, BenchErrorKind, Ending};
-use crate::execute::{absolute, command_line};
+use crate::execute::{Execution, RunOptions, absolute, command_line, save_findings};
 use crate::guest::GuestBench;
 use crate::observer::Observer;
 use crate::read_back::{ReadBack, read_bench};
-use crate::state_folder::runs_folder;
 
 /// Which stacks on which kernels.
 #[derive(Debug, Clone, Copy)]
@@ -45,9 +43,7 @@ pub struct LabComparing<'a> {
 #[derive(Debug)]
 pub struct LabInterleaving<'a> {
     request: LabComparing<'a>,
-    name: FolderName,
-    started: SystemTime,
-    folder: PathBuf,
+    execution: Execution,
 }
 
 /// A comparison that is over.
@@ -65,10 +61,10 @@ impl<'a> LabInterleaving<'a> {
     /// # Errors
     /// That is what it is for.
     pub fn prepare(request: LabComparing<'a>) -> Result<Self, BenchError> {
-        let started = SystemTime::now();
-        let name = FolderName::new("lab-compare", started, std::process::id());
-        let folder = runs_folder(request.out)?.join(name.as_str());
-        let it = Self { request, name, started, folder };
+        // One seed for all: what differs between the benches is the kernel.
+        let options = RunOptions { out: request.out, seed: Some(request.seed), histograms: false };
+        let execution = Execution::begin("lab-compare", &options)?;
+        let it = Self { request, execution };
         LabCompareSide::BOTH.into_iter().try_for_each(|side| it.bench(side).check())?;
         Ok(it)
     }
@@ -78,7 +74,7 @@ impl<'a> LabInterleaving<'a> {
     /// # Errors
     /// If a turn leaves nothing behind; without any turn the folder goes too.
     pub fn run(&self, stop: &StopFlag, observer: &dyn Observer) -> Result<LabCompared, BenchError> {
-        let mut folder = LabCompareFolder::create(&self.folder, self.manifest())?;
+        let mut folder = LabCompareFolder::create(self.execution.folder(), self.manifest())?;
         let ending = match self.all(&mut folder, stop, observer) {
             Err(error) if folder.manifest.benches.is_empty() => {
                 folder.discard();
@@ -91,8 +87,8 @@ impl<'a> LabInterleaving<'a> {
             Ok(Ending::Interrupted) => Outcome::Interrupted,
             _ => Outcome::Failed,
         });
-        let saved = folder.save();
-        let path = self.folder.display();
+        let saved = folder.update(&folder.manifest);
+        let path = self.execution.folder().display();
         observer.remark(&format!("durio: folder of the comparison: {path}"));
         saved?;
         Ok(LabCompared { ending: ending?, folder })
@@ -101,15 +97,16 @@ impl<'a> LabInterleaving<'a> {
     fn bench(&self, side: LabCompareSide) -> GuestBench<'_> {
         let [before, after] = self.request.kernels;
         let kernel = Some(if side == LabCompareSide::A { before } else { after });
-        GuestBench { kernel, runs: &self.folder, ..self.request.bench }
+        GuestBench { kernel, runs: self.execution.folder(), ..self.request.bench }
     }
 
     fn manifest(&self) -> LabCompareManifest {
+        let (comparison, started) = self.execution.identity();
         LabCompareManifest {
             schema: LAB_COMPARE_FOLDER_SCHEMA,
-            comparison: self.name.to_string(),
+            comparison,
             durio_version: env!("CARGO_PKG_VERSION").to_owned(),
-            started: FolderName::rfc3339(self.started),
+            started,
             command: command_line(),
             kernels: self.request.kernels.map(|kernel| kernel.display().to_string()),
             repeats: self.request.repeats,
@@ -133,6 +130,7 @@ impl<'a> LabInterleaving<'a> {
             let left = remaining(begin.elapsed(), done, 2 * repeats);
             observer.progress(&self.announcement(repeat, side, left));
             let of_turn = self.turn(folder, (repeat, side), stop, observer)?;
+            // Any other bad end is that turn's: the repeats that are left are worth having.
             if of_turn == Ending::Interrupted {
                 return Ok(of_turn);
             }
@@ -163,10 +161,11 @@ impl<'a> LabInterleaving<'a> {
     ) -> Result<Ending, BenchError> {
         let (bench, ending) = self.bench(side).run(stop, observer)?;
         let name = side.folder(repeat);
-        let to = self.folder.join(&name);
+        let to = self.execution.folder().join(&name);
         rename_new(&bench, &to).map_err(|error| BenchError::io("move a bench to", &to, error))?;
         folder.manifest.benches.push(LabCompareBench { side, repeat, folder: name });
-        folder.save()?;
+        // After each turn: a comparison that is killed can be shown as far as it came.
+        folder.update(&folder.manifest)?;
         Ok(ending)
     }
 }
@@ -186,14 +185,12 @@ pub fn save_lab_comparison(
     folder: &LabCompareFolder,
     comparison: &LabComparison,
 ) -> Result<(), BenchError> {
-    for (name, format) in [(file_names::FINDINGS, Format::Json), (file_names::REPORT, Format::Html)]
-    {
-        let (options, mut bytes) = (Options::default(), Vec::new());
-        durio_report::write_lab_comparison(format, comparison, &options, &mut bytes)
-            .map_err(BenchError::unmade)?;
-        folder.save_file(name, &bytes)?;
-    }
-    Ok(())
+    save_findings(
+        |format, options, bytes| {
+            durio_report::write_lab_comparison(format, comparison, options, bytes)
+        },
+        |name, bytes| folder.save(name, bytes),
+    )
 }
 
 /// The findings of a comparison, from its folder alone, as far as it came.

@@ -95,6 +95,7 @@ impl<'a> Search<'a> {
         path: &'a PathBuf,
         identity: Identity,
     ) -> Result<(), BenchError> {
+        // By identity: links, device nodes of other names and bind mounts are second names too.
         for (first, known) in &self.known {
             let (first, second) = (first.display(), path.display());
             let (text, hint) = if *known == identity {
@@ -125,6 +126,7 @@ impl<'a> Search<'a> {
             TargetType::File(size) => LocationFacts::File { size },
             TargetType::BlockDevice(size) => LocationFacts::Device { size },
         };
+        // A directory is not overwritten, durio makes a file of its own there; a null device has nothing.
         if !matches!(facts, LocationFacts::File { .. } | LocationFacts::Device { .. }) {
             self.unmatched.retain(|named| !names(named, &target, None));
             return Ok((facts, false));
@@ -168,6 +170,7 @@ impl<'a> Search<'a> {
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let parent = parent.unwrap_or(Path::new("."));
         match HeldTarget::open(parent).map(|parent| parent.kind()) {
+            // A link that leads nowhere is not a name that is free: a file made there would be elsewhere.
             Ok(TargetType::Directory) if path.file_name().is_some() && !path.is_symlink() => {
                 refuse_device_nodes(parent, path)?;
                 Ok(LocationFacts::Absent { free: free(parent)? })
@@ -259,6 +262,7 @@ fn refuse_device_nodes(folder: &Path, path: &Path) -> Result<(), BenchError> {
 
 /// True if `named`, by whatever name, is the very thing.
 fn names(named: &Path, target: &HeldTarget, serial: Option<&str>) -> bool {
+    // By identity, so that any of its names will do; no prefix and no pattern ever does.
     let same = HeldTarget::open(named).is_ok_and(|it| it.identity() == target.identity());
     same || (named.to_str().is_some() && named.to_str() == serial)
 }

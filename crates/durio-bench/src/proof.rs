@@ -33,7 +33,6 @@ use spec::{Load, spec};
 /// Larger values of a number are no setting.
 const NUMBER_MAX: u64 = 1 << 20;
 
-/// The two sides.
 struct Sides {
     /// The file of the setting; none for what is durio's own.
     file: Option<PathBuf>,
@@ -81,6 +80,7 @@ pub fn prove(
     let stack = read_stack(request.path)
         .map_err(|error| BenchError::of(BenchErrorKind::CannotMeasure, error))?;
     let sides = sides(request, rule, prove, &stack)?;
+    // Before anything else is made: the old value is on disk before the first change.
     let guard = match &sides.file {
         Some(file) => Some(SettingGuard::begin(file, &sides.before, &sides.after, observer)?),
         None => None,
@@ -111,6 +111,7 @@ pub fn prove(
 /// One run, in a process group of its own: a signal reaches this durio first, which restores and
 /// hands it on.
 fn start((spec, runs): &(PathBuf, PathBuf), place: &Path) -> Result<Child, BenchError> {
+    // Bytes, for a path need not be text.
     let mut target = OsString::from("data=");
     target.push(place);
     let mut command = durio_run(spec, runs)?;
@@ -173,12 +174,14 @@ fn of_durio(prove: &Prove, after: String) -> Result<Sides, BenchError> {
 fn device(rule: &Rule, stack: &Stack) -> Result<String, BenchError> {
     let blocks = stack.walk().map(|(_, layer)| layer).filter(|layer| layer.block.is_some());
     let mut names: Vec<&str> = match rule.subject {
+        // A disk below several layers is met once for each.
         Subject::Disk => {
             blocks.filter(|it| it.kind == LayerKind::Disk).map(|it| it.name.as_str()).collect()
         }
         _ => blocks
             .filter(|it| it.kind != LayerKind::Partition)
             .map(|it| it.name.as_str())
+            // The topmost: its settings are those that a filesystem above it meets.
             .take(1)
             .collect(),
     };

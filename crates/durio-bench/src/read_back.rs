@@ -6,11 +6,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use durio_analyse::attribution::{StackFindings, Timing, attribution, bench_of};
+use durio_analyse::attribution::{StackFindings, attribution, bench_of};
 use durio_analyse::{Analyser, Findings};
-use durio_observe::LabTiming;
-use durio_record::RunFolder;
 use durio_record::bench::BenchFolder;
+use durio_record::{Event, RunFolder};
 use durio_signals::judged;
 
 use crate::error::{BenchError, BenchErrorKind, with_causes};
@@ -40,22 +39,32 @@ pub fn read_run(
     if histograms {
         analyser.keep_histograms();
     }
-    let mut is_damaged = false;
+    let damage = each_event(&folder, |event| analyser.observe(event))?;
+    let is_damaged = damage.is_some();
+    if let Some(damage) = damage {
+        observer.remark(&format!("durio: {damage}; the report ends there"));
+        analyser.damaged(damage);
+    }
+    // The report says where its record is, wherever it is read from.
+    let path = std::path::absolute(run).unwrap_or_else(|_| run.to_owned());
+    Ok(ReadBack { findings: judged(analyser.finish(path.display().to_string())), is_damaged })
+}
+
+/// Shows `observe` the events of a folder; says where it is damaged. What can be read before that is
+/// shown: a record that lost its last seconds to a power cut is still worth its hours.
+pub(crate) fn each_event(
+    folder: &RunFolder,
+    mut observe: impl FnMut(&Event),
+) -> Result<Option<String>, BenchError> {
     for event in folder.events()? {
         match event {
-            Ok(timed) => analyser.observe(&timed.event),
-            // What can be read is shown; the rest is missing, and the reader is told.
+            Ok(timed) => observe(&timed.event),
             Err(error) => {
-                let damage = format!("the record is damaged: {}", with_causes(&error));
-                observer.remark(&format!("durio: {damage}; the report ends there"));
-                analyser.damaged(damage);
-                is_damaged = true;
-                break;
+                return Ok(Some(format!("the record is damaged: {}", with_causes(&error))));
             }
         }
     }
-    let path = std::path::absolute(run).unwrap_or_else(|_| run.to_owned());
-    Ok(ReadBack { findings: judged(analyser.finish(path.display().to_string())), is_damaged })
+    Ok(None)
 }
 
 /// The findings of runs by their names, where they are known already.
@@ -80,10 +89,12 @@ pub(crate) fn bench_findings(
 ) -> Result<ReadBack<StackFindings>, BenchError> {
     let mut is_damaged = false;
     let mut run_findings = |run: &str| {
+        // Taken out: findings are large, and each run has one layer.
         let read = match known.remove(run) {
             Some(findings) => Some(ReadBack { findings, is_damaged: false }),
             None => read_point(&folder.run(run)?, observer),
         };
+        // A run that is missing is as bad as one that is torn: figures of the bench lack it.
         is_damaged |= read.as_ref().is_none_or(|read| read.is_damaged);
         read.map(|read| read.findings)
     };
@@ -92,7 +103,12 @@ pub(crate) fn bench_findings(
         let runs = stack.layers.iter().map(|layer| layer.run.as_deref());
         findings.push(runs.map(|run| run_findings(run?)).collect());
     }
-    let timing = findings.iter().flatten().flatten().find_map(timing_of);
+    let timing = findings
+        .iter()
+        .flatten()
+        .flatten()
+        .find_map(|it| it.host.lab.as_ref())
+        .map(|lab| lab.timing);
     let bench = bench_of(&folder.manifest, &findings, timing);
     let findings = attribution(&bench).map_err(|error| {
         BenchError::of(BenchErrorKind::CannotMeasure, error).context("nothing was measured")
@@ -107,11 +123,4 @@ fn read_point(path: &Path, observer: &dyn Observer) -> Option<ReadBack<Findings>
         observer.remark(&format!("durio: {}: {}", path.display(), with_causes(error)));
     })
     .ok()
-}
-
-fn timing_of(findings: &Findings) -> Option<Timing> {
-    findings.host.lab.as_ref().map(|lab| match lab.timing {
-        LabTiming::Counted => Timing::Counted,
-        LabTiming::Wall => Timing::Wall,
-    })
 }

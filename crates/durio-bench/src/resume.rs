@@ -51,12 +51,14 @@ pub fn interrupted(
     let is_same_campaign = |folder: &RunFolder| {
         let of_folder = folder.plan.campaign.as_ref();
         of_folder.is_some_and(|it| it.spec_hash == campaign.spec_hash)
+            // Whoever gives a seed wants the draws of that seed.
             && seed.is_none_or(|seed| seed == folder.plan.seed)
             && is_same(plan, &folder.plan)
     };
     for path in latest_folders(runs) {
         let Some(folder) = RunFolder::open(&path).ok().filter(is_same_campaign) else { continue };
         let Some(point) = resume_point_of(&folder) else { continue };
+        // Before the journal is opened, which makes it where it is missing.
         folder.check_owner().map_err(|error| {
             BenchError::from(error).hint("or start over with --fresh, which leaves it as it is")
         })?;
@@ -78,6 +80,7 @@ fn readable_events(folder: &RunFolder) -> Option<Vec<TimedEvent>> {
     while let Some(event) = reader.next() {
         match event {
             Ok(event) => events.push(event),
+            // The step that was cut off is run again anyway.
             Err(_) if reader.is_torn_end(&folder.plan) => {}
             Err(_) => return None,
         }
@@ -96,6 +99,7 @@ fn latest_folders(runs: &Path) -> Vec<PathBuf> {
 
 /// True if only the seed and durio's own file names differ.
 fn is_same(new: &Plan, old: &Plan) -> bool {
+    // Another seed is no other campaign: the interrupted one keeps its own.
     let mut new = new.clone();
     new.seed = old.seed;
     for (target, before) in new.targets.iter_mut().zip(&old.targets) {

@@ -34,6 +34,7 @@ impl<'a> SettingGuard<'a> {
         after: &str,
         observer: &'a dyn Observer,
     ) -> Result<Self, BenchError> {
+        // What cannot be changed needs no journal.
         check_writable(path)?;
         let state = state_for("the old value")?;
         let changed = ChangedSetting {
@@ -50,6 +51,7 @@ impl<'a> SettingGuard<'a> {
     /// Sets a value, and reads it back.
     pub(crate) fn set(&self, value: &str) -> Result<(), BenchError> {
         fs::write(&self.path, value).map_err(|error| refused(&self.path, value, &error))?;
+        // The kernel takes some values and keeps others: read_ahead_kb is rounded to whole pages.
         let now = current(&self.path).map_err(|error| refused(&self.path, value, &error))?;
         if now == value {
             return Ok(());
@@ -148,6 +150,7 @@ fn restore_one(left: &ChangedSetting, told: &mut Vec<String>) -> bool {
     if now == left.before {
         return true;
     }
+    // Whoever changed it since knew what they did.
     if now != left.after {
         let text = format!("a killed run changed '{shown}' from {before}");
         told.push(format!("{text}; it is {now} now, which is left as it is"));
@@ -167,6 +170,7 @@ fn restore_one(left: &ChangedSetting, told: &mut Vec<String>) -> bool {
 fn is_ours(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let parent = path.parent().and_then(Path::file_name);
+    // What is written in the journal may be somebody else's: as root durio would write to any file.
     let plain = path.components().all(|it| !matches!(it, std::path::Component::ParentDir));
     let is_queue = path.starts_with("/sys/") && parent.is_some_and(|parent| parent == "queue");
     let is_read_ahead = path.starts_with("/sys/class/bdi/") && name == FILES[0];

@@ -8,6 +8,7 @@ use crate::error::BenchError;
 pub(crate) fn state_folder() -> Option<PathBuf> {
     let absolute = |name: &str| {
         let path = PathBuf::from(std::env::var_os(name)?);
+        // A relative one is to be ignored, says the specification.
         path.is_absolute().then_some(path)
     };
     let state =

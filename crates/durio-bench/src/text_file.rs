@@ -1,9 +1,11 @@
 //! Reads a text that a user wrote: a spec, a profile.
 
+use std::borrow::Cow;
 use std::io::Read;
 use std::path::Path;
 
 use durio_block::open_input;
+use durio_spec::ShippedSpec;
 
 use crate::error::BenchError;
 
@@ -15,6 +17,28 @@ const LENGTH_READ: u64 = (1 << 20) + 1;
 #[must_use]
 pub fn name_if_no_file(path: &Path) -> Option<&str> {
     path.to_str().filter(|_| !path.exists() || path.is_dir())
+}
+
+/// The name and the text of a spec: of a file, or of the built-in one of this name.
+pub(crate) fn read_spec<'p>(
+    path: &'p Path,
+    what: &str,
+    shipped: &[ShippedSpec],
+) -> Result<(Cow<'p, str>, Cow<'static, str>), BenchError> {
+    if let Some(name) = name_if_no_file(path) {
+        match shipped.iter().find(|spec| spec.name == name) {
+            Some(spec) => return Ok((spec.name.into(), spec.text.into())),
+            // Reading it says that it is a folder.
+            None if path.is_dir() => {}
+            None => {
+                let names: Vec<&str> = shipped.iter().map(|spec| spec.name).collect();
+                let text = format!("'{name}' is neither a file nor a built-in {what}");
+                return Err(BenchError::wrong_use(text)
+                    .hint(format!("built-in {what}s: {}", names.join(", "))));
+            }
+        }
+    }
+    Ok((path.display().to_string().into(), read_text(path, "spec")?.into()))
 }
 
 /// The text of a file that is meant to be a `what`, to its end or one byte beyond what is allowed.

@@ -30,6 +30,7 @@ pub struct BucketCounts {
 
 impl Default for BucketCounts {
     fn default() -> Self {
+        // On the heap from the begin, as zero pages of the kernel: only what is counted takes memory.
         let counts = vec![0; BUCKETS].into_boxed_slice();
         let Ok(counts) = counts.try_into() else { unreachable!("the length is the array's") };
         Self { counts, sum_ns: 0, min_ns: u64::MAX, max_ns: 0 }
@@ -72,6 +73,7 @@ impl BucketCounts {
     /// Takes the same latency `times` times, at least once.
     #[inline(always)]
     pub fn record_many(&mut self, nanos: u64, times: u64) {
+        // The bound is checked anyway; here it is the one for what is beyond an hour.
         match self.counts.get_mut(bucket_of(nanos)) {
             Some(count) => *count += times,
             None => self.counts[bucket_of(LATENCY_NS_MAX)] += times,
@@ -105,6 +107,7 @@ impl BucketCounts {
 
     /// Forgets everything, keeps the memory.
     pub fn clear(&mut self) {
+        // Not all of 264 KiB: latencies of an interval lie close together.
         let range = self.range();
         self.counts[range].fill(0);
         (self.sum_ns, self.min_ns, self.max_ns) = (0, u64::MAX, 0);

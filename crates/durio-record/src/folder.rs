@@ -1,7 +1,11 @@
-//! Names within a run folder, and the names of run folders.
+//! What is in a run folder beside its events: names, the manifest, the environment; and the names of run
+//! folders.
 
 use std::fmt;
 use std::time::SystemTime;
+
+use durio_observe::{Host, Stack};
+use serde::{Deserialize, Serialize};
 
 /// Version of the run folder. A reader reads its own version and older ones.
 pub const RUN_FOLDER_SCHEMA: u32 = 2;
@@ -26,6 +30,30 @@ pub mod file_names {
     pub const REPORT: &str = "report.html";
 }
 
+/// Schema, identity and command of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// [`RUN_FOLDER_SCHEMA`] of the writer.
+    pub schema: u32,
+    /// The run's name.
+    pub run: String,
+    /// The version of durio that wrote it.
+    pub durio_version: String,
+    /// Begin, in RFC 3339.
+    pub started: String,
+    /// The command line; bytes that are no text are replaced.
+    pub command: Vec<String>,
+}
+
+/// The machine, and the layers under each location of the plan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    /// The machine.
+    pub host: Host,
+    /// One stack per location, in the plan's order.
+    pub stacks: Vec<Stack>,
+}
+
 /// The name of a run folder: sorts by time, is unique on one machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FolderName(String);
@@ -34,6 +62,7 @@ impl FolderName {
     /// The name of a run of `command` by process `process` that starts `now`.
     #[must_use]
     pub fn new(command: &str, now: SystemTime, process: u32) -> Self {
+        // Two runs in the same millisecond differ by their process.
         let time = Self::rfc3339(now);
         // Colons are not welcome in file names of other systems, to which folders are copied.
         Self(format!("{}-{command}-{process}", time.replace(':', "").replace('.', "-")))

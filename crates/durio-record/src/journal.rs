@@ -132,12 +132,14 @@ impl Journal {
         if !made.removed {
             self.left.push(made.path.clone());
         }
+        // On disk before the file is made: after a power cut nothing is there that nobody knows of.
         let written = self.file.write_all(&line).and_then(|()| self.file.sync_data());
         let written = written.and_then(|()| self.live());
         written.map_err(|error| RecordError::io("write", &self.path, error))
     }
 
     fn live(&mut self) -> io::Result<()> {
+        // One wake-up a second is spent only where files have names.
         if self.sign.is_none() && !self.left.is_empty() {
             self.sign = Some(SignOfLife::begin(&self.file)?);
         }
@@ -146,6 +148,7 @@ impl Journal {
 
     /// Ends the journal. What was not removed is left to the next run.
     pub fn end(self) {
+        // Looked at, not reckoned: a removal that failed leaves its file, and the pointer must lead to it.
         let gone = self.left.iter().all(|path| is_gone(path.as_path()));
         if let Some(pointer) = self.pointer.filter(|_| gone) {
             // A pointer that stays leads to a journal whose files are all marked as removed.
@@ -179,6 +182,7 @@ fn point_to(leftovers: &Leftovers, journal: &Path) -> Result<PathBuf, RecordErro
     let directory = &leftovers.0;
     fs::create_dir_all(directory)
         .map_err(|error| RecordError::io("make the folder", directory, error))?;
+    // Whoever follows the pointer has another working directory.
     let absolute =
         fs::canonicalize(journal).map_err(|error| RecordError::io("look at", journal, error))?;
     let run = absolute.parent().and_then(Path::file_name).unwrap_or_default().to_owned();

@@ -6,12 +6,12 @@
 //! docs/formats/lab-compare-folder.md. Not here: the benches themselves ([`crate::bench`]).
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use durio_block::Folder;
 use serde::{Deserialize, Serialize};
 
-use crate::{Outcome, RecordError, manifest_file};
+use crate::Outcome;
+use crate::manifest_file::{FolderManifest, ManifestFolder, within};
 
 /// Version of the folder. A reader reads its own version and older ones.
 pub const LAB_COMPARE_FOLDER_SCHEMA: u32 = 1;
@@ -85,63 +85,20 @@ impl LabCompareSide {
     }
 }
 
-/// True if there is the folder of a comparison at the path.
-#[must_use]
-pub fn is_lab_compare_folder(path: &Path) -> bool {
-    path.join(LAB_COMPARE_MANIFEST).is_file()
-}
-
 /// The folder of a comparison, that is written or read.
-#[derive(Debug)]
-pub struct LabCompareFolder {
-    folder: Folder,
-    /// What was asked, and what has become of it.
-    pub manifest: LabCompareManifest,
+pub type LabCompareFolder = ManifestFolder<LabCompareManifest>;
+
+impl FolderManifest for LabCompareManifest {
+    const FILE: &'static str = LAB_COMPARE_MANIFEST;
+    const SCHEMA: u32 = LAB_COMPARE_FOLDER_SCHEMA;
+    const MAKING: &'static str = "make the folder of the comparison";
+    const READING: &'static str = "read the folder of the comparison";
 }
 
 impl LabCompareFolder {
-    /// Makes the folder, which must not exist, and writes the manifest.
-    ///
-    /// # Errors
-    /// If the folder exists or cannot be written to.
-    pub fn create(path: &Path, manifest: LabCompareManifest) -> Result<Self, RecordError> {
-        let folder = manifest_file::make_folder(path, "make the folder of the comparison")?;
-        let folder = Self { folder, manifest };
-        folder.save()?;
-        Ok(folder)
-    }
-
-    /// Opens the folder at `path`. Fields that are not known are passed over.
-    ///
-    /// # Errors
-    /// If it is not of a comparison, is of a newer schema, or its manifest cannot be read.
-    pub fn open(path: &Path) -> Result<Self, RecordError> {
-        let operation = "read the folder of the comparison";
-        let known = LAB_COMPARE_FOLDER_SCHEMA;
-        let folder = manifest_file::open_folder(path, operation)?;
-        let manifest = manifest_file::read(&folder, LAB_COMPARE_MANIFEST, known, operation)?;
-        Ok(Self { folder, manifest })
-    }
-
-    /// Replaces the manifest at once: whoever reads it sees the old one or this one, whole, also
-    /// after a power loss.
-    ///
-    /// # Errors
-    /// If it cannot be written, for example because its disk is full; the old one stays then.
-    pub fn save(&self) -> Result<(), RecordError> {
-        manifest_file::replace(&self.folder, LAB_COMPARE_MANIFEST, &self.manifest)
-    }
-
-    /// Saves a file that was derived from the comparison, such as the report.
-    ///
-    /// # Errors
-    /// If it cannot be written, or must not be.
-    pub fn save_file(&self, name: &str, contents: &[u8]) -> Result<(), RecordError> {
-        manifest_file::replace_bytes(&self.folder, name, contents)
-    }
-
     /// Removes the folder if it holds nothing but its manifest.
     pub fn discard(self) {
+        // One entry is the manifest itself.
         let benches = fs::read_dir(self.path()).map_or(0, |entries| entries.count());
         if benches <= 1 {
             // If it stays, it says itself that it holds nothing.
@@ -149,17 +106,11 @@ impl LabCompareFolder {
         }
     }
 
-    /// Where it is.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        self.folder.path()
-    }
-
     /// The bench folders of a side, in the order in which they were made; names that lead out of
     /// this folder are left out.
     pub fn benches(&self, side: LabCompareSide) -> impl Iterator<Item = PathBuf> {
         let of_side = self.manifest.benches.iter().filter(move |it| it.side == side);
-        of_side.filter_map(|it| manifest_file::within(self.path(), &it.folder))
+        of_side.filter_map(|it| within(self.path(), &it.folder))
     }
 }
 
@@ -194,8 +145,8 @@ mod tests {
     fn what_is_written_is_read_back_and_benches_are_of_their_side() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("deep/comparison");
-        let made = LabCompareFolder::create(&path, manifest()).unwrap();
-        assert!(is_lab_compare_folder(made.path()) && !is_lab_compare_folder(place.path()));
+        LabCompareFolder::create(&path, manifest()).unwrap();
+        assert!(LabCompareFolder::is_at(&path) && !LabCompareFolder::is_at(place.path()));
         let mut read = LabCompareFolder::open(&path).unwrap();
         assert_eq!(read.manifest, manifest());
         read.manifest.benches[1].folder = "../b1".into();

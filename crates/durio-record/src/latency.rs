@@ -28,6 +28,7 @@ impl Exact {
     /// Takes one latency.
     #[inline]
     pub fn record(&mut self, nanos: u64) {
+        // Without a latency it is 0, which no later one would get below.
         self.min_ns = if self.count == 0 { nanos } else { self.min_ns.min(nanos) };
         self.max_ns = self.max_ns.max(nanos);
         self.count += 1;
@@ -36,6 +37,7 @@ impl Exact {
 
     /// Takes all latencies of `other`.
     pub fn add(&mut self, other: &Self) {
+        // Its smallest is 0, and would become that of all.
         if other.count == 0 {
             return;
         }

@@ -6,7 +6,6 @@
 
 pub mod bench;
 mod bucket_counts;
-mod environment;
 mod error;
 mod event;
 mod folder;
@@ -14,7 +13,6 @@ mod histogram_log;
 mod journal;
 pub mod lab_compare;
 mod latency;
-mod manifest;
 mod manifest_file;
 mod payload;
 mod reader;
@@ -24,20 +22,20 @@ mod sparse;
 mod writer;
 
 pub use bucket_counts::BucketCounts;
-pub use environment::Environment;
 pub use error::{RecordError, RecordErrorKind};
 pub use event::{
     Accounting, Batches, CommitsTraced, ContextSwitches, Event, Interval, JobEnded, Layout,
     MemoryMeasured, OperationName, OperationPath, OperationRecord, Outcome, Pacing, PathDevice,
     PathIo, PathStretches, PathTraced, Phase, ProbedCalls, ProcessGap, RoundDecision, RoundEnded,
     RunEnded, RunResumed, StepDeclined, StepEnded, StepStarted, StoppedBy, StreamStarted,
-    SyncCaller, SyncCallsProbed, TargetPrepared, TracedRequest, TracedSequence, Warning,
+    SyncCaller, SyncCallsProbed, TargetPrepared, TimedEvent, TracedRequest, TracedSequence,
+    Warning,
 };
-pub use folder::{FolderName, RUN_FOLDER_SCHEMA, file_names};
+pub use folder::{Environment, FolderName, Manifest, RUN_FOLDER_SCHEMA, file_names};
 pub use journal::{Journal, Leftover, Leftovers, MadeFile, remove_leftovers};
 pub use latency::{Exact, LATENCY_NS_MAX, Latency, LatencyHistogram, SIGNIFICANT_DIGITS};
-pub use manifest::Manifest;
-pub use reader::{EventReader, RunFolder, TimedEvent};
+pub use manifest_file::{FolderManifest, ManifestFolder};
+pub use reader::{EventReader, RunFolder};
 pub use resume::{ResumePoint, resume_point};
 pub use setting_journal::{ChangedSetting, SettingJournal, restore_left_settings};
 pub use sparse::SparseHistogram;

@@ -25,6 +25,77 @@ struct Schema {
     schema: u32,
 }
 
+/// What a manifest says of the folder that it makes a record.
+pub trait FolderManifest: Serialize + DeserializeOwned {
+    /// The name of its file.
+    const FILE: &'static str;
+    /// The schema that is written; older ones are read too.
+    const SCHEMA: u32;
+    /// What making such a folder is called in errors.
+    const MAKING: &'static str;
+    /// The same of reading one.
+    const READING: &'static str;
+}
+
+/// A folder of other records' folders with a manifest that says what they are, written or read.
+#[derive(Debug)]
+pub struct ManifestFolder<M> {
+    folder: Folder,
+    /// What was asked, and what had become of it when the folder was made or opened.
+    pub manifest: M,
+}
+
+impl<M: FolderManifest> ManifestFolder<M> {
+    /// True if there is such a folder at the path.
+    #[must_use]
+    pub fn is_at(path: &Path) -> bool {
+        path.join(M::FILE).is_file()
+    }
+
+    /// Makes the folder, which must not exist, and writes the manifest.
+    ///
+    /// # Errors
+    /// If the folder exists or cannot be written to.
+    pub fn create(path: &Path, manifest: M) -> Result<Self, RecordError> {
+        let folder = Self { folder: make_folder(path, M::MAKING)?, manifest };
+        folder.update(&folder.manifest)?;
+        Ok(folder)
+    }
+
+    /// Opens the folder at `path`. Fields that are not known are passed over.
+    ///
+    /// # Errors
+    /// If it is no such folder, is of a newer schema, or its manifest cannot be read.
+    pub fn open(path: &Path) -> Result<Self, RecordError> {
+        let folder = open_folder(path, M::READING)?;
+        let manifest = read(&folder, M::FILE, M::SCHEMA, M::READING)?;
+        Ok(Self { folder, manifest })
+    }
+
+    /// Replaces the manifest at once: whoever reads it sees the old one or this one, whole, also
+    /// after a power loss.
+    ///
+    /// # Errors
+    /// If it cannot be written, for example because its disk is full; the old one stays then.
+    pub fn update(&self, manifest: &M) -> Result<(), RecordError> {
+        replace(&self.folder, M::FILE, manifest)
+    }
+
+    /// Saves a file that was derived from the records, such as the report.
+    ///
+    /// # Errors
+    /// If it cannot be written, or must not be.
+    pub fn save(&self, name: &str, contents: &[u8]) -> Result<(), RecordError> {
+        replace_bytes(&self.folder, name, contents)
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
 /// Makes a folder for a record, which must not exist.
 pub(crate) fn make_folder(path: &Path, operation: &'static str) -> Result<Folder, RecordError> {
     Folder::make(path).map_err(|error| RecordError::io(operation, path, error))
@@ -62,6 +133,7 @@ pub(crate) fn replace(
 
 /// The same of a file that is no manifest.
 pub(crate) fn replace_bytes(folder: &Folder, name: &str, bytes: &[u8]) -> Result<(), RecordError> {
+    // Each time: the folder may have changed hands since it was opened.
     check_owner(folder)?;
     let path = folder.path().join(name);
     folder.replace(name, bytes).map_err(|error| RecordError::io("write", &path, error))
@@ -94,6 +166,7 @@ pub(crate) fn read<T: DeserializeOwned>(
     })?;
     let path = folder.path().join(name);
     let malformed = |error| RecordError::malformed("read", &path, error);
+    // First of all: what a newer durio has changed must be told as that, not as a wrong field.
     let Schema { schema } = serde_json::from_slice(&bytes).map_err(malformed)?;
     if schema > schema_known {
         let reason = format!(
@@ -117,6 +190,7 @@ pub(crate) fn read_json<T: DeserializeOwned>(
 
 /// The path of a folder inside of `folder`; none for a name that leads out of it.
 pub(crate) fn within(folder: &Path, name: &str) -> Option<PathBuf> {
+    // A manifest may come from anybody: no name in it leads to other folders.
     let is_plain = !name.is_empty() && name != "." && name != ".." && !name.contains('/');
     is_plain.then(|| folder.join(name))
 }

@@ -48,11 +48,13 @@ impl PayloadReader {
         self.compressed.clear();
         STANDARD.decode_vec(text, &mut self.compressed).ok()?;
         let mut outer = Fields(&self.compressed);
+        // Other versions of the form have other numbers; a record has but this one.
         if outer.u32()? != COOKIE_COMPRESSED {
             return None;
         }
         let length = outer.u32()?;
         let stream = outer.0.get(..usize::try_from(length).ok()?)?;
+        // Into a buffer of the largest size that is right: what claims to be more ends here.
         self.inflater.reset(true);
         let status = self.inflater.decompress(stream, &mut self.inflated, FlushDecompress::Finish);
         if status.ok()? != Status::StreamEnd {
@@ -92,6 +94,7 @@ fn counts(mut bytes: &[u8]) -> Option<SparseHistogram> {
             }
             Err(_) => usize::try_from(number.unsigned_abs()).ok()?,
         };
+        // A damaged run of empty buckets may be longer than there are numbers.
         bucket = bucket.checked_add(skipped)?;
     }
     Some(histogram)

@@ -6,25 +6,12 @@ use std::path::{Path, PathBuf};
 
 use durio_block::Folder;
 use durio_plan::Plan;
-use durio_units::Nanos;
-use serde::{Deserialize, Serialize};
 
 use crate::histogram_log::HistogramLogReader;
 use crate::{
-    Environment, Event, Latency, Manifest, RUN_FOLDER_SCHEMA, RecordError, file_names,
+    Environment, Latency, Manifest, RUN_FOLDER_SCHEMA, RecordError, TimedEvent, file_names,
     manifest_file,
 };
-
-/// An event with its time.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct TimedEvent {
-    /// Since the run's begin.
-    #[serde(rename = "at_ns")]
-    pub at: Nanos,
-    /// What happened.
-    #[serde(flatten)]
-    pub event: Event,
-}
 
 /// A run folder that is read.
 #[derive(Debug)]
@@ -48,10 +35,12 @@ impl RunFolder {
     /// If it is not a run folder, is of a newer schema, or its plan cannot be read.
     pub fn open(path: &Path) -> Result<Self, RecordError> {
         const OPERATION: &str = "read the run folder";
+        // Held from here on: what is read is of one folder, whatever becomes of its name.
         let folder = manifest_file::open_folder(path, OPERATION)?;
         let manifest =
             manifest_file::read(&folder, file_names::MANIFEST, RUN_FOLDER_SCHEMA, OPERATION)?;
         let plan: Plan = manifest_file::read_json(&folder, file_names::PLAN)?;
+        // Events are looked up in it by index.
         plan.validate().map_err(|reason| {
             RecordError::malformed("read", &path.join(file_names::PLAN), reason)
         })?;
@@ -125,7 +114,7 @@ impl EventReader {
     pub fn is_torn_end(&mut self, plan: &Plan) -> bool {
         let mut lines = std::iter::from_fn(|| self.next_line().transpose());
         !lines.any(|line| {
-            let event = line.ok().and_then(|line| serde_json::from_slice::<TimedEvent>(&line).ok());
+            let event = line.ok().and_then(|line| TimedEvent::read(&line).ok());
             event.is_some_and(|timed| timed.event.must_last(plan))
         })
     }
@@ -138,6 +127,7 @@ impl EventReader {
             .read_until(b'\n', &mut line)
             .map_err(|error| RecordError::io("read", &self.path, error))?;
         self.line_number += 1;
+        // Somebody may send a folder with a line without an end.
         if count as u64 == LINE_LENGTH_MAX {
             return Err(self.unreadable("it is longer than 16 MiB"));
         }
@@ -159,8 +149,7 @@ impl EventReader {
         if !line.ends_with(b"\n") {
             return Err(self.unreadable("it was not written to its end (a kill or a power cut)"));
         }
-        let mut timed: TimedEvent =
-            serde_json::from_slice(&line).map_err(|error| self.unreadable(error))?;
+        let mut timed = TimedEvent::read(&line).map_err(|error| self.unreadable(error))?;
         timed.event.validate().map_err(|reason| self.unreadable(reason))?;
         timed.event.for_each_latency(|latency: &mut Latency, _| self.complete(latency))?;
         self.whole_bytes += line.len() as u64;
@@ -177,6 +166,7 @@ impl EventReader {
                 let reason = format!("the histogram log has no readable entry '{tag}'");
                 self.unreadable(reason)
             })?;
+        // An entry of the same tag that is another's would be a wrong figure and no error.
         if histogram.count() != latency.exact.count {
             let (entry, event) = (histogram.count(), latency.exact.count);
             let reason = format!("it counts {event} where the entry '{tag}' counts {entry}");
@@ -191,6 +181,7 @@ impl Iterator for EventReader {
     type Item = Result<TimedEvent, RecordError>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        // Behind a torn line nothing can be told apart from what was there before.
         if self.has_failed {
             return None;
         }

@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 use durio_plan::{Plan, Role, Section, Step};
 use durio_units::Nanos;
 
-use crate::reader::TimedEvent;
-use crate::{Event, Outcome, RoundDecision};
+use crate::{Event, Outcome, RoundDecision, TimedEvent};
 
 /// Where an interrupted run goes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +36,7 @@ pub fn resume_point<'e>(
     }
     let first = plan.steps.iter().find(|step| !finished.has(plan, step))?;
     let section = plan.section_of(first);
+    // Rounds are judged by each other, and a state must be reached in one go.
     let indivisible =
         |section: &&Section| section.rounds.is_some() || first.role == Role::Precondition;
     let step = section.filter(indivisible).map_or(first.index, |section| section.first_step);
@@ -60,11 +60,13 @@ struct Finished {
 
 impl Finished {
     fn take(&mut self, plan: &Plan, timed: &TimedEvent) {
+        // New times are added to it: events of one run never go back.
         self.elapsed = self.elapsed.max(timed.at);
         match &timed.event {
             Event::StepEnded(ended) if ended.outcome == Outcome::Complete => {
                 self.steps.insert(ended.step);
             }
+            // What was refused would be refused again.
             Event::StepDeclined(declined) => {
                 self.steps.insert(declined.step);
             }
@@ -75,6 +77,7 @@ impl Finished {
             }
             Event::RunResumed(resumed) => {
                 self.resumed += 1;
+                // What was done after that place has been done again since, or is still to be.
                 self.steps.retain(|step| *step < resumed.step);
                 let sections = plan.campaign.iter().flat_map(|campaign| &campaign.sections);
                 let begun: BTreeSet<u32> = (0..)

@@ -69,12 +69,15 @@ impl SettingJournal {
 
     /// Forgets the setting, which has its old value again.
     pub fn end(self) {
+        // If it stays, the next durio finds the old value where it should be, and forgets it.
         let _ = fs::remove_file(&self.entry);
     }
 }
 
 /// Locked and whole before anybody can see it by its name.
 fn written(folder: &Folder, name: &str, bytes: &[u8]) -> std::io::Result<File> {
+    // The name comes last: another durio that looks meanwhile must not find it without its lock, and take
+    // this one for dead.
     let hidden = format!(".{name}");
     folder.remove_file(&hidden)?;
     let mut file = folder.make_file(&hidden)?;
@@ -107,6 +110,7 @@ pub fn restore_left_settings(
 /// The entry and its lock; none while its durio lives, or if it cannot be read. Nor one of somebody
 /// else: it could have any file written.
 fn left_by_dead(folder: &Folder, name: &OsStr) -> Option<(ChangedSetting, File)> {
+    // The lock is kept while the setting is restored: two durios must not do that at once.
     let file = folder.open_own(name).ok()?;
     flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
     let bytes = read_bounded(&file, ENTRY_BYTES_MAX).ok()?;

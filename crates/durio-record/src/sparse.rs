@@ -30,6 +30,7 @@ impl SparseHistogram {
 
     /// Adds to the count of a bucket; what is beyond the last is not counted.
     pub(crate) fn add(&mut self, bucket: usize, count: u64) {
+        // There are 33,792 buckets.
         let Ok(place) = u16::try_from(bucket) else { return };
         match self.buckets.binary_search_by_key(&place, |it| it.0) {
             Ok(at) => self.buckets[at].1 = self.buckets[at].1.saturating_add(count),
@@ -41,6 +42,7 @@ impl SparseHistogram {
     pub(crate) fn of(histogram: &Histogram<u64>) -> Self {
         let mut sparse = Self::default();
         let mut missing = histogram.len();
+        // From the smallest to where all are found: most of 33,792 buckets are empty.
         for bucket in bucket_of(histogram.min()).min(BUCKETS)..BUCKETS {
             if missing == 0 {
                 break;
@@ -87,6 +89,7 @@ impl SparseHistogram {
             below = below.saturating_add(bucket.1);
             below >= wanted
         });
+        // Rounding may ask for one more than there are.
         match reached.or(self.buckets.last()) {
             None => 0,
             Some(&(bucket, _)) if quantile == 0.0 => lowest_of(bucket.into()),

@@ -11,8 +11,9 @@ use durio_units::Nanos;
 use serde::Serialize;
 
 use crate::histogram_log::HistogramLogWriter;
-use crate::reader::TimedEvent;
-use crate::{Environment, Event, Latency, Manifest, RecordError, file_names, manifest_file};
+use crate::{
+    Environment, Event, Latency, Manifest, RecordError, TimedEvent, file_names, manifest_file,
+};
 
 /// Writes the events of one run. A failed record must fail the run, because the record is the
 /// product: every error is returned.
@@ -45,6 +46,7 @@ impl RecordWriter {
         let folder = manifest_file::make_folder(folder, "make the run folder")?;
         write_json(&folder, file_names::PLAN, plan)?;
         write_json(&folder, file_names::ENVIRONMENT, environment)?;
+        // Both are there before the manifest: a folder without one of them is damaged, not young.
         let events = create(&folder, file_names::EVENTS)?;
         let path = folder.path().join(file_names::HISTOGRAMS);
         let log = create(&folder, file_names::HISTOGRAMS)?;
@@ -101,6 +103,7 @@ impl RecordWriter {
     /// # Errors
     /// If a file cannot be written or synced.
     pub fn write_synced(&mut self, at: Nanos, mut event: Event) -> Result<(), RecordError> {
+        // An event that refers to a histogram must never be on disk without it.
         self.write_histograms(at, &mut event)?;
         self.sync_histograms()?;
         self.write_event(at, event)?;
@@ -135,6 +138,7 @@ impl RecordWriter {
         let start = Duration::from(at.saturating_sub(length));
         let (log, part) = (&mut self.histograms, self.part);
         event.for_each_latency(|latency: &mut Latency, mut tag| {
+            // The steps that are run again have the same names, and the log has the first ones too.
             if part > 0 {
                 tag.push_str(&format!(".part{part}"));
             }
@@ -187,6 +191,7 @@ fn append(
     let fail = |error| RecordError::io("go on with", &folder.path().join(name), error);
     let mut file = folder.open_own(name).map_err(fail)?;
     let end = end(&mut file).map_err(fail)?;
+    // Cut off before anything is appended, else a torn line would begin the next whole one.
     file.set_len(end).map_err(fail)?;
     file.seek(SeekFrom::Start(end)).map_err(fail)?;
     Ok(BufWriter::new(file))
@@ -194,6 +199,7 @@ fn append(
 
 /// The offset behind the last line feed.
 fn end_of_whole_lines(file: &mut File) -> std::io::Result<u64> {
+    // From the end: the last line feed is near it, however long the log is.
     const CHUNK: u64 = 64 << 10;
     let mut end = file.seek(SeekFrom::End(0))?;
     let mut chunk = Vec::new();

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 
 use durio_layers::{DeclaredKind, MdBitmap};
 use durio_record::bench::{
-    BENCH_MANIFEST, BenchFolder, BenchManifest, BenchStack, BenchWriter, LayerState, TearDown,
-    is_bench_folder,
+    BENCH_MANIFEST, BenchFolder, BenchManifest, BenchStack, LayerState, TearDown,
 };
 use durio_record::{Outcome, RecordErrorKind};
 use durio_units::{Bytes, Nanos};
@@ -23,7 +22,7 @@ fn golden_manifest() -> BenchManifest {
 
 #[test]
 fn the_golden_folder_of_version_1_reads_as_it_always_did() {
-    assert!(is_bench_folder(&golden()));
+    assert!(BenchFolder::is_at(&golden()));
     let folder = BenchFolder::open(&golden()).unwrap();
     let manifest = &folder.manifest;
     assert_eq!((manifest.name.as_str(), manifest.seed), ("mirror", 7));
@@ -57,7 +56,7 @@ fn what_is_written_is_read_back_and_replaced_whole() {
     let mut manifest = golden_manifest();
     manifest.stacks[0].layers.pop();
     manifest.outcome = None;
-    let writer = BenchWriter::create(&path, &manifest).unwrap();
+    let writer = BenchFolder::create(&path, manifest.clone()).unwrap();
     assert_eq!(BenchFolder::open(&path).unwrap().manifest, manifest);
     manifest.outcome = Some(Outcome::Complete);
     let declared = manifest.stacks[0].declared.clone();
@@ -72,16 +71,16 @@ fn what_is_written_is_read_back_and_replaced_whole() {
 #[test]
 fn a_folder_that_exists_is_not_written_to() {
     let place = tempfile::tempdir().unwrap();
-    let error = BenchWriter::create(place.path(), &golden_manifest()).unwrap_err();
+    let error = BenchFolder::create(place.path(), golden_manifest()).unwrap_err();
     assert_eq!(error.kind, RecordErrorKind::Io);
-    assert!(!is_bench_folder(place.path()));
+    assert!(!BenchFolder::is_at(place.path()));
 }
 
 #[test]
 fn a_manifest_that_cannot_be_replaced_stays_as_it_is() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("bench");
-    let writer = BenchWriter::create(&path, &golden_manifest()).unwrap();
+    let writer = BenchFolder::create(&path, golden_manifest()).unwrap();
     // A folder stands where the new manifest is to be written.
     fs::create_dir(path.join(format!(".{BENCH_MANIFEST}.new"))).unwrap();
     let before = fs::read(path.join(BENCH_MANIFEST)).unwrap();

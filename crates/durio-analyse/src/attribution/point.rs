@@ -24,15 +24,7 @@ pub struct Bench<'a> {
     pub points: Vec<Point<'a>>,
 }
 
-/// How time passes in the lab.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Timing {
-    /// By instructions executed: repeatable, software only, on one processor.
-    Counted,
-    /// As on the wall.
-    Wall,
-}
+pub use durio_observe::LabTiming as Timing;
 
 /// What the topmost layer of a point is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

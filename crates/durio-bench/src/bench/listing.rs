@@ -16,6 +16,7 @@ pub fn listing(manifest: &BenchManifest, folder: &Path) -> String {
         line(&mut text, &manifest.summary);
     }
     let labels = manifest.stacks.iter().flat_map(|stack| &stack.layers);
+    // Names are the user's: what a terminal would obey is spelt out, and takes more room.
     let width = labels.map(|layer| visible(&layer.label).chars().count()).max().unwrap_or(0);
     for stack in &manifest.stacks {
         text.push('\n');

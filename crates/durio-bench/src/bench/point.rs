@@ -3,8 +3,7 @@
 use std::path::Path;
 
 use durio_block::{HeldTarget, HeldTargets, TargetType};
-use durio_layers::BuiltLayer;
-use durio_layers::DeclaredStack;
+use durio_layers::{BuiltLayer, DeclaredStack};
 use durio_plan::{ClockChoice, Plan, RawPath};
 use durio_spec::{
     CampaignPlan, CampaignRequest, Location, LocationFacts, RawDevices, StackBench, plan_campaign,
@@ -66,6 +65,7 @@ impl Planning<'_> {
     ) -> Result<(Plan, HeldTargets), BenchError> {
         let paths = match &built.mount {
             Some(mount) => vec![mount.clone()],
+            // A filesystem stands on all of them; of bare devices the spec says how many.
             None => self.chosen(built.devices.clone()),
         };
         let Located { places, held } = locate(&paths, Permission::Built)?;
@@ -117,6 +117,7 @@ impl Planning<'_> {
         let of = |(number, size): (usize, Bytes)| {
             let (path, facts) = match is_filesystem {
                 true => ("/mnt".to_owned(), LocationFacts::Directory { free: size, filesystem: 0 }),
+                // Names of nothing: only their number and their sizes matter to a plan.
                 false => (format!("/dev/{}", number + 1), LocationFacts::Device { size }),
             };
             self.place(Location { path: RawPath::from(path.as_str()), facts, destroy: true })

@@ -13,7 +13,6 @@ use crate::observer::Observer;
 /// A synchronisation is told of this often.
 const SYNC_EVERY: Duration = Duration::from_secs(10);
 
-/// Says where a bench is.
 pub(crate) struct BenchProgress<'a> {
     observer: &'a dyn Observer,
     stacks: &'a [BenchStack],
@@ -54,6 +53,7 @@ impl<'a> BenchProgress<'a> {
     /// A step of building.
     pub(crate) fn step(&self, progress: Progress<'_>) {
         if let Progress::LeftAlone { undo, why } = progress {
+            // Told to everybody, also without progress: it stays.
             self.observer.remark(&format!("durio: left alone: {undo}: {why}"));
         }
         let Progress::Syncing { device, done, all } = progress else { return };

@@ -1,60 +1,50 @@
 //! What comes after what in a bench, and what is recorded of it.
 //!
-//! In: the manifest with its stacks, a [`StackBackend`] that builds, a function that measures. Out: the
-//! manifest at its end, saved after each change. Not here: building and measuring themselves, so
+//! In: the manifest with its stacks, what builds them, a function that measures. Out: the manifest at
+//! its end, saved after each change. Not here: building and measuring themselves, so
 //! that tests can plant failures in both.
 
-use durio_layers::DeclaredStack;
-use durio_layers::{BuildError, BuiltLayer};
+use durio_layers::{BuildError, Builder, BuiltLayer, DeclaredStack};
 use durio_record::Outcome;
 use durio_record::bench::{BenchManifest, BenchStack, LayerState, TearDown};
 
 use crate::error::{BenchError, with_causes};
-
-/// Where stacks are built.
-pub(crate) trait StackBackend {
-    /// Begins to build a stack; nothing of it is there yet.
-    fn begin(&self, stack: &DeclaredStack) -> Result<Box<dyn StackHandle + '_>, BuildError>;
-}
 
 /// A stack that is being built. Dropping it takes it down too.
 pub(crate) trait StackHandle {
     /// The next layer; nothing if all are there. After an error nothing is there any more.
     fn build_next(&mut self) -> Result<Option<BuiltLayer>, BuildError>;
 
-    /// Takes everything down.
     fn tear_down(self: Box<Self>) -> Result<(), BuildError>;
 }
+
+impl StackHandle for Builder<'_> {
+    fn build_next(&mut self) -> Result<Option<BuiltLayer>, BuildError> {
+        Builder::build_next(self)
+    }
+
+    fn tear_down(self: Box<Self>) -> Result<(), BuildError> {
+        Builder::tear_down(*self)
+    }
+}
+
+type BeginStack<'a> = dyn Fn(&DeclaredStack) -> Result<Box<dyn StackHandle + 'a>, BuildError> + 'a;
 
 /// A layer that is there and is to be measured.
 #[derive(Debug)]
 pub(crate) struct Point<'a> {
     /// Which stack, from 0.
     pub(crate) stack: usize,
-    /// Its layer.
     pub(crate) layer: &'a BuiltLayer,
-    /// The name of its run folder.
     pub(crate) run: String,
 }
 
-/// How a run on a point ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Measured {
-    /// At its end.
-    Complete,
-    /// By the user.
-    Stopped,
-    /// By an error, which its record tells.
-    Failed,
-}
-
-/// A bench that is under way.
 pub(crate) struct Schedule<'a> {
     pub(crate) manifest: BenchManifest,
-    pub(crate) backend: &'a dyn StackBackend,
+    /// Begins to build a stack; nothing of it is there yet.
+    pub(crate) begin: &'a BeginStack<'a>,
     /// True once the user wants it to end.
     pub(crate) stop: &'a dyn Fn() -> bool,
-    /// Saves the manifest.
     pub(crate) save: &'a dyn Fn(&BenchManifest) -> Result<(), BenchError>,
     /// Told before a layer is built.
     pub(crate) building: &'a dyn Fn(usize, usize),
@@ -67,7 +57,7 @@ impl Schedule<'_> {
     /// If the manifest cannot be saved: the record is the product. What was built is taken down.
     pub(crate) fn run(
         mut self,
-        measure: &mut dyn FnMut(&Point<'_>) -> Result<Measured, BenchError>,
+        measure: &mut dyn FnMut(&Point<'_>) -> Result<Outcome, BenchError>,
     ) -> Result<BenchManifest, BenchError> {
         let mut runs = 0;
         for index in 0..self.manifest.stacks.len() {
@@ -86,6 +76,7 @@ impl Schedule<'_> {
             stack.failure.is_some() || matches!(stack.tear_down, Some(TearDown::Failed { .. }))
         };
         match self.manifest.stacks.iter().any(went_wrong) {
+            // What a stop broke off has not failed.
             _ if (self.stop)() => Outcome::Interrupted,
             true => Outcome::Failed,
             false => Outcome::Complete,
@@ -96,12 +87,11 @@ impl Schedule<'_> {
         &mut self,
         index: usize,
         runs: &mut usize,
-        measure: &mut dyn FnMut(&Point<'_>) -> Result<Measured, BenchError>,
+        measure: &mut dyn FnMut(&Point<'_>) -> Result<Outcome, BenchError>,
     ) -> Result<(), BenchError> {
         let declared = self.manifest.stacks[index].declared.clone();
         (self.building)(index, 0);
-        let backend = self.backend;
-        let mut handle = match backend.begin(&declared) {
+        let mut handle = match (self.begin)(&declared) {
             Ok(handle) => handle,
             Err(error) => return self.not_built(index, 0, &error),
         };
@@ -121,6 +111,7 @@ impl Schedule<'_> {
                 Err(error) => return self.not_built(index, layer, &error),
             }
         }
+        // Also where measuring has failed: the next stack may need the same devices.
         let torn_down = handle.tear_down();
         self.torn_down(index, torn_down.map_err(|error| with_causes(&error)))
     }
@@ -132,7 +123,7 @@ impl Schedule<'_> {
         declared: &DeclaredStack,
         built: &BuiltLayer,
         runs: &mut usize,
-        measure: &mut dyn FnMut(&Point<'_>) -> Result<Measured, BenchError>,
+        measure: &mut dyn FnMut(&Point<'_>) -> Result<Outcome, BenchError>,
     ) -> Result<bool, BenchError> {
         *runs += 1;
         let word = declared.layers.get(built.index).map_or("", |layer| layer.kind.name());
@@ -142,9 +133,11 @@ impl Schedule<'_> {
         self.set(index, built.index, LayerState::Partial, Some(run));
         (self.save)(&self.manifest)?;
         let (state, failure) = match measure(&point) {
-            Ok(Measured::Complete) => (LayerState::Measured, None),
-            Ok(Measured::Stopped) => (LayerState::Partial, Some("the user stopped it".to_owned())),
-            Ok(Measured::Failed) => {
+            Ok(Outcome::Complete) => (LayerState::Measured, None),
+            Ok(Outcome::Interrupted) => {
+                (LayerState::Partial, Some("the user stopped it".to_owned()))
+            }
+            Ok(Outcome::Failed) => {
                 (LayerState::Partial, Some("its run failed; the run folder says why".to_owned()))
             }
             Err(error) => (LayerState::Failed, Some(with_causes(&error))),
@@ -199,6 +192,7 @@ impl Schedule<'_> {
     fn set(&mut self, index: usize, layer: usize, state: LayerState, run: Option<String>) {
         if let Some(layer) = self.manifest.stacks[index].layers.get_mut(layer) {
             layer.state = state;
+            // A run that was begun stays named, whatever became of it.
             layer.run = run.or(layer.run.take());
         }
     }

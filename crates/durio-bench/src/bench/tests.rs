@@ -12,13 +12,13 @@ use durio_layers::{
 use durio_observe::Host;
 use durio_plan::{ClockChoice, PLAN_SCHEMA, Plan, Purpose};
 use durio_record::bench::{
-    BenchFolder, BenchManifest, BenchStack, BenchWriter, LayerState, SeveralDevices, TearDown,
+    BenchFolder, BenchManifest, BenchStack, LayerState, SeveralDevices, TearDown,
 };
 use durio_record::{Environment, Manifest, Outcome};
 use durio_units::{Bytes, Nanos};
 
 use super::listing;
-use super::schedule::{Measured, Point, Schedule, StackBackend, StackHandle};
+use super::schedule::{Point, Schedule, StackHandle};
 use crate::error::BenchError;
 use crate::observer::Told;
 use crate::read_back::bench_findings;
@@ -44,8 +44,8 @@ struct Fake {
     is_there: bool,
 }
 
-impl StackBackend for Scripted {
-    fn begin(&self, stack: &DeclaredStack) -> Result<Box<dyn StackHandle + '_>, BuildError> {
+impl Scripted {
+    fn begin(&self, stack: &DeclaredStack) -> Result<Box<dyn StackHandle>, BuildError> {
         let index = self.begun.get();
         self.begun.set(index + 1);
         let fails_at = self.fails_to_build.filter(|(stack, _)| *stack == index).map(|it| it.1);
@@ -145,14 +145,14 @@ struct Ended {
 }
 
 fn run(
-    site: &Scripted,
-    measure: &mut dyn FnMut(&Point<'_>) -> Result<Measured, BenchError>,
+    machine: &Scripted,
+    measure: &mut dyn FnMut(&Point<'_>) -> Result<Outcome, BenchError>,
 ) -> Ended {
     let stop = Cell::new(false);
     let saved = RefCell::new(Vec::new());
-    let course = Schedule {
+    let schedule = Schedule {
         manifest: manifest(),
-        backend: site,
+        begin: &|stack| machine.begin(stack),
         stop: &|| stop.get(),
         save: &|manifest| {
             saved.borrow_mut().push(manifest.clone());
@@ -160,15 +160,15 @@ fn run(
         },
         building: &|_, _| (),
     };
-    let manifest = course
+    let manifest = schedule
         .run(&mut |point| {
             let outcome = measure(point);
-            stop.set(matches!(outcome, Ok(Measured::Stopped)));
-            site.log.borrow_mut().push(format!("measured {}", point.run));
+            stop.set(matches!(outcome, Ok(Outcome::Interrupted)));
+            machine.log.borrow_mut().push(format!("measured {}", point.run));
             outcome
         })
         .unwrap();
-    Ended { manifest, log: site.log.borrow().clone(), saved: saved.into_inner() }
+    Ended { manifest, log: machine.log.borrow().clone(), saved: saved.into_inner() }
 }
 
 fn states(manifest: &BenchManifest) -> Vec<Vec<LayerState>> {
@@ -180,7 +180,7 @@ use LayerState::{Built, Failed, Measured as Done, Partial, Waiting};
 
 #[test]
 fn every_layer_is_built_measured_and_taken_down_before_the_next_stack() {
-    let ended = run(&Scripted::default(), &mut |_| Ok(Measured::Complete));
+    let ended = run(&Scripted::default(), &mut |_| Ok(Outcome::Complete));
     let one = |stack: &str, first: usize| {
         vec![
             format!("{stack} built 0"),
@@ -205,7 +205,7 @@ fn every_layer_is_built_measured_and_taken_down_before_the_next_stack() {
 
 #[test]
 fn whoever_finds_a_killed_bench_knows_which_run_was_under_way() {
-    let ended = run(&Scripted::default(), &mut |_| Ok(Measured::Complete));
+    let ended = run(&Scripted::default(), &mut |_| Ok(Outcome::Complete));
     let under_way = |manifest: &&BenchManifest| manifest.stacks[0].layers[0].state == Partial;
     let during = ended.saved.iter().find(under_way).unwrap();
     assert_eq!(during.stacks[0].layers[0].run.as_deref(), Some("01-a-ram"));
@@ -217,8 +217,8 @@ fn whoever_finds_a_killed_bench_knows_which_run_was_under_way() {
 #[test]
 fn a_layer_that_cannot_be_built_ends_its_stack_and_no_other() {
     for layer in [99, 0, 1, 2] {
-        let site = Scripted { fails_to_build: Some((0, layer)), ..Scripted::default() };
-        let ended = run(&site, &mut |_| Ok(Measured::Complete));
+        let machine = Scripted { fails_to_build: Some((0, layer)), ..Scripted::default() };
+        let ended = run(&machine, &mut |_| Ok(Outcome::Complete));
         let first = &ended.manifest.stacks[0];
         let at = if layer == 99 { 0 } else { layer };
         assert!(first.failure.as_deref().unwrap().contains("planted"), "{layer}");
@@ -237,7 +237,7 @@ fn a_layer_that_cannot_be_built_ends_its_stack_and_no_other() {
 #[test]
 fn a_run_that_fails_takes_its_stack_down_and_the_bench_goes_on() {
     let ended = run(&Scripted::default(), &mut |point| match point.run.as_str() {
-        "01-a-ram" => Ok(Measured::Failed),
+        "01-a-ram" => Ok(Outcome::Failed),
         "02-b-ram" => Err(BenchError::cannot_measure("planted")),
         other => panic!("{other}"),
     });
@@ -250,8 +250,8 @@ fn a_run_that_fails_takes_its_stack_down_and_the_bench_goes_on() {
 #[test]
 fn an_interrupt_takes_down_what_is_there_and_begins_nothing_more() {
     let ended = run(&Scripted::default(), &mut |point| match point.run.as_str() {
-        "02-a-xfs" => Ok(Measured::Stopped),
-        _ => Ok(Measured::Complete),
+        "02-a-xfs" => Ok(Outcome::Interrupted),
+        _ => Ok(Outcome::Complete),
     });
     assert_eq!(ended.log.last().map(String::as_str), Some("a down"));
     assert_eq!(states(&ended.manifest), [[Done, Built, Partial], [Waiting; 3]]);
@@ -261,8 +261,8 @@ fn an_interrupt_takes_down_what_is_there_and_begins_nothing_more() {
 
 #[test]
 fn what_cannot_be_taken_down_is_told_and_how_to_try_again() {
-    let site = Scripted { fails_to_go: Some(0), ..Scripted::default() };
-    let ended = run(&site, &mut |_| Ok(Measured::Complete));
+    let machine = Scripted { fails_to_go: Some(0), ..Scripted::default() };
+    let ended = run(&machine, &mut |_| Ok(Outcome::Complete));
     let Some(TearDown::Failed { reason }) = &ended.manifest.stacks[0].tear_down else { panic!() };
     assert!(reason.contains("busy"));
     assert_eq!(ended.manifest.outcome, Some(Outcome::Failed));
@@ -272,11 +272,11 @@ fn what_cannot_be_taken_down_is_told_and_how_to_try_again() {
 #[test]
 fn a_manifest_that_cannot_be_saved_ends_the_bench_with_everything_taken_down() {
     for fails_at in 0..6 {
-        let site = Scripted::default();
+        let machine = Scripted::default();
         let count = Cell::new(0);
-        let course = Schedule {
+        let schedule = Schedule {
             manifest: manifest(),
-            backend: &site,
+            begin: &|stack| machine.begin(stack),
             stop: &|| false,
             save: &|_| {
                 count.set(count.get() + 1);
@@ -287,8 +287,8 @@ fn a_manifest_that_cannot_be_saved_ends_the_bench_with_everything_taken_down() {
             },
             building: &|_, _| (),
         };
-        assert!(course.run(&mut |_| Ok(Measured::Complete)).is_err());
-        let last = site.log.borrow().last().cloned().unwrap();
+        assert!(schedule.run(&mut |_| Ok(Outcome::Complete)).is_err());
+        let last = machine.log.borrow().last().cloned().unwrap();
         assert!(last == "a dropped" || last == "a down", "{fails_at}: {last}");
     }
 }
@@ -317,10 +317,11 @@ fn findings_of_nothing() -> Findings {
 
 #[test]
 fn a_run_that_was_analysed_while_it_ran_is_not_read_again() {
-    let ended = run(&Scripted::default(), &mut |_| Ok(Measured::Complete));
+    let ended = run(&Scripted::default(), &mut |_| Ok(Outcome::Complete));
     let directory = tempfile::tempdir().unwrap();
-    let writer = BenchWriter::create(&directory.path().join("b"), &ended.manifest).unwrap();
-    let folder = BenchFolder::open(writer.folder()).unwrap();
+    let path = directory.path().join("b");
+    let folder = BenchFolder::create(&path, ended.manifest.clone()).unwrap();
+    let folder = BenchFolder::open(folder.path()).unwrap();
     let complaints = |known: &[&str]| {
         let known = known.iter().map(|run| ((*run).to_owned(), findings_of_nothing()));
         let told = Told::default();

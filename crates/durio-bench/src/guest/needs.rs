@@ -5,8 +5,7 @@
 
 use durio_lab::kernels::DriverState;
 use durio_lab::{Kernel, find_program};
-use durio_layers::DeclaredStack;
-use durio_layers::{Missing, requirements};
+use durio_layers::{DeclaredStack, Missing, requirements};
 
 /// Names, each once, in order.
 #[derive(Debug, Default)]

@@ -118,6 +118,7 @@ pub(super) fn left_in(journal: &File) -> io::Result<Vec<MadeFile>> {
     let mut made: Vec<MadeFile> = Vec::new();
     for line in BufReader::new(journal.take(JOURNAL_BYTES_MAX)).split(b'\n') {
         let Ok(entry) = serde_json::from_slice::<MadeFile>(&line?) else { continue };
+        // The last entry of a path counts: announced, made, laid out, removed.
         made.retain(|earlier| earlier.path != entry.path);
         made.push(entry);
     }
@@ -138,6 +139,7 @@ impl DeadRun {
         // Not a journal of somebody else: what it says durio made may be anybody's.
         let journal = Folder::open(folder)?.open_own(name)?;
         let facts = journal.metadata()?;
+        // A lock goes with its process, however that ended: what is not locked has nobody.
         if flock(&journal, FlockOperation::NonBlockingLockExclusive).is_err() {
             return Ok(None);
         }

@@ -40,6 +40,7 @@ impl SignOfLife {
 
 impl Drop for SignOfLife {
     fn drop(&mut self) {
+        // Woken at once: a run does not end a second later for it.
         drop(self.end.take());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

@@ -2,9 +2,9 @@
 //! layers, of a comparison of kernels how they changed.
 
 use durio_bench::read_run;
-use durio_record::bench::{BenchFolder, is_bench_folder};
+use durio_record::bench::BenchFolder;
 use durio_record::file_names;
-use durio_record::lab_compare::{LabCompareFolder, is_lab_compare_folder};
+use durio_record::lab_compare::LabCompareFolder;
 
 use crate::args::Report;
 use crate::exit_code::Exit;
@@ -15,11 +15,11 @@ use crate::progress::Terminal;
 pub(crate) fn report(arguments: &Report) -> Result<Exit, Failure> {
     // A folder that is both would be nobody's: the manifest of a run goes first.
     let is_run = arguments.run.join(file_names::MANIFEST).is_file();
-    if is_bench_folder(&arguments.run) && !is_run {
+    if BenchFolder::is_at(&arguments.run) && !is_run {
         let folder = BenchFolder::open(&arguments.run)?;
         return super::stack::show_bench(&folder, arguments.format);
     }
-    if is_lab_compare_folder(&arguments.run) && !is_run {
+    if LabCompareFolder::is_at(&arguments.run) && !is_run {
         let folder = LabCompareFolder::open(&arguments.run)?;
         return super::lab_compare::show(&folder, arguments.format);
     }

@@ -309,7 +309,7 @@ fn histograms_are_synced_before_the_event_that_ends_their_step_and_that_event_at
         }
         let line = &events[written..written + length];
         written += length;
-        let Ok(timed) = serde_json::from_slice::<TimedEvent>(line) else { continue };
+        let Ok(timed) = TimedEvent::read(line) else { continue };
         let prepares = match &timed.event {
             Event::StepEnded(ended) => plan.steps[ended.step as usize].role == Role::Precondition,
             Event::RunEnded(_) => false,
