@@ -21,7 +21,6 @@ const EMPTY_MAX: u64 = 1000;
 pub(crate) struct Stream {
     /// May differ from the plan's.
     pub(crate) workload: Workload,
-    /// Index of its first target.
     pub(crate) target: usize,
     /// Its jobs, which are numbered over all loads.
     pub(crate) jobs: usize,
@@ -40,11 +39,10 @@ impl Open {
     }
 }
 
-/// Gathers intervals and job totals.
 pub(crate) struct Collector {
-    step: u32,
+    pub(crate) step: u32,
     repeat: u32,
-    round: u32,
+    pub(crate) round: u32,
     streams: Vec<Stream>,
     /// Per job: its stream.
     stream_of: Vec<usize>,
@@ -93,9 +91,12 @@ impl Collector {
         }
     }
 
-    /// The stream of a job.
     pub(crate) fn stream_of(&self, job: u32) -> u32 {
         u32::try_from(self.stream_of[job as usize]).unwrap_or(u32::MAX)
+    }
+
+    pub(crate) fn name_of(&self, job: u32) -> &str {
+        &self.streams[self.stream_of[job as usize]].workload.name
     }
 
     /// Takes intervals until every job has ended; `emit` gets each event in order.
@@ -124,6 +125,7 @@ impl Collector {
 
     fn take(&mut self, closed: ClosedInterval) {
         let ClosedInterval { job, index, passed, unwatched_ns, buffer } = closed;
+        // A job that has ended passes all intervals; that is no interval that there was.
         self.highest = self.highest.max(index).max(if passed == u64::MAX { 0 } else { passed });
         self.passed[job] = passed;
         let stream = self.stream_of[job];
@@ -133,6 +135,7 @@ impl Collector {
         let open = open[stream].get_or_insert_with(|| Open::new(workload));
         open.unwatched_ns = open.unwatched_ns.max(unwatched_ns);
         add(&mut open.counted, &buffer.operations);
+        // Totals are summed up from the intervals that are recorded, so the two cannot disagree.
         if self.grid.span(index).0 == Phase::Measure {
             add(&mut self.totals[job], &buffer.operations);
         }
@@ -145,6 +148,7 @@ impl Collector {
         let index = self.next;
         let open = self.open.remove(&index);
         self.empty_run = if open.is_some() { 0 } else { self.empty_run + 1 };
+        // Up to that many are recorded one by one: an interval without completions is a finding.
         self.next = if self.empty_run > EMPTY_MAX { self.gap_end(bound) } else { index + 1 };
         let (phase, from, _) = self.grid.span(index);
         let (_, _, to) = self.grid.span(self.next - 1);

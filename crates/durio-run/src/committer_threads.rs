@@ -24,16 +24,16 @@ use durio_workload::{BlockFiller, GroupCommit, Schedule};
 
 use crate::counters::Usage;
 use crate::error::RunError;
-use crate::gate::{Gate, Word};
+use crate::grid::Bounds;
 use crate::job::{JobInput, JobOutcome, Shared, write_flags};
-use crate::measured_loop::{Bounds, ClockPair, LoopResult};
+use crate::measured_loop::{ClockPair, LoopResult};
+use crate::start_barrier::{Start, StartBarrier};
 use leader::Leader;
 use state::State;
 
 /// A committer needs little: a record is on the heap, and nothing recurses.
 const STACK_BYTES: usize = 128 << 10;
 
-/// What all committers of a log share.
 struct CommitterThreads<'a, C> {
     state: Mutex<State<C>>,
     clock: C,
@@ -46,9 +46,8 @@ struct CommitterThreads<'a, C> {
     /// A committer panicked: nobody waits for it.
     panicked: AtomicBool,
     /// Where the committers wait for the begin, and when that was.
-    gate: Gate,
+    barrier: StartBarrier,
     started: OnceLock<Ticks>,
-    /// The committers, to be woken.
     threads: OnceLock<Vec<Thread>>,
 }
 
@@ -88,20 +87,22 @@ pub(crate) fn run<C: Clock + Copy + Send + Sync>(
         let handles = match log.spawn(scope, schedules) {
             Ok(handles) => handles,
             Err(error) => {
-                log.gate.open(Word::Aborted);
+                log.barrier.release(Start::Aborted);
                 ready.tell(Err(error));
                 return None;
             }
         };
         ready.tell(Ok(facts));
-        let word = shared.gate.pass();
-        let began = log.begin(word, shared);
-        log.gate.open(word);
+        let start = shared.barrier.wait();
+        // Under the same barrier as all jobs, then its own: committers begin with the step, not when their
+        // thread was made.
+        let began = log.begin(start, shared);
+        log.barrier.release(start);
         let ended = handles
             .into_iter()
             .map(|handle| handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         let ended: Vec<Ended> = ended.collect();
-        (word == Word::Go).then_some((began, ended))
+        (start == Start::Go).then_some((began, ended))
     });
     let (began, ended) = began?;
     if shared.first_ends_all {
@@ -119,7 +120,7 @@ impl<'a, C: Clock + Copy + Send + Sync> CommitterThreads<'a, C> {
         is_open: bool,
     ) -> Option<Self> {
         let policy = input.workload.group_commit?;
-        let bounds = input.limit.bounds();
+        let bounds = input.bounds;
         let method = input.workload.sync.method;
         Some(Self {
             state: Mutex::new(State::new(engine, bounds, (input, filler), is_open)?),
@@ -131,13 +132,13 @@ impl<'a, C: Clock + Copy + Send + Sync> CommitterThreads<'a, C> {
             stop: &shared.stop,
             failed: &shared.failed,
             panicked: AtomicBool::new(false),
-            gate: Gate::default(),
+            barrier: StartBarrier::default(),
             started: OnceLock::new(),
             threads: OnceLock::new(),
         })
     }
 
-    /// Starts all committers; they wait at the gate.
+    /// Starts all committers; they wait at the barrier.
     fn spawn<'scope>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
@@ -156,15 +157,16 @@ impl<'a, C: Clock + Copy + Send + Sync> CommitterThreads<'a, C> {
                 Err(error) => return Err(too_many(committer, self.policy.committers, error)),
             }
         }
+        // Set before any committer begins: a leader only unparks whom it finds here.
         let threads = handles.iter().map(|handle| handle.thread().clone()).collect();
         let _ = self.threads.set(threads);
         Ok(handles)
     }
 
     /// The common begin of all jobs, and both clocks there.
-    fn begin(&self, word: Word, shared: &Shared) -> ClockPair {
+    fn begin(&self, start: Start, shared: &Shared) -> ClockPair {
         let began = ClockPair::read(&self.clock);
-        if word == Word::Go {
+        if start == Start::Go {
             let started = *shared.started.get_or_init(|| self.clock.now());
             let _ = self.started.set(started);
             self.lock().begin(started, began, &self.clock);
@@ -173,6 +175,7 @@ impl<'a, C: Clock + Copy + Send + Sync> CommitterThreads<'a, C> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<C>> {
+        // A committer that panicked has said so; the others need the state to end.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -201,6 +204,7 @@ impl<'a, C: Clock + Copy + Send + Sync> CommitterThreads<'a, C> {
             state.pass_to(window, &self.clock);
         }
         let end_ns = self.clock.nanos(state.last_completion.max(window).since(started));
+        // None only if the leader panicked, and then nobody asks for figures.
         let (in_flight_ns, exchanges) =
             state.leader.as_ref().map_or((0, 0), |it| (it.in_flight.integral, it.exchanges));
         let result = LoopResult {
@@ -216,8 +220,7 @@ impl<'a, C: Clock + Copy + Send + Sync> CommitterThreads<'a, C> {
             measured: Nanos::new(end_ns.saturating_sub(self.bounds.ramp)),
             end_ns,
             exchanges,
-            failure: state.failure,
-            engine_error: state.engine_error,
+            ending: state.ending,
         };
         let usage = ended.iter().map(|it| it.usage).reduce(Usage::plus).unwrap_or_default();
         JobOutcome {
@@ -233,13 +236,10 @@ impl<'a, C: Clock + Copy + Send + Sync> CommitterThreads<'a, C> {
 
 fn too_many(started: u32, wanted: u32, error: std::io::Error) -> RunError {
     let message = format!("cannot start more than {started} of {wanted} committers");
-    let mut error = RunError::target(message, Some(error.into()));
-    error.hint = Some(
+    RunError::target(message).because(error).hint(
         "give fewer --committers, leave out --committer-threads, or raise the limit on processes \
-         (ulimit -u)"
-            .to_owned(),
-    );
-    error
+         (ulimit -u)",
+    )
 }
 
 /// The schedules of all committers together; none in a closed loop.

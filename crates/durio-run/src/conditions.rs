@@ -9,7 +9,7 @@ use std::path::Path;
 use durio_plan::{Plan, Step, TargetKind};
 
 use crate::error::RunError;
-use crate::layout::Prepared;
+use crate::layout::PreparedTarget;
 use memory_bound::MemoryBound;
 pub(crate) use memory_bound::remove_left;
 use read_ahead::ReadAhead;
@@ -26,7 +26,7 @@ impl Conditions {
     pub(crate) fn before_opening(
         step: &Step,
         plan: &Plan,
-        prepared: &[Option<Prepared>],
+        prepared: &[Option<PreparedTarget>],
         state: Option<&Path>,
     ) -> Result<Self, RunError> {
         let mut read_ahead = Vec::new();
@@ -34,7 +34,7 @@ impl Conditions {
             if let (Some(prepared), true) = (&prepared[target], step.drop_cache) {
                 prepared.drop_cache()?;
             }
-            let Some(path) = place_of(&plan.targets[target].kind) else { continue };
+            let Some(path) = path_of(&plan.targets[target].kind) else { continue };
             if let Some(bytes) = step.read_ahead {
                 read_ahead.extend(ReadAhead::set(path, bytes, state)?);
             }
@@ -45,6 +45,7 @@ impl Conditions {
     /// Sets what must hold while the step runs, now that its memory is taken and its files are
     /// open; gives back what held for opening alone.
     pub(crate) fn after_opening(self, step: &Step) -> Result<Option<MemoryBound>, RunError> {
+        // Files keep what they were opened with; other programs get theirs back as soon as can be.
         for read_ahead in self.read_ahead {
             read_ahead.restore()?;
         }
@@ -52,8 +53,8 @@ impl Conditions {
     }
 }
 
-/// Where a target is, as far as it is in the page cache.
-fn place_of(kind: &TargetKind) -> Option<&Path> {
+/// Where a target is, or will be; none for what is on no storage.
+pub(crate) fn path_of(kind: &TargetKind) -> Option<&Path> {
     match kind {
         TargetKind::NewFile { directory, .. } => Some(directory.as_path()),
         TargetKind::ExistingFile { path } | TargetKind::Device { path } => Some(path.as_path()),

@@ -1,7 +1,7 @@
 //! Counters of the system around a step.
 
 use durio_observe::{CpuCounters, DeviceCounters, read_cpu_counters, read_device_counters};
-use durio_record::ContextSwitches;
+use durio_record::{ContextSwitches, Outcome, StepEnded};
 use durio_units::{Bytes, Nanos};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
@@ -28,6 +28,7 @@ impl Watch {
         Self {
             cpu: read_cpu_counters().ok(),
             devices: devices.iter().filter_map(|name| read_device_counters(name).ok()).collect(),
+            // The calling thread records; what that costs is durio's and not the load's.
             process: Usage::of_process().since(Usage::of_thread()),
         }
     }
@@ -35,6 +36,7 @@ impl Watch {
     /// What happened since `earlier`; a device that came or went meanwhile is left out.
     pub(crate) fn since(&self, earlier: &Self) -> Watched {
         let cpu = self.cpu.as_ref().zip(earlier.cpu.as_ref());
+        // By name and not by place: a device may have come or gone.
         let devices = self.devices.iter().filter_map(|now| {
             let before = earlier.devices.iter().find(|before| before.name == now.name)?;
             Some(now.saturating_since(before))
@@ -43,6 +45,30 @@ impl Watch {
             cpu: cpu.map(|(now, before)| now.saturating_since(before)),
             devices: devices.collect(),
             process: self.process.since(earlier.process),
+        }
+    }
+}
+
+impl Watched {
+    /// The end of a step, without what only steps with jobs of durio's know.
+    pub(crate) fn step_ended(
+        self,
+        step: u32,
+        round: u32,
+        outcome: Outcome,
+        measured: Nanos,
+    ) -> StepEnded {
+        StepEnded {
+            step,
+            round,
+            outcome,
+            measured,
+            cpu: self.cpu,
+            devices: self.devices,
+            cpu_process_user: None,
+            cpu_process_system: None,
+            idle_before: None,
+            context_switches: None,
         }
     }
 }
@@ -107,6 +133,7 @@ impl Usage {
 /// The largest resident memory of this process so far.
 pub(crate) fn memory_max() -> Bytes {
     let kib = getrusage(UsageWho::RUSAGE_SELF).map(|usage| usage.max_rss()).unwrap_or(0);
+    // ru_maxrss is in KiB (getrusage(2)).
     Bytes::from_kib(u64::try_from(kib).unwrap_or(0))
 }
 

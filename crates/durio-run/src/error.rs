@@ -54,32 +54,40 @@ impl From<BlockError> for RunError {
             kind: RunErrorKind::Target,
             message: error.to_string(),
             hint: hint.map(str::to_owned),
+            // The system's own error: its number is looked for there.
             source: Some(Box::new(error.source)),
         }
     }
 }
 
 impl RunError {
-    pub(crate) fn unsupported(message: impl Into<String>) -> Self {
-        Self { kind: RunErrorKind::Unsupported, message: message.into(), hint: None, source: None }
+    fn new(kind: RunErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), hint: None, source: None }
     }
 
-    pub(crate) fn target(
-        message: impl Into<String>,
-        source: Option<Box<dyn std::error::Error + Send + Sync>>,
-    ) -> Self {
-        Self { kind: RunErrorKind::Target, message: message.into(), hint: None, source }
+    pub(crate) fn unsupported(message: impl Into<String>) -> Self {
+        Self::new(RunErrorKind::Unsupported, message)
+    }
+
+    pub(crate) fn target(message: impl Into<String>) -> Self {
+        Self::new(RunErrorKind::Target, message)
     }
 
     pub(crate) fn sink(source: Box<dyn std::error::Error + Send + Sync>) -> Self {
-        Self {
-            kind: RunErrorKind::Sink,
-            message: "cannot record the run".to_owned(),
-            hint: Some(
-                "make room where the run folder is, or name another place with --out".into(),
-            ),
-            source: Some(source),
-        }
+        Self::new(RunErrorKind::Sink, "cannot record the run")
+            .because(source)
+            .hint("make room where the run folder is, or name another place with --out")
+    }
+
+    pub(crate) fn because(
+        self,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        Self { source: Some(source.into()), ..self }
+    }
+
+    pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
     }
 
     /// Adds to the hint that a file stays, which the error of its removal names.

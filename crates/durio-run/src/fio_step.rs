@@ -14,14 +14,13 @@ use durio_fio::export_job::{ExportPlace, ExportTerms, engine_of, export_load};
 use durio_fio::installed::{Fio, FioCommand, FioRun, JobOptions, run_fio};
 use durio_fio::json::FioJob;
 use durio_plan::{EngineKind, Load, Step};
-use durio_record::{Event, Outcome, StepEnded, StepStarted, StreamStarted, Warning};
+use durio_record::{Event, Outcome, StepStarted, Warning};
 use durio_units::Nanos;
-use durio_workload::{Arrivals, job_seed};
 
 use crate::counters::Watch;
 use crate::error::RunError;
 use crate::sink::StopFlag;
-use crate::step::Arming;
+use crate::step::{EffectiveLoad, StepSetup, stream_started};
 use figures::{StreamPlace, interval, job_ended, measured};
 
 /// True if fio runs this step, or any part of it.
@@ -29,7 +28,6 @@ pub(crate) fn is_fio(step: &Step) -> bool {
     step.loads().any(|load| load.engine == EngineKind::Fio)
 }
 
-/// A step that is ready for fio.
 pub(crate) struct FioStep {
     round: u32,
     fio: Fio,
@@ -38,9 +36,8 @@ pub(crate) struct FioStep {
 }
 
 impl FioStep {
-    /// Finds fio, and makes its jobs.
-    pub(crate) fn new(arming: Arming<'_>) -> Result<Self, RunError> {
-        let step = arming.step;
+    pub(crate) fn new(setup: StepSetup<'_>) -> Result<Self, RunError> {
+        let step = setup.step;
         if let Some(other) = step.loads().find(|load| load.engine != EngineKind::Fio) {
             return Err(RunError::unsupported(format!(
                 "'{}' runs beside a load of fio: fio runs all loads of a step or none",
@@ -51,9 +48,9 @@ impl FioStep {
         let mut jobs = Vec::new();
         let mut streams = Vec::new();
         for (stream, load) in (0_u32..).zip(step.loads()) {
-            let arrivals = arrivals(arming, stream, load);
+            let arrivals = setup.arrivals(stream, load);
             let first = u32::try_from(jobs.len()).unwrap_or(u32::MAX);
-            let places = places(arming, load, first)?;
+            let places = places(setup, load, first)?;
             let terms = ExportTerms {
                 limit: load.own_limit.unwrap_or(step.limit),
                 ramp: step.ramp,
@@ -62,12 +59,14 @@ impl FioStep {
             };
             let exported = export_load(load, &format!("stream{stream}"), &places, terms);
             jobs.extend(exported.map_err(|error| not_here(&error))?);
-            streams.push(started(arming, load, arrivals, &fio));
+            let mut features =
+                vec![fio.version_text.clone(), format!("ioengine {}", engine_of(load))];
+            features.extend(setup.processors.words(load));
+            let planned = EffectiveLoad::of(load);
+            streams.push(stream_started(load, &planned, "fio", features, arrivals));
         }
-        let mut streams = streams.into_iter();
-        let stream = streams.next().ok_or_else(|| RunError::unsupported("a step has a load"))?;
-        let (index, round) = (step.index, arming.round);
-        let beside = streams.collect();
+        let (index, round) = (step.index, setup.round);
+        let (stream, beside) = (streams.remove(0), streams);
         let started = StepStarted { step: index, round, stream, beside };
         Ok(Self { round, fio, jobs, started })
     }
@@ -85,21 +84,11 @@ impl FioStep {
         let expected = jobs.len();
         let before = Watch::read(devices);
         let command = FioCommand { fio, jobs, folder: None };
+        // fio ends with durio and writes its result to memory, so nothing of it is left behind.
         let run = run_fio(&command, &|| stop.is_set());
         let watched = Watch::read(devices).since(&before);
         let ended = |outcome, measured| {
-            Event::StepEnded(StepEnded {
-                step: step.index,
-                round,
-                outcome,
-                measured,
-                cpu: watched.cpu.clone(),
-                devices: watched.devices.clone(),
-                cpu_process_user: None,
-                cpu_process_system: None,
-                idle_before: None,
-                context_switches: None,
-            })
+            Event::StepEnded(watched.step_ended(step.index, round, outcome, measured))
         };
         let run = match run {
             Ok(run) => run,
@@ -109,7 +98,7 @@ impl FioStep {
             }
             Err(error) => {
                 emit(ended(Outcome::Failed, Nanos::ZERO));
-                return Err(failed(error));
+                return Err(RunError::target("the step that fio runs has failed").because(error));
             }
         };
         let jobs = jobs_of(&run, expected)?;
@@ -132,57 +121,24 @@ fn not_here(error: &FioError) -> RunError {
     unsupported
 }
 
-fn failed(error: FioError) -> RunError {
-    RunError::target("the step that fio runs has failed", Some(Box::new(error)))
-}
-
-fn arrivals(arming: Arming<'_>, stream: u32, load: &Load) -> Arrivals {
-    match arming.rate {
-        Some(rate) if stream == 0 => load.arrivals.at_rate(rate),
-        _ => load.arrivals,
-    }
-}
-
 /// Where each job of a load works; `first` is the number of its first job in the step.
-fn places(arming: Arming<'_>, load: &Load, first: u32) -> Result<Vec<ExportPlace>, RunError> {
-    let Arming { plan, step, round, targets, processors, .. } = arming;
+fn places(setup: StepSetup<'_>, load: &Load, first: u32) -> Result<Vec<ExportPlace>, RunError> {
+    let StepSetup { plan, processors, .. } = setup;
     let place = |job: u32| {
         let place = load.place_of(job);
-        let prepared = targets.get(place.target).and_then(Option::as_ref);
-        let prepared =
-            prepared.ok_or_else(|| RunError::unsupported("a target was not made ready"))?;
         let target = plan.target_of(&Load { target: place.target, ..load.clone() });
         let region = load
             .workload
             .region_among(place.place, place.sharers, target.size)
             .map_err(|error| RunError::unsupported(error.to_string()))?;
-        let step_seed = u64::from(step.index) | (u64::from(round) << 32);
         Ok(ExportPlace {
-            path: prepared.path_for_others()?,
+            path: setup.target(place.target)?.path_for_others()?,
             region,
             cpus: processors.of(load, place.target, job)?,
-            seed: job_seed(plan.seed, step_seed, first.saturating_add(job).into()),
+            seed: setup.seed_of_job(first.saturating_add(job)),
         })
     };
     (0..load.workload.jobs).map(place).collect()
-}
-
-fn started(arming: Arming<'_>, load: &Load, arrivals: Arrivals, fio: &Fio) -> StreamStarted {
-    let workload = &load.workload;
-    let mut features = vec![fio.version_text.clone(), format!("ioengine {}", engine_of(load))];
-    features.extend(arming.processors.words(load));
-    StreamStarted {
-        engine: EngineKind::Fio,
-        jobs: workload.jobs,
-        depth: workload.depth,
-        batch: load.batch.submit_max.min(workload.depth),
-        cache: workload.cache,
-        region: workload.region,
-        clock: "fio".to_owned(),
-        features,
-        fallbacks: Vec::new(),
-        arrivals,
-    }
 }
 
 /// fio's jobs, one for each that it was given.
@@ -190,13 +146,13 @@ fn jobs_of(run: &FioRun, expected: usize) -> Result<&[FioJob], RunError> {
     let jobs = run.file.output.jobs.as_slice();
     if jobs.len() != expected {
         let message = format!("fio gave the results of {} jobs, not of {expected}", jobs.len());
-        return Err(RunError::target(message, None));
+        return Err(RunError::target(message));
     }
     if let Some(job) = jobs.iter().find(|job| job.error != 0) {
         let errno = i32::try_from(job.error).unwrap_or(0);
         let source = std::io::Error::from_raw_os_error(errno);
         let message = format!("fio's job {} ended with an error", job.jobname);
-        return Err(RunError::target(message, Some(source.into())));
+        return Err(RunError::target(message).because(source));
     }
     Ok(jobs)
 }

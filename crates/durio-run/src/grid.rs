@@ -1,11 +1,14 @@
 //! Where the intervals of a step lie: one grid, in nanoseconds since the step's begin.
 //!
-//! In: ramp and interval. Out: the bounds of each interval ([`Grid`]), and a job's place among them
-//! on the clock of its engine ([`Series`]). Jobs and collector share it: two grids, each rounded its
+//! In: ramp, interval and limit. Out: the bounds of each interval ([`Grid`]), where a job ends
+//! ([`Bounds`]), and its place among the intervals on the clock of its engine ([`Series`]). Jobs and collector share it: two grids, each rounded its
 //! own way, would number the same interval differently after a while.
 
 use durio_block::{Clock, Ticks};
+use durio_plan::Limit;
 use durio_record::Phase;
+use durio_units::{Bytes, Nanos};
+use durio_workload::Workload;
 
 /// The bounds of a step's intervals. The last one of the ramp ends with the ramp.
 #[derive(Debug, Clone, Copy)]
@@ -20,7 +23,6 @@ impl Grid {
         Self { ramp, interval: interval.max(1) }
     }
 
-    /// Number of intervals in the ramp.
     pub(crate) fn ramp_intervals(&self) -> u64 {
         self.ramp.div_ceil(self.interval)
     }
@@ -34,6 +36,57 @@ impl Grid {
         }
         let from = self.ramp.saturating_add((index - ramp_intervals).saturating_mul(self.interval));
         (Phase::Measure, from, from.saturating_add(self.interval))
+    }
+}
+
+/// The boundaries of a job, in nanoseconds since the step's begin.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    pub(crate) ramp: u64,
+    /// End of the step; none if operations are counted.
+    pub(crate) end: Option<u64>,
+    pub(crate) interval: u64,
+    /// Accesses to issue; `u64::MAX` if something else ends the step.
+    pub(crate) operations: u64,
+    /// Bytes of accesses to issue, where blocks have several sizes; `u64::MAX` as above.
+    pub(crate) bytes: u64,
+}
+
+impl Bounds {
+    /// The share of job `index` in a load's limit: operations and bytes are divided, the first jobs
+    /// take the rest.
+    pub(crate) fn of(
+        limit: Limit,
+        (ramp, interval): (Nanos, Nanos),
+        workload: &Workload,
+        index: u32,
+    ) -> Self {
+        let (ramp_end, interval_each) = (ramp.get(), interval.get());
+        let share = |count: u64| {
+            let jobs = u64::from(workload.jobs);
+            count / jobs + u64::from(u64::from(index) < count % jobs)
+        };
+        let end = |duration: Nanos| Some(ramp_end.saturating_add(duration.get()));
+        let (operations, bytes) = (u64::MAX, u64::MAX);
+        let all = Self { ramp: ramp_end, end: None, interval: interval_each, operations, bytes };
+        match limit {
+            Limit::Duration(duration) => Self { end: end(duration), ..all },
+            Limit::Operations(count) => Self { operations: share(count), ..all },
+            Limit::Volume(Bytes::ZERO) => Self { operations: 0, ..all },
+            Limit::Volume(bytes) if workload.has_mix() => Self { bytes: share(bytes.get()), ..all },
+            Limit::Volume(bytes) => {
+                let blocks = bytes.get().div_ceil(workload.block_size.get());
+                Self { operations: share(blocks), ..all }
+            }
+            Limit::VolumeWithin { volume, duration } => {
+                let of_volume = Self::of(Limit::Volume(volume), (ramp, interval), workload, index);
+                Self { end: end(duration), ..of_volume }
+            }
+        }
+    }
+
+    pub(crate) fn grid(&self) -> Grid {
+        Grid::new(self.ramp, self.interval)
     }
 }
 
@@ -63,6 +116,8 @@ impl Series {
 
     fn end_of(&self, index: u64, clock: &impl Clock) -> Ticks {
         let (_, _, end) = self.grid.span(index);
+        // Each end from the begin, never by adding up: sums of rounded ticks fell short of the ramp, and every
+        // later interval was numbered one too high.
         self.started.plus(clock.ticks(end.min(END_MAX_NANOS)))
     }
 
@@ -73,7 +128,6 @@ impl Series {
         now > self.end
     }
 
-    /// Number of the current interval.
     pub(crate) fn index(&self) -> u64 {
         self.index
     }

@@ -8,8 +8,8 @@ use durio_block::{
     BlockError, Buffers, Clock, Engine, EngineSetup, EngineUser, MonotonicClock, NullEngine,
     Script, SyncEngine, Ticks, TscClock, WriteFlags,
 };
-use durio_plan::{EngineKind, Limit, NullScript};
-use durio_units::{Bytes, Nanos};
+use durio_plan::{EngineKind, NullScript};
+use durio_units::Nanos;
 use durio_workload::{
     BlockFiller, CommitterThreads, Region, Schedule, Stream, SyncMethod, Workload,
 };
@@ -18,13 +18,12 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use crate::committer_threads;
 use crate::counters::Usage;
 use crate::error::RunError;
-use crate::gate::{Gate, Readiness, Word};
+use crate::grid::Bounds;
 use crate::log::Log;
-use crate::measured_loop::{
-    Bounds, Idle, LoopInput, LoopResult, MeasuredLoop, slots_per_operation,
-};
+use crate::measured_loop::{Idle, LoopInput, LoopResult, MeasuredLoop, slots_per_operation};
 use crate::recorder::{ClosedInterval, IntervalBuffer, Parts, PerOperation, Recorder};
 use crate::sink::StopFlag;
+use crate::start_barrier::{Readiness, Start, StartBarrier};
 
 /// The clock of a run's engines; the null engine has its own.
 #[derive(Debug, Clone, Copy)]
@@ -40,15 +39,13 @@ pub(crate) struct Shared {
     pub(crate) stop: StopFlag,
     /// A job has failed, or was the first to be done where that ends all: the others end too.
     pub(crate) failed: StopFlag,
-    /// The first job that is done ends all others.
     pub(crate) first_ends_all: bool,
     /// Where all jobs wait for the common start.
-    pub(crate) gate: Gate,
-    /// The common begin, from whoever passes the gate first.
+    pub(crate) barrier: StartBarrier,
+    /// The common begin, from whoever passes the barrier first.
     pub(crate) started: OnceLock<Ticks>,
 }
 
-/// What one job needs.
 pub(crate) struct JobInput {
     pub(crate) index: u32,
     pub(crate) engine: EngineKind,
@@ -59,7 +56,7 @@ pub(crate) struct JobInput {
     pub(crate) script: Option<NullScript>,
     pub(crate) region: Region,
     pub(crate) seed: u64,
-    pub(crate) limit: JobLimit,
+    pub(crate) bounds: Bounds,
     /// When operations start, in an open loop.
     pub(crate) schedule: Option<Schedule>,
     /// The same for each committer with a thread of its own, instead.
@@ -79,57 +76,7 @@ pub(crate) struct JobInput {
     pub(crate) ready: Readiness,
 }
 
-/// The job's share of its load's bounds.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct JobLimit {
-    pub(crate) ramp: Nanos,
-    pub(crate) interval: Nanos,
-    pub(crate) duration: Option<Nanos>,
-    pub(crate) operations: u64,
-    pub(crate) bytes: u64,
-}
-
-impl JobLimit {
-    /// The share of job `index` of the load: operations and bytes are divided, the first jobs take
-    /// the rest.
-    pub(crate) fn of(
-        limit: Limit,
-        (ramp, interval): (Nanos, Nanos),
-        workload: &Workload,
-        index: u32,
-    ) -> Self {
-        let share = |count: u64| {
-            let jobs = u64::from(workload.jobs);
-            count / jobs + u64::from(u64::from(index) < count % jobs)
-        };
-        let all = Self { ramp, interval, duration: None, operations: u64::MAX, bytes: u64::MAX };
-        match limit {
-            Limit::Duration(duration) => Self { duration: Some(duration), ..all },
-            Limit::Operations(count) => Self { operations: share(count), ..all },
-            Limit::Volume(Bytes::ZERO) => Self { operations: 0, ..all },
-            Limit::Volume(bytes) if workload.has_mix() => Self { bytes: share(bytes.get()), ..all },
-            Limit::Volume(bytes) => {
-                let blocks = bytes.get().div_ceil(workload.block_size.get());
-                Self { operations: share(blocks), ..all }
-            }
-            Limit::VolumeWithin { volume, duration } => Self {
-                duration: Some(duration),
-                ..Self::of(Limit::Volume(volume), (ramp, interval), workload, index)
-            },
-        }
-    }
-
-    pub(crate) fn bounds(&self) -> Bounds {
-        let ramp = self.ramp.get();
-        let end = self.duration.map(|duration| ramp.saturating_add(duration.get()));
-        let interval = self.interval.get();
-        Bounds { ramp, end, interval, operations: self.operations, bytes: self.bytes }
-    }
-}
-
-/// What a job gives back.
 pub(crate) struct JobOutcome {
-    /// Which job.
     pub(crate) index: u32,
     pub(crate) result: LoopResult,
     pub(crate) parts: PerOperation<Parts>,
@@ -169,7 +116,7 @@ fn stay_on(processors: &[u32]) -> Result<(), RunError> {
     sched_setaffinity(None, &set).map_err(|errno| {
         let list: Vec<String> = processors.iter().map(u32::to_string).collect();
         let message = format!("cannot run on the processors {}", list.join(","));
-        RunError::target(message, Some(Box::new(std::io::Error::from(errno))))
+        RunError::target(message).because(std::io::Error::from(errno))
     })
 }
 
@@ -243,10 +190,9 @@ impl<C: Clock> EngineUser<C> for Job<'_> {
     fn refused(self, error: BlockError) -> Self::Output {
         let mut error = RunError::from(error);
         if self.input.engine == EngineKind::Uring {
-            error.hint = Some(
+            error = error.hint(
                 "use fewer jobs or a smaller --depth, raise the limit on locked memory \
-                 (ulimit -l), or give --engine sync"
-                    .to_owned(),
+                 (ulimit -l), or give --engine sync",
             );
         }
         decline(self.input, error)
@@ -269,6 +215,7 @@ fn filled_buffers(input: &JobInput, filler: &mut BlockFiller) -> Result<Buffers,
     let length = usize::try_from(input.workload.transfer_max().get()).unwrap_or(usize::MAX);
     let slots = (input.workload.depth * input.slots_each) as usize;
     let buffers = Buffers::try_new(slots, length)?;
+    // A linked sync has a slot of its own, and moves no data.
     let linked = slots * (slots_per_operation(input.workload.sync.method) - 1);
     let mut buffers = buffers.with_bare(linked);
     for slot in 0..slots {
@@ -295,12 +242,12 @@ fn drive<E: Engine>(
     let kinds = (asynchronous, input.schedule.is_some());
     let mut recorder =
         Recorder::new(input.index as usize, workload, kinds, input.closed, input.empty);
-    let bounds = input.limit.bounds();
+    let bounds = input.bounds;
     let loop_input = LoopInput {
         stream,
         recorder: &mut recorder,
-        stop: &shared.stop,
-        failed: &shared.failed,
+        stop: shared.stop.as_ref(),
+        failed: shared.failed.as_ref(),
         write_flags: write_flags(workload.sync.method),
         commits: workload.commits_each_write(),
         sync: workload.sync.method,
@@ -313,14 +260,17 @@ fn drive<E: Engine>(
         files: input.files_each,
     };
     let facts = engine.facts();
+    // Everything that allocates, before the job says that it is ready.
     let mut log = Log::of(workload, input.region);
+    // Before the job says that it is ready: the loop allocates nothing.
     let mut idle =
         Idle::with_capacity(workload.group_commit.map_or(0, |it| it.committers as usize));
     let measured = MeasuredLoop::new(&mut engine, bounds, loop_input);
     input.ready.tell(Ok(facts));
-    if shared.gate.pass() == Word::Aborted {
+    if shared.barrier.wait() == Start::Aborted {
         return None;
     }
+    // Of the loop alone: making the buffers is behind it.
     let before = Usage::of_thread();
     let started = measured.common_start(&shared.started);
     let result = match (&mut log, input.schedule) {
@@ -329,6 +279,7 @@ fn drive<E: Engine>(
         (None, None) => measured.run(started),
     };
     if shared.first_ends_all {
+        // The flag of a failure serves: the loop looks at it anyway.
         shared.failed.set();
     }
     let usage = Usage::of_thread().since(before);

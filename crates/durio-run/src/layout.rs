@@ -26,7 +26,7 @@ const CHUNK: Bytes = Bytes::from_mib(1);
 
 /// A target that is ready to be measured.
 #[derive(Debug)]
-pub(crate) struct Prepared {
+pub(crate) struct PreparedTarget {
     place: Place,
     /// O_DIRECT works.
     pub(crate) direct: bool,
@@ -50,7 +50,7 @@ enum Place {
     Nowhere,
 }
 
-impl Prepared {
+impl PreparedTarget {
     /// Opens the target for one job.
     pub(crate) fn open(&self, mode: OpenMode) -> Result<OpenTarget, RunError> {
         match &self.place {
@@ -78,6 +78,7 @@ impl Prepared {
     fn find_direct(&mut self) -> Result<(), RunError> {
         let opened = self.open(OpenMode { direct: true, ..OpenMode::default() })?;
         let answer = direct_io(opened.file.as_fd());
+        // An open with O_DIRECT proves nothing: ZFS before 2.3 takes the flag and does as it likes.
         self.direct = opened.direct && answer != DirectIo::Impossible;
         self.caches_parts = matches!(answer, DirectIo::CachesParts(_));
         self.alignment = match answer {
@@ -95,9 +96,10 @@ impl Prepared {
         let file = self.open(OpenMode::default())?.file;
         // What was only read has nothing to write.
         let _ = rustix::fs::fdatasync(&file);
+        // Dirty pages would stay: DONTNEED drops clean ones only (posix_fadvise(2)).
         rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).map_err(|errno| {
-            let source = io::Error::from(errno);
-            RunError::target("cannot drop the page cache of the target", Some(source.into()))
+            RunError::target("cannot drop the page cache of the target")
+                .because(io::Error::from(errno))
         })
     }
 
@@ -106,7 +108,7 @@ impl Prepared {
         let Place::Made(made) = self.place else { return Ok(()) };
         let Some(entry) = entry(&made) else { return Ok(()) };
         if let Removal::Kept(reason) = made.remove()? {
-            return Err(RunError::target(format!("'{}' stays: {reason}", entry.path), None));
+            return Err(RunError::target(format!("'{}' stays: {reason}", entry.path)));
         }
         remember(journal, &MadeFile { removed: true, ..entry })
     }
@@ -121,8 +123,9 @@ pub(crate) fn prepare(
     seed: u64,
     stop: &StopFlag,
     progress: &mut dyn FnMut(Bytes),
-) -> Result<(Prepared, TargetPrepared), RunError> {
+) -> Result<(PreparedTarget, TargetPrepared), RunError> {
     let begin = Instant::now();
+    // Three look at it: the plan is refused before, this asserts, and the guard gives the permit.
     assert!(!writes || target.may_be_written(), "the plan writes to {target:?} without permission");
     let (prepared, layout, written) = match &target.kind {
         TargetKind::NewFile { directory, layout, .. } => {
@@ -132,11 +135,12 @@ pub(crate) fn prepare(
                 .and_then(|written| remember_size(&made, *layout, journal).map(|()| written));
             let reallocates = filled.is_ok()
                 && *layout == FileLayout::Preallocated
+                // Asked by doing it, which destroys nothing of a file that has just been preallocated.
                 && supports_reallocate(made.file.as_fd(), target.size);
             let zeros_stand_in = *layout == FileLayout::Preallocated
                 && filled.as_ref().is_ok_and(|written| *written > Bytes::ZERO);
             let made = nowhere(Place::Made(made));
-            let mut prepared = Prepared { reallocates, zeros_stand_in, ..made };
+            let mut prepared = PreparedTarget { reallocates, zeros_stand_in, ..made };
             match filled.and_then(|written| prepared.find_direct().map(|()| written)) {
                 Ok(written) => (prepared, kind, written),
                 Err(error) => return Err(without_file(prepared, journal, error)),
@@ -162,15 +166,15 @@ pub(crate) fn prepare(
 }
 
 /// What was made must go also when it could not be made ready.
-fn without_file(prepared: Prepared, journal: &mut Journal, mut error: RunError) -> RunError {
+fn without_file(prepared: PreparedTarget, journal: &mut Journal, mut error: RunError) -> RunError {
     if let Err(removal) = prepared.remove(journal) {
         error.add_left(&removal);
     }
     error
 }
 
-fn nowhere(place: Place) -> Prepared {
-    Prepared {
+fn nowhere(place: Place) -> PreparedTarget {
+    PreparedTarget {
         place,
         direct: false,
         alignment: None,
@@ -219,7 +223,7 @@ fn remember_size(
 ) -> Result<(), RunError> {
     let Some(entry) = entry(made).filter(|_| layout != FileLayout::Empty) else { return Ok(()) };
     let stat = fstat(&made.file).map_err(|errno| {
-        RunError::target(format!("cannot look at '{}'", entry.path), Some(errno.into()))
+        RunError::target(format!("cannot look at '{}'", entry.path)).because(errno)
     })?;
     let size = Some(Bytes::new(stat.st_size.cast_unsigned()));
     remember(journal, &MadeFile { size, ..entry })
@@ -229,12 +233,12 @@ fn remember_size(
 fn null_device(path: &Path) -> Result<Arc<TargetAccess>, RunError> {
     let permit = HeldTarget::open(path)?.permit(WriteReason::KeepsNothing, &Usage::default());
     let permit = permit.map_err(|refusal| {
-        RunError::target(format!("cannot use '{}'", path.display()), Some(refusal.into()))
+        RunError::target(format!("cannot use '{}'", path.display())).because(refusal)
     })?;
     Ok(Arc::new(TargetAccess::Write(permit)))
 }
 
-fn existing(access: Arc<TargetAccess>) -> Result<Prepared, RunError> {
+fn existing(access: Arc<TargetAccess>) -> Result<PreparedTarget, RunError> {
     let mut prepared = nowhere(Place::Existing(access));
     prepared.find_direct()?;
     Ok(prepared)
@@ -261,6 +265,7 @@ fn fill(
         FileLayout::ZeroFilled => write_all(made, size, None, stop, progress)?,
         FileLayout::Incompressible => write_all(made, size, Some(seed), stop, progress)?,
     };
+    // Else the kernel would write the file back while the first step is measured.
     fsync(&made.file).map_err(|errno| layout_error(made, size, errno))?;
     Ok(written)
 }
@@ -285,6 +290,7 @@ fn write_all(
         if let Some(filler) = &mut filler {
             filler.fill(data);
         }
+        // The rest is no whole number of sectors, perhaps.
         let file = if length == CHUNK.get() { &direct.file } else { &made.file };
         write_at(file, data, offset).map_err(|errno| layout_error(made, size, errno))?;
         offset += length;
@@ -293,7 +299,8 @@ fn write_all(
     Ok(Bytes::new(offset))
 }
 
-fn write_at(file: &OwnedFd, mut data: &[u8], mut offset: u64) -> Result<(), Errno> {
+/// Writes all of `data`, whatever interrupts it.
+pub(crate) fn write_at(file: &OwnedFd, mut data: &[u8], mut offset: u64) -> Result<(), Errno> {
     while !data.is_empty() {
         match rustix::io::pwrite(file, data, offset) {
             Ok(0) => return Err(Errno::NOSPC),
@@ -314,13 +321,9 @@ fn layout_error(made: &NewFile, size: Bytes, errno: Errno) -> RunError {
         None => "a file".to_owned(),
     };
     let source = io::Error::from(errno);
-    let full = source.kind() == io::ErrorKind::StorageFull;
-    let mut error =
-        RunError::target(format!("cannot lay out {place} of {size}"), Some(source.into()));
-    if full {
-        error.hint = Some("make room, or give a smaller --size".to_owned());
-    }
-    error
+    let is_full = source.kind() == io::ErrorKind::StorageFull;
+    let error = RunError::target(format!("cannot lay out {place} of {size}")).because(source);
+    if is_full { error.hint("make room, or give a smaller --size") } else { error }
 }
 
 #[cfg(test)]
@@ -364,9 +367,8 @@ mod tests {
 
     #[test]
     fn a_file_that_stays_is_named_beside_what_ended_the_run() {
-        let mut error = RunError::unsupported("first");
-        error.hint = Some("do this".to_owned());
-        error.add_left(&RunError::target("'/x/.durio-1' stays: moved", None));
+        let mut error = RunError::unsupported("first").hint("do this");
+        error.add_left(&RunError::target("'/x/.durio-1' stays: moved"));
         let hint = error.hint.unwrap();
         assert!(hint.starts_with("do this; '/x/.durio-1' stays: moved; "), "{hint}");
     }

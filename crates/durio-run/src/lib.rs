@@ -18,16 +18,16 @@
 //! has one load or several that run side by side (`beside`); a load is a workload by an engine over
 //! one target or several. The place of a load among those of its step is the stream in the record.
 //!
-//! `course.rs` says which step comes next. While a step runs, the jobs of the likely next one are
-//! already made ready and wait at their gate (`step.rs`, `Armed`), so that next to no time is idle
-//! between preconditioning and measurement; what was idle is measured and recorded
+//! `step_schedule.rs` says which step comes next. While a step runs, the jobs of the likely next one
+//! are already made ready and wait at their barrier (`step.rs`, `PreparedStep`), so that next to no
+//! time is idle between preconditioning and measurement; what was idle is measured and recorded
 //! (`idle_before_ns`).
 //!
 //! A section can be run in rounds, until a steady state is reached or a search has found its rate.
 //! The runner derives no number, so it asks its sink after each round (`EventSink::round_ended`);
 //! the command line hands the question to the analyser, which has seen the events (`steering.rs` of
 //! durio-analyse). The decision is an event too. That is the one place where something flows back,
-//! and it is a word, not data.
+//! and it is a decision, not data.
 //!
 //! An interrupted campaign goes on in its own folder: what is finished is found from the events
 //! (`resume.rs` of durio-record and of durio-bench); steps that brought the targets into their
@@ -37,7 +37,8 @@
 //!
 //! `step.rs` adapts the step to what the target and the kernel allow, and says so in the record
 //! (`fallbacks`); nothing falls back silently. Each job is a thread that builds its engine itself
-//! (a ring belongs to its thread), tells that it is ready, and passes a gate with all others.
+//! (a ring belongs to its thread), tells that it is ready, and starts with all others
+//! (`start_barrier.rs`).
 //!
 //! The measured loop (`measured_loop.rs`) is generic over the engine, and through it over the
 //! clock: stream → engine → recorder. It allocates nothing (a test counts), prints nothing and
@@ -101,10 +102,8 @@ mod collector;
 mod committer_threads;
 mod conditions;
 mod counters;
-mod course;
 mod error;
 mod fio_step;
-mod gate;
 mod grid;
 mod job;
 mod layout;
@@ -120,7 +119,9 @@ mod recorder;
 mod refusal;
 mod session;
 mod sink;
+mod start_barrier;
 mod step;
+mod step_schedule;
 mod sync_probe;
 mod trace_step;
 mod unmeasured;

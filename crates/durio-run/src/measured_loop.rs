@@ -11,6 +11,7 @@ mod group_commit;
 mod in_flight;
 mod open;
 mod passes;
+mod result;
 mod syncs;
 #[cfg(test)]
 mod tests;
@@ -19,42 +20,22 @@ use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use durio_block::{Clock, Completion, Engine, Operation, OperationKind, Ticks, WriteFlags};
-use durio_record::{Accounting, Batches, Pacing};
+use durio_block::{
+    BlockError, Clock, Completion, Engine, Operation, OperationKind, Ticks, WriteFlags,
+};
+use durio_record::{Accounting, OperationName};
 use durio_units::Nanos;
 use durio_workload::{Access, AccessKind, BlockFiller, Stream, SyncMethod};
-use rustix::io::Errno;
 
-use crate::grid::{Grid, Series};
-use crate::recorder::{Place, Recorder};
-use crate::sink::StopFlag;
+use crate::grid::{Bounds, Series};
+use crate::recorder::Recorder;
 use alike::{Alike, Look};
 use data::Filling;
 use syncs::Follows;
 
 pub(crate) use group_commit::Idle;
 pub(crate) use in_flight::{ClockPair, InFlightCount};
-
-/// The boundaries of a job, in nanoseconds since the step's begin.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Bounds {
-    /// End of the ramp.
-    pub(crate) ramp: u64,
-    /// End of the step; none if operations are counted.
-    pub(crate) end: Option<u64>,
-    /// Length of an interval.
-    pub(crate) interval: u64,
-    /// Accesses to issue; `u64::MAX` if something else ends the step.
-    pub(crate) operations: u64,
-    /// Bytes of accesses to issue, where blocks have several sizes; `u64::MAX` as above.
-    pub(crate) bytes: u64,
-}
-
-impl Bounds {
-    pub(crate) fn grid(&self) -> Grid {
-        Grid::new(self.ramp, self.interval)
-    }
-}
+pub(crate) use result::{Ending, Failure, LoopResult, is_done};
 
 /// A place in the queue.
 #[derive(Debug, Clone, Copy)]
@@ -75,59 +56,14 @@ struct Origin {
     intended: Ticks,
 }
 
-/// What ended a job early.
-#[derive(Debug)]
-pub(crate) struct Failure {
-    pub(crate) kind: OperationKind,
-    pub(crate) offset: u64,
-    pub(crate) length: u64,
-    /// Bytes moved, or a negated errno.
-    pub(crate) result: i32,
-}
-
-/// What the loop counted besides latencies.
-#[derive(Debug, Default)]
-pub(crate) struct LoopResult {
-    pub(crate) accounting: Accounting,
-    /// What became of the schedule of an open loop.
-    pub(crate) pacing: Option<Pacing>,
-    /// The batches of a log.
-    pub(crate) batches: Option<Batches>,
-    /// Begin and end on the reference clock.
-    pub(crate) reference: (u64, u64),
-    /// From the end of the ramp to the end.
-    pub(crate) measured: Nanos,
-    /// From the common begin to the end, in nanoseconds: the last completion, or the end of an open
-    /// loop's window if that is later.
-    pub(crate) end_ns: u64,
-    pub(crate) exchanges: u64,
-    pub(crate) failure: Option<Failure>,
-    /// Another error of the engine itself.
-    pub(crate) engine_error: Option<durio_block::BlockError>,
-}
-
-/// One job's loop.
 pub(crate) struct MeasuredLoop<'a, E: Engine> {
     engine: &'a mut E,
-    stream: Stream,
-    recorder: &'a mut Recorder,
-    stop: &'a AtomicBool,
-    failed: &'a AtomicBool,
+    input: LoopInput<'a>,
     bounds: Bounds,
-    /// Each write is made durable before the next.
-    commits: bool,
-    /// How, if not by the write itself.
+    /// How writes are made durable, if not by themselves.
     follows: Follows,
-    /// Blocks have several sizes.
-    varied: bool,
-    /// Of which a further pass drops the cached pages.
-    pass_file: Option<OwnedFd>,
     /// The pass that begins when nothing is in flight any more.
     next_pass: Option<Access>,
-    /// The job ends with an fsync.
-    syncs_at_end: bool,
-    /// How many files the engine has.
-    files: u32,
     /// Places of accesses, one per operation of the depth.
     places: usize,
     /// As many, and as many again for syncs that are linked.
@@ -155,14 +91,15 @@ pub(crate) struct MeasuredLoop<'a, E: Engine> {
     /// Both clocks, when the loop began.
     began: ClockPair,
     last_completion: Ticks,
-    filler: BlockFiller,
     /// A write is queued whose data is not made yet.
     unfilled: bool,
     filling: Filling,
     result: LoopResult,
 }
 
-fn blank_operation(flags: WriteFlags) -> Operation {
+/// A read of nothing; `flags` are those of all writes.
+#[inline]
+pub(crate) const fn blank_operation(flags: WriteFlags) -> Operation {
     Operation {
         kind: OperationKind::Read,
         flags,
@@ -171,16 +108,16 @@ fn blank_operation(flags: WriteFlags) -> Operation {
         slot: 0,
         length: 0,
         offset: 0,
-        intended_start: Ticks::default(),
+        intended_start: Ticks(0),
     }
 }
 
-/// What the loop needs besides the engine.
 pub(crate) struct LoopInput<'a> {
     pub(crate) stream: Stream,
     pub(crate) recorder: &'a mut Recorder,
-    pub(crate) stop: &'a StopFlag,
-    pub(crate) failed: &'a StopFlag,
+    // The flags themselves: one load for each look, not two.
+    pub(crate) stop: &'a AtomicBool,
+    pub(crate) failed: &'a AtomicBool,
     pub(crate) write_flags: WriteFlags,
     /// Each write is made durable before the next.
     pub(crate) commits: bool,
@@ -196,31 +133,20 @@ pub(crate) struct LoopInput<'a> {
     pub(crate) pass_file: Option<OwnedFd>,
     /// The job ends with an fsync of each file.
     pub(crate) syncs_at_end: bool,
-    /// How many files the engine has.
     pub(crate) files: u32,
 }
 
 impl<'a, E: Engine> MeasuredLoop<'a, E> {
     pub(crate) fn new(engine: &'a mut E, bounds: Bounds, input: LoopInput<'a>) -> Self {
         let depth = input.depth as usize;
-        let follows = Follows::of(input.sync);
         let operations_each = slots_per_operation(input.sync);
         let idle =
             Slot { start: Ticks::default(), file: 0, offset: 0, length: 0, kind: AccessKind::Read };
         Self {
             engine,
-            stream: input.stream,
-            recorder: input.recorder,
-            stop: input.stop.as_ref(),
-            failed: input.failed.as_ref(),
             bounds,
-            commits: input.commits,
-            follows,
-            varied: input.varied,
-            pass_file: input.pass_file,
+            follows: Follows::of(input.sync),
             next_pass: None,
-            syncs_at_end: input.syncs_at_end,
-            files: input.files,
             places: depth,
             slots: vec![idle; depth * operations_each].into_boxed_slice(),
             origins: vec![Origin::default(); depth * operations_each].into_boxed_slice(),
@@ -239,10 +165,10 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
             alike: Alike::NONE,
             began: ClockPair::default(),
             last_completion: Ticks::default(),
-            filler: input.filler,
             unfilled: false,
             filling: Filling::default(),
             result: LoopResult::default(),
+            input,
         }
     }
 
@@ -255,10 +181,15 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
     ///
     /// `started` is the common begin of all jobs; this one may have been woken later.
     pub(crate) fn run(self, started: Ticks) -> LoopResult {
-        // A loop without what most jobs do not need: the compiler leaves the questions out.
-        let is_plain =
-            self.follows == Follows::Nothing && !self.varied && !self.commits && self.files == 1;
-        match (is_plain && !self.stream.has_passes(), self.engine.capabilities().asynchronous) {
+        // A loop without what most jobs do not need: the compiler leaves the questions out. It took
+        // 155 instructions per I/O with sync and 264 with io_uring at depth 32 when it was made: a
+        // question that only some jobs need shows there.
+        let is_plain = self.follows == Follows::Nothing
+            && !self.input.varied
+            && !self.input.commits
+            && self.input.files == 1;
+        match (is_plain && !self.input.stream.has_passes(), self.engine.capabilities().asynchronous)
+        {
             (true, false) if self.places == 1 => self.run_blocking(started),
             (true, _) => self.run_closed::<true>(started),
             (false, _) => self.run_closed::<false>(started),
@@ -266,10 +197,13 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
     }
 
     fn run_closed<const PLAIN: bool>(mut self, started: Ticks) -> LoopResult {
+        // Completions beyond a batch wait in the engine: refilling all of them before the next submission
+        // lets a device run dry (docs/design/0002).
         let mut completions = vec![Completion::default(); self.batch];
         self.begin(started);
         self.fill();
         while self.in_flight.now > 0 {
+            // Asked once per exchange: nobody sees the difference of a batch, and every operation would pay.
             if self.is_over() {
                 self.remaining = 0;
             }
@@ -278,12 +212,12 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
             let count = match self.engine.exchange(&self.queue[..self.queued], &mut completions) {
                 Ok(count) => count,
                 Err(error) => {
-                    self.failed.store(true, Ordering::Relaxed);
-                    self.result.engine_error = Some(error);
+                    self.break_off(error);
                     break;
                 }
             };
             self.queued = 0;
+            // Operations of two looks are never recorded as one, though the stamps may be equal.
             let mut look = Look::NONE;
             for completion in &completions[..count] {
                 if completion.completed_at != look.seen {
@@ -304,14 +238,16 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
 
     #[inline]
     fn is_over(&self) -> bool {
-        self.stop.load(Ordering::Relaxed) | self.failed.load(Ordering::Relaxed)
+        self.input.stop.load(Ordering::Relaxed) | self.input.failed.load(Ordering::Relaxed)
     }
 
     fn begin(&mut self, started: Ticks) {
         let clock = self.engine.clock();
         self.started = started;
         self.series.begin(started, clock);
+        // Compared with each stamp, so once and for all in ticks.
         self.end = self.bounds.end.map_or(Ticks(u64::MAX), |end| started.plus(clock.ticks(end)));
+        // Both clocks at once: the two sides of Little's law must be of the same time.
         self.began = ClockPair::read(clock);
         self.in_flight.begin(self.began.reference_nanos);
     }
@@ -325,8 +261,9 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
         let now = self.engine.clock().now();
         self.last_completion = now;
         for slot in 0..self.places {
-            let is_stopped = self.stop.load(Ordering::Relaxed);
+            let is_stopped = self.input.stop.load(Ordering::Relaxed);
             if self.may_start(now) && !is_stopped && self.start_next::<false>(slot, now) {
+                // From here on each place is refilled as it is reaped, and the number in flight stays.
                 let nanos = self.engine.clock().reference_nanos();
                 self.in_flight.change(1, nanos);
             }
@@ -344,7 +281,7 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
         if !PLAIN && self.next_pass.is_some() {
             return false;
         }
-        let access = self.stream.next_access();
+        let access = self.input.stream.next_access();
         if PLAIN {
             self.remaining -= 1;
         } else {
@@ -362,8 +299,9 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
     #[inline(always)]
     fn count_down(&mut self, access: &Access) {
         self.remaining -= 1;
-        if self.varied {
+        if self.input.varied {
             self.remaining_bytes = self.remaining_bytes.saturating_sub(access.length);
+            // The access that takes the last byte is made whole.
             if self.remaining_bytes == 0 {
                 self.remaining = 0;
             }
@@ -397,7 +335,7 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
         operation.intended_start = now;
         self.queued += 1;
         if kind == AccessKind::Write {
-            self.unfilled = self.filler.renews();
+            self.unfilled = self.input.filler.renews();
             if let (false, Follows::Linked(sync)) = (PLAIN, self.follows) {
                 self.link_sync(slot, sync);
             }
@@ -409,6 +347,7 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
         let slot = completion.slot as usize;
         let Some(slot) = self.conclude(slot, completion) else { return };
         if self.remaining > 0 && self.start_next::<false>(slot, look.start) {
+            // The completion waited here to be given: its place was idle, and idle time is in no latency.
             self.filling.idle_ticks += look.idle;
         } else {
             self.leave();
@@ -450,16 +389,18 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
         let place = &self.slots[slot];
         let (start, submitted, kind) = (place.start, completion.submitted_at, place.kind);
         let nanos = clock.nanos(now.since(start));
-        let recorded_as = PLACES[kind as usize];
-        self.recorder.record(recorded_as, nanos);
+        let recorded_as = RECORDED_AS[kind as usize];
+        self.input.recorder.record(recorded_as, nanos);
+        // A constant of the engine's type: the compiler leaves the question out.
         if self.engine.capabilities().asynchronous {
             let submit = clock.nanos(submitted.since(start));
-            self.recorder.record_parts(recorded_as, submit, nanos);
+            self.input.recorder.record_parts(recorded_as, submit, nanos);
         }
-        if self.varied {
-            self.recorder.record_bytes(recorded_as, place.length);
+        // With one block size the bytes follow from the count.
+        if self.input.varied {
+            self.input.recorder.record_bytes(recorded_as, place.length);
         }
-        if self.commits {
+        if self.input.commits {
             self.record_commit(slot, now, nanos);
         }
     }
@@ -467,31 +408,32 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
     #[inline]
     fn record_commit(&mut self, slot: usize, now: Ticks, nanos: u64) {
         match (self.slots[slot].kind, self.follows) {
-            (AccessKind::Write, Follows::Nothing) => self.recorder.record(Place::Commit, nanos),
+            (AccessKind::Write, Follows::Nothing) => {
+                self.input.recorder.record(OperationName::Commit, nanos);
+            }
             (AccessKind::Fsync | AccessKind::Fdatasync, _) => {
                 let nanos = self.engine.clock().nanos(now.since(self.origins[slot].commit_start));
-                self.recorder.record(Place::Commit, nanos);
+                self.input.recorder.record(OperationName::Commit, nanos);
             }
             _ => {}
         }
     }
 
+    /// The engine itself has failed: the other jobs end too.
+    #[cold]
+    fn break_off(&mut self, error: BlockError) {
+        self.input.failed.store(true, Ordering::Relaxed);
+        self.result.ending.engine_error.get_or_insert(error);
+    }
+
     #[cold]
     fn fail(&mut self, slot: usize, result: i32) {
-        let place = &self.slots[slot];
+        let Slot { kind, offset, length, .. } = self.slots[slot];
         // No further access; what is in flight is waited for.
         self.remaining = 0;
-        self.failed.store(true, Ordering::Relaxed);
-        // A cancellation gives way to its cause, whichever is seen first.
-        let cancelled = -Errno::CANCELED.raw_os_error();
-        if self.result.failure.as_ref().is_none_or(|known| known.result == cancelled) {
-            self.result.failure = Some(Failure {
-                kind: kind_of(place.kind),
-                offset: place.offset,
-                length: place.length,
-                result,
-            });
-        }
+        self.input.failed.store(true, Ordering::Relaxed);
+        // Nothing is tried again: after a failed sync the kernel may have dropped what was not written.
+        self.result.ending.keep(Failure { kind: kind_of(kind), offset, length, result });
     }
 
     /// Closes the interval that is over, and passes those in which nothing completed; true if the
@@ -501,9 +443,10 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
         let unwatched = self.engine.take_unwatched();
         let clock = self.engine.clock();
         let ramp_ended = self.series.advance(now, clock);
-        self.recorder.rotate(self.series.index(), clock.nanos(unwatched));
+        self.input.recorder.rotate(self.series.index(), clock.nanos(unwatched));
+        // Parts are kept per job and not per interval, so the ramp's would be among the measured.
         if ramp_ended {
-            self.recorder.forget_parts();
+            self.input.recorder.forget_parts();
         }
         ramp_ended
     }
@@ -512,6 +455,7 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
     /// completed; else its rate would depend on what was due last. None where all was done before.
     fn window_end(&self) -> Ticks {
         match self.bounds.end {
+            // A job that had issued all it was to issue ended with that: nothing was due any more.
             Some(_) if self.is_cut => self.engine.clock().now().min(self.end),
             _ => Ticks::default(),
         }
@@ -519,8 +463,8 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
 
     /// The end is the last completion, or that of the window if it is later.
     fn finish(mut self, window: Ticks) -> LoopResult {
-        for file in 0..self.files {
-            if self.syncs_at_end && !self.is_failed() {
+        for file in 0..self.input.files {
+            if self.input.syncs_at_end && !self.result.ending.is_early() {
                 self.sync_at_end(file);
             }
         }
@@ -529,7 +473,7 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
         let ended = ClockPair::read(clock);
         // What waited for its data was not in flight, though its place was taken.
         let idle = clock.nanos(self.filling.idle_ticks);
-        self.recorder.set_unwatched(clock.nanos(unwatched));
+        self.input.recorder.set_unwatched(clock.nanos(unwatched));
         let end_ns = clock.nanos(self.last_completion.max(window).since(self.started));
         self.result.accounting = Accounting {
             in_flight_ns: self.in_flight.integral.saturating_sub(idle),
@@ -573,14 +517,14 @@ pub(crate) fn kind_of(kind: AccessKind) -> OperationKind {
 }
 
 /// How each kind of access is recorded, in the order of [`AccessKind`].
-const PLACES: [Place; 7] = [
-    Place::Read,
-    Place::Write,
-    Place::Sync,
-    Place::Sync,
-    Place::Reallocate,
-    Place::Sync,
-    Place::Reallocate,
+const RECORDED_AS: [OperationName; 7] = [
+    OperationName::Read,
+    OperationName::Write,
+    OperationName::Sync,
+    OperationName::Sync,
+    OperationName::Reallocate,
+    OperationName::Sync,
+    OperationName::Reallocate,
 ];
 
 /// Slots of the engine for each operation of the depth: one, and another if a sync is linked to it.

@@ -9,7 +9,6 @@ use durio_workload::Workload;
 use crate::error::RunError;
 use crate::recorder::per_operation;
 
-/// Bytes of a latency histogram.
 const HISTOGRAM: Bytes = Bytes::from_kib(264);
 
 /// Histograms that exist per job and kind of operation: those of its interval buffers, and the two
@@ -29,6 +28,7 @@ pub(crate) fn available() -> Option<Bytes> {
 
 fn available_on(host: &Host) -> Option<Bytes> {
     let free = Some(host.memory_available).filter(|free| *free > Bytes::ZERO);
+    // A container's bound is not in /proc/meminfo.
     free.into_iter().chain(host.cgroup.memory_max).min()
 }
 
@@ -66,6 +66,7 @@ pub(crate) fn check_step(step: &Step, available: Option<Bytes>) -> Result<(), Ru
 
 /// True if a step can be made ready while another is still measured.
 pub(crate) fn is_room_for_both(step: &Step, measured: &Step, available: Option<Bytes>) -> bool {
+    // Both are held until the first has ended.
     let both = memory_of(step).get().saturating_add(memory_of(measured).get());
     available.is_none_or(|available| both <= available.get())
 }
@@ -79,11 +80,10 @@ pub(crate) fn check(
     let need = needed(buffers, workloads);
     let Some(available) = available.filter(|available| need > *available) else { return Ok(()) };
     let name = workloads.first().map_or("the step", |workload| workload.name.as_str());
-    let mut error = RunError::unsupported(format!(
+    let error = RunError::unsupported(format!(
         "{name} needs {need} of memory, {buffers} of it for blocks in flight, but only {available} is available"
     ));
-    error.hint = Some("give a smaller --bs, --depth or --jobs".to_owned());
-    Err(error)
+    Err(error.hint("give a smaller --bs, --depth or --jobs"))
 }
 
 fn histogram_bytes(workload: &Workload) -> Bytes {

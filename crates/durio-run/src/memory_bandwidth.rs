@@ -46,10 +46,12 @@ pub(crate) fn measure() -> Option<MemoryMeasured> {
 fn copy(begin: &Barrier) -> f64 {
     let from = vec![1_u8; BUFFER];
     let mut to = vec![2_u8; BUFFER];
+    // Touched before: the kernel's zeroing of new pages is not copying.
     begin.wait();
     let started = Instant::now();
     let mut copies = 0_u32;
     while started.elapsed() < SPAN {
+        // Else the optimiser would find that nobody reads the copy.
         black_box(&mut to).copy_from_slice(black_box(&from));
         copies += 1;
     }

@@ -5,23 +5,16 @@
 use std::os::fd::OwnedFd;
 
 use durio_block::{
-    BlockError, Buffers, Clock, Completion, Engine, EngineSetup, EngineUser, Operation,
-    OperationKind, Ticks, WriteFlags,
+    BlockError, Buffers, Clock, Completion, Engine, EngineSetup, EngineUser, Operation, WriteFlags,
 };
 use durio_plan::EngineKind;
-use durio_workload::{Access, AccessKind, BlockFiller, Stream, Workload};
-use rustix::io::Errno;
+use durio_workload::{Access, AccessKind, BlockFiller, Region, Stream, Workload};
 
 use crate::error::RunError;
 use crate::job::write_flags;
-use crate::measured_loop::{Failure, kind_of, slots_per_operation};
-
-/// What ended operations early.
-#[derive(Debug, Default)]
-pub(crate) struct Ending {
-    pub(crate) failure: Option<Failure>,
-    pub(crate) engine_error: Option<BlockError>,
-}
+use crate::measured_loop::{
+    Ending, Failure, blank_operation, is_done, kind_of, slots_per_operation,
+};
 
 /// An operation did not come to its end; why is in [`Ending`].
 pub(crate) struct Ended;
@@ -43,6 +36,7 @@ pub(crate) fn with_engine<C: Clock + Copy>(
     if matches!(kind, EngineKind::Null | EngineKind::Fio) {
         return Ok(());
     }
+    // A linked sync needs an entry of the ring beside its write's.
     let (depth, entries) = (1, if slots > 1 { 2 } else { 1 });
     let (more_files, blocking_syncs) = (Vec::new(), false);
     let setup = EngineSetup { clock, file, more_files, buffers, depth, entries, blocking_syncs };
@@ -65,102 +59,104 @@ impl<C: Clock> EngineUser<C> for Lent<'_, C> {
     }
 }
 
-/// Makes the data of an access, if it writes.
-pub(crate) fn fill<C: Clock>(
-    engine: &mut dyn Engine<Clock = C>,
-    filler: &mut BlockFiller,
-    access: Access,
-) {
-    if access.kind == AccessKind::Write {
-        let data = engine.slot_mut(0);
-        let length = usize::try_from(access.length).unwrap_or(usize::MAX).min(data.len());
-        filler.fill(&mut data[..length]);
+/// The operations of a load, made one after the other.
+pub(crate) struct OneByOne<'a> {
+    stream: Stream,
+    filler: BlockFiller,
+    workload: &'a Workload,
+    pub(crate) ending: Ending,
+}
+
+impl<'a> OneByOne<'a> {
+    pub(crate) fn new(workload: &'a Workload, region: Region, seed: u64) -> Self {
+        let stream = Stream::new(workload, region, seed);
+        let filler = BlockFiller::new(workload, seed);
+        Self { stream, filler, workload, ending: Ending::default() }
     }
-}
 
-/// Performs an access, and in the same submission the sync that is linked to it, if one is.
-pub(crate) fn access<C: Clock>(
-    engine: &mut dyn Engine<Clock = C>,
-    workload: &Workload,
-    access: Access,
-    ending: &mut Ending,
-) -> Result<(), Ended> {
-    let method = workload.sync.method;
-    let linked = method.linked_sync().filter(|_| access.kind == AccessKind::Write);
-    let sync = linked.map(|kind| Access { kind, file: 0, offset: 0, length: 0 });
-    let both: Vec<Access> = std::iter::once(access).chain(sync).collect();
-    perform(engine, write_flags(method), &both, ending)
-}
-
-/// Performs the sync calls that follow an access of the stream, if any do.
-pub(crate) fn follow_ups<C: Clock>(
-    engine: &mut dyn Engine<Clock = C>,
-    stream: &mut Stream,
-    access: Access,
-    ending: &mut Ending,
-) -> Result<(), Ended> {
-    let mut kind = access.kind;
-    while let Some(mut sync) = stream.follow_up(kind) {
-        if sync.kind == AccessKind::SyncFileRange {
-            (sync.offset, sync.length) = (access.offset, access.length);
+    /// The next access; if it writes, its data is made.
+    pub(crate) fn next<C: Clock>(&mut self, engine: &mut dyn Engine<Clock = C>) -> Access {
+        let access = self.stream.next_access();
+        if access.kind == AccessKind::Write {
+            let data = engine.slot_mut(0);
+            let length = usize::try_from(access.length).unwrap_or(usize::MAX).min(data.len());
+            self.filler.fill(&mut data[..length]);
         }
-        perform(engine, WriteFlags::None, &[sync], ending)?;
-        kind = sync.kind;
+        access
     }
-    Ok(())
-}
 
-/// Performs accesses that are submitted together, each but the last linked to the next.
-pub(crate) fn perform<C: Clock>(
-    engine: &mut dyn Engine<Clock = C>,
-    flags: WriteFlags,
-    accesses: &[Access],
-    ending: &mut Ending,
-) -> Result<(), Ended> {
-    let last = accesses.len().saturating_sub(1);
-    let operation = |(slot, access): (u32, &Access)| Operation {
-        kind: kind_of(access.kind),
-        flags,
-        link: (slot as usize) < last,
-        file: access.file,
-        slot,
-        length: access.length,
-        offset: access.offset,
-        intended_start: Ticks::default(),
-    };
-    let operations: Vec<Operation> = (0..).zip(accesses).map(operation).collect();
-    let mut submitted = operations.as_slice();
-    let mut left = operations.len();
-    while left > 0 {
-        let mut completions = [Completion::default(); 2];
-        let count = match engine.exchange(submitted, &mut completions) {
-            Ok(count) => count,
-            Err(error) => {
-                ending.engine_error = Some(error);
-                return Err(Ended);
+    /// Performs an access alone, or with the sync that is linked to it in the same submission.
+    pub(crate) fn access<C: Clock>(
+        &mut self,
+        engine: &mut dyn Engine<Clock = C>,
+        access: Access,
+    ) -> Result<(), Ended> {
+        let method = self.workload.sync.method;
+        let linked = method.linked_sync().filter(|_| access.kind == AccessKind::Write);
+        let sync = linked.map(|kind| Access { kind, file: 0, offset: 0, length: 0 });
+        let both: Vec<Access> = std::iter::once(access).chain(sync).collect();
+        self.perform(engine, write_flags(method), &both)
+    }
+
+    /// Performs an access, and the sync calls that follow it.
+    pub(crate) fn access_and_syncs<C: Clock>(
+        &mut self,
+        engine: &mut dyn Engine<Clock = C>,
+        access: Access,
+    ) -> Result<(), Ended> {
+        self.access(engine, access)?;
+        let mut kind = access.kind;
+        while let Some(mut sync) = self.stream.follow_up(kind) {
+            if sync.kind == AccessKind::SyncFileRange {
+                (sync.offset, sync.length) = (access.offset, access.length);
             }
-        };
-        submitted = &[];
-        left = left.saturating_sub(count.max(1));
-        for completion in completions.iter().take(count) {
-            check(&operations, completion, ending);
+            self.perform(engine, WriteFlags::None, &[sync])?;
+            kind = sync.kind;
         }
+        Ok(())
     }
-    if ending.failure.is_some() { Err(Ended) } else { Ok(()) }
-}
 
-/// Keeps what failed; a cancellation gives way to its cause.
-fn check(operations: &[Operation], completion: &Completion, ending: &mut Ending) {
-    let Some(operation) = operations.get(completion.slot as usize) else { return };
-    let Operation { kind, offset, length, .. } = *operation;
-    let result = completion.result;
-    let is_done = match kind {
-        OperationKind::Read | OperationKind::Write => i64::from(result) == length.cast_signed(),
-        _ => result >= 0,
-    };
-    let cancelled = -Errno::CANCELED.raw_os_error();
-    let is_first = ending.failure.as_ref().is_none_or(|it| it.result == cancelled);
-    if !is_done && is_first {
-        ending.failure = Some(Failure { kind, offset, length, result });
+    /// Performs accesses that are submitted together, each but the last linked to the next.
+    fn perform<C: Clock>(
+        &mut self,
+        engine: &mut dyn Engine<Clock = C>,
+        flags: WriteFlags,
+        accesses: &[Access],
+    ) -> Result<(), Ended> {
+        let last = accesses.len().saturating_sub(1);
+        let operation = |(slot, access): (u32, &Access)| Operation {
+            kind: kind_of(access.kind),
+            link: (slot as usize) < last,
+            file: access.file,
+            slot,
+            length: access.length,
+            offset: access.offset,
+            ..blank_operation(flags)
+        };
+        let operations: Vec<Operation> = (0..).zip(accesses).map(operation).collect();
+        let mut submitted = operations.as_slice();
+        let mut left = operations.len();
+        while left > 0 {
+            let mut completions = [Completion::default(); 2];
+            let count = match engine.exchange(submitted, &mut completions) {
+                Ok(count) => count,
+                Err(error) => {
+                    self.ending.engine_error = Some(error);
+                    return Err(Ended);
+                }
+            };
+            submitted = &[];
+            // An engine that gives nothing must not hold the run up for ever.
+            left = left.saturating_sub(count.max(1));
+            for completion in completions.iter().take(count) {
+                let Some(operation) = operations.get(completion.slot as usize) else { continue };
+                let Operation { kind, offset, length, .. } = *operation;
+                let result = completion.result;
+                if !is_done(kind, length, result) {
+                    self.ending.keep(Failure { kind, offset, length, result });
+                }
+            }
+        }
+        if self.ending.failure.is_some() { Err(Ended) } else { Ok(()) }
     }
 }

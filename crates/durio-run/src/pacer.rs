@@ -36,6 +36,7 @@ impl Pacer {
     /// An arrival that was due at `due` has been started; true if it is counted, and was punctual.
     #[inline]
     pub(crate) fn started(&mut self, due: Ticks, late: Lateness) -> bool {
+        // By when it was due, not by when it started: a late arrival of the ramp is the ramp's.
         if due < self.counted_from {
             return false;
         }
@@ -77,7 +78,6 @@ impl Pacer {
         }
     }
 
-    /// What was counted.
     pub(crate) fn pacing(&self) -> Pacing {
         self.pacing
     }

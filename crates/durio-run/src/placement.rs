@@ -22,6 +22,7 @@ impl Processors {
             Placement::Anywhere => Ok(Vec::new()),
             // On a machine of one node there is nothing to choose.
             Placement::DeviceNode if self.nodes.len() < 2 => Ok(Vec::new()),
+            // Memory on another node than the device's is reached over the link between them.
             Placement::DeviceNode => {
                 let node = self.node_of_target.get(target).copied().flatten();
                 Ok(node.and_then(|node| self.nodes.get(&node)).cloned().unwrap_or_default())

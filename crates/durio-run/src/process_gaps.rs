@@ -11,6 +11,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
+use durio_record::ProcessGap;
 use durio_units::Nanos;
 use nix::sys::resource::{UsageWho, getrusage};
 use rustix::time::{ClockId, clock_gettime};
@@ -24,27 +25,18 @@ const TICK: Duration = Duration::from_millis(100);
 /// time waits some tens of milliseconds for a processor at the most.
 const LATE: Duration = Duration::from_millis(200);
 
-/// A time in which the process did not run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Gap {
-    /// The last sign of life before it, from the begin of the watch.
-    pub(crate) from: Nanos,
-    /// From there to the next one.
-    pub(crate) span: Nanos,
-}
-
 /// Watches while it is there.
 pub(crate) struct GapWatch {
     end: Sender<()>,
-    thread: JoinHandle<(Vec<Gap>, Usage)>,
+    thread: JoinHandle<(Vec<ProcessGap>, Usage)>,
 }
 
 impl GapWatch {
-    /// None if there is no thread for it.
-    pub(crate) fn begin() -> Option<Self> {
+    /// Of a round of a step, which begins now. None if there is no thread for it.
+    pub(crate) fn begin(step: u32, round: u32) -> Option<Self> {
         let (end, ended) = channel::<()>();
         let watch = move || {
-            let mut ticks = Ticks::new(now(), major_faults());
+            let mut ticks = Ticks::new((step, round), now(), major_faults());
             while ended.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
                 ticks.tick(now(), major_faults);
             }
@@ -56,7 +48,7 @@ impl GapWatch {
     }
 
     /// The gaps, and what watching has cost.
-    pub(crate) fn end(self) -> (Vec<Gap>, Usage) {
+    pub(crate) fn end(self) -> (Vec<ProcessGap>, Usage) {
         drop(self.end);
         self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
@@ -64,6 +56,7 @@ impl GapWatch {
 
 /// With the time in which the machine was suspended.
 fn now() -> Duration {
+    // CLOCK_MONOTONIC stands still while the machine is suspended.
     let time = clock_gettime(ClockId::Boottime);
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
@@ -73,24 +66,28 @@ fn major_faults() -> i64 {
 }
 
 struct Ticks {
+    step: u32,
+    round: u32,
     begin: Duration,
     last: Duration,
     faults: i64,
-    gaps: Vec<Gap>,
+    gaps: Vec<ProcessGap>,
 }
 
 impl Ticks {
-    const fn new(begin: Duration, faults: i64) -> Self {
-        Self { begin, last: begin, faults, gaps: Vec::new() }
+    const fn new((step, round): (u32, u32), begin: Duration, faults: i64) -> Self {
+        Self { step, round, begin, last: begin, faults, gaps: Vec::new() }
     }
 
     fn tick(&mut self, now: Duration, faults: impl FnOnce() -> i64) {
         let span = now.saturating_sub(self.last);
         if span >= TICK + LATE {
             let faults = faults();
+            // A late tick that had to read its own pages again says nothing of the process.
             if faults == self.faults {
-                let from = self.last.saturating_sub(self.begin);
-                self.gaps.push(Gap { from: Nanos::from(from), span: Nanos::from(span) });
+                let from = Nanos::from(self.last.saturating_sub(self.begin));
+                let (step, round, span) = (self.step, self.round, Nanos::from(span));
+                self.gaps.push(ProcessGap { step, round, from, span });
             }
             self.faults = faults;
         }
@@ -108,12 +105,14 @@ mod tests {
 
     #[test]
     fn a_tick_that_comes_late_shows_a_gap_and_one_that_waited_for_its_pages_does_not() {
-        let mut ticks = Ticks::new(at(1000), 7);
+        let mut ticks = Ticks::new((3, 1), at(1000), 7);
         for (now, faults) in [(1100, 7), (1350, 7), (3350, 7), (3450, 7), (5000, 8), (5900, 8)] {
             ticks.tick(at(now), || faults);
         }
-        let gap =
-            |from, span| Gap { from: Nanos::from_millis(from), span: Nanos::from_millis(span) };
+        let gap = |from, span| {
+            let (from, span) = (Nanos::from_millis(from), Nanos::from_millis(span));
+            ProcessGap { step: 3, round: 1, from, span }
+        };
         assert_eq!(ticks.gaps, [gap(350, 2000), gap(4000, 900)]);
     }
 }

@@ -7,12 +7,16 @@ use durio_record::{BucketCounts, Latency, OperationName, OperationRecord};
 use durio_units::Bytes;
 use durio_workload::Workload;
 
-/// One set of figures per kind of operation; those that the workload never does are absent.
+/// One set of figures per kind of operation, at the place of its number; those that the workload never does are absent.
 pub(crate) type PerOperation<T> = [Option<Box<T>>; OperationName::ALL.len()];
 
 /// The operations that a workload can do, each with a fresh `T`.
 pub(crate) fn per_operation<T: Default>(workload: &Workload) -> PerOperation<T> {
-    OperationName::ALL.map(|name| does(workload, name).then(Box::<T>::default))
+    let mut all = PerOperation::default();
+    for name in OperationName::ALL {
+        all[name as usize] = does(workload, name).then(Box::<T>::default);
+    }
+    all
 }
 
 fn does(workload: &Workload, name: OperationName) -> bool {
@@ -24,27 +28,6 @@ fn does(workload: &Workload, name: OperationName) -> bool {
         }
         OperationName::Commit => workload.has_commits(),
         OperationName::Reallocate => workload.at_end == durio_workload::AtEnd::Reallocate,
-    }
-}
-
-/// Where a kind of operation is in [`PerOperation`]: its place in `OperationName::ALL`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
-    Commit = 0,
-    Read = 1,
-    Write = 2,
-    Sync = 3,
-    Reallocate = 4,
-}
-
-/// The place of a name.
-pub(crate) const fn place_of(name: OperationName) -> Place {
-    match name {
-        OperationName::Commit => Place::Commit,
-        OperationName::Read => Place::Read,
-        OperationName::Write => Place::Write,
-        OperationName::Sync => Place::Sync,
-        OperationName::Reallocate => Place::Reallocate,
     }
 }
 
@@ -70,6 +53,7 @@ pub(crate) struct Counted {
 
 impl Counted {
     pub(crate) fn add(&mut self, taken: &Taken) {
+        // One multiplication per interval instead of an addition per operation.
         let before = self.service.exact.count;
         taken.service.add_to(&mut self.service);
         self.bytes += (self.service.exact.count - before) * taken.bytes_each + taken.bytes_varied;
@@ -96,8 +80,8 @@ impl Parts {
         self.at_once = 0;
     }
 
-    /// Both parts.
     fn latencies(mut self) -> (Latency, Latency) {
+        // Counted once at the end, not per operation.
         if self.at_once > 0 {
             self.completion.record_many(0, self.at_once);
         }
@@ -115,18 +99,18 @@ impl IntervalBuffer {
     pub(crate) fn new(workload: &Workload, is_open: bool) -> Self {
         let mut operations: PerOperation<Taken> = per_operation(workload);
         let is_log = workload.group_commit.is_some();
-        for place in [Place::Read, Place::Write] {
-            if let Some(taken) = &mut operations[place as usize]
+        for name in [OperationName::Read, OperationName::Write] {
+            if let Some(taken) = &mut operations[name as usize]
                 && !(workload.has_mix() || is_log)
             {
                 taken.bytes_each = workload.block_size.get();
             }
         }
         // What arrives at a log are commits; when it writes is its own affair.
-        let all = [Place::Commit, Place::Read, Place::Write];
+        let all = [OperationName::Commit, OperationName::Read, OperationName::Write];
         let arriving = if is_log { &all[..1] } else { &all[..] };
-        for &place in arriving {
-            if let Some(taken) = &mut operations[place as usize] {
+        for &name in arriving {
+            if let Some(taken) = &mut operations[name as usize] {
                 taken.response = is_open.then(BucketCounts::default);
             }
         }
@@ -147,15 +131,12 @@ impl IntervalBuffer {
 /// A closed interval on its way to the collector.
 #[derive(Debug)]
 pub(crate) struct ClosedInterval {
-    /// The job.
     pub(crate) job: usize,
-    /// Number of the interval.
     pub(crate) index: u64,
     /// The job will not record into any interval below this number again.
     pub(crate) passed: u64,
     /// The longest time in which the job did not look for completions.
     pub(crate) unwatched_ns: u64,
-    /// What completed in it.
     pub(crate) buffer: IntervalBuffer,
 }
 
@@ -165,6 +146,7 @@ pub(crate) struct Recorder {
     current: IntervalBuffer,
     index: u64,
     unwatched_ns: u64,
+    // Boxed arrays, for each is 264 KiB: of kinds that a workload never does there is none.
     parts: PerOperation<Parts>,
     closed: SyncSender<ClosedInterval>,
     empty: Receiver<IntervalBuffer>,
@@ -187,30 +169,30 @@ impl Recorder {
 
     /// Takes a service latency.
     #[inline(always)]
-    pub(crate) fn record(&mut self, place: Place, nanos: u64) {
-        self.record_many(place, nanos, 1);
+    pub(crate) fn record(&mut self, name: OperationName, nanos: u64) {
+        self.record_many(name, nanos, 1);
     }
 
     /// Takes the same service latency so many times.
     #[inline(always)]
-    pub(crate) fn record_many(&mut self, place: Place, nanos: u64, times: u64) {
-        if let Some(taken) = &mut self.current.operations[place as usize] {
+    pub(crate) fn record_many(&mut self, name: OperationName, nanos: u64, times: u64) {
+        if let Some(taken) = &mut self.current.operations[name as usize] {
             taken.service.record_many(nanos, times);
         }
     }
 
     /// Takes the bytes of an operation, where blocks have several sizes.
     #[inline(always)]
-    pub(crate) fn record_bytes(&mut self, place: Place, bytes: u64) {
-        if let Some(taken) = &mut self.current.operations[place as usize] {
+    pub(crate) fn record_bytes(&mut self, name: OperationName, bytes: u64) {
+        if let Some(taken) = &mut self.current.operations[name as usize] {
             taken.bytes_varied += bytes;
         }
     }
 
     /// Takes a response latency.
     #[inline(always)]
-    pub(crate) fn record_response(&mut self, place: Place, nanos: u64) {
-        if let Some(taken) = &mut self.current.operations[place as usize]
+    pub(crate) fn record_response(&mut self, name: OperationName, nanos: u64) {
+        if let Some(taken) = &mut self.current.operations[name as usize]
             && let Some(response) = &mut taken.response
         {
             response.record(nanos);
@@ -220,20 +202,20 @@ impl Recorder {
     /// Takes the parts of a service latency: the part until the submitting call returned, and the
     /// rest. An engine that does one operation at a time has none.
     #[inline(always)]
-    pub(crate) fn record_parts(&mut self, place: Place, submit: u64, service: u64) {
-        self.record_parts_of_many(place, submit, service, 1);
+    pub(crate) fn record_parts(&mut self, name: OperationName, submit: u64, service: u64) {
+        self.record_parts_of_many(name, submit, service, 1);
     }
 
     /// Takes the same parts so many times.
     #[inline(always)]
     pub(crate) fn record_parts_of_many(
         &mut self,
-        place: Place,
+        name: OperationName,
         submit: u64,
         service: u64,
         times: u64,
     ) {
-        if let Some(parts) = &mut self.parts[place as usize] {
+        if let Some(parts) = &mut self.parts[name as usize] {
             // What was seen while the rest of its submission was refused and repeated.
             let submit = submit.min(service);
             parts.submit.record_many(submit, times);
@@ -244,9 +226,9 @@ impl Recorder {
     /// Takes the same latency so many times, of operations that were complete when the submitting
     /// call returned: it is their first part too, and the second is zero.
     #[inline(always)]
-    pub(crate) fn record_at_once(&mut self, place: Place, nanos: u64, times: u64) {
-        self.record_many(place, nanos, times);
-        if let Some(parts) = &mut self.parts[place as usize] {
+    pub(crate) fn record_at_once(&mut self, name: OperationName, nanos: u64, times: u64) {
+        self.record_many(name, nanos, times);
+        if let Some(parts) = &mut self.parts[name as usize] {
             parts.submit.record_many(nanos, times);
             parts.at_once += times;
         }
@@ -258,6 +240,7 @@ impl Recorder {
         let empty = match self.empty.try_recv() {
             Ok(buffer) => buffer,
             Err(_) => {
+                // To wait is better than to lose an interval, but the wait is in somebody's latency: it is told.
                 self.waits += 1;
                 match self.empty.recv() {
                     Ok(buffer) => buffer,
@@ -267,6 +250,7 @@ impl Recorder {
             }
         };
         let buffer = std::mem::replace(&mut self.current, empty);
+        // Here and not by the collector, which has all jobs to serve.
         self.current.clear();
         let (job, index, passed) = (self.job, self.index, next);
         let closed = ClosedInterval { job, index, passed, unwatched_ns, buffer };
@@ -298,15 +282,16 @@ impl Recorder {
 
 /// The records of an event, from what was counted and, where there are any, its parts.
 pub(crate) fn operation_records(
-    counted: PerOperation<Counted>,
+    mut counted: PerOperation<Counted>,
     mut parts: PerOperation<Parts>,
 ) -> Vec<OperationRecord> {
     let mut records = Vec::new();
-    for (name, counted) in OperationName::ALL.into_iter().zip(counted) {
+    for name in OperationName::ALL {
+        let counted = counted[name as usize].take();
         let Some(counted) = counted.filter(|counted| counted.service.exact.count > 0) else {
             continue;
         };
-        let parts = parts[place_of(name) as usize].take().filter(|parts| !parts.submit.is_empty());
+        let parts = parts[name as usize].take().filter(|parts| !parts.submit.is_empty());
         let (submit, completion) = parts.map(|parts| parts.latencies()).unzip();
         records.push(OperationRecord {
             operation: name,

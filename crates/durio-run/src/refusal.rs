@@ -8,8 +8,8 @@ use durio_record::{Event, StepDeclined};
 use rustix::io::Errno;
 
 use crate::error::{RunError, RunErrorKind};
-use crate::layout::Prepared;
-use crate::step::Effective;
+use crate::layout::PreparedTarget;
+use crate::step::EffectiveLoad;
 
 /// True if the run goes on without `step`: it may be declined, and the target or the kernel refused
 /// what it does. An error of the storage is no refusal.
@@ -43,12 +43,13 @@ pub(crate) fn event(step: u32, round: u32, error: &RunError) -> Event {
 pub(crate) fn check(
     step: &Step,
     load: &Load,
-    effective: &Effective,
-    targets: &[Option<Prepared>],
+    effective: &EffectiveLoad,
+    targets: &[Option<PreparedTarget>],
 ) -> Result<(), RunError> {
     if !step.declinable {
         return Ok(());
     }
+    // A figure of another thing under the name of the one that was asked for would be worse than none.
     if effective.workload.cache != load.workload.cache {
         return Err(RunError::unsupported("O_DIRECT is not possible here"));
     }
@@ -83,7 +84,7 @@ mod tests {
     }
 
     fn system(errno: i32) -> RunError {
-        RunError::target("planted", Some(io::Error::from_raw_os_error(errno).into()))
+        RunError::target("planted").because(io::Error::from_raw_os_error(errno))
     }
 
     #[test]

@@ -10,17 +10,17 @@ use durio_units::Nanos;
 
 use crate::conditions::{Conditions, remove_left};
 use crate::counters::memory_max;
-use crate::course::{Course, Place};
 use crate::error::RunError;
 use crate::fio_step::{self, FioStep};
 use crate::job::RunClock;
-use crate::layout::{Prepared, prepare};
+use crate::layout::{PreparedTarget, prepare};
 use crate::memory;
 use crate::memory_bandwidth;
 use crate::placement::Processors;
 use crate::refusal;
 use crate::sink::{EventSink, LayoutProgress, StopFlag};
-use crate::step::{Armed, Arming, Ended};
+use crate::step::{Ended, PreparedStep, StepSetup};
+use crate::step_schedule::{ScheduledStep, StepSchedule};
 use crate::sync_probe::run_sync_probe;
 use crate::trace_step::{run_path, run_trace};
 
@@ -124,13 +124,13 @@ pub fn run(
     let elapsed = context.resume.as_ref().map_or(Nanos::ZERO, |resume| resume.elapsed);
     let began = Instant::now();
     let mut emitter = Emitter { sink, began, elapsed, stop, failure: None, error_recorded: false };
-    let mut prepared = Vec::new();
-    let result = run_steps(plan, &mut context, &mut prepared, &mut emitter);
+    let mut targets = Vec::new();
+    let result = run_steps(plan, &mut context, &mut targets, &mut emitter);
     if let Err(error) = &result {
         emitter.record(None, error);
     }
     // Also after another error: whoever reads the record must know that a file is left.
-    let removed = remove_all(prepared, context.journal)
+    let removed = remove_all(targets, context.journal)
         .inspect_err(|error| emitter.emit(Event::Error(stopped_by(None, error))));
     let result = match (emitter.failure.take().map_or(result, Err), removed) {
         (Err(mut error), Err(removal)) => {
@@ -147,9 +147,9 @@ pub fn run(
     }
 }
 
-fn remove_all(prepared: Vec<Option<Prepared>>, journal: &mut Journal) -> Result<(), RunError> {
+fn remove_all(targets: Vec<Option<PreparedTarget>>, journal: &mut Journal) -> Result<(), RunError> {
     let mut result = Ok(());
-    for target in prepared.into_iter().flatten() {
+    for target in targets.into_iter().flatten() {
         result = match (result, target.remove(journal)) {
             (Err::<(), RunError>(mut first), Err(next)) => {
                 first.add_left(&next);
@@ -164,11 +164,13 @@ fn remove_all(prepared: Vec<Option<Prepared>>, journal: &mut Journal) -> Result<
 fn run_steps(
     plan: &Plan,
     context: &mut Context<'_>,
-    prepared: &mut Vec<Option<Prepared>>,
+    targets: &mut Vec<Option<PreparedTarget>>,
     emitter: &mut Emitter<'_>,
 ) -> Result<Outcome, RunError> {
+    // Control groups of killed runs hold memory of the kernel for as long as they are there.
     remove_left();
     let memory = memory::available();
+    // Before hours are spent on the steps before it.
     for step in &plan.steps {
         let enough = memory::check_step(step, memory);
         // A step that may be declined is looked at in its turn.
@@ -176,26 +178,19 @@ fn run_steps(
         enough.inspect_err(|error| emitter.record(Some(step.index), error))?;
     }
     let clock = choose_clock(plan, emitter)?;
-    prepared.resize_with(plan.targets.len(), || None);
+    targets.resize_with(plan.targets.len(), || None);
     let resume = context.resume.as_ref().map(|resume| resume.event.clone());
-    let course = Course::new(plan, resume.as_ref());
+    let schedule = StepSchedule::new(plan, resume.as_ref());
     if let Some(resume) = resume {
+        // The machine was measured when the run began.
         emitter.emit(Event::RunResumed(resume));
     } else if measures_machine(plan)
         && let Some(measured) = memory_bandwidth::measure()
     {
         emitter.emit(Event::MemoryMeasured(measured));
     }
-    Session {
-        plan,
-        context,
-        prepared,
-        emitter,
-        clock,
-        idle_since: None,
-        last_uses: last_uses(plan),
-    }
-    .run(course)
+    let stage = Stage { plan, context, targets, clock };
+    Session { stage, emitter, idle_since: None, last_uses: last_uses(plan) }.run(schedule)
 }
 
 /// The machine's own speed matters where the limits of steps are looked for, and durio's own cost
@@ -204,13 +199,49 @@ fn measures_machine(plan: &Plan) -> bool {
     plan.campaign.is_some() && plan.steps.iter().any(|step| step.role == Role::SelfCost)
 }
 
-/// A run on its way.
-struct Session<'a, 'c, 's> {
+struct Stage<'a, 'c> {
     plan: &'a Plan,
     context: &'a mut Context<'c>,
-    prepared: &'a mut Vec<Option<Prepared>>,
-    emitter: &'a mut Emitter<'s>,
+    targets: &'a mut Vec<Option<PreparedTarget>>,
     clock: RunClock,
+}
+
+impl Stage<'_, '_> {
+    fn setup<'x>(&'x self, step: &'x Step, run: ScheduledStep) -> StepSetup<'x> {
+        StepSetup {
+            plan: self.plan,
+            step,
+            round: run.round,
+            rate: run.rate,
+            targets: self.targets,
+            clock: self.clock,
+            processors: &self.context.processors,
+            stop: &self.context.stop,
+        }
+    }
+
+    /// Kernel names of the devices below a step's targets, each once.
+    fn devices_of(&self, step: &Step) -> Vec<String> {
+        let mut devices: Vec<String> = Vec::new();
+        for target in targets_of(step) {
+            for name in self.context.devices.get(target).into_iter().flatten() {
+                if !devices.contains(name) {
+                    devices.push(name.clone());
+                }
+            }
+        }
+        devices
+    }
+}
+
+/// The targets of a step, by their index; one of several loads is there several times.
+fn targets_of(step: &Step) -> impl Iterator<Item = usize> {
+    step.loads().flat_map(|load| load.targets())
+}
+
+struct Session<'a, 'c, 's> {
+    stage: Stage<'a, 'c>,
+    emitter: &'a mut Emitter<'s>,
     /// The last completion of the step before, on CLOCK_MONOTONIC.
     idle_since: Option<u64>,
     /// Per target: the last step that uses it.
@@ -218,21 +249,22 @@ struct Session<'a, 'c, 's> {
 }
 
 impl Session<'_, '_, '_> {
-    fn run(&mut self, mut course: Course<'_>) -> Result<Outcome, RunError> {
-        let mut ahead: Option<Armed> = None;
+    fn run(&mut self, mut schedule: StepSchedule<'_>) -> Result<Outcome, RunError> {
+        let plan = self.stage.plan;
+        let mut ahead: Option<PreparedStep> = None;
         loop {
             let sink = &mut *self.emitter.sink;
-            course.begin_search(|section| sink.first_rate(section));
-            let Some(place) = course.current() else { break };
-            let step = &self.plan.steps[place.position];
-            let result = self.run_step(step, place, &mut ahead, course.likely_next());
-            let outcome = self.declined(step, place, result)?;
+            schedule.begin_search(|section| sink.first_rate(section));
+            let Some(run) = schedule.current() else { break };
+            let step = &plan.steps[run.position];
+            let result = self.run_step(step, run, &mut ahead, schedule.likely_next());
+            let outcome = self.declined(step, run, result)?;
             self.release(step)?;
             if outcome != Outcome::Complete {
                 return Ok(outcome);
             }
             let sink = &mut *self.emitter.sink;
-            let decided = course.advance(|section, round| sink.round_ended(section, round));
+            let decided = schedule.advance(|section, round| sink.round_ended(section, round));
             if let Some(event) = decided {
                 self.emitter.emit(Event::RoundEnded(event));
             }
@@ -244,12 +276,12 @@ impl Session<'_, '_, '_> {
     fn declined(
         &mut self,
         step: &Step,
-        place: Place,
+        run: ScheduledStep,
         result: Result<Outcome, RunError>,
     ) -> Result<Outcome, RunError> {
         match result {
             Err(error) if refusal::declines(step, &error) => {
-                self.emitter.emit(refusal::event(step.index, place.round, &error));
+                self.emitter.emit(refusal::event(step.index, run.round, &error));
                 // Nobody knows what the machine did meanwhile.
                 self.idle_since = None;
                 Ok(Outcome::Complete)
@@ -261,11 +293,10 @@ impl Session<'_, '_, '_> {
     /// Removes the files that a declinable step was the last to use: a plan with hundreds of fresh
     /// files needs the room of a few.
     fn release(&mut self, step: &Step) -> Result<(), RunError> {
-        let last = |target: &usize| self.last_uses[*target] == step.index;
-        let done: Vec<usize> = step.loads().flat_map(|load| load.targets()).filter(last).collect();
-        for target in done.into_iter().filter(|_| step.declinable) {
-            if let Some(prepared) = self.prepared[target].take() {
-                prepared.remove(self.context.journal)?;
+        for target in targets_of(step).filter(|_| step.declinable) {
+            let is_last = self.last_uses[target] == step.index;
+            if let Some(prepared) = self.stage.targets[target].take_if(|_| is_last) {
+                prepared.remove(self.stage.context.journal)?;
             }
         }
         Ok(())
@@ -275,172 +306,117 @@ impl Session<'_, '_, '_> {
     fn run_step(
         &mut self,
         step: &Step,
-        place: Place,
-        ahead: &mut Option<Armed>,
-        next: Option<Place>,
+        run: ScheduledStep,
+        ahead: &mut Option<PreparedStep>,
+        next: Option<ScheduledStep>,
     ) -> Result<Outcome, RunError> {
-        if !self.prepare_targets(step)? || !wait(step.pause_before, &self.context.stop) {
+        if !self.prepare_targets(step)? || !wait(step.pause_before, &self.stage.context.stop) {
             return Ok(Outcome::Interrupted);
         }
-        let ready = ahead.take().filter(|armed| armed.is_for(step.index, place.round));
-        // Dropped here, if the course took another turn.
-        let conditions = Conditions::before_opening(
-            step,
-            self.plan,
-            self.prepared,
-            self.context.state.as_deref(),
-        )?;
-        if is_unmeasured(step) {
-            return self.run_unmeasured(step, place, conditions);
-        }
-        if fio_step::is_fio(step) {
-            return self.run_by_fio(step, place, conditions);
-        }
-        let armed = match ready {
-            Some(armed) => armed,
-            None if step.declinable => {
-                memory::check_step(step, memory::available())?;
-                Armed::arm(self.arming(step, place))?
+        // Dropped here, if the schedule took another turn.
+        let ready = ahead.take().filter(|ready| ready.is_for(step.index, run.round));
+        let state = self.stage.context.state.as_deref();
+        let conditions =
+            Conditions::before_opening(step, self.stage.plan, self.stage.targets, state)?;
+        let devices = self.stage.devices_of(step);
+        if is_unmeasured(step) || fio_step::is_fio(step) {
+            if !is_unmeasured(step) && step.read_ahead.is_some() {
+                let text = "fio opens its files itself: no read-ahead is set";
+                return Err(RunError::unsupported(text));
             }
-            None => Armed::arm(self.arming(step, place))?,
+            let _bounded = conditions.after_opening(step)?;
+            // What came before is not on fio's clock; what comes after did not wait for a trace.
+            self.idle_since = None;
+            return self.run_otherwise(step, run, &devices);
+        }
+        let prepared = match ready {
+            Some(prepared) => prepared,
+            None => {
+                // The others were checked before the first step.
+                if step.declinable {
+                    memory::check_step(step, memory::available())?;
+                }
+                PreparedStep::prepare(self.stage.setup(step, run))?
+            }
         };
         let _bounded = conditions.after_opening(step)?;
-        if let Some(next) = next {
-            *ahead = self.arm_ahead(step, next);
-        }
-        let devices = self.devices_of(step);
+        // While this one is measured: nothing is idle between the two.
+        *ahead = next.and_then(|next| self.prepare_ahead(step, next));
         let emitter = &mut *self.emitter;
         let Ended { outcome, at } =
-            armed.run(&devices, self.idle_since, &mut |event| emitter.emit(event))?;
+            prepared.run(&devices, self.idle_since, &mut |event| emitter.emit(event))?;
         self.idle_since = at;
         Ok(outcome)
     }
 
-    /// Runs one step by the installed fio, which opens the targets itself.
-    fn run_by_fio(
+    /// Runs one step without jobs of durio's: by the installed fio, or one that gives no figures.
+    fn run_otherwise(
         &mut self,
         step: &Step,
-        place: Place,
-        conditions: Conditions,
+        run: ScheduledStep,
+        devices: &[String],
     ) -> Result<Outcome, RunError> {
-        if step.read_ahead.is_some() {
-            return Err(RunError::unsupported("fio opens its files itself: no read-ahead is set"));
-        }
-        let _bounded = conditions.after_opening(step)?;
-        let fio_step = FioStep::new(self.arming(step, place))?;
-        let devices = self.devices_of(step);
-        let emitter = &mut *self.emitter;
-        let outcome =
-            fio_step.run(step, &devices, &self.context.stop, &mut |event| emitter.emit(event))?;
-        // What came before is not on this clock.
-        self.idle_since = None;
-        Ok(outcome)
-    }
-
-    /// Runs one step that gives no figures.
-    fn run_unmeasured(
-        &mut self,
-        step: &Step,
-        place: Place,
-        conditions: Conditions,
-    ) -> Result<Outcome, RunError> {
-        let _bounded = conditions.after_opening(step)?;
-        // What comes next did not wait for this.
-        self.idle_since = None;
-        let devices = self.devices_of(step);
-        let arming = Arming {
-            plan: self.plan,
-            step,
-            round: place.round,
-            rate: place.rate,
-            targets: self.prepared,
-            clock: self.clock,
-            processors: &self.context.processors,
-            stop: &self.context.stop,
-        };
-        let emitter = &mut *self.emitter;
-        let mut emit = |event| emitter.emit(event);
+        let setup = self.stage.setup(step, run);
+        let mut emit = |event| self.emitter.emit(event);
         match step.role {
-            Role::Trace => run_trace(arming, &devices, Path::new("/"), &mut emit),
-            Role::TracePath => run_path(arming, &devices, Path::new("/"), &mut emit),
-            _ => run_sync_probe(arming, &devices, &mut emit),
-        }
-    }
-
-    fn arming<'x>(&'x self, step: &'x Step, place: Place) -> Arming<'x> {
-        Arming {
-            plan: self.plan,
-            step,
-            round: place.round,
-            rate: place.rate,
-            targets: self.prepared,
-            clock: self.clock,
-            processors: &self.context.processors,
-            stop: &self.context.stop,
+            Role::Trace => run_trace(setup, devices, Path::new("/"), &mut emit),
+            Role::TracePath => run_path(setup, devices, Path::new("/"), &mut emit),
+            Role::ProbeSyncCalls => run_sync_probe(setup, devices, &mut emit),
+            _ => FioStep::new(setup)?.run(step, devices, setup.stop, &mut emit),
         }
     }
 
     /// Makes the next step ready if nothing speaks against it: then no time is lost between the
     /// two. What fails here is tried again in its turn, and told then.
-    fn arm_ahead(&self, current: &Step, next: Place) -> Option<Armed> {
-        let step = &self.plan.steps[next.position];
+    fn prepare_ahead(&self, current: &Step, next: ScheduledStep) -> Option<PreparedStep> {
+        let step = &self.stage.plan.steps[next.position];
         let is_plain = |step: &Step| {
             let is_unconditioned = step.memory_bound.is_none() && step.read_ahead.is_none();
             is_unconditioned && !step.drop_cache && step.pause_before == Nanos::ZERO
         };
-        let is_ready = |step: &Step| {
-            step.loads().flat_map(|load| load.targets()).all(|it| self.prepared[it].is_some())
-        };
-        let is_ours = |step: &Step| !fio_step::is_fio(step) && !is_unmeasured(step);
-        if !is_plain(step) || !is_plain(current) || !is_ready(step) || !is_ours(step) {
+        let is_ready = targets_of(step).all(|target| self.stage.targets[target].is_some());
+        let is_ours = !fio_step::is_fio(step) && !is_unmeasured(step);
+        if !is_plain(step) || !is_plain(current) || !is_ready || !is_ours {
             return None;
         }
+        // Two large steps together may not fit where each alone does.
         if !memory::is_room_for_both(step, current, memory::available()) {
             return None;
         }
-        Armed::arm(self.arming(step, next)).ok()
-    }
-
-    /// Kernel names of the devices below a step's targets, each once.
-    fn devices_of(&self, step: &Step) -> Vec<String> {
-        let mut devices: Vec<String> = Vec::new();
-        for target in step.loads().flat_map(|load| load.targets()) {
-            for name in self.context.devices.get(target).into_iter().flatten() {
-                if !devices.contains(name) {
-                    devices.push(name.clone());
-                }
-            }
-        }
-        devices
+        PreparedStep::prepare(self.stage.setup(step, next)).ok()
     }
 
     /// Makes the targets of a step ready; false if the user wants to end.
     fn prepare_targets(&mut self, step: &Step) -> Result<bool, RunError> {
-        for target in step.loads().flat_map(|load| load.targets()) {
-            if self.context.stop.is_set() {
+        for target in targets_of(step) {
+            if self.stage.context.stop.is_set() {
                 return Ok(false);
             }
-            if self.prepared[target].is_none() {
-                self.prepared[target] = Some(self.prepare_target(target)?);
+            // A target is laid out when the first step needs it: a plan may have more files than the disk has
+            // room for at once.
+            if self.stage.targets[target].is_none() {
+                self.stage.targets[target] = Some(self.prepare_target(target)?);
                 self.idle_since = None;
             }
         }
-        Ok(!self.context.stop.is_set())
+        Ok(!self.stage.context.stop.is_set())
     }
 
-    fn prepare_target(&mut self, index: usize) -> Result<Prepared, RunError> {
-        let target = &self.plan.targets[index];
-        let writes = self.plan.steps.iter().any(|step| step.writes_to(index));
-        let seed = durio_workload::job_seed(self.plan.seed, u64::MAX, index as u64);
+    fn prepare_target(&mut self, index: usize) -> Result<PreparedTarget, RunError> {
+        let Stage { plan, context, .. } = &mut self.stage;
+        let target = &plan.targets[index];
+        let writes = plan.steps.iter().any(|step| step.writes_to(index));
+        // No step has this number: its data are not those of any job.
+        let seed = durio_workload::job_seed(plan.seed, u64::MAX, index as u64);
         let sink = &mut *self.emitter.sink;
         let total = target.size;
         let (prepared, event) = prepare(
             index,
             target,
             writes,
-            (self.context.journal, &self.context.targets),
+            (context.journal, &context.targets),
             seed,
-            &self.context.stop,
+            &context.stop,
             &mut |done| {
                 sink.layout_progress(LayoutProgress { target: index, done, total });
             },
@@ -455,11 +431,10 @@ fn is_unmeasured(step: &Step) -> bool {
     matches!(step.role, Role::Trace | Role::ProbeSyncCalls | Role::TracePath)
 }
 
-/// Per target: the index of the last step that uses it.
 fn last_uses(plan: &Plan) -> Vec<u32> {
     let mut last = vec![0; plan.targets.len()];
     for step in &plan.steps {
-        for target in step.loads().flat_map(|load| load.targets()) {
+        for target in targets_of(step) {
             last[target] = step.index;
         }
     }
@@ -468,6 +443,7 @@ fn last_uses(plan: &Plan) -> Vec<u32> {
 
 /// Waits; false if the user wants to end before it is over.
 fn wait(span: Nanos, stop: &StopFlag) -> bool {
+    // A wish to stop is heard soon enough, and a pause of minutes is some thousand wake-ups.
     const LOOK: Duration = Duration::from_millis(50);
     let begin = Instant::now();
     loop {

@@ -53,6 +53,7 @@ pub struct StopFlag(Arc<AtomicBool>);
 impl StopFlag {
     /// Asks the run to end.
     pub fn set(&self) {
+        // Nothing is handed over by it: whoever sees it late only ends a moment later.
         self.0.store(true, Ordering::Relaxed);
     }
 

@@ -14,7 +14,7 @@
 //! processors that, too, is the C library's function. In a durio that is linked statically nothing can
 //! be preloaded, and both are the same.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use durio_block::OpenMode;
@@ -22,72 +22,62 @@ use durio_observe::{DeviceCounters, read_device_counters};
 use durio_record::{Event, Outcome, ProbedCalls, SyncCaller, SyncCallsProbed};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use rustix::io::Errno;
 
 use crate::error::RunError;
-use crate::step::Arming;
+use crate::layout::write_at;
+use crate::step::StepSetup;
 use crate::unmeasured::{SingleLoad, Watching, started};
 
-/// Runs the calls of a step.
 pub(crate) fn run_sync_probe(
-    arming: Arming<'_>,
+    setup: StepSetup<'_>,
     names: &[String],
     emit: &mut dyn FnMut(Event),
 ) -> Result<Outcome, RunError> {
-    let single = SingleLoad::open(arming)?;
-    let target = arming.targets.get(arming.step.load.target).and_then(Option::as_ref);
-    let target = target.ok_or_else(|| RunError::unsupported("a target was not made ready"))?;
+    let single = SingleLoad::open(setup)?;
+    let target = setup.target(setup.step.load.target)?;
     let file = target.open(OpenMode { write: true, ..OpenMode::default() })?.file;
-    emit(started(arming, &single, Vec::new()));
-    let watching = Watching::begin(names);
+    emit(started(setup, &single, Vec::new()));
+    let watching = Watching::begin(setup, names);
     let block = usize::try_from(single.effective.workload.block_size.get()).unwrap_or(usize::MAX);
     let mut probe = Probe {
         file,
         block: vec![0; block],
         offset: single.region.offset.get(),
         devices: names,
-        random: Xoshiro256PlusPlus::seed_from_u64(arming.plan.seed),
+        random: Xoshiro256PlusPlus::seed_from_u64(setup.plan.seed),
     };
     let mut arms = ARMS.map(Arm::new);
     for _ in 0..single.count {
-        if arming.stop.is_set() {
+        if setup.stop.is_set() {
             break;
         }
+        // In turns: what the device does besides, and how full its cache is, falls on all alike.
         arms.iter_mut().for_each(|arm| probe.call(arm));
     }
     let is_done = |arm: &Arm| arm.errno.is_some() || arm.calls == single.count;
     let outcome = if arms.iter().all(is_done) { Outcome::Complete } else { Outcome::Interrupted };
     if outcome == Outcome::Complete {
         let calls = arms.into_iter().map(Arm::probed).collect();
-        emit(Event::SyncCallsProbed(SyncCallsProbed { step: arming.step.index, calls }));
+        emit(Event::SyncCallsProbed(SyncCallsProbed { step: setup.step.index, calls }));
     }
-    emit(watching.ended(arming, names, outcome));
+    emit(watching.ended(outcome));
     Ok(outcome)
 }
 
 /// A call through a caller.
-type Sync = (SyncCaller, &'static str, fn(&OwnedFd) -> Result<(), i32>);
+type Sync = (SyncCaller, &'static str, fn(&OwnedFd) -> Result<(), Errno>);
 
+// nix calls the C library's function, rustix makes the system call.
 const ARMS: [Sync; 4] = [
-    (SyncCaller::Library, "fsync", library_fsync),
-    (SyncCaller::Kernel, "fsync", kernel_fsync),
-    (SyncCaller::Library, "fdatasync", library_fdatasync),
-    (SyncCaller::Kernel, "fdatasync", kernel_fdatasync),
+    (SyncCaller::Library, "fsync", |file| of_library(nix::unistd::fsync(file))),
+    (SyncCaller::Kernel, "fsync", |file| rustix::fs::fsync(file)),
+    (SyncCaller::Library, "fdatasync", |file| of_library(nix::unistd::fdatasync(file))),
+    (SyncCaller::Kernel, "fdatasync", |file| rustix::fs::fdatasync(file)),
 ];
 
-fn library_fsync(file: &OwnedFd) -> Result<(), i32> {
-    nix::unistd::fsync(file.as_fd()).map_err(|errno| errno as i32)
-}
-
-fn library_fdatasync(file: &OwnedFd) -> Result<(), i32> {
-    nix::unistd::fdatasync(file.as_fd()).map_err(|errno| errno as i32)
-}
-
-fn kernel_fsync(file: &OwnedFd) -> Result<(), i32> {
-    rustix::fs::fsync(file).map_err(rustix::io::Errno::raw_os_error)
-}
-
-fn kernel_fdatasync(file: &OwnedFd) -> Result<(), i32> {
-    rustix::fs::fdatasync(file).map_err(rustix::io::Errno::raw_os_error)
+fn of_library(result: nix::Result<()>) -> Result<(), Errno> {
+    result.map_err(|errno| Errno::from_raw_os_error(errno as i32))
 }
 
 /// What became of the calls of one kind.
@@ -121,7 +111,6 @@ impl Arm {
     }
 }
 
-/// What the calls work on.
 struct Probe<'a> {
     file: OwnedFd,
     block: Vec<u8>,
@@ -139,38 +128,22 @@ impl Probe<'_> {
         }
         let before = counters(self.devices);
         let (_, _, sync) = arm.sync;
-        if let Err(errno) = self.write() {
-            arm.errno = Some(errno);
+        // Other contents each time: no layer can find that nothing has changed.
+        self.random.fill_bytes(&mut self.block);
+        if let Err(errno) = write_at(&self.file, &self.block, self.offset) {
+            arm.errno = Some(errno.raw_os_error());
             return;
         }
+        // The sync alone: the write before it only makes the page cache dirty.
         let begin = Instant::now();
         let result = sync(&self.file);
         arm.elapsed += begin.elapsed();
         arm.calls += 1;
-        arm.errno = result.err();
+        arm.errno = result.err().map(Errno::raw_os_error);
         let after = counters(self.devices);
         let count = |of: fn(&DeviceCounters) -> Option<u64>| counted(&before, &after, of);
         arm.flushes = sum(arm.flushes, count(|device| device.flushes_completed));
         arm.writes = sum(arm.writes, count(|device| Some(device.writes_completed)));
-    }
-
-    fn write(&mut self) -> Result<(), i32> {
-        // Other contents each time: no layer can find that nothing has changed.
-        self.random.fill_bytes(&mut self.block);
-        let mut data = self.block.as_slice();
-        let mut offset = self.offset;
-        while !data.is_empty() {
-            match rustix::io::pwrite(&self.file, data, offset) {
-                Ok(0) => return Err(rustix::io::Errno::NOSPC.raw_os_error()),
-                Ok(count) => {
-                    data = data.get(count..).unwrap_or_default();
-                    offset += count as u64;
-                }
-                Err(rustix::io::Errno::INTR) => {}
-                Err(errno) => return Err(errno.raw_os_error()),
-            }
-        }
-        Ok(())
     }
 }
 

@@ -19,31 +19,31 @@ mod tests;
 
 use std::path::Path;
 
-use durio_observe::{block_device_number, find_tracefs, has_request_queue};
+use durio_observe::{block_device_number, has_request_queue};
 use durio_plan::EngineKind;
-use durio_record::{CommitsTraced, Event, Outcome, StoppedBy, Warning};
+use durio_record::{CommitsTraced, Event, Outcome, Warning};
 
 use crate::error::RunError;
-use crate::one_by_one::Ending;
-use crate::step::{Arming, job_error};
+use crate::measured_loop::Ending;
+use crate::step::StepSetup;
 use crate::unmeasured::{SingleLoad, Watching, started};
 use commits::{Made, make_commits};
-use instance::{TraceInstance, Traced};
+use instance::{TraceInstance, Traced, tracefs};
 pub use owner::{remove_dead_trace_instances, trace_instance_name};
 pub(crate) use path::run_path;
-use sequences::{Sequences, TracedDevice, sequences};
+use sequences::{Sequences, TracedDevice};
 
 /// The kernel's EOPNOTSUPP: how a method is refused that the kernel or the filesystem does not have.
 const NOT_SUPPORTED: i32 = 95;
 
 /// Makes the commits of a step. `root` is the folder in which `proc` and `sys` are.
 pub(crate) fn run_trace(
-    arming: Arming<'_>,
+    setup: StepSetup<'_>,
     names: &[String],
     root: &Path,
     emit: &mut dyn FnMut(Event),
 ) -> Result<Outcome, RunError> {
-    let mut single = SingleLoad::open(arming)?;
+    let mut single = SingleLoad::open(setup)?;
     let devices = traced_devices(root, names);
     let instance = match single.effective.engine {
         EngineKind::Null => Err("the null engine reaches no device".to_owned()),
@@ -55,25 +55,21 @@ pub(crate) fn run_trace(
         features.push(format!("traced by {}", instance.place()));
         single.effective.fallbacks.extend(devices.iter().filter_map(TracedDevice::note));
     }
-    emit(started(arming, &single, features));
-    let watching = Watching::begin(names);
-    let (made, traced) = trace(instance, |marks| make_commits(arming, &mut single, marks));
+    emit(started(setup, &single, features));
+    let watching = Watching::begin(setup, names);
+    let (made, traced) = trace(instance, |marks| make_commits(setup, &mut single, marks));
     let made = made?;
     let stopped =
-        arming.stop.is_set() && made.ending.failure.is_none() && made.commits < single.count;
+        setup.stop.is_set() && made.ending.failure.is_none() && made.commits < single.count;
+    let refusal = refused(&made);
+    let is_refused = refusal.is_some();
     if !stopped {
-        tell(arming, &made, traced, &devices, emit);
+        let reason = refusal.or(made.mark_error);
+        tell(setup, made.commits, reason.map_or(traced, Err), &devices, emit);
     }
-    let (outcome, error) = match refused(&made) {
-        None => failed(arming, made),
-        Some(_) => (Outcome::Complete, None),
-    };
-    let outcome = if stopped { Outcome::Interrupted } else { outcome };
-    if let Some((stopped, _)) = &error {
-        emit(Event::Error(stopped.clone()));
-    }
-    emit(watching.ended(arming, names, outcome));
-    error.map_or(Ok(outcome), |(_, error)| Err(error))
+    // That the method is not there is the finding.
+    let ending = if is_refused { Ending::default() } else { made.ending };
+    watching.conclude(ending, stopped, emit)
 }
 
 /// Runs `make` while the kernel traces, if it can.
@@ -97,10 +93,7 @@ fn begin_instance(
     if devices.is_empty() {
         return Err("no block device is known below the target".to_owned());
     }
-    let tracefs = find_tracefs(root).ok_or_else(|| {
-        "tracefs is not mounted (as root: mount -t tracefs tracefs /sys/kernel/tracing)".to_owned()
-    })?;
-    TraceInstance::begin(&tracefs, root, devices, events)
+    TraceInstance::begin(&tracefs(root)?, root, devices, events)
 }
 
 /// A request is cut at this size by most devices (max_sectors_kb is 128 or more).
@@ -124,27 +117,20 @@ fn traced_devices(root: &Path, names: &[String]) -> Vec<TracedDevice> {
     names.iter().filter_map(device).collect()
 }
 
-/// Tells what was traced.
+/// Tells what was traced, or why nothing.
 fn tell(
-    arming: Arming<'_>,
-    made: &Made,
+    setup: StepSetup<'_>,
+    commits: u64,
     traced: Result<Traced, String>,
     devices: &[TracedDevice],
     emit: &mut dyn FnMut(Event),
 ) {
-    let step = arming.step.index;
-    let reason = refused(made).or_else(|| made.mark_error.clone());
-    let traced = reason.map_or(traced, Err);
-    let mut event = CommitsTraced {
-        step,
-        commits: made.commits,
-        sequences: vec![],
-        lost: 0,
-        unavailable: None,
-    };
+    let step = setup.step.index;
+    let (sequences, lost, unavailable) = (Vec::new(), 0, None);
+    let mut event = CommitsTraced { step, commits, sequences, lost, unavailable };
     match traced {
         Ok(traced) => {
-            let Sequences { sequences, shortened } = sequences(&traced, devices);
+            let Sequences { sequences, shortened } = sequences::sequences(&traced, devices);
             (event.sequences, event.lost) = (sequences, traced.lost);
             if let Some(length) = shortened {
                 let message = format!(
@@ -164,13 +150,4 @@ fn refused(made: &Made) -> Option<String> {
     let failure = made.ending.failure.as_ref().filter(|_| made.commits == 0)?;
     let is_refusal = failure.result == -NOT_SUPPORTED;
     is_refusal.then(|| "the kernel or the filesystem does not have this sync method".to_owned())
-}
-
-fn failed(arming: Arming<'_>, made: Made) -> (Outcome, Option<(StoppedBy, RunError)>) {
-    let name = &arming.step.load.workload.name;
-    let Ending { failure, engine_error } = made.ending;
-    match job_error(arming.step.index, name, failure, engine_error) {
-        Some(error) => (Outcome::Failed, Some(error)),
-        None => (Outcome::Complete, None),
-    }
 }

@@ -1,24 +1,26 @@
 //! The begin and the end of a step whose figures are nobody's: one job, one operation at a time, made
 //! by the coordinator itself.
 //!
-//! In: what the step is armed with. Out: its one load as it is in effect, and its events. Not here:
+//! In: what the step is prepared with. Out: its one load as it is in effect, and its events. Not here:
 //! what it does in between.
 
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use durio_plan::{Limit, Load, Role};
-use durio_record::{Event, Outcome, StepEnded, StepStarted, StreamStarted};
-use durio_workload::Region;
+use durio_record::{Event, Outcome, StepStarted};
+use durio_workload::{Arrivals, Region};
 
 use crate::counters::Watch;
 use crate::error::RunError;
-use crate::step::Arming;
-use crate::step::effective::{Effective, effective, open_files, region_of};
+use crate::measured_loop::Ending;
+use crate::step::effective_load::{effective, open_files, region_of};
+use crate::step::{EffectiveLoad, StepSetup, job_error, outcome_of, stream_started};
 
 /// The load of such a step, with its first target open.
 pub(crate) struct SingleLoad {
-    pub(crate) effective: Effective,
+    load: Load,
+    pub(crate) effective: EffectiveLoad,
     pub(crate) region: Region,
     /// None for the null engine.
     pub(crate) file: Option<OwnedFd>,
@@ -28,8 +30,8 @@ pub(crate) struct SingleLoad {
 
 impl SingleLoad {
     /// The first load of a step, as one job of depth 1.
-    pub(crate) fn open(arming: Arming<'_>) -> Result<Self, RunError> {
-        let step = arming.step;
+    pub(crate) fn open(setup: StepSetup<'_>) -> Result<Self, RunError> {
+        let step = setup.step;
         let Limit::Operations(count) = step.limit else {
             return Err(refusal("is limited by a number of operations"));
         };
@@ -37,12 +39,12 @@ impl SingleLoad {
             return Err(refusal("has one load"));
         }
         let load = single(&step.load, step.role)?;
-        let mut effective = effective(step.role, &load, arming.targets)?;
-        let target = arming.plan.targets.get(load.target);
+        let mut effective = effective(setup, &load)?;
+        let target = setup.plan.targets.get(load.target);
         let size = target.ok_or_else(|| refusal("has a target"))?.size;
         let region = region_of(&load, 1, 0, size)?;
-        let file = open_files(&mut effective, &load, arming.targets)?.into_iter().flatten().next();
-        Ok(Self { effective, region, file, count })
+        let file = open_files(&mut effective, setup, &load)?.into_iter().flatten().next();
+        Ok(Self { load, effective, region, file, count })
     }
 }
 
@@ -53,6 +55,7 @@ fn single(load: &Load, role: Role) -> Result<Load, RunError> {
     if (load.workload.reads() && !may_read) || load.workload.group_commit.is_some() {
         return Err(refusal("writes, without group commit"));
     }
+    // One at a time: what the kernel does meanwhile is then this operation's.
     (load.workload.jobs, load.workload.depth) = (1, 1);
     Ok(load)
 }
@@ -62,53 +65,48 @@ fn refusal(text: &str) -> RunError {
 }
 
 /// The begin of the step, for its events.
-pub(crate) fn started(arming: Arming<'_>, single: &SingleLoad, features: Vec<String>) -> Event {
-    let workload = &single.effective.workload;
+pub(crate) fn started(setup: StepSetup<'_>, single: &SingleLoad, features: Vec<String>) -> Event {
+    let SingleLoad { load, effective, .. } = single;
     Event::StepStarted(StepStarted {
-        step: arming.step.index,
-        round: arming.round,
-        stream: StreamStarted {
-            engine: single.effective.engine,
-            jobs: 1,
-            depth: 1,
-            batch: 1,
-            cache: workload.cache,
-            region: workload.region,
-            clock: "monotonic".to_owned(),
-            features,
-            fallbacks: single.effective.fallbacks.clone(),
-            arrivals: durio_workload::Arrivals::Closed,
-        },
+        step: setup.step.index,
+        round: setup.round,
+        stream: stream_started(load, effective, "monotonic", features, Arrivals::Closed),
         beside: Vec::new(),
     })
 }
 
 /// What is watched while such a step runs.
-pub(crate) struct Watching {
+pub(crate) struct Watching<'a> {
+    setup: StepSetup<'a>,
+    devices: &'a [String],
     before: Watch,
     begin: Instant,
 }
 
-impl Watching {
-    pub(crate) fn begin(devices: &[String]) -> Self {
-        Self { before: Watch::read(devices), begin: Instant::now() }
+impl<'a> Watching<'a> {
+    pub(crate) fn begin(setup: StepSetup<'a>, devices: &'a [String]) -> Self {
+        Self { setup, devices, before: Watch::read(devices), begin: Instant::now() }
     }
 
     /// The end of the step, for its events.
-    pub(crate) fn ended(self, arming: Arming<'_>, devices: &[String], outcome: Outcome) -> Event {
+    pub(crate) fn ended(self, outcome: Outcome) -> Event {
         let measured = self.begin.elapsed().into();
-        let watched = Watch::read(devices).since(&self.before);
-        Event::StepEnded(StepEnded {
-            step: arming.step.index,
-            round: arming.round,
-            outcome,
-            measured,
-            cpu: watched.cpu,
-            devices: watched.devices,
-            cpu_process_user: None,
-            cpu_process_system: None,
-            idle_before: None,
-            context_switches: None,
-        })
+        let watched = Watch::read(self.devices).since(&self.before);
+        let (step, round) = (self.setup.step.index, self.setup.round);
+        Event::StepEnded(watched.step_ended(step, round, outcome, measured))
+    }
+
+    /// Ends the step, and tells of the error that ended its operations, if one did.
+    pub(crate) fn conclude(
+        self,
+        ending: Ending,
+        stopped: bool,
+        emit: &mut dyn FnMut(Event),
+    ) -> Result<Outcome, RunError> {
+        let step = self.setup.step;
+        let error = job_error(step.index, &step.load.workload.name, ending);
+        let outcome = outcome_of(&error, stopped, emit);
+        emit(self.ended(outcome));
+        error.map_or(Ok(outcome), |(_, error)| Err(error))
     }
 }

@@ -9,11 +9,11 @@ use durio_block::{Clock, Ticks};
 use durio_record::Pacing;
 use durio_workload::Schedule;
 
-use super::state::Fate;
+use super::state::CommitOutcome;
 use super::{CommitterThreads, Ended};
 use crate::counters::Usage;
-use crate::gate::Word;
 use crate::pacer::{Lateness, MISSED_MAX, Pacer};
+use crate::start_barrier::Start;
 
 /// Nobody sleeps longer without looking whether all is over.
 const LOOK: Duration = Duration::from_millis(100);
@@ -42,7 +42,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
     /// The body of a committer's thread.
     pub(super) fn commit(&self, me: u32, schedule: Option<Schedule>) -> Ended {
         let _guard = TellOfPanic(self);
-        if self.gate.pass() == Word::Aborted {
+        if self.barrier.wait() == Start::Aborted {
             return Ended::default();
         }
         let before = Usage::of_thread();
@@ -98,6 +98,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
             arriving.free_since = self.clock.now();
             self.advance(&mut arriving);
         }
+        // Of a job that ended by its count, no arrival was missed.
         if self.bounds.end.is_some() && self.lock().expects_records() {
             self.count_missed(&mut arriving, &mut pacer);
             // The window is as long as it was meant to be, also if nothing more is due in it.
@@ -136,17 +137,19 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
         }
         loop {
             let mut state = self.lock();
-            match state.fates[me as usize] {
-                Fate::Acknowledged => {
+            match state.outcomes[me as usize] {
+                CommitOutcome::Acknowledged => {
+                    // Read by the committer itself: being woken and getting the lock are part of what it sees.
                     let now = self.clock.now();
                     let service = self.clock.nanos(now.since(handed));
                     let response = self.is_open.then(|| self.clock.nanos(now.since(intended)));
                     state.record_commit(service, response, (now, &self.clock));
                     return true;
                 }
-                Fate::Failed => return false,
-                Fate::Waiting => {}
+                CommitOutcome::Failed => return false,
+                CommitOutcome::Waiting => {}
             }
+            // Whoever waits and finds the tools leads, for its own record and for all that wait with it.
             let leader = state.leader.take();
             drop(state);
             match leader {

@@ -1,25 +1,21 @@
 //! What a leader does: it waits for more if that is wished, writes the batch, makes it durable and
 //! wakes those whose records are in it.
 
-use durio_block::{
-    BlockError, Clock, Completion, Engine, Operation, OperationKind, SyncEngine, Ticks,
-};
+use durio_block::{Clock, Completion, Engine, Operation, OperationKind, SyncEngine, Ticks};
+use durio_record::OperationName;
 
 use super::CommitterThreads;
-use super::state::{Fate, State};
+use super::state::{CommitOutcome, State};
 use crate::log::Taken;
-use crate::measured_loop::{Failure, InFlightCount, kind_of};
-use crate::recorder::Place;
+use crate::measured_loop::{Ending, Failure, InFlightCount, blank_operation, is_done, kind_of};
 
 /// How often a leader that waits looks whether all is over.
 const LOOK_NANOS: u64 = 100_000_000;
 
-/// The tools of whoever leads.
 pub(super) struct Leader<C> {
     engine: SyncEngine<C>,
     /// The bytes of the batch, exchanged for the next one's.
     batch: Vec<u8>,
-    /// Committers to be woken.
     woken: Vec<u32>,
     pub(super) in_flight: InFlightCount,
     pub(super) exchanges: u64,
@@ -50,16 +46,8 @@ struct Batch {
     delayed: bool,
 }
 
-/// How a batch ended.
-enum Flushed {
-    /// When the write and, where it is a call, the sync began and ended.
-    Durable {
-        write: (Ticks, Ticks),
-        sync: Option<(Ticks, Ticks)>,
-    },
-    Failed(Failure),
-    Broken(BlockError),
-}
+/// The begin and the end of an operation.
+type Span = (Ticks, Ticks);
 
 impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
     /// Leads once: a batch is written, or nothing if all is over.
@@ -68,6 +56,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
         let batch = {
             let mut state = self.lock();
             if self.is_over() {
+                // Looked at under the lock: whoever hands over later finds that nothing is wanted any more.
                 return self.step_down(state, leader, true);
             }
             match self.take(&mut state, &mut leader, delayed) {
@@ -77,12 +66,20 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
         };
         let flushed = self.flush(&mut leader, batch);
         let mut state = self.lock();
-        let failed = self.conclude(&mut state, &mut leader, batch, flushed);
+        let failed = flushed.is_err();
+        match flushed {
+            Ok((write, sync)) => self.acknowledge(&mut state, &mut leader, batch, write, sync),
+            Err(ending) => {
+                state.ending = ending;
+                self.failed.set();
+            }
+        }
         self.step_down(state, leader, failed);
     }
 
     /// True if enough others are at work, and there is room for more.
     fn waits_for_more(&self) -> bool {
+        // Most logs do not wait: they need not take the lock for it.
         if self.policy.delay.get() == 0 {
             return false;
         }
@@ -119,6 +116,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
         if taken.records == 0 {
             return None;
         }
+        // Exchanged, not copied, for the lock is held: others hand over into the empty one meanwhile.
         std::mem::swap(&mut state.next_batch, &mut leader.batch);
         if state.log.policy.double_buffered {
             // What is left over.
@@ -130,8 +128,9 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
         Some(Batch { taken, offset, length, sync, delayed })
     }
 
-    /// Writes the batch and makes it durable; nobody is kept from handing over meanwhile.
-    fn flush(&self, leader: &mut Leader<C>, batch: Batch) -> Flushed {
+    /// Writes the batch and makes it durable; nobody is kept from handing over meanwhile. Gives the
+    /// times of the write and, where it is a call, of the sync.
+    fn flush(&self, leader: &mut Leader<C>, batch: Batch) -> Result<(Span, Option<Span>), Ending> {
         let as_index = |bytes| usize::try_from(bytes).unwrap_or(usize::MAX);
         let (bytes, length) = (as_index(batch.taken.bytes), as_index(batch.length));
         let slot = &mut leader.engine.slot_mut(0)[..length];
@@ -143,72 +142,46 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
         flushed
     }
 
-    fn write_and_sync(&self, leader: &mut Leader<C>, batch: Batch) -> Flushed {
-        let write = match self.perform(leader, batch, OperationKind::Write) {
-            Ok(span) => span,
-            Err(failed) => return failed,
-        };
-        let Some(kind) = batch.sync else { return Flushed::Durable { write, sync: None } };
-        match self.perform(leader, batch, kind) {
-            Ok(sync) => Flushed::Durable { write, sync: Some(sync) },
-            Err(failed) => failed,
-        }
+    fn write_and_sync(
+        &self,
+        leader: &mut Leader<C>,
+        batch: Batch,
+    ) -> Result<(Span, Option<Span>), Ending> {
+        let write = self.perform(leader, batch, OperationKind::Write)?;
+        let sync = batch.sync.map(|kind| self.perform(leader, batch, kind));
+        Ok((write, sync.transpose()?))
     }
 
-    /// One operation, from its begin to its end.
     fn perform(
         &self,
         leader: &mut Leader<C>,
         batch: Batch,
         kind: OperationKind,
-    ) -> Result<(Ticks, Ticks), Flushed> {
+    ) -> Result<Span, Ending> {
         let begin = self.clock.now();
+        // A sync is of the whole file: it has neither a place nor a length.
         let is_write = kind == OperationKind::Write;
         let operation = Operation {
             kind,
-            flags: self.write_flags,
-            link: false,
-            file: 0,
-            slot: 0,
             length: if is_write { batch.length } else { 0 },
             offset: if is_write { batch.offset } else { 0 },
             intended_start: begin,
+            ..blank_operation(self.write_flags)
         };
         let mut completions = [Completion::default(); 1];
         leader.exchanges += 1;
-        leader.engine.exchange(&[operation], &mut completions).map_err(Flushed::Broken)?;
+        leader
+            .engine
+            .exchange(&[operation], &mut completions)
+            .map_err(|error| Ending { engine_error: Some(error), failure: None })?;
         let Completion { result, completed_at, .. } = completions[0];
-        let succeeded = match is_write {
-            true => i64::from(result) == batch.length.cast_signed(),
-            false => result >= 0,
-        };
-        match succeeded {
-            true => Ok((begin, completed_at)),
-            false => {
-                let Batch { offset, length, .. } = batch;
-                Err(Flushed::Failed(Failure { kind, offset, length, result }))
-            }
+        if is_done(kind, operation.length, result) {
+            return Ok((begin, completed_at));
         }
-    }
-
-    /// Says what became of every record of the batch; true if all is over.
-    fn conclude(
-        &self,
-        state: &mut State<C>,
-        leader: &mut Leader<C>,
-        batch: Batch,
-        flushed: Flushed,
-    ) -> bool {
-        match flushed {
-            Flushed::Durable { write, sync } => {
-                self.acknowledge(state, leader, batch, write, sync);
-                return false;
-            }
-            Flushed::Failed(failure) => state.failure = Some(failure),
-            Flushed::Broken(error) => state.engine_error = Some(error),
-        }
-        self.failed.set();
-        true
+        // What could not be made durable is the batch, wherever the sync itself was.
+        let Batch { offset, length, .. } = batch;
+        let failure = Some(Failure { kind, offset, length, result });
+        Err(Ending { failure, engine_error: None })
     }
 
     fn acknowledge(
@@ -216,19 +189,19 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
         state: &mut State<C>,
         leader: &mut Leader<C>,
         batch: Batch,
-        write: (Ticks, Ticks),
-        sync: Option<(Ticks, Ticks)>,
+        write: Span,
+        sync: Option<Span>,
     ) {
-        let nanos = |(begin, end): (Ticks, Ticks)| self.clock.nanos(end.since(begin));
+        let nanos = |(begin, end): Span| self.clock.nanos(end.since(begin));
         state.pass_to(sync.unwrap_or(write).1, &self.clock);
-        state.recorder.record(Place::Write, nanos(write));
-        state.recorder.record_bytes(Place::Write, batch.length);
+        state.recorder.record(OperationName::Write, nanos(write));
+        state.recorder.record_bytes(OperationName::Write, batch.length);
         if let Some(sync) = sync {
-            state.recorder.record(Place::Sync, nanos(sync));
+            state.recorder.record(OperationName::Sync, nanos(sync));
         }
         state.log.counts.add(&batch.taken, batch.length, batch.delayed);
         while let Some(record) = state.log.queue.acknowledge() {
-            state.fates[record.committer as usize] = Fate::Acknowledged;
+            state.outcomes[record.committer as usize] = CommitOutcome::Acknowledged;
             leader.woken.push(record.committer);
         }
     }
@@ -241,6 +214,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
         mut leader: Leader<C>,
         all_over: bool,
     ) {
+        // Lists are passed around, for nothing is allocated while commits are measured.
         let next = state.spare.pop().unwrap_or_default();
         let mut woken = std::mem::replace(&mut leader.woken, next);
         if all_over {
@@ -248,6 +222,8 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
         } else if let Some(first) = state.log.queue.first_waiting() {
             woken.push(first.committer);
         }
+        // The tools are back before anybody is woken: whoever comes first leads. Waking is done without the
+        // lock, which those who are woken want at once.
         state.leader = Some(leader);
         drop(state);
         self.wake(&woken);

@@ -1,19 +1,20 @@
 //! What is behind the log's lock: the queue, the next batch's bytes, what became of each committer's
 //! record, the recorder, and the leader's tools while nobody leads.
 
-use durio_block::{BlockError, Clock, SyncEngine, Ticks};
+use durio_block::{Clock, SyncEngine, Ticks};
+use durio_record::OperationName;
 use durio_workload::{AccessKind, BlockFiller, Stream, Workload};
 
 use super::Leader;
-use crate::grid::Series;
+use crate::grid::{Bounds, Series};
 use crate::job::JobInput;
 use crate::log::{Log, Record, put_record};
-use crate::measured_loop::{Bounds, ClockPair, Failure};
-use crate::recorder::{Place, Recorder};
+use crate::measured_loop::{ClockPair, Ending};
+use crate::recorder::Recorder;
 
 /// What became of a committer's record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum CommitOutcome {
     Waiting,
     Acknowledged,
     /// It will never be acknowledged.
@@ -27,9 +28,8 @@ pub(super) struct State<C> {
     pub(super) recorder: Recorder,
     /// None while somebody leads.
     pub(super) leader: Option<Leader<C>>,
-    /// The bytes of the next batch.
     pub(super) next_batch: Vec<u8>,
-    pub(super) fates: Box<[Fate]>,
+    pub(super) outcomes: Box<[CommitOutcome]>,
     /// Memory for the list of those whom the next leader wakes, while the last one still does.
     pub(super) spare: Vec<Vec<u32>>,
     /// Committers that have not ended.
@@ -39,8 +39,7 @@ pub(super) struct State<C> {
     remaining_bytes: u64,
     filler: BlockFiller,
     pub(super) last_completion: Ticks,
-    pub(super) failure: Option<Failure>,
-    pub(super) engine_error: Option<BlockError>,
+    pub(super) ending: Ending,
 }
 
 impl<C: Clock> State<C> {
@@ -65,7 +64,7 @@ impl<C: Clock> State<C> {
             recorder,
             leader: Some(Leader::new(engine, bytes, committers)),
             next_batch: vec![0; bytes],
-            fates: vec![Fate::Waiting; committers as usize].into_boxed_slice(),
+            outcomes: vec![CommitOutcome::Waiting; committers as usize].into_boxed_slice(),
             // A third one is never needed long: waking takes less than a flush.
             spare: vec![Vec::with_capacity(committers as usize + 1)],
             active: committers,
@@ -74,8 +73,7 @@ impl<C: Clock> State<C> {
             remaining_bytes: bounds.bytes,
             filler,
             last_completion: Ticks::default(),
-            failure: None,
-            engine_error: None,
+            ending: Ending::default(),
         })
     }
 
@@ -100,8 +98,9 @@ impl<C: Clock> State<C> {
                 self.remaining = 0;
             }
         }
-        self.fates[committer as usize] = Fate::Waiting;
+        self.outcomes[committer as usize] = CommitOutcome::Waiting;
         self.log.queue.push(Record { handed, intended, length, committer });
+        // Copied now, while a batch is flushed: that is what a second buffer is for.
         if self.log.policy.double_buffered {
             self.join();
         }
@@ -152,9 +151,9 @@ impl<C: Clock> State<C> {
         (now, clock): (Ticks, &C),
     ) {
         self.pass_to(now, clock);
-        self.recorder.record(Place::Commit, service_ns);
+        self.recorder.record(OperationName::Commit, service_ns);
         if let Some(nanos) = response_ns {
-            self.recorder.record_response(Place::Commit, nanos);
+            self.recorder.record_response(OperationName::Commit, nanos);
         }
     }
 
@@ -162,7 +161,7 @@ impl<C: Clock> State<C> {
     pub(super) fn fail_all(&mut self, woken: &mut Vec<u32>) {
         self.end();
         while let Some(record) = self.log.queue.abandon_next() {
-            self.fates[record.committer as usize] = Fate::Failed;
+            self.outcomes[record.committer as usize] = CommitOutcome::Failed;
             woken.push(record.committer);
         }
     }

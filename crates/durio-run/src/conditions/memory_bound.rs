@@ -18,7 +18,6 @@ pub(crate) struct MemoryBound {
 
 /// Where the memory controller is mounted, and the name of its bound.
 struct Controller {
-    /// This process's cgroup.
     current: PathBuf,
     limit: &'static str,
 }
@@ -36,6 +35,7 @@ impl MemoryBound {
         match fs::create_dir(&bound.own) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                 let place = bound.own.clone();
+                // Nothing was made: there is nothing to leave, and nothing to remove.
                 std::mem::forget(bound);
                 return Err(refusal(
                     &format!("cannot make the control group '{}'", place.display()),
@@ -45,6 +45,7 @@ impl MemoryBound {
             _ => {}
         }
         let write = |file: &str, text: String| fs::write(bound.own.join(file), text);
+        // The bound before the process: no page comes in that it does not count.
         write(controller.limit, bytes.get().to_string())
             .and_then(|()| write("cgroup.procs", std::process::id().to_string()))
             .map_err(|error| {
@@ -80,14 +81,12 @@ pub(crate) fn remove_left() {
 }
 
 fn refusal(text: &str, error: Option<io::Error>) -> RunError {
-    let mut refusal = match error {
-        Some(error) => RunError::target(text, Some(Box::new(error))),
+    let refusal = match error {
+        Some(error) => RunError::target(text).because(error),
         None => RunError::unsupported(text),
     };
-    refusal.hint = Some(
-        "run as root on a system with the memory controller, or leave the memory bound out".into(),
-    );
     refusal
+        .hint("run as root on a system with the memory controller, or leave the memory bound out")
 }
 
 fn controller() -> Option<Controller> {

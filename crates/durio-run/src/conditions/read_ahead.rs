@@ -31,9 +31,9 @@ impl ReadAhead {
     ) -> Result<Option<Self>, RunError> {
         let fail = |what: &str, error: std::io::Error| {
             let message = format!("cannot {what} the read-ahead below '{}'", path.display());
-            let mut error = RunError::target(message, Some(Box::new(error)));
-            error.hint = Some("run as root, or leave the read-ahead out".to_owned());
-            error
+            RunError::target(message)
+                .because(error)
+                .hint("run as root, or leave the read-ahead out")
         };
         let facts = fs::metadata(path).map_err(|error| fail("find", error))?;
         let is_device = facts.file_type().is_block_device();
@@ -41,15 +41,17 @@ impl ReadAhead {
         let name = format!("{}:{}", major(number), minor(number));
         let setting = Path::new("/sys/class/bdi").join(&name).join("read_ahead_kb");
         let before = fs::read_to_string(&setting).map_err(|error| fail("read", error))?;
+        let before = before.trim().to_owned();
         let wanted = (bytes.get() / 1024).to_string();
-        if before.trim() == wanted {
+        if before == wanted {
             return Ok(None);
         }
         let entry = ChangedSetting {
             path: RawPath::from(setting.as_path()),
-            before: before.trim().to_owned(),
+            before: before.clone(),
             after: wanted.clone(),
         };
+        // Before it is changed: a killed run leaves nobody else who knows the old value.
         let journal = state.map(|state| {
             SettingJournal::begin(
                 state,
@@ -65,32 +67,30 @@ impl ReadAhead {
 
     /// Sets it back.
     pub(crate) fn restore(mut self) -> Result<(), RunError> {
-        self.restored = true;
-        let journal = self.journal.take();
-        let restored = fs::write(&self.setting, self.before.trim());
-        if let (Ok(()), Some(journal)) = (&restored, journal) {
+        self.put_back().map_err(|error| {
+            let (setting, before) = (self.setting.display(), &self.before);
+            RunError::target(format!("cannot set '{setting}' back to {before}: do it yourself"))
+                .because(error)
+        })
+    }
+
+    /// Once: after a failure its entry in the journal stays, for the next run.
+    fn put_back(&mut self) -> std::io::Result<()> {
+        if std::mem::replace(&mut self.restored, true) {
+            return Ok(());
+        }
+        fs::write(&self.setting, &self.before)?;
+        if let Some(journal) = self.journal.take() {
             journal.end();
         }
-        restored.map_err(|error| {
-            let message = format!(
-                "cannot set '{}' back to {}: do it yourself",
-                self.setting.display(),
-                self.before.trim()
-            );
-            RunError::target(message, Some(Box::new(error)))
-        })
+        Ok(())
     }
 }
 
 impl Drop for ReadAhead {
     fn drop(&mut self) {
         // Another error is on its way.
-        if !self.restored
-            && fs::write(&self.setting, self.before.trim()).is_ok()
-            && let Some(journal) = self.journal.take()
-        {
-            journal.end();
-        }
+        let _ = self.put_back();
     }
 }
 

@@ -15,7 +15,6 @@ use durio_record::{
 use durio_units::{Bytes, Nanos};
 use durio_workload::SyncMethod;
 
-/// A stream of a step.
 pub(super) struct StreamPlace<'a> {
     pub(super) step: &'a Step,
     pub(super) round: u32,
@@ -114,6 +113,7 @@ fn operations(load: &Load, jobs: &[FioJob], parts: bool) -> Vec<OperationRecord>
         job.write.iter().for_each(|direction| writes.add(direction));
         job.sync.iter().for_each(|section| syncs.service.add(&section.lat_ns));
     }
+    // fio has no slat for synchronous engines: the submitting call is the operation.
     let has_parts = parts && is_asynchronous(engine_of(load));
     let mut records: Vec<OperationRecord> = Vec::new();
     if commits_by_writing(load) {
@@ -135,7 +135,6 @@ fn commits_by_writing(load: &Load) -> bool {
     load.workload.commits_each_write() && matches!(method, SyncMethod::ODsync | SyncMethod::OSync)
 }
 
-/// The one interval of a stream.
 pub(super) fn interval(place: &StreamPlace<'_>, jobs: &[FioJob]) -> Interval {
     let StreamPlace { step, round, stream, load } = *place;
     Interval {

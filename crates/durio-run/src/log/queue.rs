@@ -8,11 +8,9 @@ use durio_block::Ticks;
 /// A record that a committer handed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Record {
-    /// When it was handed over.
     pub(crate) handed: Ticks,
     /// When it should have been; the same in a closed loop.
     pub(crate) intended: Ticks,
-    /// Bytes.
     pub(crate) length: u64,
     /// Whose it is, where that matters.
     pub(crate) committer: u32,
@@ -21,9 +19,7 @@ pub(crate) struct Record {
 /// A batch that was taken for writing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Taken {
-    /// How many records.
     pub(crate) records: usize,
-    /// Their bytes.
     pub(crate) bytes: u64,
     /// Records are left over for which it had no room.
     pub(crate) left_over: bool,
@@ -72,6 +68,7 @@ impl LogQueue {
     pub(crate) fn join_next(&mut self) -> Option<(Record, u64)> {
         let record = *self.records.get(self.in_flight + self.joined)?;
         let bytes = self.joined_bytes.saturating_add(record.length);
+        // One record always joins, however long: else it would wait for ever.
         if self.joined > 0 && bytes > self.batch_max {
             return None;
         }

@@ -3,12 +3,10 @@
 //! The same accounting as the general loop, without a queue to keep: with one operation that never
 //! leaves the stack, a read through the page cache costs a third fewer instructions of durio's own.
 
-use std::sync::atomic::Ordering;
-
 use durio_block::{Clock, Completion, Engine, Operation, Ticks};
 use durio_workload::{Access, AccessKind};
 
-use super::{LoopResult, MeasuredLoop, PLACES, Slot, kind_of};
+use super::{LoopResult, MeasuredLoop, RECORDED_AS, Slot, blank_operation, kind_of};
 
 impl<E: Engine> MeasuredLoop<'_, E> {
     /// Runs to the limit, to the first error or until it is stopped.
@@ -21,25 +19,22 @@ impl<E: Engine> MeasuredLoop<'_, E> {
         let flags = self.queue[0].flags;
         let mut completions = [Completion::default()];
         while self.may_start(now) && !self.is_over() {
-            let Access { kind, offset, length, .. } = self.stream.next_access();
+            let Access { kind, offset, length, .. } = self.input.stream.next_access();
             self.remaining -= 1;
+            // The data first: its making is the generator's work and in no latency (docs/design/0010).
             let start = if kind == AccessKind::Write { self.fill_one(length, now) } else { now };
             let operation = Operation {
                 kind: kind_of(kind),
-                flags,
-                link: false,
-                file: 0,
-                slot: 0,
                 length,
                 offset,
                 intended_start: start,
+                ..blank_operation(flags)
             };
             self.result.exchanges += 1;
             match self.engine.exchange(&[operation], &mut completions) {
                 Ok(count) => assert_eq!(count, 1, "an operation that is waited for completes"),
                 Err(error) => {
-                    self.failed.store(true, Ordering::Relaxed);
-                    self.result.engine_error = Some(error);
+                    self.break_off(error);
                     break;
                 }
             }
@@ -47,8 +42,9 @@ impl<E: Engine> MeasuredLoop<'_, E> {
             self.see(now);
             if i64::from(completions[0].result) == length.cast_signed() {
                 let nanos = self.engine.clock().nanos(now.since(start));
-                self.recorder.record(PLACES[kind as usize], nanos);
+                self.input.recorder.record(RECORDED_AS[kind as usize], nanos);
             } else {
+                // Only a failure is told by its place: the slot is not kept up to date for others.
                 self.slots[0] = Slot { start, file: 0, offset, length, kind };
                 self.fail(0, completions[0].result);
             }
@@ -65,7 +61,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
         (operation.kind, operation.slot) = (kind_of(AccessKind::Write), 0);
         operation.length = length;
         self.queued = 1;
-        self.unfilled = self.filler.renews();
+        self.unfilled = self.input.filler.renews();
         self.fill_writes();
         self.queued = 0;
         self.slots[0].start

@@ -31,13 +31,14 @@ impl<E: Engine> MeasuredLoop<'_, E> {
     }
 
     fn fill_queued(&mut self) -> u64 {
+        // Two readings of the clock for all queued writes, not for each.
         let begin = self.engine.clock().now();
         for operation in &self.queue[..self.queued] {
             if operation.kind == OperationKind::Write {
                 let data = self.engine.slot_mut(operation.slot);
                 let length = usize::try_from(operation.length).unwrap_or(usize::MAX);
                 let length = length.min(data.len());
-                self.filler.fill(&mut data[..length]);
+                self.input.filler.fill(&mut data[..length]);
             }
         }
         let spent = self.engine.clock().now().since(begin);
@@ -46,6 +47,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
             let slot = operation.slot as usize;
             let (place, origin) = (&mut self.slots[slot], &mut self.origins[slot]);
             place.start = place.start.plus(spent);
+            // A commit begins when its record is made (docs/design/0010).
             origin.commit_start = origin.commit_start.plus(spent);
             operation.intended_start = operation.intended_start.plus(spent);
             // A linked sync is in flight with its write.

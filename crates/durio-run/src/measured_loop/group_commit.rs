@@ -17,14 +17,12 @@ mod arrivals;
 #[cfg(test)]
 mod tests;
 
-use std::sync::atomic::Ordering;
-
 use durio_block::{Clock, Completion, Engine, Ticks};
+use durio_record::OperationName;
 use durio_workload::{Access, AccessKind, Schedule};
 
-use super::{LoopResult, MeasuredLoop, PLACES, kind_of};
+use super::{LoopResult, MeasuredLoop, RECORDED_AS, kind_of};
 use crate::log::{Log, Record, Taken, put_record};
-use crate::recorder::Place;
 use arrivals::Committers;
 
 /// What the log does.
@@ -59,7 +57,6 @@ struct LogLoop<'a, 'b, E: Engine> {
     /// The slot of the next batch, and how many there are.
     filling: u32,
     slots: u32,
-    /// Commit delay in ticks.
     delay: u64,
 }
 
@@ -95,6 +92,7 @@ impl<E: Engine> LogLoop<'_, '_, E> {
     fn run(mut self, started: Ticks) -> LoopResult {
         let mut completions = [Completion::default(); 1];
         self.base.begin(started);
+        // Nothing has completed yet: what arrives from here on finds the log free.
         self.base.last_completion = self.base.began.ticks;
         self.greet();
         loop {
@@ -107,8 +105,7 @@ impl<E: Engine> LogLoop<'_, '_, E> {
             let count = match self.exchange(&mut completions) {
                 Ok(count) => count,
                 Err(error) => {
-                    self.base.failed.store(true, Ordering::Relaxed);
-                    self.base.result.engine_error = Some(error);
+                    self.base.break_off(error);
                     break;
                 }
             };
@@ -148,6 +145,7 @@ impl<E: Engine> LogLoop<'_, '_, E> {
         self.base.result.exchanges += 1;
         let queued = std::mem::take(&mut self.base.queued);
         let deadline = match self.stage {
+            // Nobody arrives before the acknowledgement: no deadline, so the engine may wait as long as it likes.
             Stage::Busy if self.committers.are_closed() => None,
             Stage::Busy | Stage::Free => Some(self.next_arrival()),
             Stage::Delaying { until } => Some(until.min(self.next_arrival())),
@@ -162,7 +160,7 @@ impl<E: Engine> LogLoop<'_, '_, E> {
     /// Hands a record over that should have been at `intended`.
     #[inline]
     fn hand_over(&mut self, handed: Ticks, intended: Ticks) {
-        let access = self.base.stream.next_access();
+        let access = self.base.input.stream.next_access();
         self.base.count_down(&access);
         self.log.queue.push(Record { handed, intended, length: access.length, committer: 0 });
     }
@@ -172,7 +170,7 @@ impl<E: Engine> LogLoop<'_, '_, E> {
     fn join(&mut self) {
         while let Some((record, at)) = self.log.queue.join_next() {
             let batch = self.base.engine.slot_mut(self.filling);
-            put_record(batch, (at, record.length), &mut self.base.filler);
+            put_record(batch, (at, record.length), &mut self.base.input.filler);
         }
     }
 
@@ -203,6 +201,7 @@ impl<E: Engine> LogLoop<'_, '_, E> {
     /// True if the leader waits: enough others have a record that is not acknowledged, and there is
     /// room for more.
     fn waits_for_more(&self) -> bool {
+        // As PostgreSQL's commit_delay with commit_siblings: alone a delay only costs (docs/design/0007).
         let others = self.log.queue.len() - 1;
         self.delay > 0 && others >= self.log.policy.siblings as usize && !self.log.queue.is_full()
     }
@@ -216,6 +215,7 @@ impl<E: Engine> LogLoop<'_, '_, E> {
         self.batch = Batch { taken, offset, length, delayed };
         self.fill_up(taken.bytes, length);
         self.flying = self.filling;
+        // With two slots records join the next batch while this one is in flight.
         self.filling = (self.filling + 1) % self.slots;
         self.start(AccessKind::Write, now);
         let nanos = self.base.engine.clock().reference_nanos();
@@ -243,6 +243,7 @@ impl<E: Engine> LogLoop<'_, '_, E> {
         let operation = &mut self.base.queue[0];
         operation.kind = kind_of(kind);
         operation.slot = self.flying;
+        // A sync is of the whole file: it has neither a place nor a length.
         operation.length = if is_write { length } else { 0 };
         operation.offset = if is_write { offset } else { 0 };
         operation.intended_start = now;
@@ -262,7 +263,7 @@ impl<E: Engine> LogLoop<'_, '_, E> {
             return;
         }
         self.record(completion);
-        match self.base.stream.follow_up(place.kind) {
+        match self.base.input.stream.follow_up(place.kind) {
             Some(Access { kind, .. }) => self.start(kind, now),
             None => self.acknowledge(now),
         }
@@ -289,12 +290,13 @@ impl<E: Engine> LogLoop<'_, '_, E> {
         let (clock, place) = (self.base.engine.clock(), &self.base.slots[0]);
         let now = completion.completed_at;
         let nanos = clock.nanos(now.since(place.start));
-        let recorded_as = PLACES[place.kind as usize];
-        self.base.recorder.record(recorded_as, nanos);
+        let recorded_as = RECORDED_AS[place.kind as usize];
+        self.base.input.recorder.record(recorded_as, nanos);
         let submit = clock.nanos(completion.submitted_at.since(place.start));
-        self.base.recorder.record_parts(recorded_as, submit, nanos);
-        if recorded_as == Place::Write {
-            self.base.recorder.record_bytes(recorded_as, place.length);
+        // Of the log's own operations alone: a commit is several, and has no such parts.
+        self.base.input.recorder.record_parts(recorded_as, submit, nanos);
+        if recorded_as == OperationName::Write {
+            self.base.input.recorder.record_bytes(recorded_as, place.length);
         }
     }
 
@@ -312,14 +314,18 @@ impl<E: Engine> LogLoop<'_, '_, E> {
         self.log.counts.add(&taken, length, delayed);
         while let Some(record) = self.log.queue.acknowledge() {
             let clock = self.base.engine.clock();
-            self.base.recorder.record(Place::Commit, clock.nanos(now.since(record.handed)));
+            self.base
+                .input
+                .recorder
+                .record(OperationName::Commit, clock.nanos(now.since(record.handed)));
             if !self.committers.are_closed() {
                 let response = clock.nanos(now.since(record.intended));
-                self.base.recorder.record_response(Place::Commit, response);
+                self.base.input.recorder.record_response(OperationName::Commit, response);
                 self.committers.release(now);
             }
         }
         if self.committers.are_closed() {
+            // A committer whose record is acknowledged has the next one at that very moment.
             self.hand_over_next(taken.records, now);
         }
     }

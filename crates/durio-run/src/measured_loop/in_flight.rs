@@ -39,6 +39,8 @@ impl ClockPair {
         let readings = (0..8).map(|_| {
             let before = clock.now();
             let reference_nanos = clock.reference_nanos();
+            // The true moment of the reference lies somewhere within the width; its middle is off by half of
+            // it at most.
             let width = clock.now().since(before);
             (width, Self { ticks: before.plus(width / 2), reference_nanos })
         });

@@ -5,15 +5,13 @@
 //! one: that is the storage's doing, and in its response. The time by which an arrival started late
 //! though a place was free is the generator's doing, and counted apart ([`Pacer`]).
 
-use std::sync::atomic::Ordering;
-
 use durio_block::{Clock, Completion, Engine, Ticks};
+use durio_record::OperationName;
 use durio_workload::{AccessKind, Schedule};
 
 use super::syncs::Follows;
 use super::{LoopResult, MeasuredLoop, Origin};
 use crate::pacer::{Lateness, MISSED_MAX, Pacer};
-use crate::recorder::Place;
 
 /// No wait is longer, so that a wish to stop is heard.
 const WAIT_MAX_NANOS: u64 = 100_000_000;
@@ -48,6 +46,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
             if self.in_flight.now == 0 && self.remaining == 0 {
                 break;
             }
+            // Never for longer than the next arrival: an engine that waits for completions starts nothing.
             let deadline = self.deadline(&due);
             self.result.exchanges += 1;
             let queued = std::mem::take(&mut self.queued);
@@ -59,8 +58,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
                     completions[..count].iter().for_each(|it| self.settle_open(it, reference));
                 }
                 Err(error) => {
-                    self.failed.store(true, Ordering::Relaxed);
-                    self.result.engine_error = Some(error);
+                    self.break_off(error);
                     break;
                 }
             }
@@ -68,6 +66,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
         self.count_missed(&mut due, &mut pacer);
         self.result.pacing = Some(pacer.pacing());
         let window = self.window_end();
+        // Intervals without completions up to the window's end are intervals all the same.
         if self.series.is_over(window) {
             self.rotate(window);
         }
@@ -97,7 +96,8 @@ impl<E: Engine> MeasuredLoop<'_, E> {
         while due.next <= now && self.may_start(due.next) && self.queued < self.queue.len() {
             // The place at the bottom is free for the longest time.
             let Some(&(_, free_since)) = self.free.first() else { break };
-            let access = self.stream.next_access();
+            let access = self.input.stream.next_access();
+            // The arrival is not lost: it stays due until the pass has begun.
             if access.kind == AccessKind::DropCache {
                 self.next_pass = Some(access);
                 break;
@@ -156,15 +156,15 @@ impl<E: Engine> MeasuredLoop<'_, E> {
 
     fn record_response(&mut self, kind: AccessKind, nanos: u64) {
         match kind {
-            AccessKind::Read => self.recorder.record_response(Place::Read, nanos),
+            AccessKind::Read => self.input.recorder.record_response(OperationName::Read, nanos),
             AccessKind::Write => {
-                self.recorder.record_response(Place::Write, nanos);
-                if self.commits && self.follows == Follows::Nothing {
-                    self.recorder.record_response(Place::Commit, nanos);
+                self.input.recorder.record_response(OperationName::Write, nanos);
+                if self.input.commits && self.follows == Follows::Nothing {
+                    self.input.recorder.record_response(OperationName::Commit, nanos);
                 }
             }
-            AccessKind::Fsync | AccessKind::Fdatasync if self.commits => {
-                self.recorder.record_response(Place::Commit, nanos);
+            AccessKind::Fsync | AccessKind::Fdatasync if self.input.commits => {
+                self.input.recorder.record_response(OperationName::Commit, nanos);
             }
             AccessKind::Fsync
             | AccessKind::Fdatasync

@@ -5,19 +5,14 @@
 //! pages, a record of the sync. Not here: what is dropped before a step (`layout`).
 
 use std::os::fd::AsFd;
-use std::sync::atomic::Ordering;
 
 use durio_block::{Clock, Completion, Engine, drop_cached};
+use durio_record::OperationName;
 use durio_workload::{Access, AccessKind};
 
 use super::{MeasuredLoop, Origin};
-use crate::recorder::Place;
 
 impl<E: Engine> MeasuredLoop<'_, E> {
-    pub(super) fn is_failed(&self) -> bool {
-        self.result.failure.is_some() || self.result.engine_error.is_some()
-    }
-
     /// Drops the cached pages of the pass that is to begin, if one is and nothing is in flight; the
     /// time is in the rate and in no latency. Gives false while operations of the pass before are in
     /// flight: they would wait for the drop, and what they read would be cached again.
@@ -27,11 +22,10 @@ impl<E: Engine> MeasuredLoop<'_, E> {
             return false;
         }
         let Some(pass) = self.next_pass.take() else { return true };
-        if let Some(file) = &self.pass_file
+        if let Some(file) = &self.input.pass_file
             && let Err(error) = drop_cached(file.as_fd(), pass.offset, pass.length)
         {
-            self.failed.store(true, Ordering::Relaxed);
-            self.result.engine_error.get_or_insert(error);
+            self.break_off(error);
         }
         true
     }
@@ -48,12 +42,12 @@ impl<E: Engine> MeasuredLoop<'_, E> {
         let mut completions = [Completion::default()];
         let mut queued = std::mem::take(&mut self.queued);
         let completion = loop {
+            // An asynchronous engine may come back with nothing; what is submitted must not be again.
             match self.engine.exchange(&self.queue[..queued], &mut completions) {
                 Ok(0) => queued = 0,
                 Ok(_) => break completions[0],
                 Err(error) => {
-                    self.failed.store(true, Ordering::Relaxed);
-                    self.result.engine_error = Some(error);
+                    self.break_off(error);
                     return;
                 }
             }
@@ -64,7 +58,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
         self.in_flight.change(-1, nanos);
         if self.slots[0].is_done_by(completion.result) {
             let nanos = self.engine.clock().nanos(now.since(begin));
-            self.recorder.record(Place::Sync, nanos);
+            self.input.recorder.record(OperationName::Sync, nanos);
         } else {
             self.fail(0, completion.result);
         }

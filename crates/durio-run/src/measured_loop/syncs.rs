@@ -12,10 +12,10 @@
 //! writes, each from preparation to the end of the commit.
 
 use durio_block::{Clock, Completion, Engine};
+use durio_record::OperationName;
 use durio_workload::{AccessKind, SyncMethod};
 
 use super::{MeasuredLoop, Slot, kind_of};
-use crate::recorder::Place;
 
 /// What is done after a write, or with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +62,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
         } else {
             self.record(slot, completion);
         }
-        let Some(mut access) = self.stream.follow_up(place.kind) else { return Some(slot) };
+        let Some(mut access) = self.input.stream.follow_up(place.kind) else { return Some(slot) };
         access.file = place.file;
         if access.kind == AccessKind::SyncFileRange {
             (access.offset, access.length) = (place.offset, place.length);
@@ -82,8 +82,8 @@ impl<E: Engine> MeasuredLoop<'_, E> {
             AccessKind::Fdatasync => {
                 let now = completion.completed_at;
                 let nanos = self.engine.clock().nanos(now.since(self.slots[slot].start));
-                self.recorder.record(Place::Sync, nanos);
-                if self.commits {
+                self.input.recorder.record(OperationName::Sync, nanos);
+                if self.input.commits {
                     self.record_commit(slot, now, nanos);
                 }
             }
@@ -99,6 +99,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
         } else if slot < self.places {
             self.record(slot, completion);
         } else {
+            // Of the sync itself only the end is seen: it began in the kernel.
             self.record_commit(slot, completion.completed_at, 0);
         }
         match slot.checked_sub(self.places) {
@@ -120,6 +121,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
         sync.link = false;
         // A depth is at most 2¹⁴ with links (durio-workload).
         sync.slot = u32::try_from(behind).unwrap_or(u32::MAX);
+        // io_uring syncs the whole file where neither offset nor length is given.
         (sync.offset, sync.length) = (0, 0);
         self.queued += 1;
     }

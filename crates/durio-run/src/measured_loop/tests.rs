@@ -18,7 +18,7 @@ use durio_workload::{
 };
 
 use super::{Bounds, LoopInput, LoopResult, MeasuredLoop};
-use crate::recorder::{ClosedInterval, Recorder, place_of};
+use crate::recorder::{ClosedInterval, Recorder};
 use crate::sink::StopFlag;
 
 fn null_engine(latencies: &[u64], depth: u32) -> NullEngine {
@@ -52,12 +52,12 @@ fn run_bounded<E: Engine>(
     }
     let mut recorder = Recorder::new(0, workload, (true, schedule.is_some()), closed, empty);
     let region = workload.region_of(0, Bytes::from_mib(1)).unwrap();
-    let stop = StopFlag::default();
+    let (stop, failed) = (StopFlag::default(), StopFlag::default());
     let input = LoopInput {
         stream: durio_workload::Stream::new(workload, region, 1),
         recorder: &mut recorder,
-        stop: &stop,
-        failed: &StopFlag::default(),
+        stop: stop.as_ref(),
+        failed: failed.as_ref(),
         write_flags: WriteFlags::None,
         commits: workload.commits_each_write(),
         sync: workload.sync.method,
@@ -86,7 +86,7 @@ fn run_bounded<E: Engine>(
 fn total(intervals: &Receiver<ClosedInterval>, name: OperationName) -> LatencyHistogram {
     let mut total = LatencyHistogram::new();
     for closed in intervals.try_iter() {
-        if let Some(counted) = &closed.buffer.operations[place_of(name) as usize] {
+        if let Some(counted) = &closed.buffer.operations[name as usize] {
             counted.service.latency().add_to(&mut total);
         }
     }
@@ -94,7 +94,7 @@ fn total(intervals: &Receiver<ClosedInterval>, name: OperationName) -> LatencyHi
 }
 
 fn exact(closed: &ClosedInterval, name: OperationName) -> durio_record::Exact {
-    closed.buffer.operations[place_of(name) as usize].as_ref().unwrap().service.latency().exact
+    closed.buffer.operations[name as usize].as_ref().unwrap().service.latency().exact
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn a_durable_write_without_a_sync_call_is_a_commit_itself() {
     let (_, intervals) = run(&mut engine, &commit, 50, u64::MAX);
     let closed: Vec<_> = intervals.try_iter().collect();
     assert_eq!(exact(&closed[0], OperationName::Commit).count, 50);
-    assert!(closed[0].buffer.operations[place_of(OperationName::Sync) as usize].is_none());
+    assert!(closed[0].buffer.operations[OperationName::Sync as usize].is_none());
 }
 
 #[test]
@@ -299,7 +299,7 @@ fn arrivals_of_the_ramp_are_not_counted() {
 }
 
 fn responses(closed: &ClosedInterval, name: OperationName) -> durio_record::Exact {
-    let taken = closed.buffer.operations[place_of(name) as usize].as_ref().unwrap();
+    let taken = closed.buffer.operations[name as usize].as_ref().unwrap();
     taken.response.as_ref().unwrap().latency().exact
 }
 
@@ -374,8 +374,7 @@ fn a_volume_of_mixed_sizes_ends_when_its_bytes_are_issued() {
     let (_, intervals) = run_bounded(&mut engine, &workload, bounds, None);
     let closed: Vec<_> = intervals.try_iter().collect();
     let mut counted = crate::recorder::Counted::default();
-    counted
-        .add(closed[0].buffer.operations[place_of(OperationName::Read) as usize].as_ref().unwrap());
+    counted.add(closed[0].buffer.operations[OperationName::Read as usize].as_ref().unwrap());
     assert!((bytes..bytes + 8192).contains(&counted.bytes), "{}", counted.bytes);
 }
 
@@ -392,13 +391,12 @@ fn passes_that_drop_the_cache_and_a_last_sync_are_no_accesses() {
     // A region of 1 MiB has 256 blocks: three passes and a part of a fourth.
     let mut engine = null_engine(&[10_000], 1);
     let (result, intervals) = run(&mut engine, &workload, 800, 1_000_000_000);
-    assert!(result.failure.is_none());
+    assert!(result.ending.failure.is_none());
     // A last sync takes as long as any operation on this clock.
     assert_eq!(result.measured, Nanos::from_micros(8010));
     let closed: Vec<_> = intervals.try_iter().collect();
     let of = |name| {
-        let counted =
-            closed.iter().filter_map(|it| it.buffer.operations[place_of(name) as usize].as_ref());
+        let counted = closed.iter().filter_map(|it| it.buffer.operations[name as usize].as_ref());
         counted.map(|it| it.service.latency().exact.count).sum::<u64>()
     };
     assert_eq!((of(OperationName::Write), of(OperationName::Sync)), (800, 1));
@@ -414,7 +412,7 @@ fn a_pass_begins_when_nothing_of_the_one_before_is_in_flight() {
     let workload = Workload { pattern: Pattern::Sequential, ..workload };
     let mut engine = null_engine(&latencies, 4);
     let (result, intervals) = run(&mut engine, &workload, 512, u64::MAX);
-    assert!(result.failure.is_none());
+    assert!(result.ending.failure.is_none());
     assert!(result.end_ns > 10_000_000, "one after the other, not {} ns", result.end_ns);
     let sum = total(&intervals, OperationName::Read).exact.sum_ns;
     assert_eq!(sum, result.accounting.in_flight_ns, "the places that waited were not in flight");

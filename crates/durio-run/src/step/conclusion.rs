@@ -9,38 +9,22 @@ use crate::collector::Collector;
 use crate::counters::Watched;
 use crate::error::{RunError, RunErrorKind};
 use crate::job::JobOutcome;
-use crate::measured_loop::Failure;
+use crate::measured_loop::{Ending, Failure};
 use crate::recorder::operation_records;
-use crate::refusal::is_refusal;
 
-/// What is left of a step when its jobs have ended.
-pub(super) struct Conclusion {
-    pub(super) step: u32,
-    pub(super) round: u32,
-    /// Names of the streams' workloads.
-    pub(super) names: Vec<String>,
-    pub(super) collector: Collector,
-    pub(super) outcomes: Vec<JobOutcome>,
-    pub(super) watched: Watched,
-    pub(super) idle_before: Option<Nanos>,
-    pub(super) interrupted: bool,
-    /// The run goes on without the step if it is refused: then nothing more is told of it here.
-    pub(super) declinable: bool,
-}
-
-/// Emits what is left to tell; an error is that which ended the step.
+/// Emits what is left to tell of a step whose jobs have ended.
 pub(super) fn conclude(
-    conclusion: Conclusion,
+    mut collector: Collector,
+    outcomes: Vec<JobOutcome>,
+    (watched, idle_before): (Watched, Option<Nanos>),
+    error: Option<(StoppedBy, RunError)>,
+    interrupted: bool,
     emit: &mut dyn FnMut(Event),
 ) -> Result<Outcome, RunError> {
-    let Conclusion { step, round, names, mut collector, mut outcomes, watched, .. } = conclusion;
-    let error = first_error(step, &names, &collector, &mut outcomes);
-    let error = match error {
-        Some((_, error)) if conclusion.declinable && is_refusal(&error) => return Err(error),
-        other => other,
-    };
+    let (step, round) = (collector.step, collector.round);
     let end = outcomes.iter().map(|outcome| outcome.end).max().unwrap_or(Nanos::ZERO);
     collector.finish(end, &mut *emit);
+    // A step takes as long as its longest job.
     let measured = outcomes.iter().map(|outcome| outcome.result.measured).max();
     let waits: u64 = outcomes.iter().map(|outcome| outcome.recorder_waits).sum();
     if waits > 0 {
@@ -54,12 +38,11 @@ pub(super) fn conclude(
     for outcome in outcomes {
         let counted = std::mem::take(&mut totals[outcome.index as usize]);
         let result = outcome.result;
-        let stream = collector.stream_of(outcome.index);
         emit(Event::JobEnded(JobEnded {
             batches: result.batches,
             step,
             round,
-            stream,
+            stream: collector.stream_of(outcome.index),
             job: outcome.index,
             measured: result.measured,
             cpu_user: outcome.usage.user,
@@ -71,67 +54,57 @@ pub(super) fn conclude(
             operations: operation_records(counted, outcome.parts),
         }));
     }
-    let outcome = match (&error, conclusion.interrupted) {
-        (Some((stopped, _)), _) => {
-            emit(Event::Error(stopped.clone()));
-            Outcome::Failed
-        }
-        (None, true) => Outcome::Interrupted,
-        (None, false) => Outcome::Complete,
-    };
-    let measured = measured.unwrap_or(Nanos::ZERO);
+    // The end of the step comes last, and is synced: whoever reads it has all of the step.
+    let outcome = outcome_of(&error, interrupted, emit);
+    let process = watched.process;
+    let ended = watched.step_ended(step, round, outcome, measured.unwrap_or(Nanos::ZERO));
     emit(Event::StepEnded(StepEnded {
-        step,
-        round,
-        outcome,
-        measured,
-        cpu: watched.cpu,
-        devices: watched.devices,
-        idle_before: conclusion.idle_before,
-        cpu_process_user: Some(watched.process.user),
-        cpu_process_system: Some(watched.process.system),
-        context_switches: watched.process.switches,
+        idle_before,
+        cpu_process_user: Some(process.user),
+        cpu_process_system: Some(process.system),
+        context_switches: process.switches,
+        ..ended
     }));
-    match error {
-        Some((_, error)) => Err(error),
-        None => Ok(outcome),
+    error.map_or(Ok(outcome), |(_, error)| Err(error))
+}
+
+/// How a step ended; an error is told.
+pub(crate) fn outcome_of(
+    error: &Option<(StoppedBy, RunError)>,
+    interrupted: bool,
+    emit: &mut dyn FnMut(Event),
+) -> Outcome {
+    if let Some((stopped, _)) = error {
+        emit(Event::Error(stopped.clone()));
+        return Outcome::Failed;
     }
+    if interrupted { Outcome::Interrupted } else { Outcome::Complete }
 }
 
 /// What ended the first job that failed.
-fn first_error(
-    step: u32,
-    names: &[String],
+pub(super) fn first_error(
     collector: &Collector,
     outcomes: &mut [JobOutcome],
 ) -> Option<(StoppedBy, RunError)> {
     outcomes.iter_mut().find_map(|outcome| {
-        let stream = collector.stream_of(outcome.index);
-        let name = names.get(stream as usize).map_or("", String::as_str);
-        let result = &mut outcome.result;
-        job_error(step, name, result.failure.take(), result.engine_error.take())
+        let ending = std::mem::take(&mut outcome.result.ending);
+        job_error(collector.step, collector.name_of(outcome.index), ending)
     })
 }
 
 /// What ended a job, for the record and for the caller.
-pub(crate) fn job_error(
-    step: u32,
-    name: &str,
-    failure: Option<Failure>,
-    engine_error: Option<durio_block::BlockError>,
-) -> Option<(StoppedBy, RunError)> {
-    if let Some(failure) = failure {
-        let (what, source) = describe(&failure);
-        let message = format!("{name}: {what}");
+pub(crate) fn job_error(step: u32, name: &str, ending: Ending) -> Option<(StoppedBy, RunError)> {
+    if let Some(failure) = ending.failure {
+        let message = format!("{name}: {}", described(&failure));
         let stopped = StoppedBy {
             step: Some(step),
             message: message.clone(),
             errno: (failure.result < 0).then_some(-failure.result),
             offset: Some(Bytes::new(failure.offset)),
         };
-        return Some((stopped, failed(&failure, message, source)));
+        return Some((stopped, failed(&failure, message)));
     }
-    let error = RunError::from(engine_error?);
+    let error = RunError::from(ending.engine_error?);
     let stopped = StoppedBy {
         step: Some(step),
         message: format!("{name}: {error}"),
@@ -141,44 +114,37 @@ pub(crate) fn job_error(
     Some((stopped, error))
 }
 
-fn failed(failure: &Failure, message: String, source: Option<std::io::Error>) -> RunError {
-    let mut error = RunError::target(message, source.map(Into::into));
+fn failed(failure: &Failure, message: String) -> RunError {
+    let mut error = RunError::target(message);
+    if failure.result < 0 {
+        error = error.because(std::io::Error::from_raw_os_error(-failure.result));
+    }
+    // pwritev2(2), sync_file_range(2) and fallocate(2) answer so where they, or a flag, are missing.
     let unknown = [Errno::OPNOTSUPP, Errno::NOSYS].map(|errno| -errno.raw_os_error());
-    let hint = if unknown.contains(&failure.result) {
+    if unknown.contains(&failure.result) {
         error.kind = RunErrorKind::Unsupported;
-        "this kernel or filesystem does not know the call, or a flag of it; choose another way to \
-         make writes durable, or another engine"
-    } else {
-        "the storage failed, not durio; the kernel's log (dmesg) may say more"
-    };
-    error.hint = Some(hint.to_owned());
-    error
+        return error.hint(
+            "this kernel or filesystem does not know the call, or a flag of it; choose another way \
+             to make writes durable, or another engine",
+        );
+    }
+    error.hint("the storage failed, not durio; the kernel's log (dmesg) may say more")
 }
 
-fn describe(failure: &Failure) -> (String, Option<std::io::Error>) {
+fn described(failure: &Failure) -> String {
     let verb = match failure.kind {
         OperationKind::Read => "read",
         OperationKind::Write => "write",
-        OperationKind::Fsync => return ("fsync failed".to_owned(), system_error(failure.result)),
-        OperationKind::Fdatasync => {
-            return ("fdatasync failed".to_owned(), system_error(failure.result));
-        }
-        OperationKind::SyncFileRange => {
-            return ("sync_file_range failed".to_owned(), system_error(failure.result));
-        }
-        OperationKind::Reallocate => {
-            return ("fallocate failed".to_owned(), system_error(failure.result));
-        }
+        OperationKind::Fsync => return "fsync failed".to_owned(),
+        OperationKind::Fdatasync => return "fdatasync failed".to_owned(),
+        OperationKind::SyncFileRange => return "sync_file_range failed".to_owned(),
+        OperationKind::Reallocate => return "fallocate failed".to_owned(),
     };
     let place = format!("{} B at offset {}", failure.length, failure.offset);
-    match system_error(failure.result) {
-        Some(error) => (format!("cannot {verb} {place}"), Some(error)),
-        None => (format!("a {verb} of {place} moved only {} B", failure.result), None),
+    match failure.result {
+        ..0 => format!("cannot {verb} {place}"),
+        moved => format!("a {verb} of {place} moved only {moved} B"),
     }
-}
-
-fn system_error(result: i32) -> Option<std::io::Error> {
-    (result < 0).then(|| std::io::Error::from_raw_os_error(-result))
 }
 
 #[cfg(test)]
@@ -188,7 +154,7 @@ mod tests {
     fn ended_by(kind: OperationKind, errno: Errno) -> (StoppedBy, RunError) {
         let result = -errno.raw_os_error();
         let failure = Failure { kind, offset: 4096, length: 512, result };
-        job_error(3, "commit", Some(failure), None).unwrap()
+        job_error(3, "commit", Ending { failure: Some(failure), engine_error: None }).unwrap()
     }
 
     #[test]

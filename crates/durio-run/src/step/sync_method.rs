@@ -7,18 +7,19 @@ use durio_block::{BlockError, OpenMode, WriteFlags, probe_range_sync, probe_writ
 use durio_plan::EngineKind;
 use durio_workload::SyncMethod;
 
-use super::effective::Effective;
+use super::effective_load::EffectiveLoad;
 use crate::error::RunError;
-use crate::layout::Prepared;
+use crate::layout::PreparedTarget;
 
 /// Replaces a method that is not possible here; fio brings its own.
 pub(super) fn adapt_sync<'a>(
-    effective: &mut Effective,
-    targets: impl Iterator<Item = &'a Prepared>,
+    effective: &mut EffectiveLoad,
+    targets: impl Iterator<Item = &'a PreparedTarget>,
 ) -> Result<(), RunError> {
     if !effective.workload.is_durable() || effective.engine == EngineKind::Fio {
         return Ok(());
     }
+    // First: what the engine cannot do need not be asked of the kernel.
     adapt_to_engine(effective);
     for target in targets {
         let method = effective.workload.sync.method;
@@ -30,7 +31,7 @@ pub(super) fn adapt_sync<'a>(
 }
 
 /// What the engines cannot do, whatever the kernel and the target.
-pub(super) fn adapt_to_engine(effective: &mut Effective) {
+pub(super) fn adapt_to_engine(effective: &mut EffectiveLoad) {
     let (engine, method) = (effective.engine, effective.workload.sync.method);
     if method.is_linked() && !engine.links_syncs() {
         let call = method.unlinked();
@@ -58,18 +59,20 @@ fn probe_of(method: SyncMethod) -> Option<Probe> {
 }
 
 /// Goes on with another method if the answer to a probe is no.
-pub(super) fn adapt_to_answer(effective: &mut Effective, answer: Result<(), BlockError>) {
+pub(super) fn adapt_to_answer(effective: &mut EffectiveLoad, answer: Result<(), BlockError>) {
     if let Err(error) = answer {
         replace(effective, &error.source.to_string());
     }
 }
 
 /// The nearest method that every kernel has: as durable, by other calls.
-fn replace(effective: &mut Effective, reason: &str) {
+fn replace(effective: &mut EffectiveLoad, reason: &str) {
     let method = effective.workload.sync.method;
     let nearest = match method {
+        // RWF_DSYNC is the O_DSYNC of a single write (pwritev2(2)), RWF_SYNC its O_SYNC.
         SyncMethod::RwfDsync => SyncMethod::ODsync,
         SyncMethod::RwfSync => SyncMethod::OSync,
+        // A range's sync makes nothing durable by itself (sync_file_range(2)): the file's follows anyway.
         SyncMethod::FileRange => SyncMethod::Fdatasync,
         other => other,
     };
@@ -90,14 +93,14 @@ mod tests {
 
     use super::*;
 
-    fn load(engine: EngineKind, method: SyncMethod) -> Effective {
+    fn load(engine: EngineKind, method: SyncMethod) -> EffectiveLoad {
         let sync = SyncPolicy::each(method);
         let workload = Workload { sync, read_share: PerMille::NONE, ..Workload::default() };
-        Effective::of(&Load::new(0, workload, engine))
+        EffectiveLoad::of(&Load::new(0, workload, engine))
     }
 
     /// The method in effect, and whether a fallback says that it is another.
-    fn after(effective: &Effective, planned: SyncMethod) -> SyncMethod {
+    fn after(effective: &EffectiveLoad, planned: SyncMethod) -> SyncMethod {
         let method = effective.workload.sync.method;
         let told = effective.fallbacks.iter().any(|text| text.starts_with(planned.name()));
         assert_eq!(told, method != planned, "{:?}", effective.fallbacks);

@@ -4,7 +4,7 @@ use durio_plan::{EngineKind, Limit, Load, Role, Step};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{Pattern, RegionRule, Workload, self_cost_workload};
 
-use super::effective::{Effective, region_of, stand_in};
+use super::effective_load::{EffectiveLoad, region_of, stand_in};
 use crate::error::RunError;
 
 fn step(role: Role, workload: Workload) -> Step {
@@ -12,8 +12,8 @@ fn step(role: Role, workload: Workload) -> Step {
     Step::new(role, load, Limit::Operations(64), Nanos::from_millis(100))
 }
 
-fn stood_in(step: &Step) -> Result<Effective, RunError> {
-    let mut effective = Effective::of(&step.load);
+fn stood_in(step: &Step) -> Result<EffectiveLoad, RunError> {
+    let mut effective = EffectiveLoad::of(&step.load);
     stand_in(&mut effective, step.role, "planted")?;
     Ok(effective)
 }

@@ -4,13 +4,14 @@
 //! methods that sync each write by itself, one write.
 
 use durio_block::{Engine, MonotonicClock};
-use durio_workload::{Access, AccessKind, BlockFiller, Stream, Workload, job_seed};
+use durio_workload::{Access, AccessKind, job_seed};
 
 use super::instance::TraceInstance;
 use crate::error::RunError;
-use crate::one_by_one::{self, Ended, Ending};
+use crate::measured_loop::Ending;
+use crate::one_by_one::{Ended, OneByOne, with_engine};
 use crate::sink::StopFlag;
-use crate::step::Arming;
+use crate::step::StepSetup;
 use crate::unmeasured::SingleLoad;
 
 /// What became of the commits.
@@ -18,40 +19,35 @@ use crate::unmeasured::SingleLoad;
 pub(super) struct Made {
     /// Commits that were acknowledged.
     pub(super) commits: u64,
-    /// What ended them early.
     pub(super) ending: Ending,
-    /// Why a mark could not be written.
     pub(super) mark_error: Option<String>,
 }
 
 /// Makes the commits of a step; with the null engine, none.
 pub(super) fn make_commits(
-    arming: Arming<'_>,
+    setup: StepSetup<'_>,
     single: &mut SingleLoad,
     marks: Option<&mut TraceInstance>,
 ) -> Result<Made, RunError> {
     let workload = &single.effective.workload;
     let Some(file) = single.file.take() else { return Ok(Made::default()) };
-    let seed = job_seed(arming.plan.seed, arming.step.index.into(), 0);
+    let seed = job_seed(setup.plan.seed, setup.step.index.into(), 0);
     let mut committing = Committing {
-        stream: Stream::new(workload, single.region, seed),
-        filler: BlockFiller::new(workload, seed),
-        workload,
+        operations: OneByOne::new(workload, single.region, seed),
+        writes_each: workload.sync.every,
         count: single.count,
-        stop: arming.stop,
+        stop: setup.stop,
         marks,
         made: Made::default(),
     };
     let engine = (single.effective.engine, MonotonicClock);
-    one_by_one::with_engine(engine, workload, file, seed, &mut |engine| committing.run(engine))?;
-    Ok(committing.made)
+    with_engine(engine, workload, file, seed, &mut |engine| committing.run(engine))?;
+    Ok(Made { ending: committing.operations.ending, ..committing.made })
 }
 
-/// Commits on their way.
 struct Committing<'a> {
-    stream: Stream,
-    filler: BlockFiller,
-    workload: &'a Workload,
+    operations: OneByOne<'a>,
+    writes_each: u32,
     count: u64,
     stop: &'a StopFlag,
     marks: Option<&'a mut TraceInstance>,
@@ -72,9 +68,8 @@ impl Committing<'_> {
         // A segment that is returned to its first state at its end is no part of a commit.
         let mut access = self.next_write(engine)?;
         self.mark("begin");
-        for left in (0..self.workload.sync.every).rev() {
-            one_by_one::access(engine, self.workload, access, &mut self.made.ending)?;
-            one_by_one::follow_ups(engine, &mut self.stream, access, &mut self.made.ending)?;
+        for left in (0..self.writes_each).rev() {
+            self.operations.access_and_syncs(engine, access)?;
             if left > 0 {
                 access = self.next_write(engine)?;
             }
@@ -88,18 +83,18 @@ impl Committing<'_> {
         engine: &mut dyn Engine<Clock = MonotonicClock>,
     ) -> Result<Access, Ended> {
         loop {
-            let access = self.stream.next_access();
-            one_by_one::fill(engine, &mut self.filler, access);
+            let access = self.operations.next(engine);
             if access.kind == AccessKind::Write {
                 return Ok(access);
             }
-            one_by_one::access(engine, self.workload, access, &mut self.made.ending)?;
+            self.operations.access(engine, access)?;
         }
     }
 
     fn mark(&mut self, word: &str) {
         let Some(marks) = &mut self.marks else { return };
         if let Err(reason) = marks.mark(word, self.made.commits) {
+            // Commits without marks cannot be told apart: the others need none either.
             self.made.mark_error = Some(reason);
             self.marks = None;
         }

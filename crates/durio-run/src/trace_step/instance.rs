@@ -7,7 +7,9 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use durio_observe::{BufferStats, TraceClock, TraceText, parse_buffer_stats, parse_trace};
+use durio_observe::{
+    BufferStats, TraceClock, TraceText, find_tracefs, parse_buffer_stats, parse_trace,
+};
 use durio_units::Nanos;
 
 use super::owner::trace_instance_name;
@@ -38,6 +40,21 @@ const OPTIONS: [&str; 11] = [
     "markers",
     "overwrite",
 ];
+
+/// Where tracefs is mounted; the text says what to do where it is not.
+pub(super) fn tracefs(root: &Path) -> Result<PathBuf, String> {
+    find_tracefs(root).ok_or_else(|| {
+        "tracefs is not mounted (as root: mount -t tracefs tracefs /sys/kernel/tracing)".to_owned()
+    })
+}
+
+/// A filter that lets the events of these devices through. The kernel keeps a number in one word
+/// (MKDEV, kdev_t.h), and that is what `dev` is in an event.
+pub(super) fn device_filter(numbers: impl Iterator<Item = (u32, u32)>) -> String {
+    let each = numbers
+        .map(|(major, minor)| format!("dev == {}", u64::from(major) << 20 | u64::from(minor)));
+    each.collect::<Vec<_>>().join(" || ")
+}
 
 /// A trace on its way.
 #[derive(Debug)]
@@ -95,6 +112,7 @@ impl TraceInstance {
         let marker = OpenOptions::new().write(true).open(&path);
         let marker = marker.map_err(|error| reason("open", &path, &error))?;
         let instance = Self { marker, folder };
+        // Setting a clock clears the buffer (kernel documentation, ftrace.rst): nothing may come before.
         instance.set("tracing_on", "0")?;
         let clock = instance.set_clock(clocks)?;
         for option in OPTIONS {
@@ -131,8 +149,7 @@ impl TraceInstance {
         events: &[&str],
         devices: impl Iterator<Item = &'d TracedDevice>,
     ) -> Result<(), String> {
-        let numbers = devices.map(|device| format!("dev == {}", device.kernel_number()));
-        let filter = numbers.collect::<Vec<_>>().join(" || ");
+        let filter = device_filter(devices.map(|device| device.number));
         for event in events {
             // Without a filter the buffer holds more of others; what is ours is found all the same.
             let _ = self.set(&format!("events/block/{event}/filter"), &filter);
@@ -150,12 +167,10 @@ impl TraceInstance {
         written.map_err(|error| reason("write", &path, &error))
     }
 
-    /// The text of one of its files.
     pub(super) fn reads(&self, file: &str) -> Option<String> {
         fs::read_to_string(self.folder.0.join(file)).ok()
     }
 
-    /// Where it is, in words.
     pub(super) fn place(&self) -> String {
         self.folder.0.display().to_string()
     }
@@ -172,13 +187,9 @@ impl TraceInstance {
             .map_err(|error| reason("write", &self.folder.0.join("trace_marker"), &error))
     }
 
-    /// Ends the trace and reads it.
     pub(super) fn finish(self) -> Result<Traced, String> {
         let text = parse_trace(&self.stopped_text()?, TraceClock::Monotonic);
-        let stats = self.stats();
-        let lost = stats.iter().map(|stats| stats.lost).fold(text.unreadable, u64::saturating_add);
-        let incomplete = stats.iter().filter(|stats| stats.lost > 0);
-        let complete_from = incomplete.filter_map(|stats| stats.oldest).max();
+        let (lost, complete_from) = self.losses(text.unreadable, |stats| stats.oldest);
         Ok(Traced { text, lost, complete_from: complete_from.unwrap_or(Nanos::ZERO) })
     }
 
@@ -192,11 +203,19 @@ impl TraceInstance {
         Ok(text)
     }
 
-    /// Per processor what its buffer lost.
-    pub(super) fn stats(&self) -> Vec<BufferStats> {
-        let Ok(entries) = fs::read_dir(self.folder.0.join("per_cpu")) else { return Vec::new() };
+    /// Events that were not kept, with those that were `unreadable`, and from when on none is missing:
+    /// the `oldest` event that is left in any buffer that lost some.
+    pub(super) fn losses<T: Ord>(
+        &self,
+        unreadable: u64,
+        oldest: impl Fn(&BufferStats) -> Option<T>,
+    ) -> (u64, Option<T>) {
+        let entries = fs::read_dir(self.folder.0.join("per_cpu")).into_iter().flatten().flatten();
         let text = |entry: fs::DirEntry| fs::read_to_string(entry.path().join("stats")).ok();
-        entries.flatten().filter_map(text).map(|text| parse_buffer_stats(&text)).collect()
+        let stats = entries.filter_map(text).map(|text| parse_buffer_stats(&text));
+        let stats: Vec<BufferStats> = stats.filter(|stats| stats.lost > 0).collect();
+        let lost = stats.iter().fold(unreadable, |sum, stats| sum.saturating_add(stats.lost));
+        (lost, stats.iter().filter_map(oldest).max())
     }
 }
 

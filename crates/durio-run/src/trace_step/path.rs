@@ -12,65 +12,66 @@
 //! is left out.
 
 mod devices;
-mod operations;
 mod timeline;
 #[cfg(test)]
 mod timeline_tests;
 mod tracer;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use durio_block::{Clock, Engine, MonotonicClock};
 use durio_observe::{Stack, TraceClock, read_stack};
-use durio_plan::{EngineKind, Target, TargetKind};
+use durio_plan::EngineKind;
 use durio_record::{Event, Outcome, PathTraced};
 use durio_units::Nanos;
-use durio_workload::job_seed;
+use durio_workload::{AccessKind, job_seed};
 
+use crate::conditions::path_of;
 use crate::error::RunError;
 use crate::job::RunClock;
-use crate::one_by_one::{Ending, with_engine};
-use crate::step::{Arming, job_error};
+use crate::measured_loop::Ending;
+use crate::one_by_one::{Ended, OneByOne, with_engine};
+use crate::sink::StopFlag;
+use crate::step::StepSetup;
 use crate::unmeasured::{SingleLoad, Watching, started};
 use devices::{TracedLayer, traced_layers};
-use operations::{Making, Stamps};
 use timeline::timelines;
 use tracer::{Followed, Tracer};
 
 /// Follows the operations of a step. `root` is the folder in which `proc` and `sys` are.
 pub(crate) fn run_path(
-    arming: Arming<'_>,
+    setup: StepSetup<'_>,
     names: &[String],
     root: &Path,
     emit: &mut dyn FnMut(Event),
 ) -> Result<Outcome, RunError> {
-    let mut single = SingleLoad::open(arming)?;
-    let layers = match stack_of(arming) {
+    let mut single = SingleLoad::open(setup)?;
+    let layers = match stack_of(setup) {
         Some(stack) => traced_layers(root, &stack),
         None => Vec::new(),
     };
     let tracer = match single.effective.engine {
         EngineKind::Null => Err("the null engine makes no system call".to_owned()),
         EngineKind::Fio => return Err(RunError::unsupported("operations of fio are not traced")),
-        _ => Tracer::make(root, &layers, arming.clock, single.count),
+        _ => Tracer::make(root, &layers, setup.clock, single.count),
     };
     let place = tracer.as_ref().ok().map(|tracer| format!("traced by {}", tracer.place()));
-    emit(started(arming, &single, place.into_iter().collect()));
-    let watching = Watching::begin(names);
-    let made = match (&tracer, arming.clock) {
+    emit(started(setup, &single, place.into_iter().collect()));
+    let watching = Watching::begin(setup, names);
+    let made = match (&tracer, setup.clock) {
+        // Stamps must be of the clock of the trace, else they cannot be laid over its events.
         (Ok(Tracer { clock: TraceClock::Tsc, .. }), RunClock::Tsc(clock)) => {
-            make(arming, &mut single, clock, tracer)
+            make(setup, &mut single, clock, tracer)
         }
-        _ => make(arming, &mut single, MonotonicClock, tracer),
+        _ => make(setup, &mut single, MonotonicClock, tracer),
     }?;
-    let stopped = arming.stop.is_set() && made.ending.failure.is_none();
+    let stopped = setup.stop.is_set() && made.ending.failure.is_none();
     if !stopped {
-        emit(Event::PathTraced(told(arming, &made, &layers)));
+        emit(Event::PathTraced(told(setup, &made, &layers)));
     }
-    conclude(arming, (names, watching), made, stopped, emit)
+    watching.conclude(made.ending, stopped, emit)
 }
 
-/// What was made of a step.
 struct Made {
     ending: Ending,
     untraced: Vec<Nanos>,
@@ -84,7 +85,7 @@ struct Made {
 }
 
 fn make<C: Clock + Copy + 'static>(
-    arming: Arming<'_>,
+    setup: StepSetup<'_>,
     single: &mut SingleLoad,
     clock: C,
     tracer: Result<Tracer, String>,
@@ -102,8 +103,11 @@ fn make<C: Clock + Copy + 'static>(
         made.followed = tracer.and(Err("the target has no file".to_owned()));
         return Ok(made);
     };
-    let seed = job_seed(arming.plan.seed, arming.step.index.into(), 0);
-    let mut making = Making::new(&single.effective.workload, single.region, seed, arming.stop);
+    let seed = job_seed(setup.plan.seed, setup.step.index.into(), 0);
+    let mut making = Making {
+        operations: OneByOne::new(&single.effective.workload, single.region, seed),
+        stop: setup.stop,
+    };
     let mut tracer = Some(tracer);
     let mut body = |engine: &mut dyn Engine<Clock = C>| {
         if let Some(tracer) = tracer.take() {
@@ -112,7 +116,7 @@ fn make<C: Clock + Copy + 'static>(
     };
     let engine = (single.effective.engine, clock);
     with_engine(engine, &single.effective.workload, file, seed, &mut body)?;
-    made.ending = making.ending;
+    made.ending = making.operations.ending;
     Ok(made)
 }
 
@@ -124,6 +128,7 @@ fn phases<C: Clock>(
     tracer: Result<Tracer, String>,
     made: &mut Made,
 ) {
+    // Half before and half after: what drifts meanwhile is in both sides of the difference.
     let half = count / 2;
     let before = making.make(engine, half);
     made.followed = tracer.and_then(|mut tracer| {
@@ -133,14 +138,63 @@ fn phases<C: Clock>(
     });
     let after = making.make(engine, count - half);
     let spans = |all: &[Stamps]| all.iter().map(|it| Nanos::new((made.nanos)(it.span()))).collect();
+    // Service latencies of both, by the same stamps: their difference is what tracing costs.
     made.untraced = [spans(&before), spans(&after)].concat();
     made.traced = spans(&made.stamps);
 }
 
+/// When an operation began and when it had ended, on the engine's clock. That is the trace's own:
+/// nothing needs to be written to the trace between operations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamps {
+    begin: u64,
+    end: u64,
+}
+
+impl Stamps {
+    fn span(self) -> u64 {
+        self.end.saturating_sub(self.begin)
+    }
+}
+
+/// Operations on their way: an access each, and the sync calls that follow it.
+struct Making<'a> {
+    operations: OneByOne<'a>,
+    stop: &'a StopFlag,
+}
+
+impl Making<'_> {
+    /// Makes `count` operations, or as many as come to their end.
+    fn make<C: Clock>(&mut self, engine: &mut dyn Engine<Clock = C>, count: u64) -> Vec<Stamps> {
+        let mut made = Vec::with_capacity(usize::try_from(count).unwrap_or(0));
+        let has_ended = self.operations.ending.is_early();
+        while (made.len() as u64) < count && !self.stop.is_set() && !has_ended {
+            match self.operation(engine) {
+                Ok(stamps) => made.extend(stamps),
+                Err(Ended) => break,
+            }
+        }
+        made
+    }
+
+    /// None for the return of a segment to its first state, which is no part of an operation.
+    fn operation<C: Clock>(
+        &mut self,
+        engine: &mut dyn Engine<Clock = C>,
+    ) -> Result<Option<Stamps>, Ended> {
+        let access = self.operations.next(engine);
+        let begin = engine.clock().now().0;
+        self.operations.access_and_syncs(engine, access)?;
+        let end = engine.clock().now().0;
+        let is_access = matches!(access.kind, AccessKind::Read | AccessKind::Write);
+        Ok(is_access.then_some(Stamps { begin, end }))
+    }
+}
+
 /// The event; the figures are those of the operations that the trace holds whole.
-fn told(arming: Arming<'_>, made: &Made, layers: &[TracedLayer]) -> PathTraced {
+fn told(setup: StepSetup<'_>, made: &Made, layers: &[TracedLayer]) -> PathTraced {
     let mut event = PathTraced {
-        step: arming.step.index,
+        step: setup.step.index,
         clock: String::new(),
         resolution: Nanos::ZERO,
         devices: layers.iter().map(|layer| layer.device.clone()).collect(),
@@ -166,39 +220,8 @@ fn told(arming: Arming<'_>, made: &Made, layers: &[TracedLayer]) -> PathTraced {
     event
 }
 
-fn conclude(
-    arming: Arming<'_>,
-    (names, watching): (&[String], Watching),
-    made: Made,
-    stopped: bool,
-    emit: &mut dyn FnMut(Event),
-) -> Result<Outcome, RunError> {
-    let Ending { failure, engine_error } = made.ending;
-    let name = &arming.step.load.workload.name;
-    let error = job_error(arming.step.index, name, failure, engine_error);
-    let outcome = match (&error, stopped) {
-        (Some((told, _)), _) => {
-            emit(Event::Error(told.clone()));
-            Outcome::Failed
-        }
-        (None, true) => Outcome::Interrupted,
-        (None, false) => Outcome::Complete,
-    };
-    emit(watching.ended(arming, names, outcome));
-    error.map_or(Ok(outcome), |(_, error)| Err(error))
-}
-
 /// The layers under the step's target.
-fn stack_of(arming: Arming<'_>) -> Option<Stack> {
-    let target = arming.plan.targets.get(arming.step.load.target)?;
-    read_stack(&path_of(target)?).ok()
-}
-
-fn path_of(target: &Target) -> Option<PathBuf> {
-    let path = match &target.kind {
-        TargetKind::NewFile { directory, .. } => directory,
-        TargetKind::ExistingFile { path } | TargetKind::Device { path } => path,
-        TargetKind::NullDevice { .. } | TargetKind::Scripted => return None,
-    };
-    Some(path.as_path().to_path_buf())
+fn stack_of(setup: StepSetup<'_>) -> Option<Stack> {
+    let target = setup.plan.targets.get(setup.step.load.target)?;
+    read_stack(path_of(&target.kind)?).ok()
 }

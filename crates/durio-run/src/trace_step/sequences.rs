@@ -28,11 +28,6 @@ pub(super) struct TracedDevice {
 }
 
 impl TracedDevice {
-    /// The number as the kernel keeps it (MKDEV in kdev_t.h).
-    pub(super) fn kernel_number(&self) -> u64 {
-        u64::from(self.number.0) << 20 | u64::from(self.number.1)
-    }
-
     /// What the reader of its requests must know.
     pub(super) fn note(&self) -> Option<String> {
         let name = &self.name;
@@ -53,7 +48,6 @@ pub(super) struct Sequences {
     pub(super) shortened: Option<usize>,
 }
 
-/// Finds the sequences in a trace.
 pub(super) fn sequences(traced: &Traced, devices: &[TracedDevice]) -> Sequences {
     let commits = commits(traced, devices);
     let mut groups: BTreeMap<Vec<Key<'_>>, Vec<&Commit>> = BTreeMap::new();
@@ -157,6 +151,7 @@ fn commits(traced: &Traced, devices: &[TracedDevice]) -> Vec<Commit> {
             }
         }
     }
+    // A commit of which an event was lost would be another sequence.
     commits.retain(|commit| commit.end.is_some() && commit.begin >= traced.complete_from);
     for commit in &mut commits {
         commit.requests.sort_by_key(|request| request.device);

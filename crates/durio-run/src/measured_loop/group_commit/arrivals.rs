@@ -19,7 +19,6 @@ use crate::pacer::{Lateness, Pacer};
 /// Since when each committer has no record, the longest first.
 pub(crate) type Idle = VecDeque<Ticks>;
 
-/// Who hands records over.
 pub(super) struct Committers<'b> {
     /// What arrives; none in a closed loop.
     due: Option<Due>,
@@ -57,6 +56,7 @@ impl<E: Engine> LogLoop<'_, '_, E> {
             }
             return;
         }
+        // Free since ever: the first arrivals wait for nobody.
         for _ in 0..committers {
             self.committers.release(Ticks::default());
         }

@@ -17,7 +17,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::log::Log;
 use crate::measured_loop::{Bounds, Idle, LoopInput, LoopResult, MeasuredLoop};
-use crate::recorder::{ClosedInterval, IntervalBuffer, Recorder, place_of};
+use crate::recorder::{ClosedInterval, IntervalBuffer, Recorder};
 use crate::sink::StopFlag;
 use witness::Witness;
 
@@ -63,7 +63,7 @@ impl Ran {
     fn latencies(&self, name: OperationName) -> (Exact, Exact) {
         let (mut service, mut response) = <(Latency, Latency)>::default();
         for closed in &self.closed {
-            if let Some(taken) = &closed.buffer.operations[place_of(name) as usize] {
+            if let Some(taken) = &closed.buffer.operations[name as usize] {
                 taken.service.add_to(&mut service);
                 if let Some(counts) = &taken.response {
                     counts.add_to(&mut response);
@@ -140,11 +140,12 @@ impl Case {
         let region = workload.region_of(0, self.region).unwrap();
         let mut log = Log::of(workload, region).unwrap();
         let mut idle = Idle::with_capacity(self.policy().committers as usize);
+        let failed = StopFlag::default();
         let input = LoopInput {
             stream: Stream::new(workload, region, 1),
             recorder: &mut recorder,
-            stop,
-            failed: &StopFlag::default(),
+            stop: stop.as_ref(),
+            failed: failed.as_ref(),
             write_flags: WriteFlags::None,
             commits: workload.commits_each_write(),
             sync: workload.sync.method,
@@ -357,10 +358,10 @@ fn an_error_in_write_or_sync_fails_every_commit_that_waits() {
         let bound = GroupCommit { batch_max: Bytes::new(1024), ..policy(10) };
         let case = Case { fails_at: Some(fails_at), ..Case::of(bound, lasting(1000 * MILLI)) };
         let ran = case.run();
-        let failure = ran.result.failure.unwrap();
+        let failure = ran.result.ending.failure.unwrap();
         assert_eq!((failure.kind, failure.result), (kind, -5));
         assert_eq!((failure.offset, failure.length), (8192, 4096));
-        let taken = &ran.closed[0].buffer.operations[place_of(OperationName::Commit) as usize];
+        let taken = &ran.closed[0].buffer.operations[OperationName::Commit as usize];
         let commits = taken.as_ref().unwrap().service.latency().exact.count;
         assert_eq!(commits, 8, "two batches of four were durable before");
         assert_eq!(ran.result.batches.unwrap().sizes, [(4, 2)]);
@@ -375,7 +376,7 @@ fn a_wish_to_stop_waits_for_the_batch_in_flight_alone() {
     let case = Case { stop_at: Some(3), ..Case::of(bound, lasting(10_000 * MILLI)) };
     let ran = case.run();
     assert_eq!(ran.service(OperationName::Commit).count, 8);
-    assert!(ran.result.failure.is_none());
+    assert!(ran.result.ending.failure.is_none());
     // The delay does not hold it up either.
     let delay = Nanos::from_secs(1);
     let slow = Case::of(GroupCommit { delay, ..policy(4) }, lasting(10_000 * MILLI));

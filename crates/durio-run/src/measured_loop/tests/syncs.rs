@@ -104,7 +104,7 @@ fn a_linked_commit_ends_with_its_sync_which_has_no_latency_of_its_own() {
             (exact(OperationName::Write).count, exact(OperationName::Commit).count),
             (100, 100)
         );
-        assert!(closed[0].buffer.operations[place_of(OperationName::Sync) as usize].is_none());
+        assert!(closed[0].buffer.operations[OperationName::Sync as usize].is_none());
         assert_accounted(&result, exact(OperationName::Commit).sum_ns);
         assert_eq!(result.end_ns, 100 * 100_000);
     }
@@ -115,7 +115,7 @@ fn a_write_and_its_linked_sync_go_in_one_call_to_slots_of_their_own() {
     for (method, kind) in LINKED.into_iter().zip([OperationKind::Fsync, OperationKind::Fdatasync]) {
         let mut engine = Spy::new(&[30_000, 70_000, 11_000], 4, None);
         let (result, intervals) = run(&mut engine, &commits(method, 4), 1000, u64::MAX);
-        assert!(result.failure.is_none());
+        assert!(result.ending.failure.is_none());
         for call in engine.calls() {
             for pair in call.chunks(2) {
                 let [write, sync] = pair else { panic!("{pair:?}") };
@@ -167,7 +167,7 @@ fn the_writes_error_is_told_and_not_the_cancellation_of_its_sync() {
         engine.reversed = reversed;
         let (result, intervals) =
             run(&mut engine, &commits(SyncMethod::LinkedFdatasync, 1), 100, u64::MAX);
-        let failure = result.failure.unwrap();
+        let failure = result.ending.failure.unwrap();
         assert_eq!((failure.kind, failure.result), (OperationKind::Write, -5));
         assert_eq!(total(&intervals, OperationName::Commit).exact.count, 5);
     }
@@ -177,7 +177,7 @@ fn the_writes_error_is_told_and_not_the_cancellation_of_its_sync() {
 fn a_linked_sync_that_fails_is_told_as_what_it_is() {
     let mut engine = Spy::new(&[30_000, 70_000], 1, Some(11));
     let (result, intervals) = run(&mut engine, &commits(SyncMethod::LinkedFsync, 1), 100, u64::MAX);
-    let failure = result.failure.unwrap();
+    let failure = result.ending.failure.unwrap();
     assert_eq!((failure.kind, failure.result), (OperationKind::Fsync, -5));
     let closed: Vec<_> = intervals.try_iter().collect();
     assert_eq!(exact(&closed[0], OperationName::Write).count, 6);
@@ -188,7 +188,7 @@ fn a_linked_sync_that_fails_is_told_as_what_it_is() {
 fn what_is_in_flight_when_one_commit_fails_is_waited_for() {
     let mut engine = Spy::new(&[30_000, 70_000, 11_000], 4, Some(21));
     let (result, _) = run(&mut engine, &commits(SyncMethod::LinkedFsync, 4), 1000, u64::MAX);
-    assert!(result.failure.is_some());
+    assert!(result.ending.failure.is_some());
     let mut completions = [Completion::default(); 8];
     assert_eq!(engine.honest.exchange(&[], &mut completions).unwrap(), 0, "left in flight");
 }
@@ -219,7 +219,7 @@ fn a_range_and_then_its_file_are_one_sync() {
 fn a_range_that_cannot_be_synced_is_told_as_such() {
     let mut engine = Spy::new(&[30_000, 10_000, 60_000], 1, Some(4));
     let (result, intervals) = run(&mut engine, &commits(SyncMethod::FileRange, 1), 100, u64::MAX);
-    let failure = result.failure.unwrap();
+    let failure = result.ending.failure.unwrap();
     assert_eq!((failure.kind, failure.result), (OperationKind::SyncFileRange, -5));
     let closed: Vec<_> = intervals.try_iter().collect();
     assert_eq!(exact(&closed[0], OperationName::Write).count, 2);

@@ -7,6 +7,8 @@ use std::path::Path;
 use durio_observe::{Layer, LayerKind, Stack, has_request_queue, leaf_devices};
 use durio_record::PathDevice;
 
+use crate::trace_step::instance::device_filter;
+
 /// A block device whose events are traced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TracedLayer {
@@ -17,12 +19,8 @@ pub(super) struct TracedLayer {
 }
 
 impl TracedLayer {
-    /// A filter that lets its events through; numbers as the kernel keeps them (MKDEV, kdev_t.h).
     pub(super) fn filter(&self) -> String {
-        let kernel_number =
-            |(major, minor): &(u32, u32)| u64::from(*major) << 20 | u64::from(*minor);
-        let each = self.numbers.iter().map(|it| format!("dev == {}", kernel_number(it)));
-        each.collect::<Vec<_>>().join(" || ")
+        device_filter(self.numbers.iter().copied())
     }
 }
 
@@ -33,6 +31,7 @@ pub(super) fn traced_layers(root: &Path, stack: &Stack) -> Vec<TracedLayer> {
         let number = layer.device.as_deref().and_then(number_of);
         let (Some(number), Some(disk)) = (number, disk_of(layer)) else { continue };
         match traced.iter_mut().find(|known| known.device.name == disk.name) {
+            // A disk below several members of an array is met several times.
             Some(known) if known.numbers.contains(&number) => {}
             Some(known) => known.numbers.push(number),
             None => {

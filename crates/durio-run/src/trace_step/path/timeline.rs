@@ -12,8 +12,8 @@ use durio_observe::{BlockRequest, TraceClock, TraceEvent, TraceEventKind};
 use durio_record::{OperationPath, PathIo, PathStretches};
 use durio_units::{Bytes, Nanos};
 
+use super::Stamps;
 use super::devices::TracedLayer;
-use super::operations::Stamps;
 use super::tracer::Followed;
 use device::DeviceState;
 
@@ -43,6 +43,7 @@ pub(super) fn timelines(
                 found.push(sweep.end(past.end, nanos));
             }
         }
+        // What comes after the last operation is nobody's.
         let Some(next) = left.front() else { break };
         if !open && event.at >= next.begin {
             sweep.begin(next.begin);
@@ -58,59 +59,42 @@ pub(super) fn timelines(
     found
 }
 
-/// A stretch of an operation's time.
+/// A stretch of an operation's time: those of [`PathStretches`], in its order, and one that becomes
+/// one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stretch {
     Device,
     Queued,
     Entry,
+    Exit,
+    Between,
+    Program,
     /// After something was done: until the next is queued, or until the exit; which, is seen later.
     Done,
-    Program,
 }
 
 /// Ticks by stretch.
 #[derive(Debug, Clone, Copy, Default)]
-struct Spent {
-    device: u64,
-    queued: u64,
-    entry: u64,
-    between: u64,
-    exit: u64,
-    /// Of `Done`, not yet one of the last two.
-    done: u64,
-    program: u64,
-}
+struct Spent([u64; 7]);
 
 impl Spent {
     fn add(&mut self, stretch: Stretch, ticks: u64) {
-        let part = match stretch {
-            Stretch::Device => &mut self.device,
-            Stretch::Queued => &mut self.queued,
-            Stretch::Entry => &mut self.entry,
-            Stretch::Done => &mut self.done,
-            Stretch::Program => &mut self.program,
-        };
-        *part = part.saturating_add(ticks);
+        let sum = &mut self.0[stretch as usize];
+        *sum = sum.saturating_add(ticks);
     }
 
-    /// Something was queued: what was done before lay between.
-    fn go_on(&mut self) {
-        self.between = self.between.saturating_add(std::mem::take(&mut self.done));
+    /// What came after the last thing done was this.
+    fn settle(&mut self, stretch: Stretch) {
+        let done = std::mem::take(&mut self.0[Stretch::Done as usize]);
+        self.add(stretch, done);
     }
 
-    /// The operation is over: what was done last is the way out.
+    /// The operation is over.
     fn finish(mut self, nanos: &dyn Fn(u64) -> u64) -> PathStretches {
-        self.exit = self.exit.saturating_add(std::mem::take(&mut self.done));
-        let of = |ticks| Nanos::new(nanos(ticks));
-        PathStretches {
-            device: of(self.device),
-            queued: of(self.queued),
-            entry: of(self.entry),
-            exit: of(self.exit),
-            between: of(self.between),
-            program: of(self.program),
-        }
+        self.settle(Stretch::Exit);
+        let [device, queued, entry, exit, between, program, _] =
+            self.0.map(|ticks| Nanos::new(nanos(ticks)));
+        PathStretches { device, queued, entry, exit, between, program }
     }
 }
 
@@ -227,13 +211,14 @@ impl<'a> Sweep<'a> {
     }
 
     fn queue(&mut self, request: &BlockRequest, task: u32) {
+        // The kernel's threads are no strangers: a journal's writes are sent by them.
         if self.followed.strangers.contains(&task) {
             return;
         }
         let Some(position) = self.position(request) else { return };
         self.has_queued = true;
-        self.spent.go_on();
-        self.off.go_on();
+        self.spent.settle(Stretch::Between);
+        self.off.settle(Stretch::Between);
         if let Some(state) = self.devices.get_mut(position) {
             state.queue(request);
         }

@@ -9,8 +9,8 @@ use durio_record::{OperationPath, PathDevice, PathIo, PathStretches};
 use durio_units::{Bytes, Nanos};
 use proptest::prelude::*;
 
+use super::Stamps;
 use super::devices::TracedLayer;
-use super::operations::Stamps;
 use super::timeline::timelines;
 use super::tracer::Followed;
 

@@ -7,17 +7,17 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use durio_observe::{TraceClock, TraceEventKind, TraceText, find_tracefs, parse_trace};
+use durio_observe::{TraceClock, TraceEventKind, TraceText, parse_trace};
 use rustix::thread::gettid;
 
 use super::devices::TracedLayer;
 use crate::job::RunClock;
-use crate::trace_step::instance::TraceInstance;
+use crate::trace_step::instance::{TraceInstance, tracefs};
 
 /// Events of an operation: its calls, switches, and requests on several layers.
 const EVENTS_EACH: u64 = 60;
 
-/// The largest buffer in the brief time: 32 MiB per processor would be too much of a small machine.
+/// More would ask for more memory per processor than a small machine can spare.
 const EVENTS_MAX: u64 = 40_000;
 
 /// The mark by which a thread finds its number in the trace.
@@ -26,7 +26,6 @@ const HERE: &str = "durio is here";
 /// The kernel's flag of its own threads (PF_KTHREAD, sched.h).
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
-/// What is traced of the devices.
 const BLOCK_EVENTS: [&str; 4] =
     ["block_bio_queue", "block_bio_complete", "block_rq_issue", "block_rq_complete"];
 
@@ -61,17 +60,13 @@ impl Tracer {
         clock: RunClock,
         operations: u64,
     ) -> Result<Self, String> {
-        let tracefs = find_tracefs(root).ok_or_else(|| {
-            "tracefs is not mounted (as root: mount -t tracefs tracefs /sys/kernel/tracing)"
-                .to_owned()
-        })?;
         let clocks = match clock {
             RunClock::Tsc(_) => vec![TraceClock::Tsc, TraceClock::Monotonic],
             RunClock::Monotonic(_) => vec![TraceClock::Monotonic],
         };
         let names: Vec<&str> = clocks.iter().map(|clock| clock.name()).collect();
         let events = operations.saturating_mul(EVENTS_EACH).min(EVENTS_MAX);
-        let (mut instance, place) = TraceInstance::make(&tracefs, root, &names, events)?;
+        let (mut instance, place) = TraceInstance::make(&tracefs(root)?, root, &names, events)?;
         let clock = clocks.get(place).copied().unwrap_or(TraceClock::Monotonic);
         let thread = number_in(&mut instance, clock)?;
         let tracer = Self { instance, clock, thread, root: root.to_path_buf() };
@@ -86,6 +81,7 @@ impl Tracer {
         }
         let switches = format!("prev_pid == {thread} || next_pid == {thread}");
         self.filter("sched/sched_switch", &switches)?;
+        // Without a filter the events of every device would fill the buffer.
         if layers.is_empty() {
             return Ok(());
         }
@@ -100,7 +96,6 @@ impl Tracer {
         self.instance.set(&format!("events/{event}/filter"), filter)
     }
 
-    /// Where it is, in words.
     pub(super) fn place(&self) -> String {
         self.instance.place()
     }
@@ -109,6 +104,7 @@ impl Tracer {
     pub(super) fn start(&mut self) -> Result<(), String> {
         // An empty write clears what was traced before.
         self.instance.set("trace", "")?;
+        // Enabled last: the filters hold from the first event on.
         for event in ["raw_syscalls/sys_enter", "raw_syscalls/sys_exit", "sched/sched_switch"] {
             self.instance.set(&format!("events/{event}/enable"), "1")?;
         }
@@ -121,19 +117,15 @@ impl Tracer {
         self.instance.set("tracing_on", "1")
     }
 
-    /// Ends the trace and reads it.
     pub(super) fn finish(self) -> Result<Followed, String> {
         let text = parse_trace(&self.instance.stopped_text()?, self.clock);
-        let stats = self.instance.stats();
-        let lost = stats.iter().map(|stats| stats.lost).fold(text.unreadable, u64::saturating_add);
-        let incomplete = stats.iter().filter(|stats| stats.lost > 0);
-        let oldest = incomplete.filter_map(|stats| match self.clock {
+        let (clock, thread) = (self.clock, self.thread);
+        let (lost, complete_from) = self.instance.losses(text.unreadable, |stats| match clock {
             TraceClock::Monotonic => stats.oldest.map(durio_units::Nanos::get),
             TraceClock::Tsc => stats.oldest_ticks,
         });
-        let complete_from = oldest.max().unwrap_or(0);
         let strangers = self.strangers(&text);
-        let Self { clock, thread, .. } = self;
+        let complete_from = complete_from.unwrap_or(0);
         Ok(Followed { text, clock, thread, strangers, lost, complete_from })
     }
 

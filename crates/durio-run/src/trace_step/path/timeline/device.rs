@@ -40,6 +40,19 @@ impl Range {
     }
 }
 
+/// Cuts a range out of others; an empty one takes all that are empty, for one flush of a device serves
+/// whoever waits for it.
+fn cut(ranges: &mut Vec<Range>, range: Range) {
+    if range.is_empty() {
+        ranges.retain(|it| !it.is_empty());
+        return;
+    }
+    let parts = |it: &Range| -> Vec<Range> {
+        if it.is_empty() { vec![*it] } else { it.without(range).collect() }
+    };
+    *ranges = ranges.iter().flat_map(parts).collect();
+}
+
 /// The state of a device; everything in it is the operation's.
 #[derive(Debug)]
 pub(super) struct DeviceState {
@@ -80,6 +93,7 @@ impl DeviceState {
 
     pub(super) fn issue(&mut self, request: &BlockRequest) {
         let range = Range::of(request);
+        // A driver may give a request back and be given it again.
         if self.take(range) && !self.issued.contains(&range) {
             self.issued.push(range);
         }
@@ -87,29 +101,16 @@ impl DeviceState {
 
     /// Takes a range out of what is queued; false if nothing of it is the operation's.
     fn take(&mut self, range: Range) -> bool {
-        if range.is_empty() {
-            self.queued.retain(|queued| !queued.is_empty());
-            return self.flushes;
-        }
-        let is_own = self.queued.iter().any(|queued| queued.meets(range));
-        let split = |queued: &Range| -> Vec<Range> {
-            if queued.is_empty() { vec![*queued] } else { queued.without(range).collect() }
+        let is_own = match range.is_empty() {
+            true => self.flushes,
+            false => self.queued.iter().any(|queued| queued.meets(range)),
         };
-        self.queued = self.queued.iter().flat_map(split).collect();
+        cut(&mut self.queued, range);
         is_own
     }
 
     pub(super) fn complete(&mut self, request: &BlockRequest) {
-        let range = Range::of(request);
-        let parts = |issued: &Range| -> Vec<Range> {
-            match range.is_empty() {
-                true if issued.is_empty() => Vec::new(),
-                true => vec![*issued],
-                false if issued.is_empty() => vec![*issued],
-                false => issued.without(range).collect(),
-            }
-        };
-        self.issued = self.issued.iter().flat_map(parts).collect();
+        cut(&mut self.issued, Range::of(request));
     }
 
     /// What was queued is done, of devices without requests: its end may name what is left of it,

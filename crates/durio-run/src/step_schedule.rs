@@ -6,8 +6,7 @@ use durio_record::{RoundDecision, RoundEnded, RunResumed};
 
 /// One run of one step.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Place {
-    /// Index of the step.
+pub(crate) struct ScheduledStep {
     pub(crate) position: usize,
     /// Round of its section.
     pub(crate) round: u32,
@@ -17,14 +16,14 @@ pub(crate) struct Place {
 
 /// The way through a plan.
 #[derive(Debug)]
-pub(crate) struct Course<'a> {
+pub(crate) struct StepSchedule<'a> {
     plan: &'a Plan,
-    place: Place,
+    place: ScheduledStep,
     /// Steps that come before it, once each.
     repeated: std::collections::VecDeque<usize>,
 }
 
-impl<'a> Course<'a> {
+impl<'a> StepSchedule<'a> {
     /// From the first step, or where `resume` says.
     pub(crate) fn new(plan: &'a Plan, resume: Option<&RunResumed>) -> Self {
         let position = resume.map_or(0, |resume| resume.step as usize);
@@ -32,22 +31,23 @@ impl<'a> Course<'a> {
         let repeated = repeated.into_iter().map(|step| step as usize);
         Self {
             plan,
-            place: Place { position, round: 0, rate: None },
+            place: ScheduledStep { position, round: 0, rate: None },
             repeated: repeated.filter(|&step| step < plan.steps.len()).collect(),
         }
     }
 
     /// The step to run now; none at the end.
-    pub(crate) fn current(&self) -> Option<Place> {
+    pub(crate) fn current(&self) -> Option<ScheduledStep> {
         match self.repeated.front() {
-            Some(&position) => Some(Place { position, round: 0, rate: None }),
+            Some(&position) => Some(ScheduledStep { position, round: 0, rate: None }),
             None => Some(self.place).filter(|place| place.position < self.plan.steps.len()),
         }
     }
 
     /// Asks for the rate of the current step, if it begins a search that has a ceiling to go by.
     pub(crate) fn begin_search(&mut self, first_rate: impl FnOnce(u32) -> Option<f64>) {
-        let Place { position, round: 0, rate: None } = self.place else { return };
+        let ScheduledStep { position, round: 0, rate: None } = self.place else { return };
+        // Repeated steps come first, at the plan's own rates.
         if self.repeated.is_empty()
             && let Some(section) = self.search_at(position)
         {
@@ -66,23 +66,25 @@ impl<'a> Course<'a> {
 
     /// The step that follows if rounds go on; none at the end, or where that has to be decided on
     /// what the current one shows.
-    pub(crate) fn likely_next(&self) -> Option<Place> {
+    pub(crate) fn likely_next(&self) -> Option<ScheduledStep> {
         if let Some(&next) = self.repeated.get(1) {
-            return Some(Place { position: next, round: 0, rate: None });
+            return Some(ScheduledStep { position: next, round: 0, rate: None });
         }
         if !self.repeated.is_empty() {
             return Some(self.place).filter(|place| self.search_at(place.position).is_none());
         }
         let place = self.place;
         let next = match self.ending_section() {
-            None => Place { position: place.position + 1, ..place },
+            None => ScheduledStep { position: place.position + 1, ..place },
             Some((_, section)) => match section.rounds {
+                // A steady state takes several rounds, so another one is the likely step.
                 Some(rounds) if matches!(rounds.until, Until::SteadyState { .. }) => {
                     let round = place.round + 1;
-                    Place { position: section.range().start, round, rate: None }
+                    ScheduledStep { position: section.range().start, round, rate: None }
                 }
+                // The next rate of a search depends on what this round shows.
                 Some(_) => return None,
-                None => Place { position: place.position + 1, round: 0, rate: None },
+                None => ScheduledStep { position: place.position + 1, round: 0, rate: None },
             },
         };
         let is_known = next.round > 0 || self.search_at(next.position).is_none();
@@ -103,7 +105,7 @@ impl<'a> Course<'a> {
             return None;
         };
         let Some(rounds) = section.rounds else {
-            self.place = Place { position: self.place.position + 1, round: 0, rate: None };
+            self.place = ScheduledStep { position: self.place.position + 1, round: 0, rate: None };
             return None;
         };
         let round = self.place.round;
@@ -113,12 +115,13 @@ impl<'a> Course<'a> {
             }
             decision => decision,
         };
-        let again = |rate| Place { position: section.range().start, round: round + 1, rate };
+        let again =
+            |rate| ScheduledStep { position: section.range().start, round: round + 1, rate };
         self.place = match decision {
             RoundDecision::Again => again(None),
             RoundDecision::AgainAt { rate_per_second } => again(Some(rate_per_second)),
             RoundDecision::Reached | RoundDecision::NotReached => {
-                Place { position: self.place.position + 1, round: 0, rate: None }
+                ScheduledStep { position: self.place.position + 1, round: 0, rate: None }
             }
         };
         Some(RoundEnded { section: number, round, decision })
@@ -187,18 +190,18 @@ mod tests {
     }
 
     /// (step, round) in order, with the decisions of `decide`; every step was foreseen, unless a
-    /// decision changed the course.
+    /// decision changed it.
     fn walk(
         plan: &Plan,
         resume: Option<&RunResumed>,
         decide: impl Fn(u32, u32) -> RoundDecision,
     ) -> Vec<(usize, u32)> {
-        let mut course = Course::new(plan, resume);
+        let mut schedule = StepSchedule::new(plan, resume);
         let mut walked = Vec::new();
-        while let Some(place) = course.current() {
+        while let Some(place) = schedule.current() {
             walked.push((place.position, place.round));
             assert!(walked.len() < 100, "no end");
-            course.advance(&decide);
+            schedule.advance(&decide);
         }
         walked
     }
@@ -222,28 +225,34 @@ mod tests {
         let goal = durio_plan::Goal { percentile: 99.0, latency: Nanos::from_millis(2) };
         let until = Until::GoalFound { goal, precision_per_mille: 50, ceiling_step: Some(0) };
         plan.campaign.as_mut().unwrap().sections[1].rounds = Some(Rounds { max: 3, until });
-        let mut course = Course::new(&plan, None);
-        course.begin_search(|_| panic!("the first step searches nothing"));
-        assert_eq!(course.likely_next(), None, "its rate is not known yet");
-        course.advance(|_, _| RoundDecision::Reached);
-        course.begin_search(|section| Some(100.0 + f64::from(section)));
-        assert_eq!(course.current(), Some(Place { position: 1, round: 0, rate: Some(101.0) }));
-        course.advance(|_, _| RoundDecision::AgainAt { rate_per_second: 7.0 });
-        course.begin_search(|_| panic!("the second round has its rate"));
-        assert_eq!(course.current(), Some(Place { position: 1, round: 1, rate: Some(7.0) }));
+        let mut schedule = StepSchedule::new(&plan, None);
+        schedule.begin_search(|_| panic!("the first step searches nothing"));
+        assert_eq!(schedule.likely_next(), None, "its rate is not known yet");
+        schedule.advance(|_, _| RoundDecision::Reached);
+        schedule.begin_search(|section| Some(100.0 + f64::from(section)));
+        assert_eq!(
+            schedule.current(),
+            Some(ScheduledStep { position: 1, round: 0, rate: Some(101.0) })
+        );
+        schedule.advance(|_, _| RoundDecision::AgainAt { rate_per_second: 7.0 });
+        schedule.begin_search(|_| panic!("the second round has its rate"));
+        assert_eq!(
+            schedule.current(),
+            Some(ScheduledStep { position: 1, round: 1, rate: Some(7.0) })
+        );
     }
 
     #[test]
     fn the_last_round_without_a_result_is_told() {
         let plan = plan(&[(1, Some(2))]);
-        let mut course = Course::new(&plan, None);
+        let mut schedule = StepSchedule::new(&plan, None);
         assert_eq!(
-            course.advance(|_, _| RoundDecision::Again).unwrap().decision,
+            schedule.advance(|_, _| RoundDecision::Again).unwrap().decision,
             RoundDecision::Again
         );
-        let last = course.advance(|_, _| RoundDecision::Again).unwrap();
+        let last = schedule.advance(|_, _| RoundDecision::Again).unwrap();
         assert_eq!((last.round, last.decision), (1, RoundDecision::NotReached));
-        assert_eq!(course.current(), None);
+        assert_eq!(schedule.current(), None);
     }
 
     #[test]
@@ -257,11 +266,11 @@ mod tests {
     #[test]
     fn the_next_step_is_foreseen_where_it_does_not_depend_on_a_search() {
         let plan = plan(&[(1, None), (2, Some(3)), (1, None)]);
-        let mut course = Course::new(&plan, None);
+        let mut schedule = StepSchedule::new(&plan, None);
         let mut foreseen = Vec::new();
         for _ in 0..4 {
-            foreseen.push(course.likely_next().map(|next| (next.position, next.round)));
-            course.advance(|_, _| RoundDecision::Again);
+            foreseen.push(schedule.likely_next().map(|next| (next.position, next.round)));
+            schedule.advance(|_, _| RoundDecision::Again);
         }
         assert_eq!(foreseen, [Some((1, 0)), Some((2, 0)), Some((1, 1)), Some((2, 1))]);
     }

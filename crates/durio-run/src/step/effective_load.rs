@@ -3,18 +3,19 @@
 
 use std::os::fd::OwnedFd;
 
-use durio_block::{OpenMode, OpenTarget};
+use durio_block::OpenMode;
 use durio_plan::{EngineKind, Load, Role};
 use durio_units::Bytes;
 use durio_workload::{AtEnd, CacheMode, Pattern, Region, SyncMethod, Workload};
 
 use crate::error::RunError;
-use crate::layout::Prepared;
+use crate::layout::PreparedTarget;
 use crate::memory;
+use crate::step::StepSetup;
 use crate::step::sync_method::adapt_sync;
 
 /// A load as it is in effect.
-pub(crate) struct Effective {
+pub(crate) struct EffectiveLoad {
     pub(crate) engine: EngineKind,
     pub(crate) workload: Workload,
     /// How many jobs of depth 1 stand in for each planned one; 1 if none do.
@@ -22,8 +23,8 @@ pub(crate) struct Effective {
     pub(crate) fallbacks: Vec<String>,
 }
 
-impl Effective {
-    pub(super) fn of(load: &Load) -> Self {
+impl EffectiveLoad {
+    pub(crate) fn of(load: &Load) -> Self {
         Self {
             engine: load.engine,
             workload: load.workload.clone(),
@@ -61,20 +62,17 @@ pub(crate) fn region_of(
 
 /// Opens its target, or its targets, for each job; the null engine needs none.
 pub(crate) fn open_files(
-    effective: &mut Effective,
+    effective: &mut EffectiveLoad,
+    setup: StepSetup<'_>,
     load: &Load,
-    targets: &[Option<Prepared>],
 ) -> Result<Vec<Vec<OwnedFd>>, RunError> {
     let (jobs, stand_ins) = (effective.workload.jobs, effective.stand_ins);
     if effective.engine == EngineKind::Null {
         return Ok((0..jobs).map(|_| Vec::new()).collect());
     }
-    let open = |target: usize, mode: OpenMode| {
-        let target = targets[target].as_ref();
-        target.ok_or_else(|| RunError::unsupported("a target was not made ready"))?.open(mode)
-    };
     let open_each = |mode: OpenMode| -> Result<Vec<Vec<_>>, RunError> {
-        let of_job = |job| load.targets_of(job / stand_ins).map(|target| open(target, mode));
+        let open = |target| setup.target(target)?.open(mode);
+        let of_job = |job| load.targets_of(job / stand_ins).map(open);
         (0..jobs).map(|job| of_job(job).collect()).collect()
     };
     let mode = open_mode(&effective.workload);
@@ -84,8 +82,7 @@ pub(crate) fn open_files(
         measure_cache(effective);
         opened = open_each(open_mode(&effective.workload))?;
     }
-    let files = |opened: Vec<OpenTarget>| opened.into_iter().map(|it| it.file).collect();
-    Ok(opened.into_iter().map(files).collect())
+    Ok(opened.into_iter().map(|of_job| of_job.into_iter().map(|it| it.file).collect()).collect())
 }
 
 fn open_mode(workload: &Workload) -> OpenMode {
@@ -99,26 +96,24 @@ fn open_mode(workload: &Workload) -> OpenMode {
 }
 
 /// Adapts a load to what its targets and the kernel allow, and says what was changed.
-pub(crate) fn effective(
-    role: Role,
-    load: &Load,
-    targets: &[Option<Prepared>],
-) -> Result<Effective, RunError> {
-    let mut effective = Effective::of(load);
+pub(crate) fn effective(setup: StepSetup<'_>, load: &Load) -> Result<EffectiveLoad, RunError> {
+    let mut effective = EffectiveLoad::of(load);
     if load.engine == EngineKind::Null {
         return Ok(effective);
     }
-    for target in load.targets().filter_map(|index| targets[index].as_ref()) {
+    let targets = || load.targets().filter_map(|index| setup.targets[index].as_ref());
+    // One target without O_DIRECT is enough: all jobs of a load do the same.
+    for target in targets() {
         adapt_cache(&mut effective, target)?;
         adapt_segment(&mut effective, target);
     }
-    adapt_engine(&mut effective, role, load)?;
-    let targets = load.targets().filter_map(|index| targets[index].as_ref());
-    adapt_sync(&mut effective, targets)?;
+    adapt_engine(&mut effective, setup.step.role, load)?;
+    // Last: which syncs are possible depends on the engine that is used in the end.
+    adapt_sync(&mut effective, targets())?;
     Ok(effective)
 }
 
-fn adapt_cache(effective: &mut Effective, target: &Prepared) -> Result<(), RunError> {
+fn adapt_cache(effective: &mut EffectiveLoad, target: &PreparedTarget) -> Result<(), RunError> {
     let workload = &effective.workload;
     if workload.cache == CacheMode::Buffered {
         return Ok(());
@@ -143,12 +138,11 @@ fn adapt_cache(effective: &mut Effective, target: &Prepared) -> Result<(), RunEr
 fn misaligned(workload: &Workload, odd: Bytes, unit: Bytes) -> RunError {
     let is_log = workload.group_commit.is_some();
     let what = if is_log { "a batch in units of" } else { "a block size of" };
-    let mut error = RunError::unsupported(format!(
-        "{what} {odd} is not a multiple of {unit}, which O_DIRECT needs here"
-    ));
     let option = if is_log { "--pad-to" } else { "--bs" };
-    error.hint = Some(format!("give another {option}, or --buffered"));
-    error
+    RunError::unsupported(format!(
+        "{what} {odd} is not a multiple of {unit}, which O_DIRECT needs here"
+    ))
+    .hint(format!("give another {option}, or --buffered"))
 }
 
 fn through_own_cache(record: Bytes) -> String {
@@ -177,7 +171,7 @@ fn transfer_units(workload: &Workload) -> Vec<Bytes> {
     }
 }
 
-fn measure_cache(effective: &mut Effective) {
+fn measure_cache(effective: &mut EffectiveLoad) {
     if effective.workload.cache == CacheMode::Buffered {
         return;
     }
@@ -187,7 +181,7 @@ fn measure_cache(effective: &mut Effective) {
     );
 }
 
-fn adapt_segment(effective: &mut Effective, target: &Prepared) {
+fn adapt_segment(effective: &mut EffectiveLoad, target: &PreparedTarget) {
     if effective.workload.at_end == AtEnd::Reallocate && !target.reallocates {
         effective.workload.at_end = AtEnd::WrapAround;
         effective.fallbacks.push(
@@ -198,7 +192,7 @@ fn adapt_segment(effective: &mut Effective, target: &Prepared) {
     }
 }
 
-fn adapt_engine(effective: &mut Effective, role: Role, load: &Load) -> Result<(), RunError> {
+fn adapt_engine(effective: &mut EffectiveLoad, role: Role, load: &Load) -> Result<(), RunError> {
     let Err(error) = effective.engine.probe() else { return Ok(()) };
     stand_in(effective, role, &format!("{error}: {}", error.source))?;
     memory::check(load.buffer_bytes(), &[&effective.workload], memory::available())
@@ -206,7 +200,7 @@ fn adapt_engine(effective: &mut Effective, role: Role, load: &Load) -> Result<()
 
 /// Puts the sync engine in the place of an asynchronous one: each place in the queue becomes a job.
 pub(super) fn stand_in(
-    effective: &mut Effective,
+    effective: &mut EffectiveLoad,
     role: Role,
     reason: &str,
 ) -> Result<(), RunError> {
@@ -217,12 +211,11 @@ pub(super) fn stand_in(
     workload.depth = 1;
     let unavailable = format!("{} is not available ({reason})", effective.engine);
     if let Err(invalid) = workload.validate() {
-        let mut error = RunError::unsupported(format!(
+        return Err(RunError::unsupported(format!(
             "{unavailable}, and sync, one job for each operation in flight, cannot stand in for \
              it: {invalid}"
-        ));
-        error.hint = Some("give fewer --jobs or a smaller --depth".to_owned());
-        return Err(error);
+        ))
+        .hint("give fewer --jobs or a smaller --depth"));
     }
     let jobs = match workload.jobs {
         1 => "1 job".to_owned(),

@@ -1,7 +1,7 @@
-//! The common start of all jobs of a step: each tells whether it is ready, and waits for the word.
+//! The common start of all jobs of a step: each tells whether it is ready, and waits for the others.
 //!
 //! Nobody may wait for ever: a job that ends without an answer has refused, and a coordinator that
-//! ends without a word has called the step off.
+//! ends before the start has aborted the step.
 
 use std::sync::mpsc::Sender;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -10,49 +10,48 @@ use durio_block::EngineFacts;
 
 use crate::error::RunError;
 
-/// The word at the gate.
+/// Whether a step begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Word {
-    /// All are ready.
+pub(crate) enum Start {
     Go,
-    /// The step does not begin.
     Aborted,
 }
 
-/// Where all jobs wait for the word.
+/// Where all jobs wait. A [`std::sync::Barrier`] would not do: it cannot be given up when a job turns
+/// out to be missing.
 #[derive(Debug, Default)]
-pub(crate) struct Gate {
-    word: Mutex<Option<Word>>,
-    opened: Condvar,
+pub(crate) struct StartBarrier {
+    start: Mutex<Option<Start>>,
+    released: Condvar,
 }
 
-impl Gate {
-    /// Lets everybody through; the first word counts.
-    pub(crate) fn open(&self, word: Word) {
-        self.lock().get_or_insert(word);
-        self.opened.notify_all();
+impl StartBarrier {
+    /// Lets everybody through; the first decision counts.
+    pub(crate) fn release(&self, start: Start) {
+        self.lock().get_or_insert(start);
+        self.released.notify_all();
     }
 
-    /// Waits for the word.
-    pub(crate) fn pass(&self) -> Word {
+    /// Waits until it is decided.
+    pub(crate) fn wait(&self) -> Start {
         let mut guard = self.lock();
         loop {
-            if let Some(word) = *guard {
-                return word;
+            if let Some(start) = *guard {
+                return start;
             }
-            guard = self.opened.wait(guard).unwrap_or_else(PoisonError::into_inner);
+            guard = self.released.wait(guard).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Word>> {
-        self.word.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Option<Start>> {
+        // A panic elsewhere must not keep the others waiting, and what is locked is always whole.
+        self.start.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What a job tells before it waits at the gate.
+/// What a job tells before it waits at the barrier.
 #[derive(Debug)]
 pub(crate) struct Answer {
-    /// Which job.
     pub(crate) job: u32,
     /// How its engine was set up, or why it cannot run.
     pub(crate) facts: Result<EngineFacts, RunError>,
@@ -97,21 +96,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_reaches_those_who_wait() {
-        let gate = Gate::default();
+    fn a_decision_reaches_those_who_wait() {
+        let barrier = StartBarrier::default();
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| gate.pass());
-            gate.open(Word::Aborted);
-            assert_eq!(waiting.join().unwrap(), Word::Aborted);
+            let waiting = scope.spawn(|| barrier.wait());
+            barrier.release(Start::Aborted);
+            assert_eq!(waiting.join().unwrap(), Start::Aborted);
         });
     }
 
     #[test]
-    fn the_first_word_counts() {
-        let gate = Gate::default();
-        gate.open(Word::Go);
-        gate.open(Word::Aborted);
-        assert_eq!(gate.pass(), Word::Go);
+    fn the_first_decision_counts() {
+        let barrier = StartBarrier::default();
+        barrier.release(Start::Go);
+        barrier.release(Start::Aborted);
+        assert_eq!(barrier.wait(), Start::Go);
     }
 
     #[test]
