@@ -197,6 +197,8 @@ impl<'a> Builder<'a> {
         let Some(undo) = &command.undo else { return Ok(()) };
         let undo = undo.filled(&self.values);
         let step = Step { number, undo, output: command.action.output().cloned() };
+        // On disk before the step runs: whoever kills us in between leaves an undo too many, which
+        // finds nothing, and never a thing that nobody knows of.
         self.append(&Line::Step(step.clone()))?;
         self.begun.push(Begun { step, identity: None, done: false });
         Ok(())
@@ -207,6 +209,7 @@ impl<'a> Builder<'a> {
             self.forget_output(number);
             return Ok(());
         }
+        // Looked up at once: the later, the likelier that the name is another thing's.
         let facts = self.identity_of_last();
         if let Some(begun) = self.begun.last() {
             let step = begun.step.undo.step();
@@ -256,6 +259,8 @@ impl<'a> Builder<'a> {
     fn undo_all(&mut self) -> Result<(), Vec<String>> {
         let mut failures = Vec::new();
         let tag = self.tag.clone();
+        // As long as we live nobody else had the devices for themselves: so all that was made is
+        // vouched for.
         let mut take_down = TakeDown::new(&tag, true, true);
         while failures.is_empty() && !self.begun.is_empty() {
             if let Err(why) = self.undo_last(&mut take_down) {

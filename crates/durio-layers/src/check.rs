@@ -9,6 +9,7 @@ use durio_units::Bytes;
 
 use crate::declared::{DeclaredLayer, DeclaredStack};
 use crate::error::BuildError;
+use crate::kinds::{KINDS, Role};
 use crate::tool_words::check_words;
 
 /// More devices than anybody compares; a slip of the keyboard should not make a million.
@@ -56,7 +57,7 @@ fn check_layer(
     let kind = layer.kind.layer();
     let above = kind.check(Below { groups: layer.groups, ..below })?;
     // A stack that did not come from a spec, or from an older one, is held to the same lists.
-    for (tool, words) in kind.tool_words() {
+    for (_, tool, words) in kind.tool_words() {
         check_words(tool, words).map_err(|fault| fault.to_string())?;
     }
     Ok(above)
@@ -67,9 +68,7 @@ fn check_order(lower: Option<&DeclaredLayer>, layer: &DeclaredLayer) -> Result<(
         return Err("groups is 0; leave it out, or say into how many".into());
     }
     match (lower, layer.kind.is_source()) {
-        (None, false) => {
-            Err("it stands on nothing; put ram, null, loop, zram or device first".into())
-        }
+        (None, false) => Err(format!("it stands on nothing; put {} first", sources())),
         (Some(_), true) => Err("it can only be the first layer, for it stands on nothing".into()),
         (None, true) if layer.groups > 1 => Err("the first layer has no groups".into()),
         (Some(lower), false) if lower.kind.is_filesystem() => {
@@ -77,6 +76,13 @@ fn check_order(lower: Option<&DeclaredLayer>, layer: &DeclaredLayer) -> Result<(
         }
         _ => Ok(()),
     }
+}
+
+/// `ram, zram or device`.
+fn sources() -> String {
+    let words = KINDS.iter().filter(|kind| kind.role == Role::Source).map(|kind| kind.word);
+    let words = words.collect::<Vec<_>>().join(", ");
+    words.rsplit_once(", ").map_or(words.clone(), |(first, last)| format!("{first} or {last}"))
 }
 
 /// What a layer stands on.

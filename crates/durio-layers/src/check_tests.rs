@@ -11,7 +11,7 @@ fn the_order_is_source_devices_filesystem() {
     assert!(fault(vec![]).contains("no layers"));
     assert_eq!(
         fault(vec![ext4()]),
-        "stack 'test', layer 1 (ext4): it stands on nothing; put ram, null, loop, zram or device first"
+        "stack 'test', layer 1 (ext4): it stands on nothing; put ram, zram, null, loop or device first"
     );
     assert!(fault(vec![loops(1, 64), loops(1, 64)]).contains("can only be the first layer"));
     let above = fault(vec![loops(2, 64), btrfs(BtrfsProfile::Single), DeclaredKind::Md(md(1))]);

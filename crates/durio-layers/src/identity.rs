@@ -87,6 +87,7 @@ impl HeldDevice {
 
 /// Opens a block device for reading, and not for itself alone: a program such as mkfs takes it so.
 pub(super) fn open_device(device: &Path) -> io::Result<HeldDevice> {
+    // NONBLOCK: the open of a drive without a medium would wait for one.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(device, flags, Mode::empty())?);
     let stat = rustix::fs::fstat(&file)?;
@@ -127,6 +128,7 @@ fn identity_of(stat: &Statx) -> Identity {
 /// Makes a directory that only this user can enter, and opens it: nobody else has put another one
 /// in its place.
 pub(super) fn made_directory(path: &Path) -> io::Result<Identity> {
+    // Others who could enter could put links in the way of what root makes in it.
     fs::DirBuilder::new().mode(0o700).create(path)?;
     let folder = open_folder(path)?;
     let stat = rustix::fs::fstat(&folder)?;
@@ -145,6 +147,7 @@ pub(super) fn made_file(path: &Path, size: Bytes, folder: &Identity) -> io::Resu
     if let Some(what) = folder.difference(&open_identity(&parent)?) {
         return Err(io::Error::other(format!("its folder is another one by now: {what}")));
     }
+    // EXCL and NOFOLLOW: never over a file or through a link that somebody put there meanwhile.
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mode = Mode::RUSR | Mode::WUSR;
     let file = File::from(rustix::fs::openat(&parent, name, flags, mode)?);

@@ -123,6 +123,8 @@ impl BuildJournal {
         let failed = |source| BuildError::journal(&path, source);
         fs::create_dir_all(folder).map_err(failed)?;
         let lock = open_lock(folder, &id).map_err(failed)?;
+        // In this order, for a `clean` that runs meanwhile takes over every journal whose lock is
+        // free.
         lock_now(&lock).map_err(failed)?;
         let file = OpenOptions::new().append(true).create_new(true).open(&path).map_err(failed)?;
         let mut journal = Self { folder: folder.to_owned(), id, file, lock };
@@ -148,6 +150,8 @@ impl BuildJournal {
             let mut text = serde_json::to_string(line)?;
             text.push('\n');
             file.write_all(text.as_bytes())?;
+            // A line that a power cut takes away would leave what it was written for without its
+            // undo.
             file.sync_data()
         };
         write(&mut self.file)
@@ -248,6 +252,7 @@ pub(super) fn read_journal(folder: &Path, id: &str) -> Result<Option<Told>, Stri
         return Err(format!("{} belongs to another user; nothing it says is done", path.display()));
     }
     file.take(LARGEST).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    // The line is written before its step begins, so a torn one belongs to a step that did not.
     let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
     if bytes.len() - whole >= usize::try_from(LARGEST).unwrap_or(usize::MAX) {
         return Err("it is too large for a journal of a build".into());

@@ -1,8 +1,8 @@
 //! Every kind of layer that can be built.
 //!
-//! A kind is one file: what a spec says of it, its label, limits and needs, the commands that make it,
-//! what undoes them, what proves that a thing is ours, and its tests. A new kind is a file here and
-//! two lines below; everything else goes over [`KINDS`].
+//! A kind is one file: its keys in a spec, its label, limits and needs, the commands that make it, what
+//! undoes them, what proves that a thing is ours, and its tests. A new kind is a file here and two
+//! lines below; everything else goes over [`KINDS`] or [`SPEC_LAYERS`].
 //!
 //! Not here: what a kind may write to and ask programs. That is decided in [`crate::permit`] alone, so
 //! that the guard is read in one place.
@@ -24,27 +24,50 @@ mod zram;
 
 use std::fmt;
 
-use durio_units::Bytes;
-use serde::{Deserialize, Serialize};
-
-use crate::check::{Below, Fault};
-use crate::command::Checking;
-use crate::needs::{Driver, Missing};
-use crate::place::Values;
-use crate::plan::{Draft, PlannedLayer};
 use crate::step::Present;
-use crate::superblock::Superblock;
-use crate::tool_words::Tool;
-use crate::undo::{RemoveDirectory, RemoveFile, UndoStep};
+use crate::tool_words::{WordFault, check_words};
+use crate::undo::{RemoveDirectory, RemoveFile};
 use mounted::{Mounted, Unmount};
+use prelude::*;
 
 pub use made::Made;
 pub use mounted::MadeFilesystem;
+
+/// What the file of a kind is written with.
+mod prelude {
+    pub(super) use std::path::Path;
+
+    pub(super) use durio_units::{Bytes, Nanos};
+    pub(super) use serde::{Deserialize, Serialize};
+
+    pub(super) use super::{
+        Check, DeclaredKind, Kind, LayerKind, Made, Role, SizesBelow, ToolWords, Undo,
+    };
+    pub(super) use crate::check::{Below, Fault, MOST_DEVICES, at_least, power_of_two};
+    pub(super) use crate::command::{Action, Checking};
+    pub(super) use crate::declared::{filesystem_sizes, per_group};
+    pub(super) use crate::error::BuildError;
+    pub(super) use crate::identity::{Identity, disk_identity};
+    pub(super) use crate::needs::{Driver, Missing, Shown};
+    pub(super) use crate::permit::{Look, Proven};
+    pub(super) use crate::place::{Values, filesystem_uuid, filled, is_open};
+    pub(super) use crate::plan::{Draft, PlannedLayer};
+    pub(super) use crate::proof::{Finding, Found, Prover};
+    pub(super) use crate::spec::{KeyFault, SpecField, SpecForm, SpecKey, SpecScalar};
+    pub(super) use crate::spec::{SpecValue, SpecValues, spec_keys, spec_words};
+    pub(super) use crate::step::Stepper;
+    pub(super) use crate::superblock::{Head, Ours, Superblock};
+    pub(super) use crate::system::System;
+    pub(super) use crate::tool_words::{Form, Takes, Tool, Word, ZERO_ONE, word_list};
+    pub(super) use crate::undo::{Failure, UndoStep, Undoer, Undone, in_words};
+}
 
 /// What all layers of a kind have in common.
 pub(crate) struct Kind {
     /// Its word in a spec and in saved stacks.
     pub(crate) word: &'static str,
+    /// What it is, for the reference of stack specs.
+    pub(crate) help: &'static str,
     pub(crate) role: Role,
     /// All that a layer of it may need.
     pub(crate) drivers: &'static [Driver],
@@ -55,6 +78,19 @@ pub(crate) struct Kind {
     /// Stacks with it, for the tests that go over all kinds.
     #[cfg(test)]
     pub(crate) examples: fn() -> Vec<crate::DeclaredStack>,
+}
+
+/// A kind of layer as a spec has it.
+#[derive(Debug)]
+pub struct SpecLayer {
+    /// Its word: `md`, `ext4`.
+    pub word: &'static str,
+    /// What it is.
+    pub help: &'static str,
+    /// Its keys, beside those that every layer has.
+    pub keys: fn() -> Vec<SpecKey>,
+    /// The layer that has these values, which were read by the forms of the keys.
+    pub read: fn(&SpecValues) -> Result<DeclaredKind, KeyFault>,
 }
 
 /// Where a layer can stand.
@@ -68,6 +104,9 @@ pub(crate) enum Role {
     Filesystem,
 }
 
+/// The words of a layer that reach the command line of a program, with their key and the program.
+pub(crate) type ToolWords<'a> = Vec<(&'static str, Tool, &'a [String])>;
+
 /// What a declared layer of a kind can do.
 pub(crate) trait LayerKind {
     /// The words of its label, empty ones left out.
@@ -76,9 +115,19 @@ pub(crate) trait LayerKind {
     fn needs(&self) -> Vec<Missing>;
     /// What the next layer stands on, or why it cannot be built on any machine.
     fn check(&self, below: Below) -> Result<Below, Fault>;
-    /// The words that reach the command line of a program, with the program.
-    fn tool_words(&self) -> Vec<(Tool, &[String])> {
+    fn tool_words(&self) -> ToolWords<'_> {
         Vec::new()
+    }
+    /// What is wrong with the value of a key, where a message should point at it.
+    fn key_fault(&self) -> Option<KeyFault> {
+        self.tool_words().into_iter().find_map(|(key, tool, words)| {
+            let WordFault { index, what, allowed } = check_words(tool, words).err()?;
+            Some(KeyFault { key, index, what: format!("{key}: {what}"), hint: Some(allowed) })
+        })
+    }
+    /// The same layer with less redundancy, once if its spec asks for that beside the whole one.
+    fn take_degraded(&mut self) -> Option<DeclaredKind> {
+        None
     }
     /// About how large its devices will be.
     fn sizes(&self, below: SizesBelow<'_>) -> Vec<Bytes>;
@@ -102,7 +151,7 @@ pub(crate) struct SizesBelow<'a> {
 /// Writes the enums of layers, undos and checks. The variants of saved ones are named by serde: a
 /// name never changes, so that older journals and benches stay readable.
 macro_rules! layer_kinds {
-    ($($(#[$doc:meta])* $module:ident: $kind:ident($fields:ident $(, $part:ident)*)
+    ($($module:ident: $kind:ident($fields:ident $(, $part:ident)*)
         $(, undo $undo:ident)? $(, check $check:ident)?;)*) => {
         $(pub use $module::{$fields $(, $part)*};)*
 
@@ -111,11 +160,25 @@ macro_rules! layer_kinds {
         #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case", tag = "layer")]
         pub enum DeclaredKind {
-            $($(#[$doc])* $kind($fields),)*
+            $(
+                #[doc = concat!("A layer of kind ", stringify!($module), ".")]
+                $kind($fields),
+            )*
         }
 
         /// All kinds.
         pub(crate) const KINDS: &[&Kind] = &[$(&$module::KIND),*];
+
+        /// All kinds as specs have them.
+        pub const SPEC_LAYERS: &[SpecLayer] = &[$(SpecLayer {
+            word: $module::KIND.word,
+            help: $module::KIND.help,
+            keys: || <$fields as SpecField>::keys("", "", true),
+            read: |values| {
+                let layer = <$fields as SpecField>::read(values, "")?;
+                layer.key_fault().map_or(Ok(DeclaredKind::$kind(layer)), Err)
+            },
+        }),*];
 
         impl DeclaredKind {
             pub(crate) const fn facts(&self) -> &'static Kind {
@@ -199,32 +262,20 @@ macro_rules! layer_kinds {
     };
 }
 
-// Module, variant with its fields and the types of their parts, what undoes it, what it checks while it
-// is built.
+// Module, variant with its fields and the types of their parts, what undoes it, what it checks
+// while it is built.
 layer_kinds! {
-    /// RAM disks of the kernel's brd: no request queue, no statistics.
     ram: Ram(Ram), undo UnloadBrd, check NoRamDisks;
-    /// Compressed RAM disks: several microseconds per write, not for a raw baseline.
     zram: Zram(Zram), undo RemoveZram;
-    /// null_blk, memory-backed, with a request queue.
     null: Null(Null), undo RemoveNull;
-    /// Files of the host as block devices, with direct I/O where the filesystem has it.
     loop_file: Loop(Loop), undo DetachLoop;
-    /// Existing block devices; whatever is on them is lost.
     device: Device(Device), undo Wipe, check Unused;
-    /// A software RAID array of the kernel's md.
     md: Md(DeclaredMd, MdBitmap), undo StopArray, check ArrayCheck;
-    /// A logical volume.
     lvm: Lvm(Lvm, LvmLayout), undo RemoveVolumeGroup;
-    /// A target of the device mapper over each device by itself.
     dm: Dm(Dm, DmTarget), undo RemoveMapped;
-    /// ext4.
     ext4: Ext4(Ext4);
-    /// XFS.
     xfs: Xfs(Xfs);
-    /// Btrfs over one device or several.
     btrfs: Btrfs(Btrfs, BtrfsProfile);
-    /// A ZFS pool with one filesystem.
     zfs: Zfs(Zfs, ZfsLayout), undo DestroyPool;
 }
 
@@ -257,6 +308,11 @@ impl DeclaredKind {
     /// The same, to be changed.
     pub fn made_mut(&mut self) -> Option<&mut Made> {
         self.layer_mut().made()
+    }
+
+    /// The same layer with less redundancy, once if its spec asks for that beside the whole one.
+    pub fn take_degraded(&mut self) -> Option<Self> {
+        self.layer_mut().take_degraded()
     }
 }
 

@@ -7,7 +7,8 @@
 //!
 //! This crate changes the machine. Before every step its undo is on disk. Nothing is run or written
 //! without a value of `permit`, and nothing is undone without the proof that it is what the build made
-//! (`proof`); so undoing can be done twice. What one kind of layer is and does is one file of `kinds`.
+//! (`proof`); so undoing can be done twice. What one kind of layer is and does, its words in a spec
+//! too, is one file of `kinds`.
 
 mod builder;
 mod check;
@@ -23,6 +24,7 @@ mod permit;
 mod place;
 mod plan;
 mod proof;
+mod spec;
 mod step;
 mod superblock;
 mod system;
@@ -42,5 +44,6 @@ pub use kinds::*;
 pub use needs::{Missing, missing, requirements};
 pub use place::Place;
 pub use plan::commands;
+pub use spec::{KeyFault, SpecForm, SpecKey, SpecValue, SpecValues};
 pub use step::{BuildOptions, Progress};
-pub use tool_words::{Tool, WordFault, check_words, tool_words_reference};
+pub use tool_words::tool_words_reference;

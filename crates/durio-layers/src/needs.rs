@@ -162,6 +162,8 @@ fn has_program(name: &str) -> bool {
 /// True if the driver is loaded or a part of the kernel, as far as the kernel shows it.
 pub(super) fn has_driver(module: &str) -> bool {
     let mut drivers = KINDS.iter().flat_map(|kind| kind.drivers);
+    // A driver that is a part of the kernel has no directory unless it has parameters, and the list
+    // of built-in ones is missing where no modules are installed, as in a guest.
     Path::new("/sys/module").join(module).exists()
         || drivers.any(|driver| driver.module == module && driver.shows_itself())
         || is_built_in(module)

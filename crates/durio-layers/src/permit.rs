@@ -88,6 +88,7 @@ impl Grounds {
     ) -> Result<(), E> {
         let (_held, identity) = held(system, device).map_err(|what| refused(&what))?;
         unused()?;
+        // `unused` looked at the device by its name: opened once more, it must still be the same.
         let (_again, now) = held(system, device).map_err(|what| refused(&what))?;
         if let Some(what) = identity.difference(&now) {
             return Err(refused(&format!("it changed while it was looked at: {what}")));
@@ -149,7 +150,9 @@ impl Grounds {
 
 /// The block devices that a word names, also within options, tables and patterns.
 fn devices_in(system: &dyn System, word: &str) -> Vec<String> {
-    // As LVM's patterns have a dot and a plus sign.
+    // A device may be a part of a word: of a table of the device mapper, of `device=` among mount
+    // options, of a filter of LVM. A permit that is missed here would be a write to a device of
+    // somebody's. As LVM's patterns have a dot and a plus sign.
     let word = word.replace("[.]", ".").replace("[+]", "+");
     let parts = word.split(|c: char| c.is_whitespace() || ",\"|^$=".contains(c));
     let whole = std::iter::once(word.as_str());

@@ -39,7 +39,7 @@ pub(crate) enum Verdict {
     NotOurs(String),
 }
 
-/// What was found out of a thing whose identity is right.
+/// What was found out of a thing beside its identity.
 #[derive(Debug)]
 pub(crate) enum Finding {
     /// It is ours; on a device of the user's with what is on it, in the words of wipefs(8).
@@ -50,15 +50,11 @@ pub(crate) enum Finding {
     NotOurs(String),
 }
 
-/// What a restart of the machine left of a thing. It proves nothing: that is for its identity.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum AfterRestart {
-    /// It was in memory; what has its name is somebody else's.
-    Gone,
-    /// It cannot be told from what was put there since.
-    NotOurs(&'static str),
-    /// It is known by the same identity as before.
-    Compare,
+impl Finding {
+    /// Of a thing that outlives a restart, in which anybody may have used it.
+    pub(crate) fn restarted() -> Self {
+        Self::NotOurs(RESTARTED.to_owned())
+    }
 }
 
 /// That this module made a [`Proven`].
@@ -91,7 +87,7 @@ impl Found {
 }
 
 const NO_RECORD: &str = "the journal does not say by what to know it";
-pub(crate) const RESTARTED: &str =
+const RESTARTED: &str =
     "the machine was restarted since, and whether somebody used it cannot be told";
 
 impl Prover<'_> {
@@ -100,9 +96,10 @@ impl Prover<'_> {
         let Some(found) = step.find(self)? else { return Ok(Verdict::Gone) };
         if !known.same_boot {
             match step.after_restart(self) {
-                AfterRestart::Gone => return Ok(Verdict::Gone),
-                AfterRestart::NotOurs(why) => return Ok(Verdict::NotOurs(why.to_owned())),
-                AfterRestart::Compare => (),
+                Finding::Gone => return Ok(Verdict::Gone),
+                Finding::NotOurs(why) => return Ok(Verdict::NotOurs(why)),
+                // That proves nothing: its identity must.
+                Finding::Ours(_) => (),
             }
         }
         let fault = match known.recorded {

@@ -105,6 +105,8 @@ impl Stepper<'_, '_> {
             }
             Action::MakeFile { path, size } => {
                 let file = Path::new(path);
+                // The folder is compared when the file is made: by then its name may be somebody
+                // else's.
                 let folder = file.parent().and_then(|folder| self.grounds.path(folder));
                 let folder =
                     folder.ok_or_else(|| refused(path, "its folder is not this build's"))?;

@@ -86,6 +86,7 @@ impl Machine {
     fn run_words(&self, program: &str, words: &[String], output: &Path) -> io::Result<Ended> {
         let (out, err) = (output.with_extension("out"), output.with_extension("err"));
         let mut command = Command::new(program);
+        // What programs answer is read, and shown beside our own words.
         command.args(words).env("LC_ALL", "C");
         // In the terminal's group it would get the very Ctrl-C that asks us to tear down.
         command.process_group(0);

@@ -17,7 +17,7 @@ use crate::kinds::KINDS;
 
 /// A program that is handed words of a spec.
 #[derive(Debug, Clone, Copy)]
-pub struct Tool {
+pub(crate) struct Tool {
     /// As the user knows it.
     pub(crate) name: &'static str,
     /// Over its list in the reference.
@@ -72,13 +72,13 @@ pub(crate) use word_list;
 pub(crate) const ZERO_ONE: &[&str] = &["0", "1"];
 /// A word that a program is not given.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WordFault {
+pub(crate) struct WordFault {
     /// Which of the words, from zero.
-    pub index: usize,
+    pub(crate) index: usize,
     /// What is wrong with it.
-    pub what: String,
+    pub(crate) what: String,
     /// What is allowed in its place.
-    pub allowed: String,
+    pub(crate) allowed: String,
 }
 
 impl std::fmt::Display for WordFault {
@@ -87,11 +87,8 @@ impl std::fmt::Display for WordFault {
     }
 }
 
-/// Checks every word.
-///
-/// # Errors
-/// The first one that is not listed, or whose value is not one that is listed.
-pub fn check_words(tool: Tool, words: &[String]) -> Result<(), WordFault> {
+/// The first word that is not listed, or whose value is not one that is listed.
+pub(crate) fn check_words(tool: Tool, words: &[String]) -> Result<(), WordFault> {
     let mut next = 0;
     while let Some(word) = words.get(next) {
         let following = words.get(next + 1).map(String::as_str);

@@ -15,7 +15,7 @@ use crate::identity::Identity;
 use crate::kinds::Undo;
 use crate::permit::{Grounds, PermittedCommand, PermittedWrite, Proven};
 use crate::place::Values;
-use crate::proof::{AfterRestart, Finding, Found, Prover, Verdict, backing_of};
+use crate::proof::{Finding, Found, Prover, Verdict, backing_of};
 use crate::system::{System, absent_or};
 
 /// Why something could not be undone, or not be found out; it may be later.
@@ -36,9 +36,10 @@ pub(crate) trait UndoStep {
     fn further(&self, _prover: &mut Prover<'_>, _found: &Found) -> Result<Finding, Failure> {
         Ok(Finding::Ours(Vec::new()))
     }
-    /// What was in memory is gone after a restart of the machine.
-    fn after_restart(&self, _prover: &Prover<'_>) -> AfterRestart {
-        AfterRestart::Gone
+    /// What a restart of the machine left of it: of what was in memory nothing, and what has its name
+    /// is somebody else's. Ours, if it is known by the same identity as before.
+    fn after_restart(&self, _prover: &Prover<'_>) -> Finding {
+        Finding::Gone
     }
     /// Undoes it.
     fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, Failure>;
@@ -141,6 +142,8 @@ impl Undoer<'_> {
             Verdict::Gone => Undone::Gone,
             Verdict::Ours(proven) => step.undo(self, &proven)?,
         };
+        // Also where the thing itself is gone: a restart takes an array away and leaves its link
+        // and bitmap.
         step.tidy(self, known)?;
         Ok(undone)
     }
@@ -248,8 +251,8 @@ impl UndoStep for RemoveFile {
         (!is_ours).then(|| "its folder is not the one that this bench made".to_owned())
     }
 
-    fn after_restart(&self, _prover: &Prover<'_>) -> AfterRestart {
-        AfterRestart::Compare
+    fn after_restart(&self, _prover: &Prover<'_>) -> Finding {
+        Finding::Ours(Vec::new())
     }
 
     /// A file that a loop device stands on is in use.
@@ -291,8 +294,8 @@ impl UndoStep for RemoveDirectory {
         None
     }
 
-    fn after_restart(&self, _prover: &Prover<'_>) -> AfterRestart {
-        AfterRestart::Compare
+    fn after_restart(&self, _prover: &Prover<'_>) -> Finding {
+        Finding::Ours(Vec::new())
     }
 
     /// What somebody has put there is not removed with it.

@@ -28,7 +28,7 @@ use crate::table::value::{Amount, Name, Scale};
 use crate::table::{One, Placed, Source};
 use crate::{CampaignSpec, SpecError};
 use file::{StackFile, StackTable};
-use layers::{Read, degraded};
+use layers::Read;
 use matrix::{Axis, Expanded, STACKS_MAX, axes, expanded};
 
 pub use file::{stack_spec_json_schema, stack_spec_reference};
@@ -184,10 +184,10 @@ fn stacks<'a>(
     for (at, table) in stack_tables(source, tables)? {
         for Expanded { table, suffix } in expanded(source, table, axes, &mut used)? {
             let table: StackTable = source.table("stack", at, &table)?;
-            let read = layers::stack(source, &table, at, &suffix)?;
-            let further = degraded(&read);
-            add(source, &read, read.stack.clone(), &mut all)?;
-            further.map_or(Ok(()), |stack| add(source, &read, stack, &mut all))?;
+            let Read { stack, at, degraded } = layers::stack(source, table, at, &suffix)?;
+            for stack in std::iter::once(stack).chain(degraded) {
+                add(source, at, stack, &mut all)?;
+            }
         }
     }
     match axes.iter().enumerate().find(|(index, _)| !used.contains(index)) {
@@ -234,11 +234,11 @@ fn scaled(stack: &DeclaredStack, per_mille: u32) -> DeclaredStack {
 /// Adds a stack that can be built and whose name is its own.
 fn add(
     source: Source<'_>,
-    read: &Read,
+    at: usize,
     stack: DeclaredStack,
     all: &mut Vec<DeclaredStack>,
 ) -> Result<(), SpecError> {
-    let fail = |text: String| source.error(read.at, text);
+    let fail = |text: String| source.error(at, text);
     if all.iter().any(|known| known.name == stack.name) {
         return Err(fail(format!("a second stack is named '{}'", stack.name))
             .hint("give it another name, or one with {AXIS} in it"));

@@ -84,24 +84,14 @@ impl<'a> Source<'a> {
         at: usize,
         table: &DeTable<'_>,
     ) -> Result<T, SpecError> {
-        let known = T::names();
-        let mut faults = Faults::default();
-        let unknown = table.keys().filter(|name| !known.contains(&name.get_ref().as_ref()));
-        if let Some(name) = unknown.min_by_key(|name| name.span().start) {
-            let what = format!("unknown key '{}'", name.get_ref().escape_debug());
-            let at = name.span().start;
-            faults.add(at, self.unknown(name.get_ref(), at, what, &known, "the keys here are"));
-        }
         let noun = match T::NOUN {
             "" if !key.is_empty() => format!("the {key}"),
             noun => noun.to_owned(),
         };
-        let read = T::read(&Entries { source: self, at, noun, table }, &mut faults);
-        match (faults.0, read) {
-            (None, Some(read)) => Ok(read),
-            (Some((_, error)), _) => Err(error),
-            (None, None) => Err(self.error(at, "this table cannot be read")),
-        }
+        let (entries, mut faults) = (Entries { source: self, at, noun, table }, Faults::default());
+        entries.refuse_unknown(&T::names(), &mut faults);
+        let read = T::read(&entries, &mut faults);
+        faults.or(read, &entries)
     }
 }
 
@@ -113,6 +103,15 @@ impl Faults {
     pub(crate) fn add(&mut self, at: usize, error: SpecError) {
         if self.0.as_ref().is_none_or(|(first, _)| at < *first) {
             self.0 = Some((at, error));
+        }
+    }
+
+    /// What was read, or the fault.
+    pub(crate) fn or<T>(self, read: Option<T>, entries: &Entries<'_>) -> Result<T, SpecError> {
+        match (self.0, read) {
+            (None, Some(read)) => Ok(read),
+            (Some((_, error)), _) => Err(error),
+            (None, None) => Err(entries.source.error(entries.at, "this table cannot be read")),
         }
     }
 }
@@ -143,17 +142,33 @@ pub(crate) struct Entries<'t> {
     pub(crate) at: usize,
     /// "the step"; empty for the file.
     pub(crate) noun: String,
-    table: &'t DeTable<'t>,
+    pub(crate) table: &'t DeTable<'t>,
 }
 
 impl Entries<'_> {
     /// The field of a key; only [`table!`] asks, with the names of fields.
     pub(crate) fn take<F: Field>(&self, key: &'static str, faults: &mut Faults) -> Option<F> {
-        let (at, read) = match self.table.get(key) {
-            Some(value) => (value.span().start, F::read(Item { source: self.source, key, value })),
+        let (at, read) = match self.item(key) {
+            Some(item) => (item.at(), F::read(item)),
             None => (usize::MAX, F::missing(self, key)),
         };
         read.map_err(|error| faults.add(at, error)).ok()
+    }
+
+    /// The value of a key, if it is there.
+    pub(crate) fn item(&self, key: &'static str) -> Option<Item<'_>> {
+        self.table.get(key).map(|value| Item { source: self.source, key, value })
+    }
+
+    /// A fault at the first key that is none of `known`.
+    pub(crate) fn refuse_unknown(&self, known: &[&str], faults: &mut Faults) {
+        let unknown = self.table.keys().filter(|name| !known.contains(&name.get_ref().as_ref()));
+        if let Some(name) = unknown.min_by_key(|name| name.span().start) {
+            let what = format!("unknown key '{}'", name.get_ref().escape_debug());
+            let (source, at) = (self.source, name.span().start);
+            let error = source.unknown(name.get_ref(), at, what, known, "the keys here are");
+            faults.add(at, error);
+        }
     }
 
     /// False, with a fault, for no key and for several.

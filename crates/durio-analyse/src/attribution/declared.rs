@@ -49,9 +49,9 @@ pub const fn kind_of(kind: &DeclaredKind) -> PointKind {
         | DeclaredKind::Lvm(Lvm { layout: LvmLayout::Raid1 | LvmLayout::Raid10, .. }) => {
             PointKind::Raid
         }
-        DeclaredKind::Lvm(_) | DeclaredKind::Dm(_) => PointKind::Volume,
         kind if kind.is_filesystem() => PointKind::Filesystem,
-        _ => PointKind::Raw,
+        kind if kind.is_source() => PointKind::Raw,
+        _ => PointKind::Volume,
     }
 }
 
@@ -182,6 +182,7 @@ mod tests {
             journal: false,
             initial_sync: false,
             removed: 0,
+            degraded: false,
         }
     }
 

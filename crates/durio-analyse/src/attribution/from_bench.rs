@@ -126,6 +126,7 @@ mod tests {
             journal: false,
             initial_sync: false,
             removed: 0,
+            degraded: false,
         };
         let layers = vec![
             declared(

@@ -2,21 +2,12 @@
 //!
 //! Words: mkfs.btrfs(8) and btrfs(5) of btrfs-progs 6.2 and 6.12, mount(8) of util-linux 2.38.
 
-use durio_units::Bytes;
-use serde::{Deserialize, Serialize};
-
 use super::mounted::{MadeFilesystem, mkfs, mount, uuid_words, words};
-use super::{Kind, LayerKind, Role, SizesBelow};
-use crate::check::{Below, Fault, MOST_DEVICES};
-use crate::declared::filesystem_sizes;
-use crate::needs::{Driver, Missing};
-use crate::place::filesystem_uuid;
-use crate::plan::{Draft, PlannedLayer};
-use crate::superblock::{Head, Ours, Superblock};
-use crate::tool_words::{Form, Takes, Tool, Word, word_list};
+use super::prelude::*;
 
 pub(crate) const KIND: Kind = Kind {
     word: "btrfs",
+    help: "A Btrfs over all devices below.",
     role: Role::Filesystem,
     drivers: &[DRIVER],
     tools: &[Tool::MKFS_BTRFS, Tool::MOUNT_BTRFS],
@@ -33,35 +24,27 @@ const LEAST_SINGLE: Bytes = Bytes::new(47_185_920);
 /// The same of each of several devices with raid1 and raid10.
 const LEAST_MIRRORED: Bytes = Bytes::new(131_072_000);
 
-/// Btrfs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Btrfs {
-    /// How data and metadata are laid out.
-    pub profile: BtrfsProfile,
-    /// Further options.
-    #[serde(flatten)]
-    pub options: MadeFilesystem,
+spec_keys! {
+    /// Btrfs.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Btrfs {
+        /// Copies of data and metadata. Default: single.
+        pub profile: BtrfsProfile = BtrfsProfile::Single,
+        /// Further options.
+        #[serde(flatten)]
+        pub options: MadeFilesystem,
+    }
 }
 
-/// Layout of Btrfs data and metadata.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum BtrfsProfile {
-    /// One copy.
-    Single,
-    /// Two copies on different devices.
-    Raid1,
-    /// Striped over two copies.
-    Raid10,
-}
-
-impl BtrfsProfile {
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Single => "single",
-            Self::Raid1 => "raid1",
-            Self::Raid10 => "raid10",
-        }
+spec_words! {
+    /// Layout of Btrfs data and metadata.
+    pub enum BtrfsProfile {
+        /// One copy.
+        Single = "single",
+        /// Two copies on different devices.
+        Raid1 = "raid1",
+        /// Striped over two copies.
+        Raid10 = "raid10",
     }
 }
 
@@ -84,8 +67,8 @@ impl LayerKind for Btrfs {
         below.filesystem(devices..=MOST_DEVICES, least, "of each device")
     }
 
-    fn tool_words(&self) -> Vec<(Tool, &[String])> {
-        vec![(Tool::MKFS_BTRFS, &self.options.mkfs), (Tool::MOUNT_BTRFS, &self.options.mount)]
+    fn tool_words(&self) -> ToolWords<'_> {
+        self.options.tool_words(Tool::MKFS_BTRFS, Tool::MOUNT_BTRFS)
     }
 
     fn sizes(&self, below: SizesBelow<'_>) -> Vec<Bytes> {
@@ -97,6 +80,8 @@ impl LayerKind for Btrfs {
 
     fn plan(&self, draft: &mut Draft<'_>, below: &[String]) -> PlannedLayer {
         let profile = self.profile.word();
+        // -f, for mkfs refuses where an earlier filesystem left its superblock; -K discards
+        // nothing.
         let own = ["-q", "-f", "-K", "-d", profile, "-m", profile];
         let mut all = words(&own, &self.options.mkfs);
         all.extend(uuid_words(draft));
@@ -122,10 +107,10 @@ fn superblock(head: &Head<'_>, tag: &str) -> Option<Ours> {
 
 impl Tool {
     /// mkfs.btrfs(8).
-    pub const MKFS_BTRFS: Self =
+    pub(crate) const MKFS_BTRFS: Self =
         Self { name: "mkfs.btrfs", heading: "`mkfs` of btrfs", form: Form::Options, words: MKFS };
     /// mount(8) of Btrfs.
-    pub const MOUNT_BTRFS: Self =
+    pub(crate) const MOUNT_BTRFS: Self =
         Self { name: "mount", heading: "`mount` of btrfs", form: Form::List, words: MOUNT };
 }
 

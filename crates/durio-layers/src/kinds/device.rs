@@ -4,27 +4,16 @@
 //! `--force-signature` is given. What is left on it at the end is erased only if it is what this build
 //! wrote, by label and identifier, and nobody can have used it since.
 
-use std::path::Path;
-
 use durio_observe::DeviceUse;
-use durio_units::Bytes;
-use serde::{Deserialize, Serialize};
 
-use super::{Check, Kind, LayerKind, Role, SizesBelow, Undo};
-use crate::check::{Below, Fault, MOST_DEVICES};
-use crate::command::Checking;
-use crate::error::BuildError;
-use crate::needs::Missing;
-use crate::permit::{PermittedCommand, Proven, held};
-use crate::plan::{Draft, PlannedLayer};
-use crate::proof::{AfterRestart, Finding, Found, Prover, RESTARTED};
-use crate::step::{Stepper, refused};
+use super::prelude::*;
+use crate::permit::{PermittedCommand, held};
+use crate::step::refused;
 use crate::superblock::written;
-use crate::system::System;
-use crate::undo::{Failure, UndoStep, Undoer, Undone};
 
 pub(crate) const KIND: Kind = Kind {
     word: "device",
+    help: "Existing block devices, each of which --destroy must name.",
     role: Role::Source,
     drivers: &[],
     tools: &[],
@@ -38,6 +27,16 @@ pub(crate) const KIND: Kind = Kind {
 pub struct Device {
     /// Where they are.
     pub paths: Vec<String>,
+}
+
+impl SpecField for Device {
+    fn keys(_: &'static str, _: &'static str, _: bool) -> Vec<SpecKey> {
+        Vec::<String>::keys("path", "A device or a list of devices, by paths below /dev.", true)
+    }
+
+    fn read(values: &SpecValues, _: &'static str) -> Result<Self, KeyFault> {
+        Vec::read(values, "path").map(|paths| Self { paths })
+    }
 }
 
 impl LayerKind for Device {
@@ -190,11 +189,11 @@ impl UndoStep for Wipe {
         None
     }
 
-    fn after_restart(&self, prover: &Prover<'_>) -> AfterRestart {
+    fn after_restart(&self, prover: &Prover<'_>) -> Finding {
         let usage = prover.system.usage(Path::new(&self.device));
         match usage.is_ok_and(|it| it.signatures.is_empty() && !it.is_in_use()) {
-            true => AfterRestart::Gone,
-            false => AfterRestart::NotOurs(RESTARTED),
+            true => Finding::Gone,
+            false => Finding::restarted(),
         }
     }
 

@@ -1,22 +1,10 @@
 //! Targets of the device mapper, one over each device below.
 
-use std::path::Path;
-
-use durio_units::{Bytes, Nanos};
-use serde::{Deserialize, Serialize};
-
-use super::{Kind, LayerKind, Role, SizesBelow, Undo};
-use crate::check::{Below, Fault};
-use crate::identity::disk_identity;
-use crate::needs::{Driver, Missing, Shown};
-use crate::permit::Proven;
-use crate::plan::{Draft, PlannedLayer};
-use crate::proof::{Found, Prover};
-use crate::system::System;
-use crate::undo::{Failure, UndoStep, Undoer, Undone};
+use super::prelude::*;
 
 pub(crate) const KIND: Kind = Kind {
     word: "dm",
+    help: "A target of the device mapper over one device.",
     role: Role::Devices,
     drivers: &[MAPPER, CRYPT, DELAY, FLAKEY],
     tools: &[],
@@ -34,12 +22,14 @@ const CRYPT: Driver = Driver::module("dm_crypt", PURPOSE);
 const DELAY: Driver = Driver::module("dm_delay", PURPOSE);
 const FLAKEY: Driver = Driver::module("dm_flakey", PURPOSE);
 
-/// A target over each device.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Dm {
-    /// Which.
-    #[serde(flatten)]
-    pub target: DmTarget,
+spec_keys! {
+    /// A target over each device.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Dm {
+        /// Which.
+        #[serde(flatten)]
+        pub target: DmTarget,
+    }
 }
 
 /// A target of the device mapper.
@@ -63,6 +53,75 @@ pub enum DmTarget {
         /// Seconds of the latter.
         down_seconds: u32,
     },
+}
+
+spec_words! {
+    /// The word of a target.
+    enum TargetWord {
+        Linear = "linear",
+        Crypt = "crypt",
+        Delay = "delay",
+        Flakey = "flakey",
+    }
+}
+
+spec_keys! {
+    /// A target as a spec has it: which keys it takes depends on its word.
+    struct TargetKeys {
+        /// Which of its targets.
+        target: TargetWord,
+        /// With delay: what every access takes more, in whole milliseconds.
+        delay: Option<Nanos>,
+        /// With flakey: how long it works, in whole seconds.
+        up: Option<Nanos>,
+        /// With flakey: how long it fails then, in whole seconds.
+        down: Option<Nanos>,
+    }
+}
+
+impl SpecField for DmTarget {
+    fn keys(name: &'static str, help: &'static str, is_required: bool) -> Vec<SpecKey> {
+        TargetKeys::keys(name, help, is_required)
+    }
+
+    fn read(values: &SpecValues, key: &'static str) -> Result<Self, KeyFault> {
+        let TargetKeys { target, delay, up, down } = TargetKeys::read(values, key)?;
+        for (key, span, of) in [
+            ("delay", delay, TargetWord::Delay),
+            ("up", up, TargetWord::Flakey),
+            ("down", down, TargetWord::Flakey),
+        ] {
+            if of != target && span.is_some() {
+                let (of, target) = (of.word(), target.word());
+                let what = format!("'{key}' is for the target {of}, not for {target}");
+                return Err(KeyFault::new(key, what));
+            }
+        }
+        let seconds = |key, span| {
+            let seconds = whole(key, span, Nanos::from_secs(1))?.get() / 1_000_000_000;
+            Ok(u32::try_from(seconds).unwrap_or(u32::MAX))
+        };
+        Ok(match target {
+            TargetWord::Linear => Self::Linear,
+            TargetWord::Crypt => Self::Crypt,
+            TargetWord::Delay => {
+                Self::Delay { delay: whole("delay", delay, Nanos::from_millis(1))? }
+            }
+            TargetWord::Flakey => Self::Flakey {
+                up_seconds: seconds("up", up)?,
+                down_seconds: seconds("down", down)?,
+            },
+        })
+    }
+}
+
+/// A time that must be there, in whole units: the kernel knows no finer ones.
+fn whole(key: &'static str, span: Option<Nanos>, unit: Nanos) -> Result<Nanos, KeyFault> {
+    let span = span.ok_or_else(|| KeyFault::missing(key))?;
+    match span.get().is_multiple_of(unit.get()) {
+        true => Ok(span),
+        false => Err(KeyFault::new(key, format!("{key} {span} is no whole number of {unit}"))),
+    }
 }
 
 impl DmTarget {
@@ -148,7 +207,14 @@ impl Dm {
     }
 }
 
-fn table(draft: &mut Draft<'_>, n: usize, device: &str, target: &str, undo: Option<Undo>) {
+/// Maps a device by one line of a table.
+pub(super) fn table(
+    draft: &mut Draft<'_>,
+    n: usize,
+    device: &str,
+    target: &str,
+    undo: Option<Undo>,
+) {
     let sectors = format!("sectors{}-{n}", draft.layer);
     draft.ask("blockdev", &["--getsz", device], &sectors, None);
     let (name, table) = (draft.name(n), format!("0 {{{sectors}}} {target}"));
@@ -161,6 +227,7 @@ fn table(draft: &mut Draft<'_>, n: usize, device: &str, target: &str, undo: Opti
 /// The key is read from the kernel's random numbers and never shown or kept.
 fn crypt(draft: &mut Draft<'_>, name: &str, device: &str, undo: Option<Undo>) {
     let words = ["open", "--batch-mode", "--type", "plain", "--cipher", "aes-xts-plain64"];
+    // XTS has two keys: 512 bits are AES-256.
     let key = ["--key-size", "512", "--key-file", "/dev/urandom", device, name];
     let words: Vec<&str> = words.into_iter().chain(key).collect();
     draft.run("cryptsetup", &words, undo);

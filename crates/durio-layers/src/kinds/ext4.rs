@@ -2,21 +2,12 @@
 //!
 //! Words: mke2fs(8) and ext4(5) of e2fsprogs 1.47, mount(8) of util-linux 2.38.
 
-use durio_units::Bytes;
-use serde::{Deserialize, Serialize};
-
 use super::mounted::{MadeFilesystem, mkfs, mount, uuid_words, words};
-use super::{Kind, LayerKind, Role, SizesBelow};
-use crate::check::{Below, Fault};
-use crate::declared::filesystem_sizes;
-use crate::needs::{Driver, Missing};
-use crate::place::filesystem_uuid;
-use crate::plan::{Draft, PlannedLayer};
-use crate::superblock::{Head, Ours, Superblock};
-use crate::tool_words::{Form, Takes, Tool, Word, ZERO_ONE, word_list};
+use super::prelude::*;
 
 pub(crate) const KIND: Kind = Kind {
     word: "ext4",
+    help: "An ext4 filesystem.",
     role: Role::Filesystem,
     drivers: &[DRIVER],
     tools: &[Tool::MKFS_EXT4, Tool::MOUNT_EXT4],
@@ -31,12 +22,14 @@ const DRIVER: Driver = Driver::filesystem("ext4", "ext4");
 /// (e2fsprogs, lib/ext2fs/mkjournal.c), and without a journal it is no ext4 of this comparison.
 const LEAST: Bytes = Bytes::from_mib(2);
 
-/// ext4.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ext4 {
-    /// Options of mkfs and mount.
-    #[serde(flatten)]
-    pub options: MadeFilesystem,
+spec_keys! {
+    /// ext4.
+    #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Ext4 {
+        /// Options of mkfs and mount.
+        #[serde(flatten)]
+        pub options: MadeFilesystem,
+    }
 }
 
 impl LayerKind for Ext4 {
@@ -52,8 +45,8 @@ impl LayerKind for Ext4 {
         below.filesystem(1..=1, LEAST, "with a journal")
     }
 
-    fn tool_words(&self) -> Vec<(Tool, &[String])> {
-        vec![(Tool::MKFS_EXT4, &self.options.mkfs), (Tool::MOUNT_EXT4, &self.options.mount)]
+    fn tool_words(&self) -> ToolWords<'_> {
+        self.options.tool_words(Tool::MKFS_EXT4, Tool::MOUNT_EXT4)
     }
 
     fn sizes(&self, below: SizesBelow<'_>) -> Vec<Bytes> {
@@ -83,6 +76,8 @@ fn own_words(declared: &[String]) -> Vec<String> {
             None => others.push(word.clone()),
         }
     }
+    // -F, for mkfs asks where a filesystem is on the device already. Without lazy_…=0 a thread
+    // of the kernel writes the rest of the tables while workloads are measured.
     words(&["-q", "-F", "-E", &extended], &others)
 }
 
@@ -96,10 +91,10 @@ fn superblock(head: &Head<'_>, tag: &str) -> Option<Ours> {
 
 impl Tool {
     /// mkfs.ext4(8).
-    pub const MKFS_EXT4: Self =
+    pub(crate) const MKFS_EXT4: Self =
         Self { name: "mkfs.ext4", heading: "`mkfs` of ext4", form: Form::Options, words: MKFS };
     /// mount(8) of ext4.
-    pub const MOUNT_EXT4: Self =
+    pub(crate) const MOUNT_EXT4: Self =
         Self { name: "mount", heading: "`mount` of ext4", form: Form::List, words: MOUNT };
 }
 

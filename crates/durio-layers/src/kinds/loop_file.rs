@@ -3,26 +3,14 @@
 //! A loop device is proven by the filesystem and inode of its file, which the journal has: losetup
 //! looks a name up again, and somebody may have put another file in its place.
 
-use std::path::Path;
-
-use durio_units::Bytes;
-use serde::{Deserialize, Serialize};
-
-use super::made::Made;
-use super::{Kind, LayerKind, Role, SizesBelow, Undo};
-use crate::check::{Below, Fault};
-use crate::command::Action;
-use crate::identity::{Identity, disk_identity};
-use crate::needs::{Driver, Missing, Shown};
-use crate::permit::{Grounds, Proven};
-use crate::place::{Values, filled, is_open};
-use crate::plan::{Draft, PlannedLayer};
-use crate::proof::{Finding, Found, Prover, backing_of};
-use crate::system::System;
-use crate::undo::{Failure, RemoveFile, UndoStep, Undoer, Undone};
+use super::prelude::*;
+use crate::permit::Grounds;
+use crate::proof::backing_of;
+use crate::undo::RemoveFile;
 
 pub(crate) const KIND: Kind = Kind {
     word: "loop",
+    help: "Files of this machine as block devices, with direct I/O where it is possible.",
     role: Role::Source,
     drivers: &[DRIVER],
     tools: &[],
@@ -34,15 +22,17 @@ pub(crate) const KIND: Kind = Kind {
 const DRIVER: Driver =
     Driver { module: "loop", purpose: "files as disks", shown: Shown::At("/dev/loop-control") };
 
-/// Files as block devices.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Loop {
-    /// How many, and how large.
-    #[serde(flatten)]
-    pub made: Made,
-    /// Where the files are made; the directory for temporary files without it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub directory: Option<String>,
+spec_keys! {
+    /// Files as block devices.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Loop {
+        /// How many, and how large.
+        #[serde(flatten)]
+        pub made: Made,
+        /// Where the files are. Default: that for temporary files.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub directory: Option<String>,
+    }
 }
 
 impl LayerKind for Loop {
@@ -87,6 +77,7 @@ fn one_device(draft: &mut Draft<'_>, folder: &str, n: u32, size: Bytes) -> Strin
     draft.push(Action::MakeFile { path: file.clone(), size }, Some(undo));
     let device = format!("{{{name}}}");
     let undo = Undo::DetachLoop(DetachLoop { file: file.clone(), device: device.clone() });
+    // Else what is written to the device stays in the page cache of its file.
     draft.ask("losetup", &["--find", "--show", "--direct-io=on", &file], &name, Some(undo));
     device
 }

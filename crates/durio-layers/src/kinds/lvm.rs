@@ -1,24 +1,13 @@
 //! Logical volumes: one group of each group of devices, with one volume.
 
-use durio_units::Bytes;
-use serde::{Deserialize, Serialize};
-
 use super::dm::MAPPER;
-use super::{Kind, LayerKind, Role, SizesBelow, Undo};
-use crate::check::{Below, Fault, MOST_DEVICES, MOST_LAYERS, at_least, power_of_two};
-use crate::declared::per_group;
-use crate::identity::Identity;
-use crate::needs::{Driver, Missing};
-use crate::permit::{Look, Proven};
+use super::prelude::*;
+use crate::check::MOST_LAYERS;
 use crate::place::volume_uuid;
-use crate::place::{Values, filled};
-use crate::plan::{Draft, PlannedLayer};
-use crate::proof::{AfterRestart, Found, Prover, RESTARTED};
-use crate::superblock::{Head, Ours, Superblock};
-use crate::undo::{Failure, UndoStep, Undoer, Undone};
 
 pub(crate) const KIND: Kind = Kind {
     word: "lvm",
+    help: "A logical volume.",
     role: Role::Devices,
     drivers: &[MAPPER, RAID],
     tools: &[],
@@ -36,40 +25,33 @@ const VOLUME: &str = "data";
 /// metadata of a copy.
 const LEAST: Bytes = Bytes::from_mib(9);
 
-/// A logical volume.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lvm {
-    /// How it is laid out.
-    pub layout: LvmLayout,
-    /// Stripe size, with striped and raid10.
-    #[serde(rename = "chunk_bytes", default, skip_serializing_if = "Option::is_none")]
-    pub chunk: Option<Bytes>,
+spec_keys! {
+    /// A logical volume.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Lvm {
+        /// How it lies on the devices. Default: linear.
+        pub layout: LvmLayout = LvmLayout::Linear,
+        /// Stripe size of striped and raid10. Default: that of LVM.
+        #[serde(rename = "chunk_bytes", default, skip_serializing_if = "Option::is_none")]
+        pub chunk: Option<Bytes>,
+    }
 }
 
-/// Layout of a logical volume.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LvmLayout {
-    /// One device after the other.
-    Linear,
-    /// Striped over all devices.
-    Striped,
-    /// As many copies as devices.
-    Raid1,
-    /// Striped over pairs.
-    Raid10,
+spec_words! {
+    /// Layout of a logical volume.
+    pub enum LvmLayout {
+        /// One device after the other.
+        Linear = "linear",
+        /// Striped over all devices.
+        Striped = "striped",
+        /// As many copies as devices.
+        Raid1 = "raid1",
+        /// Striped over pairs.
+        Raid10 = "raid10",
+    }
 }
 
 impl LvmLayout {
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Linear => "linear",
-            Self::Striped => "striped",
-            Self::Raid1 => "raid1",
-            Self::Raid10 => "raid10",
-        }
-    }
-
     const fn is_raid(self) -> bool {
         matches!(self, Self::Raid1 | Self::Raid10)
     }
@@ -164,6 +146,7 @@ impl Lvm {
             LvmLayout::Linear => (),
             LvmLayout::Striped => add(&["--stripes", &devices.to_string()]),
             LvmLayout::Raid1 => {
+                // A first sync of the copies would run beside the workloads.
                 add(&["--nosync", "--mirrors", &devices.saturating_sub(1).to_string()]);
             }
             LvmLayout::Raid10 => {
@@ -238,8 +221,8 @@ impl UndoStep for RemoveVolumeGroup {
         None
     }
 
-    fn after_restart(&self, _prover: &Prover<'_>) -> AfterRestart {
-        AfterRestart::NotOurs(RESTARTED)
+    fn after_restart(&self, _prover: &Prover<'_>) -> Finding {
+        Finding::restarted()
     }
 
     fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, Failure> {

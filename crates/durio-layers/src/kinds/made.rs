@@ -1,18 +1,17 @@
 //! Devices that durio makes out of memory or files: how many, and how large.
 
-use durio_units::Bytes;
-use serde::{Deserialize, Serialize};
+use super::prelude::*;
 
-use crate::check::{Below, Fault, MOST_DEVICES};
-
-/// Devices that durio makes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Made {
-    /// How many.
-    pub count: u32,
-    /// Bytes of each.
-    #[serde(rename = "size_bytes")]
-    pub size: Bytes,
+spec_keys! {
+    /// Devices that durio makes.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Made {
+        /// How many. Default: 1.
+        pub count: u32 = 1,
+        /// Bytes of each.
+        #[serde(rename = "size_bytes")]
+        pub size: Bytes,
+    }
 }
 
 impl Made {

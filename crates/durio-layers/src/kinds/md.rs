@@ -5,23 +5,15 @@
 mod array;
 mod limits;
 
-use std::path::Path;
-
-use durio_units::Bytes;
-use serde::{Deserialize, Serialize};
-
-use super::{Check, Kind, LayerKind, Role, SizesBelow, Undo};
-use crate::check::{Below, Fault};
-use crate::declared::{GroupSizes, per_group};
-use crate::needs::{Driver, Missing, Shown};
+use super::prelude::*;
+use crate::declared::GroupSizes;
 use crate::place::md_uuid;
-use crate::plan::{Draft, PlannedLayer};
-use crate::superblock::Superblock;
 
 pub(crate) use array::{ArrayCheck, StopArray};
 
 pub(crate) const KIND: Kind = Kind {
     word: "md",
+    help: "A software RAID array of the kernel's md.",
     role: Role::Devices,
     drivers: &[MD, RAID0, RAID1, RAID10, RAID456],
     tools: &[],
@@ -58,35 +50,64 @@ pub enum MdBitmap {
     Lockless,
 }
 
-/// A software RAID array.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DeclaredMd {
-    /// 0, 1, 4, 5, 6 or 10.
-    pub level: u8,
-    /// mdadm's word for the layout: n2, f2, o2, left-symmetric; md's own default without it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub layout: Option<String>,
-    /// Chunk, with striped levels; mdadm's own default without it.
-    #[serde(rename = "chunk_bytes", default, skip_serializing_if = "Option::is_none")]
-    pub chunk: Option<Bytes>,
-    /// The bitmap; level 0 has none.
-    pub bitmap: MdBitmap,
-    /// Bytes of the array per bit; mdadm's own default without it.
-    #[serde(rename = "bitmap_chunk_bytes", default, skip_serializing_if = "Option::is_none")]
-    pub bitmap_chunk: Option<Bytes>,
-    /// Partial parity log, level 5 only.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub ppl: bool,
-    /// The last device is the journal, levels 4 to 6.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub journal: bool,
-    /// Whether the copies or the parity are made equal before anything is measured; without it the
-    /// members are taken to be in step, as new devices full of zeros are.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub initial_sync: bool,
-    /// So many members, from the last, are failed and removed once the array is there.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub removed: u32,
+/// A level; no other key of a spec is a number this small.
+impl SpecScalar for u8 {
+    const FORM: SpecForm = SpecForm::Numbers(&[0, 1, 4, 5, 6, 10]);
+
+    fn of(value: &SpecValue) -> Option<Self> {
+        u32::of(value)?.try_into().ok()
+    }
+}
+
+impl SpecScalar for MdBitmap {
+    const FORM: SpecForm = SpecForm::WordsOrPath(&["none", "internal", "lockless"], "external:");
+
+    fn of(value: &SpecValue) -> Option<Self> {
+        Some(match String::of(value)?.as_str() {
+            "none" => Self::None,
+            "internal" => Self::Internal,
+            "lockless" => Self::Lockless,
+            other => Self::External(other.strip_prefix("external:")?.to_owned()),
+        })
+    }
+}
+
+spec_keys! {
+    /// A software RAID array.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct DeclaredMd {
+        /// 0, 1, 4, 5, 6 or 10.
+        pub level: u8,
+        /// mdadm's word: n2, f2, o2, left-symmetric … Default: that of mdadm.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub layout: Option<String>,
+        /// Bytes on a member before the next one. Default: that of mdadm.
+        #[serde(rename = "chunk_bytes", default, skip_serializing_if = "Option::is_none")]
+        pub chunk: Option<Bytes>,
+        /// none, internal, lockless, or external:FILE on another filesystem: it is made in a new
+        /// folder of durio's own beside that path. Default: none.
+        pub bitmap: MdBitmap = MdBitmap::None,
+        /// Bytes of the array per bit. Default: that of mdadm.
+        #[serde(rename = "bitmap_chunk_bytes", default, skip_serializing_if = "Option::is_none")]
+        pub bitmap_chunk: Option<Bytes>,
+        /// Partial parity log, of level 5. Default: false.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pub ppl: bool = false,
+        /// The last device is the journal, of levels 4 to 6. Default: false.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pub journal: bool = false,
+        /// Members are made equal before anything is measured, however long it takes. Default:
+        /// false, for new devices are all zeros.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pub initial_sync: bool = false,
+        /// So many members are failed and removed, the last ones. Default: 0.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        pub removed: u32 = 0,
+        /// true adds a stack NAME-degraded, of which one member more is removed. Default: false.
+        // Of a spec alone: in what is built and saved the two stacks stand beside each other.
+        #[serde(skip)]
+        pub degraded: bool = false,
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -115,6 +136,17 @@ impl LayerKind for DeclaredMd {
 
     fn check(&self, below: Below) -> Result<Below, Fault> {
         limits::check(self, below.group()?)
+    }
+
+    fn key_fault(&self) -> Option<KeyFault> {
+        let what = "level 0 survives no failure: it cannot be degraded";
+        (self.degraded && self.level == 0).then(|| KeyFault::new("degraded", what))
+    }
+
+    fn take_degraded(&mut self) -> Option<DeclaredKind> {
+        let removed = self.removed.saturating_add(1);
+        let asked = std::mem::take(&mut self.degraded);
+        asked.then(|| DeclaredKind::Md(Self { removed, ..self.clone() }))
     }
 
     fn sizes(&self, below: SizesBelow<'_>) -> Vec<Bytes> {
@@ -197,6 +229,8 @@ impl DeclaredMd {
     /// All that could depend on mdadm's configuration or its questions is said explicitly.
     fn options(&self, name: &str, uuid: &str) -> Vec<String> {
         let mut words = vec!["--run".to_owned(), "--quiet".to_owned()];
+        // 1.2 puts the superblock where `array::superblock` looks for it, and a name without that
+        // of the host is the same wherever the array is looked at.
         words.extend(["--metadata=1.2".to_owned(), "--homehost=any".to_owned()]);
         words.extend([format!("--name={name}"), format!("--uuid={uuid}")]);
         words.push(format!("--level={}", self.level));

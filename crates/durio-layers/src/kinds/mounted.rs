@@ -4,31 +4,19 @@
 //! Tables are written in full and nothing is discarded, so that no later work of the filesystem
 //! falls into a measurement.
 
-use std::path::Path;
+use super::prelude::*;
 
-use serde::{Deserialize, Serialize};
-
-use super::{Check, Undo};
-use crate::command::Checking;
-use crate::error::BuildError;
-use crate::permit::Proven;
-use crate::place::filesystem_uuid;
-use crate::place::{Values, filled};
-use crate::plan::{Draft, PlannedLayer};
-use crate::proof::{Found, Prover};
-use crate::step::Stepper;
-use crate::system::System;
-use crate::undo::{Failure, UndoStep, Undoer, Undone};
-
-/// Options of mkfs and mount.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MadeFilesystem {
-    /// Words for mkfs, beside those that name the device.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub mkfs: Vec<String>,
-    /// Mount options.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub mount: Vec<String>,
+spec_keys! {
+    /// Options of mkfs and mount.
+    #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct MadeFilesystem {
+        /// Words for the program that makes it, of those listed below: no device, label or file.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub mkfs: Vec<String> = Vec::new(),
+        /// Options with which it is mounted, of those listed below.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub mount: Vec<String> = Vec::new(),
+    }
 }
 
 impl MadeFilesystem {
@@ -39,6 +27,10 @@ impl MadeFilesystem {
             words.push(format!("mounted {}", self.mount.join(",")));
         }
         words
+    }
+
+    pub(super) fn tool_words(&self, mkfs: Tool, mount: Tool) -> ToolWords<'_> {
+        vec![("mkfs", mkfs, &self.mkfs), ("mount", mount, &self.mount)]
     }
 }
 

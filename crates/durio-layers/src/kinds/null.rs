@@ -1,22 +1,11 @@
 //! null_blk, memory-backed: disks with a request queue that do nothing, or take a declared time.
 
-use std::path::Path;
-
-use durio_units::{Bytes, Nanos};
-use serde::{Deserialize, Serialize};
-
-use super::made::Made;
-use super::{Kind, LayerKind, Role, SizesBelow, Undo};
-use crate::check::{Below, Fault};
-use crate::command::Action;
-use crate::needs::{Driver, Missing, Shown};
-use crate::permit::{NULL_CONFIG, PermittedWrite, Proven};
-use crate::plan::{Draft, PlannedLayer};
-use crate::proof::{Found, Prover};
-use crate::undo::{Failure, UndoStep, Undoer, Undone, in_words};
+use super::prelude::*;
+use crate::permit::{NULL_CONFIG, PermittedWrite};
 
 pub(crate) const KIND: Kind = Kind {
     word: "null",
+    help: "null_blk, memory-backed, with a request queue.",
     role: Role::Source,
     drivers: &[CONFIGFS, DRIVER],
     tools: &[],
@@ -29,19 +18,21 @@ const CONFIGFS: Driver = Driver::filesystem("configfs", "configuration of null_b
 const DRIVER: Driver =
     Driver { module: "null_blk", purpose: "disks that do nothing", shown: Shown::At(NULL_CONFIG) };
 
-/// Disks of null_blk.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Null {
-    /// How many, and how large.
-    #[serde(flatten)]
-    pub made: Made,
-    /// Time from a request's start to its completion by a timer; at once without it.
-    #[serde(rename = "completion_ns", default, skip_serializing_if = "Option::is_none")]
-    pub completion: Option<Nanos>,
-    /// Requests that each device works on at once, 1 to 10240; what exceeds it waits in the block
-    /// layer. The driver's own, 64, without it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub queue_depth: Option<u32>,
+spec_keys! {
+    /// Disks of null_blk.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Null {
+        /// How many, and how large.
+        #[serde(flatten)]
+        pub made: Made,
+        /// Time from a request's start to its completion, by a timer. Default: at once.
+        #[serde(rename = "completion_ns", default, skip_serializing_if = "Option::is_none")]
+        pub completion: Option<Nanos>,
+        /// Requests that each device works on at once; more of them wait. Default: 64, as the
+        /// driver has it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub queue_depth: Option<u32>,
+    }
 }
 
 impl LayerKind for Null {
@@ -71,6 +62,7 @@ impl LayerKind for Null {
     fn plan(&self, draft: &mut Draft<'_>, _below: &[String]) -> PlannedLayer {
         draft.load(CONFIGFS.module, &[]);
         draft.push(Action::MountConfigfs, None);
+        // By itself the driver makes one disk when it is loaded, which no journal would know.
         draft.load(DRIVER.module, &["nr_devices=0"]);
         let devices = (0..self.made.count).map(|n| self.one_disk(draft, n)).collect();
         draft.wait_for(devices, self.made.size)
@@ -89,6 +81,7 @@ impl Null {
         let undo = Undo::RemoveNull(RemoveNull { name: name.clone() });
         draft.push(Action::MakeDirectory { path: path.clone() }, Some(undo));
         let mut set = |file: &str, value| draft.write(format!("{path}/{file}"), value);
+        // Else nothing of what is written is kept, and no filesystem could stand on it.
         set("memory_backed", 1);
         set("size", self.made.size.get() >> 20);
         if let Some(completion) = self.completion {

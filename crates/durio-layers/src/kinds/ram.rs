@@ -3,26 +3,11 @@
 //! brd has one size for all and one set of disks: it must not be loaded by anybody else. Unloading it
 //! removes them all, so it is proven that all are this build's.
 
-use std::path::Path;
-
-use durio_units::Bytes;
-use serde::{Deserialize, Serialize};
-
-use super::made::Made;
-use super::{Check, Kind, LayerKind, Role, SizesBelow, Undo};
-use crate::check::{Below, Fault};
-use crate::command::Checking;
-use crate::error::BuildError;
-use crate::identity::disk_identity;
-use crate::needs::{Driver, Missing};
-use crate::permit::Proven;
-use crate::plan::{Draft, PlannedLayer};
-use crate::proof::{Finding, Found, Prover};
-use crate::step::Stepper;
-use crate::undo::{Failure, UndoStep, Undoer, Undone};
+use super::prelude::*;
 
 pub(crate) const KIND: Kind = Kind {
     word: "ram",
+    help: "RAM disks of the kernel's brd.",
     role: Role::Source,
     drivers: &[BRD],
     tools: &[],
@@ -33,12 +18,14 @@ pub(crate) const KIND: Kind = Kind {
 
 const BRD: Driver = Driver::module("brd", "RAM disks");
 
-/// RAM disks.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ram {
-    /// How many, and how large.
-    #[serde(flatten)]
-    pub made: Made,
+spec_keys! {
+    /// RAM disks.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Ram {
+        /// How many, and how large.
+        #[serde(flatten)]
+        pub made: Made,
+    }
 }
 
 impl LayerKind for Ram {

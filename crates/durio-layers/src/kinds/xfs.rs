@@ -2,21 +2,12 @@
 //!
 //! Words: mkfs.xfs(8) and xfs(5) of xfsprogs 6.1 and 6.12, mount(8) of util-linux 2.38.
 
-use durio_units::Bytes;
-use serde::{Deserialize, Serialize};
-
 use super::mounted::{MadeFilesystem, mkfs, mount, words};
-use super::{Kind, LayerKind, Role, SizesBelow};
-use crate::check::{Below, Fault};
-use crate::declared::filesystem_sizes;
-use crate::needs::{Driver, Missing};
-use crate::place::filesystem_uuid;
-use crate::plan::{Draft, PlannedLayer};
-use crate::superblock::{Head, Ours, Superblock};
-use crate::tool_words::{Form, Takes, Tool, Word, ZERO_ONE, word_list};
+use super::prelude::*;
 
 pub(crate) const KIND: Kind = Kind {
     word: "xfs",
+    help: "An XFS filesystem.",
     role: Role::Filesystem,
     drivers: &[DRIVER],
     tools: &[Tool::MKFS_XFS, Tool::MOUNT_XFS],
@@ -30,12 +21,14 @@ const DRIVER: Driver = Driver::filesystem("xfs", "XFS");
 /// mkfs.xfs refuses less since xfsprogs 5.19 (mkfs.xfs(8): "must be at least 300 MiB").
 const LEAST: Bytes = Bytes::from_mib(300);
 
-/// XFS.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Xfs {
-    /// Options of mkfs and mount.
-    #[serde(flatten)]
-    pub options: MadeFilesystem,
+spec_keys! {
+    /// XFS.
+    #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Xfs {
+        /// Options of mkfs and mount.
+        #[serde(flatten)]
+        pub options: MadeFilesystem,
+    }
 }
 
 impl LayerKind for Xfs {
@@ -51,8 +44,8 @@ impl LayerKind for Xfs {
         below.filesystem(1..=1, LEAST, "of one device")
     }
 
-    fn tool_words(&self) -> Vec<(Tool, &[String])> {
-        vec![(Tool::MKFS_XFS, &self.options.mkfs), (Tool::MOUNT_XFS, &self.options.mount)]
+    fn tool_words(&self) -> ToolWords<'_> {
+        self.options.tool_words(Tool::MKFS_XFS, Tool::MOUNT_XFS)
     }
 
     fn sizes(&self, below: SizesBelow<'_>) -> Vec<Bytes> {
@@ -60,6 +53,8 @@ impl LayerKind for Xfs {
     }
 
     fn plan(&self, draft: &mut Draft<'_>, below: &[String]) -> PlannedLayer {
+        // -f, for mkfs refuses where an earlier filesystem left its superblock; -K discards
+        // nothing.
         let mut all = words(&["-q", "-f", "-K"], &self.options.mkfs);
         let uuid = filesystem_uuid(&draft.place.tag()).0;
         all.extend(["-m".to_owned(), format!("uuid={uuid}")]);
@@ -79,10 +74,10 @@ fn superblock(head: &Head<'_>, tag: &str) -> Option<Ours> {
 
 impl Tool {
     /// mkfs.xfs(8).
-    pub const MKFS_XFS: Self =
+    pub(crate) const MKFS_XFS: Self =
         Self { name: "mkfs.xfs", heading: "`mkfs` of xfs", form: Form::Options, words: MKFS };
     /// mount(8) of XFS.
-    pub const MOUNT_XFS: Self =
+    pub(crate) const MOUNT_XFS: Self =
         Self { name: "mount", heading: "`mount` of xfs", form: Form::List, words: MOUNT };
 }
 

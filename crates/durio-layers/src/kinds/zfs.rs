@@ -2,26 +2,12 @@
 //!
 //! Words: zfsprops(7) and zpoolprops(7) of OpenZFS 2.3.
 
-use std::path::Path;
-
-use durio_units::Bytes;
-use serde::{Deserialize, Serialize};
-
 use super::mounted::{mount_point, mounted};
-use super::{Kind, LayerKind, Role, SizesBelow, Undo};
-use crate::check::{Below, Fault, MOST_DEVICES};
-use crate::declared::filesystem_sizes;
-use crate::identity::Identity;
-use crate::needs::{Driver, Missing};
-use crate::permit::{Look, Proven};
-use crate::plan::{Draft, PlannedLayer};
-use crate::proof::{AfterRestart, Found, Prover, RESTARTED};
-use crate::superblock::{Head, Ours, Superblock};
-use crate::tool_words::{Form, Takes, Tool, Word, word_list};
-use crate::undo::{Failure, UndoStep, Undoer, Undone};
+use super::prelude::*;
 
 pub(crate) const KIND: Kind = Kind {
     word: "zfs",
+    help: "A ZFS pool over all devices below, and a filesystem.",
     role: Role::Filesystem,
     drivers: &[DRIVER],
     tools: &[Tool::ZFS_PROPERTIES, Tool::ZPOOL_PROPERTIES],
@@ -35,47 +21,45 @@ const DRIVER: Driver = Driver::filesystem("zfs", "ZFS, built by zfs-dkms");
 /// `SPA_MINDEVSIZE` (OpenZFS, include/sys/fs/zfs.h).
 const LEAST: Bytes = Bytes::from_mib(64);
 
-/// A ZFS pool with one filesystem.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Zfs {
-    /// How the devices are joined.
-    pub layout: ZfsLayout,
-    /// Properties of the filesystem: `recordsize=4k`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub properties: Vec<String>,
-    /// Properties of the pool: `ashift=12`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub pool_properties: Vec<String>,
+spec_keys! {
+    /// A ZFS pool with one filesystem.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Zfs {
+        /// How the devices are joined. Default: single.
+        pub layout: ZfsLayout = ZfsLayout::Single,
+        /// Of the filesystem, of those listed below: "recordsize=4k".
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub properties: Vec<String> = Vec::new(),
+        /// Of the pool, of those listed below: "ashift=12".
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub pool_properties: Vec<String> = Vec::new(),
+    }
 }
 
-/// Layout of a ZFS pool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ZfsLayout {
-    /// Data spread over all devices.
-    Single,
-    /// Each device holds everything.
-    Mirror,
-    /// One parity.
-    Raidz1,
-    /// Two parities.
-    Raidz2,
+spec_words! {
+    /// Layout of a ZFS pool.
+    pub enum ZfsLayout {
+        /// Data spread over all devices.
+        Single = "single",
+        /// Each device holds everything.
+        Mirror = "mirror",
+        /// One parity.
+        Raidz1 = "raidz1",
+        /// Two parities.
+        Raidz2 = "raidz2",
+    }
 }
 
 impl ZfsLayout {
-    const fn word(self) -> Option<&'static str> {
-        match self {
-            Self::Single => None,
-            Self::Mirror => Some("mirror"),
-            Self::Raidz1 => Some("raidz1"),
-            Self::Raidz2 => Some("raidz2"),
-        }
+    /// What zpool-create(8) calls it; for devices side by side it has no word.
+    fn vdev(self) -> Option<&'static str> {
+        (self != Self::Single).then(|| self.word())
     }
 }
 
 impl LayerKind for Zfs {
     fn label(&self) -> Vec<String> {
-        let first = [KIND.word, self.layout.word().unwrap_or_default()].map(str::to_owned);
+        let first = [KIND.word, self.layout.vdev().unwrap_or_default()].map(str::to_owned);
         let properties = self.properties.iter().chain(&self.pool_properties).cloned();
         first.into_iter().chain(properties).collect()
     }
@@ -94,10 +78,10 @@ impl LayerKind for Zfs {
         below.filesystem(devices..=MOST_DEVICES, LEAST, "of each device")
     }
 
-    fn tool_words(&self) -> Vec<(Tool, &[String])> {
+    fn tool_words(&self) -> ToolWords<'_> {
         vec![
-            (Tool::ZFS_PROPERTIES, &self.properties),
-            (Tool::ZPOOL_PROPERTIES, &self.pool_properties),
+            ("properties", Tool::ZFS_PROPERTIES, &self.properties),
+            ("pool_properties", Tool::ZPOOL_PROPERTIES, &self.pool_properties),
         ]
     }
 
@@ -114,13 +98,14 @@ impl LayerKind for Zfs {
         draft.load(DRIVER.module, &[]);
         let at = mount_point(draft);
         let name = draft.place.tag();
+        // Without a cache file no later start of the machine imports the pool.
         let mut words = ["create", "-f", "-o", "cachefile=none"].map(str::to_owned).to_vec();
         let each = |option: &str, property: &String| [option.to_owned(), property.clone()];
         words.extend(self.pool_properties.iter().flat_map(|property| each("-o", property)));
         words.extend(each("-O", &format!("mountpoint={at}")));
         words.extend(self.properties.iter().flat_map(|property| each("-O", property)));
         words.push(name.clone());
-        words.extend(self.layout.word().map(str::to_owned));
+        words.extend(self.layout.vdev().map(str::to_owned));
         words.extend(below.iter().cloned());
         draft.run("zpool", &words, Some(Undo::DestroyPool(DestroyPool { name })));
         mounted(draft, "zfs", at, below)
@@ -158,8 +143,8 @@ impl UndoStep for DestroyPool {
         None
     }
 
-    fn after_restart(&self, _prover: &Prover<'_>) -> AfterRestart {
-        AfterRestart::NotOurs(RESTARTED)
+    fn after_restart(&self, _prover: &Prover<'_>) -> Finding {
+        Finding::restarted()
     }
 
     fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, Failure> {
@@ -181,14 +166,14 @@ fn superblock(head: &Head<'_>, tag: &str) -> Option<Ours> {
 
 impl Tool {
     /// Properties of a ZFS filesystem.
-    pub const ZFS_PROPERTIES: Self = Self {
+    pub(crate) const ZFS_PROPERTIES: Self = Self {
         name: "the ZFS filesystem",
         heading: "`properties` of zfs",
         form: Form::Pair,
         words: FILESYSTEM,
     };
     /// Properties of a ZFS pool.
-    pub const ZPOOL_PROPERTIES: Self = Self {
+    pub(crate) const ZPOOL_PROPERTIES: Self = Self {
         name: "the ZFS pool",
         heading: "`pool_properties` of zfs",
         form: Form::Pair,

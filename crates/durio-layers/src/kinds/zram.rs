@@ -3,24 +3,12 @@
 //! The kernel makes a disk and tells its number when `hot_add` is read; the disk has no size until it
 //! is given one (Documentation/admin-guide/blockdev/zram.rst).
 
-use std::path::Path;
-
-use durio_units::Bytes;
-use serde::{Deserialize, Serialize};
-
-use super::made::Made;
-use super::{Kind, LayerKind, Role, SizesBelow, Undo};
-use crate::check::{Below, Fault};
-use crate::identity::disk_identity;
-use crate::needs::{Driver, Missing, Shown};
-use crate::permit::{Proven, ZRAM_ADD, zram_size_file};
-use crate::place::{Values, filled, is_open};
-use crate::plan::{Draft, PlannedLayer};
-use crate::proof::{Finding, Found, Prover};
-use crate::undo::{Failure, UndoStep, Undoer, Undone};
+use super::prelude::*;
+use crate::permit::{ZRAM_ADD, zram_size_file};
 
 pub(crate) const KIND: Kind = Kind {
     word: "zram",
+    help: "Compressed RAM disks: several µs per write, which flatters the layers above.",
     role: Role::Source,
     drivers: &[DRIVER],
     tools: &[],
@@ -35,12 +23,14 @@ const DRIVER: Driver = Driver {
     shown: Shown::At("/sys/class/zram-control"),
 };
 
-/// Compressed RAM disks.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Zram {
-    /// How many, and how large.
-    #[serde(flatten)]
-    pub made: Made,
+spec_keys! {
+    /// Compressed RAM disks.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Zram {
+        /// How many, and how large.
+        #[serde(flatten)]
+        pub made: Made,
+    }
 }
 
 impl LayerKind for Zram {
@@ -61,6 +51,7 @@ impl LayerKind for Zram {
     }
 
     fn plan(&self, draft: &mut Draft<'_>, _below: &[String]) -> PlannedLayer {
+        // By itself the driver makes one disk when it is loaded, which no journal would know.
         draft.load(DRIVER.module, &["num_devices=0"]);
         let devices = (0..self.made.count).map(|n| one_disk(draft, n, self.made.size)).collect();
         draft.wait_for(devices, self.made.size)

@@ -47,6 +47,7 @@ pub(crate) fn md(level: u8) -> DeclaredMd {
         journal: false,
         initial_sync: false,
         removed: 0,
+        degraded: false,
     }
 }
 

@@ -1,19 +1,19 @@
-//! Every key that a stack spec has beyond those of a campaign, as the fields of structs.
+//! Every key that a stack spec has beyond those of a campaign and of layers, as the fields of structs.
 //!
 //! The reader, the JSON schema and the reference in docs/formats/stack-spec.md come from these
-//! fields and their doc comments ([`crate::table`]).
+//! fields and their doc comments ([`crate::table`]); of layers, from what their kinds declare
+//! ([`super::layers`]).
 
 use durio_layers::tool_words_reference;
-use durio_layers::{BtrfsProfile, LvmLayout, MdBitmap, ZfsLayout};
 use durio_plan::FileLayout;
-use durio_units::Bytes;
 use serde_json::{Value as Json, json};
 
 use super::RawDevices;
+use super::layers::{self, LayerTable};
 use crate::SpecError;
 use crate::campaign::file::{Files, Head, Steps, shared_keys};
-use crate::table::value::{Amount, Delay, Name, Texts, Value, none_of, word_enums, words};
-use crate::table::{Entries, Faults, Field, Form, Item, Key, One, Placed, Table, reference, table};
+use crate::table::value::{Amount, Name, Value, words};
+use crate::table::{Form, Item, Key, One, Placed, Table, reference, table};
 
 table! {
     /// The whole file.
@@ -46,76 +46,6 @@ table! {
     }
 }
 
-const HINT: &str = "write { md = { level = 1 } }, { xfs = {} }";
-
-/// Makes an enum that is a table with one key, whose name says which variant it is.
-macro_rules! one_of {
-    ($(#[doc = $about:literal])* enum $name:ident {
-        $($(#[doc = $help:literal])+ $variant:ident $key:literal: $type:ty,)*
-    }) => {
-        $(#[doc = $about])*
-        #[derive(Debug, Clone, PartialEq)]
-        #[expect(clippy::large_enum_variant, reason = "there are as many as a spec has layers")]
-        pub(crate) enum $name {
-            $($(#[doc = $help])+ $variant(Placed<$type>),)*
-        }
-
-        impl Table for $name {
-            const NOUN: &'static str = "a layer";
-
-            fn read(entries: &Entries<'_>, faults: &mut Faults) -> Option<Self> {
-                $(if let Some(table) = entries.take::<Option<_>>($key, faults)? {
-                    return entries.only_one(HINT, faults).then_some(Self::$variant(table));
-                })*
-                entries.only_one(HINT, faults);
-                None
-            }
-
-            fn keys() -> Vec<Key> {
-                vec![$(<Option<Placed<$type>> as Field>::key($key, concat!($($help),+))),*]
-            }
-
-            fn all_keys() -> Vec<Key> {
-                Self::keys()
-            }
-
-            fn names() -> Vec<&'static str> {
-                vec![$($key),*]
-            }
-        }
-    };
-}
-
-one_of! {
-    /// One layer.
-    enum LayerTable {
-        /// RAM disks of the kernel's brd.
-        Ram "ram": MadeLayer,
-        /// Compressed RAM disks: several µs per write, which flatters the layers above.
-        Zram "zram": MadeLayer,
-        /// null_blk, memory-backed, with a request queue.
-        Null "null": NullLayer,
-        /// Files of this machine as block devices, with direct I/O where it is possible.
-        Loop "loop": LoopLayer,
-        /// Existing block devices, each of which --destroy must name.
-        Device "device": DeviceLayer,
-        /// A software RAID array of the kernel's md.
-        Md "md": MdLayer,
-        /// A logical volume.
-        Lvm "lvm": LvmLayer,
-        /// A target of the device mapper over one device.
-        Dm "dm": DmLayer,
-        /// An ext4 filesystem.
-        Ext4 "ext4": FilesystemLayer,
-        /// An XFS filesystem.
-        Xfs "xfs": FilesystemLayer,
-        /// A Btrfs over all devices below.
-        Btrfs "btrfs": BtrfsLayer,
-        /// A ZFS pool over all devices below, and a filesystem.
-        Zfs "zfs": ZfsLayer,
-    }
-}
-
 table! {
     /// What every layer may have.
     struct Common {
@@ -124,121 +54,6 @@ table! {
         groups: One<u32>,
         /// false: built, but no workload is run on it. Default: true.
         measured: One<bool>,
-    }
-}
-
-table! {
-    /// Devices that durio makes.
-    struct MadeTable {
-        /// How many. Default: 1.
-        count: One<u32>,
-        /// Bytes of each.
-        size: Placed<Bytes>,
-    }
-}
-
-table! { struct MadeLayer "the layer" [made: MadeTable, common: Common] {} }
-
-table! {
-    struct NullLayer "the layer" [made: MadeTable, common: Common] {
-        /// Time from a request's start to its completion, by a timer. Default: at once.
-        completion: One<Delay>,
-        /// Requests that each device works on at once; more of them wait. Default: 64, as the
-        /// driver has it.
-        queue_depth: One<u32>,
-    }
-}
-
-table! {
-    struct LoopLayer "the layer" [made: MadeTable, common: Common] {
-        /// Where the files are. Default: that for temporary files.
-        directory: One<String>,
-    }
-}
-
-table! {
-    struct DeviceLayer "the layer" [common: Common] {
-        /// A device or a list of devices, by paths below /dev.
-        path: Placed<Texts>,
-    }
-}
-
-table! {
-    struct MdLayer "the layer" [common: Common] {
-        /// 0, 1, 4, 5, 6 or 10.
-        level: Placed<MdLevel>,
-        /// mdadm's word: n2, f2, o2, left-symmetric … Default: that of mdadm.
-        layout: One<String>,
-        /// Bytes on a member before the next one. Default: that of mdadm.
-        chunk: One<Bytes>,
-        /// none, internal, lockless, or external:FILE on another filesystem: it is made in a new
-        /// folder of durio's own beside that path. Default: none.
-        bitmap: One<MdBitmap>,
-        /// Bytes of the array per bit. Default: that of mdadm.
-        bitmap_chunk: One<Bytes>,
-        /// Partial parity log, of level 5. Default: false.
-        ppl: One<bool>,
-        /// The last device is the journal, of levels 4 to 6. Default: false.
-        journal: One<bool>,
-        /// Members are made equal before anything is measured, however long it takes. Default:
-        /// false, for new devices are all zeros.
-        initial_sync: One<bool>,
-        /// So many members are failed and removed, the last ones. Default: 0.
-        removed: One<u32>,
-        /// true adds a stack NAME-degraded, of which one member more is removed. Default: false.
-        degraded: One<bool>,
-    }
-}
-
-table! {
-    struct LvmLayer "the layer" [common: Common] {
-        /// How it lies on the devices. Default: linear.
-        layout: One<LvmLayout>,
-        /// Stripe size of striped and raid10. Default: that of LVM.
-        chunk: One<Bytes>,
-    }
-}
-
-table! {
-    struct DmLayer "the layer" [common: Common] {
-        /// Which of its targets.
-        target: Placed<DmName>,
-        /// With delay: what every access takes more, in whole milliseconds.
-        delay: One<Delay>,
-        /// With flakey: how long it works, in whole seconds.
-        up: One<Delay>,
-        /// With flakey: how long it fails then, in whole seconds.
-        down: One<Delay>,
-    }
-}
-
-table! {
-    /// Words for programs that make and mount.
-    struct FilesystemTable {
-        /// Words for the program that makes it, of those listed below: no device, label or file.
-        mkfs: One<Texts>,
-        /// Options with which it is mounted, of those listed below.
-        mount: One<Texts>,
-    }
-}
-
-table! { struct FilesystemLayer "the layer" [options: FilesystemTable, common: Common] {} }
-
-table! {
-    struct BtrfsLayer "the layer" [options: FilesystemTable, common: Common] {
-        /// Copies of data and metadata. Default: single.
-        profile: One<BtrfsProfile>,
-    }
-}
-
-table! {
-    struct ZfsLayer "the layer" [common: Common] {
-        /// How the devices are joined. Default: single.
-        layout: One<ZfsLayout>,
-        /// Of the filesystem, of those listed below: "recordsize=4k".
-        properties: One<Texts>,
-        /// Of the pool, of those listed below: "ashift=12".
-        pool_properties: One<Texts>,
     }
 }
 
@@ -282,56 +97,8 @@ table! {
     }
 }
 
-word_enums! {
-    /// A target of the device mapper.
-    DmName { "linear" => Linear, "crypt" => Crypt, "delay" => Delay, "flakey" => Flakey }
-}
-
 words! {
     RawDevices { "one" => One, "all" => All }
-    LvmLayout { "linear" => Linear, "striped" => Striped, "raid1" => Raid1, "raid10" => Raid10 }
-    BtrfsProfile { "single" => Single, "raid1" => Raid1, "raid10" => Raid10 }
-    ZfsLayout { "single" => Single, "mirror" => Mirror, "raidz1" => Raidz1, "raidz2" => Raidz2 }
-}
-
-/// A level of md.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct MdLevel(pub(crate) u8);
-
-impl Value for MdLevel {
-    fn read(item: Item<'_>) -> Result<Self, SpecError> {
-        let level = u32::read(item)?;
-        match u8::try_from(level) {
-            Ok(level @ (0 | 1 | 4 | 5 | 6 | 10)) => Ok(Self(level)),
-            _ => Err(item.fail(format!("{level} is no level: 0, 1, 4, 5, 6 or 10"))),
-        }
-    }
-
-    fn form() -> Form {
-        Form::new("0, 1, 4, 5, 6, 10", json!({ "enum": [0, 1, 4, 5, 6, 10] }))
-    }
-}
-
-impl Value for MdBitmap {
-    fn read(item: Item<'_>) -> Result<Self, SpecError> {
-        item.text(|text| match text {
-            "none" => Ok(Self::None),
-            "internal" => Ok(Self::Internal),
-            "lockless" => Ok(Self::Lockless),
-            _ => match text.strip_prefix("external:") {
-                Some(file) if file.starts_with('/') => Ok(Self::External(file.to_owned())),
-                Some(_) => Err("the file of an external bitmap is not named".to_owned()),
-                None => Err(none_of(text, &["none", "internal", "lockless", "external:/FILE"])),
-            },
-        })
-    }
-
-    fn form() -> Form {
-        Form::pattern(
-            "none, internal, lockless, `\"external:/FILE\"`",
-            "^(none|internal|lockless|external:/.+)$",
-        )
-    }
 }
 
 /// A table whose keys are names of axes, with lists of values; read before the rest.
@@ -384,26 +151,18 @@ pub fn stack_spec_reference() -> String {
 }
 
 /// Every table with the heading under which it is described.
-fn sections() -> Vec<(&'static str, Vec<Key>)> {
-    vec![
+fn sections() -> Vec<(String, Vec<Key>)> {
+    let before = [
         ("The file", [Head::keys(), StackFile::keys(), Steps::keys()].concat()),
         ("The file: what is made", First::keys()),
         ("[[stack]]", StackTable::keys()),
         ("A layer", LayerTable::keys()),
         ("Every layer", Common::keys()),
-        ("ram, zram, null and loop", MadeTable::keys()),
-        ("null", NullLayer::keys()),
-        ("loop", LoopLayer::keys()),
-        ("device", DeviceLayer::keys()),
-        ("md", MdLayer::keys()),
-        ("lvm", LvmLayer::keys()),
-        ("dm", DmLayer::keys()),
-        ("ext4, xfs and btrfs", FilesystemTable::keys()),
-        ("btrfs", BtrfsLayer::keys()),
-        ("zfs", ZfsLayer::keys()),
-        ("[target]", TargetTable::keys()),
-        ("[[published]]", PublishedTable::keys()),
-    ]
+    ];
+    let after = [("[target]", TargetTable::keys()), ("[[published]]", PublishedTable::keys())];
+    let own = |(heading, keys): (&str, _)| (heading.to_owned(), keys);
+    let layers = layers::sections().into_iter();
+    before.map(own).into_iter().chain(layers).chain(after.map(own)).collect()
 }
 
 #[cfg(test)]

@@ -1,42 +1,44 @@
-//! A `[[stack]]` as it was read to a [`DeclaredStack`].
+//! A `[[stack]]` to a [`DeclaredStack`].
 //!
-//! In: a table whose keys and values are known. Out: the stack, or what it lacks and where. Not here:
+//! In: TOML with places, and the keys that the kinds of layers declare ([`SPEC_LAYERS`]). Out: the
+//! stack, or what it lacks and where; schema and reference of those keys. Not here: what a kind is and
 //! whether such a stack can be built (`durio_layers`).
 
 use durio_layers::{
-    Btrfs, BtrfsProfile, DeclaredKind, DeclaredLayer, DeclaredMd, DeclaredStack, Device, Dm,
-    DmTarget, Ext4, Loop, Lvm, LvmLayout, Made, MadeFilesystem, MdBitmap, Null, Ram, Tool, Xfs,
-    Zfs, ZfsLayout, Zram, check_words,
+    DeclaredKind, DeclaredLayer, DeclaredStack, SPEC_LAYERS, SpecForm, SpecKey, SpecLayer,
+    SpecValue, SpecValues,
 };
-use durio_units::Nanos;
+use durio_units::Bytes;
+use serde_json::json;
+use toml::de::DeValue;
 
-use super::file::{
-    Common, DmLayer, DmName, FilesystemTable, LayerTable, MadeTable, MdLayer, MdLevel, StackTable,
-};
+use super::file::{Common, StackTable};
 use crate::SpecError;
-use crate::table::value::{Delay, Shown, Span, Texts};
-use crate::table::{One, Placed, Source};
+use crate::table::reference::object;
+use crate::table::value::{Delay, Span, Texts, Value, none_of};
+use crate::table::{Entries, Faults, Form, Item, Key, Source, Table};
 
 const NAME_MAX: usize = 60;
 
-/// A stack, and whether each layer is to be had degraded too.
+const HINT: &str = "write { md = { level = 1 } }, { xfs = {} }";
+
+/// A stack, and the one that is to be had of it with less redundancy.
 #[derive(Debug)]
 pub(crate) struct Read {
     pub(crate) stack: DeclaredStack,
     /// Byte of its begin in the text.
     pub(crate) at: usize,
-    /// Indices of the layers that `degraded` stands at.
-    pub(crate) degraded: Vec<usize>,
+    pub(crate) degraded: Option<DeclaredStack>,
 }
 
 /// Reads a stack; `suffix` are the values of axes that its name lacks.
 pub(crate) fn stack(
     source: Source<'_>,
-    table: &StackTable,
+    table: StackTable,
     at: usize,
     suffix: &[String],
 ) -> Result<Read, SpecError> {
-    let first = table.name.0.clone();
+    let first = table.name.value.0;
     let name = suffix.iter().fold(first, |name, value| format!("{name}-{value}"));
     let name: String = name.chars().map(|c| if fits(c) { c } else { '-' }).collect();
     if name.len() > NAME_MAX {
@@ -47,179 +49,173 @@ pub(crate) fn stack(
         let error = source.error(at, format!("stack '{name}' has no layers"));
         return Err(error.hint("add layers = [{ ram = { size = \"1GiB\" } }]"));
     }
-    let is_degraded = |it: &Placed<LayerTable>| match &it.value {
-        LayerTable::Md(md) => md.degraded.get() == Some(true),
-        _ => false,
-    };
-    let degraded = (0..table.layers.len()).filter(|&index| is_degraded(&table.layers[index]));
-    let degraded = degraded.collect();
-    let layers = table.layers.iter().map(|it| layer(source, it)).collect::<Result<_, _>>()?;
-    Ok(Read { stack: DeclaredStack { name, layers }, at, degraded })
+    let layers = table.layers.into_iter().map(|table| table.value.0).collect();
+    let mut stack = DeclaredStack { name, layers };
+    let degraded: Vec<Option<DeclaredKind>> =
+        stack.layers.iter_mut().map(|layer| layer.kind.take_degraded()).collect();
+    let degraded = degraded.iter().any(Option::is_some).then(|| {
+        let mut further = stack.clone();
+        further.name.push_str("-degraded");
+        for (layer, kind) in further.layers.iter_mut().zip(degraded) {
+            layer.kind = kind.unwrap_or_else(|| layer.kind.clone());
+        }
+        further
+    });
+    Ok(Read { stack, at, degraded })
 }
 
 const fn fits(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '-' || c == '_'
 }
 
-fn layer(source: Source<'_>, table: &LayerTable) -> Result<DeclaredLayer, SpecError> {
-    let (kind, common) = match table {
-        LayerTable::Ram(it) => (DeclaredKind::Ram(Ram { made: made(&it.made) }), &it.common),
-        LayerTable::Zram(it) => (DeclaredKind::Zram(Zram { made: made(&it.made) }), &it.common),
-        LayerTable::Null(it) => {
-            let completion = it.completion.get().map(|Span(span)| span);
-            let (made, queue_depth) = (made(&it.made), it.queue_depth.get());
-            (DeclaredKind::Null(Null { made, completion, queue_depth }), &it.common)
-        }
-        LayerTable::Loop(it) => {
-            let (made, directory) = (made(&it.made), it.directory.get());
-            (DeclaredKind::Loop(Loop { made, directory }), &it.common)
-        }
-        LayerTable::Device(it) => {
-            (DeclaredKind::Device(Device { paths: it.path.to_vec() }), &it.common)
-        }
-        LayerTable::Md(it) => (DeclaredKind::Md(md(source, it)?), &it.common),
-        LayerTable::Lvm(it) => {
-            let layout = it.layout.get().unwrap_or(LvmLayout::Linear);
-            (DeclaredKind::Lvm(Lvm { layout, chunk: it.chunk.get() }), &it.common)
-        }
-        LayerTable::Dm(it) => (DeclaredKind::Dm(Dm { target: dm_target(source, it)? }), &it.common),
-        LayerTable::Ext4(it) => {
-            let options = filesystem(source, &it.options, Tool::MKFS_EXT4, Tool::MOUNT_EXT4)?;
-            (DeclaredKind::Ext4(Ext4 { options }), &it.common)
-        }
-        LayerTable::Xfs(it) => {
-            let options = filesystem(source, &it.options, Tool::MKFS_XFS, Tool::MOUNT_XFS)?;
-            (DeclaredKind::Xfs(Xfs { options }), &it.common)
-        }
-        LayerTable::Btrfs(it) => {
-            let options = filesystem(source, &it.options, Tool::MKFS_BTRFS, Tool::MOUNT_BTRFS)?;
-            let profile = it.profile.get().unwrap_or(BtrfsProfile::Single);
-            (DeclaredKind::Btrfs(Btrfs { profile, options }), &it.common)
-        }
-        LayerTable::Zfs(it) => {
-            let words = |key, words, tool| tool_words(source, key, words, tool);
-            let kind = DeclaredKind::Zfs(Zfs {
-                layout: it.layout.get().unwrap_or(ZfsLayout::Single),
-                properties: words("properties", &it.properties, Tool::ZFS_PROPERTIES)?,
-                pool_properties: words(
-                    "pool_properties",
-                    &it.pool_properties,
-                    Tool::ZPOOL_PROPERTIES,
-                )?,
-            });
-            (kind, &it.common)
-        }
-    };
-    let Common { groups, measured } = common;
-    let (groups, measured) = (groups.get().unwrap_or(1), measured.get().unwrap_or(true));
-    Ok(DeclaredLayer { kind, groups, measured })
-}
+/// One layer: a table with one key, whose name says which kind it is.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct LayerTable(DeclaredLayer);
 
-fn made(table: &MadeTable) -> Made {
-    Made { count: table.count.get().unwrap_or(1), size: table.size.value }
-}
+impl Table for LayerTable {
+    const NOUN: &'static str = "a layer";
 
-fn md(source: Source<'_>, it: &MdLayer) -> Result<DeclaredMd, SpecError> {
-    let MdLevel(level) = it.level.value;
-    if level == 0 && it.degraded.get() == Some(true) {
-        let text = "level 0 survives no failure: it cannot be degraded";
-        return Err(source.error(it.degraded.at, text));
-    }
-    Ok(DeclaredMd {
-        level,
-        layout: it.layout.get(),
-        chunk: it.chunk.get(),
-        bitmap: it.bitmap.get().unwrap_or(MdBitmap::None),
-        bitmap_chunk: it.bitmap_chunk.get(),
-        ppl: it.ppl.get().unwrap_or(false),
-        journal: it.journal.get().unwrap_or(false),
-        initial_sync: it.initial_sync.get().unwrap_or(false),
-        removed: it.removed.get().unwrap_or(0),
-    })
-}
-
-fn dm_target(source: Source<'_>, it: &Placed<DmLayer>) -> Result<DmTarget, SpecError> {
-    let target = it.target.value;
-    for (key, time, of) in [
-        ("delay", &it.delay, DmName::Delay),
-        ("up", &it.up, DmName::Flakey),
-        ("down", &it.down, DmName::Flakey),
-    ] {
-        if of != target && time.one().is_some() {
-            let (of, target) = (of.label(), target.label());
-            let text = format!("'{key}' is for the target {of}, not for {target}");
-            return Err(source.error(time.at, text));
+    fn read(entries: &Entries<'_>, faults: &mut Faults) -> Option<Self> {
+        let found = SPEC_LAYERS.iter().find_map(|kind| Some((kind, entries.item(kind.word)?)));
+        let read = found.map(|(kind, item)| {
+            layer(kind, item).map_err(|error| faults.add(item.at(), error)).ok()
+        });
+        // A layer that cannot be read is told of before a second one beside it.
+        match read {
+            Some(None) => None,
+            read => entries.only_one(HINT, faults).then_some(read??).map(Self),
         }
     }
-    let whole = |key: &str, time: &One<Delay>, unit: Nanos| {
-        let Some(Span(span)) = time.get() else {
-            return Err(source.error(it.at, format!("'{key}' of the layer is missing")));
+
+    fn keys() -> Vec<Key> {
+        let form = |kind: &SpecLayer| {
+            let keys = (kind.keys)().iter().map(key).chain(Common::keys()).collect::<Vec<_>>();
+            Form::new("table", object(&keys))
         };
-        match span.get().is_multiple_of(unit.get()) {
-            true => Ok(span),
-            false => {
-                let text = format!("{key} {span} is no whole number of {unit}");
-                Err(source.error(time.at, text))
-            }
-        }
-    };
-    let seconds = |key: &str, time: &One<Delay>| {
-        let seconds = whole(key, time, Nanos::from_secs(1))?.get() / 1_000_000_000;
-        Ok::<u32, SpecError>(u32::try_from(seconds).unwrap_or(u32::MAX))
-    };
-    Ok(match target {
-        DmName::Linear => DmTarget::Linear,
-        DmName::Crypt => DmTarget::Crypt,
-        DmName::Delay => {
-            DmTarget::Delay { delay: whole("delay", &it.delay, Nanos::from_millis(1))? }
-        }
-        DmName::Flakey => DmTarget::Flakey {
-            up_seconds: seconds("up", &it.up)?,
-            down_seconds: seconds("down", &it.down)?,
-        },
-    })
+        SPEC_LAYERS.iter().map(|kind| Key::new(kind.word, kind.help, form(kind))).collect()
+    }
+
+    fn all_keys() -> Vec<Key> {
+        Self::keys()
+    }
+
+    fn names() -> Vec<&'static str> {
+        SPEC_LAYERS.iter().map(|kind| kind.word).collect()
+    }
 }
 
-fn filesystem(
-    source: Source<'_>,
-    it: &FilesystemTable,
-    mkfs: Tool,
-    mount: Tool,
-) -> Result<MadeFilesystem, SpecError> {
-    Ok(MadeFilesystem {
-        mkfs: tool_words(source, "mkfs", &it.mkfs, mkfs)?,
-        mount: tool_words(source, "mount", &it.mount, mount)?,
-    })
-}
-
-/// Words that become those of a command, each of which is listed for it.
-fn tool_words(
-    source: Source<'_>,
-    key: &str,
-    said: &One<Texts>,
-    tool: Tool,
-) -> Result<Vec<String>, SpecError> {
-    let texts = said.get().unwrap_or_default();
-    let words = texts.to_vec();
-    check_words(tool, &words).map_err(|fault| {
-        let at = texts.0.get(fault.index).map_or(said.at, |text| text.at);
-        source.error(at, format!("{key}: {}", fault.what)).hint(fault.allowed)
+fn layer(kind: &SpecLayer, item: Item<'_>) -> Result<DeclaredLayer, SpecError> {
+    let DeValue::Table(table) = item.value.get_ref() else {
+        return Err(item.fail("expected a table"));
+    };
+    let keys = (kind.keys)();
+    let names: Vec<_> = keys.iter().map(|key| key.name).chain(Common::names()).collect();
+    let mut faults = Faults::default();
+    let entries = Entries { source: item.source, at: item.at(), noun: "the layer".into(), table };
+    entries.refuse_unknown(&names, &mut faults);
+    let common = Common::read(&entries, &mut faults);
+    let mut values = SpecValues::new();
+    for (key, item) in keys.iter().filter_map(|key| Some((key, entries.item(key.name)?))) {
+        match value(key.form, item) {
+            Ok(value) => drop(values.insert(key.name, value)),
+            Err(error) => faults.add(item.at(), error),
+        }
+    }
+    let common = faults.or(common, &entries)?;
+    let kind = (kind.read)(&values).map_err(|fault| {
+        let at = entries.item(fault.key).map_or(item.at(), |item| match item.value.get_ref() {
+            DeValue::Array(list) => list.get(fault.index).map_or(item.at(), |it| it.span().start),
+            _ => item.at(),
+        });
+        let error = item.source.error(at, fault.what);
+        fault.hint.into_iter().fold(error, SpecError::hint)
     })?;
-    Ok(words)
+    let (groups, measured) = (common.groups.get(), common.measured.get());
+    Ok(DeclaredLayer { kind, groups: groups.unwrap_or(1), measured: measured.unwrap_or(true) })
 }
 
-/// The same stack with one member less at the layers that `degraded` stands at.
-pub(crate) fn degraded(read: &Read) -> Option<DeclaredStack> {
-    if read.degraded.is_empty() {
-        return None;
-    }
-    let mut stack = read.stack.clone();
-    stack.name.push_str("-degraded");
-    for &index in &read.degraded {
-        if let Some(DeclaredLayer { kind: DeclaredKind::Md(md), .. }) = stack.layers.get_mut(index)
-        {
-            md.removed = md.removed.saturating_add(1);
+/// The value of a key of this form.
+fn value(form: SpecForm, item: Item<'_>) -> Result<SpecValue, SpecError> {
+    let text = |parse: &dyn Fn(&str) -> Result<(), String>| {
+        item.text(|text| parse(text).map(|()| SpecValue::Texts(vec![text.to_owned()])))
+    };
+    Ok(match form {
+        SpecForm::Flag => SpecValue::Flag(Value::read(item)?),
+        SpecForm::Count => SpecValue::Count(Value::read(item)?),
+        SpecForm::Bytes => SpecValue::Bytes(Value::read(item)?),
+        SpecForm::Time => {
+            let Span(span) = Delay::read(item)?;
+            SpecValue::Time(span)
+        }
+        SpecForm::Text => text(&|_| Ok(()))?,
+        SpecForm::Texts => SpecValue::Texts(Texts::read(item)?.to_vec()),
+        SpecForm::Numbers(known) => match u32::read(item)? {
+            number if known.contains(&number) => SpecValue::Count(number),
+            other => {
+                return Err(item.fail(format!("{other} is no {}: {}", item.key, either(known))));
+            }
+        },
+        SpecForm::Words(known) => text(&|text| one_of(text, known))?,
+        SpecForm::WordsOrPath(words, prefix) => {
+            let path = format!("{prefix}/FILE");
+            text(&|text| match text.strip_prefix(prefix) {
+                Some(file) if file.starts_with('/') => Ok(()),
+                Some(_) => Err(format!("'{text}' names no file; write it as {path}")),
+                None => one_of(text, &[words, &[path.as_str()]].concat()),
+            })?
+        }
+    })
+}
+
+fn one_of(text: &str, known: &[&str]) -> Result<(), String> {
+    if known.contains(&text) { Ok(()) } else { Err(none_of(text, known)) }
+}
+
+/// `0, 1 or 10`.
+fn either(numbers: &[u32]) -> String {
+    let texts = numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+    texts.rsplit_once(", ").map_or(texts.clone(), |(first, last)| format!("{first} or {last}"))
+}
+
+/// The key as schema and reference have it.
+fn key(key: &SpecKey) -> Key {
+    let form = match key.form {
+        SpecForm::Flag => bool::form(),
+        SpecForm::Count => u32::form(),
+        SpecForm::Bytes => Bytes::form(),
+        SpecForm::Time => Delay::form(),
+        SpecForm::Text => String::form(),
+        SpecForm::Texts => Texts::form(),
+        SpecForm::Numbers(known) => {
+            let shown: Vec<String> = known.iter().map(u32::to_string).collect();
+            Form::new(shown.join(", "), json!({ "enum": known }))
+        }
+        SpecForm::Words(words) => Form::new(words.join(", "), json!({ "enum": words })),
+        SpecForm::WordsOrPath(words, prefix) => {
+            let shown = format!("{}, `\"{prefix}/FILE\"`", words.join(", "));
+            Form::pattern(shown, &format!("^({}|{prefix}/.+)$", words.join("|")))
+        }
+    };
+    Key { is_required: key.is_required, ..Key::new(key.name, key.help, form) }
+}
+
+/// The keys of all kinds, those together that the same kinds have, with these for a heading.
+pub(crate) fn sections() -> Vec<(String, Vec<Key>)> {
+    let mut sections: Vec<(Vec<&str>, Vec<SpecKey>)> = Vec::new();
+    let with_keys = SPEC_LAYERS.iter().map(|kind| (kind.word, (kind.keys)()));
+    let all: Vec<(&str, Vec<SpecKey>)> = with_keys.collect();
+    for key in all.iter().flat_map(|(_, keys)| keys) {
+        let kinds = all.iter().filter(|(_, keys)| keys.contains(key)).map(|(word, _)| *word);
+        let kinds: Vec<&str> = kinds.collect();
+        match sections.iter_mut().find(|(known, _)| *known == kinds) {
+            Some((_, keys)) if keys.contains(key) => (),
+            Some((_, keys)) => keys.push(*key),
+            None => sections.push((kinds, vec![*key])),
         }
     }
-    Some(stack)
+    let heading = |kinds: &[&str]| match kinds {
+        [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
+        kinds => kinds.concat(),
+    };
+    sections.iter().map(|(kinds, keys)| (heading(kinds), keys.iter().map(key).collect())).collect()
 }

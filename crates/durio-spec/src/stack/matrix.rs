@@ -15,7 +15,8 @@ use crate::table::Source;
 
 /// Values of one axis.
 const VALUES_MAX: usize = 1000;
-/// Stacks of a spec: at a minute each, a working day.
+/// Stacks of a spec.
+// At a minute each, a working day.
 pub(crate) const STACKS_MAX: usize = 500;
 
 /// An axis.

@@ -1,6 +1,6 @@
 //! What programs and readers are told of tables: a JSON schema, and Markdown tables of keys.
 
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 
 use serde_json::{Map, Value as Json, json};
 
@@ -106,7 +106,7 @@ fn refer(schema: &mut Json, definitions: &Map<String, Json>) {
 }
 
 /// A table of keys under each heading, as Markdown.
-pub(crate) fn tables(sections: &[(&str, Vec<Key>)]) -> String {
+pub(crate) fn tables<H: Display>(sections: &[(H, Vec<Key>)]) -> String {
     let mut text = String::new();
     for (heading, keys) in sections {
         // Writing to a string cannot fail.

@@ -90,11 +90,11 @@ fn words_that_are_nearly_right_are_suggested() {
 
 /// Compares the schema and the reference in docs/formats with what the code says, and that every key
 /// is explained; `DURIO_TEST_REWRITE=1` writes them.
-pub(crate) fn check_reference(
+pub(crate) fn check_reference<H>(
     file: &str,
     schema: &str,
     reference: &str,
-    sections: &[(&str, Vec<Key>)],
+    sections: &[(H, Vec<Key>)],
 ) {
     let compare = |file: &str, expected: &dyn Fn(&str) -> String| {
         let path = format!("{}/../../docs/formats/{file}", env!("CARGO_MANIFEST_DIR"));

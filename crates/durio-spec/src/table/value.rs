@@ -40,7 +40,8 @@ pub(crate) trait Shown: Value {
 
 /// A shortened run keeps steps at least this long, or as long as the spec says.
 const TIME_SCALED_MIN: Nanos = Nanos::from_millis(100);
-/// Scaled sizes are whole multiples of this, so that every usual block size divides them.
+/// Scaled sizes are whole multiples of this.
+// Every usual block size divides it.
 const GRAIN: Bytes = Bytes::from_mib(1);
 
 /// How far a run is shortened, in thousandths of what the spec says.

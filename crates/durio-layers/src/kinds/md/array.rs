@@ -1,20 +1,11 @@
 //! A running array: how it is looked at, proven to be ours, and stopped.
 
-use std::path::Path;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
-use crate::command::Checking;
-use crate::error::BuildError;
-use crate::identity::disk_identity;
-use crate::permit::{Look, Proven};
+use crate::kinds::prelude::*;
 use crate::place::md_uuid_bytes;
-use crate::proof::{AfterRestart, Found, Prover, RESTARTED};
-use crate::step::{Progress, Stepper};
-use crate::superblock::{Head, Ours};
-use crate::system::System;
-use crate::undo::{Failure, Known, UndoStep, Undoer, Undone, in_words, parent_of};
+use crate::step::Progress;
+use crate::undo::{Known, parent_of};
 
 /// How often a sync is looked at.
 const SYNC_PAUSE: Duration = Duration::from_millis(200);
@@ -213,8 +204,8 @@ impl UndoStep for StopArray {
         None
     }
 
-    fn after_restart(&self, _prover: &Prover<'_>) -> AfterRestart {
-        AfterRestart::NotOurs(RESTARTED)
+    fn after_restart(&self, _prover: &Prover<'_>) -> Finding {
+        Finding::restarted()
     }
 
     fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, Failure> {

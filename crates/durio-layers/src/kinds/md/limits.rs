@@ -3,12 +3,9 @@
 //!
 //! In: a declared array, the devices of its group. Out: what it gives to the next layer, or a fault.
 
-use std::path::Path;
-
-use durio_units::Bytes;
-
 use super::{DeclaredMd, MdBitmap};
-use crate::check::{Below, Fault, Group, at_least, power_of_two};
+use crate::check::Group;
+use crate::kinds::prelude::*;
 
 /// mdadm keeps the number of chunk sectors in 32 bits; nobody uses chunks of this size.
 const MOST_CHUNK: Bytes = Bytes::from_gib(1);

@@ -1,4 +1,5 @@
-//! Builds a declared stack, holds it until its standard input ends, and tears it down.
+//! Builds a declared stack, holds it until its standard input ends, and tears it down: the process
+//! that tests kill.
 //!
 //! In: a file with a stack in JSON. Out: one line for each command and layer. Not here: workloads.
 //!
