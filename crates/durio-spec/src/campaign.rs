@@ -23,8 +23,7 @@ pub(crate) mod value;
 use std::collections::BTreeSet;
 
 use durio_plan::{
-    BatchPolicy, Campaign, ClockChoice, EngineKind, PLAN_SCHEMA, Plan, Purpose, Step, Target,
-    TargetKind,
+    BatchPolicy, Campaign, ClockChoice, EngineKind, Plan, Purpose, Step, Target, TargetKind,
 };
 
 pub use file::{spec_json_schema, spec_reference};
@@ -32,7 +31,7 @@ pub use spec::{CampaignSpec, SPEC_SCHEMA, SpecTarget};
 
 use crate::path_trace::path_traces;
 use crate::table::value::Scale;
-use crate::{Location, SpecError, number, self_cost_step};
+use crate::{Location, SpecError, plan_of, self_cost_step, with_costs, would_destroy};
 use axes::Point;
 use file::Over;
 use steps::{Ladder, Made, Making};
@@ -104,45 +103,23 @@ pub fn plan_campaign(request: &CampaignRequest) -> Result<CampaignPlan, SpecErro
     made.steps.extend(followed);
     let mut obstacles = made_targets.obstacles;
     obstacles.extend(missing_permissions(&made_targets.targets, &made.steps));
+    let wanted = spec.file.head.self_cost.get().unwrap_or(true);
+    let costs = if wanted { self_costs(&made.steps) } else { Vec::new() };
+    let steps = with_costs(costs, made.steps, &mut made.sections);
     let campaign = Campaign {
         name: spec.name().to_owned(),
         summary: spec.summary(),
         sections: made.sections,
         declared: made_targets.declared,
-        left_out: Vec::new(),
         time_scale_per_mille: request.time_scale_per_mille,
-        notes: Vec::new(),
         spec_hash: hash(request),
+        ..Campaign::default()
     };
-    let plan = assembled(request, made_targets.targets, made.steps, campaign);
+    let (seed, targets) = ((request.seed, request.clock), made_targets.targets);
+    let plan = plan_of(Purpose::Campaign, seed, targets, steps);
+    let plan = Plan { campaign: Some(campaign), ..plan };
     plan.validate().map_err(|reason| spec.source().error(0, reason))?;
     Ok(CampaignPlan { plan, obstacles })
-}
-
-fn assembled(
-    request: &CampaignRequest,
-    targets: Vec<Target>,
-    mut steps: Vec<Step>,
-    mut campaign: Campaign,
-) -> Plan {
-    let wanted = request.spec.file.head.self_cost.get().unwrap_or(true);
-    let mut all = if wanted { self_costs(&steps) } else { Vec::new() };
-    let before = u32::try_from(all.len()).unwrap_or(u32::MAX);
-    for section in &mut campaign.sections {
-        section.first_step += before;
-    }
-    all.append(&mut steps);
-    number(&mut all);
-    Plan {
-        schema: PLAN_SCHEMA,
-        purpose: Purpose::Campaign,
-        seed: request.seed,
-        clock: request.clock,
-        targets,
-        steps: all,
-        campaign: Some(campaign),
-        thresholds: Vec::new(),
-    }
 }
 
 /// One measurement of durio's own cost per engine, depth and batch.
@@ -219,10 +196,9 @@ fn missing_permissions(targets: &[Target], steps: &[Step]) -> Vec<SpecError> {
         (0..).zip(targets).filter(|(index, target)| !target.may_be_written() && is_written(*index));
     missing
         .filter_map(|(_, target)| match &target.kind {
-            TargetKind::ExistingFile { path } | TargetKind::Device { path } => Some(
-                SpecError::would_destroy(format!("'{path}' exists, and this would write to it"))
-                    .hint(format!("permit it with --destroy '{path}', or name a directory")),
-            ),
+            TargetKind::ExistingFile { path } | TargetKind::Device { path } => {
+                Some(would_destroy(path))
+            }
             _ => None,
         })
         .collect()

@@ -1,8 +1,7 @@
 //! The plan of `durio check`: which files, how large, how long.
 
 use durio_plan::{
-    ClockChoice, EngineKind, FileLayout, Limit, Load, PLAN_SCHEMA, Plan, Purpose, RawPath, Role,
-    Step, Target, TargetKind,
+    ClockChoice, EngineKind, FileLayout, Limit, Load, Plan, Purpose, RawPath, Role, Step, Target,
 };
 use durio_units::{Bytes, Nanos};
 use durio_workload::profile::check_thresholds;
@@ -10,24 +9,30 @@ use durio_workload::{
     CacheMode, Files, PerMille, SyncMethod, SyncPolicy, Workload, check_workloads,
 };
 
-use crate::{Location, LocationFacts, SpecError, interval_for, null_target, number, self_costs};
+use crate::{
+    Location, LocationFacts, SpecError, interval_for, null_target, plan_of, self_costs, with_costs,
+};
 
 /// The duration per workload from which figures are not provisional.
 pub const FULL_DURATION: Nanos = Nanos::from_secs(300);
 
-/// The shortest duration per workload: ten intervals of 10 ms would not hold one flush of a disk.
+/// The shortest duration per workload.
+// Ten intervals of 10 ms would not hold one flush of a disk.
 pub(crate) const DURATION_MIN: Nanos = Nanos::from_millis(100);
 
-/// The longest: beyond a month, a unit was probably mistaken.
+/// The longest.
+// Beyond a month, a unit was probably mistaken.
 pub(crate) const DURATION_MAX: Nanos = Nanos::from_secs(31 * 86_400);
 
 /// The smallest set of files that `check` lays out by itself.
 const FILES_MIN: Bytes = Bytes::from_mib(16);
 
-/// Calls of each kind: enough to tell flushes from those of others, over in a moment on any disk.
+/// Calls of each kind.
+// Enough to tell flushes from those of others, over in a moment on any disk.
 const SYNC_CALLS: u64 = 20;
 
-/// The smallest data file: two halves for `scan` with several blocks of 256 KiB in flight.
+/// The smallest data file.
+// Two halves for `scan` with several blocks of 256 KiB in flight.
 const DATA_MIN: Bytes = Bytes::from_mib(4);
 
 /// How long `check` takes.
@@ -50,9 +55,9 @@ impl CheckLength {
         }
     }
 
-    /// That of the lines for committers: their figures are rates, which a shorter time shows as well
-    /// as percentiles a longer one.
+    /// That of the lines for committers.
     fn duration_of_groups(self) -> Nanos {
+        // Their figures are rates, which a shorter time shows as well as percentiles a longer one.
         match self {
             Self::Quick => Nanos::from_millis(600),
             Self::Usual => Nanos::from_secs(3),
@@ -97,11 +102,12 @@ struct Sizes {
     segment: Bytes,
 }
 
-/// The log is 128 MiB: larger than any device's volatile write cache that answers in microseconds
-/// would hide, small enough to lay out at once.
+/// The log.
+// Larger than any device's volatile write cache that answers in microseconds would hide, small enough
+// to lay out at once.
 const LOG: Bytes = Bytes::from_mib(128);
 
-/// etcd's segment (server/storage/wal: `SegmentSizeBytes` = 64 × 1000 × 1000).
+// etcd's segment (server/storage/wal: `SegmentSizeBytes` = 64 × 1000 × 1000).
 const SEGMENT: Bytes = Bytes::new(64_000_000);
 
 /// Makes the plan.
@@ -120,19 +126,9 @@ pub fn plan_check(request: &CheckRequest) -> Result<Plan, SpecError> {
         return Err(SpecError::wrong_use("no workload is left to run")
             .hint("what exists is only read (lookup, scan), unless --destroy names it"));
     }
-    let mut all = self_costs(&steps);
-    all.append(&mut steps);
-    number(&mut all);
-    Ok(Plan {
-        schema: PLAN_SCHEMA,
-        purpose: Purpose::Check,
-        seed: request.seed,
-        clock: request.clock,
-        targets,
-        steps: all,
-        campaign: None,
-        thresholds: check_thresholds()?,
-    })
+    let all = with_costs(self_costs(&steps), steps, &mut []);
+    let plan = plan_of(Purpose::Check, (request.seed, request.clock), targets, all);
+    Ok(Plan { thresholds: check_thresholds()?, ..plan })
 }
 
 fn check_names(only: &[String]) -> Result<(), SpecError> {
@@ -289,13 +285,14 @@ fn each_of(sharing: u64) -> String {
     }
 }
 
-/// At most a tenth of the free space for all files: a newcomer's first run must not fill a disk.
+/// At most a tenth of the free space for all files.
 fn default_sizes(
     length: CheckLength,
     path: &RawPath,
     free: Bytes,
     sharing: u64,
 ) -> Result<Sizes, SpecError> {
+    // A newcomer's first run must not fill a disk.
     let tenth = free.get() / 10 / sharing.max(1);
     if tenth < FILES_MIN.get() {
         return Err(SpecError::cannot_measure(format!(
@@ -318,24 +315,8 @@ fn target_for(request: &CheckRequest, location: &Location, files: Files, sizes: 
         Files::Log => ("log", FileLayout::ZeroFilled, sizes.log),
         Files::Segment => ("segment", FileLayout::Preallocated, sizes.segment),
     };
-    let path = location.path.clone();
-    let kind = match location.facts {
-        LocationFacts::File { .. } => TargetKind::ExistingFile { path },
-        LocationFacts::Device { .. } => TargetKind::Device { path },
-        _ => TargetKind::NewFile {
-            directory: path,
-            file_name: RawPath::from(format!("{}.{name}", request.file_name)),
-            named: false,
-            layout,
-        },
-    };
-    Target {
-        name: name.to_owned(),
-        location: Some(location.path.clone()),
-        kind,
-        size,
-        destroy: location.destroy,
-    }
+    let file_name = format!("{}.{name}", request.file_name);
+    location.target(name.to_owned(), file_name, layout, size)
 }
 
 fn step(workload: Workload, target: usize, duration: Nanos) -> Step {
@@ -346,8 +327,9 @@ fn step(workload: Workload, target: usize, duration: Nanos) -> Step {
     Step { ramp, ..Step::new(Role::Measure, load, Limit::Duration(duration), interval) }
 }
 
-/// A twentieth, within 100 ms and 2 s: thread start and first-touch effects are over by then.
+/// A twentieth, within 100 ms and 2 s.
 pub(crate) fn ramp_for(duration: Nanos) -> Nanos {
+    // By then what happens once is over: threads start, pages are touched.
     let twentieth = duration.get() / 20;
     Nanos::new(twentieth.clamp(Nanos::from_millis(100).get(), Nanos::from_secs(2).get()))
 }

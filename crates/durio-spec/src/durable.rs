@@ -3,8 +3,6 @@
 //! In: a [`DurableRequest`]. Out: a plan with one section per slice, and in it, as sentences, what a
 //! wider run would measure and this one does not. Not here: what the figures mean.
 
-mod axes;
-mod cross;
 mod methods;
 mod parts;
 mod room;
@@ -15,14 +13,14 @@ mod tests;
 mod times;
 
 use durio_plan::{
-    BatchPolicy, Campaign, ClockChoice, EngineKind, Load, PLAN_SCHEMA, Plan, Purpose, RawPath,
-    Section, SectionKind, Slice, Step,
+    BatchPolicy, Campaign, ClockChoice, EngineKind, Load, Plan, Purpose, Section, SectionKind,
+    Slice, Step,
 };
 use durio_units::Bytes;
 use durio_workload::{CacheMode, SyncMethod};
 
-use crate::{Location, SpecError, null_target, number, self_cost_step};
-use parts::{Draft, Point};
+use crate::{Location, SpecError, null_target, plan_of, self_cost_step};
+use parts::{Axes, Draft, Point};
 use room::{Room, Targets};
 use times::Times;
 
@@ -46,7 +44,7 @@ pub struct DurableRequest {
     pub length: DurableLength,
     /// Size of the log, instead of the length's; may be more than its share of the free space.
     pub size: Option<Bytes>,
-    /// Only these slices, each by its [`slice_name`]; all of the length if empty.
+    /// Only these slices, by name; all of the length if empty.
     pub only: Vec<String>,
     /// Seed of every random choice.
     pub seed: u64,
@@ -56,40 +54,24 @@ pub struct DurableRequest {
     pub file_name: String,
 }
 
-/// The slices in the order in which they run, the short ones first.
-pub const SLICES: [Slice; 12] = [
-    Slice::Commands,
-    Slice::SyncCalls,
-    Slice::Methods,
-    Slice::SyncEvery,
-    Slice::FlushSlope,
-    Slice::FileModes,
-    Slice::Writers,
-    Slice::SizesAndWriters,
-    Slice::GroupCommit,
-    Slice::CommitDelay,
-    Slice::Sizes,
-    Slice::Cross,
+/// The slices in the order in which they run, the short ones first, with the names by which users
+/// choose them; with blanks for hyphens, those of their sections.
+const SLICES: [(Slice, &str); 12] = [
+    (Slice::Commands, "commands"),
+    (Slice::SyncCalls, "sync-calls"),
+    (Slice::Methods, "methods"),
+    (Slice::SyncEvery, "sync-every"),
+    (Slice::FlushSlope, "flush-slope"),
+    (Slice::FileModes, "file-modes"),
+    (Slice::Writers, "writers"),
+    (Slice::SizesAndWriters, "sizes-and-writers"),
+    (Slice::GroupCommit, "group-commit"),
+    (Slice::CommitDelay, "commit-delay"),
+    (Slice::Sizes, "sizes"),
+    (Slice::Cross, CROSS),
 ];
 
-/// The name by which users choose a slice; with blanks for hyphens, that of its section.
-#[must_use]
-pub const fn slice_name(slice: Slice) -> &'static str {
-    match slice {
-        Slice::Commands => "commands",
-        Slice::SyncCalls => "sync-calls",
-        Slice::Methods => "methods",
-        Slice::SyncEvery => "sync-every",
-        Slice::FlushSlope => "flush-slope",
-        Slice::FileModes => "file-modes",
-        Slice::Sizes => "sizes",
-        Slice::Writers => "writers",
-        Slice::SizesAndWriters => "sizes-and-writers",
-        Slice::GroupCommit => "group-commit",
-        Slice::CommitDelay => "commit-delay",
-        Slice::Cross => "cross",
-    }
-}
+const CROSS: &str = "cross";
 
 /// Makes the plan.
 ///
@@ -101,8 +83,9 @@ pub fn plan_durable(request: &DurableRequest) -> Result<Plan, SpecError> {
     let room = Room::of(request)?;
     let mut left_out = Vec::new();
     let mut drafts = Vec::new();
-    for slice in SLICES {
-        drafts.extend(draft(slice, request.length, &room, &mut left_out));
+    for (slice, name) in SLICES {
+        let name = name.replace('-', " ");
+        drafts.extend(draft(slice, name, request.length, &room, &mut left_out));
     }
     keep_what_fits(&mut drafts, &room, &mut left_out);
     // Before slices are left out: a step lasts as long alone as among all.
@@ -116,13 +99,12 @@ pub fn plan_durable(request: &DurableRequest) -> Result<Plan, SpecError> {
 }
 
 fn check_names(request: &DurableRequest) -> Result<(), SpecError> {
-    let known: Vec<&str> = SLICES.into_iter().map(slice_name).collect();
+    let known = SLICES.map(|(_, name)| name);
     if let Some(unknown) = request.only.iter().find(|name| !known.contains(&name.as_str())) {
         return Err(SpecError::wrong_use(format!("'{unknown}' is no slice of durable"))
             .hint(format!("the slices are {}", known.join(", "))));
     }
-    let cross = slice_name(Slice::Cross);
-    if request.length != DurableLength::Full && request.only.iter().any(|name| name == cross) {
+    if request.length != DurableLength::Full && request.only.iter().any(|name| name == CROSS) {
         return Err(SpecError::wrong_use("the cross is only part of --full").hint("add --full"));
     }
     Ok(())
@@ -131,11 +113,11 @@ fn check_names(request: &DurableRequest) -> Result<(), SpecError> {
 /// The points of a slice; none if it is no part of this length or place, which is said then.
 fn draft(
     slice: Slice,
+    name: String,
     length: DurableLength,
     room: &Room,
     left_out: &mut Vec<String>,
 ) -> Option<Draft> {
-    let name = slice_name(slice).replace('-', " ");
     let needs_files = matches!(slice, Slice::FileModes | Slice::Cross);
     if needs_files && !room.makes_files {
         left_out.push(format!("{name}: only in a directory can files of several kinds be made"));
@@ -144,7 +126,7 @@ fn draft(
     if slice == Slice::Commands && !room.makes_files {
         left_out.push(format!("{name}: all file modes but the one there is"));
     }
-    let axes = axes::Axes::of(length, &name);
+    let axes = Axes::of(length, &name);
     let (summary, points) = match slice {
         Slice::Commands => methods::commands(length, room),
         Slice::SyncCalls => methods::sync_calls(),
@@ -157,9 +139,9 @@ fn draft(
         Slice::SizesAndWriters => sharing::sizes_and_writers(&axes, room, left_out),
         Slice::GroupCommit => sharing::group_commit(&axes, left_out),
         Slice::CommitDelay => sharing::commit_delay(&axes, left_out),
-        Slice::Cross if length == DurableLength::Full => cross::cross(room),
+        Slice::Cross if length == DurableLength::Full => shapes::cross(room),
         Slice::Cross => {
-            let steps = cross::cross(room).1.len();
+            let steps = shapes::cross(room).1.len();
             left_out.push(format!(
                 "{name}: every method in every file mode at every size and number of writers, \
                  {steps} steps (--full)"
@@ -178,7 +160,7 @@ fn keep_what_fits(drafts: &mut Vec<Draft>, room: &Room, left_out: &mut Vec<Strin
         draft.points = fitting;
         let names: Vec<String> = others.iter().map(Point::words).collect();
         if !names.is_empty() {
-            let names = axes::shortened(&names, "; ");
+            let names = parts::shortened(&names, "; ");
             left_out.push(format!("{}: too large for the room there is: {names}", draft.name));
         }
     }
@@ -189,7 +171,7 @@ fn keep_what_is_wanted(drafts: &mut Vec<Draft>, only: &[String], left_out: &mut 
     if only.is_empty() {
         return;
     }
-    let is_wanted = |draft: &Draft| only.iter().any(|name| name == slice_name(draft.slice));
+    let is_wanted = |draft: &Draft| only.iter().any(|name| name.replace('-', " ") == draft.name);
     let others: Vec<String> =
         drafts.iter().filter(|draft| !is_wanted(draft)).map(|draft| draft.name.clone()).collect();
     drafts.retain(is_wanted);
@@ -229,7 +211,6 @@ fn assembled(
             baseline: None,
         });
     }
-    number(&mut steps);
     let campaign = Campaign {
         name: "durable".to_owned(),
         summary: format!("What a durable write costs at {}", request.location.path),
@@ -237,16 +218,8 @@ fn assembled(
         left_out,
         ..Campaign::default()
     };
-    Plan {
-        schema: PLAN_SCHEMA,
-        purpose: Purpose::Durable,
-        seed: request.seed,
-        clock: request.clock,
-        targets: targets.all,
-        steps,
-        thresholds: Vec::new(),
-        campaign: Some(campaign),
-    }
+    let plan = plan_of(Purpose::Durable, (request.seed, request.clock), targets.all, steps);
+    Plan { campaign: Some(campaign), ..plan }
 }
 
 fn step(name: &str, summary: &str, point: Point, times: &Times, targets: &mut Targets<'_>) -> Step {
@@ -271,9 +244,4 @@ fn leaves_pages(before: &Step, next: &Step) -> bool {
     let is_unsynced = old.sync.method == SyncMethod::None && old.writes();
     let turns_direct = (old.cache, new.cache) == (CacheMode::Buffered, CacheMode::Direct);
     before.load.target == next.load.target && (is_unsynced || turns_direct)
-}
-
-/// The place as part of a sentence.
-fn quoted(path: &RawPath) -> String {
-    format!("'{path}'")
 }

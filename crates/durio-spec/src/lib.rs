@@ -23,7 +23,7 @@ pub use campaign::{
     plan_campaign, spec_json_schema, spec_reference,
 };
 pub use check::{CheckLength, CheckRequest, FULL_DURATION, plan_check};
-pub use durable::{DurableLength, DurableRequest, SLICES, plan_durable, slice_name};
+pub use durable::{DurableLength, DurableRequest, plan_durable};
 pub use error::{SpecError, SpecErrorKind};
 pub use location::{Location, LocationFacts};
 pub use profile::{ProfileRequest, plan_profile};
@@ -37,23 +37,28 @@ pub use stack::{
 };
 pub use sweep::{SweepRequest, plan_sweep};
 
-use durio_plan::{BatchPolicy, EngineKind, Limit, Load, RawPath, Role, Step, Target, TargetKind};
+use durio_plan::{
+    BatchPolicy, ClockChoice, EngineKind, Limit, Load, PLAN_SCHEMA, Plan, Purpose, RawPath, Role,
+    Section, Step, Target, TargetKind,
+};
 use durio_units::{Bytes, Nanos};
 use durio_workload::self_cost_workload;
 
-/// I/Os of the measurement of durio's own cost: 15 to 50 ms. Counted, not timed, so that counts of
-/// instructions repeat.
+use location::would_destroy;
+
+/// I/Os of the measurement of durio's own cost, which take 15 to 50 ms.
+// Counted, not timed, so that counts of instructions repeat.
 const SELF_COST_OPERATIONS: u64 = 50_000;
 
-/// The most intervals that a step is recorded in: more than any chart has columns, and a record of
-/// some hundred megabytes.
+/// The most intervals that a step is recorded in.
+// More than any chart has columns, and a record of some hundred megabytes.
 const INTERVALS_MAX: u64 = 100_000;
 
 /// The length of recorded intervals for a step of `duration` after `ramp`: fifty of them, within
-/// 100 ms (below, an interval of a slow device would hold a handful of operations) and 1 s; longer
-/// where there would be too many.
+/// 100 ms and 1 s; longer where there would be too many.
 fn interval_for(duration: Nanos, ramp: Nanos) -> Nanos {
     let fiftieth = duration.get() / 50;
+    // Below 100 ms an interval of a slow device would hold a handful of operations.
     let usual = fiftieth.clamp(Nanos::from_millis(100).get(), Nanos::from_secs(1).get());
     // One less: the last interval of the ramp may be cut short.
     let least = duration.get().saturating_add(ramp.get()).div_ceil(INTERVALS_MAX - 1);
@@ -94,9 +99,26 @@ fn self_costs(steps: &[Step]) -> Vec<Step> {
     [EngineKind::Sync, EngineKind::Uring].into_iter().filter_map(largest).collect()
 }
 
-/// Numbers the steps by their position.
-fn number(steps: &mut [Step]) {
-    for (index, step) in (0..).zip(steps) {
+/// A plan of these steps, numbered by their position.
+fn plan_of(
+    purpose: Purpose,
+    (seed, clock): (u64, ClockChoice),
+    targets: Vec<Target>,
+    mut steps: Vec<Step>,
+) -> Plan {
+    for (index, step) in (0..).zip(&mut steps) {
         step.index = index;
     }
+    let (campaign, thresholds) = (None, Vec::new());
+    Plan { schema: PLAN_SCHEMA, purpose, seed, clock, targets, steps, campaign, thresholds }
+}
+
+/// The steps with those of durio's own cost before them, for which sections make room.
+fn with_costs(mut costs: Vec<Step>, steps: Vec<Step>, sections: &mut [Section]) -> Vec<Step> {
+    let before = u32::try_from(costs.len()).unwrap_or(u32::MAX);
+    for section in sections {
+        section.first_step += before;
+    }
+    costs.extend(steps);
+    costs
 }

@@ -1,7 +1,11 @@
 //! The places that the user names, and what must be known of them to plan.
 
-use durio_plan::RawPath;
+use std::path::Path;
+
+use durio_plan::{FileLayout, RawPath, Target, TargetKind};
 use durio_units::Bytes;
+
+use crate::SpecError;
 
 /// What a location is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,4 +45,45 @@ pub struct Location {
     pub facts: LocationFacts,
     /// True if the user permitted to overwrite it (`--destroy` with this very path).
     pub destroy: bool,
+}
+
+impl Location {
+    /// The target that it is: what exists, or a file that durio makes, in a directory as `file_name`.
+    pub(crate) fn target(
+        &self,
+        name: String,
+        file_name: String,
+        layout: FileLayout,
+        size: Bytes,
+    ) -> Target {
+        let path = self.path.clone();
+        let kind = match self.facts {
+            LocationFacts::Directory { .. } => {
+                let file_name = RawPath::from(file_name);
+                TargetKind::NewFile { directory: path, file_name, named: false, layout }
+            }
+            LocationFacts::Absent { .. } => {
+                let own = path.as_path().file_name().map(RawPath::from);
+                let file_name = own.unwrap_or_else(|| RawPath::from(file_name));
+                TargetKind::NewFile { directory: self.parent(), file_name, named: true, layout }
+            }
+            LocationFacts::File { .. } => TargetKind::ExistingFile { path },
+            LocationFacts::Device { .. } => TargetKind::Device { path },
+            LocationFacts::NullDevice => TargetKind::NullDevice { path },
+        };
+        Target { name, location: Some(self.path.clone()), kind, size, destroy: self.destroy }
+    }
+
+    /// The directory in which it is, or would be.
+    pub(crate) fn parent(&self) -> RawPath {
+        let parent = self.path.as_path().parent();
+        let parent = parent.filter(|parent| !parent.as_os_str().is_empty());
+        RawPath::from(parent.unwrap_or(Path::new(".")))
+    }
+}
+
+/// The refusal of a plan that writes to what exists.
+pub(crate) fn would_destroy(path: &RawPath) -> SpecError {
+    SpecError::would_destroy(format!("'{path}' exists, and this would write to it"))
+        .hint(format!("permit it with --destroy '{path}', or name a directory"))
 }

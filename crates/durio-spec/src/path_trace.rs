@@ -6,8 +6,8 @@
 use durio_plan::{EngineKind, Limit, Load, Role, Step};
 use durio_units::Nanos;
 
-/// Operations that are traced, and as many that are not: enough for a 99th percentile, and a second on
-/// a slow disk.
+/// Operations that are traced, and as many that are not.
+// Enough for a 99th percentile, and a second on a slow disk.
 const OPERATIONS: u64 = 300;
 
 /// The steps that follow the first load of each of `measured`, where that can be followed: a log with

@@ -11,17 +11,18 @@ mod steps;
 #[cfg(test)]
 mod tests;
 
-use durio_plan::{Campaign, ClockChoice, PLAN_SCHEMA, Plan, Purpose, Section, SectionKind};
+use durio_plan::{Campaign, ClockChoice, Plan, Purpose, Section, SectionKind};
 use durio_units::{Bytes, Nanos};
 use durio_workload::profile::{Profile, StreamKind, StreamProfile};
 
 use crate::check::{DURATION_MAX, DURATION_MIN};
-use crate::{Location, SpecError, number, self_costs};
+use crate::{Location, SpecError, plan_of, self_costs, with_costs};
 use files::Files;
 use steps::Steps;
 
-/// Per step: more than a hundred of the ten commits a second that etcd's backend makes, so that
-/// their p99 is known.
+/// Per step.
+// More than a hundred of the ten commits a second that etcd's backend makes, so that their p99 is
+// known.
 const DURATION: Nanos = Nanos::from_secs(12);
 
 /// Per step with `--quick`.
@@ -106,11 +107,7 @@ pub fn plan_profile(request: &ProfileRequest) -> Result<Plan, SpecError> {
     let duration = request.time()?;
     let files = Files::of(request, foreground)?;
     let mut made = Steps { profile, foreground, files: &files, duration }.all()?;
-    let mut all = self_costs(&made.steps);
-    let before = u32::try_from(all.len()).unwrap_or(u32::MAX);
-    made.sections.iter_mut().for_each(|section| section.first_step += before);
-    all.append(&mut made.steps);
-    number(&mut all);
+    let all = with_costs(self_costs(&made.steps), made.steps, &mut made.sections);
     let campaign = Campaign {
         name: profile.name.clone(),
         summary: format!("{}: {}", profile.title, profile.summary),
@@ -118,24 +115,15 @@ pub fn plan_profile(request: &ProfileRequest) -> Result<Plan, SpecError> {
         notes: notes(profile, &files),
         ..Campaign::default()
     };
-    let plan = Plan {
-        schema: PLAN_SCHEMA,
-        purpose: Purpose::Profile,
-        seed: request.seed,
-        clock: request.clock,
-        targets: files.into_targets(),
-        steps: all,
-        campaign: Some(campaign),
-        thresholds: profile.run_thresholds(),
-    };
+    let plan = plan_of(Purpose::Profile, (request.seed, request.clock), files.targets, all);
+    let plan = Plan { campaign: Some(campaign), thresholds: profile.run_thresholds(), ..plan };
     plan.validate().map_err(SpecError::wrong_use)?;
     Ok(plan)
 }
 
 fn notes(profile: &Profile, files: &Files) -> Vec<String> {
     let fittings = profile.fittings().map(|(stream, text)| format!("{stream}: {text}"));
-    let shortened = files.shortened().map(str::to_owned);
-    fittings.chain(profile.notes.iter().cloned()).chain(shortened).collect()
+    fittings.chain(profile.notes.iter().cloned()).chain(files.shortened.clone()).collect()
 }
 
 fn section(name: &str, summary: String, first_step: u32, steps: u32) -> Section {

@@ -1,8 +1,8 @@
 //! The plan of `durio run`: one job description over one target.
 
 use durio_plan::{
-    BatchPolicy, ClockChoice, EngineKind, FileLayout, Limit, Load, NullScript, PLAN_SCHEMA,
-    Placement, Plan, Purpose, RawPath, Role, Step, Target, TargetKind,
+    BatchPolicy, ClockChoice, EngineKind, FileLayout, Limit, Load, NullScript, Placement, Plan,
+    Purpose, RawPath, Role, Step, Target, TargetKind,
 };
 use durio_units::{Bytes, Nanos};
 use durio_workload::{Arrivals, CacheMode, SyncMethod, Workload};
@@ -11,7 +11,7 @@ use crate::check::DURATION_MAX;
 use crate::path_trace::path_traces;
 use crate::{
     INTERVALS_MAX, Location, LocationFacts, SpecError, interval_for, intervals, null_target,
-    number, self_cost_step,
+    plan_of, self_cost_step, would_destroy,
 };
 
 /// What the user asks of `durio run`.
@@ -62,9 +62,7 @@ const SIZE_DEFAULT: Bytes = Bytes::from_gib(1);
 /// If the request contradicts itself, would overwrite what exists, or does not fit.
 pub fn plan_run(request: &RunRequest) -> Result<Plan, SpecError> {
     check_request(request)?;
-    let target = target_for(request)?;
-    let mut targets = vec![null_target()];
-    targets.push(target);
+    let targets = vec![null_target(), target_for(request)?];
     let mut steps = Vec::new();
     let is_ours = !matches!(request.engine, EngineKind::Null | EngineKind::Fio);
     if request.self_cost && is_ours {
@@ -76,17 +74,7 @@ pub fn plan_run(request: &RunRequest) -> Result<Plan, SpecError> {
     let followed = request.trace_path.then(|| path_traces(std::iter::once(&step)));
     steps.push(step);
     steps.extend(followed.into_iter().flatten());
-    number(&mut steps);
-    Ok(Plan {
-        schema: PLAN_SCHEMA,
-        purpose: Purpose::Run,
-        seed: request.seed,
-        clock: request.clock,
-        targets,
-        steps,
-        campaign: None,
-        thresholds: Vec::new(),
-    })
+    Ok(plan_of(Purpose::Run, (request.seed, request.clock), targets, steps))
 }
 
 fn measured_step(request: &RunRequest) -> Step {
@@ -212,88 +200,56 @@ fn check_intervals(request: &RunRequest, duration: Nanos) -> Result<(), SpecErro
 fn target_for(request: &RunRequest) -> Result<Target, SpecError> {
     let Some(location) = &request.location else {
         let size = request.size.unwrap_or(SIZE_DEFAULT);
-        return target(request, "scripted", None, TargetKind::Scripted, size);
+        let (name, kind) = ("scripted".to_owned(), TargetKind::Scripted);
+        return with_room(request, Target { name, location: None, kind, size, destroy: false });
     };
-    let path = location.path.clone();
-    match location.facts {
-        LocationFacts::Directory { free, .. } => {
-            let name = RawPath::from(request.file_name.as_str());
-            new_file(request, location, path, name, false, free)
-        }
+    let path = &location.path;
+    let (name, size) = match location.facts {
+        LocationFacts::Directory { free, .. } => ("file", new_size(request, path, free)?),
         LocationFacts::Absent { free } => {
-            let whole = path.as_path();
-            let parent = whole.parent().filter(|parent| !parent.as_os_str().is_empty());
-            let directory = RawPath::from(parent.unwrap_or(std::path::Path::new(".")));
-            let Some(name) = whole.file_name() else {
+            if path.as_path().file_name().is_none() {
                 return Err(SpecError::cannot_measure(format!("'{path}' names no file")));
-            };
-            new_file(request, location, directory, RawPath::from(name), true, free)
+            }
+            ("file", new_size(request, &location.parent(), free)?)
         }
-        LocationFacts::File { size } => {
-            let kind = TargetKind::ExistingFile { path };
-            existing(request, location, "file", kind, size)
-        }
-        LocationFacts::Device { size } => {
-            let kind = TargetKind::Device { path };
-            existing(request, location, "device", kind, size)
-        }
-        LocationFacts::NullDevice => {
-            let size = request.size.unwrap_or(SIZE_DEFAULT);
-            target(request, "null device", Some(location), TargetKind::NullDevice { path }, size)
-        }
-    }
+        LocationFacts::File { size } => ("file", existing_size(request, location, size)?),
+        LocationFacts::Device { size } => ("device", existing_size(request, location, size)?),
+        LocationFacts::NullDevice => ("null device", request.size.unwrap_or(SIZE_DEFAULT)),
+    };
+    let (name, file_name) = (name.to_owned(), request.file_name.clone());
+    with_room(request, location.target(name, file_name, FileLayout::Incompressible, size))
 }
 
-fn new_file(
-    request: &RunRequest,
-    location: &Location,
-    directory: RawPath,
-    file_name: RawPath,
-    named: bool,
-    free: Bytes,
-) -> Result<Target, SpecError> {
+fn new_size(request: &RunRequest, directory: &RawPath, free: Bytes) -> Result<Bytes, SpecError> {
     let size = request.size.unwrap_or(Bytes::new(SIZE_DEFAULT.get().min(free.get() / 10)));
-    if size > free {
-        return Err(SpecError::cannot_measure(format!(
-            "a file of {size} does not fit: '{directory}' has {free} free"
-        ))
-        .hint("give a smaller --size, or make room"));
+    if size <= free {
+        return Ok(size);
     }
-    let layout = FileLayout::Incompressible;
-    let kind = TargetKind::NewFile { directory, file_name, named, layout };
-    target(request, "file", Some(location), kind, size)
+    Err(SpecError::cannot_measure(format!(
+        "a file of {size} does not fit: '{directory}' has {free} free"
+    ))
+    .hint("give a smaller --size, or make room"))
 }
 
-fn existing(
+fn existing_size(
     request: &RunRequest,
     location: &Location,
-    name: &str,
-    kind: TargetKind,
     size: Bytes,
-) -> Result<Target, SpecError> {
+) -> Result<Bytes, SpecError> {
     let path = &location.path;
     if request.workload.writes() && !location.destroy {
-        return Err(SpecError::would_destroy(format!(
-            "'{path}' exists, and this would write to it"
-        ))
-        .hint(format!("permit it with --destroy '{path}', or name a directory")));
+        return Err(would_destroy(path));
     }
     let wanted = request.size.unwrap_or(size);
-    if wanted > size {
-        return Err(SpecError::cannot_measure(format!(
-            "'{path}' has {size}, less than --size {wanted}"
-        )));
+    if wanted <= size {
+        return Ok(wanted);
     }
-    target(request, name, Some(location), kind, wanted)
+    Err(SpecError::cannot_measure(format!("'{path}' has {size}, less than --size {wanted}")))
 }
 
-fn target(
-    request: &RunRequest,
-    name: &str,
-    location: Option<&Location>,
-    kind: TargetKind,
-    size: Bytes,
-) -> Result<Target, SpecError> {
+/// The target, where the first and the last job have room for a block.
+fn with_room(request: &RunRequest, target: Target) -> Result<Target, SpecError> {
+    let size = target.size;
     for job in [0, request.workload.jobs - 1] {
         let region = request.workload.region_of(job, size);
         region.map_err(|error| match request.size {
@@ -301,13 +257,7 @@ fn target(
             None => SpecError::cannot_measure(error.to_string()),
         })?;
     }
-    Ok(Target {
-        name: name.to_owned(),
-        location: location.map(|location| location.path.clone()),
-        kind,
-        size,
-        destroy: location.is_some_and(|location| location.destroy),
-    })
+    Ok(target)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use durio_plan::{
 use durio_units::Nanos;
 use durio_workload::{Arrivals, PerMille};
 
-use crate::{RunRequest, SpecError, number, plan_run};
+use crate::{RunRequest, SpecError, plan_run};
 
 /// What the user asks of `durio sweep`.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,9 +45,9 @@ pub fn plan_sweep(request: &SweepRequest) -> Result<Plan, SpecError> {
     search.load.arrivals = arrivals;
     search.section = Some(1);
     plan.steps.truncate(measured);
-    plan.steps.extend([ceiling, search]);
-    number(&mut plan.steps);
     let first = u32::try_from(measured).unwrap_or(u32::MAX);
+    (ceiling.index, search.index) = (first, first + 1);
+    plan.steps.extend([ceiling, search]);
     plan.campaign = Some(campaign(request, first, &plan.steps));
     Ok(plan)
 }

@@ -9,8 +9,8 @@ use super::steps::Ladder;
 use crate::SpecError;
 use crate::table::{Placed, Source};
 
-/// SNIA Solid State Storage Performance Test Specification 2.0.2 (2020): at most 25 rounds, the
-/// last five of which are judged: excursion at most 20 %, slope of the fitted line at most 10 %.
+// SNIA Solid State Storage Performance Test Specification 2.0.2 (2020): at most 25 rounds, the last
+// five of which are judged: excursion at most 20 %, slope of the fitted line at most 10 %.
 const ROUNDS_MAX: u32 = 25;
 const WINDOW: u32 = 5;
 const EXCURSION: PerMille = PerMille(200);

@@ -102,29 +102,16 @@ fn group(
 }
 
 fn target(places: Places<'_>, block: &TargetTable, location: &Location, name: String) -> Target {
-    let path = location.path.clone();
-    let file = format!("{}.{name}", places.file_name);
+    let file_name = format!("{}.{name}", places.file_name);
     let layout = block.layout.get().unwrap_or(FileLayout::Incompressible);
-    let (kind, size) = match location.facts {
-        LocationFacts::Directory { free, .. } => {
-            let file_name = RawPath::from(file.as_str());
-            let kind = TargetKind::NewFile { directory: path, file_name, named: false, layout };
-            (kind, size(places, block, free))
+    let size = match location.facts {
+        LocationFacts::Directory { free, .. } | LocationFacts::Absent { free } => {
+            size(places, block, free)
         }
-        LocationFacts::Absent { free } => {
-            let whole = path.as_path();
-            let parent = whole.parent().filter(|parent| !parent.as_os_str().is_empty());
-            let directory = RawPath::from(parent.unwrap_or(Path::new(".")));
-            let file_name =
-                whole.file_name().map_or_else(|| RawPath::from(file.as_str()), RawPath::from);
-            let kind = TargetKind::NewFile { directory, file_name, named: true, layout };
-            (kind, size(places, block, free))
-        }
-        LocationFacts::File { size } => (TargetKind::ExistingFile { path }, size),
-        LocationFacts::Device { size } => (TargetKind::Device { path }, size),
-        LocationFacts::NullDevice => (TargetKind::NullDevice { path }, SIZE_DEFAULT),
+        LocationFacts::File { size } | LocationFacts::Device { size } => size,
+        LocationFacts::NullDevice => SIZE_DEFAULT,
     };
-    Target { name, location: Some(location.path.clone()), kind, size, destroy: location.destroy }
+    location.target(name, file_name, layout, size)
 }
 
 /// The size of a file that is made; a share is one of the free space, whatever the scale.

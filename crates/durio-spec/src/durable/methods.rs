@@ -5,9 +5,9 @@ use durio_units::Bytes;
 use durio_workload::{CacheMode, Coverage, Pattern, SyncMethod, SyncPolicy, Workload};
 
 use super::DurableLength;
-use super::axes::{Axes, named};
 use super::parts::{
-    Files, LAYOUTS, Point, Span, cache_level, count_level, durable, layout_level, method_level,
+    Axes, Files, LAYOUTS, Point, Span, cache_level, count_level, durable, layout_level,
+    method_level, named,
 };
 use super::room::Room;
 
@@ -28,13 +28,14 @@ pub(super) const METHODS: &[(SyncMethod, EngineKind)] = &[
     (SyncMethod::LinkedFdatasync, EngineKind::Uring),
 ];
 
-/// The record of the slices that do not vary its size: a page of the page cache, and the smallest
-/// block that every device takes past it.
+/// The record of the slices that do not vary its size.
+// A page of the page cache, and the smallest block that every device takes past it.
 pub(super) const RECORD: Bytes = Bytes::from_kib(4);
 
 pub(super) const CACHES: [CacheMode; 2] = [CacheMode::Direct, CacheMode::Buffered];
 
-/// Commits that are traced or probed: enough to tell what each sends from what comes by chance.
+/// Commits that are traced or probed.
+// Enough to tell what each sends from what comes by chance.
 const PROBED: u64 = 20;
 
 /// Files of traced commits: what is probed fits many times.

@@ -1,8 +1,13 @@
-//! What a slice is made of: points, each with what it does, on which files, for how long.
+//! What a slice is made of: points, each with what it does, on which files, for how long; and the
+//! values of its axes by length.
+
+use std::fmt::Display;
 
 use durio_plan::{EngineKind, FileLayout, Level, Role, Slice};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{CacheMode, PerMille, RegionRule, SyncMethod, SyncPolicy, Workload};
+
+use super::DurableLength;
 
 /// A slice before its steps have targets and times.
 #[derive(Debug)]
@@ -129,5 +134,50 @@ pub(super) fn layout_level(layout: FileLayout) -> Level {
         FileLayout::ZeroFilled => level("layout", 1.0, "zero-filled"),
         FileLayout::Preallocated => level("layout", 2.0, "preallocated"),
         FileLayout::Empty => level("layout", 3.0, "extending"),
+    }
+}
+
+/// Chooses values for a slice, and says which it does not choose.
+pub(super) struct Axes<'a> {
+    length: DurableLength,
+    slice: &'a str,
+}
+
+impl<'a> Axes<'a> {
+    pub(super) fn of(length: DurableLength, slice: &'a str) -> Self {
+        Self { length, slice }
+    }
+
+    /// The values of an axis: all, or with `--quick` those of `quick`.
+    pub(super) fn values<T: Copy + PartialEq>(
+        &self,
+        all: &[T],
+        quick: &[T],
+        words: impl Fn(T) -> String,
+        left_out: &mut Vec<String>,
+    ) -> Vec<T> {
+        if self.length != DurableLength::Quick {
+            return all.to_vec();
+        }
+        let others: Vec<String> =
+            all.iter().filter(|value| !quick.contains(value)).map(|&it| words(it)).collect();
+        if !others.is_empty() {
+            left_out.push(format!("{}: {} (--quick)", self.slice, shortened(&others, ", ")));
+        }
+        quick.to_vec()
+    }
+}
+
+/// A number or a size with its axis.
+pub(super) fn named<T: Display>(axis: &str) -> impl Fn(T) -> String {
+    move |value| format!("{axis} {value}")
+}
+
+/// The words, or where there are many the first and how many more.
+pub(super) fn shortened(words: &[String], between: &str) -> String {
+    const SHOWN: usize = 6;
+    match words.len() {
+        count if count <= SHOWN + 1 => words.join(between),
+        count => format!("{}{between}and {} more", words[..SHOWN].join(between), count - SHOWN),
     }
 }

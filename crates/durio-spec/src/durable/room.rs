@@ -1,12 +1,12 @@
 //! Which files there are and how large: at most a tenth of the free space, unless a size is named.
 
-use durio_plan::{FileLayout, RawPath, Target, TargetKind};
+use durio_plan::{FileLayout, Target};
 use durio_units::Bytes;
 use durio_workload::RegionRule;
 
 use super::parts::{Files, Point};
-use super::{DurableLength, DurableRequest, quoted};
-use crate::{LocationFacts, SpecError};
+use super::{DurableLength, DurableRequest};
+use crate::{LocationFacts, SpecError, would_destroy};
 
 /// Sizes of the files that are there at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,7 +21,8 @@ pub(super) struct Room {
     pub(super) makes_files: bool,
 }
 
-/// The smallest log: a batch of the largest bound four times.
+/// The smallest log.
+// A batch of the largest bound four times.
 const LOG_MIN: Bytes = Bytes::from_mib(4);
 
 /// Writers with a file of their own, at most.
@@ -30,7 +31,8 @@ const OWN_LOGS_MAX: u64 = 128;
 /// An own log that is large enough for every size at which writers are many.
 const OWN_LOG: Bytes = Bytes::from_mib(1);
 
-/// 16 384 commits of 4 KiB: more than a step lasts on most devices.
+/// All fresh files of a step.
+// 16 384 commits of 4 KiB: more than a step lasts on most devices.
 const FRESH: Bytes = Bytes::from_mib(64);
 
 /// A share that the log, the own logs and the fresh files take of the room: 2, 1 and 1 of 4.
@@ -40,7 +42,7 @@ impl Room {
     /// The sizes at the place of `request`.
     pub(super) fn of(request: &DurableRequest) -> Result<Self, SpecError> {
         let location = &request.location;
-        let path = quoted(&location.path);
+        let path = &location.path;
         if request.size.is_some_and(|size| size < LOG_MIN) {
             return Err(SpecError::wrong_use(format!("--size is less than {LOG_MIN}"))
                 .hint("a log must hold several writes of the largest batches"));
@@ -49,19 +51,16 @@ impl Room {
             LocationFacts::Directory { free, .. } => in_directory(request, free),
             LocationFacts::File { size } | LocationFacts::Device { size } => {
                 if !location.destroy {
-                    return Err(SpecError::would_destroy(format!(
-                        "{path} exists, and this would write to it"
-                    ))
-                    .hint(format!("permit it with --destroy {path}, or name a directory")));
+                    return Err(would_destroy(path));
                 }
                 within_existing(request, size)
             }
             LocationFacts::Absent { .. } => {
-                Err(SpecError::cannot_measure(format!("{path} does not exist"))
+                Err(SpecError::cannot_measure(format!("'{path}' does not exist"))
                     .hint("name an existing directory, file or block device"))
             }
             LocationFacts::NullDevice => {
-                Err(SpecError::cannot_measure(format!("{path} is not storage"))
+                Err(SpecError::cannot_measure(format!("'{path}' is not storage"))
                     .hint("name a directory, a file or a block device"))
             }
         }
@@ -90,14 +89,14 @@ fn log_default(length: DurableLength) -> Bytes {
 }
 
 fn in_directory(request: &DurableRequest, free: Bytes) -> Result<Room, SpecError> {
-    let path = quoted(&request.location.path);
+    let path = &request.location.path;
     let room = match request.size {
         Some(log) => divided(log, log.get() / 2),
         None => {
             let tenth = free.get() / 10;
             if tenth < LOG_MIN.get() / 2 * SHARES {
                 return Err(SpecError::cannot_measure(format!(
-                    "{path} has only {free} free, and durable uses at most a tenth of it"
+                    "'{path}' has only {free} free, and durable uses at most a tenth of it"
                 ))
                 .hint("make room, or permit more with --size, for example --size 4MiB"));
             }
@@ -111,7 +110,7 @@ fn in_directory(request: &DurableRequest, free: Bytes) -> Result<Room, SpecError
     if sum > free.get() {
         let (log, sum) = (room.log, Bytes::new(sum));
         return Err(SpecError::cannot_measure(format!(
-            "--size {log} needs {sum} with its other files, but {path} has {free} free"
+            "--size {log} needs {sum} with its other files, but '{path}' has {free} free"
         ))
         .hint("give a smaller --size, or make room"));
     }
@@ -127,12 +126,12 @@ fn divided(log: Bytes, other: u64) -> Room {
 }
 
 fn within_existing(request: &DurableRequest, size: Bytes) -> Result<Room, SpecError> {
-    let path = quoted(&request.location.path);
+    let path = &request.location.path;
     let log = request.size.unwrap_or(size.min(log_default(request.length)));
     let log = log.rounded_down_to(Bytes::from_kib(4));
     if log > size || log < LOG_MIN {
         return Err(SpecError::cannot_measure(format!(
-            "{path} has {size}; durable needs {LOG_MIN} and at most what is there, not {log}"
+            "'{path}' has {size}; durable needs {LOG_MIN} and at most what is there, not {log}"
         )));
     }
     Ok(Room { log, own: Bytes::ZERO, fresh: log.min(FRESH), makes_files: false })
@@ -178,38 +177,13 @@ impl<'a> Targets<'a> {
         if let Some(log) = self.log {
             return log;
         }
-        let location = &self.request.location;
-        let path = location.path.clone();
-        let kind = match location.facts {
-            LocationFacts::File { .. } => TargetKind::ExistingFile { path },
-            LocationFacts::Device { .. } => TargetKind::Device { path },
-            _ => {
-                let log = self.file("log".to_owned(), FileLayout::Incompressible, self.room.log);
-                self.log = Some(log);
-                return log;
-            }
-        };
-        let log = self.push("log".to_owned(), kind, self.room.log);
-        self.log = Some(log);
-        log
+        let log = self.file("log".to_owned(), FileLayout::Incompressible, self.room.log);
+        *self.log.insert(log)
     }
 
     fn file(&mut self, name: String, layout: FileLayout, size: Bytes) -> usize {
         let file_name = format!("{}.{}", self.request.file_name, self.all.len());
-        let kind = TargetKind::NewFile {
-            directory: self.request.location.path.clone(),
-            file_name: RawPath::from(file_name),
-            named: false,
-            layout,
-        };
-        self.push(name, kind, size)
-    }
-
-    fn push(&mut self, name: String, kind: TargetKind, size: Bytes) -> usize {
-        let location = &self.request.location;
-        let path = Some(location.path.clone());
-        let destroy = location.destroy;
-        self.all.push(Target { name, location: path, kind, size, destroy });
+        self.all.push(self.request.location.target(name, file_name, layout, size));
         self.all.len() - 1
     }
 }

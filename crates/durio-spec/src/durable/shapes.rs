@@ -1,13 +1,14 @@
-//! Slices about what is written where: file modes and sizes.
+//! Slices about what is written where: file modes, sizes, and the whole cross of them with methods and
+//! writers.
 
 use durio_plan::{EngineKind, FileLayout};
-use durio_units::Bytes;
+use durio_units::{Bytes, Nanos};
 use durio_workload::{CacheMode, Region, SyncMethod, Workload};
 
-use super::axes::Axes;
-use super::methods::{RECORD, Slicing};
+use super::methods::{CACHES, METHODS, RECORD, Slicing};
 use super::parts::{
-    Files, LAYOUTS, Point, Span, bytes_level, durable, layout_level, level, method_level,
+    Axes, Files, LAYOUTS, Point, Span, bytes_level, cache_level, count_level, durable,
+    layout_level, level, method_level,
 };
 use super::room::Room;
 
@@ -39,8 +40,7 @@ pub(super) fn file_modes(axes: &Axes<'_>, room: &Room, left_out: &mut Vec<String
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// 512 B to 16 MiB: from the smallest sector to well beyond what one request of the block layer
-/// holds.
+// From the smallest sector to well beyond what one request of the block layer holds.
 const SIZES: [u64; 16] = [
     512,
     KIB,
@@ -65,8 +65,8 @@ const SIZES_QUICK: [u64; 6] = [512, 4 * KIB, 32 * KIB, 256 * KIB, 2 * MIB, 16 * 
 /// From this size on a write takes so long that a step has twice the time.
 const LARGE: u64 = 4 * MIB;
 
-/// Writes that nobody syncs stay within so much of the log: what is dirty at the end is flushed
-/// before the next step.
+/// Writes that nobody syncs stay within so much of the log.
+// What is dirty at the end is flushed before the next step.
 const UNSYNCED_REGION: Bytes = Bytes::from_mib(16);
 
 /// How the writes of `sizes` are made, and whether they are durable; what is not comes last.
@@ -106,4 +106,51 @@ fn sized(
     let workload = Workload { within, ..durable(size, method, cache) };
     let span = Span::Shares(if size.get() >= LARGE { 2 } else { 1 });
     Point { span, engine: EngineKind::Sync, ..Point::new(workload, levels) }
+}
+
+/// Each cell at most.
+// Of a device that answers in 20 ms, fifty commits.
+const CELL: Nanos = Nanos::from_secs(1);
+
+/// The cells; each writer has a file of its own, for one that grows cannot be shared.
+pub(super) fn cross(room: &Room) -> Slicing {
+    let summary = "every method in every file mode, at every size, by writers with a file each";
+    let mut points = Vec::new();
+    for size in [512, 4 << 10, 64 << 10, 1 << 20].map(Bytes::new) {
+        for jobs in [1, 8, 64] {
+            for layout in LAYOUTS {
+                for cache in CACHES {
+                    points.extend(cells(room, size, jobs, (layout, cache)));
+                }
+            }
+        }
+    }
+    (summary.to_owned(), points)
+}
+
+fn cells(
+    room: &Room,
+    size: Bytes,
+    jobs: u32,
+    (layout, cache): (FileLayout, CacheMode),
+) -> impl Iterator<Item = Point> {
+    let each = Bytes::new(room.fresh.get() / u64::from(jobs)).rounded_down_to(size);
+    // Of recycled logs also where fresh ones have no room.
+    let volume = Bytes::new(each.max(size).get() * u64::from(jobs));
+    METHODS.iter().map(move |&(method, engine)| {
+        let files = match (layout, jobs) {
+            (FileLayout::Incompressible, 1) => Files::Log,
+            (FileLayout::Incompressible, jobs) => Files::OwnLogs(jobs),
+            (layout, count) => Files::Fresh { layout, size: each, count },
+        };
+        let levels = vec![
+            bytes_level("block_size", size),
+            count_level("jobs", jobs),
+            layout_level(layout),
+            cache_level(cache),
+            method_level(method),
+        ];
+        let workload = Workload { jobs, ..durable(size, method, cache) };
+        Point { engine, files, span: Span::Fixed(CELL, volume), ..Point::new(workload, levels) }
+    })
 }

@@ -3,9 +3,10 @@
 use durio_units::{Bytes, Nanos};
 use durio_workload::{CacheMode, CommitterThreads, GroupCommit, SyncMethod, Workload};
 
-use super::axes::{Axes, named};
 use super::methods::{RECORD, Slicing};
-use super::parts::{Files, Point, Span, bytes_level, count_level, durable, level, shared};
+use super::parts::{
+    Axes, Files, Point, Span, bytes_level, count_level, durable, level, named, shared,
+};
 use super::room::Room;
 
 /// fdatasync past the page cache: what contends is below the filesystem's own locks, or in them.
@@ -62,7 +63,7 @@ pub(super) fn sizes_and_writers(
     (summary.to_owned(), points)
 }
 
-/// Most records of databases are smaller than a sector; some write whole pages.
+// Most records of databases are smaller than a sector; some write whole pages.
 const SMALL_RECORD: Bytes = Bytes::new(256);
 const PAGE_RECORD: Bytes = Bytes::from_kib(8);
 
@@ -111,7 +112,7 @@ fn committing(arm: Arm, committers: u32, record: Bytes) -> Point {
     Point::new(workload, levels)
 }
 
-/// PostgreSQL's default of commit_siblings (its documentation, "Write Ahead Log" settings).
+// PostgreSQL's default of commit_siblings (its documentation, "Write Ahead Log" settings).
 const SIBLINGS: u32 = 5;
 
 /// A delay that gathers more records, and a bound on the batch. With a thread each, for virtual

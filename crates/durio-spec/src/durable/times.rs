@@ -31,12 +31,13 @@ fn budget(length: DurableLength) -> Nanos {
     }
 }
 
-/// The shortest share: ten commits of a disk that turns 7200 times a minute and takes two turns for
-/// each (the write, and the flush), so that a mean is one of several.
+/// The shortest share.
+// Ten commits of a disk that turns 7200 times a minute and takes two turns for each (the write, and
+// the flush), so that a mean is one of several.
 const SHARE_MIN: Nanos = Nanos::from_millis(170);
 
-/// Histograms of many jobs are merged at the end of each interval, on processors that measure: from
-/// here on a step is one interval.
+/// From so many jobs on a step is one interval.
+// Their histograms are merged at the end of each interval, on processors that measure.
 const MANY_JOBS: u32 = 16;
 
 impl Times {

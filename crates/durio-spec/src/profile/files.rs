@@ -3,7 +3,7 @@
 //! A file whose state a step uses up (one that grows, one that is allocated and unwritten) is there
 //! once for each step; one that is overwritten in place is shared.
 
-use durio_plan::{FileLayout, RawPath, Target, TargetKind};
+use durio_plan::{FileLayout, RawPath, Target};
 use durio_units::Bytes;
 use durio_workload::profile::{FileHandling, LogProfile, StreamProfile};
 use durio_workload::{GroupCommit, Workload};
@@ -18,7 +18,8 @@ pub(super) const DATA: &str = "data";
 const USUAL: Bytes = Bytes::from_gib(1);
 const QUICK: Bytes = Bytes::from_mib(256);
 
-/// The smallest file: some blocks for each job of what is usual.
+/// The smallest file.
+// Some blocks for each job of what is usual.
 const LEAST: Bytes = Bytes::from_mib(4);
 
 /// The step that uses a file.
@@ -44,8 +45,9 @@ struct File {
 #[derive(Debug)]
 pub(super) struct Files {
     files: Vec<File>,
-    targets: Vec<Target>,
-    shortened: Option<String>,
+    pub(super) targets: Vec<Target>,
+    /// What is said of files that are smaller than the profile's.
+    pub(super) shortened: Option<String>,
 }
 
 impl Files {
@@ -81,15 +83,6 @@ impl Files {
         };
         let own = find(stream);
         if own.is_empty() { find(DATA) } else { own }
-    }
-
-    /// What is said of files that are smaller than the profile's.
-    pub(super) fn shortened(&self) -> Option<&str> {
-        self.shortened.as_deref()
-    }
-
-    pub(super) fn into_targets(self) -> Vec<Target> {
-        self.targets
     }
 }
 
@@ -263,18 +256,8 @@ fn target(request: &ProfileRequest, file: &File, size: Bytes, number: usize) -> 
         Some(When::Idle) => format!("{}-idle", file.stream),
         Some(When::Loaded) => format!("{}-loaded", file.stream),
     };
-    Target {
-        name,
-        location: Some(location.path.clone()),
-        kind: TargetKind::NewFile {
-            directory: location.path.clone(),
-            file_name: RawPath::from(format!("{}.{number}", request.file_name)),
-            named: false,
-            layout: file.layout,
-        },
-        size,
-        destroy: false,
-    }
+    let file_name = format!("{}.{number}", request.file_name);
+    Target { destroy: false, ..location.target(name, file_name, file.layout, size) }
 }
 
 fn shortened(files: &[File], targets: &[Target]) -> Option<String> {
