@@ -78,6 +78,7 @@ pub(super) fn clean_with(journals: &Path, system: MakeSystem<'_>) -> Vec<CleanOu
 /// Nothing for a build that ended before it had begun.
 fn clean_one(folder: &Path, id: &str, system: MakeSystem<'_>) -> Option<CleanOutcome> {
     let told = read_journal(folder, id);
+    // A first look without the lock, only to know whose it is: what counts is read again under it.
     let begin = told.as_ref().ok().and_then(|told| told.as_ref()).map(|told| told.begin.clone());
     let stack = begin.as_ref().map(|begin| begin.stack.clone()).unwrap_or_default();
     let outcome = |state| Some(CleanOutcome { id: id.to_owned(), stack, state });

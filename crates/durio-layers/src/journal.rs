@@ -173,7 +173,10 @@ impl BuildJournal {
 
     /// Takes away the output of a step.
     pub(super) fn forget_output(&self, step: usize) {
-        remove_output(&self.output(step));
+        // That a program's output stays is not worth an error.
+        for ending in ["out", "err"] {
+            drop(fs::remove_file(self.output(step).with_extension(ending)));
+        }
     }
 
     /// Everything is undone: nothing is left of the journal.
@@ -186,13 +189,6 @@ impl BuildJournal {
         }
         absent_or(fs::remove_file(journal_path(&self.folder, &self.id)))?;
         absent_or(fs::remove_file(lock_path(&self.folder, &self.id)))
-    }
-}
-
-/// That a program's output stays is not worth an error.
-fn remove_output(output: &Path) {
-    for ending in ["out", "err"] {
-        drop(fs::remove_file(output.with_extension(ending)));
     }
 }
 

@@ -262,8 +262,9 @@ macro_rules! layer_kinds {
     };
 }
 
-// Module, variant with its fields and the types of their parts, what undoes it, what it checks
-// while it is built.
+// Enums, for what is saved names its variant, and a match finds what a new kind lacks; a macro, so
+// that this list alone knows all kinds. Module, variant with its fields and the types of their
+// parts, what undoes it, what it checks while it is built.
 layer_kinds! {
     ram: Ram(Ram), undo UnloadBrd, check NoRamDisks;
     zram: Zram(Zram), undo RemoveZram;
@@ -314,6 +315,13 @@ impl DeclaredKind {
     pub fn take_degraded(&mut self) -> Option<Self> {
         self.layer_mut().take_degraded()
     }
+}
+
+/// The words that programs may be handed, as Markdown, for docs/formats/stack-spec.md.
+#[must_use]
+pub fn tool_words_reference() -> String {
+    let tools = KINDS.iter().flat_map(|kind| kind.tools).copied();
+    crate::tool_words::reference(&tools.collect::<Vec<_>>())
 }
 
 impl Undo {

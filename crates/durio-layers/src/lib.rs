@@ -46,4 +46,3 @@ pub use place::Place;
 pub use plan::commands;
 pub use spec::{KeyFault, SpecForm, SpecKey, SpecValue, SpecValues};
 pub use step::{BuildOptions, Progress};
-pub use tool_words::tool_words_reference;

@@ -134,21 +134,13 @@ struct Here<'a> {
 }
 
 fn missing_in(stack: &DeclaredStack, here: &Here<'_>) -> Vec<Missing> {
-    let mut found = Vec::new();
-    for need in stack.layers.iter().flat_map(|layer| layer.kind.layer().needs()) {
-        let is_there = match &need {
-            Missing::Program { name, .. } => (here.has_program)(name),
-            Missing::Driver { module, .. } => (here.has_driver)(module),
-            Missing::Root => true,
-        };
-        if !is_there && !found.contains(&need) {
-            found.push(need);
-        }
-    }
-    if !here.is_root {
-        found.push(Missing::Root);
-    }
-    found
+    let is_missing = |need: &Missing| match need {
+        Missing::Program { name, .. } => !(here.has_program)(name),
+        Missing::Driver { module, .. } => !(here.has_driver)(module),
+        Missing::Root => !here.is_root,
+    };
+    let all = requirements(stack).into_iter().chain([Missing::Root]);
+    all.filter(is_missing).collect()
 }
 
 fn has_program(name: &str) -> bool {

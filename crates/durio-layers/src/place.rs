@@ -85,36 +85,33 @@ fn uuid_bytes(name: &str) -> [u8; 16] {
     bytes
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+/// In hexadecimal digits, in groups of so many.
+fn grouped(bytes: &[u8], lengths: &[usize], between: &str) -> String {
+    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut rest = digits.as_str();
+    let group = |length: &usize| {
+        let (group, after) = rest.split_at_checked(*length).unwrap_or((rest, ""));
+        rest = after;
+        group
+    };
+    lengths.iter().map(group).collect::<Vec<_>>().join(between)
 }
 
-/// Of an array: mdadm writes it as four words.
-pub(super) fn md_uuid(name: &str) -> String {
-    let words: Vec<String> = uuid_bytes(name).chunks(4).map(hex).collect();
-    words.join(":")
-}
-
-/// The same as it stands in the superblocks of the members.
-pub(super) fn md_uuid_bytes(name: &str) -> [u8; 16] {
-    uuid_bytes(name)
+/// Of an array: mdadm writes it as four words. In the superblocks of the members are the bytes.
+pub(super) fn md_uuid(name: &str) -> (String, [u8; 16]) {
+    let bytes = uuid_bytes(name);
+    (grouped(&bytes, &[8; 4], ":"), bytes)
 }
 
 /// Of the filesystem of a build, as text and as bytes.
 pub(super) fn filesystem_uuid(tag: &str) -> (String, [u8; 16]) {
     let bytes = uuid_bytes(&format!("{tag} filesystem"));
-    let text = hex(&bytes);
-    let part = |range| text.get(range).unwrap_or_default();
-    let parts = [part(0..8), part(8..12), part(12..16), part(16..20), part(20..32)];
-    (parts.join("-"), bytes)
+    (grouped(&bytes, &[8, 4, 4, 4, 12], "-"), bytes)
 }
 
 /// Of the nth device below a layer as a physical volume of LVM, in LVM's own form.
 pub(super) fn volume_uuid(tag: &str, layer: usize, n: u32) -> String {
-    let text = hex(&uuid_bytes(&format!("{tag} {layer} {n}")));
-    let part = |range| text.get(range).unwrap_or_default();
-    let parts = [0..6, 6..10, 10..14, 14..18, 18..22, 22..26, 26..32].map(part);
-    parts.join("-")
+    grouped(&uuid_bytes(&format!("{tag} {layer} {n}")), &[6, 4, 4, 4, 4, 4, 6], "-")
 }
 
 /// The mixing function of splitmix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number

@@ -167,6 +167,8 @@ impl SpecScalar for String {
 
 /// Makes a struct whose fields are keys of a spec, with their doc comments as what the reference says
 /// of them. A key with a default behind it, or of type [`Option`], may be left out.
+// Not serde's own reading of specs: its `flatten`, which groups of fields need, loses the places of
+// values and the refusal of unknown keys. It still saves the struct.
 macro_rules! spec_keys {
     ($(#[$about:meta])* $visible:vis struct $name:ident {
         $($(#[$($attribute:tt)+])* $seen:vis $key:ident: $type:ty $(= $default:expr)?,)*

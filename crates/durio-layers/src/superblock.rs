@@ -39,6 +39,7 @@ pub(super) fn written(head: &[u8], signatures: &[Signature], tag: &str) -> Resul
     let mut written = Written { types: Vec::new(), is_fresh: true };
     for signature in signatures {
         let is_meant = |it: &&Superblock| it.signatures.contains(&signature.name.as_str());
+        // One signature that nobody here wrote, and the whole device is somebody's.
         let superblock = KINDS.iter().filter_map(|kind| kind.superblock.as_ref()).find(is_meant);
         let found = superblock.and_then(|superblock| (superblock.read)(&head, tag));
         let Some((types, is_fresh)) = found else {

@@ -67,6 +67,8 @@ impl<'a> TakeDown<'a> {
         let holds = undo.step().holds_devices();
         match undone {
             Undone::Done => self.held |= holds,
+            // A clean that was itself interrupted, or a person: in between the devices were free
+            // for anybody.
             Undone::Gone if holds && begun.done => {
                 self.broken =
                     Some(format!("somebody else did `{undo}`, and may have used it since"));

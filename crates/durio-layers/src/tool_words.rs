@@ -13,8 +13,6 @@
 
 use std::fmt::Write;
 
-use crate::kinds::KINDS;
-
 /// A program that is handed words of a spec.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tool {
@@ -253,20 +251,11 @@ fn one_of(words: &[&str]) -> String {
     words.join(" or ")
 }
 
-/// All tools, those whose words stand alike together.
-fn tools() -> impl Iterator<Item = &'static Tool> {
-    let of_form = |form| {
-        let tools = KINDS.iter().flat_map(|kind| kind.tools);
-        tools.filter(move |tool| tool.form == form)
-    };
-    [Form::Options, Form::List, Form::Pair].into_iter().flat_map(of_form)
-}
-
-/// The lists as Markdown, for docs/formats/stack-spec.md.
-#[must_use]
-pub fn tool_words_reference() -> String {
+/// The lists as Markdown, for docs/formats/stack-spec.md; those whose words stand alike together.
+pub(crate) fn reference(tools: &[Tool]) -> String {
+    let of_form = |form| tools.iter().filter(move |tool| tool.form == form);
     let mut text = String::new();
-    for tool in tools() {
+    for tool in [Form::Options, Form::List, Form::Pair].into_iter().flat_map(of_form) {
         // Writing to a string cannot fail.
         let _ = write!(text, "\n#### {}\n\n| word | value |\n|---|---|\n", tool.heading);
         for known in tool.words {

@@ -214,6 +214,8 @@ fn hash(request: &CampaignRequest) -> String {
     }
     let (time, size) = (request.time_scale_per_mille, request.size_scale_per_mille);
     text.push_str(&format!("\0{time}\0{size}"));
+    // Not a hash of the standard library: that may be another one in the next version of Rust, and
+    // this is saved.
     let fold = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
     format!("{:016x}", text.as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, fold))
 }

@@ -103,8 +103,8 @@ struct Sizes {
 }
 
 /// The log.
-// Larger than any device's volatile write cache that answers in microseconds would hide, small enough
-// to lay out at once.
+// Larger than any device's volatile write cache that answers in microseconds would hide, small
+// enough to lay out at once.
 const LOG: Bytes = Bytes::from_mib(128);
 
 // etcd's segment (server/storage/wal: `SegmentSizeBytes` = 64 × 1000 × 1000).

@@ -86,6 +86,7 @@ impl StackBench {
     pub fn parse(source_name: &str, text: &str) -> Result<Self, SpecError> {
         let source = Source { name: source_name, text };
         let mut table = source.parse()?;
+        // Where "{AXIS}" stands no typed field can be read: these two come first, as plain TOML.
         let (matrix, stack) = (table.remove("matrix"), table.remove("stack"));
         let file: StackFile = source.table("", 0, &table)?;
         let campaign = |on_files| CampaignSpec::of(source, campaign_file(&file, on_files));

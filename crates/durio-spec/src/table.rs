@@ -150,6 +150,8 @@ impl Entries<'_> {
     pub(crate) fn take<F: Field>(&self, key: &'static str, faults: &mut Faults) -> Option<F> {
         let (at, read) = match self.item(key) {
             Some(item) => (item.at(), F::read(item)),
+            // Behind every fault with a place: a key that is misspelt is told of, not that it is
+            // missing.
             None => (usize::MAX, F::missing(self, key)),
         };
         read.map_err(|error| faults.add(at, error)).ok()

@@ -204,7 +204,7 @@ impl DeclaredMd {
         }
         draft.load(MD.module, &[]);
         draft.load(self.driver().module, &[]);
-        let uuid = md_uuid(&name);
+        let (uuid, _) = md_uuid(&name);
         let mut words = vec!["--create".to_owned(), device.clone()];
         words.extend(self.options(&name, &uuid));
         words.push(format!("--raid-devices={}", members.len()));

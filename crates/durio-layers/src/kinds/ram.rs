@@ -48,6 +48,8 @@ impl LayerKind for Ram {
     fn plan(&self, draft: &mut Draft<'_>, _below: &[String]) -> PlannedLayer {
         let Made { count, size } = self.made;
         let size_kib = size.get() / 1024;
+        // A driver that is loaded keeps its disks and their size: modprobe would change nothing and
+        // succeed.
         draft.check(Check::NoRamDisks(NoRamDisks));
         let words = [format!("rd_nr={count}"), format!("rd_size={size_kib}")];
         let undo = Undo::UnloadBrd(UnloadBrd { count, size_kib });

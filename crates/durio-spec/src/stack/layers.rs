@@ -121,6 +121,7 @@ fn layer(kind: &SpecLayer, item: Item<'_>) -> Result<DeclaredLayer, SpecError> {
             Err(error) => faults.add(item.at(), error),
         }
     }
+    // Only now the kind: what it finds is about values that are all of their form.
     let common = faults.or(common, &entries)?;
     let kind = (kind.read)(&values).map_err(|fault| {
         let at = entries.item(fault.key).map_or(item.at(), |item| match item.value.get_ref() {

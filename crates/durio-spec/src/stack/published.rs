@@ -49,6 +49,8 @@ struct Workloads<'a> {
 
 fn workloads(campaign: &CampaignSpec) -> Result<Vec<Workloads<'_>>, SpecError> {
     let of_step = |step| {
+        // As the spec says, however the bench is scaled: what was published is named by these
+        // points.
         let ladder = Ladder::new(campaign, false, step, Scale::WHOLE)?;
         let step = step.name.0.as_str();
         Ok(Workloads { step, names: ladder.section_names(), jobs: ladder.jobs() })

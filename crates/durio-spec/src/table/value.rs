@@ -343,14 +343,19 @@ parsed! {
 const BYTES: &str = "^ *[0-9.]+ *([kKmMgGtT]i?)?[bB]? *$";
 const TIME: &str = "^ *[0-9.]+ *(ns|us|µs|ms|s|m|h|d) *$";
 const SHARE: &str = "^ *[0-9]+([.][0-9])? *%$";
+
+#[expect(clippy::cast_precision_loss, clippy::unnecessary_wraps, reason = "a place on a chart")]
+fn coordinate_of(value: u64) -> Option<f64> {
+    Some(value as f64)
+}
+
 impl Shown for Bytes {
     fn label(&self) -> String {
         self.to_string()
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "a coordinate of a chart")]
     fn coordinate(&self) -> Option<f64> {
-        Some(self.get() as f64)
+        coordinate_of(self.get())
     }
 }
 
@@ -372,9 +377,8 @@ where
         self.0.to_string()
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "a coordinate of a chart")]
     fn coordinate(&self) -> Option<f64> {
-        Some(self.0.get() as f64)
+        coordinate_of(self.0.get())
     }
 
     fn scaled(&self, scale: Scale) -> Self {
@@ -469,11 +473,10 @@ impl Shown for Amount {
         }
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "a coordinate of a chart")]
     fn coordinate(&self) -> Option<f64> {
         match self {
             Self::Bytes(bytes) => bytes.coordinate(),
-            Self::Share(per_mille) => Some(*per_mille as f64 / 10.0),
+            Self::Share(per_mille) => coordinate_of(*per_mille).map(|share| share / 10.0),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::kinds::prelude::*;
-use crate::place::md_uuid_bytes;
+use crate::place::md_uuid;
 use crate::step::Progress;
 use crate::undo::{Known, parent_of};
 
@@ -240,6 +240,6 @@ pub(super) fn superblock(head: &Head<'_>, tag: &str) -> Option<Ours> {
     let name = std::str::from_utf8(field).ok()?.trim_end_matches('\0');
     let name = name.rsplit(':').next().unwrap_or(name);
     let is_ours = name.strip_prefix(tag).is_some_and(|rest| rest.starts_with('-'))
-        && head.at(4096 + 16, 16)? == md_uuid_bytes(name);
+        && head.at(4096 + 16, 16)? == md_uuid(name).1;
     is_ours.then_some((&["linux_raid_member"], false))
 }

@@ -1,7 +1,6 @@
 //! The exact words of mdadm, and what proves an array.
 
 use super::*;
-use crate::place::md_uuid_bytes;
 use crate::tests::stacks::{TAG, ext4, md, place, plan, plan_above, ram, stack, types_on};
 use crate::{DeclaredKind, DeclaredStack, commands};
 
@@ -148,7 +147,7 @@ fn lockless_bitmaps_need_a_new_kernel_and_a_new_mdadm() {
 fn a_member_is_ours_by_the_name_and_identifier_of_its_array() {
     for host in ["", "any:"] {
         let name = format!("{host}{TAG}-1-0");
-        let array = md_uuid_bytes(&format!("{TAG}-1-0"));
+        let (_, array) = md_uuid(&format!("{TAG}-1-0"));
         types_on("md 1.2", &[(4096 + 32, name.as_bytes()), (4096 + 16, &array)]).unwrap();
     }
     assert!(types_on("md 1.2", &[(4096 + 32, b"durioabc1234-1-0")]).is_err());
