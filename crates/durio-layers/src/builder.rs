@@ -222,6 +222,7 @@ impl<'a> Builder<'a> {
         }
         let value = |name: &String| Some((name.clone(), self.values.get(name)?.clone()));
         let values = action.output().and_then(value).into_iter().collect();
+        // The output of the program goes only once its answer is in the journal.
         self.append(&Line::Done(Done { number, values, facts }))?;
         self.forget_output(number);
         Ok(())

@@ -12,10 +12,12 @@ use crate::error::BuildError;
 use crate::kinds::{KINDS, Role};
 use crate::tool_words::check_words;
 
-/// More devices than anybody compares; a slip of the keyboard should not make a million.
+/// Devices of a layer.
+// More than anybody compares; a slip of the keyboard should not make a million.
 pub(crate) const MOST_DEVICES: u32 = 256;
 
-/// More layers than this are no stack, and a name of a device must not grow without bounds.
+/// Layers of a stack.
+// More are no stack, and a name of a device must not grow without bounds.
 pub(crate) const MOST_LAYERS: usize = 16;
 
 /// What is wrong, and what to do.

@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::journal::{BuildJournal, Line, Told, journals_in, read_journal};
+use super::journal::{BuildJournal, JournalRead, Line, journals_in, read_journal};
 use super::place::tag_of;
 use super::system::{Machine, System};
 use super::take_down::TakeDown;
@@ -119,7 +119,7 @@ fn still_held(alive: Option<u32>) -> CleanState {
     )
 }
 
-/// A program of a dead builder is given so long to end.
+// A program of a dead builder is given so long to end.
 const TRIES: u32 = 300;
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -139,7 +139,7 @@ fn take_over(folder: &Path, id: &str, is_alive: bool) -> io::Result<Option<Build
 fn undo(
     folder: &Path,
     mut journal: BuildJournal,
-    told: &Told,
+    told: &JournalRead,
     system: &mut dyn System,
 ) -> CleanState {
     let values = told.values(folder);

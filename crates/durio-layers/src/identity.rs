@@ -59,6 +59,7 @@ impl Identity {
 pub(super) fn disk_identity(system: &dyn System, directory: &str) -> Option<Identity> {
     let fact = |name: &str| system.read(Path::new(&format!("{directory}/{name}")));
     let size = fact("size")?;
+    // The kernel has it since 5.15; before, number and size alone tell a disk.
     // A partition has the number of its disk, and begins somewhere on it.
     let diskseq = fact("diskseq").or_else(|| fact("../diskseq"));
     let facts = [("device", fact("dev")), ("diskseq", diskseq), ("size", Some(size))];

@@ -187,6 +187,7 @@ impl BuildJournal {
                 fs::remove_file(entry.path())?;
             }
         }
+        // The lock last: as long as the journal is there nobody else may take it over.
         absent_or(fs::remove_file(journal_path(&self.folder, &self.id)))?;
         absent_or(fs::remove_file(lock_path(&self.folder, &self.id)))
     }
@@ -225,7 +226,7 @@ pub(super) fn journals_in(folder: &Path) -> io::Result<Vec<String>> {
 
 /// A journal that was read: the steps that are not undone, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct JournalRead {
     pub(super) begin: Begin,
     pub(super) steps: Vec<Step>,
     pub(super) done: Vec<Done>,
@@ -238,7 +239,7 @@ const LARGEST: u64 = 64 << 20;
 
 /// Reads a journal; nothing if its builder died before the first line was written. A last line
 /// without its end is passed over: what it was written for had not begun.
-pub(super) fn read_journal(folder: &Path, id: &str) -> Result<Option<Told>, String> {
+pub(super) fn read_journal(folder: &Path, id: &str) -> Result<Option<JournalRead>, String> {
     let path = journal_path(folder, id);
     let mut bytes = Vec::new();
     let file = File::open(&path).map_err(|error| error.to_string())?;
@@ -253,7 +254,7 @@ pub(super) fn read_journal(folder: &Path, id: &str) -> Result<Option<Told>, Stri
     if bytes.len() - whole >= usize::try_from(LARGEST).unwrap_or(usize::MAX) {
         return Err("it is too large for a journal of a build".into());
     }
-    let mut told: Option<Told> = None;
+    let mut told: Option<JournalRead> = None;
     let lines = bytes.get(..whole).unwrap_or_default().split(|byte| *byte == b'\n');
     for (number, text) in (1..).zip(lines).filter(|(_, text)| !text.is_empty()) {
         let line: Line = serde_json::from_slice(text)
@@ -263,10 +264,10 @@ pub(super) fn read_journal(folder: &Path, id: &str) -> Result<Option<Told>, Stri
     Ok(told)
 }
 
-fn add(told: &mut Option<Told>, line: Line) -> Option<()> {
+fn add(told: &mut Option<JournalRead>, line: Line) -> Option<()> {
     match (line, told.as_mut()) {
         (Line::Begin(begin), None) => {
-            *told = Some(Told {
+            *told = Some(JournalRead {
                 begin,
                 steps: Vec::new(),
                 done: Vec::new(),
@@ -284,7 +285,7 @@ fn add(told: &mut Option<Told>, line: Line) -> Option<()> {
     Some(())
 }
 
-impl Told {
+impl JournalRead {
     /// The values of all placeholders, also of the step whose program ended after its builder.
     pub(super) fn values(&self, folder: &Path) -> Values {
         let mut values = Values::new();

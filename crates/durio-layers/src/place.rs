@@ -22,10 +22,11 @@ pub struct Place {
     pub force: bool,
 }
 
-/// Digits of an id: no upper case, for XFS labels and LVM names alike.
+/// Digits of an id.
+// No upper case, for XFS labels and LVM names alike.
 const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
 
-/// So that the tag fits a label of XFS, twelve bytes.
+// So that the tag fits a label of XFS, twelve bytes.
 pub(super) const ID_LENGTH: usize = 7;
 
 impl Place {

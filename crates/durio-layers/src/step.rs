@@ -71,7 +71,7 @@ pub(super) struct Stepper<'a, 'o> {
     pub(super) stack: &'a str,
 }
 
-/// A device that was asked for is there within moments, even where udev makes the node.
+// A device that was asked for is there within moments, even where udev makes the node.
 const PRESENT_TRIES: u32 = 100;
 const PRESENT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -211,7 +211,7 @@ fn in_words<T>(action: &Action, result: std::io::Result<T>) -> Result<T, BuildEr
     result.map_err(|error| failed(action, &error.to_string(), ""))
 }
 
-/// The end of what a program says is where it says why.
+// The end of what a program says is where it says why.
 const LAST_LINES: usize = 8;
 
 fn failed(action: &Action, how: &str, said: &str) -> BuildError {

@@ -130,7 +130,7 @@ pub(crate) struct Undoer<'a> {
     pub(crate) output: PathBuf,
 }
 
-/// A device may be opened for a moment by those who look what is on it; so long is tried again.
+// A device may be opened for a moment by those who look what is on it; so long is tried again.
 const TRIES: u32 = 30;
 const PAUSE: Duration = Duration::from_millis(100);
 

@@ -34,7 +34,7 @@ use crate::table::value::Scale;
 use crate::{Location, SpecError, plan_of, self_cost_step, with_costs, would_destroy};
 use axes::Point;
 use file::Over;
-use steps::{Ladder, Made, Making};
+use steps::{Ladder, MadeSteps, Making};
 use targets::{Places, targets};
 
 /// The most steps that need no confirmation.
@@ -89,12 +89,13 @@ pub fn plan_campaign(request: &CampaignRequest) -> Result<CampaignPlan, SpecErro
         .into_iter()
         .map(|(is_precondition, block)| Ladder::new(spec, is_precondition, block, scale))
         .collect::<Result<_, _>>()?;
+    // Before any step is made: a slip in a list multiplies to millions.
     check_count(request, &ladders)?;
     let places = Places { spec, places: &request.places, scale, file_name: &request.file_name };
     let made_targets = targets(places, &jobs_max(spec, &ladders))?;
     let making =
         Making { spec, targets: &made_targets.targets, groups: &made_targets.groups, scale };
-    let mut made = Made::default();
+    let mut made = MadeSteps::default();
     for ladder in &ladders {
         making.add(ladder, &mut made)?;
     }

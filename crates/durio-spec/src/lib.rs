@@ -1,8 +1,9 @@
 //! From what the user asks to a plan.
 //!
-//! In: a [`CheckRequest`], a [`RunRequest`] or a [`CampaignRequest`], with the facts about each location that the caller
-//! has found out. Out: a [`durio_plan::Plan`], or a sentence that says what is wrong and what to do.
-//! Not here: the clock, the environment, files. The same request gives the same plan.
+//! In: a [`CheckRequest`], a [`RunRequest`] or a [`CampaignRequest`], with the facts about each
+//! location that the caller has found out; stack specs ([`StackBench`]). Out: a
+//! [`durio_plan::Plan`], or a sentence that says what is wrong and what to do. Not here: the clock,
+//! the environment, files. The same request gives the same plan.
 
 mod campaign;
 mod check;

@@ -64,6 +64,7 @@ pub fn plan_run(request: &RunRequest) -> Result<Plan, SpecError> {
     check_request(request)?;
     let targets = vec![null_target(), target_for(request)?];
     let mut steps = Vec::new();
+    // fio and the null engine have no cost of durio's own to measure.
     let is_ours = !matches!(request.engine, EngineKind::Null | EngineKind::Fio);
     if request.self_cost && is_ours {
         let depth = request.workload.depth;

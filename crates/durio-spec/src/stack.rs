@@ -28,7 +28,7 @@ use crate::table::value::{Amount, Name, Scale};
 use crate::table::{One, Placed, Source};
 use crate::{CampaignSpec, SpecError};
 use file::{StackFile, StackTable};
-use layers::Read;
+use layers::ReadStack;
 use matrix::{Axis, Expanded, STACKS_MAX, axes, expanded};
 
 pub use file::{stack_spec_json_schema, stack_spec_reference};
@@ -48,8 +48,8 @@ pub(crate) const TARGET_NAME: &str = "data";
 pub enum RawDevices {
     /// The first alone.
     One,
-    /// All of them side by side: job k works on device k, around at the end; fewer jobs than devices
-    /// use only the first ones.
+    /// All of them concurrently, jobs assigned round-robin; fewer jobs than devices use only the first
+    /// ones.
     All,
 }
 
@@ -185,7 +185,7 @@ fn stacks<'a>(
     for (at, table) in stack_tables(source, tables)? {
         for Expanded { table, suffix } in expanded(source, table, axes, &mut used)? {
             let table: StackTable = source.table("stack", at, &table)?;
-            let Read { stack, at, degraded } = layers::stack(source, table, at, &suffix)?;
+            let ReadStack { stack, at, degraded } = layers::stack(source, table, at, &suffix)?;
             for stack in std::iter::once(stack).chain(degraded) {
                 add(source, at, stack, &mut all)?;
             }

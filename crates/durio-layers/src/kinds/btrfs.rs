@@ -18,10 +18,10 @@ pub(crate) const KIND: Kind = Kind {
 
 const DRIVER: Driver = Driver::filesystem("btrfs", "Btrfs");
 
-/// What mkfs.btrfs 6.2 names as its minimum with one copy of everything, 47 185 920 bytes.
+// What mkfs.btrfs 6.2 names as its minimum with one copy of everything.
 const LEAST_SINGLE: Bytes = Bytes::new(47_185_920);
 
-/// The same of each of several devices with raid1 and raid10.
+// The same of each of several devices with raid1 and raid10.
 const LEAST_MIRRORED: Bytes = Bytes::new(131_072_000);
 
 spec_keys! {

@@ -68,13 +68,13 @@ spec_words! {
 spec_keys! {
     /// A target as a spec has it: which keys it takes depends on its word.
     struct TargetKeys {
-        /// Which of its targets.
+        /// The target.
         target: TargetWord,
-        /// With delay: what every access takes more, in whole milliseconds.
+        /// With delay: added to every access, in whole milliseconds.
         delay: Option<Nanos>,
         /// With flakey: how long it works, in whole seconds.
         up: Option<Nanos>,
-        /// With flakey: how long it fails then, in whole seconds.
+        /// With flakey: how long it then fails, in whole seconds.
         down: Option<Nanos>,
     }
 }

@@ -18,8 +18,8 @@ pub(crate) const KIND: Kind = Kind {
 
 const DRIVER: Driver = Driver::filesystem("ext4", "ext4");
 
-/// mke2fs makes no journal in less than 2048 blocks, of 1 KiB in a filesystem this small
-/// (e2fsprogs, lib/ext2fs/mkjournal.c), and without a journal it is no ext4 of this comparison.
+// mke2fs makes no journal in less than 2048 blocks, of 1 KiB in a filesystem this small (e2fsprogs,
+// lib/ext2fs/mkjournal.c), and without a journal it is no ext4 of this comparison.
 const LEAST: Bytes = Bytes::from_mib(2);
 
 spec_keys! {

@@ -29,7 +29,7 @@ spec_keys! {
         /// How many, and how large.
         #[serde(flatten)]
         pub made: Made,
-        /// Where the files are. Default: that for temporary files.
+        /// Directory of the files. Default: the one for temporary files.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub directory: Option<String>,
     }

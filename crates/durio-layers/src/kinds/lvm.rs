@@ -21,17 +21,17 @@ const RAID: Driver = Driver::module("dm_raid", "RAID of logical volumes");
 /// The one volume of a group.
 const VOLUME: &str = "data";
 
-/// One extent of 4 MiB behind the first MiB, where LVM keeps its metadata, and one for the
-/// metadata of a copy.
+// One extent of 4 MiB behind the first MiB, where LVM keeps its metadata, and one for the metadata
+// of a copy.
 const LEAST: Bytes = Bytes::from_mib(9);
 
 spec_keys! {
     /// A logical volume.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
     pub struct Lvm {
-        /// How it lies on the devices. Default: linear.
+        /// Layout on the devices. Default: linear.
         pub layout: LvmLayout = LvmLayout::Linear,
-        /// Stripe size of striped and raid10. Default: that of LVM.
+        /// Stripe size of striped and raid10. Default: LVM's own.
         #[serde(rename = "chunk_bytes", default, skip_serializing_if = "Option::is_none")]
         pub chunk: Option<Bytes>,
     }

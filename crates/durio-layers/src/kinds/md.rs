@@ -78,32 +78,32 @@ spec_keys! {
     pub struct DeclaredMd {
         /// 0, 1, 4, 5, 6 or 10.
         pub level: u8,
-        /// mdadm's word: n2, f2, o2, left-symmetric … Default: that of mdadm.
+        /// mdadm's word: n2, f2, o2, left-symmetric … Default: mdadm's own.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub layout: Option<String>,
-        /// Bytes on a member before the next one. Default: that of mdadm.
+        /// Chunk size: bytes on a member before the next one. Default: mdadm's own.
         #[serde(rename = "chunk_bytes", default, skip_serializing_if = "Option::is_none")]
         pub chunk: Option<Bytes>,
         /// none, internal, lockless, or external:FILE on another filesystem: it is made in a new
         /// folder of durio's own beside that path. Default: none.
         pub bitmap: MdBitmap = MdBitmap::None,
-        /// Bytes of the array per bit. Default: that of mdadm.
+        /// Bytes of the array per bit. Default: mdadm's own.
         #[serde(rename = "bitmap_chunk_bytes", default, skip_serializing_if = "Option::is_none")]
         pub bitmap_chunk: Option<Bytes>,
-        /// Partial parity log, of level 5. Default: false.
+        /// Partial parity log; level 5 only. Default: false.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         pub ppl: bool = false,
-        /// The last device is the journal, of levels 4 to 6. Default: false.
+        /// The last device is the write journal; levels 4 to 6 only. Default: false.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         pub journal: bool = false,
-        /// Members are made equal before anything is measured, however long it takes. Default:
-        /// false, for new devices are all zeros.
+        /// Sync the members before anything is measured, however long that takes. Default: false,
+        /// for new devices are all zeros.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         pub initial_sync: bool = false,
-        /// So many members are failed and removed, the last ones. Default: 0.
+        /// Members to fail and remove, from the last. Default: 0.
         #[serde(default, skip_serializing_if = "is_zero")]
         pub removed: u32 = 0,
-        /// true adds a stack NAME-degraded, of which one member more is removed. Default: false.
+        /// true adds a stack NAME-degraded with one more member removed. Default: false.
         // Of a spec alone: in what is built and saved the two stacks stand beside each other.
         #[serde(skip)]
         pub degraded: bool = false,

@@ -28,8 +28,7 @@ spec_keys! {
         /// Time from a request's start to its completion, by a timer. Default: at once.
         #[serde(rename = "completion_ns", default, skip_serializing_if = "Option::is_none")]
         pub completion: Option<Nanos>,
-        /// Requests that each device works on at once; more of them wait. Default: 64, as the
-        /// driver has it.
+        /// Requests in flight per device; further ones wait. Default: 64, the driver's own.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub queue_depth: Option<u32>,
     }

@@ -18,7 +18,7 @@ pub(crate) const KIND: Kind = Kind {
 
 const DRIVER: Driver = Driver::filesystem("xfs", "XFS");
 
-/// mkfs.xfs refuses less since xfsprogs 5.19 (mkfs.xfs(8): "must be at least 300 MiB").
+// mkfs.xfs refuses less since xfsprogs 5.19 (mkfs.xfs(8): "must be at least 300 MiB").
 const LEAST: Bytes = Bytes::from_mib(300);
 
 spec_keys! {

@@ -18,7 +18,7 @@ pub(crate) const KIND: Kind = Kind {
 
 const DRIVER: Driver = Driver::filesystem("zfs", "ZFS, built by zfs-dkms");
 
-/// `SPA_MINDEVSIZE` (OpenZFS, include/sys/fs/zfs.h).
+// `SPA_MINDEVSIZE` (OpenZFS, include/sys/fs/zfs.h).
 const LEAST: Bytes = Bytes::from_mib(64);
 
 spec_keys! {

@@ -65,6 +65,8 @@ impl LayerKind for Zram {
 fn one_disk(draft: &mut Draft<'_>, n: u32, size: Bytes) -> String {
     let name = format!("zram{n}");
     let undo = Undo::RemoveZram(RemoveZram { number: format!("{{{name}}}") });
+    // By a program, whose answer is in a file even if this process dies meanwhile: else a disk
+    // would be left whose number nobody knows.
     draft.ask("cat", &[ZRAM_ADD], &name, Some(undo));
     draft.write(zram_size_file(&format!("{{{name}}}")), size.get());
     format!("/dev/zram{{{name}}}")

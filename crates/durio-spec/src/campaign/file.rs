@@ -41,8 +41,7 @@ table! {
     struct Steps {
         /// What holds for every step that does not say otherwise.
         defaults: Option<Placed<Settings>>,
-        /// Brings targets into their state; its figures are nobody's. Runs where it stands among
-        /// the steps.
+        /// Preconditioning; not reported. Runs where it stands among the steps.
         precondition: Vec<Placed<StepTable>>,
         /// What is measured, in the order in which it stands in the file. At least one.
         step: Vec<Placed<StepTable>>,

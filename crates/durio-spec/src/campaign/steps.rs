@@ -27,7 +27,7 @@ pub(crate) struct Making<'a> {
 
 /// What has been made.
 #[derive(Debug, Default)]
-pub(crate) struct Made {
+pub(crate) struct MadeSteps {
     pub(crate) sections: Vec<Section>,
     pub(crate) steps: Vec<Step>,
     /// Places of the steps whose operations are to be followed.
@@ -169,7 +169,7 @@ pub(crate) struct At<'a> {
 
 impl<'a> Making<'a> {
     /// Adds the sections and steps of a ladder.
-    pub(crate) fn add(self, ladder: &Ladder<'_>, made: &mut Made) -> Result<(), SpecError> {
+    pub(crate) fn add(self, ladder: &Ladder<'_>, made: &mut MadeSteps) -> Result<(), SpecError> {
         let variants: Vec<Option<usize>> = match ladder.block.over.get() {
             Some(Over::OneByOne) => {
                 self.members(&self.named(ladder)).into_iter().map(Some).collect()
@@ -190,7 +190,7 @@ impl<'a> Making<'a> {
         ladder: &Ladder<'_>,
         points: &[Point<'_>],
         only: Option<usize>,
-        made: &mut Made,
+        made: &mut MadeSteps,
     ) -> Result<(), SpecError> {
         let Some(first_point) = points.first() else { return Ok(()) };
         let name = ladder.section_name(first_point);

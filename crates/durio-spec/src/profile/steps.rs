@@ -21,12 +21,12 @@ pub(super) struct Steps<'a> {
 
 /// Steps and sections, neither numbered for the whole plan yet.
 #[derive(Debug, Default)]
-pub(super) struct Made {
+pub(super) struct MadeSteps {
     pub(super) steps: Vec<Step>,
     pub(super) sections: Vec<Section>,
 }
 
-impl Made {
+impl MadeSteps {
     fn add(&mut self, name: &str, summary: String, steps: Vec<Step>) {
         let first = u32::try_from(self.steps.len()).unwrap_or(u32::MAX);
         let count = u32::try_from(steps.len()).unwrap_or(u32::MAX);
@@ -38,8 +38,8 @@ impl Made {
 }
 
 impl<'a> Steps<'a> {
-    pub(super) fn all(self) -> Result<Made, SpecError> {
-        let mut made = Made::default();
+    pub(super) fn all(self) -> Result<MadeSteps, SpecError> {
+        let mut made = MadeSteps::default();
         let name = self.foreground.name();
         let always = self.beside(When::Idle);
         let with = match always.is_empty() {

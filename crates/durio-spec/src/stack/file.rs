@@ -49,10 +49,10 @@ table! {
 table! {
     /// What every layer may have.
     struct Common {
-        /// The devices below in so many equal groups, in order, each of which becomes one device.
+        /// Divide the devices below into so many equal groups, in order; each becomes one device.
         /// Default: 1.
         groups: One<u32>,
-        /// false: built, but no workload is run on it. Default: true.
+        /// false: build it, but run no workload on it. Default: true.
         measured: One<bool>,
     }
 }

@@ -24,7 +24,7 @@ const HINT: &str = "write { md = { level = 1 } }, { xfs = {} }";
 
 /// A stack, and the one that is to be had of it with less redundancy.
 #[derive(Debug)]
-pub(crate) struct Read {
+pub(crate) struct ReadStack {
     pub(crate) stack: DeclaredStack,
     /// Byte of its begin in the text.
     pub(crate) at: usize,
@@ -37,7 +37,7 @@ pub(crate) fn stack(
     table: StackTable,
     at: usize,
     suffix: &[String],
-) -> Result<Read, SpecError> {
+) -> Result<ReadStack, SpecError> {
     let first = table.name.value.0;
     let name = suffix.iter().fold(first, |name, value| format!("{name}-{value}"));
     let name: String = name.chars().map(|c| if fits(c) { c } else { '-' }).collect();
@@ -61,7 +61,7 @@ pub(crate) fn stack(
         }
         further
     });
-    Ok(Read { stack, at, degraded })
+    Ok(ReadStack { stack, at, degraded })
 }
 
 const fn fits(c: char) -> bool {

@@ -114,6 +114,7 @@ pub(crate) fn expanded<'a>(
     let varies = |axis: &usize| first.met.contains(axis);
     let length = |axis: usize| if varies(&axis) { axes[axis].values.len() } else { 1 };
     let lengths: Vec<usize> = (0..axes.len()).map(length).collect();
+    // Counted before any is made: nine axes of a thousand values would fill the memory.
     let count = lengths.iter().copied().fold(1_usize, usize::saturating_mul);
     if count > STACKS_MAX {
         let at = table.keys().map(|key| key.span().start).min().unwrap_or(0);

@@ -59,9 +59,10 @@ impl Checking for ArrayCheck {
     }
 }
 
-/// A sync begins a moment after the array is there, and members become active a moment after it
-/// has ended; so an idle array is looked at for a while.
+/// Waits until the array is in sync, or has been idle for too long.
 fn synced(stepper: &Stepper<'_, '_>, device: &str) -> Result<(), BuildError> {
+    // A sync begins a moment after the array is there, and members become active a moment after it
+    // has ended; so an idle array is looked at for a while.
     let mut idle = 0;
     loop {
         if (stepper.options.stop)() {

@@ -7,7 +7,7 @@ use super::{DeclaredMd, MdBitmap};
 use crate::check::Group;
 use crate::kinds::prelude::*;
 
-/// mdadm keeps the number of chunk sectors in 32 bits; nobody uses chunks of this size.
+// mdadm keeps the number of chunk sectors in 32 bits; nobody uses chunks of this size.
 const MOST_CHUNK: Bytes = Bytes::from_gib(1);
 
 /// The words of mdadm(8), `--layout`: first those of RAID 5, then those of RAID 6 alone.
@@ -32,9 +32,9 @@ pub(super) fn check(md: &DeclaredMd, group: Group) -> Result<Below, Fault> {
     Ok(group.joined(data_members(md.level, members, copies)))
 }
 
-/// Room for superblock, bitmap, log and a chunk: mdadm reserves 1 MiB of small devices (mdadm,
-/// super1.c) and rounds the rest down to chunks.
+/// Room for superblock, bitmap, log and a chunk.
 fn least_size(md: &DeclaredMd) -> Bytes {
+    // mdadm reserves 1 MiB of small devices (mdadm, super1.c) and rounds the rest down to chunks.
     // A device must hold a chunk beside the metadata, and mdadm's default is 512 KiB.
     let chunk = md.chunk.unwrap_or(Bytes::from_kib(512)).get();
     let bitmap =
@@ -159,12 +159,13 @@ fn policy(md: &DeclaredMd) -> Result<(), Fault> {
     }
 }
 
-/// Copies of one block lie on neighbours, so of those at the end one must be left.
+/// No more members are removed than the level survives.
 fn removed(md: &DeclaredMd, members: u32, copies: u32) -> Result<(), Fault> {
     let survives = match md.level {
         1 => members.saturating_sub(1),
         4 | 5 => 1,
         6 => 2,
+        // Copies of one block lie on neighbours, so of those at the end one must be left.
         10 => copies.saturating_sub(1),
         _ => 0,
     };
