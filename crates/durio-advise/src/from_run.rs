@@ -332,7 +332,7 @@ fn log_under_load(findings: &Findings) -> Option<f64> {
 }
 
 fn validity(gathered: &mut Gathered<'_>, findings: &Findings) {
-    let evenness = findings.workloads.iter().filter_map(|it| it.evenness);
+    let evenness = findings.workloads.iter().filter_map(|it| it.rate_variation);
     let worst = evenness.map(|it| it.coefficient_of_variation).max_by(f64::total_cmp);
     gathered.number("unsteadiness", worst);
     let stolen = findings.workloads.iter().filter_map(|it| it.cpu.machine_steal_share);

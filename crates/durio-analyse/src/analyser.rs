@@ -9,12 +9,12 @@ use durio_record::{
 };
 
 use crate::campaign;
-use crate::declined_step::DeclinedStep;
+use crate::declined::DeclinedStep;
 use crate::durable;
-use crate::steadiness::of_same_workload;
+use crate::rate_variation::of_same_workload;
 use crate::step_state::StepState;
 use crate::time_slices;
-use crate::{FINDINGS_SCHEMA, Findings, Leading, RunState, SelfCost, WorkloadFindings, profile};
+use crate::{FINDINGS_SCHEMA, Findings, Headline, RunState, SelfCost, WorkloadFindings, profile};
 
 /// What an analyser gives.
 #[derive(Debug)]
@@ -134,6 +134,8 @@ impl Analyser {
             Event::CommitsTraced(traced) => self.traced.push(traced.clone()),
             Event::SyncCallsProbed(probed) => self.probed.push(probed.clone()),
             Event::PathTraced(traced) => self.paths.push(traced.clone()),
+            // Records of a newer durio have events that this one does not know: the rest is still
+            // of use.
             Event::TargetPrepared(_) | Event::Unknown => {}
         }
     }
@@ -177,6 +179,8 @@ impl Analyser {
         self.outcome = None;
         self.errors.clear();
         self.step_errors.clear();
+        // The runner repeats what does not outlast an interruption, such as preconditioning: what
+        // those steps showed before is not what the steps after them ran on (docs/design/0006).
         let again = |step: u32| step >= resumed.step || resumed.repeated.contains(&step);
         self.done.retain(|(step, _), _| !again(*step));
         self.declined_steps.retain(|declined| !again(declined.step));
@@ -206,15 +210,16 @@ impl Analyser {
     /// The findings of everything seen. A record without an end is marked as partial.
     #[must_use]
     pub fn finish(mut self, run_folder: String) -> Analysis {
+        // A step without an end is one that was killed: its intervals are figures, and it is not
+        // complete.
         for (key, state) in std::mem::take(&mut self.open) {
             self.conclude(key, &state);
         }
         let state = match self.outcome {
-            Some(Outcome::Complete) if self.damaged => RunState::Partial,
-            Some(Outcome::Complete) => RunState::Complete,
+            Some(Outcome::Complete) if !self.damaged => RunState::Complete,
             Some(Outcome::Interrupted) => RunState::Interrupted,
             Some(Outcome::Failed) => RunState::Failed,
-            None => RunState::Partial,
+            Some(Outcome::Complete) | None => RunState::Partial,
         };
         let mut own = Vec::new();
         let mut preconditioning = Vec::new();
@@ -238,6 +243,7 @@ impl Analyser {
             memory_copied: self.memory_copied,
         });
         let refused = self.declined_steps.iter().map(|it| (it.step, it.reason.clone()));
+        // To whoever looks for the reason of a missing figure a refusal is an error like any other.
         self.step_errors.extend(refused);
         let durable = durable::findings(
             &durable::Measured {
@@ -258,7 +264,7 @@ impl Analyser {
             run: self.manifest,
             state,
             run_folder,
-            leading: self.plan.campaign.is_none().then(|| leading(&workloads)).flatten(),
+            headline: self.plan.campaign.is_none().then(|| headline(&workloads)).flatten(),
             provisional,
             profile: profile::findings(&self.plan, &workloads),
             workloads,
@@ -283,15 +289,15 @@ impl Analyser {
 }
 
 /// The first durable workload's figures: `commit`, wherever it ran first.
-fn leading(workloads: &[WorkloadFindings]) -> Option<Leading> {
+fn headline(workloads: &[WorkloadFindings]) -> Option<Headline> {
     let workload = workloads.iter().find(|workload| workload.headline == OperationName::Commit)?;
     let commit = workload.operation(OperationName::Commit)?;
-    Some(Leading {
+    Some(Headline {
         workload: workload.name.clone(),
         location: workload.location.clone(),
         durable_commits_per_second: commit.rate,
         commit_latency_ns_p99: commit.service.p99_ns,
-        evenness: workload.evenness,
+        rate_variation: workload.rate_variation,
         same_workload: of_same_workload(workload, workloads),
     })
 }
@@ -307,7 +313,7 @@ fn self_cost(findings: &WorkloadFindings) -> SelfCost {
 
 /// Seconds per workload from which the figures are not provisional: shorter runs do not see
 /// garbage collection, throttling, or the end of a burst credit.
-const FULL_SECONDS: u64 = 300;
+pub(crate) const FULL_SECONDS: u64 = 300;
 
 fn provisional(plan: &Plan, workloads: &[WorkloadFindings]) -> Option<String> {
     if plan.purpose == Purpose::Run {

@@ -9,24 +9,16 @@
 //! stack, as long as every point of it was measured.
 
 mod between;
-mod costs;
-mod declared;
 mod findings;
 mod from_bench;
-mod gathered;
-mod interval;
-mod mirrored;
 mod point;
 mod published;
 mod raid;
 mod rows;
 mod steps;
-mod verdict;
 mod warnings;
 mod waterfall;
 
-#[cfg(test)]
-mod made;
 #[cfg(test)]
 mod tests;
 
@@ -34,18 +26,14 @@ pub use between::{
     CostChange, LAB_COMPARE_SCHEMA, LabComparison, LayerChange, SideName, WorkloadChanges,
     compare_labs,
 };
-pub use declared::{base_of, kind_of, raid_of};
 pub use findings::{
     Added, COUNTED_LABEL, DeviceCost, IntervalBasis, LayerRow, PointFacts, RaidFacts, RateInterval,
     RowFigures, STACK_FINDINGS_SCHEMA, StackFindings, WorkloadRows,
 };
 pub use from_bench::bench_of;
-pub use mirrored::MirrorRow;
-pub use point::{
-    Base, BaseKind, Bench, POINTS_MAX, Point, PointKind, PublishedShare, RaidPoint, Timing,
-};
+pub use point::{Base, BaseKind, Bench, POINTS_MAX, Point, PointKind, RaidPoint, Timing};
 pub use published::{PublishedOrder, PublishedRow};
-pub use raid::RaidRow;
+pub use raid::{MirrorRow, RaidRow};
 pub use steps::StepKey;
 pub use waterfall::{Waterfall, WaterfallBasis, WaterfallStep};
 

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use durio_record::Batches;
+use durio_stats::least_squares::{quotient, saturating_sum};
 
 use crate::BatchFindings;
 
@@ -28,23 +29,22 @@ pub(crate) fn batch_findings<'a>(
         full = log.full.saturating_add(full);
     }
     let sizes: Vec<(u32, u64)> = sizes.into_iter().filter(|(_, count)| *count > 0).collect();
-    let count = sizes.iter().fold(0, |sum: u64, (_, count)| sum.saturating_add(*count));
+    let count = saturating_sum(sizes.iter().map(|(_, count)| *count));
     let (records_max, _) = *sizes.last()?;
-    let records = sizes.iter().fold(0, |sum: u64, &(records, count)| {
-        sum.saturating_add(u64::from(records).saturating_mul(count))
-    });
+    let each = |&(records, count): &(u32, u64)| u64::from(records).saturating_mul(count);
+    let records = saturating_sum(sizes.iter().map(each));
     // Of the same batches: a write at the edge of the measured time may be on its other side.
     let of_records = |record: u64| records.saturating_mul(record).saturating_add(padding);
     Some(BatchFindings {
         count,
-        records_mean: share(records, count),
+        records_mean: quotient(records, count),
         records_p50: quantile(&sizes, count, 50),
         records_p99: quantile(&sizes, count, 99),
         records_max,
-        commits_per_sync: (syncs > 0).then(|| share(records, syncs)),
-        padding_share: share(padding, record.map_or(written, of_records)),
-        delayed_share: share(delayed, count),
-        full_share: share(full, count),
+        commits_per_sync: (syncs > 0).then(|| quotient(records, syncs)),
+        padding_share: quotient(padding, record.map_or(written, of_records)),
+        delayed_share: quotient(delayed, count),
+        full_share: quotient(full, count),
         device_writes_per_commit: None,
         sizes,
     })
@@ -52,6 +52,7 @@ pub(crate) fn batch_findings<'a>(
 
 /// The smallest number of records that `percent` of the batches do not exceed.
 fn quantile(sizes: &[(u32, u64)], count: u64, percent: u64) -> u32 {
+    // 128 bits: a damaged record may claim any count.
     let rank = (u128::from(count) * u128::from(percent)).div_ceil(100);
     let mut below = 0;
     let found = sizes.iter().find(|(_, count)| {
@@ -59,11 +60,6 @@ fn quantile(sizes: &[(u32, u64)], count: u64, percent: u64) -> u32 {
         below >= rank
     });
     found.or(sizes.last()).map_or(0, |(records, _)| *records)
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a share or a mean")]
-fn share(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
 #[cfg(test)]

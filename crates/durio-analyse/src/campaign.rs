@@ -5,14 +5,12 @@
 //! state, RAID, search), which take figures and know of no campaign.
 
 pub(crate) mod baseline;
-mod convergence;
 mod curve;
 mod declared;
 mod evidence;
 mod gather;
-mod long_run;
-mod map;
 mod row;
+mod steady;
 
 #[cfg(test)]
 mod tests;
@@ -21,16 +19,15 @@ use durio_plan::{Campaign, Limit as StepLimit, Plan, Role, Section, SectionKind}
 use durio_record::MemoryMeasured;
 use serde::{Deserialize, Serialize};
 
+use crate::analyser::FULL_SECONDS;
 use crate::steering::search_findings;
 use crate::{SearchFindings, SelfCost, WorkloadFindings};
 
 pub use baseline::BaselineFindings;
-pub use convergence::Convergence;
-pub use curve::Curve;
+pub use curve::{Curve, MapCell, MapFindings};
 pub use declared::{PricePerformance, SheetDelta, SheetFigure, TargetFindings};
-pub use long_run::LongRun;
-pub use map::{MapCell, MapFindings};
 pub use row::{Offered, Row, RowBasis, RowLatency, RowPart};
+pub use steady::{Convergence, LongRun};
 
 /// What a campaign shows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -104,7 +101,9 @@ pub(crate) fn findings(measured: &Measured<'_>) -> Option<CampaignFindings> {
     let index = gather::Index::of(measured);
     let mut sections: Vec<SectionFindings> =
         campaign.sections.iter().map(|it| section(measured, &index, it)).collect();
+    // Behind the plan's own: positions of sections are indices of the plan's campaign.
     sections.extend(outside(measured, &index, campaign));
+    // A baseline may be a later section, so all rows are made before any is compared.
     let baselines: Vec<_> = (0..sections.len())
         .map(|at| baseline::baselines(measured, &index, campaign, &sections, at))
         .collect();
@@ -125,11 +124,11 @@ fn section(
     index: &gather::Index<'_>,
     section: &Section,
 ) -> SectionFindings {
-    let convergence = convergence::convergence(index, section);
+    let convergence = steady::convergence(index, section);
     let search = section
         .rounds
         .and_then(|rounds| search_findings(measured.plan, section, rounds, measured.workloads));
-    let rounds = gather::RoundsTaken::of(convergence.as_ref(), search.as_ref());
+    let rounds = RowBasis::of_rounds(convergence.as_ref(), search.as_ref());
     let steps = section.range().filter_map(|step| u32::try_from(step).ok());
     let groups = gather::groups(index, steps, rounds);
     let mut found = with_rows(measured, section, &groups);
@@ -151,8 +150,8 @@ fn with_rows(
         name: section.name.clone(),
         summary: section.summary.clone(),
         kind: section.kind.clone(),
-        maps: map::maps(&section.kind, &rows),
-        long_runs: long_run::long_runs(measured.plan, groups),
+        maps: curve::maps(&section.kind, &rows),
+        long_runs: steady::long_runs(measured.plan, groups),
         curves,
         rows,
         convergence: None,
@@ -170,8 +169,7 @@ fn outside(
     let is_inside =
         |step: u32| campaign.sections.iter().any(|it| it.range().contains(&(step as usize)));
     let steps = measured.plan.measured_steps().map(|step| step.index);
-    let groups =
-        gather::groups(index, steps.filter(|it| !is_inside(*it)), gather::RoundsTaken::All);
+    let groups = gather::groups(index, steps.filter(|it| !is_inside(*it)), RowBasis::Once);
     let section = Section {
         name: "other steps".to_owned(),
         summary: "measured steps that are in no section".to_owned(),
@@ -189,10 +187,6 @@ pub fn time_scale(campaign: &Campaign) -> Option<f64> {
     let scale = campaign.time_scale_per_mille;
     (scale != 0 && scale != 1000).then(|| f64::from(scale) / 1000.0)
 }
-
-/// Seconds per step from which figures are not provisional: shorter steps do not see garbage
-/// collection, throttling, or the end of a burst credit.
-const FULL_SECONDS: u64 = 300;
 
 fn provisional(measured: &Measured<'_>, campaign: &Campaign) -> Option<String> {
     let scaled = time_scale(campaign)

@@ -13,7 +13,7 @@ mod relative;
 use serde::{Deserialize, Serialize};
 
 use crate::Declined;
-use durio_stats::least_squares::{count, mean, median};
+use durio_stats::least_squares::{count, distinct, mean, median};
 pub(crate) use relative::relative_fit;
 use relative::{Fitted, fitted};
 
@@ -51,8 +51,7 @@ impl Estimate {
         self.plus_minus.map(|half| (self.value - half, self.value + half))
     }
 
-    /// True unless the interval is wider on either side than half of the figure: what is known worse
-    /// than that misleads as a figure.
+    /// True unless either half of the interval exceeds half of the figure, which would mislead.
     #[must_use]
     pub fn is_known(&self) -> bool {
         self.value > 0.0 && self.plus_minus.is_none_or(|half| half <= KNOWN_WITHIN * self.value)
@@ -107,8 +106,7 @@ pub struct CostModel {
     pub bend: Option<Bend>,
     /// Median of the relative errors' sizes.
     pub residual_share: f64,
-    /// The size whose bytes cost as much as the write itself; `None` if bytes cost nothing. Smaller
-    /// writes pay for their number.
+    /// Size whose bytes cost as much as the write itself; `None` if bytes cost nothing.
     pub break_even_bytes: Option<f64>,
     /// Sizes whose time lies more than three times the scatter from the model, at least 10 %.
     pub outliers_bytes: Vec<f64>,
@@ -135,8 +133,7 @@ const MISSES_MAX: f64 = 0.25;
 /// Fewest different sizes for a line.
 pub const SIZES_MIN: usize = 3;
 
-/// Fewest different sizes for a bend: a line has three, the part beyond it one more of its own, and
-/// one is to spare.
+/// Fewest sizes for a bend: three for the line, one beyond the bend, one to spare.
 pub const SIZES_FOR_BEND: usize = 5;
 
 /// Most points that are taken.
@@ -164,7 +161,7 @@ pub fn fit(points: &[SizeCost]) -> Result<CostModel, Declined> {
     Declined::if_too_many("points", points.len(), POINTS_MAX)?;
     Declined::unless_positive("size", points.iter().map(|point| point.size_bytes))?;
     Declined::unless_positive("latency", points.iter().map(|point| point.latency_ns))?;
-    let sizes = different_sizes(points);
+    let sizes = distinct(points.iter().map(|point| point.size_bytes));
     Declined::unless_enough("different sizes", sizes.len(), SIZES_MIN)?;
     let too_alike = || Declined::TooFew {
         what: "sizes that differ enough".to_owned(),
@@ -172,19 +169,13 @@ pub fn fit(points: &[SizeCost]) -> Result<CostModel, Declined> {
         needed: SIZES_MIN,
     };
     let straight = of_points(points, |size| [1.0, size]).ok_or_else(too_alike)?;
-    match best_bend(points, &sizes, bayes(&straight.relative, 2)) {
-        Some(bent) => Ok(bent),
-        None => Ok(straight_model(points, &straight)),
-    }
+    let [fixed_ns, ns_per_byte] = straight.estimates;
+    let bent = best_bend(points, &sizes, bayes(&straight.relative, 2));
+    Ok(bent.unwrap_or_else(|| model(points, fixed_ns, ns_per_byte, None, &straight.relative)))
 }
 
 /// Fits the model, and declines one that does not describe the times.
-///
-/// # Errors
-///
-/// As [`fit`], and [`Declined::DoesNotDescribe`] where the model misses the times or its fixed cost
-/// could be nearly anything.
-pub fn describe(points: &[SizeCost]) -> Result<CostModel, Declined> {
+pub(crate) fn describe(points: &[SizeCost]) -> Result<CostModel, Declined> {
     let model = fit(points)?;
     let why = if model.residual_share > MISSES_MAX {
         format!("half of the times are off by more than {:.0} %", model.residual_share * 100.0)
@@ -203,13 +194,6 @@ pub(crate) fn time(nanos: f64) -> String {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
     let whole = nanos.round() as u64;
     durio_units::Nanos::new(whole).to_string()
-}
-
-fn different_sizes(points: &[SizeCost]) -> Vec<f64> {
-    let mut sizes: Vec<f64> = points.iter().map(|point| point.size_bytes).collect();
-    sizes.sort_by(f64::total_cmp);
-    sizes.dedup();
-    sizes
 }
 
 fn of_points<const P: usize>(
@@ -240,17 +224,13 @@ fn bayes(errors: &[f64], parameters: usize) -> f64 {
     2.0 * points * spread.ln() + count(parameters) * points.ln()
 }
 
-fn straight_model(points: &[SizeCost], fit: &Fitted<2>) -> CostModel {
-    let [fixed_ns, ns_per_byte] = fit.estimates;
-    model(points, fixed_ns, ns_per_byte, None, &fit.relative)
-}
-
 /// The bent line with the smallest criterion, if that is strongly better than the straight one. The
 /// bend is tried at each measured size that has two below it and one above.
 fn best_bend(points: &[SizeCost], sizes: &[f64], straight: f64) -> Option<CostModel> {
     if sizes.len() < SIZES_FOR_BEND {
         return None;
     }
+    // Two sizes below the bend and it itself hold the first line, one above holds the second.
     let tried = sizes.windows(2).skip(2).filter_map(|pair| {
         let &[at, next] = pair else { return None };
         let fit = of_points(points, |size| [1.0, size, (size - at).max(0.0)])?;
@@ -271,12 +251,12 @@ fn bent_model(
     let [fixed_ns, ns_per_byte, change] = fit.estimates;
     let above = Estimate {
         value: ns_per_byte.value + change.value,
+        // As if both were independent: a steeper first line leaves less change, so that the
+        // interval comes out too wide rather than too narrow.
         plus_minus: change.plus_minus.zip(ns_per_byte.plus_minus).map(|(a, b)| a.hypot(b)),
     };
-    let mut beyond: Vec<f64> =
-        points.iter().map(|point| point.size_bytes).filter(|size| *size > at_bytes).collect();
-    beyond.sort_by(f64::total_cmp);
-    beyond.dedup();
+    let sizes = points.iter().map(|point| point.size_bytes);
+    let beyond = distinct(sizes.filter(|size| *size > at_bytes));
     let caution = if beyond.len() == 1 {
         "; a single size lies beyond it, so that one wrong figure would look the same"
     } else {

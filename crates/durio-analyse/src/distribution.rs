@@ -47,6 +47,7 @@ pub(crate) fn distribution(latency: &Latency) -> Option<Distribution> {
 pub(crate) fn with_fio_bins(figures: Distribution, bins: &BTreeMap<u32, u64>) -> Distribution {
     let bins = bins.iter().map(|(&bin, &count)| Some((u16::try_from(bin).ok()?, count)));
     let bins = bins.collect::<Option<Vec<_>>>().unwrap_or_default();
+    // A damaged record may have bins that fio has not; the figures of our own histogram stand.
     let Ok(bins) = FioBins::try_from(bins) else { return figures };
     if bins.is_empty() {
         return figures;
@@ -65,8 +66,7 @@ pub(crate) fn with_fio_bins(figures: Distribution, bins: &BTreeMap<u32, u64>) ->
 /// Points per decade of 1 / (1 − quantile).
 const CURVE_POINTS_PER_DECADE: u32 = 16;
 
-/// The curve over the quantiles, evenly spaced on an axis of −log10(1 − quantile), up to the last
-/// sample.
+/// The curve, evenly spaced on an axis of −log10(1 − quantile), up to the last sample.
 pub(crate) fn curve(latency: &Latency) -> Vec<CurvePoint> {
     let count = latency.exact.count;
     if count == 0 {
@@ -85,6 +85,7 @@ pub(crate) fn curve(latency: &Latency) -> Vec<CurvePoint> {
         points.push(CurvePoint { quantile, latency_ns });
     }
     let last = CurvePoint { quantile: 1.0 - 1.0 / count, latency_ns: latency.exact.max_ns };
+    // Rounding may put the last step of the axis on the last sample, or beyond it.
     points.retain(|point| point.quantile < last.quantile);
     points.push(last);
     points

@@ -6,49 +6,40 @@
 
 mod arm;
 mod batching;
-mod boundaries;
-mod commands;
 mod commit_delay;
 mod contention;
 mod cross;
 pub(crate) mod device;
-mod file_modes;
-mod flush_slope;
-mod group_commit;
-mod left_out;
 mod methods;
-mod repeated;
+mod model_deviation;
 mod sizes;
-mod sync_every;
+mod sync_cost;
 mod writers;
 
 use durio_observe::Stack;
-use durio_plan::{Purpose, Slice};
+use durio_plan::{Load, Plan, Purpose, Slice};
 use durio_record::{CommitsTraced, SyncCallsProbed};
 use serde::{Deserialize, Serialize};
 
+use crate::grouping::each_once;
+
 pub(crate) use arm::Measured;
-pub use arm::{Arm, Figures, Latencies, Sample, Setting};
+pub use arm::{Arm, Figures, Latencies, Setting};
 pub use batching::{BATCH_SHARE, BatchAdvice, SizeShare, Unbatched};
-pub use boundaries::{Boundary, BoundaryKind, Misfit, MisfitKind};
-pub use commands::{CommandsFindings, request_words};
 pub use commit_delay::{CommitDelayAdvice, CommitDelayFindings};
 pub use contention::{Contention, HOLDS_SHARE, Interval, Law, WritersRate, contention};
 pub use cross::{
     CrossCell, CrossFindings, LimitedBy, SizeElasticity, SizeRate, elasticity, limited_by,
 };
-pub use device::DeviceWork;
-pub use file_modes::{FileModeRow, FileModesFindings};
-pub use flush_slope::{
-    AMOUNTS_MIN, FlushPoint, FlushSlope, FlushSlopeFindings, RISE_SHARE, SlopeShape, flush_slope,
-};
-pub use group_commit::{GroupCommitFindings, GroupCommitRow};
-pub use left_out::LeftOut;
-pub use methods::{MethodRow, MethodsFindings};
-pub use repeated::RepeatedSetting;
+pub use device::{CommandsFindings, DeviceWork, request_words};
+pub use methods::{FileModeRow, FileModesFindings, MethodRow, MethodsFindings, RepeatedSetting};
+pub use model_deviation::{Boundary, BoundaryKind, DeviationKind, ModelDeviation};
 pub use sizes::{DurableShare, FREE_SHARE, SMALL_BYTES, SizeCurve, SizesFindings};
-pub use sync_every::{SharedSync, SyncEveryFindings, SyncEveryRow};
-pub use writers::{WritersFindings, WritersRow};
+pub use sync_cost::{
+    AMOUNTS_MIN, FlushPoint, FlushSlope, FlushSlopeFindings, RISE_SHARE, SharedSync, SlopeShape,
+    SyncEveryFindings, SyncEveryRow, flush_slope,
+};
+pub use writers::{GroupCommitFindings, GroupCommitRow, WritersFindings, WritersRow};
 
 /// What a durable write costs here. A part is empty if its question was not asked.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -94,8 +85,9 @@ pub struct DurableFindings {
     /// Every combination that the whole cross measured.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub whole_cross: Vec<Arm>,
-    /// What was left out.
-    pub left_out: LeftOut,
+    /// What was not measured, of all that could have been.
+    #[serde(rename = "left_out")]
+    pub skipped: Skipped,
 }
 
 /// The findings; `None` for plans of another purpose.
@@ -110,19 +102,72 @@ pub(crate) fn findings(
     }
     let sizes = sizes::sizes(measured, stacks);
     Some(DurableFindings {
-        repeated: repeated::repeated(measured),
+        repeated: methods::repeated(measured),
         methods: methods::methods(measured),
-        sync_every: sync_every::sync_every(measured),
-        flush_slopes: flush_slope::flush_slopes(measured),
-        file_modes: file_modes::file_modes(measured),
+        sync_every: sync_cost::sync_every(measured),
+        flush_slopes: sync_cost::flush_slopes(measured),
+        file_modes: methods::file_modes(measured),
         writers: writers::writers(measured, sizes.as_ref()),
         crosses: cross::crosses(measured),
-        group_commit: group_commit::group_commit(measured, sizes.as_ref()),
+        group_commit: writers::group_commit(measured, sizes.as_ref()),
         commit_delays: commit_delay::commit_delays(measured),
-        commands: commands::commands(measured, traced),
-        sync_calls: commands::probes(measured, probed),
+        commands: device::commands(measured, traced),
+        sync_calls: device::probes(measured, probed),
         whole_cross: arm::arms(measured, Slice::Cross),
-        left_out: left_out::left_out(measured.plan),
+        skipped: skipped(measured.plan),
         sizes,
     })
+}
+
+/// What a plan leaves out.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Skipped {
+    /// What the plan itself says, a sentence each.
+    pub said: Vec<String>,
+    /// Questions that no section asks.
+    pub slices: Vec<Slice>,
+    /// Combinations of every method, cache mode, file mode, size and number of writers that occur.
+    pub combinations: u64,
+    /// Of them, those that steps measure.
+    pub measured: u64,
+}
+
+/// Every question of a run of this kind.
+const SLICES: [Slice; 11] = [
+    Slice::Commands,
+    Slice::SyncCalls,
+    Slice::Methods,
+    Slice::SyncEvery,
+    Slice::FlushSlope,
+    Slice::FileModes,
+    Slice::Sizes,
+    Slice::Writers,
+    Slice::SizesAndWriters,
+    Slice::GroupCommit,
+    Slice::CommitDelay,
+];
+
+fn skipped(plan: &Plan) -> Skipped {
+    let asked = |slice: &Slice| plan.steps.iter().any(|step| arm::is_of(plan, step, *slice));
+    let steps = plan.measured_steps().map(|step| &step.load);
+    // Group commit and syncs after several writes are questions of their own, not combinations.
+    let plain = |it: &&Load| it.workload.group_commit.is_none() && it.workload.sync.every == 1;
+    let measured: Vec<[String; 5]> = each_once(steps.filter(plain).map(|load| {
+        let workload = &load.workload;
+        [
+            workload.sync.method.name().to_owned(),
+            format!("{:?}", workload.cache),
+            format!("{:?}", arm::layout_of(plan, load)),
+            workload.block_size.get().to_string(),
+            workload.jobs.to_string(),
+        ]
+    }));
+    let values =
+        |axis: usize| each_once(measured.iter().filter_map(|it| it.get(axis))).len() as u64;
+    Skipped {
+        said: plan.campaign.as_ref().map(|it| it.left_out.clone()).unwrap_or_default(),
+        slices: SLICES.iter().filter(|slice| !asked(slice)).copied().collect(),
+        combinations: (0..5).map(values).fold(1, u64::saturating_mul),
+        measured: measured.len() as u64,
+    }
 }

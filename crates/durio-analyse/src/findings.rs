@@ -13,10 +13,10 @@ use durio_workload::{Arrivals, CacheMode, Workload};
 use serde::{Deserialize, Serialize};
 
 use crate::campaign::CampaignFindings;
-use crate::declined_step::DeclinedStep;
+use crate::declined::DeclinedStep;
 use crate::durable::DurableFindings;
 use crate::profile::ProfileFindings;
-use crate::steadiness::{Agreement, Steadiness};
+use crate::rate_variation::{Agreement, RateVariation};
 use crate::time_slices::TimeSlices;
 
 pub use judged::{Reading, Signal, SignalWord, Source, Verdict, VerdictWord, WarningFinding};
@@ -51,7 +51,8 @@ pub struct Findings {
     pub run_folder: String,
     /// The two figures to read first: of the first durable workload, at the first location that has
     /// one; none for campaigns, whose steps have no such first. Others are in their workloads' findings.
-    pub leading: Option<Leading>,
+    #[serde(rename = "leading")]
+    pub headline: Option<Headline>,
     /// Why the figures are provisional, if they are.
     pub provisional: Option<String>,
     /// What was measured, in the order of the steps, each in all its rounds and streams.
@@ -94,7 +95,7 @@ pub struct Findings {
 
 /// The two figures to read first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Leading {
+pub struct Headline {
     /// The workload that they are of.
     pub workload: String,
     /// The location that they are of.
@@ -103,10 +104,9 @@ pub struct Leading {
     pub durable_commits_per_second: f64,
     /// 99th percentile of a durable commit; none with fewer than 100 commits.
     pub commit_latency_ns_p99: Option<u64>,
-    /// How even the rate was: its range over the intervals, and whether it was steady. None with
-    /// fewer than two whole intervals.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub evenness: Option<Evenness>,
+    /// How much the rate varied; none with fewer than two whole intervals.
+    #[serde(rename = "evenness", default, skip_serializing_if = "Option::is_none")]
+    pub rate_variation: Option<RateVariation>,
     /// What the same workload gave on the same target elsewhere in the run; none if it ran once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub same_workload: Option<Agreement>,
@@ -170,8 +170,7 @@ pub struct OperationFindings {
     /// The response latency as a curve over the quantiles.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub response_curve: Vec<CurvePoint>,
-    /// fio's own histogram, index and count of its buckets, where fio was the engine: its
-    /// percentiles are drawn from it.
+    /// fio's own histogram (bucket, count), where fio was the engine: the percentiles come from it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fio_bins: Vec<(u32, u64)>,
     /// The latencies whole, where the analyser was told to keep them; no part of the document.
@@ -191,8 +190,7 @@ pub struct KeptLatencies {
 }
 
 impl OperationFindings {
-    /// The response latency at a percentile, from the curve; none without samples enough for its
-    /// tail.
+    /// The response latency at a percentile, from the curve; none with too few samples for it.
     #[must_use]
     pub fn response_curve_at(&self, percentile: f64) -> Option<u64> {
         let response = self.response.as_ref()?;
@@ -221,8 +219,7 @@ pub struct OpenLoop {
     pub never_started: u64,
     /// The share that was started.
     pub started_share: f64,
-    /// Mean time from the intended start to the real one, of arrivals that found a free place: the
-    /// generator's own lag.
+    /// The generator's own lag: mean delay of the start of arrivals that found a free slot.
     pub lag_ns_mean: f64,
     /// The largest of those.
     pub lag_ns_max: u64,
@@ -251,8 +248,7 @@ pub struct BatchFindings {
     pub records_p99: u32,
     /// The most.
     pub records_max: u32,
-    /// Records that were made durable per sync call; none if writes are durable themselves, or
-    /// nothing is.
+    /// Records made durable per sync call; none without such calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commits_per_sync: Option<f64>,
     /// Share of the written bytes that only fill batches up, 0 to 1.
@@ -317,14 +313,12 @@ pub struct InFlight {
     pub span: Nanos,
     /// The engine's clock against the reference clock over that time, − 1.
     pub clock_deviation: f64,
-    /// Measured time of a job, in the mean, as a share of the step's: below 1 some had done their part
-    /// while others still ran.
+    /// Mean measured time of a job ÷ the step's: below 1 some jobs finished before others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jobs_time_share: Option<f64>,
 }
 
-/// The device's own time for the requests of a workload, by the kernel's counters, and what of the
-/// latencies it leaves.
+/// The device's own time per request, by the kernel's counters, and what remains of the latency.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DeviceTime {
     /// The device.
@@ -343,8 +337,7 @@ pub struct DeviceTime {
 /// Where the processors' time went.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CpuFindings {
-    /// User and system CPU time per operation, in nanoseconds: that of the jobs, and what the
-    /// process used outside of their threads.
+    /// CPU time per operation, in nanoseconds: of the jobs and the rest of the process.
     pub per_operation_ns: f64,
     /// User CPU time of the jobs, in cores.
     pub user_cores: f64,
@@ -395,8 +388,7 @@ pub struct IntervalPoint {
     /// still in flight, and its rate is no rate. Charts leave it out.
     #[serde(default)]
     pub cut_short: bool,
-    /// What was counted, by operation, where the analyser was told to keep it; no part of the
-    /// document.
+    /// Counts by operation, if the analyser keeps them; not in the document.
     #[serde(skip)]
     pub kept: Vec<KeptInterval>,
 }
@@ -412,31 +404,6 @@ pub struct KeptInterval {
     pub bytes: u64,
     /// Sum of their service latencies.
     pub service_ns: u64,
-}
-
-/// How even the rate was.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Evenness {
-    /// Standard deviation / mean of the intervals' rates.
-    pub coefficient_of_variation: f64,
-    /// Intervals of the measured phase.
-    pub intervals: u64,
-    /// Intervals without any completion.
-    pub intervals_empty: u64,
-    /// Intervals (not empty) under half of the average rate.
-    pub intervals_under_half: u64,
-    /// Length of an interval.
-    #[serde(rename = "interval_ns", default)]
-    pub interval: Nanos,
-    /// Rate of the slowest interval.
-    #[serde(default)]
-    pub rate_min_per_second: f64,
-    /// Rate of the fastest.
-    #[serde(default)]
-    pub rate_max_per_second: f64,
-    /// Whether the rate was steady; none with too few intervals to tell.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub steadiness: Option<Steadiness>,
 }
 
 /// One step of the plan, measured.
@@ -508,8 +475,7 @@ pub struct WorkloadFindings {
     /// The same where the processor was taken from them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub involuntary_switches_per_operation: Option<f64>,
-    /// Context switches of the whole machine (others' included) per operation; none with other
-    /// streams beside.
+    /// Context switches of the whole machine per operation; none with concurrent streams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine_switches_per_operation: Option<f64>,
     /// Where the time of one operation goes, if that was traced.
@@ -522,14 +488,14 @@ pub struct WorkloadFindings {
     /// none where operations are waited for one by one.
     #[serde(rename = "unwatched_ns_max", default, skip_serializing_if = "Option::is_none")]
     pub unwatched_max: Option<Nanos>,
-    /// Evenness of the rate.
-    pub evenness: Option<Evenness>,
+    /// How much the rate varied.
+    #[serde(rename = "evenness")]
+    pub rate_variation: Option<RateVariation>,
     /// The time series, the ramp included.
     pub intervals: Vec<IntervalPoint>,
     /// What the devices below did meanwhile (others' I/O included).
     pub devices: Vec<DeviceCounters>,
-    /// Calls by which the jobs submitted and took operations, where the analyser was told to keep
-    /// more than the document has; no part of it.
+    /// Calls that submitted or reaped, if the analyser keeps them; not in the document.
     #[serde(skip)]
     pub exchanges: u64,
 }
@@ -539,6 +505,12 @@ impl WorkloadFindings {
     #[must_use]
     pub fn operation(&self, name: OperationName) -> Option<&OperationFindings> {
         self.operations.iter().find(|operation| operation.operation == name)
+    }
+
+    /// Commits per second where there are any, else accesses per second.
+    #[must_use]
+    pub fn headline_rate(&self) -> f64 {
+        self.operation(OperationName::Commit).map_or(self.iops, |commit| commit.rate)
     }
 
     /// Syncs that were done: calls, or syncs linked to a write, of which there is one for each

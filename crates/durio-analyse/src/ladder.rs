@@ -4,9 +4,6 @@
 //! Out: [`LadderFindings`]. Not here: running a ladder, and what limited a step
 //! ([`limits`] tells that from the evidence of one step).
 
-mod best;
-mod checked;
-mod knee;
 pub mod limits;
 mod phases;
 mod saturation;
@@ -15,9 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::Declined;
 
-pub use best::{BestPoints, WORTHWHILE_ELASTICITY};
-pub use knee::Knee;
-pub use phases::{LINEAR_EFFICIENCY, Phase, Phases, RETROGRADE_LOSS, Retrograde};
+pub use phases::{
+    BestPoints, Knee, LINEAR_EFFICIENCY, Phase, Phases, RETROGRADE_LOSS, Retrograde,
+    WORTHWHILE_ELASTICITY,
+};
 pub use saturation::{Saturation, SaturationModel};
 
 /// What is raised from level to level.
@@ -32,9 +30,9 @@ pub enum LadderKind {
     OfferedRate,
 }
 
-/// Rate and latency of the reads or of the writes of a mixed step.
+/// Rate and latency of one kind of operation.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Part {
+pub struct RateAndLatency {
     /// Operations per second.
     pub rate_per_second: f64,
     /// Mean service latency.
@@ -57,15 +55,15 @@ pub struct Point {
     /// 99 % quantile of the service latency, if there were enough samples.
     pub latency_ns_p99: Option<f64>,
     /// The reads, of a mixed step.
-    pub read: Option<Part>,
+    pub read: Option<RateAndLatency>,
     /// The writes, of a mixed step.
-    pub write: Option<Part>,
+    pub write: Option<RateAndLatency>,
 }
 
 impl Point {
     /// A level of one kind of operation, of which only means are known.
     #[must_use]
-    pub fn of_means(level: f64, in_flight: f64, part: Part) -> Self {
+    pub fn of_means(level: f64, in_flight: f64, part: RateAndLatency) -> Self {
         Self {
             level,
             in_flight,
@@ -80,11 +78,11 @@ impl Point {
 
     /// A mixed level: rates are added, latencies weighed by their rates.
     #[must_use]
-    pub fn of_mix(level: f64, in_flight: f64, read: Part, write: Part) -> Self {
+    pub fn of_mix(level: f64, in_flight: f64, read: RateAndLatency, write: RateAndLatency) -> Self {
         let rate = read.rate_per_second + write.rate_per_second;
         let waited = read.rate_per_second * read.latency_ns_mean
             + write.rate_per_second * write.latency_ns_mean;
-        let both = Part { rate_per_second: rate, latency_ns_mean: waited / rate };
+        let both = RateAndLatency { rate_per_second: rate, latency_ns_mean: waited / rate };
         let point = Self::of_means(level, in_flight, both);
         Self { read: Some(read), write: Some(write), ..point }
     }
@@ -100,8 +98,7 @@ pub struct PointFindings {
     /// Rate as a share of the linear extrapolation of the ladder's best rate per operation in
     /// flight; of an offered rate, the share of it that was achieved.
     pub efficiency_share: f64,
-    /// d ln(rate) ÷ d ln(level) from the level before it: 1 is perfect scaling, 0 none, below 0 a
-    /// loss. `None` for the first level.
+    /// d ln(rate) ÷ d ln(level) from the previous level: 1 scales perfectly, 0 not at all.
     pub elasticity: Option<f64>,
     /// Rate × mean latency ÷ operations in flight, by Little's law 1 for a closed loop: above it one
     /// of the figures is wrong, below it jobs spent time elsewhere or latency is understated.
@@ -156,16 +153,16 @@ pub const LEVELS_MAX: usize = 256;
 /// rise, figures that are not finite and above zero, and a rate that dips so far that neither phase
 /// nor knee could be trusted.
 pub fn analyse(points: &[Point], kind: LadderKind) -> Result<LadderFindings, Declined> {
-    checked::check(points)?;
+    check(points)?;
     let efficiencies = phases::efficiencies(points, kind);
-    let best = best::best_points(points);
+    let best = phases::best_points(points);
     let phases = phases::phases(points, &efficiencies, &best);
     let saturation = saturation::fit(points, kind);
     Ok(LadderFindings {
         kind,
-        knee: knee::knee(points, kind, &best, saturation.as_ref()),
+        knee: phases::knee(points, kind, &best, saturation.as_ref()),
         points: point_findings(points, &efficiencies, &phases),
-        notes: checked::notes(points, kind, &efficiencies),
+        notes: notes(points, kind, &efficiencies),
         latency_against_rate: points.iter().map(latency_at_rate).collect(),
         phases,
         best,
@@ -180,8 +177,8 @@ fn point_findings(points: &[Point], efficiencies: &[f64], phases: &Phases) -> Ve
             measured: point.clone(),
             phase: phases.of(point.level),
             efficiency_share: *efficiency,
-            elasticity: before.map(|before| best::elasticity(before, point)),
-            little_share: checked::little_share(point),
+            elasticity: before.map(|before| phases::elasticity(before, point)),
+            little_share: little_share(point),
         }
     });
     found.collect()
@@ -194,4 +191,90 @@ fn latency_at_rate(point: &Point) -> LatencyAtRate {
         latency_ns_mean: point.latency_ns_mean,
         latency_ns_p99: point.latency_ns_p99,
     }
+}
+
+/// A level this far below both an earlier and a later one is noise that no model should smooth
+/// over; repeated steps of an undisturbed device differ by a few per cent.
+const DIP_MAX: f64 = 0.20;
+
+/// Little's law cannot be exceeded; two per cent are left for rounded figures.
+const LITTLE_MAX: f64 = 1.02;
+
+/// Below it the shortfall is worth a sentence.
+const LITTLE_MIN: f64 = 0.90;
+
+/// The first levels' rate per operation may lie this far below the best before it is called odd.
+const SUPERLINEAR_FROM: f64 = 0.90;
+
+/// An error if the points are too few, too many, not rising, no figures, or too noisy.
+fn check(points: &[Point]) -> Result<(), Declined> {
+    Declined::unless_enough("levels", points.len(), LEVELS_MIN)?;
+    Declined::if_too_many("levels", points.len(), LEVELS_MAX)?;
+    Declined::unless_positive("level", points.iter().map(|point| point.level))?;
+    Declined::unless_positive("number in flight", points.iter().map(|point| point.in_flight))?;
+    Declined::unless_positive("rate", points.iter().map(|point| point.rate_per_second))?;
+    Declined::unless_positive("mean latency", points.iter().map(|point| point.latency_ns_mean))?;
+    let falls = |pair: (&Point, &Point)| pair.1.level <= pair.0.level;
+    if let Some(index) = points.iter().zip(points.iter().skip(1)).position(falls) {
+        return Err(Declined::NotRising { position: index + 2 });
+    }
+    let rates: Vec<f64> = points.iter().map(|point| point.rate_per_second).collect();
+    for (index, point) in points.iter().enumerate() {
+        let (before, after) = rates.split_at(index);
+        // A rate that falls and stays low is retrograde; one that recovers contradicts both sides.
+        let highest = |rates: &[f64]| rates.iter().copied().fold(0.0, f64::max);
+        let beside = highest(before).min(highest(after.get(1..).unwrap_or_default()));
+        let dip_share = 1.0 - point.rate_per_second / beside;
+        if beside > 0.0 && dip_share > DIP_MAX {
+            return Err(Declined::Noisy { level: point.level, dip_share });
+        }
+    }
+    Ok(())
+}
+
+/// Rate × latency ÷ in flight.
+fn little_share(point: &Point) -> f64 {
+    point.rate_per_second * point.latency_ns_mean / 1e9 / point.in_flight
+}
+
+/// What is odd, as sentences.
+fn notes(points: &[Point], kind: LadderKind, efficiencies: &[f64]) -> Vec<String> {
+    // What follows holds load against load offered, which only a closed loop bounds.
+    if kind == LadderKind::OfferedRate {
+        return Vec::new();
+    }
+    let mut notes: Vec<String> = points.iter().filter_map(little_note).collect();
+    notes.extend(superlinear_note(points, efficiencies));
+    notes
+}
+
+fn little_note(point: &Point) -> Option<String> {
+    let share = little_share(point);
+    let says = if share > LITTLE_MAX {
+        "impossible: one of the figures is wrong"
+    } else if share < LITTLE_MIN {
+        "a shortfall: jobs spent time elsewhere, or latency is understated"
+    } else {
+        return None;
+    };
+    let (level, percent) = (point.level, share * 100.0);
+    Some(format!(
+        "level {level}: rate × mean latency is {percent:.0} % of the operations in flight; {says}"
+    ))
+}
+
+fn superlinear_note(points: &[Point], efficiencies: &[f64]) -> Option<String> {
+    let (first, share) = points.iter().zip(efficiencies).next()?;
+    if *share >= SUPERLINEAR_FROM {
+        return None;
+    }
+    let best = points.iter().zip(efficiencies).max_by(|a, b| a.1.total_cmp(b.1))?;
+    Some(format!(
+        "the rate per operation in flight is highest at level {}, {:.0} % above that of level {}: \
+         storage does not get faster by load; a sleeping processor or device does, and so does a \
+         wrong figure",
+        best.0.level,
+        (best.1 / share - 1.0) * 100.0,
+        first.level
+    ))
 }

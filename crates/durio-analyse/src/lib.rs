@@ -13,36 +13,36 @@ mod batches;
 pub mod campaign;
 pub mod cost_model;
 mod declined;
-mod declined_step;
 mod distribution;
 pub mod durable;
 mod findings;
+pub mod grouping;
 pub mod ladder;
-pub mod layer_shares;
 mod live;
 pub mod mirror;
 pub mod profile;
 pub mod raid_efficiency;
-#[cfg(test)]
-mod sample;
+mod rate_variation;
 mod search;
-mod steadiness;
 pub mod steady_state;
 mod steering;
 mod step_state;
 mod time_slices;
 
+#[cfg(test)]
+#[path = "tests/sample.rs"]
+mod sample;
+
 pub use analyser::{Analyser, Analysis, Evidence};
-pub use declined::Declined;
-pub use declined_step::DeclinedStep;
+pub use declined::{Declined, DeclinedStep};
 pub use findings::{
     BatchFindings, CpuFindings, CurvePoint, DataFindings, DeviceTime, Distribution, Effective,
-    Evenness, FINDINGS_SCHEMA, Findings, InFlight, IntervalPoint, KeptInterval, KeptLatencies,
-    Leading, OpenLoop, OperationFindings, Reading, RunState, SelfCost, Signal, SignalWord, Source,
-    Verdict, VerdictWord, WarningFinding, WorkloadFindings,
+    FINDINGS_SCHEMA, Findings, Headline, InFlight, IntervalPoint, KeptInterval, KeptLatencies,
+    OpenLoop, OperationFindings, Reading, RunState, SelfCost, Signal, SignalWord, Source, Verdict,
+    VerdictWord, WarningFinding, WorkloadFindings,
 };
 pub use live::{LiveFigures, live_figures};
+pub use rate_variation::{Agreement, RateVariation, Steadiness};
 pub use search::{SearchFindings, Trial};
-pub use steadiness::{Agreement, Steadiness};
 pub use step_state::{headline, is_cut_short};
 pub use time_slices::{DevicePerOperation, Stretch, TimeSlice, TimeSlices};

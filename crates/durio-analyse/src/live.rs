@@ -22,8 +22,7 @@ pub struct LiveFigures {
     pub p99_ns: Option<u64>,
 }
 
-/// The figures of an interval event; `None` for one that is too short for a rate, and for every
-/// other event.
+/// The figures of an interval event; `None` for other events and intervals too short for a rate.
 #[must_use]
 pub fn live_figures(plan: &Plan, event: &Event) -> Option<LiveFigures> {
     let Event::Interval(interval) = event else { return None };

@@ -10,7 +10,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::Declined;
-use durio_stats::least_squares::count;
+use durio_stats::least_squares::float;
 
 /// How often a latency was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,18 +48,14 @@ pub struct MirrorPrediction {
 }
 
 /// Most copies that are predicted.
-pub const COPIES_MAX: u32 = 64;
+const COPIES_MAX: u32 = 64;
 
 /// Most different latencies that are taken.
-pub const LATENCIES_MAX: usize = 10_000_000;
+const LATENCIES_MAX: usize = 10_000_000;
 
 /// Predicts a mirror from the latencies of a single device, given in any order.
-///
-/// # Errors
-///
-/// [`Declined`] without a sample, with more different latencies than [`LATENCIES_MAX`], or for
-/// copies other than 1 to [`COPIES_MAX`].
-pub fn predict(single: &[LatencyCount], copies: u32) -> Result<MirrorPrediction, Declined> {
+/// Declined without a sample, with too many different latencies, or for copies other than 1 to 64.
+pub(crate) fn predict(single: &[LatencyCount], copies: u32) -> Result<MirrorPrediction, Declined> {
     check_copies(copies)?;
     Declined::if_too_many("latencies", single.len(), LATENCIES_MAX)?;
     let steps = steps(single);
@@ -105,9 +101,8 @@ fn figures(steps: &[Step], copies: u32) -> MirrorFigures {
     let mut mean = 0.0;
     for step in steps {
         let share = step.share.powf(power);
-        #[expect(clippy::cast_precision_loss, reason = "a mean needs no more than 53 bits")]
-        let latency = step.latency_ns as f64;
-        mean += latency * (share - before);
+        // The step's share of the maxima: F(x)ᵏ less what lies below.
+        mean += float(step.latency_ns) * (share - before);
         before = share;
     }
     MirrorFigures {
@@ -118,9 +113,9 @@ fn figures(steps: &[Step], copies: u32) -> MirrorFigures {
     }
 }
 
-/// The least latency that the wanted share of maxima does not exceed. The margin is for shares that
-/// are a hair off in binary.
+/// The least latency that the wanted share of maxima does not exceed.
 fn quantile(steps: &[Step], wanted: f64, power: f64) -> u64 {
+    // The margin is for shares that are a hair off in binary.
     let share = wanted.powf(1.0 / power) - 1e-12;
     let at = steps.partition_point(|step| step.share < share);
     steps.get(at).or(steps.last()).map_or(0, |step| step.latency_ns)
@@ -167,11 +162,8 @@ pub struct Penalty {
 
 /// Judges the rates of a mirror against those of the same devices without it: same workload, same
 /// jobs, each waiting for its write, so that the time per write is jobs ÷ rate.
-///
-/// # Errors
-///
-/// [`Declined`] if a rate is no figure, or for copies other than 2 to [`COPIES_MAX`].
-pub fn penalty(
+/// Declined if a rate is no figure, or for copies other than 2 to 64.
+pub(crate) fn penalty(
     baseline_rate_per_second: f64,
     mirror_rate_per_second: f64,
     copies: u32,
@@ -226,36 +218,33 @@ fn least_variation(measured: f64, copies: u32) -> Option<f64> {
 fn sentence(found: &Penalty) -> String {
     let (copies, measured) = (found.copies, found.measured);
     let variation = found.least_variation.unwrap_or_default();
-    match found.verdict {
-        PenaltyVerdict::None => format!(
-            "a mirrored write takes {measured:.2} times the time of a single one: no penalty; the \
-             copies' latencies vary little, or the baseline was limited by something else"
-        ),
+    let says = match found.verdict {
+        PenaltyVerdict::None => ": no penalty; the copies' latencies vary little, or the baseline \
+                                 was limited by something else"
+            .to_owned(),
         PenaltyVerdict::Explained => format!(
-            "a mirrored write takes {measured:.2} times the time of a single one; waiting for the \
-             slower of {copies} independent copies explains it if the standard deviation of a \
-             device's latency is at least {variation:.2} of its mean (exponential latencies, whose \
-             is 1, would give {:.2})",
+            "; waiting for the slower of {copies} independent copies explains it if the standard \
+             deviation of a device's latency is at least {variation:.2} of its mean (exponential \
+             latencies, whose is 1, would give {:.2})",
             found.if_exponential
         ),
         PenaltyVerdict::OnlyByLongTail => format!(
-            "a mirrored write takes {measured:.2} times the time of a single one; exponential \
-             latencies would give {:.2}: waiting explains it only with a longer tail than that, \
-             a standard deviation of at least {variation:.2} of the mean",
+            "; exponential latencies would give {:.2}: waiting explains it only with a longer tail \
+             than that, a standard deviation of at least {variation:.2} of the mean",
             found.if_exponential
         ),
         PenaltyVerdict::BeyondWaiting => format!(
-            "a mirrored write takes {measured:.2} times the time of a single one; waiting for all \
-             of {copies} independent copies never takes {copies} times as long, whatever their \
-             distribution (the longest is less than the sum): the mirror itself costs, by locks, by \
-             writing one copy after the other, or by a bitmap"
+            "; waiting for all of {copies} independent copies never takes {copies} times as long, \
+             whatever their distribution (the longest is less than the sum): the mirror itself \
+             costs, by locks, by writing one copy after the other, or by a bitmap"
         ),
-    }
+    };
+    format!("a mirrored write takes {measured:.2} times the time of a single one{says}")
 }
 
 /// A mirror as measured, beside the prediction from its single device.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct BesidePrediction {
+pub struct MirrorComparison {
     /// Prediction.
     pub predicted: MirrorPrediction,
     /// The mirror, measured.
@@ -267,20 +256,17 @@ pub struct BesidePrediction {
 }
 
 /// Sets a measured mirror beside the prediction from a single device.
-///
-/// # Errors
-///
-/// [`Declined`] as [`predict`], for either distribution.
-pub fn beside_prediction(
+/// Declined as [`predict`] is, for either distribution.
+pub(crate) fn compare_with_prediction(
     single: &[LatencyCount],
     mirror: &[LatencyCount],
     copies: u32,
-) -> Result<BesidePrediction, Declined> {
+) -> Result<MirrorComparison, Declined> {
     let predicted = predict(single, copies)?;
     let measured = predict(mirror, 1)?.single;
-    Ok(BesidePrediction {
+    Ok(MirrorComparison {
         mean_ratio: ratio(measured.latency_ns_mean, predicted.slowest.latency_ns_mean),
-        p99_ratio: ratio(whole(measured.latency_ns_p99), whole(predicted.slowest.latency_ns_p99)),
+        p99_ratio: ratio(float(measured.latency_ns_p99), float(predicted.slowest.latency_ns_p99)),
         predicted,
         measured,
     })
@@ -289,10 +275,6 @@ pub fn beside_prediction(
 fn ratio(measured: f64, predicted: f64) -> f64 {
     // Histograms may have a bucket of zero; a nanosecond more changes no ratio that matters.
     (measured + 1.0) / (predicted + 1.0)
-}
-
-fn whole(latency_ns: u64) -> f64 {
-    count(usize::try_from(latency_ns).unwrap_or(usize::MAX))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 
 use durio_plan::{FileLayout, Plan, Purpose, TargetKind};
 use durio_record::OperationName;
+use durio_stats::least_squares::{float, saturating_sum};
 use durio_units::Bytes;
 use durio_workload::AtEnd;
 use serde::{Deserialize, Serialize};
@@ -78,17 +79,14 @@ pub(crate) fn findings(plan: &Plan, workloads: &[WorkloadFindings]) -> Option<Pr
     let state = |value: f64| workloads.iter().find(|it| is_foreground(it, value));
     let (idle, loaded) = (state(0.0), state(1.0));
     let first = idle.or(loaded)?;
+    let operations = first.operations.iter();
     let mut notes = campaign.notes.clone();
     notes.extend(workloads.iter().filter_map(|it| wrapped(plan, it)));
     Some(ProfileFindings {
         name: campaign.name.clone(),
         foreground: first.name.clone(),
         durable: first.durable,
-        comparisons: first
-            .operations
-            .iter()
-            .map(|it| comparison(it.operation, idle, loaded))
-            .collect(),
+        comparisons: operations.map(|it| comparison(it.operation, idle, loaded)).collect(),
         notes,
     })
 }
@@ -121,7 +119,6 @@ fn latency(operation: &OperationFindings) -> StateLatency {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "latencies far below 2⁵³ ns")]
 fn ratio(idle: Option<StateLatency>, loaded: Option<StateLatency>) -> LoadRatio {
     let of = |figure: fn(StateLatency) -> Option<f64>| {
         let (idle, loaded) = (figure(idle?)?, figure(loaded?)?);
@@ -129,34 +126,31 @@ fn ratio(idle: Option<StateLatency>, loaded: Option<StateLatency>) -> LoadRatio 
     };
     LoadRatio {
         rate: of(|it| Some(it.rate_per_second)),
-        p50: of(|it| it.p50_ns.map(|nanos| nanos as f64)),
-        p99: of(|it| it.p99_ns.map(|nanos| nanos as f64)),
-        p99_9: of(|it| it.p99_9_ns.map(|nanos| nanos as f64)),
+        p50: of(|it| it.p50_ns.map(float)),
+        p99: of(|it| it.p99_ns.map(float)),
+        p99_9: of(|it| it.p99_9_ns.map(float)),
     }
 }
 
-/// A file that was to grow, or to be unwritten, and came to its end: from then on it was
-/// overwritten in place, which costs less.
-#[expect(clippy::cast_precision_loss, reason = "bytes of a run are below 2⁵³")]
+/// A growing or preallocated file that filled up: from then on it was overwritten in place.
 fn wrapped(plan: &Plan, workload: &WorkloadFindings) -> Option<String> {
     let step = plan.steps.get(workload.step as usize)?;
     let load = step.stream(workload.stream)?;
     let is_used_up = |index: usize| {
         let target = plan.targets.get(index)?;
-        match &target.kind {
-            TargetKind::NewFile { layout: FileLayout::Empty, .. } => Some(target.size),
-            TargetKind::NewFile { layout: FileLayout::Preallocated, .. }
-                if load.workload.at_end == AtEnd::WrapAround =>
-            {
-                Some(target.size)
-            }
-            _ => None,
-        }
+        let TargetKind::NewFile { layout, .. } = &target.kind else { return None };
+        let wraps = load.workload.at_end == AtEnd::WrapAround;
+        let uses_up = match layout {
+            FileLayout::Empty => true,
+            FileLayout::Preallocated => wraps,
+            _ => false,
+        };
+        uses_up.then_some(target.size)
     };
     let sizes: Vec<u64> = load.targets().filter_map(is_used_up).map(Bytes::get).collect();
-    let size = sizes.iter().fold(0_u64, |sum, size| sum.saturating_add(*size));
+    let size = saturating_sum(sizes.iter().copied());
     let written = workload.bandwidth * workload.measured.as_secs_f64();
-    if sizes.is_empty() || written <= size as f64 {
+    if sizes.is_empty() || written <= float(size) {
         return None;
     }
     let state = workload.levels.first().map_or("", |level| level.label.as_str());

@@ -61,7 +61,7 @@ pub struct Array {
 }
 
 /// Most members that a layout is taken to have.
-pub const MEMBERS_MAX: u32 = 100_000;
+const MEMBERS_MAX: u32 = 100_000;
 
 /// What the layout alone says.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -87,11 +87,8 @@ pub struct RaidModel {
 }
 
 /// The model of an array.
-///
-/// # Errors
-///
-/// [`Declined::NoSuchLayout`] if the members are too few or do not divide into copies.
-pub fn model(array: Array) -> Result<RaidModel, Declined> {
+/// Declined if the members are too few or do not divide into copies.
+pub(crate) fn model(array: Array) -> Result<RaidModel, Declined> {
     check(array)?;
     let members = f64::from(array.members);
     let (reads, writes) = operations_per_write(array);
@@ -140,19 +137,23 @@ fn check(array: Array) -> Result<(), Declined> {
     Err(Declined::NoSuchLayout { why })
 }
 
-/// Device reads and writes of a small host write. Reconstructing reads the data members of the
-/// stripe other than the one written: all but that and the parities.
+/// Device reads and writes of a small host write.
 fn operations_per_write(array: Array) -> (f64, f64) {
-    let members = f64::from(array.members);
+    // Modifying reads what is written anew, the block and its parities; reconstructing reads the
+    // stripe's other data, all members but that block and the parities.
+    let with_parities = |parities: f64, parity_write| match parity_write {
+        ParityWrite::ReadModifyWrite => (1.0 + parities, 1.0 + parities),
+        ParityWrite::ReconstructWrite => {
+            (f64::from(array.members) - 1.0 - parities, 1.0 + parities)
+        }
+    };
     match array.layout {
         Layout::Raid0 => (0.0, 1.0),
         Layout::Raid1 { copies } | Layout::Raid10 { copies } => (0.0, f64::from(copies)),
-        Layout::Raid4 { parity_write: ParityWrite::ReadModifyWrite }
-        | Layout::Raid5 { parity_write: ParityWrite::ReadModifyWrite } => (2.0, 2.0),
-        Layout::Raid4 { parity_write: ParityWrite::ReconstructWrite }
-        | Layout::Raid5 { parity_write: ParityWrite::ReconstructWrite } => (members - 2.0, 2.0),
-        Layout::Raid6 { parity_write: ParityWrite::ReadModifyWrite } => (3.0, 3.0),
-        Layout::Raid6 { parity_write: ParityWrite::ReconstructWrite } => (members - 3.0, 3.0),
+        Layout::Raid4 { parity_write } | Layout::Raid5 { parity_write } => {
+            with_parities(1.0, parity_write)
+        }
+        Layout::Raid6 { parity_write } => with_parities(2.0, parity_write),
     }
 }
 
@@ -171,6 +172,7 @@ fn share_of_members(array: Array, read: f64, counted: Counted) -> f64 {
     let per_write = writes + if counted == Counted::ReadsToo { reads } else { 0.0 };
     let write = 1.0 - read;
     let Layout::Raid4 { parity_write } = array.layout else {
+        // Parity and copies rotate over the members, so all do as much.
         return 1.0 / (read + write * per_write);
     };
     // Old parity is read to be modified, and not where it is recomputed.
@@ -243,11 +245,8 @@ pub struct RaidEfficiency {
 }
 
 /// Sets a measured rate beside the model; in a mix, a host read is one device read.
-///
-/// # Errors
-///
-/// [`Declined`] if the layout cannot exist or a figure is none.
-pub fn efficiency(array: Array, measured: Measured) -> Result<RaidEfficiency, Declined> {
+/// Declined if the layout cannot exist or a figure is none.
+pub(crate) fn efficiency(array: Array, measured: Measured) -> Result<RaidEfficiency, Declined> {
     let model = model(array)?;
     let rates = [measured.array_rate_per_second, measured.raw_rate_per_second];
     Declined::unless_positive("rate", rates)?;
@@ -268,22 +267,14 @@ pub fn efficiency(array: Array, measured: Measured) -> Result<RaidEfficiency, De
 }
 
 /// Operations per second for each unit of money.
-///
-/// # Errors
-///
-/// [`Declined::NotAFigure`] unless rate and price are above zero.
-pub fn rate_per_price(rate_per_second: f64, price: f64) -> Result<f64, Declined> {
+/// Declined unless rate and price are above zero.
+pub(crate) fn rate_per_price(rate_per_second: f64, price: f64) -> Result<f64, Declined> {
     Declined::unless_positive("rate and price", [rate_per_second, price])?;
     Ok(rate_per_second / price)
 }
 
-/// How far a measured figure lies from the specification sheet, as a share of it: −0.1 is a tenth
-/// below.
-///
-/// # Errors
-///
-/// [`Declined::NotAFigure`] unless both are above zero.
-pub fn specification_delta(measured: f64, specified: f64) -> Result<f64, Declined> {
+/// Measured ÷ specified − 1; declined unless both are above zero.
+pub(crate) fn specification_delta(measured: f64, specified: f64) -> Result<f64, Declined> {
     Declined::unless_positive("measured and specified figure", [measured, specified])?;
     Ok(measured / specified - 1.0)
 }
@@ -298,11 +289,8 @@ pub struct WriteFactor {
 }
 
 /// Device writes per write of the application: the product of the layers' factors.
-///
-/// # Errors
-///
-/// [`Declined::NotAFigure`] unless each factor is above zero and their product can be represented.
-pub fn device_writes_per_write(factors: &[WriteFactor]) -> Result<f64, Declined> {
+/// Declined unless each factor is above zero and their product can be represented.
+pub(crate) fn device_writes_per_write(factors: &[WriteFactor]) -> Result<f64, Declined> {
     let each = factors.iter().map(|factor| factor.writes_per_write);
     Declined::unless_positive("factor", each.clone())?;
     let product = each.product();

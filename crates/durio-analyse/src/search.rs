@@ -15,6 +15,7 @@ use durio_record::OperationName;
 use serde::{Deserialize, Serialize};
 
 use crate::WorkloadFindings;
+use crate::grouping::grouped;
 
 /// One rate that was offered.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -50,8 +51,7 @@ pub struct SearchFindings {
     pub kept_per_second: Option<f64>,
     /// The lowest rate that did not; none if all did.
     pub failed_per_second: Option<f64>,
-    /// True if the interval between the two is as narrow as was asked for and the highest rate kept
-    /// the goal twice.
+    /// True if the gap is as narrow as requested and the highest rate kept the goal twice.
     pub settled: bool,
     /// The result in words.
     pub sentence: String,
@@ -136,6 +136,7 @@ pub(crate) fn next(trials: &[Trial], terms: Terms) -> Next {
     let (kept, failed) = bracket(&rates);
     let least = least(trials, terms);
     match (kept, failed) {
+        // Every trial had too few responses, and no higher rate can be offered.
         (None, None) if least >= RATE_MOST => Next::Hopeless,
         (None, None) => Next::Try(least),
         (Some(kept), None) if kept.rate >= RATE_MOST => Next::Settled,
@@ -143,8 +144,11 @@ pub(crate) fn next(trials: &[Trial], terms: Terms) -> Next {
         (None, Some(failed)) if failed <= least * (1.0 + 1e-9) => Next::Hopeless,
         (None, Some(failed)) => Next::Try((failed / 2.0).max(least)),
         (Some(kept), Some(failed)) if failed / kept.rate - 1.0 > terms.precision => {
+            // Halved by ratio: rates span decades, and the precision asked for is a share.
             Next::Try((kept.rate * failed).sqrt())
         }
+        // On a shared machine one trial in ten is disturbed (docs/design/0006): the answer must
+        // hold twice.
         (Some(kept), Some(_)) if kept.kept < 2 => Next::Try(kept.rate),
         _ => Next::Settled,
     }
@@ -169,8 +173,8 @@ enum Word {
 #[derive(Debug, Clone, Copy)]
 struct Judged {
     rate: f64,
-    kept: u32,
-    failed: u32,
+    /// How many of them kept the goal.
+    kept: usize,
     word: Word,
 }
 
@@ -178,34 +182,27 @@ struct Judged {
 const MISSED_BY_FAR: f64 = 0.9;
 
 fn judged(trials: &[Trial]) -> Vec<Judged> {
-    let mut rates: Vec<Judged> = Vec::new();
-    for trial in trials.iter().filter(|trial| !trial.too_few) {
-        let rate = trial.rate_per_second;
-        let same = |known: &&mut Judged| (known.rate / rate - 1.0).abs() < 1e-9;
-        let fresh = Judged { rate, kept: 0, failed: 0, word: Word::Open };
-        let place = match rates.iter_mut().find(same) {
-            Some(known) => known,
-            None => {
-                rates.push(fresh);
-                // Just pushed.
-                let Some(last) = rates.last_mut() else { continue };
-                last
-            }
-        };
-        if trial.kept {
-            place.kept += 1;
-        } else if trial.achieved_per_second < MISSED_BY_FAR * rate {
-            place.failed += 2;
-        } else {
-            place.failed += 1;
-        }
-        place.word = match (place.kept, place.failed) {
+    // Rates come from halving and doubling: the same rate may differ in its last digits.
+    let is_same =
+        |a: &&Trial, b: &&Trial| (a.rate_per_second / b.rate_per_second - 1.0).abs() < 1e-9;
+    let rates = grouped(trials.iter().filter(|trial| !trial.too_few), is_same);
+    let judge = |trials: Vec<&Trial>| {
+        let rate = trials.first().map_or(0.0, |trial| trial.rate_per_second);
+        let kept = trials.iter().filter(|trial| trial.kept).count();
+        let failures = trials.iter().filter(|trial| !trial.kept).map(|trial| {
+            // A rate that is missed by far is failed at once, as if by two trials.
+            if trial.achieved_per_second < MISSED_BY_FAR * rate { 2 } else { 1 }
+        });
+        let failed = failures.sum();
+        let word = match (kept, failed) {
             (kept, failed) if failed >= 2 && failed > kept => Word::Failed,
             (kept, failed) if kept > failed => Word::Kept,
+            // Two trials of three decide: a single failure is open until it is repeated.
             _ => Word::Open,
         };
-    }
-    rates
+        Judged { rate, kept, word }
+    };
+    rates.into_iter().map(judge).collect()
 }
 
 /// The highest rate kept below the lowest that failed, and that one.
@@ -229,33 +226,27 @@ pub(crate) fn findings(goal: Goal, trials: Vec<Trial>, terms: Terms) -> SearchFi
     let (kept, failed) = bracket(&judged(&trials));
     let kept = kept.map(|kept| kept.rate);
     let settled = kept.is_some() && next(&trials, terms) == Next::Settled;
-    let limit = goal.latency;
-    let goal_words = format!("p{} of the response at most {limit}", goal.percentile);
+    let percentile = goal.percentile;
     let needed = responses_needed(goal).ceil();
-    let sentence = match (kept, failed, settled) {
-        (Some(kept), Some(failed), true) => {
-            format!("{goal_words}: kept at {kept:.0}/s, not at {failed:.0}/s")
+    let says = match (kept, failed, settled) {
+        (Some(kept), Some(failed), true) => format!("kept at {kept:.0}/s, not at {failed:.0}/s"),
+        (Some(kept), Some(failed), false) => {
+            format!("kept at {kept:.0}/s, not at {failed:.0}/s; not settled within the rounds")
         }
-        (Some(kept), Some(failed), false) => format!(
-            "{goal_words}: kept at {kept:.0}/s, not at {failed:.0}/s; not settled within the rounds"
-        ),
-        (Some(kept), None, _) => {
-            format!("{goal_words}: kept at every rate tried, up to {kept:.0}/s")
-        }
+        (Some(kept), None, _) => format!("kept at every rate tried, up to {kept:.0}/s"),
         (None, Some(failed), _) if failed > least(&trials, terms) * (1.0 + 1e-9) => {
-            format!("{goal_words}: not kept at {failed:.0}/s; not settled within the rounds")
+            format!("not kept at {failed:.0}/s; not settled within the rounds")
         }
         (None, Some(failed), _) => format!(
-            "{goal_words}: not kept at {failed:.0}/s; cannot tell below that: p{} needs {needed} \
-             responses, and a trial of this length has fewer (give a longer --duration)",
-            goal.percentile
+            "not kept at {failed:.0}/s; cannot tell below that: p{percentile} needs {needed} \
+             responses, and a trial of this length has fewer (give a longer --duration)"
         ),
         (None, None, _) => format!(
-            "{goal_words}: cannot tell here: no trial had the {needed} responses that p{} needs; \
-             give longer trials (--duration)",
-            goal.percentile
+            "cannot tell here: no trial had the {needed} responses that p{percentile} needs; give \
+             longer trials (--duration)"
         ),
     };
+    let sentence = format!("p{percentile} of the response at most {}: {says}", goal.latency);
     SearchFindings {
         goal,
         trials,

@@ -14,7 +14,7 @@ pub mod leaving;
 use serde::{Deserialize, Serialize};
 
 use crate::Declined;
-use durio_stats::least_squares::{count, line, mean};
+use durio_stats::least_squares::{count, line, mean, range};
 
 /// When a state counts as steady.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -46,12 +46,6 @@ impl Rule {
             return Ok(());
         };
         Err(Declined::NoSuchRule { why: why.to_owned() })
-    }
-}
-
-impl Default for Rule {
-    fn default() -> Self {
-        Self::SNIA
     }
 }
 
@@ -112,15 +106,13 @@ const ROUNDING: f64 = 1e-12;
 
 /// Judges the rounds in order. A window with a figure that is not finite and above zero is not
 /// steady, whatever its range: a storage that does nothing has no state.
-///
-/// # Errors
-///
-/// [`Declined::NoSuchRule`] for a rule that accepts or refuses everything.
-pub fn steady_state(rounds: &[f64], rule: &Rule) -> Result<SteadyState, Declined> {
+/// A rule that accepts or refuses everything is declined.
+pub(crate) fn steady_state(rounds: &[f64], rule: &Rule) -> Result<SteadyState, Declined> {
     rule.check()?;
     let mut last = None;
     let allowed = rounds.get(..rule.rounds_max).unwrap_or(rounds);
     for (index, figures) in allowed.windows(rule.window_rounds).enumerate() {
+        // A window with a stalled round is passed over; a later one may still be steady.
         let Some(window) = window(index, figures, rule) else { continue };
         last = Some(window);
         if is_steady(&window, rule) {
@@ -133,8 +125,7 @@ pub fn steady_state(rounds: &[f64], rule: &Rule) -> Result<SteadyState, Declined
 fn window(index: usize, figures: &[f64], rule: &Rule) -> Option<Window> {
     Declined::unless_positive("figure", figures.iter().copied()).ok()?;
     let (mean, (at_first, slope)) = (mean(figures)?, line(figures)?);
-    let largest = figures.iter().copied().fold(f64::MIN, f64::max);
-    let smallest = figures.iter().copied().fold(f64::MAX, f64::min);
+    let (smallest, largest) = range(figures.iter().copied());
     let span = count(figures.len()) - 1.0;
     let level = |figure: f64| PlotLine { at_first: figure, at_last: figure };
     let half = rule.excursion_share_max / 2.0;

@@ -40,8 +40,7 @@ impl Analyser {
         }
     }
 
-    /// The rate with which the search of a section begins, by what a closed loop has reached; none
-    /// for the plan's own.
+    /// First rate of a section's search, from its closed-loop ceiling; none to use the plan's.
     #[must_use]
     pub fn first_rate(&self, section: u32) -> Option<f64> {
         let section = self.plan().campaign.as_ref()?.sections.get(section as usize)?;
@@ -81,6 +80,7 @@ pub(crate) fn tracked_series<'w>(
 ) -> Vec<f64> {
     let Until::SteadyState { tracked, tracking, .. } = rounds.until else { return Vec::new() };
     let step = section.first_step + tracked;
+    // Up to the first round that is missing: a gap would put later rounds into the wrong window.
     (0..count).map_while(|round| at(step, round)).map(|it| figure(it, tracking)).collect()
 }
 

@@ -1,7 +1,6 @@
 //! Gathers the events of one step and makes its findings.
 
 mod cost;
-mod counted;
 mod device_time;
 
 use std::collections::BTreeMap;
@@ -9,18 +8,19 @@ use std::collections::BTreeMap;
 use durio_observe::DeviceCounters;
 use durio_plan::{EngineKind, Load, Plan, RawPath, Step};
 use durio_record::{
-    Accounting, Batches, ContextSwitches, Interval, JobEnded, Latency, LatencyHistogram,
-    OperationName, OperationRecord, Outcome, Pacing, Phase, StepEnded, StepStarted, StreamStarted,
+    Accounting, Interval, JobEnded, Latency, LatencyHistogram, OperationName, OperationRecord,
+    Outcome, Pacing, Phase, StepEnded, StepStarted, StreamStarted,
 };
+use durio_stats::least_squares::{quotient, saturating_sum};
 use durio_units::{Nanos, Rate};
-use durio_workload::{Arrivals, CacheMode, Workload};
+use durio_workload::{CacheMode, Workload};
 
 use crate::batches::batch_findings;
 use crate::distribution::{curve, distribution, quantile_or_max, with_fio_bins};
-use crate::steadiness::steadiness;
+use crate::rate_variation::rate_variation;
 use crate::{
-    BatchFindings, DataFindings, Effective, Evenness, InFlight, IntervalPoint, KeptInterval,
-    KeptLatencies, OpenLoop, OperationFindings, WorkloadFindings,
+    BatchFindings, DataFindings, Effective, InFlight, IntervalPoint, KeptInterval, KeptLatencies,
+    OpenLoop, OperationFindings, WorkloadFindings,
 };
 
 /// What a step has shown so far, in one round: its streams side by side.
@@ -94,14 +94,14 @@ struct StreamState {
     points: Vec<IntervalPoint>,
     /// Sum of all recorded latencies of operations that occupy a place in the queue.
     latency_sum_ns: u64,
-    /// Syncs are linked to their writes: a place is taken until the commit is done, and there are
-    /// as many syncs as commits.
+    /// Syncs are linked to their writes: a slot is busy until the commit, one sync per commit.
     links_syncs: bool,
     /// Commits of all phases, as the devices' counters are.
     commits_ever: u64,
     /// Reads and writes of all phases.
     accesses_ever: u64,
-    jobs: Vec<Job>,
+    /// The ends of its jobs, without their histograms.
+    jobs: Vec<JobEnded>,
     ended: Option<StepEnded>,
 }
 
@@ -120,19 +120,6 @@ fn add(latency: Option<&Latency>, total: &mut Option<LatencyHistogram>) {
     if let Some(latency) = latency {
         latency.add_to(total.get_or_insert_default());
     }
-}
-
-/// A job's end without its histograms.
-#[derive(Debug)]
-struct Job {
-    measured: Nanos,
-    cpu_user: Nanos,
-    cpu_system: Nanos,
-    switches: Option<ContextSwitches>,
-    exchanges: u64,
-    accounting: durio_record::Accounting,
-    pacing: Option<Pacing>,
-    batches: Option<Batches>,
 }
 
 /// The operation that a load is about. fio measures a write and the sync call after it apart, and
@@ -180,9 +167,11 @@ impl StreamState {
         let mut commits = interval.operations.iter().filter(|it| !occupying(it));
         let count = commits.next().map_or(0, |record| record.service.exact.count);
         self.commits_ever = self.commits_ever.saturating_add(count);
-        for record in interval.operations.iter().filter(|record| is_access(record)) {
+        for record in interval.operations.iter().filter(|it| ACCESSES.contains(&it.operation)) {
             self.accesses_ever = self.accesses_ever.saturating_add(record.service.exact.count);
         }
+        // The ramp stays in the sums above: they are held against counters that cannot leave it
+        // out.
         if interval.phase == Phase::Ramp {
             return;
         }
@@ -204,16 +193,8 @@ impl StreamState {
             add(record.submit.as_ref(), &mut total.submit);
             add(record.completion.as_ref(), &mut total.completion);
         }
-        self.jobs.push(Job {
-            measured: job.measured,
-            cpu_user: job.cpu_user,
-            cpu_system: job.cpu_system,
-            switches: job.context_switches,
-            exchanges: job.exchanges,
-            accounting: job.accounting,
-            pacing: job.pacing,
-            batches: job.batches.clone(),
-        });
+        // Its histograms are in the totals now; kept with each job they would take 264 KiB apiece.
+        self.jobs.push(JobEnded { batches: job.batches.clone(), operations: Vec::new(), ..*job });
     }
 
     /// The measured time: the step's own word, or without one the intervals that were recorded. One
@@ -234,9 +215,7 @@ impl StreamState {
         let measured = self.measured(alone);
         let headline = headline(load);
         let switches = self.switches(measured, alone);
-        let accesses = saturating_sum(
-            [OperationName::Read, OperationName::Write].map(|name| self.count(name)),
-        );
+        let accesses = saturating_sum(ACCESSES.map(|name| self.count(name)));
         let bytes = saturating_sum(self.totals.values().map(|total| total.bytes));
         // A commit's bytes are its write's: counted once.
         let commit_bytes = self.totals.get(&OperationName::Commit).map_or(0, |total| total.bytes);
@@ -268,10 +247,11 @@ impl StreamState {
             context_switches_per_operation: switches.map(|it| it.voluntary),
             involuntary_switches_per_operation: switches.map(|it| it.involuntary),
             machine_switches_per_operation: switches.and_then(|it| it.machine),
+            // A trace is a step of its own; the analyser attaches it when all steps have ended.
             time_slices: None,
             device_time: self.device_time(alone, workload.commits_each_write()),
             unwatched_max: self.points.iter().filter_map(|point| point.unwatched_max).max(),
-            evenness: evenness(&self.points, step.interval, self.started.arrivals),
+            rate_variation: rate_variation(&self.points, step.interval, self.started.arrivals),
             intervals: self.points.clone(),
             devices: self.devices(workload.is_durable() && workload.writes()),
             exchanges: 0,
@@ -282,7 +262,7 @@ impl StreamState {
     fn devices(&self, is_durable: bool) -> Vec<DeviceCounters> {
         let devices = self.ended.as_ref().map_or_else(Vec::new, |ended| ended.devices.clone());
         let is_direct = self.started.cache == CacheMode::Direct;
-        counted::counted(devices, (is_direct || is_durable) && self.operations_done() > 0)
+        device_time::counted(devices, (is_direct || is_durable) && self.operations_done() > 0)
     }
 
     fn count(&self, name: OperationName) -> u64 {
@@ -294,6 +274,7 @@ impl StreamState {
             .into_iter()
             .filter_map(|name| operation(name, self.totals.get(&name)?, measured))
             .collect();
+        // Reports take the first for the headline.
         operations.sort_by_key(|operation| operation.operation != headline);
         operations
     }
@@ -320,9 +301,9 @@ impl StreamState {
 
     /// Completions of what arrives in an open loop: of records at a log, else of accesses.
     fn arrived(&self) -> u64 {
+        // What arrives at a log are records; its own writes are as many as its batches.
         let is_log = self.jobs.iter().any(|job| job.batches.is_some());
-        let accesses = [OperationName::Read, OperationName::Write];
-        let names = if is_log { &[OperationName::Commit][..] } else { &accesses };
+        let names = if is_log { &[OperationName::Commit][..] } else { &ACCESSES };
         saturating_sum(names.iter().map(|&name| self.count(name)))
     }
 
@@ -357,6 +338,8 @@ impl StreamState {
     fn in_flight(&self, alone: bool) -> InFlight {
         let offered = f64::from(self.started.jobs) * f64::from(self.started.depth);
         let span = self.jobs.iter().map(|job| job.accounting.span_ns).max().unwrap_or(0);
+        // One side is the latencies as recorded, after every conversion, the other was integrated
+        // on CLOCK_MONOTONIC: from one clock both would be the same number (docs/design/0001).
         let latency = self.latency_sum_ns;
         let counted = saturating_sum(self.jobs.iter().map(|job| job.accounting.in_flight_ns));
         InFlight {
@@ -380,22 +363,12 @@ impl StreamState {
     /// How far the engine's clock is from the reference, over the longest job.
     fn clock_deviation(&self) -> f64 {
         let longest = self.jobs.iter().max_by_key(|job| job.accounting.span_ns);
-        let Some(Job { accounting, .. }) = longest else { return 0.0 };
-        if accounting.span_ns == 0 {
-            return 0.0;
+        let Some(JobEnded { accounting, .. }) = longest else { return 0.0 };
+        match accounting.span_ns {
+            0 => 0.0,
+            span => quotient(accounting.engine_span_ns, span) - 1.0,
         }
-        quotient(accounting.engine_span_ns, accounting.span_ns) - 1.0
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a share or a mean")]
-fn quotient(a: u64, b: u64) -> f64 {
-    if b == 0 { 0.0 } else { a as f64 / b as f64 }
-}
-
-/// A record read from a damaged file must not stop the report.
-fn saturating_sum(numbers: impl IntoIterator<Item = u64>) -> u64 {
-    numbers.into_iter().fold(0, u64::saturating_add)
 }
 
 fn effective(started: &StreamStarted) -> Effective {
@@ -469,14 +442,14 @@ fn kept_interval(record: &OperationRecord) -> KeptInterval {
     }
 }
 
-fn is_access(record: &OperationRecord) -> bool {
-    matches!(record.operation, OperationName::Read | OperationName::Write)
-}
+/// What moves data for the program; syncs and commits are counted besides.
+const ACCESSES: [OperationName; 2] = [OperationName::Read, OperationName::Write];
 
 /// True for an interval, other than the only one, that is too short for a rate.
 #[must_use]
 pub fn is_cut_short(interval: &Interval, step: &Step) -> bool {
     let span = interval.to.saturating_sub(interval.from);
+    // The only interval of a short step is all that there is of it, however short.
     interval.index > 0 && span.get() < step.interval.get() / 2
 }
 
@@ -486,97 +459,7 @@ pub(crate) fn rate(interval: &Interval, load: &Load) -> f64 {
     let count = |name| find(name).map_or(0, |record: &OperationRecord| record.service.exact.count);
     let counted = match headline(load) {
         OperationName::Commit => count(OperationName::Commit),
-        _ => saturating_sum([count(OperationName::Read), count(OperationName::Write)]),
+        _ => saturating_sum(ACCESSES.map(count)),
     };
     Rate::of(counted, interval.to.saturating_sub(interval.from)).per_second()
-}
-
-/// Arrivals that an interval must expect for its rate to say anything: of a Poisson process with
-/// this mean, one interval in a thousand has under half.
-const ARRIVALS_MIN: f64 = 30.0;
-
-/// Over the whole intervals of the measured phase; the last, cut short by the end, is left out. In
-/// an open loop as many are taken together as it takes to expect enough arrivals: in a shorter time
-/// nothing may be due.
-fn evenness(points: &[IntervalPoint], interval: Nanos, arrivals: Arrivals) -> Option<Evenness> {
-    let whole = |point: &&IntervalPoint| {
-        point.phase == Phase::Measure && point.to.saturating_sub(point.from) >= interval
-    };
-    let rates: Vec<f64> = points.iter().filter(whole).map(|point| point.rate).collect();
-    let rates: Vec<f64> = rates.chunks_exact(together(interval, arrivals)).map(mean).collect();
-    if rates.len() < 2 {
-        return None;
-    }
-    let mean = mean(&rates);
-    #[expect(clippy::cast_precision_loss, reason = "a count of intervals")]
-    let freedom = (rates.len() - 1) as f64;
-    let variance = rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>() / freedom;
-    let matching =
-        |test: &dyn Fn(f64) -> bool| rates.iter().filter(|&&rate| test(rate)).count() as u64;
-    Some(Evenness {
-        coefficient_of_variation: if mean > 0.0 { variance.sqrt() / mean } else { 0.0 },
-        intervals: rates.len() as u64,
-        interval,
-        rate_min_per_second: rates.iter().copied().fold(f64::INFINITY, f64::min),
-        rate_max_per_second: rates.iter().copied().fold(0.0, f64::max),
-        steadiness: steadiness(points),
-        intervals_empty: matching(&|rate| rate <= 0.0),
-        intervals_under_half: matching(&|rate| rate > 0.0 && rate < mean / 2.0),
-    })
-}
-
-/// How many intervals are one for its rate.
-fn together(interval: Nanos, arrivals: Arrivals) -> usize {
-    let Some(rate) = arrivals.rate_per_second().filter(|&rate| rate > 0.0) else { return 1 };
-    let expected = rate * interval.as_secs_f64();
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "positive; saturates where no step has as many intervals"
-    )]
-    let count = (ARRIVALS_MIN / expected).ceil() as usize;
-    count.max(1)
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a count of intervals")]
-fn mean(rates: &[f64]) -> f64 {
-    rates.iter().sum::<f64>() / rates.len() as f64
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn points(rates: &[f64]) -> Vec<IntervalPoint> {
-        let tenth = |number: u64| Nanos::from_millis(100 * number);
-        let point = |(number, &rate): (u64, &f64)| IntervalPoint {
-            phase: Phase::Measure,
-            from: tenth(number),
-            to: tenth(number + 1),
-            rate,
-            p50_ns: None,
-            p99_ns: None,
-            max_ns: None,
-            unwatched_max: None,
-            kept: Vec::new(),
-            cut_short: false,
-        };
-        (0..).zip(rates).map(point).collect()
-    }
-
-    #[test]
-    fn an_interval_in_which_nothing_was_due_is_no_stall() {
-        let interval = Nanos::from_millis(100);
-        // Two a second: one interval in five has one.
-        let rates: Vec<f64> = (0..600).map(|it| if it % 5 == 0 { 10.0 } else { 0.0 }).collect();
-        let open = |rate| Arrivals::Constant { rate_per_second: rate };
-        let slow = evenness(&points(&rates), interval, open(2.0)).unwrap();
-        assert_eq!((slow.intervals, slow.intervals_empty, slow.intervals_under_half), (4, 0, 0));
-        assert!(evenness(&points(&rates[..50]), interval, open(2.0)).is_none());
-        // The same gaps where four hundred are due in each.
-        let stalled = evenness(&points(&rates), interval, open(4000.0)).unwrap();
-        assert_eq!((stalled.intervals, stalled.intervals_empty), (600, 480));
-        let closed = evenness(&points(&rates), interval, Arrivals::Closed).unwrap();
-        assert_eq!(closed.intervals_empty, 480);
-    }
 }

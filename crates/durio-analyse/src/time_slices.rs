@@ -6,6 +6,7 @@
 
 use durio_plan::{Load, Plan};
 use durio_record::{OperationPath, PathIo, PathStretches, PathTraced};
+use durio_stats::least_squares::{float, quotient, saturating_sum};
 use durio_units::Nanos;
 use serde::{Deserialize, Serialize};
 
@@ -22,8 +23,7 @@ pub enum Stretch {
     Entry,
     /// Queued, and with no lowest driver: md, dm, loop and their like, and the scheduler.
     Queued,
-    /// With a lowest driver: from issue to completion (from queue to completion, where the device has
-    /// no requests).
+    /// With a lowest driver: issue (or queue, without requests) to completion.
     Device,
     /// After one thing was done and before the next was queued: the filesystem, and waking.
     Between,
@@ -131,8 +131,7 @@ pub struct TimeSlices {
     pub waits_per_operation: f64,
     /// How often the processor was taken from it, per operation.
     pub preemptions_per_operation: f64,
-    /// What reached each block device, top to bottom. This is counted also where a device keeps no
-    /// counters of its own.
+    /// What reached each block device, top to bottom; known even where a device has no counters.
     pub devices: Vec<DevicePerOperation>,
     /// Why nothing could be traced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -151,6 +150,8 @@ impl TimeSlices {
 pub(crate) fn attach(plan: &Plan, workloads: &mut [WorkloadFindings], traced: &[PathTraced]) {
     for traced in traced {
         let Some(step) = plan.steps.get(traced.step as usize) else { continue };
+        // A trace is of one job with one operation at a time; the stretches of that operation hold
+        // for every workload that differs from it in jobs or depth alone.
         let same = |workload: &WorkloadFindings| {
             let step_of = plan.steps.get(workload.step as usize);
             let load = step_of.and_then(|step| step.stream(workload.stream));
@@ -167,6 +168,7 @@ pub(crate) fn attach(plan: &Plan, workloads: &mut [WorkloadFindings], traced: &[
 fn is_same(a: &Load, b: &Load) -> bool {
     let alone = |load: &Load| {
         let mut load = load.alone();
+        // The traced step repeats a workload under a name of its own.
         load.workload.name.clear();
         load.workload.summary.clear();
         load
@@ -190,7 +192,7 @@ fn time_slices(traced: &PathTraced) -> TimeSlices {
         mean_ns,
         traced_p50_ns: with,
         untraced_p50_ns: without,
-        overhead_share: overhead.map(|(with, without)| precise(with) / precise(without) - 1.0),
+        overhead_share: overhead.map(|(with, without)| float(with) / float(without) - 1.0),
         slices: match all.is_empty() {
             true => Vec::new(),
             false => Stretch::ALL.map(|stretch| slice(stretch, all, mean_ns)).to_vec(),
@@ -215,6 +217,7 @@ fn slice(stretch: Stretch, all: &[OperationPath], whole: f64) -> TimeSlice {
         stretch,
         mean_ns,
         p50_ns: quantile(&spent, 50).unwrap_or(0),
+        // With fewer operations none lies beyond it: the maximum would pass for a percentile.
         p99_ns: quantile(&spent, 99).filter(|_| spent.len() >= 100),
         off_cpu_mean_ns: mean(off.iter().copied()),
         off_cpu_p50_ns: quantile(&off, 50).unwrap_or(0),
@@ -227,7 +230,7 @@ fn devices(traced: &PathTraced) -> Vec<DevicePerOperation> {
     let per_operation = |place: usize, of: fn(&PathIo) -> u64| {
         let ios = traced.operations.iter().flat_map(|path| &path.io);
         let own = ios.filter(|io| io.device as usize == place).map(of);
-        share(precise(own.fold(0, u64::saturating_add)), precise(count))
+        quotient(saturating_sum(own), count)
     };
     let device = |(place, device): (usize, &durio_record::PathDevice)| DevicePerOperation {
         device: device.name.clone(),
@@ -256,16 +259,11 @@ fn quantile(sorted: &[u64], percent: usize) -> Option<u64> {
 
 fn mean(numbers: impl ExactSizeIterator<Item = u64>) -> f64 {
     let count = numbers.len() as u64;
-    share(precise(numbers.fold(0, u64::saturating_add)), precise(count))
+    quotient(saturating_sum(numbers), count)
 }
 
 fn share(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a span or a count")]
-fn precise(number: u64) -> f64 {
-    number as f64
 }
 
 #[cfg(test)]

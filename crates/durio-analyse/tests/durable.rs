@@ -272,8 +272,8 @@ fn a_write_beyond_the_largest_request_bends_the_model_there() {
     }
     let found = maker.findings().sizes.unwrap();
     let durable = found.curves.iter().find(|it| it.setting.is_durable()).unwrap();
-    assert_eq!(durable.misfits.len(), 1, "{:?}", durable.misfits);
-    assert_eq!(durable.misfits[0].near[0].layer, "vda");
+    assert_eq!(durable.deviations.len(), 1, "{:?}", durable.deviations);
+    assert_eq!(durable.deviations[0].near[0].layer, "vda");
     let batching = durable.batching.as_ref().unwrap();
     assert!(batching.unbatched[0].factor > 100.0, "{batching:?}");
     assert_eq!(found.free_at_small_sizes, Some(false));
@@ -357,8 +357,8 @@ fn too_few_points_are_declined_and_what_was_left_out_is_said() {
     assert_eq!(found.crosses[0].limited_by, Some(LimitedBy::Number));
     assert_eq!(found.commands[0].short, ["WFS 4 KiB"]);
     assert_eq!(found.commands[0].reaches_media, Some(true));
-    assert_eq!(found.left_out.said, ["raw devices"]);
-    assert!(found.left_out.slices.contains(&Slice::GroupCommit));
+    assert_eq!(found.skipped.said, ["raw devices"]);
+    assert!(found.skipped.slices.contains(&Slice::GroupCommit));
     // Two sizes by two numbers of writers, of which (8 KiB, 1) is missing.
-    assert_eq!((found.left_out.combinations, found.left_out.measured), (4, 3));
+    assert_eq!((found.skipped.combinations, found.skipped.measured), (4, 3));
 }

@@ -1,11 +1,11 @@
 //! Rules that hold for any ladder.
 
-use durio_analyse::ladder::{Knee, LadderFindings, LadderKind, Part, Point, analyse};
+use durio_analyse::ladder::{Knee, LadderFindings, LadderKind, Point, RateAndLatency, analyse};
 use proptest::prelude::*;
 
 fn ladder(steps: &[(f64, f64, f64)]) -> Vec<Point> {
     let point = |(level, rate, latency): &(f64, f64, f64)| {
-        let part = Part { rate_per_second: *rate, latency_ns_mean: *latency };
+        let part = RateAndLatency { rate_per_second: *rate, latency_ns_mean: *latency };
         Point::of_means(*level, *level, part)
     };
     steps.iter().map(point).collect()

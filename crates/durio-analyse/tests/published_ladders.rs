@@ -3,7 +3,7 @@
 
 use durio_analyse::Declined;
 use durio_analyse::ladder::{
-    Knee, LadderFindings, LadderKind, Part, Phase, Point, SaturationModel, analyse,
+    Knee, LadderFindings, LadderKind, Phase, Point, RateAndLatency, SaturationModel, analyse,
 };
 
 /// Level, operations per second, mean latency in microseconds.
@@ -117,8 +117,8 @@ const XIRAID_WRITE70: [MixedRow; 7] = [
     (128.0, 603.0, 112.2, 1408.0, 37.76),
 ];
 
-fn part(rate_per_second: f64, latency_us: f64) -> Part {
-    Part { rate_per_second, latency_ns_mean: latency_us * 1e3 }
+fn part(rate_per_second: f64, latency_us: f64) -> RateAndLatency {
+    RateAndLatency { rate_per_second, latency_ns_mean: latency_us * 1e3 }
 }
 
 fn points(rows: &[Row]) -> Vec<Point> {

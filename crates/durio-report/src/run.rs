@@ -17,7 +17,7 @@ mod times;
 
 use std::io;
 
-use durio_analyse::{Findings, Leading, RunState};
+use durio_analyse::{Findings, Headline, RunState};
 use durio_record::file_names;
 use durio_units::Bytes;
 
@@ -100,7 +100,7 @@ fn answer(findings: &Findings) -> Section {
         section.say(Tone::Strong, format!("{kind} {}", campaign.name));
         section.say(Tone::Plain, &campaign.summary);
     }
-    match &findings.leading {
+    match &findings.headline {
         Some(it) => leading(it, &mut section),
         None if findings.campaign.is_some() => {}
         None => section.say(Tone::Warning, "No durable workload was measured."),
@@ -109,7 +109,7 @@ fn answer(findings: &Findings) -> Section {
     section
 }
 
-fn leading(it: &Leading, section: &mut Section) {
+fn leading(it: &Headline, section: &mut Section) {
     let mut figure = |label: String, value: String| {
         section.fact_at(Level::Headline, Fact::new(Tone::Plain, &label, value));
     };

@@ -1,10 +1,10 @@
 //! A clean run as rules see it, to be spoiled by each test.
 
-#[path = "../../durio-analyse/src/sample.rs"]
+#[path = "../../durio-analyse/src/tests/sample.rs"]
 mod clean;
 
 use durio_analyse::campaign::CampaignFindings;
-use durio_analyse::{Evenness, OperationFindings, SelfCost, WarningFinding, WorkloadFindings};
+use durio_analyse::{OperationFindings, RateVariation, SelfCost, WarningFinding, WorkloadFindings};
 use durio_observe::BlockFacts;
 use durio_plan::Plan;
 use durio_record::{Environment, OperationName, ProcessGap};
@@ -53,8 +53,8 @@ impl Sample {
         }
     }
 
-    pub(crate) fn evenness(&mut self) -> &mut Evenness {
-        self.workloads[0].evenness.as_mut().unwrap()
+    pub(crate) fn evenness(&mut self) -> &mut RateVariation {
+        self.workloads[0].rate_variation.as_mut().unwrap()
     }
 
     pub(crate) fn headline(&mut self) -> &mut OperationFindings {

@@ -140,7 +140,7 @@ fn a_stall_shows_as_intervals_without_a_completion() {
     script.push(1_000_000_000);
     let plan = plan(&script, 1, 1, 10_002);
     let findings = findings(&plan, &events(&plan));
-    let evenness = findings.workloads[0].evenness.unwrap();
+    let evenness = findings.workloads[0].rate_variation.unwrap();
     // Half a second of work, a stall of one second, twice; intervals of 100 ms.
     assert!(evenness.intervals_empty >= 17, "{evenness:?}");
     assert!(findings.warnings.iter().any(|warning| warning.code == "stalls"));

@@ -22,6 +22,7 @@ pub fn weighted<const P: usize>(
     targets: &[f64],
     weights: &[f64],
 ) -> Option<Solution<P>> {
+    // Bytes beside ones: unscaled, the normal matrix loses the digits that tell them apart.
     let scales = column_scales(rows)?;
     let mut matrix = [[0.0; P]; P];
     let mut right = [0.0; P];
@@ -115,6 +116,7 @@ pub fn median(values: &[f64]) -> Option<f64> {
     }
     let (below, upper, _) = values.select_nth_unstable_by(middle, f64::total_cmp);
     let lower = below.iter().copied().max_by(f64::total_cmp).filter(|_| is_even);
+    // Half of the sum could overflow.
     Some(lower.map_or(*upper, |lower| lower + (*upper - lower) / 2.0))
 }
 
@@ -122,6 +124,44 @@ pub fn median(values: &[f64]) -> Option<f64> {
 #[expect(clippy::cast_precision_loss, reason = "no series here comes near 2^53 elements")]
 pub fn count(number: usize) -> f64 {
     number as f64
+}
+
+/// A latency, a size or a counter as a figure.
+#[expect(clippy::cast_precision_loss, reason = "2^53 ns are 104 days, 2^53 bytes 8 PiB")]
+pub fn float(number: u64) -> f64 {
+    number as f64
+}
+
+/// `a` ÷ `b`, zero where there is nothing to divide by.
+pub fn quotient(a: u64, b: u64) -> f64 {
+    if b == 0 { 0.0 } else { float(a) / float(b) }
+}
+
+/// The sum, or the largest number there is: a damaged record must not stop a report.
+pub fn saturating_sum(numbers: impl IntoIterator<Item = u64>) -> u64 {
+    numbers.into_iter().fold(0, u64::saturating_add)
+}
+
+/// The lowest and the highest; of nothing infinity and its negative.
+pub fn range(values: impl IntoIterator<Item = f64>) -> (f64, f64) {
+    let widen = |(low, high): (f64, f64), value| (low.min(value), high.max(value));
+    values.into_iter().fold((f64::INFINITY, f64::NEG_INFINITY), widen)
+}
+
+/// The values in rising order, each once.
+pub fn distinct(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
+    let mut values: Vec<f64> = values.into_iter().collect();
+    values.sort_by(f64::total_cmp);
+    values.dedup();
+    values
+}
+
+/// A position below `count`, from 64 random bits.
+#[expect(clippy::cast_possible_truncation, reason = "below count")]
+pub fn position(bits: u64, count: usize) -> usize {
+    // Lemire's multiplication (Fast Random Integer Generation in an Interval, 2019) without its
+    // rejection: the bias is below count ÷ 2⁶⁴.
+    ((u128::from(bits) * count as u128) >> 64) as usize
 }
 
 #[cfg(test)]

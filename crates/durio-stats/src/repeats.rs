@@ -70,6 +70,7 @@ impl Shift {
     pub fn between(baseline: Mean, other: Mean) -> Self {
         let (a, b) = (baseline.variance, other.variance);
         let share = a.powi(2) / baseline.freedom + b.powi(2) / other.freedom;
+        // Without scatter on either side the quotient is 0 ÷ 0.
         let freedom = match share > 0.0 {
             true => (a + b).powi(2) / share,
             false => baseline.freedom + other.freedom,

@@ -6,10 +6,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::mirrored::MirrorRow;
 use super::point::{Base, Bench, PointKind, Timing, full_name};
 use super::published::PublishedOrder;
-use super::raid::RaidRow;
+use super::raid::{MirrorRow, RaidRow};
 use super::steps::StepKey;
 use super::waterfall::Waterfall;
 use crate::campaign::RowLatency;
@@ -120,7 +119,7 @@ pub struct LayerRow {
 
 /// The figures of a row. Where it was repeated, all but the interval are of the repeat with the
 /// median rate, so that they belong together.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct RowFigures {
     /// Commits per second where there are any, else accesses per second.
     pub rate_per_second: f64,
@@ -238,8 +237,7 @@ pub enum DeviceCost {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         flushes_per_sync_call: Option<f64>,
     },
-    /// They do not, and operations were followed through the kernel one at a time: what these queued
-    /// to the lowest devices.
+    /// They do not, but single operations were traced: what these queued to the lowest devices.
     Traced {
         /// Device writes per write of the application.
         writes_per_write: f64,

@@ -1,13 +1,19 @@
 //! From the manifest of a bench folder to its points.
 //!
-//! In: a [`BenchManifest`] and the findings of its runs, layer by layer. Out: [`Bench`]. Not here:
-//! reading the folder.
+//! In: a [`BenchManifest`] and the findings of its runs, layer by layer. Out: [`Bench`]: base, kind
+//! and array of each point. Not here: reading the folder, and whether a stack can be built.
 
-use durio_record::bench::{BenchLayer, BenchManifest, BenchPublished, BenchStack, LayerState};
+use durio_layers::{
+    DeclaredKind, DeclaredLayer, DeclaredMd, DeclaredStack, Device, Loop, Lvm, LvmLayout, Null,
+    Ram, Zram,
+};
+use durio_plan::RaidLevel;
+use durio_record::bench::{BenchLayer, BenchManifest, BenchStack, LayerState, SeveralDevices};
 
-use super::declared::{base_of, kind_of, no_model_of, raid_of};
-use super::point::{Base, BaseKind, Bench, Point, PublishedShare, Timing};
+use super::point::{Base, BaseKind, Bench, Point, PointKind, RaidPoint, Timing};
 use crate::Findings;
+use crate::campaign::baseline::layout_of;
+use crate::raid_efficiency::{Array, Layout};
 
 /// The measured layers of each stack; `findings` are those of the runs, per stack and layer.
 ///
@@ -29,10 +35,8 @@ pub fn bench_of<'a>(
                 continue;
             }
             let found = of_stack.get(index).and_then(Option::as_ref);
-            let published = published_for(manifest, stack, index);
-            let mut point = point(manifest, stack, index, layer, found);
-            point.below = below;
-            point.published = published;
+            let point = point(manifest, stack, index, layer, found);
+            let point = Point { below, ..point };
             below = Some(points.len());
             points.push(point);
         }
@@ -49,16 +53,18 @@ fn point<'a>(
 ) -> Point<'a> {
     let nothing = || Base { kind: BaseKind::Device, label: layer.label.clone() };
     let declared = &stack.declared;
+    let published = manifest.published.iter();
+    let published = published.filter(|it| it.stack == declared.name && it.layer == index);
     Point {
         stack: declared.name.clone(),
         layer: layer.label.clone(),
         // An index without a layer is passed over before.
-        kind: declared.layers.get(index).map_or(super::PointKind::Raw, |it| kind_of(&it.kind)),
+        kind: declared.layers.get(index).map_or(PointKind::Raw, |it| kind_of(&it.kind)),
         base: base_of(declared, manifest.several_devices).unwrap_or_else(nothing),
         below: None,
         raid: raid_of(declared, index),
         no_model: declared.layers.get(index).and_then(|it| no_model_of(&it.kind)),
-        published: Vec::new(),
+        published: published.cloned().collect(),
         runs: found.into_iter().collect(),
         failure: failure(stack, layer, found),
     }
@@ -81,34 +87,159 @@ fn failure(stack: &BenchStack, layer: &BenchLayer, found: Option<&Findings>) -> 
     }
 }
 
-fn published_for(
-    manifest: &BenchManifest,
-    stack: &BenchStack,
-    layer: usize,
-) -> Vec<PublishedShare> {
-    let is_of_it = |published: &&BenchPublished| {
-        published.stack == stack.declared.name && published.layer == layer
+/// The devices at the bottom, with their number if all are measured; `None` if there are none.
+fn base_of(stack: &DeclaredStack, several: SeveralDevices) -> Option<Base> {
+    let (kind, label) = match &stack.layers.first()?.kind {
+        DeclaredKind::Ram(Ram { made }) => (BaseKind::Ram, format!("RAM disks of {}", made.size)),
+        DeclaredKind::Zram(Zram { made }) => (BaseKind::Zram, format!("zram of {}", made.size)),
+        DeclaredKind::Null(Null { made, completion, queue_depth }) => {
+            let time = completion.map_or_else(|| "at once".to_owned(), |it| format!("after {it}"));
+            let depth = queue_depth.map_or_else(String::new, |it| format!(", {it} at a time"));
+            (BaseKind::Null, format!("null_blk of {}, done {time}{depth}", made.size))
+        }
+        DeclaredKind::Loop(Loop { made, .. }) => {
+            (BaseKind::Loop, format!("loop devices of {}", made.size))
+        }
+        DeclaredKind::Device(Device { paths }) => (BaseKind::Device, paths.join(" ")),
+        _ => return None,
     };
-    let share = |published: &BenchPublished| PublishedShare {
-        workload: published.workload.clone(),
-        jobs: published.jobs,
-        share_of_raw: published.share_of_raw,
-        source: published.source.clone().unwrap_or_default(),
+    let measured = devices(stack, 0).filter(|_| several == SeveralDevices::All);
+    let label = match measured.filter(|count| *count > 1) {
+        // Those that were there before are named one by one.
+        Some(count) if kind != BaseKind::Device => format!("{count} × {label}"),
+        _ => label,
     };
-    manifest.published.iter().filter(is_of_it).map(share).collect()
+    Some(Base { kind, label })
+}
+
+/// What a layer is as the topmost of a point.
+const fn kind_of(kind: &DeclaredKind) -> PointKind {
+    match kind {
+        DeclaredKind::Md(_)
+        | DeclaredKind::Lvm(Lvm { layout: LvmLayout::Raid1 | LvmLayout::Raid10, .. }) => {
+            PointKind::Raid
+        }
+        kind if kind.is_filesystem() => PointKind::Filesystem,
+        kind if kind.is_source() => PointKind::Raw,
+        _ => PointKind::Volume,
+    }
+}
+
+/// The array that a layer makes, if there is a model of it: md 0, 1, 4, 5, 6 and 10, a mirror of
+/// stripes or stripes over mirrors, LVM striped, raid1 and raid10.
+///
+/// None of journals and partial parity logs, which write more than the model knows, nor of the filesystems' own arrays, which do not write in place.
+fn raid_of(stack: &DeclaredStack, at: usize) -> Option<RaidPoint> {
+    let layer = stack.layers.get(at)?;
+    let members = members(stack, at)?;
+    let (array, degraded_members) = match &layer.kind {
+        DeclaredKind::Md(md) => match at.checked_sub(1).and_then(|below| under(stack, below)) {
+            Some((lower, lower_members)) => (nested(md, members, lower, lower_members)?, 0),
+            None => (of_md(md, members)?, md.removed),
+        },
+        DeclaredKind::Lvm(Lvm { layout, .. }) => (of_lvm(*layout, members)?, 0),
+        _ => return None,
+    };
+    Some(RaidPoint { array, degraded_members })
+}
+
+/// Devices that each group of the layer at `at` is made of.
+fn members(stack: &DeclaredStack, at: usize) -> Option<u32> {
+    let below = at.checked_sub(1)?;
+    let groups = stack.layers.get(at)?.groups;
+    let devices = devices(stack, below)?;
+    (groups > 0 && devices.is_multiple_of(groups)).then(|| devices / groups)
+}
+
+/// Devices that the layer at `at` makes; each group becomes one.
+fn devices(stack: &DeclaredStack, at: usize) -> Option<u32> {
+    let layer: &DeclaredLayer = stack.layers.get(at)?;
+    match &layer.kind {
+        DeclaredKind::Device(Device { paths }) => u32::try_from(paths.len()).ok(),
+        kind => Some(kind.made().map_or(layer.groups, |made| made.count)),
+    }
+}
+
+/// The arrays that an array lies on.
+fn under(stack: &DeclaredStack, at: usize) -> Option<(&DeclaredMd, u32)> {
+    let DeclaredKind::Md(md) = &stack.layers.get(at)?.kind else { return None };
+    Some((md, members(stack, at)?))
+}
+
+fn of_md(md: &DeclaredMd, members: u32) -> Option<Array> {
+    if md.journal || md.ppl {
+        return None;
+    }
+    let level = match md.level {
+        0 => RaidLevel::Raid0,
+        1 => RaidLevel::Raid1,
+        5 => RaidLevel::Raid5,
+        6 => RaidLevel::Raid6,
+        10 => RaidLevel::Raid10,
+        4 => return Some(Array { layout: level_4(members), members }),
+        _ => return None,
+    };
+    // n2, f3, o2: the digit is the number of copies.
+    let copies = md.layout.as_ref().and_then(|it| it.get(1..)?.parse().ok());
+    let copies = copies.filter(|_| md.level == 10);
+    Some(Array { layout: layout_of(level, members, copies), members })
+}
+
+/// Why there is no model of an array that is none of [`raid_of`]; `None` of whatever is no array.
+fn no_model_of(kind: &DeclaredKind) -> Option<&'static str> {
+    let DeclaredKind::Md(md) = kind else {
+        return (kind_of(kind) == PointKind::Raid).then_some("there is no model of its layout");
+    };
+    Some(if md.ppl {
+        "no model: a partial parity log is written beside each small write, and how much of it goes \
+         along with others depends on the load"
+    } else if md.journal {
+        "no model: each write goes to the journal first, and later, often joined with others, to \
+         the array"
+    } else {
+        "there is no model of its layout"
+    })
+}
+
+/// Parity of level 4 is brought up to date as that of level 5.
+fn level_4(members: u32) -> Layout {
+    match layout_of(RaidLevel::Raid5, members, None) {
+        Layout::Raid5 { parity_write } => Layout::Raid4 { parity_write },
+        other => other,
+    }
+}
+
+/// Two copies of stripes, or stripes over copies: either way each block is on as many members as
+/// the mirror has, and the failures that it survives are those of RAID10.
+fn nested(upper: &DeclaredMd, above: u32, lower: &DeclaredMd, below: u32) -> Option<Array> {
+    let copies = match (upper.level, lower.level, lower.removed) {
+        (1, 0, 0) => above,
+        (0, 1, 0) => below,
+        _ => return None,
+    };
+    let members = above.checked_mul(below).filter(|_| upper.removed == 0)?;
+    Some(Array { layout: Layout::Raid10 { copies }, members })
+}
+
+fn of_lvm(layout: LvmLayout, members: u32) -> Option<Array> {
+    let layout = match layout {
+        LvmLayout::Linear => return None,
+        LvmLayout::Striped => Layout::Raid0,
+        LvmLayout::Raid1 => Layout::Raid1 { copies: members },
+        LvmLayout::Raid10 => Layout::Raid10 { copies: 2 },
+    };
+    Some(Array { layout, members })
 }
 
 #[cfg(test)]
 mod tests {
-    use durio_layers::{
-        DeclaredKind, DeclaredLayer, DeclaredMd, DeclaredStack, Ext4, Made, MdBitmap, Ram,
-    };
-    use durio_record::bench::{BENCH_FOLDER_SCHEMA, SeveralDevices};
+    use durio_layers::{Ext4, Made, MdBitmap};
+    use durio_record::bench::{BENCH_FOLDER_SCHEMA, BenchPublished};
     use durio_units::Bytes;
 
-    use super::super::PointKind;
-    use super::super::made::{run, writes};
+    use super::super::tests::made::{run, writes};
     use super::*;
+    use crate::raid_efficiency::{ParityWrite, model};
 
     fn declared(measured: bool, kind: DeclaredKind) -> DeclaredLayer {
         DeclaredLayer { kind, groups: 1, measured }
@@ -116,24 +247,12 @@ mod tests {
 
     /// RAM disks, a mirror on them that is not measured, ext4 on it.
     fn stack(failure: Option<&str>, states: [LayerState; 3]) -> BenchStack {
-        let mirror = DeclaredMd {
-            level: 1,
-            layout: None,
-            chunk: None,
-            bitmap: MdBitmap::None,
-            bitmap_chunk: None,
-            ppl: false,
-            journal: false,
-            initial_sync: false,
-            removed: 0,
-            degraded: false,
-        };
         let layers = vec![
             declared(
                 true,
                 DeclaredKind::Ram(Ram { made: Made { count: 2, size: Bytes::from_mib(64) } }),
             ),
-            declared(false, DeclaredKind::Md(mirror)),
+            declared(false, DeclaredKind::Md(md(1, None))),
             declared(true, DeclaredKind::Ext4(Ext4::default())),
         ];
         let labels = ["ram", "md", "ext4"].map(|word| (word.to_owned(), format!("the {word}")));
@@ -225,5 +344,102 @@ mod tests {
             "the bench ended before its turn"
         );
         assert_eq!(why(None, [Measured; 3], false), "its run cannot be read");
+    }
+
+    fn md(level: u8, layout: Option<&str>) -> DeclaredMd {
+        DeclaredMd {
+            level,
+            layout: layout.map(str::to_owned),
+            chunk: None,
+            bitmap: MdBitmap::None,
+            bitmap_chunk: None,
+            ppl: false,
+            journal: false,
+            initial_sync: false,
+            removed: 0,
+            degraded: false,
+        }
+    }
+
+    fn layer(kind: DeclaredKind, groups: u32) -> DeclaredLayer {
+        DeclaredLayer { kind, groups, measured: true }
+    }
+
+    fn over(count: u32, upper: Vec<DeclaredLayer>) -> DeclaredStack {
+        let ram = DeclaredKind::Ram(Ram { made: Made { count, size: Bytes::from_mib(64) } });
+        let layers = std::iter::once(layer(ram, 1)).chain(upper).collect();
+        DeclaredStack { name: "s".into(), layers }
+    }
+
+    fn array(count: u32, level: u8, layout: Option<&str>) -> Option<Array> {
+        let stack = over(count, vec![layer(DeclaredKind::Md(md(level, layout)), 1)]);
+        raid_of(&stack, 1).map(|it| it.array)
+    }
+
+    #[test]
+    fn levels_become_layouts_with_their_copies() {
+        let layout = |count, level, words| array(count, level, words).map(|it| it.layout);
+        assert_eq!(layout(2, 1, None), Some(Layout::Raid1 { copies: 2 }));
+        assert_eq!(layout(4, 10, None), Some(Layout::Raid10 { copies: 2 }));
+        assert_eq!(layout(6, 10, Some("f3")), Some(Layout::Raid10 { copies: 3 }));
+        let modify = ParityWrite::ReadModifyWrite;
+        assert_eq!(layout(5, 5, None), Some(Layout::Raid5 { parity_write: modify }));
+        let reconstruct = ParityWrite::ReconstructWrite;
+        assert_eq!(
+            layout(3, 5, Some("left-symmetric")),
+            Some(Layout::Raid5 { parity_write: reconstruct })
+        );
+        assert_eq!(layout(3, 4, None), Some(Layout::Raid4 { parity_write: reconstruct }));
+        assert_eq!(layout(5, 4, None), Some(Layout::Raid4 { parity_write: modify }));
+    }
+
+    #[test]
+    fn stripes_of_mirrors_and_mirrors_of_stripes_write_as_raid10_does() {
+        for (lower, upper) in [(1, 0), (0, 1)] {
+            let layers = vec![
+                layer(DeclaredKind::Md(md(lower, None)), 4),
+                layer(DeclaredKind::Md(md(upper, None)), 1),
+            ];
+            let stack = over(8, layers);
+            let found = raid_of(&stack, 2).unwrap().array;
+            let copies = if upper == 1 { 4 } else { 2 };
+            assert_eq!(found, Array { layout: Layout::Raid10 { copies }, members: 8 });
+            assert_eq!(model(found).unwrap().writes_per_write, f64::from(copies));
+        }
+    }
+
+    #[test]
+    fn what_the_model_does_not_know_has_none() {
+        let with = |change: fn(&mut DeclaredMd)| {
+            let mut changed = md(5, None);
+            change(&mut changed);
+            let kind = DeclaredKind::Md(changed);
+            let why = no_model_of(&kind).unwrap();
+            (raid_of(&over(4, vec![layer(kind, 1)]), 1), why)
+        };
+        let (ppl, why) = with(|it| it.ppl = true);
+        assert!(ppl.is_none() && why.contains("partial parity log"), "{why}");
+        let (journal, why) = with(|it| it.journal = true);
+        assert!(journal.is_none() && why.contains("journal first"), "{why}");
+        assert_eq!(with(|it| it.removed = 1).0.unwrap().degraded_members, 1);
+        assert_eq!(no_model_of(&over(1, Vec::new()).layers[0].kind), None);
+        let stack = over(4, vec![layer(DeclaredKind::Md(md(0, None)), 3)]);
+        assert_eq!(
+            (raid_of(&stack, 1), raid_of(&stack, 0), raid_of(&stack, 9)),
+            (None, None, None)
+        );
+    }
+
+    #[test]
+    fn every_layer_has_a_kind_and_the_first_a_base() {
+        let ext4 = DeclaredKind::Ext4(durio_layers::Ext4::default());
+        let linear = DeclaredKind::Lvm(Lvm { layout: LvmLayout::Linear, chunk: None });
+        let stack = over(2, vec![layer(ext4.clone(), 1)]);
+        assert_eq!(kind_of(&ext4), PointKind::Filesystem);
+        assert_eq!(kind_of(&linear), PointKind::Volume);
+        assert_eq!(kind_of(&stack.layers[0].kind), PointKind::Raw);
+        assert_eq!(base_of(&stack, SeveralDevices::All).unwrap().kind, BaseKind::Ram);
+        let none = DeclaredStack { name: "none".into(), layers: Vec::new() };
+        assert_eq!(base_of(&none, SeveralDevices::One), None);
     }
 }

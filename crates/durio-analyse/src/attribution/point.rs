@@ -3,8 +3,10 @@
 //! In: nothing; plain data, and findings of ordinary runs. Out: [`Bench`], checked.
 //! Not here: how a spec or a bench folder becomes points.
 
+use durio_record::bench::BenchPublished;
 use serde::{Deserialize, Serialize};
 
+use crate::grouping::each_once;
 use crate::raid_efficiency::Array;
 use crate::{Declined, Findings};
 
@@ -72,23 +74,6 @@ pub struct RaidPoint {
     pub array: Array,
     /// Members that are failed and removed.
     pub degraded_members: u32,
-    /// The same array whole: its position in [`Bench::points`]. Without it a degraded array is set
-    /// beside the whole one of its stack, or the only one of the bench with this layout.
-    pub healthy: Option<usize>,
-}
-
-/// A share of raw that somebody published for this point.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct PublishedShare {
-    /// Name of the workload, or of the section of the campaign that it is in.
-    pub workload: String,
-    /// Jobs, if it is of one step of a ladder.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub jobs: Option<u32>,
-    /// Rate ÷ rate of the raw storage.
-    pub share_of_raw: f64,
-    /// The publication.
-    pub source: String,
 }
 
 /// A stack with the layers that are built so far.
@@ -110,7 +95,7 @@ pub struct Point<'a> {
     /// Of an array without that: why there is no model of it.
     pub no_model: Option<&'static str>,
     /// What was published for it.
-    pub published: Vec<PublishedShare>,
+    pub published: Vec<BenchPublished>,
     /// The findings of its runs: none if it failed, several if it was repeated.
     pub runs: Vec<&'a Findings>,
     /// Why there are none, or what went wrong.
@@ -130,6 +115,7 @@ pub(super) fn check(bench: &Bench<'_>) -> Result<(), Declined> {
     let points = &bench.points;
     Declined::unless_enough("points", points.len(), 1)?;
     Declined::if_too_many("points", points.len(), POINTS_MAX)?;
+    // A share that is none would win or lose every pair of the published order.
     let shares = points.iter().flat_map(|point| &point.published).map(|it| it.share_of_raw);
     Declined::unless_positive("published share", shares)?;
     for (at, point) in points.iter().enumerate() {
@@ -145,34 +131,19 @@ pub(super) fn check(bench: &Bench<'_>) -> Result<(), Declined> {
 
 /// The kernels that the runs were made on, each once, in the order of the points.
 pub(super) fn kernels(bench: &Bench<'_>) -> Vec<String> {
-    let mut kernels: Vec<String> = Vec::new();
-    for run in bench.points.iter().flat_map(|point| &point.runs) {
-        if !kernels.contains(&run.host.kernel) {
-            kernels.push(run.host.kernel.clone());
-        }
-    }
-    kernels
+    let runs = bench.points.iter().flat_map(|point| &point.runs);
+    each_once(runs.map(|run| run.host.kernel.clone()))
 }
 
-/// The lowest point of the stack of point `at`: `at` itself if nothing lies below it.
-pub(super) fn bottom(points: &[Point<'_>], at: usize) -> usize {
-    let mut at = at;
+/// Point `at` and those below it in its stack, from the top down.
+pub(super) fn way_down(points: &[Point<'_>], at: usize) -> impl Iterator<Item = usize> {
     // `check` has made sure that each lies on one before it, so that this ends.
-    while let Some(below) = points.get(at).and_then(|point| point.below).filter(|it| *it < at) {
-        at = below;
-    }
-    at
+    std::iter::successors(Some(at), |at| points.get(*at)?.below.filter(|below| below < at))
 }
 
 /// The layers of point `at` from the top down, without the raw storage.
 pub(super) fn full_name(points: &[Point<'_>], at: usize) -> String {
-    let mut names: Vec<&str> = Vec::new();
-    let mut next = Some(at);
-    while let Some(point) = next.and_then(|at| points.get(at)) {
-        if point.kind != PointKind::Raw || names.is_empty() {
-            names.push(&point.layer);
-        }
-        next = point.below.filter(|below| Some(*below) < next);
-    }
-    names.join(" on ")
+    let way = way_down(points, at).filter_map(|it| Some((it, points.get(it)?)));
+    let named = way.filter(|(it, point)| *it == at || point.kind != PointKind::Raw);
+    named.map(|(_, point)| point.layer.as_str()).collect::<Vec<_>>().join(" on ")
 }

@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 use super::findings::LayerRow;
 use super::point::{Point, PointKind, full_name};
 use super::steps::StepKey;
-use durio_stats::least_squares::median;
+use crate::grouping::{each_once, grouped};
+use durio_stats::least_squares::{median, range};
 
-/// Shares that differ by less, as a share of the larger, are taken to be the same: rates repeat to
-/// two per cent at best.
+/// Shares that differ by less count as the same: rates repeat to two per cent at best.
 const SAME_SHARE: f64 = 0.02;
 
 /// Pairs that are named in the sentence.
@@ -48,8 +48,7 @@ pub struct PublishedRow {
     /// As measured; the median if several stacks have it; `None` without figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<f64>,
-    /// How far apart the shares are that were measured for it, as a share: half of the range ÷ the
-    /// median.
+    /// Scatter of the measured shares: half of their range ÷ their median.
     pub spread: f64,
 }
 
@@ -61,107 +60,81 @@ pub(super) fn order(
 ) -> Option<PublishedOrder> {
     let mut rows = layers(points, key, rows)?;
     rows.sort_by(|a, b| b.published.total_cmp(&a.published));
-    let mut found = PublishedOrder {
-        sources: sources(points, key),
-        rows,
-        pairs_same: 0,
-        pairs_other: 0,
-        pairs_undecided: 0,
-        sentence: String::new(),
-    };
-    let mut turned = Vec::new();
-    for (at, upper) in found.rows.iter().enumerate() {
-        for lower in found.rows.iter().skip(at + 1) {
-            match pair(upper, lower) {
-                None => {}
-                Some(Pair::Same) => found.pairs_same += 1,
-                Some(Pair::Undecided) => found.pairs_undecided += 1,
-                Some(Pair::Other) => turned.push((upper, lower)),
+    let (mut pairs_same, mut pairs_undecided, mut turned) = (0, 0, Vec::new());
+    for (at, upper) in rows.iter().enumerate() {
+        for lower in rows.iter().skip(at + 1) {
+            let Some((high, low)) = upper.measured.zip(lower.measured) else { continue };
+            match is_same_order(upper, lower, [high, low]) {
+                Some(true) => pairs_same += 1,
+                Some(false) => turned.push((upper, lower)),
+                None => pairs_undecided += 1,
             }
         }
     }
-    let sentence = sentence(&found, &turned);
-    found.pairs_other = turned.len();
-    found.sentence = sentence;
-    Some(found)
+    Some(PublishedOrder {
+        sources: sources(points, key),
+        pairs_same,
+        pairs_other: turned.len(),
+        pairs_undecided,
+        sentence: sentence(pairs_same, pairs_undecided, &turned),
+        rows,
+    })
 }
 
 fn sources(points: &[Point<'_>], key: &StepKey) -> Vec<String> {
-    let mut sources: Vec<String> = Vec::new();
-    for share in points.iter().filter_map(|point| key.published(point)) {
-        if !sources.contains(&share.source) {
-            sources.push(share.source.clone());
-        }
-    }
-    sources
+    let shares = points.iter().filter_map(|point| key.published(point));
+    each_once(shares.map(|share| share.source.clone().unwrap_or_default()))
 }
 
 /// The layers with a published share for this workload, each once.
 fn layers(points: &[Point<'_>], key: &StepKey, rows: &[LayerRow]) -> Option<Vec<PublishedRow>> {
-    let mut found: Vec<(String, f64, Vec<f64>)> = Vec::new();
     let layered = points.iter().zip(rows).filter(|(point, _)| point.kind != PointKind::Raw);
-    for (point, row) in layered {
-        let Some(published) = key.published(point).map(|it| it.share_of_raw) else { continue };
-        let name = full_name(points, row.point);
-        let share = row.figures.as_ref().and_then(|figures| figures.share_of_raw);
-        match found.iter_mut().find(|it| it.0 == name) {
-            Some(known) => known.2.extend(share),
-            None => found.push((name, published, share.into_iter().collect())),
-        }
-    }
-    let row = |(name, published, shares): (String, f64, Vec<f64>)| PublishedRow {
-        measured: median(&shares),
-        spread: spread(&shares),
-        name,
-        published,
+    let known = layered.filter_map(|(point, row)| {
+        let measured = row.figures.as_ref().and_then(|figures| figures.share_of_raw);
+        Some((full_name(points, row.point), key.published(point)?.share_of_raw, measured))
+    });
+    let row = |layer: Vec<(String, f64, Option<f64>)>| {
+        let shares: Vec<f64> = layer.iter().filter_map(|it| it.2).collect();
+        let (name, published, _) = layer.into_iter().next()?;
+        Some(PublishedRow { name, published, measured: median(&shares), spread: spread(&shares) })
     };
-    (!found.is_empty()).then(|| found.into_iter().map(row).collect())
+    let found: Vec<_> = grouped(known, |a, b| a.0 == b.0).into_iter().filter_map(row).collect();
+    (!found.is_empty()).then_some(found)
 }
 
 fn spread(shares: &[f64]) -> f64 {
-    let low = shares.iter().copied().fold(f64::INFINITY, f64::min);
-    let high = shares.iter().copied().fold(0.0, f64::max);
+    let (low, high) = range(shares.iter().copied());
     let half = (high - low) / 2.0 / median(shares).unwrap_or(1.0);
     if half.is_finite() { half } else { 0.0 }
 }
 
-enum Pair {
-    Same,
-    Other,
-    Undecided,
-}
-
+/// Whether both sides have two layers in the same order; none if one side cannot tell them apart.
 /// `upper` has the larger published share, or an equal one.
-fn pair(upper: &PublishedRow, lower: &PublishedRow) -> Option<Pair> {
-    let (high, low) = (upper.measured?, lower.measured?);
+fn is_same_order(upper: &PublishedRow, lower: &PublishedRow, measured: [f64; 2]) -> Option<bool> {
+    let [high, low] = measured;
     let apart = |a: f64, b: f64, least: f64| (a - b).abs() > least * a.max(b);
+    // Stacks that measured the same layer differ by as much as their own scatter.
     let noise = SAME_SHARE.max(upper.spread.max(lower.spread));
     let decided = apart(upper.published, lower.published, SAME_SHARE) && apart(high, low, noise);
-    Some(match (decided, high > low) {
-        (false, _) => Pair::Undecided,
-        (true, true) => Pair::Same,
-        (true, false) => Pair::Other,
-    })
+    decided.then_some(high > low)
 }
 
-fn sentence(found: &PublishedOrder, turned: &[(&PublishedRow, &PublishedRow)]) -> String {
-    let told = found.pairs_same + turned.len();
-    let undecided = match found.pairs_undecided {
+fn sentence(same: usize, open: usize, turned: &[(&PublishedRow, &PublishedRow)]) -> String {
+    let told = same + turned.len();
+    let undecided = match open {
         0 => String::new(),
         count => format!("; {count} more are too close to tell apart"),
     };
     if told == 0 {
         return format!("cannot tell: no two layers that both sides tell apart{undecided}");
     }
-    let Some(_) = turned.first() else {
+    if turned.is_empty() {
         return format!("same order of layers as published, in {told} of {told} pairs{undecided}");
-    };
-    let named = turned.iter().take(NAMED_MAX);
-    let named: Vec<String> = named
-        .map(|(upper, lower)| {
-            format!("{} was published above {} and measured below it", upper.name, lower.name)
-        })
-        .collect();
+    }
+    let named = turned.iter().take(NAMED_MAX).map(|(upper, lower)| {
+        format!("{} was published above {} and measured below it", upper.name, lower.name)
+    });
+    let named: Vec<String> = named.collect();
     let more = match turned.len().saturating_sub(NAMED_MAX) {
         0 => String::new(),
         count => format!("; and {count} more"),

@@ -1,9 +1,13 @@
-//! An array beside what its layout could deliver, and a degraded one beside the whole one.
+//! Arrays beside what their layout could deliver, degraded ones beside the whole ones, and mirrors
+//! beside the slowest of as many single devices.
 //!
-//! In: measurements of the array and of the raw storage. Out: [`RaidRow`]. Not here: the model.
+//! In: measurements of the array and of the raw storage. Out: [`RaidRow`], [`MirrorRow`]. Not here:
+//! the models ([`raid_efficiency`](crate::raid_efficiency), [`mirror`](crate::mirror)).
 //!
-//! The model speaks of as many drives as the array has. Where fewer were measured, their rate is
-//! taken times the members, unless the processor is what limits it: then more drives give no more.
+//! The model of a layout speaks of as many drives as the array has. Where fewer were measured, their
+//! rate is taken times the members, unless the processor is what limits it: then more drives give no
+//! more. What a member of a mirror has in flight is what the hosts have, times the copies, divided
+//! by the members; only where the single device had as much do its latencies tell what to expect.
 
 use durio_workload::Pattern;
 use serde::{Deserialize, Serialize};
@@ -11,7 +15,9 @@ use serde::{Deserialize, Serialize};
 use super::point::{Point, RaidPoint};
 use super::rows::{Raw, Table};
 use super::steps::Measured;
-use crate::raid_efficiency::{Measured as Rates, efficiency};
+use crate::campaign::baseline::counts;
+use crate::mirror::{MirrorComparison, Penalty, compare_with_prediction, penalty};
+use crate::raid_efficiency::{Layout, Measured as Rates, efficiency};
 
 /// What an array delivers of what it could. Figures of the model are absent where it does not
 /// apply; `declined` says why.
@@ -53,7 +59,7 @@ pub struct RaidRow {
 }
 
 /// The row of the array at a point; `None` if it was not measured.
-pub(super) fn row(
+pub(super) fn raid_row(
     table: &Table<'_>,
     at: usize,
     raid: RaidPoint,
@@ -180,11 +186,8 @@ fn degraded(table: &Table<'_>, at: usize, measured: &Measured<'_>, raid: RaidPoi
     }
 }
 
-/// The same array whole: as told, or of the stack, or the only one of the bench.
+/// The same array whole: of the stack, or the only one of the bench.
 fn healthy_of(points: &[Point<'_>], at: usize, raid: RaidPoint) -> Result<usize, &'static str> {
-    if let Some(told) = raid.healthy.filter(|told| *told < points.len()) {
-        return Ok(told);
-    }
     let own = points.get(at).ok_or("there is no such point")?;
     let is_whole = |point: &Point<'_>| {
         point.base == own.base
@@ -198,4 +201,57 @@ fn healthy_of(points: &[Point<'_>], at: usize, raid: RaidPoint) -> Result<usize,
         (None, []) => Err("the whole array was not measured"),
         (None, [..]) => Err("several whole arrays have this layout"),
     }
+}
+
+/// What was expected of a mirror, and what it took.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MirrorRow {
+    /// Time per write ÷ the single device's; only with as much in flight per drive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub penalty: Option<Penalty>,
+    /// Its latencies beside the maximum of independent draws from the single device's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<MirrorComparison>,
+    /// What the reader should know about the comparison.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remark: Option<String>,
+}
+
+/// The row of a whole mirror that is only written to; `None` of anything else.
+pub(super) fn mirror_row(
+    table: &Table<'_>,
+    at: usize,
+    raid: RaidPoint,
+    raw: Option<Raw<'_>>,
+) -> Option<MirrorRow> {
+    let (Layout::Raid1 { copies } | Layout::Raid10 { copies }) = raid.array.layout else {
+        return None;
+    };
+    let (measured, raw) = (table.at(at)?, raw?.measured);
+    let found = measured.found;
+    let compares = raid.degraded_members == 0 && !found.definition.reads();
+    if !compares || found.open_loop.is_some() {
+        return None;
+    }
+    let per_member = measured.offered() * f64::from(copies) / f64::from(raid.array.members.max(1));
+    let per_drive = raw.offered() / f64::from(raw.drives().max(1));
+    // Quotients of small whole numbers: equal ones differ in the last bit at most.
+    let alike = (per_member - per_drive).abs() < 1e-9;
+    let row = MirrorRow {
+        penalty: if alike { penalty_of(measured, raw, copies) } else { None },
+        beside: compare_with_prediction(&counts(raw.found), &counts(found), copies).ok(),
+        remark: (!alike).then(|| {
+            format!(
+                "each member has {per_member:.2} writes in flight, the single device had \
+                 {per_drive:.2}: part of the difference is queueing"
+            )
+        }),
+    };
+    (row.penalty.is_some() || row.beside.is_some()).then_some(row)
+}
+
+/// Time per write is operations in flight ÷ rate.
+fn penalty_of(mirror: &Measured<'_>, raw: &Measured<'_>, copies: u32) -> Option<Penalty> {
+    let in_mirror = mirror.rate() / mirror.offered();
+    penalty(raw.rate() / raw.offered(), in_mirror, copies).ok()
 }

@@ -1,13 +1,22 @@
-//! One workload on all points: which point is compared with which.
+//! One workload on all points: what each costs, by itself and against what it lies on.
 //!
-//! In: a bench and a workload. Out: [`WorkloadRows`]. Not here: the figures of a point by itself.
+//! In: a bench and a workload. Out: [`WorkloadRows`]. Not here: models of RAID, and what differs
+//! between one run and the next of the same thing, which the batches of a single run cannot know.
 
-use super::costs::{added, of_itself};
-use super::findings::{LayerRow, RowFigures, WorkloadRows};
-use super::point::{Bench, Point, PointKind, bottom};
+use durio_record::{OperationName, Phase};
+use durio_stats::least_squares::{float, mean};
+use durio_stats::repeats::Mean;
+use durio_stats::student::student_95;
+
+use super::findings::{
+    Added, DeviceCost, IntervalBasis, LayerRow, RateInterval, RowFigures, WorkloadRows,
+};
+use super::point::{BaseKind, Bench, Point, PointKind, Timing, way_down};
+use super::raid::{mirror_row, raid_row};
 use super::steps::{Measured, StepKey, measured};
-use super::{mirrored, published, raid, waterfall};
-use crate::layer_shares::{Layer, LayerCost, layer_costs};
+use super::{published, waterfall};
+use crate::campaign::RowLatency;
+use crate::durable::device::device_work;
 
 /// One workload on every point.
 #[derive(Debug)]
@@ -37,7 +46,7 @@ impl<'a> Table<'a> {
         let each = points.iter().zip(&measured);
         let alone = each.map(|(point, it)| Some(of_itself(point, &key, it.as_ref().ok()?)));
         let alone = alone.collect();
-        let counted = bench.timing == Some(super::Timing::Counted);
+        let counted = bench.timing == Some(Timing::Counted);
         Self { points, counted, key, measured, alone }
     }
 
@@ -70,10 +79,10 @@ impl<'a> Table<'a> {
         let mut figures = self.alone(at)?.clone();
         let point = self.points.get(at)?;
         let raw = self.raw(at);
-        self.set_shares(&mut figures, at, raw);
-        self.set_added(&mut figures, at, raw);
-        figures.raid = point.raid.and_then(|array| raid::row(self, at, array, raw));
-        figures.mirror = point.raid.and_then(|array| mirrored::row(self, at, array, raw));
+        figures.remarks.extend(self.remark(at, raw));
+        self.compare(&mut figures, at, raw);
+        figures.raid = point.raid.and_then(|array| raid_row(self, at, array, raw));
+        figures.mirror = point.raid.and_then(|array| mirror_row(self, at, array, raw));
         if point.kind == PointKind::Raid && point.raid.is_none() {
             let why = point.no_model.unwrap_or("there is no model of its layout");
             figures.remarks.push(why.to_owned());
@@ -84,7 +93,7 @@ impl<'a> Table<'a> {
     /// The raw storage below a point: of its own stack, or else, of the other stacks over the same
     /// devices, the measurement with the median rate.
     fn raw(&self, at: usize) -> Option<Raw<'_>> {
-        let own = bottom(self.points, at);
+        let own = way_down(self.points, at).last()?;
         let is_raw = |point: &Point<'_>| point.kind == PointKind::Raw;
         if let Some(measured) = self.at(own).filter(|_| self.points.get(own).is_some_and(is_raw)) {
             return Some(Raw { at: own, measured, borrowed: false });
@@ -99,18 +108,23 @@ impl<'a> Table<'a> {
         Some(Raw { at, measured, borrowed: true })
     }
 
-    fn set_shares(&self, figures: &mut RowFigures, at: usize, raw: Option<Raw<'_>>) {
-        figures.remarks.extend(self.remark(at, raw));
-        let own = self.layer(at);
-        let raw_layer = raw.and_then(|raw| self.layer(raw.at));
-        figures.raw_point = raw.map(|raw| raw.at);
-        figures.share_of_raw = share(raw_layer, own.clone());
+    /// Shares of the storage below, and what the point adds to it.
+    fn compare(&self, figures: &mut RowFigures, at: usize, raw: Option<Raw<'_>>) {
         let below = self.points.get(at).and_then(|point| point.below);
+        let raw = raw.map(|raw| raw.at);
+        let share = |lower: Option<usize>| Some(self.at(at)?.rate() / self.at(lower?)?.rate());
+        figures.raw_point = raw;
+        figures.share_of_raw = share(raw);
         figures.share_of_below = match below {
-            Some(below) => share(self.layer(below), own),
-            None if raw.is_some_and(|raw| raw.at == at) => Some(1.0),
-            None => None,
+            Some(_) => share(below),
+            None => raw.filter(|raw| *raw == at).map(|_| 1.0),
         };
+        let against = |lower: Option<usize>| {
+            let lower = lower.filter(|lower| *lower != at)?;
+            Some(added(self.alone(at)?, self.alone(lower)?, lower))
+        };
+        figures.against_raw = against(raw);
+        figures.against_below = against(below);
     }
 
     fn remark(&self, at: usize, raw: Option<Raw<'_>>) -> Option<String> {
@@ -130,27 +144,135 @@ impl<'a> Table<'a> {
         let words: Vec<String> = raw_words.into_iter().chain(below_words).collect();
         (!words.is_empty()).then(|| words.join("; "))
     }
+}
 
-    fn layer(&self, at: usize) -> Option<Layer> {
-        let name = self.points.get(at)?.layer.clone();
-        let rate_per_second = self.at(at)?.rate();
-        Some(Layer { name, below: None, rate_per_second, latency_ns_mean: None })
-    }
-
-    fn set_added(&self, figures: &mut RowFigures, at: usize, raw: Option<Raw<'_>>) {
-        let below = self.points.get(at).and_then(|point| point.below);
-        let against = |other: Option<usize>| {
-            let other = other.filter(|other| *other != at)?;
-            Some(added(self.alone(at)?, self.alone(other)?, other))
-        };
-        figures.against_raw = against(raw.map(|raw| raw.at));
-        figures.against_below = against(below);
+/// The figures that need no other point.
+fn of_itself(point: &Point<'_>, key: &StepKey, measured: &Measured<'_>) -> RowFigures {
+    // The run counts a sync call as an operation; beside the time of a write it is a part of it.
+    let each = measured.engine_operations_each();
+    let found = measured.found;
+    let waited = found.context_switches_per_operation;
+    let preempted = found.involuntary_switches_per_operation;
+    RowFigures {
+        rate_per_second: measured.rate(),
+        rate_interval: interval(measured),
+        repeats: measured.rates.len(),
+        time_per_operation_ns: 1e9 / measured.rate(),
+        service: service(measured),
+        cpu_ns_per_operation: positive(found.cpu.per_operation_ns * each),
+        context_switches_per_operation: waited.map(|it| (it + preempted.unwrap_or(0.0)) * each),
+        involuntary_switches_per_operation: preempted.map(|it| it * each),
+        devices: devices(point, measured),
+        time_slices: found.time_slices.clone().filter(|it| !it.slices.is_empty()),
+        published_share_of_raw: key.published(point).map(|it| it.share_of_raw),
+        remarks: measured.left_out.iter().cloned().collect(),
+        ..RowFigures::default()
     }
 }
 
-/// Rate of `upper` ÷ rate of `lower`.
-fn share(lower: Option<Layer>, upper: Option<Layer>) -> Option<f64> {
-    let layers = [lower?, Layer { below: Some(0), ..upper? }];
-    let costs: Vec<LayerCost> = layer_costs(&layers).ok()?;
-    Some(costs.last()?.share_of_raw)
+fn service(measured: &Measured<'_>) -> Option<RowLatency> {
+    let service = &measured.headline()?.service;
+    let mean_ns = positive(service.mean_ns)?;
+    let (p50_ns, p99_ns, p99_9_ns) = (service.p50_ns, service.p99_ns, service.p99_9_ns);
+    Some(RowLatency { mean_ns, p50_ns, p99_ns, p99_9_ns })
+}
+
+/// A figure that was taken: what was not counted is zero, and some counters are broken.
+fn positive(figure: f64) -> Option<f64> {
+    (figure > 0.0 && figure.is_finite()).then_some(figure)
+}
+
+/// What reached the devices for each write.
+fn devices(point: &Point<'_>, measured: &Measured<'_>) -> Option<DeviceCost> {
+    let found = measured.found;
+    if !found.definition.writes() {
+        return None;
+    }
+    let writes = found.operation(OperationName::Commit).or(found.operation(OperationName::Write));
+    let cannot_tell = |why: &str| {
+        Some(traced(measured).unwrap_or_else(|| DeviceCost::CannotTell { why: why.to_owned() }))
+    };
+    let Some(work) = writes.and_then(|writes| device_work(found, writes)) else {
+        return cannot_tell("no device below has counters");
+    };
+    // Zero is no figure here: the writes stayed in memory, or nothing counted them.
+    if work.writes_per_commit == 0.0 {
+        return cannot_tell(match point.base.kind {
+            BaseKind::Ram => "RAM disks count nothing",
+            _ => "the devices below counted no write: it stayed in memory, or they count nothing",
+        });
+    }
+    Some(DeviceCost::Counted {
+        writes_per_write: work.writes_per_commit,
+        bytes_per_byte: work.bytes_per_byte,
+        flushes_per_sync_call: work.flushes_per_sync_call,
+    })
+}
+
+/// What traced operations queued to the lowest devices, of workloads that only write blocks of one
+/// size: of others nobody knows which operations were traced.
+fn traced(measured: &Measured<'_>) -> Option<DeviceCost> {
+    let definition = &measured.found.definition;
+    if definition.reads() || definition.has_mix() {
+        return None;
+    }
+    let slices = measured.found.time_slices.as_ref()?;
+    let lowest = || slices.devices.iter().filter(|device| device.lowest);
+    let writes_per_write: f64 = lowest().map(|device| device.writes).sum();
+    let bytes: f64 = lowest().map(|device| device.written_bytes).sum();
+    let bytes_per_byte = bytes / float(definition.block_size.get());
+    (writes_per_write > 0.0 && bytes_per_byte.is_finite())
+        .then_some(DeviceCost::Traced { writes_per_write, bytes_per_byte })
+}
+
+/// What `upper` adds to `lower`, the point at `point`.
+fn added(upper: &RowFigures, lower: &RowFigures, point: usize) -> Added {
+    let difference = |upper: Option<f64>, lower: Option<f64>| Some(upper? - lower?);
+    let latency = |of: fn(&RowLatency) -> Option<f64>| {
+        difference(upper.service.as_ref().and_then(of), lower.service.as_ref().and_then(of))
+    };
+    let (cpu, switches) = (upper.cpu_ns_per_operation, upper.context_switches_per_operation);
+    Added {
+        point,
+        time_per_operation_ns: upper.time_per_operation_ns - lower.time_per_operation_ns,
+        latency_ns_mean: latency(|it| Some(it.mean_ns)),
+        latency_ns_p50: latency(|it| it.p50_ns.map(float)),
+        latency_ns_p99: latency(|it| it.p99_ns.map(float)),
+        cpu_ns_per_operation: difference(cpu, lower.cpu_ns_per_operation),
+        context_switches_per_operation: difference(switches, lower.context_switches_per_operation),
+    }
+}
+
+/// Batches that a single measurement is cut into: enough for an interval, few enough that each is
+/// longer than what the rates of neighbouring intervals share (Law and Kelton, Simulation Modeling
+/// and Analysis, section 9.5, advise 10 to 20).
+const BATCHES: usize = 10;
+
+/// The interval around a measurement's rate; `None` of one that is too short.
+fn interval(measured: &Measured<'_>) -> Option<RateInterval> {
+    match measured.rates.as_slice() {
+        [low, .., high] => Some(RateInterval {
+            low_per_second: *low,
+            high_per_second: *high,
+            basis: IntervalBasis::Repeats,
+        }),
+        _ => by_batches(measured),
+    }
+}
+
+fn by_batches(measured: &Measured<'_>) -> Option<RateInterval> {
+    let counted = measured.found.intervals.iter();
+    let counted = counted.filter(|it| it.phase == Phase::Measure && !it.cut_short);
+    let rates: Vec<f64> = counted.map(|it| it.rate).collect();
+    let per_batch = rates.len() / BATCHES;
+    let batches = rates.chunks_exact(per_batch.max(1)).take(BATCHES);
+    let means: Vec<f64> = batches.filter_map(mean).collect();
+    let found = Mean::of(&means).filter(|it| means.len() == BATCHES && it.value > 0.0)?;
+    let share = student_95(BATCHES - 1)? * found.variance.sqrt() / found.value;
+    let rate = measured.rate();
+    share.is_finite().then(|| RateInterval {
+        low_per_second: rate * (1.0 - share).max(0.0),
+        high_per_second: rate * (1.0 + share),
+        basis: IntervalBasis::Batches,
+    })
 }

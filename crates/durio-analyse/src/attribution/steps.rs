@@ -5,9 +5,12 @@
 //! Not here: what is made of them.
 
 use durio_record::OperationName;
+use durio_record::bench::BenchPublished;
 use serde::{Deserialize, Serialize};
 
-use super::point::{Point, PublishedShare};
+use super::point::Point;
+use crate::campaign::baseline::drives;
+use crate::grouping::{each_once, grouped};
 use crate::{Findings, OperationFindings, WorkloadFindings};
 
 /// What makes two steps the same workload, whatever they ran on.
@@ -39,11 +42,12 @@ impl StepKey {
     }
 
     /// What was published of it for a point.
-    pub(super) fn published<'p>(&self, point: &'p Point<'_>) -> Option<&'p PublishedShare> {
+    pub(super) fn published<'p>(&self, point: &'p Point<'_>) -> Option<&'p BenchPublished> {
         let named = |name: &str| self.workload == name || self.section.as_deref() == Some(name);
+        // A publication may give one share for a whole ladder, or one for a step of it.
         let of_ladder = self.levels.iter().any(|words| words.starts_with("jobs "));
         let is_step = |jobs: u32| !of_ladder || self.levels.contains(&format!("jobs {jobs}"));
-        let is_it = |it: &&PublishedShare| {
+        let is_it = |it: &&BenchPublished| {
             self.stream == 0 && named(&it.workload) && it.jobs.is_none_or(is_step)
         };
         point.published.iter().find(is_it)
@@ -66,16 +70,8 @@ impl StepKey {
 
 /// Every workload of the points, in the order in which it first comes.
 pub(super) fn keys(points: &[Point<'_>]) -> Vec<StepKey> {
-    let mut keys: Vec<StepKey> = Vec::new();
-    for run in points.iter().flat_map(|point| &point.runs) {
-        for found in &run.workloads {
-            let key = StepKey::of(run, found);
-            if !keys.contains(&key) {
-                keys.push(key);
-            }
-        }
-    }
-    keys
+    let runs = points.iter().flat_map(|point| &point.runs);
+    each_once(runs.flat_map(|run| run.workloads.iter().map(|found| StepKey::of(run, found))))
 }
 
 /// A workload as measured on a point.
@@ -94,7 +90,7 @@ pub(super) struct Measured<'a> {
 impl Measured<'_> {
     /// Commits per second where there are any, else accesses per second.
     pub(super) fn rate(&self) -> f64 {
-        rate(self.found)
+        self.found.headline_rate()
     }
 
     /// Operations of the engine for each one that [`Self::rate`] counts: 2 where an fdatasync
@@ -115,9 +111,7 @@ impl Measured<'_> {
 
     /// Targets that the load ran on at the same time.
     pub(super) fn drives(&self) -> u32 {
-        let step = self.run.plan.steps.get(self.found.step as usize);
-        let load = step.and_then(|step| step.stream(self.found.stream));
-        load.map_or(1, |load| u32::try_from(load.targets().count()).unwrap_or(u32::MAX))
+        drives(&self.run.plan, self.found.step, self.found.stream)
     }
 
     /// Operations offered at once: jobs × depth.
@@ -126,17 +120,14 @@ impl Measured<'_> {
     }
 }
 
-fn rate(found: &WorkloadFindings) -> f64 {
-    found.operation(OperationName::Commit).map_or(found.iops, |commit| commit.rate)
-}
-
 /// What a point has of a workload, or why it has nothing.
 pub(super) fn measured<'a>(point: &Point<'a>, key: &StepKey) -> Result<Measured<'a>, String> {
     let mut repeats = repeats(point, key);
     let all = repeats.len();
     let fault = repeats.iter().find_map(|(_, found)| fault(found));
     repeats.retain(|(_, found)| self::fault(found).is_none());
-    repeats.sort_by(|(_, a), (_, b)| rate(a).total_cmp(&rate(b)));
+    repeats.sort_by(|(_, a), (_, b)| a.headline_rate().total_cmp(&b.headline_rate()));
+    // A repeat that was measured, not a mean: its figures have to belong together.
     let middle = repeats.len().saturating_sub(1) / 2;
     let Some(&(run, found)) = repeats.get(middle) else {
         return Err(absence(point, fault));
@@ -145,7 +136,7 @@ pub(super) fn measured<'a>(point: &Point<'a>, key: &StepKey) -> Result<Measured<
     let left_out = fault
         .filter(|_| lost > 0)
         .map(|fault| format!("{lost} of {all} repeats are left out: {fault}"));
-    let rates = repeats.iter().map(|(_, found)| rate(found)).collect();
+    let rates = repeats.iter().map(|(_, found)| found.headline_rate()).collect();
     Ok(Measured { found, run, rates, left_out })
 }
 
@@ -154,17 +145,9 @@ fn repeats<'a>(point: &Point<'a>, key: &StepKey) -> Vec<(&'a Findings, &'a Workl
     let mut all = Vec::new();
     for run in &point.runs {
         let here = run.workloads.iter().filter(|found| StepKey::of(run, found) == *key);
-        let mut last: Vec<&WorkloadFindings> = Vec::new();
-        for found in here {
-            let same =
-                |it: &&mut &WorkloadFindings| (it.step, it.repeat) == (found.step, found.repeat);
-            match last.iter_mut().find(same) {
-                Some(other) if other.round > found.round => {}
-                Some(earlier) => *earlier = found,
-                None => last.push(found),
-            }
-        }
-        all.extend(last.into_iter().map(|found| (*run, found)));
+        let repeats = grouped(here, |a, b| (a.step, a.repeat) == (b.step, b.repeat));
+        let last = repeats.into_iter().filter_map(|it| it.into_iter().max_by_key(|it| it.round));
+        all.extend(last.map(|found| (*run, found)));
     }
     all
 }
@@ -182,7 +165,7 @@ fn absence(point: &Point<'_>, fault: Option<&'static str>) -> String {
 const RATE_MAX: f64 = 1e15;
 
 fn fault(found: &WorkloadFindings) -> Option<&'static str> {
-    let rate = rate(found);
+    let rate = found.headline_rate();
     if !found.complete {
         Some("it ended before its limit")
     } else if rate == 0.0 {

@@ -3,11 +3,12 @@
 mod arrays;
 mod compared;
 mod faults;
+pub(super) mod made;
 mod properties;
 mod study;
 
-use super::made::*;
 use super::*;
+use made::*;
 
 /// The figures of the workload's row at a point.
 fn figures(found: &StackFindings, at: usize) -> &RowFigures {

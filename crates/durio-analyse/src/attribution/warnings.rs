@@ -62,6 +62,7 @@ pub(super) fn drift(bench: &Bench<'_>, tables: &[Table<'_>]) -> Vec<WarningFindi
     let mut warnings = Vec::new();
     let mut done: Vec<&super::Base> = Vec::new();
     for point in bench.points.iter().filter(|point| point.kind == PointKind::Raw) {
+        // Each base once: several stacks stand on the same devices.
         if !done.contains(&&point.base) {
             done.push(&point.base);
             warnings.extend(tables.iter().filter_map(|table| drift_of(table, &point.base)));

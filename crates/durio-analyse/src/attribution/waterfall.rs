@@ -4,9 +4,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::costs::precise;
 use super::findings::{LayerRow, RowFigures};
-use super::point::Point;
+use super::point::{Point, way_down};
+use durio_stats::least_squares::float;
 
 /// Which time is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,7 +34,7 @@ impl WaterfallBasis {
     fn of(self, figures: &RowFigures) -> Option<f64> {
         let service = figures.service.as_ref();
         match self {
-            Self::LatencyP50 => service?.p50_ns.map(precise),
+            Self::LatencyP50 => service?.p50_ns.map(float),
             Self::LatencyMean => service.map(|it| it.mean_ns),
             Self::TimePerOperation => Some(figures.time_per_operation_ns),
         }
@@ -78,11 +78,11 @@ fn waterfall(
     top: usize,
     counted: bool,
 ) -> Option<Waterfall> {
-    let way: Vec<(usize, &RowFigures)> = way_up(points, top)
-        .into_iter()
-        .filter_map(|at| Some((at, rows.get(at)?.figures.as_ref()?)))
-        .collect();
+    let way = way_down(points, top).filter_map(|at| Some((at, rows.get(at)?.figures.as_ref()?)));
+    let mut way: Vec<(usize, &RowFigures)> = way.collect();
+    way.reverse();
     let basis = basis(&way, counted);
+    // One basis for all steps: a median less a mean would be no layer's time.
     let mut steps: Vec<WaterfallStep> = Vec::new();
     for (at, figures) in way {
         let total_ns = basis.of(figures)?;
@@ -92,18 +92,6 @@ fn waterfall(
     }
     let stack = points.get(top)?.stack.clone();
     (steps.len() > 1).then_some(Waterfall { stack, basis, steps })
-}
-
-/// The points from the bottom of the stack up to `top`.
-fn way_up(points: &[Point<'_>], top: usize) -> Vec<usize> {
-    let mut way = vec![top];
-    while let Some(&last) = way.last()
-        && let Some(below) = points.get(last).and_then(|point| point.below).filter(|it| *it < last)
-    {
-        way.push(below);
-    }
-    way.reverse();
-    way
 }
 
 /// The time that every layer has.

@@ -3,21 +3,22 @@
 //! In: a section that names a target as its baseline, and the sections of the same name over that
 //! target. Out: shares, and for RAID the model beside them. Not here: the models themselves.
 
-use durio_plan::{Campaign, Declared, RaidLevel};
+use durio_plan::{Campaign, Declared, Plan, RaidLevel};
+use durio_stats::least_squares::float;
 use durio_workload::Pattern;
 use serde::{Deserialize, Serialize};
 
 use super::gather::Index;
-use super::row::{Row, precise};
+use super::row::Row;
 use super::{Measured, SectionFindings};
-use crate::mirror::{BesidePrediction, LatencyCount, Penalty, beside_prediction, penalty};
+use crate::mirror::{LatencyCount, MirrorComparison, Penalty, compare_with_prediction, penalty};
 use crate::raid_efficiency::{
     Array, Layout, Measured as MeasuredRates, ParityWrite, RaidEfficiency, efficiency,
 };
 use crate::{Declined, WorkloadFindings};
 
 /// A row beside its baseline.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct BaselineFindings {
     /// Position of the row in its section.
     pub row: usize,
@@ -44,7 +45,7 @@ pub struct BaselineFindings {
     /// Its latencies beside the slowest of as many independent draws from the single drive's, of a
     /// mirror over a baseline of one drive; from the points of the distributions' curves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mirror_beside: Option<BesidePrediction>,
+    pub mirror_beside: Option<MirrorComparison>,
     /// Why the model could not be applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub declined: Option<Declined>,
@@ -85,6 +86,12 @@ pub(crate) fn layout_of(level: RaidLevel, members: u32, copies: Option<u32>) -> 
         RaidLevel::Raid5 => Layout::Raid5 { parity_write: parity(2, 1) },
         RaidLevel::Raid6 => Layout::Raid6 { parity_write: parity(3, 2) },
     }
+}
+
+/// How many targets a load works on at once.
+pub(crate) fn drives(plan: &Plan, step: u32, stream: u32) -> u32 {
+    let load = plan.steps.get(step as usize).and_then(|step| step.stream(stream));
+    load.map_or(1, |load| u32::try_from(load.targets().count()).unwrap_or(u32::MAX))
 }
 
 /// What was said of a row's target.
@@ -147,11 +154,8 @@ impl Comparison<'_> {
             raw_rate_per_second: raw,
             share_of_raw: if share.is_finite() { share } else { return None },
             latency_ns_added: row.service.zip(base.row.service).map(|(a, b)| a.mean_ns - b.mean_ns),
-            raid: None,
-            mirror_penalty: None,
-            mirror_beside: None,
-            declined: None,
             note: note(row, base, drives),
+            ..BaselineFindings::default()
         };
         match array {
             None => {}
@@ -161,8 +165,7 @@ impl Comparison<'_> {
         Some(found)
     }
 
-    /// The baseline's row of the same workload and levels, with as much in flight per drive if
-    /// there is one; the difference is noted.
+    /// The baseline's row for the same workload, if possible with as much in flight per drive.
     fn candidate(&self, row: &Row, members: Option<u32>) -> Option<Candidate<'_>> {
         let name = &self.sections.get(self.at)?.name;
         let sections = self.sections.iter().enumerate();
@@ -176,7 +179,7 @@ impl Comparison<'_> {
             section,
             position,
             row,
-            drives: self.drives(row),
+            drives: drives(self.measured.plan, row.step, row.stream),
         });
         let candidates: Vec<_> = candidates.collect();
         let same_load = |it: &&Candidate<'_>| {
@@ -186,15 +189,9 @@ impl Comparison<'_> {
         };
         let same_level = |it: &&Candidate<'_>| it.row.levels == row.levels;
         let only = candidates.first().filter(|_| candidates.len() == 1);
+        // Shares at another load per drive are of queueing as much as of the layer.
         let best = candidates.iter().find(same_load).or(candidates.iter().find(same_level));
         best.or(only).copied()
-    }
-
-    /// How many targets a row's load works on at once.
-    fn drives(&self, row: &Row) -> u32 {
-        let step = self.measured.plan.steps.get(row.step as usize);
-        let load = step.and_then(|step| step.stream(row.stream));
-        load.map_or(1, |load| u32::try_from(load.targets().count()).unwrap_or(u32::MAX))
     }
 
     fn set_raid(&self, found: &mut BaselineFindings, row: &Row, base: Candidate<'_>, array: Array) {
@@ -219,8 +216,9 @@ impl Comparison<'_> {
         }
         found.mirror_penalty = penalty(found.raw_rate_per_second, row.rate, copies).ok();
         let single = self.index.at(base.row.step, 0).filter(|_| base.drives == 1);
-        found.mirror_beside = single
-            .and_then(|single| beside_prediction(&counts(single), &counts(workload), copies).ok());
+        found.mirror_beside = single.and_then(|single| {
+            compare_with_prediction(&counts(single), &counts(workload), copies).ok()
+        });
     }
 }
 
@@ -267,7 +265,7 @@ fn note(row: &Row, base: Candidate<'_>, drives: u32) -> Option<String> {
 /// The headline's latencies with their numbers, from the curve over the quantiles.
 pub(crate) fn counts(workload: &WorkloadFindings) -> Vec<LatencyCount> {
     let Some(operation) = workload.operation(workload.headline) else { return Vec::new() };
-    let total = precise(operation.service.count);
+    let total = float(operation.service.count);
     let mut before = 0_u64;
     let count = |(point, is_last): (&crate::CurvePoint, bool)| {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]

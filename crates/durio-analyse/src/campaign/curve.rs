@@ -1,13 +1,16 @@
-//! The curves of a ladder: rows that differ only in the level of its axis.
+//! The curves of a ladder, rows that differ only in the level of its axis; and maps, rows on two
+//! axes.
 
 use durio_plan::{Level, SectionKind};
 use durio_record::OperationName;
+use durio_stats::least_squares::float;
 use serde::{Deserialize, Serialize};
 
 use super::row::{Row, RowPart};
 use crate::Declined;
 use crate::cost_model::{self, CostModel, SizeCost};
-use crate::ladder::{self, LadderFindings, LadderKind, Part, Phase, Point};
+use crate::grouping::grouped;
+use crate::ladder::{self, LadderFindings, LadderKind, Phase, Point, RateAndLatency};
 
 /// Rows of a section along one axis, in the order of their levels.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -27,8 +30,7 @@ pub struct Curve {
     /// Why there is neither; none for an axis of which neither is asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub declined: Option<Declined>,
-    /// The lowest level at which an offered rate was not reached: from there on the points are none
-    /// of a curve.
+    /// Lowest level whose offered rate was not reached: from there on it is no curve.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_reached_from: Option<Level>,
 }
@@ -43,26 +45,21 @@ fn load_of(axis: &str) -> Option<LadderKind> {
     }
 }
 
-/// Axes on which one operation becomes larger.
-const SIZE_AXES: [&str; 1] = ["block_size"];
+/// The axis on which one operation becomes larger.
+const SIZE_AXIS: &str = "block_size";
 
 /// The curves of the rows; none unless the section is a ladder.
 pub(super) fn curves(kind: &SectionKind, rows: &[Row]) -> Vec<Curve> {
     let SectionKind::Ladder { axis } = kind else { return Vec::new() };
-    let mut groups: Vec<Vec<usize>> = Vec::new();
-    for (at, row) in rows.iter().enumerate() {
-        if row.stream > 0 || !row.complete || row.level(axis).is_none() {
-            continue;
-        }
-        let first = |group: &Vec<usize>| group.first().and_then(|first| rows.get(*first));
-        match groups.iter_mut().find(|it| first(it).is_some_and(|first| on_one(first, row, axis))) {
-            Some(group) => group.push(at),
-            None => groups.push(vec![at]),
-        }
-    }
-    let several_places =
-        rows.iter().any(|it| Some(&it.location) != rows.first().map(|it| &it.location));
-    groups.into_iter().map(|group| curve(axis, group, rows, several_places)).collect()
+    let steps = rows.iter().enumerate();
+    let steps = steps.filter(|(_, it)| it.stream == 0 && it.complete && it.level(axis).is_some());
+    let groups = grouped(steps, |a, b| on_one(a.1, b.1, axis));
+    groups.into_iter().map(|group| curve(axis, group, has_several_places(rows))).collect()
+}
+
+/// Whether a name must say where its rows were measured.
+fn has_several_places(rows: &[Row]) -> bool {
+    rows.iter().any(|it| Some(&it.location) != rows.first().map(|it| &it.location))
 }
 
 fn others<'a>(row: &'a Row, axis: &'a str) -> impl Iterator<Item = &'a Level> {
@@ -76,34 +73,32 @@ fn on_one(a: &Row, b: &Row, axis: &str) -> bool {
         && others(a, axis).eq(others(b, axis))
 }
 
-fn curve(axis: &str, mut group: Vec<usize>, rows: &[Row], several_places: bool) -> Curve {
-    let level = |at: &usize| rows.get(*at).and_then(|row| row.level(axis));
-    let value = |at: &usize| level(at).map_or(0.0, |level| level.value);
-    group.sort_by(|a, b| value(a).total_cmp(&value(b)));
-    let found: Vec<&Row> = group.iter().filter_map(|at| rows.get(*at)).collect();
+fn curve(axis: &str, mut group: Vec<(usize, &Row)>, several_places: bool) -> Curve {
+    let value = |row: &Row| row.level(axis).map_or(0.0, |level| level.value);
+    group.sort_by(|a, b| value(a.1).total_cmp(&value(b.1)));
+    let (positions, found): (Vec<usize>, Vec<&Row>) = group.into_iter().unzip();
     let ladder = load_of(axis).map(|kind| ladder_of(&found, axis, kind));
+    let (ladder, no_ladder) = ladder.map_or((None, None), Declined::split);
     // With several in flight the time of one contains waiting for the others.
     let one_at_a_time = found.iter().all(|row| row.in_flight_offered <= 1.0);
-    let is_size = SIZE_AXES.contains(&axis) && one_at_a_time;
+    let is_size = axis == SIZE_AXIS && one_at_a_time;
     let cost = is_size.then(|| cost_of(&found, axis));
-    let of_ladder = ladder.as_ref().and_then(|it| it.as_ref().err());
-    let of_cost = cost.as_ref().and_then(|it| it.as_ref().err());
+    let (cost, no_cost) = cost.map_or((None, None), Declined::split);
     let late = found.iter().find(|row| row.open_loop.is_some_and(|open| !open.keeps_up));
     Curve {
         name: found.first().map_or_else(String::new, |row| name(row, axis, several_places)),
         axis: axis.to_owned(),
-        declined: of_ladder.or(of_cost).cloned(),
-        ladder: ladder.and_then(Result::ok),
-        cost: cost.and_then(Result::ok),
+        declined: no_ladder.or(no_cost),
+        ladder,
+        cost,
         not_reached_from: late.and_then(|row| row.level(axis)).cloned(),
-        rows: group,
+        rows: positions,
     }
 }
 
 fn name(row: &Row, axis: &str, several_places: bool) -> String {
-    let mut parts = vec![row.name.clone()];
-    parts.extend(others(row, axis).map(|level| format!("{} {}", level.axis, level.label)));
-    let name = parts.join(", ");
+    let further = others(row, axis).map(|level| format!(", {} {}", level.axis, level.label));
+    let name = row.name.clone() + &further.collect::<String>();
     if several_places { format!("{name} at {}", row.location) } else { name }
 }
 
@@ -126,20 +121,17 @@ fn point(row: &Row, axis: &str, kind: LadderKind) -> Option<Point> {
     let point = match (part(OperationName::Read), part(OperationName::Write)) {
         (Some(read), Some(write)) if is_mix => Point::of_mix(level, in_flight, read, write),
         _ => {
-            let only = Part { rate_per_second: row.rate, latency_ns_mean: service.mean_ns };
+            let only =
+                RateAndLatency { rate_per_second: row.rate, latency_ns_mean: service.mean_ns };
             Point::of_means(level, in_flight, only)
         }
     };
-    let exact = |nanos: Option<u64>| nanos.map(super::row::precise);
-    Some(Point {
-        latency_ns_p50: exact(service.p50_ns),
-        latency_ns_p99: exact(service.p99_ns),
-        ..point
-    })
+    let (p50, p99) = (service.p50_ns.map(float), service.p99_ns.map(float));
+    Some(Point { latency_ns_p50: p50, latency_ns_p99: p99, ..point })
 }
 
-fn as_part(part: &RowPart) -> Part {
-    Part { rate_per_second: part.rate, latency_ns_mean: part.service.mean_ns }
+fn as_part(part: &RowPart) -> RateAndLatency {
+    RateAndLatency { rate_per_second: part.rate, latency_ns_mean: part.service.mean_ns }
 }
 
 fn cost_of(rows: &[&Row], axis: &str) -> Result<CostModel, Declined> {
@@ -160,4 +152,61 @@ pub(super) fn set_phases(rows: &mut [Row], curves: &[Curve]) {
                 row.level(&curve.axis).map(|level| -> Phase { ladder.phases.of(level.value) });
         }
     }
+}
+
+/// A cell of a map.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MapCell {
+    /// Column, from the left.
+    pub x: usize,
+    /// Line, from below.
+    pub y: usize,
+    /// Position of its row in the section.
+    pub row: usize,
+}
+
+/// Rows of a section on two axes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MapFindings {
+    /// What its rows have in common.
+    pub name: String,
+    /// Levels to the right, rising.
+    pub x: Vec<Level>,
+    /// Levels upwards, rising.
+    pub y: Vec<Level>,
+    /// The cells that were measured.
+    pub cells: Vec<MapCell>,
+}
+
+/// The maps of the rows, one for each workload and location; none unless the section is a map.
+pub(super) fn maps(kind: &SectionKind, rows: &[Row]) -> Vec<MapFindings> {
+    let SectionKind::Map { x, y } = kind else { return Vec::new() };
+    let same = |a: &Row, b: &Row| {
+        (&a.name, &a.location, &a.target, a.stream) == (&b.name, &b.location, &b.target, b.stream)
+    };
+    let cells = rows.iter().enumerate();
+    let cells = cells.filter(|(_, row)| row.level(x).is_some() && row.level(y).is_some());
+    let groups = grouped(cells, |a, b| same(a.1, b.1));
+    groups.iter().map(|group| map(x, y, group, has_several_places(rows))).collect()
+}
+
+fn map(x: &str, y: &str, group: &[(usize, &Row)], several_places: bool) -> MapFindings {
+    let levels = |axis: &str| {
+        let found = group.iter().filter_map(|(_, row)| row.level(axis).cloned());
+        let mut levels: Vec<Level> = found.collect();
+        levels.sort_by(|a, b| a.value.total_cmp(&b.value));
+        levels.dedup();
+        levels
+    };
+    let (across, up) = (levels(x), levels(y));
+    let place =
+        |levels: &[Level], level: Option<&Level>| levels.iter().position(|it| Some(it) == level);
+    let cell = |(at, row): &(usize, &Row)| {
+        Some(MapCell { x: place(&across, row.level(x))?, y: place(&up, row.level(y))?, row: *at })
+    };
+    let name = group.first().map_or_else(String::new, |(_, row)| match several_places {
+        true => format!("{} at {}", row.name, row.location),
+        false => row.name.clone(),
+    });
+    MapFindings { name, cells: group.iter().filter_map(cell).collect(), x: across, y: up }
 }

@@ -1,6 +1,8 @@
 //! What follows from what was said of a target: its layout, its sheet, its price, its replicas.
 
 use durio_plan::{Campaign, Declared, DeclaredTarget, Plan, Sheet};
+use durio_stats::least_squares::float;
+use durio_units::Bytes;
 use durio_workload::{Pattern, Workload};
 use serde::{Deserialize, Serialize};
 
@@ -114,26 +116,22 @@ fn of_target(plan: &Plan, said: &DeclaredTarget, sections: &[SectionFindings]) -
     let rows: Vec<Placed<'_>> = rows.filter(|(.., row)| is_its(row)).collect();
     let declared = &said.declared;
     let layout = baseline::array(declared).map(|array| array.and_then(model));
-    let raid = layout.as_ref().and_then(|it| it.as_ref().ok()).cloned();
+    let (raid, declined) = layout.map_or((None, None), Declined::split);
     let sheet = declared.sheet.as_ref();
+    let price = sheet.and_then(|sheet| sheet.price);
+    let currency = sheet.and_then(|sheet| sheet.currency.clone());
     let write_factors = write_factors(declared, raid.as_ref());
+    let factor_of_all = device_writes_per_write(&write_factors).ok();
     TargetFindings {
         target: said.target.clone(),
-        device_writes_per_write: match write_factors.as_slice() {
-            [] => None,
-            factors => device_writes_per_write(factors).ok(),
-        },
+        device_writes_per_write: factor_of_all.filter(|_| !write_factors.is_empty()),
         write_factors,
-        declined: layout.and_then(Result::err),
+        declined,
         raid,
         sheet: sheet.map_or_else(Vec::new, |sheet| deltas(plan, sheet, &rows)),
-        price: sheet.and_then(|sheet| sheet.price),
-        currency: sheet.and_then(|sheet| {
-            sheet.price.map(|_| sheet.currency.clone().unwrap_or_else(|| "USD".to_owned()))
-        }),
-        per_price: sheet
-            .and_then(|sheet| sheet.price)
-            .map_or_else(Vec::new, |price| per_price(plan, price, &rows)),
+        price,
+        currency: price.map(|_| currency.unwrap_or_else(|| "USD".to_owned())),
+        per_price: price.map_or_else(Vec::new, |price| per_price(plan, price, &rows)),
         location,
     }
 }
@@ -164,8 +162,7 @@ fn alone<'p>(plan: &'p Plan, row: &Row) -> Option<&'p Workload> {
 }
 
 fn deltas(plan: &Plan, sheet: &Sheet, rows: &[Placed<'_>]) -> Vec<SheetDelta> {
-    #[expect(clippy::cast_precision_loss, reason = "a figure of a sheet has few digits")]
-    let exact = |bytes: durio_units::Bytes| bytes.get() as f64;
+    let exact = |bytes: Bytes| float(bytes.get());
     let figures = [
         (SheetFigure::RandomReadIops, sheet.random_read_iops),
         (SheetFigure::RandomWriteIops, sheet.random_write_iops),
@@ -194,6 +191,7 @@ const SHEET_RANDOM_MAX: u64 = 4096;
 fn is_of(figure: SheetFigure, workload: &Workload) -> bool {
     let random = workload.pattern == Pattern::Random;
     let small = workload.block_size.get() <= SHEET_RANDOM_MAX;
+    // Sheets give pure loads; a mix has no figure to be held against.
     let (only_reads, only_writes) = (!workload.writes(), !workload.reads());
     match figure {
         SheetFigure::RandomReadIops => random && small && only_reads,

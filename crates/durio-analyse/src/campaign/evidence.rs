@@ -1,13 +1,14 @@
 //! What is known of a row that could tell what limited it.
 
 use durio_plan::EngineKind;
+use durio_stats::least_squares::float;
 use durio_workload::CacheMode;
 
 use super::Measured;
 use super::curve::Curve;
 use super::gather::Group;
-use super::row::{Row, precise};
-use crate::ladder::limits::{StepBeside, StepEvidence, limit_of};
+use super::row::Row;
+use crate::ladder::limits::{ComparedStep, StepEvidence, limit_of};
 use crate::{SelfCost, WorkloadFindings};
 
 /// Puts what limited it into each row that ran alone: loads beside each other limit each other.
@@ -19,11 +20,11 @@ pub(super) fn set_limits(
 ) {
     let mut lower = vec![(None, None); rows.len()];
     for curve in curves {
-        let beside: Vec<_> = curve.rows.iter().map(|at| rows.get(*at).and_then(beside)).collect();
-        let before = std::iter::once(None).chain(beside.iter().copied());
+        let steps: Vec<_> = curve.rows.iter().map(|at| rows.get(*at).and_then(compared)).collect();
+        let before = std::iter::once(None).chain(steps.iter().copied());
         for (at, before) in curve.rows.iter().zip(before) {
             // A level alone has nothing to be compared with but itself.
-            let unloaded = beside.first().copied().flatten().filter(|_| beside.len() > 1);
+            let unloaded = steps.first().copied().flatten().filter(|_| steps.len() > 1);
             if let Some(place) = lower.get_mut(*at) {
                 *place = (before, unloaded);
             }
@@ -49,8 +50,8 @@ fn in_flight(row: &Row) -> f64 {
     if row.open_loop.is_some() { row.in_flight_mean } else { row.in_flight_offered }
 }
 
-fn beside(row: &Row) -> Option<StepBeside> {
-    Some(StepBeside {
+fn compared(row: &Row) -> Option<ComparedStep> {
+    Some(ComparedStep {
         in_flight: in_flight(row),
         rate_per_second: row.rate,
         latency_ns_mean: row.service?.mean_ns,
@@ -60,8 +61,8 @@ fn beside(row: &Row) -> Option<StepBeside> {
 fn of_row(
     row: &Row,
     known: StepEvidence,
-    lower: Option<StepBeside>,
-    unloaded: Option<StepBeside>,
+    lower: Option<ComparedStep>,
+    unloaded: Option<ComparedStep>,
 ) -> StepEvidence {
     StepEvidence {
         jobs: Some(row.jobs),
@@ -96,7 +97,7 @@ fn of_workload(workload: &WorkloadFindings, measured: &Measured<'_>) -> StepEvid
 /// Bytes of I/O per second that the memory would take: a buffered byte is copied once, the bytes
 /// past the page cache only cross the memory, which moves twice what it copies.
 fn memory(workload: &WorkloadFindings, measured: &Measured<'_>) -> Option<f64> {
-    let copied = precise(measured.memory_copied?.copied_per_second.get());
+    let copied = float(measured.memory_copied?.copied_per_second.get());
     Some(match workload.effective.cache {
         CacheMode::Buffered => copied,
         CacheMode::Direct => 2.0 * copied,
@@ -108,7 +109,7 @@ fn busy_share(workload: &WorkloadFindings) -> Option<f64> {
     let span = workload.in_flight.span.max(workload.measured).as_secs_f64();
     let counting = workload.devices.iter().filter(|device| !device.not_counted);
     let busiest = counting.map(|device| device.io_ms).max()?;
-    let share = precise(busiest) / 1000.0 / span;
+    let share = float(busiest) / 1000.0 / span;
     share.is_finite().then_some(share.min(1.0))
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Convergence, Measured};
+use super::{Convergence, Measured, RowBasis};
 use crate::{SearchFindings, WorkloadFindings};
 
 /// Findings by step and stream, each in the order of its rounds.
@@ -33,45 +33,35 @@ impl<'a> Index<'a> {
     }
 }
 
-/// Which rounds of a section count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RoundsTaken {
-    All,
-    /// The measurement window, rounds counted from zero; and whether it was steady.
-    Window {
-        first: u32,
-        last: u32,
-        steady: bool,
-    },
-    /// The trial that gave the search its answer.
-    Trial(u32),
-}
-
-impl RoundsTaken {
-    pub(super) fn of(convergence: Option<&Convergence>, search: Option<&SearchFindings>) -> Self {
-        match (convergence, search) {
-            (Some(found), _) => Self::of_window(found),
-            (None, Some(found)) => answer(found).map_or(Self::All, Self::Trial),
-            (None, None) => Self::All,
-        }
+impl RowBasis {
+    /// That of the rounds of a section that count.
+    pub(super) fn of_rounds(
+        convergence: Option<&Convergence>,
+        search: Option<&SearchFindings>,
+    ) -> Self {
+        let number = |round: usize| u32::try_from(round).unwrap_or(u32::MAX);
+        let window = convergence.and_then(|it| it.state.as_ref()).and_then(|state| {
+            let window = state.window?;
+            Some(Self::Window {
+                first_round: number(window.first_round),
+                last_round: number(window.last_round),
+                steady: state.attained_at.is_some(),
+            })
+        });
+        let trial = search.and_then(answer);
+        let trial = trial.map(|round| Self::Trial { round: round.saturating_add(1) });
+        window.or(trial).unwrap_or(Self::Once)
     }
 
-    fn of_window(found: &Convergence) -> Self {
-        let state = found.state.as_ref();
-        let steady = state.is_some_and(|state| state.attained_at.is_some());
-        let round = |number: usize| u32::try_from(number.saturating_sub(1)).unwrap_or(u32::MAX);
-        state.and_then(|state| state.window).map_or(Self::All, |window| Self::Window {
-            first: round(window.first_round),
-            last: round(window.last_round),
-            steady,
-        })
-    }
-
-    fn contains(self, round: u32) -> bool {
+    /// Whether a round counts, numbered from zero as in the record.
+    fn has(self, round: u32) -> bool {
+        let number = round.saturating_add(1);
         match self {
-            Self::All => true,
-            Self::Window { first, last, .. } => (first..=last).contains(&round),
-            Self::Trial(trial) => round == trial,
+            Self::Once | Self::Repeats { .. } => true,
+            Self::Window { first_round, last_round, .. } => {
+                (first_round..=last_round).contains(&number)
+            }
+            Self::Trial { round } => number == round,
         }
     }
 }
@@ -94,7 +84,7 @@ pub(super) struct Group<'a> {
     pub(super) findings: Vec<&'a WorkloadFindings>,
     /// All rounds of it, also those that do not count.
     pub(super) all: Vec<&'a WorkloadFindings>,
-    pub(super) rounds: RoundsTaken,
+    pub(super) basis: RowBasis,
 }
 
 impl<'a> Group<'a> {
@@ -110,23 +100,23 @@ impl<'a> Group<'a> {
 pub(super) fn groups<'a>(
     index: &Index<'a>,
     steps: impl Iterator<Item = u32>,
-    rounds: RoundsTaken,
+    basis: RowBasis,
 ) -> Vec<Group<'a>> {
     let mut groups: Vec<Group<'a>> = Vec::new();
     for step in steps {
         for stream in index.step(step).chunk_by(|a, b| a.stream == b.stream) {
-            take(&mut groups, stream, rounds);
+            take(&mut groups, stream, basis);
         }
     }
     groups
 }
 
-fn take<'a>(groups: &mut Vec<Group<'a>>, stream: &[&'a WorkloadFindings], rounds: RoundsTaken) {
+fn take<'a>(groups: &mut Vec<Group<'a>>, stream: &[&'a WorkloadFindings], basis: RowBasis) {
     // Where a step has no round of those (a ceiling, a run that was stopped), what it has counts.
-    let taken: Vec<_> = stream.iter().filter(|it| rounds.contains(it.round)).copied().collect();
-    let (findings, rounds) = match taken.is_empty() {
-        true => (stream.to_vec(), RoundsTaken::All),
-        false => (taken, rounds),
+    let taken: Vec<_> = stream.iter().filter(|it| basis.has(it.round)).copied().collect();
+    let (findings, basis) = match taken.is_empty() {
+        true => (stream.to_vec(), RowBasis::Once),
+        false => (taken, basis),
     };
     let Some(first) = findings.first().copied() else { return };
     match groups.iter_mut().find(|group| is_repeat(group.first, first)) {
@@ -134,7 +124,7 @@ fn take<'a>(groups: &mut Vec<Group<'a>>, stream: &[&'a WorkloadFindings], rounds
             group.findings.extend(findings);
             group.all.extend(stream);
         }
-        None => groups.push(Group { first, findings, all: stream.to_vec(), rounds }),
+        None => groups.push(Group { first, findings, all: stream.to_vec(), basis }),
     }
 }
 

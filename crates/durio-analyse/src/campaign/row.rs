@@ -5,14 +5,12 @@ use durio_record::OperationName;
 use durio_units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
-use super::gather::{Group, RoundsTaken};
+use super::gather::Group;
+use crate::durable::device::SECTOR;
 use crate::ladder::Phase;
 use crate::ladder::limits::Limit;
 use crate::{Distribution, OperationFindings, WorkloadFindings};
-use durio_stats::least_squares::{mean, median};
-
-/// Bytes of a sector in the kernel's counters, whatever the device.
-const SECTOR: f64 = 512.0;
+use durio_stats::least_squares::{float, mean, median, range, saturating_sum};
 
 /// What the figures of a row are.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -165,7 +163,9 @@ impl Row {
 pub(super) fn row(group: &Group<'_>) -> Row {
     let found = group.findings.as_slice();
     let first = group.first;
-    let taken = Taken { found, by_mean: matches!(group.rounds, RoundsTaken::Window { .. }) };
+    // Rounds of a steady window are one state, whose mean is the result (SNIA); repetitions may
+    // have an outlier, which a median leaves out.
+    let taken = Taken { found, by_mean: matches!(group.basis, RowBasis::Window { .. }) };
     let offered = taken.of(|it| Some(it.open_loop?.offered_per_second));
     Row {
         step: first.step,
@@ -183,7 +183,7 @@ pub(super) fn row(group: &Group<'_>) -> Row {
         in_flight_offered: first.in_flight.offered,
         in_flight_mean: taken.or_zero(|it| it.in_flight.counted),
         block_size: first.definition.block_size,
-        rate: taken.or_zero(headline_rate),
+        rate: taken.or_zero(WorkloadFindings::headline_rate),
         iops: taken.or_zero(|it| it.iops),
         bandwidth: taken.or_zero(|it| it.bandwidth),
         service: taken.latency(|it| Some(&it.operation(it.headline)?.service)),
@@ -226,7 +226,7 @@ impl<'a> Taken<'a> {
         of: impl Fn(&'a WorkloadFindings) -> Option<&'a Distribution>,
     ) -> Option<RowLatency> {
         let percentile = |which: fn(&Distribution) -> Option<u64>| {
-            self.of(|it| which(of(it)?).map(precise)).map(whole)
+            self.of(|it| which(of(it)?).map(float)).map(whole)
         };
         Some(RowLatency {
             mean_ns: self.of(|it| Some(of(it)?.mean_ns))?,
@@ -253,26 +253,17 @@ fn parts(first: &WorkloadFindings, taken: &Taken<'_>) -> Vec<RowPart> {
 }
 
 fn basis(group: &Group<'_>) -> RowBasis {
-    let rates = || group.findings.iter().map(|it| headline_rate(it));
-    match group.rounds {
-        RoundsTaken::Window { first, last, steady } => RowBasis::Window {
-            first_round: first.saturating_add(1),
-            last_round: last.saturating_add(1),
-            steady,
-        },
-        RoundsTaken::Trial(round) => RowBasis::Trial { round: round.saturating_add(1) },
-        RoundsTaken::All if group.findings.len() > 1 => RowBasis::Repeats {
-            count: group.findings.len(),
-            rate_min_per_second: rates().fold(f64::INFINITY, f64::min),
-            rate_max_per_second: rates().fold(0.0, f64::max),
-        },
-        RoundsTaken::All => RowBasis::Once,
+    match group.basis {
+        RowBasis::Once if group.findings.len() > 1 => {
+            let (low, high) = range(group.findings.iter().map(|it| it.headline_rate()));
+            RowBasis::Repeats {
+                count: group.findings.len(),
+                rate_min_per_second: low,
+                rate_max_per_second: high,
+            }
+        }
+        basis => basis,
     }
-}
-
-/// Commits per second where there are any, else accesses per second.
-pub(super) fn headline_rate(workload: &WorkloadFindings) -> f64 {
-    workload.operation(OperationName::Commit).map_or(workload.iops, |commit| commit.rate)
 }
 
 /// Bytes of the devices per byte of the operations, over the whole step.
@@ -282,19 +273,14 @@ fn device_share(workload: &WorkloadFindings, reads: bool) -> Option<f64> {
         .operation(name)
         .or_else(|| (!reads).then(|| workload.operation(OperationName::Commit)).flatten())?
         .bandwidth;
-    let sectors = workload.devices.iter().fold(0_u64, |sum, it| {
-        sum.saturating_add(if reads { it.sectors_read } else { it.sectors_written })
-    });
+    let devices = workload.devices.iter();
+    let sectors =
+        saturating_sum(devices.map(|it| if reads { it.sectors_read } else { it.sectors_written }));
     let span = workload.in_flight.span.max(workload.measured).as_secs_f64();
-    let share = precise(sectors) * SECTOR / (asked * span);
+    let share = float(sectors) * SECTOR / (asked * span);
     let is_counted = workload.devices.iter().all(|device| !device.not_counted);
     let is_known = !workload.devices.is_empty() && is_counted && share.is_finite();
     is_known.then_some(share)
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a latency, or a count of sectors")]
-pub(super) fn precise(number: u64) -> f64 {
-    number as f64
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]

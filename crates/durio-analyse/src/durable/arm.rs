@@ -11,8 +11,11 @@ use durio_workload::{CacheMode, GroupCommit, SyncMethod, Workload};
 use serde::{Deserialize, Serialize};
 
 use super::device::{DeviceWork, device_work};
+use crate::grouping::{each_once, grouped};
+use crate::ladder::RateAndLatency;
 use crate::{BatchFindings, Distribution, OperationFindings, WorkloadFindings};
-use durio_stats::least_squares::{count, mean, median};
+use durio_stats::least_squares::{float, median};
+use durio_stats::repeats::Mean;
 
 /// How an arm was set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -43,21 +46,18 @@ pub struct Setting {
 }
 
 impl Setting {
-    fn of(plan: &Plan, load: &Load, cache: CacheMode, engine: EngineKind) -> Self {
-        let target = plan.targets.get(load.target);
-        let layout = target.and_then(|target| match &target.kind {
-            TargetKind::NewFile { layout, .. } => Some(*layout),
-            _ => None,
-        });
-        let location = target.and_then(|target| target.location.as_ref());
-        let Workload { sync, block_size, jobs, group_commit, .. } = &load.workload;
+    fn of(measured: &Measured<'_>, step: &Step) -> Self {
+        let (plan, load) = (measured.plan, &step.load);
+        let effective = found(measured, step.index).next().map(|it| &it.effective);
+        let location = plan.targets.get(load.target).and_then(|target| target.location.as_ref());
+        let Workload { sync, block_size, jobs, group_commit, cache, .. } = &load.workload;
         Self {
             location: location.map_or_else(String::new, ToString::to_string),
-            engine,
+            engine: effective.map_or(load.engine, |it| it.engine),
             method: sync.method,
             every: sync.every,
-            cache,
-            layout,
+            cache: effective.map_or(*cache, |it| it.cache),
+            layout: layout_of(plan, load),
             block_size: *block_size,
             jobs: *jobs,
             files: u32::try_from(load.targets().count()).unwrap_or(u32::MAX),
@@ -73,7 +73,7 @@ impl Setting {
 
     /// Bytes of a write as a figure.
     pub(super) fn size(&self) -> f64 {
-        bytes(self.block_size)
+        float(self.block_size.get())
     }
 
     /// Those who commit at the same time: committers, or independent writers.
@@ -84,9 +84,12 @@ impl Setting {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "sizes of writes")]
-pub(super) fn bytes(size: Bytes) -> f64 {
-    size.get() as f64
+/// How the file of a load was laid out; none for what existed and for devices.
+pub(super) fn layout_of(plan: &Plan, load: &Load) -> Option<FileLayout> {
+    match &plan.targets.get(load.target)?.kind {
+        TargetKind::NewFile { layout, .. } => Some(*layout),
+        _ => None,
+    }
 }
 
 /// Latencies in figures; a percentile is absent where too few samples were taken.
@@ -119,15 +122,6 @@ impl Latencies {
     }
 }
 
-/// One repetition, for fits.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Sample {
-    /// Commits (or writes) per second.
-    pub rate_per_second: f64,
-    /// Mean latency of a commit (or write).
-    pub latency_ns_mean: f64,
-}
-
 /// What was measured of an arm. Of several repetitions: the one whose rate is in the middle, for
 /// its figures belong together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -147,8 +141,8 @@ pub struct Figures {
     /// Records per batch, of a log with group commit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batches: Option<BatchFindings>,
-    /// Every repetition.
-    pub samples: Vec<Sample>,
+    /// Every repetition, for fits.
+    pub samples: Vec<RateAndLatency>,
     /// How far the rate may be off by chance: the standard error as a share of it, from the scatter
     /// of the intervals or of the repetitions, whichever is more. `None` without either.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -180,34 +174,23 @@ impl Arm {
     }
 }
 
-/// The errors that ended steps, by the step.
-pub(crate) type StepErrors = [(u32, String)];
-
 /// What the slices are made of.
 pub(crate) struct Measured<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) workloads: &'a [WorkloadFindings],
-    pub(crate) errors: &'a StepErrors,
+    /// The errors that ended steps, by the step.
+    pub(crate) errors: &'a [(u32, String)],
 }
 
 /// The arms of all sections that answer this question, in the order of their steps.
 pub(super) fn arms(measured: &Measured<'_>, slice: Slice) -> Vec<Arm> {
-    let mut groups: Vec<(Setting, Vec<&Step>)> = Vec::new();
     let steps = measured.plan.measured_steps().filter(|step| is_of(measured.plan, step, slice));
-    for step in steps {
-        let effective = found(measured, step.index).next().map(|it| &it.effective);
-        let cache = effective.map_or(step.load.workload.cache, |it| it.cache);
-        let engine = effective.map_or(step.load.engine, |it| it.engine);
-        let setting = Setting::of(measured.plan, &step.load, cache, engine);
-        match groups.iter_mut().find(|(other, _)| *other == setting) {
-            Some((_, steps)) => steps.push(step),
-            None => groups.push((setting, vec![step])),
-        }
-    }
-    groups.into_iter().filter_map(|(setting, steps)| arm(measured, setting, &steps)).collect()
+    let set = steps.map(|step| (Setting::of(measured, step), step.index));
+    let groups = grouped(set, |a, b| a.0 == b.0);
+    groups.into_iter().filter_map(|group| arm(measured, group)).collect()
 }
 
-/// Whether a step is of a section that answers this question.
+/// Whether a step is in a section of this experiment.
 pub(super) fn is_of(plan: &Plan, step: &Step, slice: Slice) -> bool {
     use durio_plan::SectionKind;
     let section = plan.section_of(step);
@@ -222,11 +205,13 @@ fn found<'a>(
     measured.workloads.iter().filter(move |it| it.step == step && it.stream == 0)
 }
 
-fn arm(measured: &Measured<'_>, setting: Setting, steps: &[&Step]) -> Option<Arm> {
+/// The arm of steps that are set alike.
+fn arm(measured: &Measured<'_>, group: Vec<(Setting, u32)>) -> Option<Arm> {
+    let steps: Vec<u32> = group.iter().map(|it| it.1).collect();
+    let (setting, step) = group.into_iter().next()?;
     let all: Vec<&WorkloadFindings> =
-        steps.iter().flat_map(|step| found(measured, step.index)).collect();
-    let is_step = |step: u32| steps.iter().any(|it| it.index == step);
-    let errors = measured.errors.iter().filter(|(step, _)| is_step(*step));
+        steps.iter().flat_map(|step| found(measured, *step)).collect();
+    let errors = measured.errors.iter().filter(|(step, _)| steps.contains(step));
     let mut problems: Vec<String> = errors.map(|(_, message)| message.clone()).collect();
     problems.extend(all.iter().flat_map(|it| it.effective.fallbacks.iter().cloned()));
     if problems.is_empty() && all.iter().any(|it| !it.complete) {
@@ -235,14 +220,8 @@ fn arm(measured: &Measured<'_>, setting: Setting, steps: &[&Step]) -> Option<Arm
     if all.is_empty() && problems.is_empty() {
         problems.push("not measured: the run ended before it".to_owned());
     }
-    let mut distinct: Vec<String> = Vec::new();
-    problems.into_iter().for_each(|it| {
-        if !distinct.contains(&it) {
-            distinct.push(it);
-        }
-    });
     let figures = figures(&setting, &all);
-    Some(Arm { setting, step: steps.first()?.index, figures, problems: distinct })
+    Some(Arm { setting, step, figures, problems: each_once(problems) })
 }
 
 /// The operation whose rate and latency an arm is about.
@@ -254,11 +233,12 @@ fn figures(setting: &Setting, all: &[&WorkloadFindings]) -> Option<Figures> {
     let mut sorted: Vec<(&WorkloadFindings, &OperationFindings)> =
         all.iter().filter_map(|it| Some((*it, headline(it)?))).collect();
     sorted.sort_by(|a, b| a.1.rate.total_cmp(&b.1.rate));
-    let sample = |it: &(&WorkloadFindings, &OperationFindings)| Sample {
+    let sample = |it: &(&WorkloadFindings, &OperationFindings)| RateAndLatency {
         rate_per_second: it.1.rate,
         latency_ns_mean: it.1.service.mean_ns,
     };
-    let samples: Vec<Sample> = sorted.iter().map(sample).collect();
+    let samples: Vec<_> = sorted.iter().map(sample).collect();
+    // Means of repetitions would mix rates and percentiles that never occurred together.
     let (middle, operation) = *sorted.get(sorted.len().saturating_sub(1) / 2)?;
     let sync = middle.operation(OperationName::Sync).map(|it| Latencies::of(&it.service));
     Some(Figures {
@@ -276,34 +256,18 @@ fn figures(setting: &Setting, all: &[&WorkloadFindings]) -> Option<Figures> {
 /// Standard error of the mean rate, as a share of it.
 fn noise(sorted: &[(&WorkloadFindings, &OperationFindings)]) -> Option<f64> {
     let within = sorted.iter().filter_map(|(found, _)| {
-        let evenness = found.evenness.as_ref()?;
-        #[expect(clippy::cast_precision_loss, reason = "a count of intervals")]
-        let intervals = evenness.intervals.max(1) as f64;
-        Some(evenness.coefficient_of_variation / intervals.sqrt())
+        let evenness = found.rate_variation.as_ref()?;
+        // Of intervals that follow each other; a correlation between them is not allowed for.
+        Some(evenness.coefficient_of_variation / float(evenness.intervals.max(1)).sqrt())
     });
     let within = median(&within.collect::<Vec<_>>());
     let rates: Vec<f64> = sorted.iter().map(|(_, operation)| operation.rate).collect();
-    let between = spread_of_mean(&rates);
+    let between = Mean::of(&rates).filter(|it| it.value > 0.0);
+    let between = between.map(|it| it.variance.sqrt() / it.value);
     [within, between].into_iter().flatten().reduce(f64::max)
 }
 
-/// Standard deviation ÷ √n ÷ mean; none of fewer than two.
-fn spread_of_mean(rates: &[f64]) -> Option<f64> {
-    let centre = mean(rates).filter(|it| *it > 0.0 && rates.len() > 1)?;
-    let squares: f64 = rates.iter().map(|rate| (rate - centre).powi(2)).sum();
-    let members = count(rates.len());
-    Some((squares / (members - 1.0) / members).sqrt() / centre)
-}
-
 /// Arms in groups that are alike by a key, in the order of the first of each.
-pub(super) fn grouped<K: PartialEq>(arms: Vec<Arm>, key: impl Fn(&Setting) -> K) -> Vec<Vec<Arm>> {
-    let mut groups: Vec<(K, Vec<Arm>)> = Vec::new();
-    for arm in arms {
-        let of = key(&arm.setting);
-        match groups.iter_mut().find(|(other, _)| *other == of) {
-            Some((_, group)) => group.push(arm),
-            None => groups.push((of, vec![arm])),
-        }
-    }
-    groups.into_iter().map(|(_, group)| group).collect()
+pub(super) fn by_key<K: PartialEq>(arms: Vec<Arm>, key: impl Fn(&Setting) -> K) -> Vec<Vec<Arm>> {
+    grouped(arms, |a, b| key(&a.setting) == key(&b.setting))
 }

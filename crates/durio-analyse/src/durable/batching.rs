@@ -14,7 +14,7 @@ pub struct SizeShare {
     pub size_bytes: f64,
     /// Share of the highest bandwidth, 0 to 1.
     pub share: f64,
-    /// The size is beyond those that were measured: the line is only drawn on.
+    /// The size is beyond those measured.
     pub is_extrapolated: bool,
 }
 
@@ -39,8 +39,7 @@ pub struct BatchAdvice {
     pub for_shares: Vec<SizeShare>,
     /// What records of these sizes reach, each made durable by itself.
     pub of_records: Vec<SizeShare>,
-    /// The batch that the prices are against: that for [`BATCH_SHARE`] of the bandwidth, or the
-    /// largest measured size if that is less.
+    /// Reference batch: that for [`BATCH_SHARE`] of the bandwidth, at most the largest measured.
     pub batch_bytes: f64,
     /// The price of doing without batches.
     pub unbatched: Vec<Unbatched>,
@@ -65,6 +64,7 @@ pub(super) fn batch_advice(model: &CostModel, largest: f64, smallest: f64) -> Op
     }
     let asymptote = 1.0 / per_byte_beyond;
     let at_bend = model.bend.as_ref().map_or(0.0, |bend| rate(model, bend.at_bytes));
+    // Where bytes cost more beyond the bend, the bandwidth is highest at the bend itself.
     let highest = asymptote.max(at_bend);
     let share = |size: f64| SizeShare {
         size_bytes: size,
@@ -95,6 +95,7 @@ fn alone(model: &CostModel, record: f64, smallest: f64, highest: f64) -> SizeSha
 }
 
 fn price(model: &CostModel, record: f64, batch: f64, smallest: f64) -> Unbatched {
+    // A batch holds whole records.
     let records_per_batch = (batch / record).floor();
     let each = model.latency_ns(record.max(smallest));
     let factor = records_per_batch * each / model.latency_ns(records_per_batch * record);

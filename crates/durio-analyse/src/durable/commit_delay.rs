@@ -6,10 +6,11 @@
 //! batch bound that is within the noise of the best at that delay.
 
 use durio_plan::Slice;
+use durio_stats::least_squares::float;
 use durio_units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
-use super::arm::{Arm, Measured, Setting, arms, grouped};
+use super::arm::{Arm, Measured, Setting, arms, by_key};
 
 /// What to set, and what it gained.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -53,7 +54,7 @@ pub(super) fn commit_delays(measured: &Measured<'_>) -> Vec<CommitDelayFindings>
     let logs = all.filter(|arm| arm.setting.group_commit.is_some()).collect();
     let key =
         |it: &Setting| (it.method, it.cache, it.block_size, it.committers(), it.location.clone());
-    grouped(logs, key).into_iter().map(of_group).collect()
+    by_key(logs, key).into_iter().map(of_group).collect()
 }
 
 fn of_group(mut arms: Vec<Arm>) -> CommitDelayFindings {
@@ -96,20 +97,21 @@ fn advice(arms: &[Arm]) -> Option<CommitDelayAdvice> {
     let gain = |rate: f64| rate / rate_without - 1.0;
     let noise_share = best.map_or(NOISE_MIN, |(_, arm, _)| noise(arm, best_without));
     let best_gain_share = best.map_or(0.0, |(_, _, rate)| gain(rate));
+    // A delay costs every commit its time: it has to earn more than noise could.
     let chosen = match best.filter(|_| best_gain_share > noise_share) {
         None => Nanos::ZERO,
         Some((_, best, rate)) => {
             let close = rates(arms, |arm| !none(arm)).filter(|(_, arm, own)| {
                 own / rate >= 1.0 - noise(arm, best) && gain(*own) > noise_share
             });
+            // Of delays that are equally good the shortest: it costs single commits least.
             close.map(|(_, arm, _)| delay(arm)).min()?
         }
     };
     let (at, arm) = smallest_bound(arms, chosen)?;
     let without = smallest_bound(arms, Nanos::ZERO)?.0;
     let p99 = |at: usize| arms.get(at)?.figures.as_ref()?.latency.p99_ns;
-    #[expect(clippy::cast_precision_loss, reason = "latencies")]
-    let p99_share = p99(at).zip(p99(without)).map(|(a, b)| a as f64 / b.max(1) as f64 - 1.0);
+    let p99_share = p99(at).zip(p99(without)).map(|(a, b)| float(a) / float(b.max(1)) - 1.0);
     let is_none = chosen == Nanos::ZERO;
     Some(CommitDelayAdvice {
         delay: chosen,

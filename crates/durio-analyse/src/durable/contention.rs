@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Declined;
 use crate::cost_model::relative_fit;
-use durio_stats::least_squares::{count, mean};
+use durio_stats::least_squares::{count, distinct, mean, position};
 use durio_stats::student::student_95;
 
 /// Writers and what they reached together.
@@ -119,7 +119,7 @@ pub fn contention(points: &[WritersRate]) -> Result<Contention, Declined> {
     Declined::if_too_many("points", points.len(), crate::ladder::LEVELS_MAX)?;
     Declined::unless_positive("number of writers", points.iter().map(|it| it.writers))?;
     Declined::unless_positive("throughput", points.iter().map(|it| it.total_per_second))?;
-    let levels = levels(points);
+    let levels = distinct(points.iter().map(|point| point.writers));
     Declined::unless_enough("numbers of writers", levels.len(), LEVELS_MIN)?;
     let all = fit(points).ok_or(Declined::NotRising { position: 1 })?;
     let left_out = levels.len().saturating_sub(LEVELS_MIN).min(LEFT_OUT_MAX);
@@ -138,13 +138,6 @@ pub fn contention(points: &[WritersRate]) -> Result<Contention, Declined> {
         holds_from,
         residual_share_all: all.residual_share,
     })
-}
-
-fn levels(points: &[WritersRate]) -> Vec<f64> {
-    let mut levels: Vec<f64> = points.iter().map(|point| point.writers).collect();
-    levels.sort_by(f64::total_cmp);
-    levels.dedup();
-    levels
 }
 
 /// 1/λ, σ/λ, κ/λ, and how well they fit.
@@ -167,8 +160,7 @@ impl Fit {
     }
 }
 
-/// The best fit without a parameter below zero: of those with none, either or both of σ and κ, the
-/// one that leaves least.
+/// The best fit with λ and none, either or both of σ and κ, no parameter below zero.
 fn fit(points: &[WritersRate]) -> Option<Fit> {
     let times: Vec<f64> = points.iter().map(|it| it.writers / it.total_per_second).collect();
     let queue: Vec<f64> = points.iter().map(|it| it.writers - 1.0).collect();
@@ -189,6 +181,7 @@ fn fit(points: &[WritersRate]) -> Option<Fit> {
         one(&pairs).map(|[a, c]| [a, 0.0, c]),
         both(),
     ];
+    // A parameter below zero would say that writers help each other; that is noise.
     let feasible = |it: &[f64; 3]| it[0] > 0.0 && it[1] >= 0.0 && it[2] >= 0.0;
     let fits = candidates.into_iter().flatten().filter(feasible).map(|parameters| {
         let fit = Fit { parameters, residual_share: 0.0 };
@@ -210,6 +203,7 @@ fn with_intervals(points: &[WritersRate], fit: Fit) -> Law {
         let mut values: Vec<f64> = draws.iter().map(|draw| draw[at]).collect();
         values.sort_by(f64::total_cmp);
         let end = |place: usize| values.get(place).copied().unwrap_or(value);
+        // 2.5 % at either end.
         let cut = values.len() / 40;
         Interval { value, low: end(cut), high: end(values.len().saturating_sub(cut + 1)) }
     };
@@ -231,12 +225,15 @@ fn draws(points: &[WritersRate], fit: &Fit) -> Vec<[f64; 3]> {
     let spare = points.len().saturating_sub(fit.parameters.iter().filter(|it| **it > 0.0).count());
     let few = student_95(spare.max(1)).unwrap_or(1.96) / 1.959_964;
     let enlarged = (count(own.len()) / count(spare.max(1))).sqrt() * few;
+    // A fixed seed: a report of the same run must show the same interval again.
     let mut random = Xoshiro256PlusPlus::seed_from_u64(4);
     let mut draw = |_| {
         let again: Vec<WritersRate> = points
             .iter()
             .map(|it| {
-                let error = enlarged * own[place(random.next_u64(), own.len())];
+                let error = enlarged * own[position(random.next_u64(), own.len())];
+                // A large residual that is enlarged could make a time negative, and its rate no
+                // figure.
                 let time = fit.time(it.writers) * (1.0 + error).max(0.05);
                 WritersRate { total_per_second: it.writers / time, ..*it }
             })
@@ -244,12 +241,6 @@ fn draws(points: &[WritersRate], fit: &Fit) -> Vec<[f64; 3]> {
         super::contention::fit(&again).map(|it| it.law())
     };
     (0..RESAMPLES).filter_map(&mut draw).collect()
-}
-
-/// A place below `count`, from 64 random bits (Lemire's multiplication).
-#[expect(clippy::cast_possible_truncation, reason = "below count")]
-fn place(bits: u64, count: usize) -> usize {
-    ((u128::from(bits) * count as u128) >> 64) as usize
 }
 
 #[cfg(test)]
@@ -294,7 +285,7 @@ mod tests {
     fn intervals_cover_the_planted_parameters() {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
         let mut noise = || {
-            let uniform = |bits: u64| count(place(bits, 1 << 30)) / f64::from(1 << 30);
+            let uniform = |bits: u64| count(position(bits, 1 << 30)) / f64::from(1 << 30);
             (0..12).map(|_| uniform(random.next_u64())).sum::<f64>() - 6.0
         };
         let mut covered = [0_usize; 3];

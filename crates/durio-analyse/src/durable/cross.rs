@@ -3,7 +3,7 @@
 use durio_plan::Slice;
 use serde::{Deserialize, Serialize};
 
-use super::arm::{Arm, Measured, Setting, arms, grouped};
+use super::arm::{Arm, Measured, Setting, arms, by_key};
 
 /// What limits writes as they grow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,7 +106,7 @@ const VOLUME_BYTES: f64 = 1_073_741_824.0;
 
 pub(super) fn crosses(measured: &Measured<'_>) -> Vec<CrossFindings> {
     let key = |it: &Setting| (it.method, it.cache, it.layout, it.location.clone());
-    let groups = grouped(arms(measured, Slice::SizesAndWriters), key);
+    let groups = by_key(arms(measured, Slice::SizesAndWriters), key);
     groups.into_iter().map(of_group).filter(|it| !it.cells.is_empty()).collect()
 }
 

@@ -1,10 +1,17 @@
-//! Sync methods side by side.
+//! Ways of writing side by side: sync methods, layouts of the file, and what was measured more than
+//! once in the run.
+//!
+//! In: the arms of their slices. Out: rows with the shares of each other. How far the rates of the
+//! same setting are apart is what a difference between rows must exceed; the flush slope is not
+//! among those, for its writes are random.
 
-use durio_plan::Slice;
+use durio_plan::{FileLayout, Slice};
 use durio_workload::CacheMode;
 use serde::{Deserialize, Serialize};
 
-use super::arm::{Arm, Measured, Setting, arms};
+use super::arm::{Arm, Measured, Setting, arms, by_key};
+use crate::grouping::grouped;
+use crate::rate_variation::{Agreement, agreement};
 
 /// A method among the others.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -39,6 +46,7 @@ pub(super) fn methods(measured: &Measured<'_>) -> Option<MethodsFindings> {
     let durable = || arms.iter().enumerate().filter(|(_, it)| it.setting.is_durable());
     let rates = durable().filter_map(|(at, arm)| Some((at, arm.rate()?)));
     let fastest = rates.max_by(|a, b| a.1.total_cmp(&b.1));
+    // The method with the highest rate may be the one with the longest pauses.
     let p99 = durable().filter_map(|(at, it)| Some((at, it.figures.as_ref()?.latency.p99_ns?)));
     let steadiest = p99.min_by_key(|(_, nanos)| *nanos).map(|(at, _)| at);
     let rows = arms.iter().map(|arm| MethodRow {
@@ -63,4 +71,87 @@ fn unsynced<'a>(arms: &'a [Arm], like: &Setting) -> Option<&'a Arm> {
     arms.iter()
         .filter(is_alike)
         .max_by(|a, b| a.rate().partial_cmp(&b.rate()).unwrap_or(std::cmp::Ordering::Equal))
+}
+
+/// A layout among the others.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FileModeRow {
+    /// As set and measured.
+    #[serde(flatten)]
+    pub arm: Arm,
+    /// Its rate as a share of the recycled file's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share_of_recycled: Option<f64>,
+    /// Device writes per commit beyond the recycled file's: journal and metadata.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub further_writes_per_commit: Option<f64>,
+}
+
+/// The layouts with one method.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FileModesFindings {
+    /// One for each layout.
+    pub rows: Vec<FileModeRow>,
+}
+
+pub(super) fn file_modes(measured: &Measured<'_>) -> Vec<FileModesFindings> {
+    let key = |it: &Setting| (it.method, it.cache, it.block_size, it.location.clone());
+    by_key(arms(measured, Slice::FileModes), key).into_iter().map(beside_recycled).collect()
+}
+
+fn beside_recycled(arms: Vec<Arm>) -> FileModesFindings {
+    let is_recycled = |it: &&Arm| it.setting.layout == Some(FileLayout::Incompressible);
+    let recycled = arms.iter().find(is_recycled).cloned();
+    let rate = recycled.as_ref().and_then(Arm::rate);
+    let writes = recycled.as_ref().and_then(writes_per_commit);
+    let row = |arm: Arm| FileModeRow {
+        share_of_recycled: arm.rate().zip(rate).map(|(own, other)| own / other),
+        further_writes_per_commit: writes_per_commit(&arm).zip(writes).map(|(a, b)| a - b),
+        arm,
+    };
+    FileModesFindings { rows: arms.into_iter().map(row).collect() }
+}
+
+fn writes_per_commit(arm: &Arm) -> Option<f64> {
+    Some(arm.figures.as_ref()?.device?.writes_per_commit)
+}
+
+/// A setting and its rates.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RepeatedSetting {
+    /// How it was set, each time.
+    pub setting: Setting,
+    /// Its rates.
+    pub rates: Agreement,
+}
+
+const SLICES: [Slice; 8] = [
+    Slice::Methods,
+    Slice::SyncEvery,
+    Slice::FileModes,
+    Slice::Sizes,
+    Slice::Writers,
+    Slice::SizesAndWriters,
+    Slice::GroupCommit,
+    Slice::CommitDelay,
+];
+
+/// What was measured more than once, the farthest apart first.
+pub(super) fn repeated(measured: &Measured<'_>) -> Vec<RepeatedSetting> {
+    let all = SLICES.iter().flat_map(|slice| arms(measured, *slice));
+    let found = grouped(all, |a, b| a.setting == b.setting).into_iter().filter_map(|alike| {
+        let samples = alike.iter().flat_map(|it| &it.figures).flat_map(|it| &it.samples);
+        let rates: Vec<f64> = samples.map(|it| it.rate_per_second).collect();
+        Some(RepeatedSetting {
+            setting: alike.into_iter().next()?.setting,
+            rates: agreement(&rates)?,
+        })
+    });
+    let mut found: Vec<RepeatedSetting> = found.collect();
+    found.sort_by(|a, b| factor(&b.rates).total_cmp(&factor(&a.rates)));
+    found
+}
+
+fn factor(rates: &Agreement) -> f64 {
+    rates.rate_max_per_second / rates.rate_min_per_second.max(1e-9)
 }

@@ -5,12 +5,13 @@
 
 use durio_observe::Stack;
 use durio_plan::Slice;
+use durio_stats::least_squares::{distinct, range};
 use durio_workload::CacheMode;
 use serde::{Deserialize, Serialize};
 
-use super::arm::{Arm, Measured, Setting, arms, grouped};
+use super::arm::{Arm, Measured, Setting, arms, by_key};
 use super::batching::{BatchAdvice, batch_advice};
-use super::boundaries::{Boundary, Misfit, PAGE_BYTES, boundaries, misfits};
+use super::model_deviation::{Boundary, ModelDeviation, PAGE_BYTES, boundaries, deviations};
 use crate::Declined;
 use crate::cost_model::{self, CostModel, InverseEstimate, SizeCost};
 
@@ -21,17 +22,15 @@ pub struct SizeCurve {
     pub setting: Setting,
     /// Rising sizes.
     pub arms: Vec<Arm>,
-    /// Fixed cost and cost per byte, from every repetition of the sizes from 4 KiB on, where those
-    /// are enough.
+    /// Fixed cost and cost per byte, from all repetitions, of sizes from 4 KiB on if these suffice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<CostModel>,
-    /// The bandwidth that the cost per byte allows, in bytes per second: beyond the bend, where
-    /// there is one.
+    /// Bandwidth in bytes per second by the cost per byte, beyond the bend if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bandwidth_bytes_per_second: Option<InverseEstimate>,
     /// Where the model does not hold.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub misfits: Vec<Misfit>,
+    #[serde(rename = "misfits", default, skip_serializing_if = "Vec::is_empty")]
+    pub deviations: Vec<ModelDeviation>,
     /// What the model says about batches; of durable writes only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batching: Option<BatchAdvice>,
@@ -80,7 +79,7 @@ pub const FREE_SHARE: f64 = 0.9;
 
 pub(super) fn sizes(measured: &Measured<'_>, stacks: &[Stack]) -> Option<SizesFindings> {
     let key = |it: &Setting| (it.method, it.cache, it.layout, it.jobs, it.location.clone());
-    let groups = grouped(arms(measured, Slice::Sizes), key);
+    let groups = by_key(arms(measured, Slice::Sizes), key);
     let boundaries = boundaries(stacks);
     let curves: Vec<SizeCurve> =
         groups.into_iter().filter_map(|arms| curve(arms, &boundaries)).collect();
@@ -110,16 +109,13 @@ fn curve(mut arms: Vec<Arm>, boundaries: &[Boundary]) -> Option<SizeCurve> {
     arms.sort_by_key(|arm| arm.setting.block_size);
     let setting = arms.first()?.setting.clone();
     let costs = costs(&arms);
-    let (model, declined) = match cost_model::describe(&whole_pages(&costs)) {
-        Ok(model) => (Some(model), None),
-        Err(reason) => (None, Some(reason)),
-    };
+    let (model, declined) = Declined::split(cost_model::describe(&whole_pages(&costs)));
     let found = model.as_ref();
-    let batching = found
-        .filter(|_| setting.is_durable())
-        .and_then(|model| batch_advice(model, largest(&costs), smallest(&costs)));
+    let (smallest, largest) = range(costs.iter().map(|it| it.size_bytes));
+    let batching = found.filter(|_| setting.is_durable());
+    let batching = batching.and_then(|model| batch_advice(model, largest, smallest));
     Some(SizeCurve {
-        misfits: found.map(|model| misfits(model, &costs, boundaries)).unwrap_or_default(),
+        deviations: found.map(|model| deviations(model, &costs, boundaries)).unwrap_or_default(),
         bandwidth_bytes_per_second: found.map(bandwidth),
         batching,
         model,
@@ -131,22 +127,12 @@ fn curve(mut arms: Vec<Arm>, boundaries: &[Boundary]) -> Option<SizeCurve> {
 
 /// The sizes of a page or more, if those are enough for a line: what a smaller write costs is the
 /// kernel's or the device's reading before it, and would bend the line. How far they lie off is told
-/// by the misfits.
+/// by the deviations.
 fn whole_pages(costs: &[SizeCost]) -> Vec<SizeCost> {
     let whole: Vec<SizeCost> =
         costs.iter().filter(|it| it.size_bytes >= PAGE_BYTES).copied().collect();
-    let mut sizes: Vec<f64> = whole.iter().map(|it| it.size_bytes).collect();
-    sizes.sort_by(f64::total_cmp);
-    sizes.dedup();
+    let sizes = distinct(whole.iter().map(|it| it.size_bytes));
     if sizes.len() >= cost_model::SIZES_MIN { whole } else { costs.to_vec() }
-}
-
-fn largest(costs: &[SizeCost]) -> f64 {
-    costs.iter().map(|it| it.size_bytes).fold(0.0, f64::max)
-}
-
-fn smallest(costs: &[SizeCost]) -> f64 {
-    costs.iter().map(|it| it.size_bytes).fold(f64::INFINITY, f64::min)
 }
 
 /// One over the cost per byte, from nanoseconds to seconds.

@@ -1,11 +1,13 @@
-//! Writers on one file and on a file each, and whether one log with batches beats them.
+//! Writers on one file and on a file each, whether one log with batches beats them, and logs with
+//! group commit against as many who write and sync for themselves.
 //!
-//! In: the arms of the writers' slice, and the cost model of one writer. Out: [`WritersFindings`].
+//! In: the arms of both slices, and the cost model of one writer. Out: [`WritersFindings`],
+//! [`GroupCommitFindings`].
 
 use durio_plan::Slice;
 use serde::{Deserialize, Serialize};
 
-use super::arm::{Arm, Measured, Setting, arms, grouped};
+use super::arm::{Arm, Measured, Setting, arms, by_key};
 use super::contention::{Contention, WritersRate, contention};
 use super::sizes::SizesFindings;
 use crate::Declined;
@@ -49,7 +51,7 @@ pub(super) fn writers(
     sizes: Option<&SizesFindings>,
 ) -> Vec<WritersFindings> {
     let key = |it: &Setting| (it.method, it.cache, it.layout, it.block_size, it.location.clone());
-    let by_method = grouped(arms(measured, Slice::Writers), key);
+    let by_method = by_key(arms(measured, Slice::Writers), key);
     by_method.into_iter().flat_map(|arms| by_files(arms, sizes)).collect()
 }
 
@@ -84,12 +86,10 @@ fn findings(file_each: bool, mut arms: Vec<Arm>, sizes: Option<&SizesFindings>) 
         })
     };
     let points: Vec<WritersRate> = arms.iter().flat_map(points).collect();
-    let (law, declined) = match contention(&points).and_then(Contention::describing) {
-        Ok(found) => (Some(found), None),
-        Err(reason) => (None, Some(reason)),
-    };
+    let law = contention(&points).and_then(Contention::describing);
+    let (contention, declined) = Declined::split(law);
     let rows = arms.iter().filter_map(row).collect();
-    WritersFindings { file_each, rows, contention: law, declined }
+    WritersFindings { file_each, rows, contention, declined }
 }
 
 /// Every repetition.
@@ -100,18 +100,77 @@ fn points(arm: &Arm) -> Vec<WritersRate> {
 }
 
 /// Records per second of one writer whose writes hold a record of each of so many committers.
-pub(super) fn batched_rate(sizes: Option<&SizesFindings>, setting: &Setting) -> Option<f64> {
+fn batched_rate(sizes: Option<&SizesFindings>, setting: &Setting) -> Option<f64> {
     let (model, largest) = model_of(sizes?, setting)?;
     let committers = f64::from(setting.committers());
     let batch = committers * setting.size();
+    // Beyond the largest measured size the line is only drawn on: no comparison rests on that.
     (batch <= largest).then(|| committers / model.latency_ns(batch) * 1e9)
 }
 
-/// The cost model of one writer with the same method and cache mode, and the largest size that it
-/// was fitted to.
+/// One writer's cost model with the same method and cache mode, and the largest fitted size.
 fn model_of<'a>(sizes: &'a SizesFindings, setting: &Setting) -> Option<(&'a CostModel, f64)> {
     let key = |it: &Setting| (it.method, it.cache, it.location.clone());
     let curve = sizes.curves.iter().find(|it| key(&it.setting) == key(setting))?;
     let largest = curve.arms.iter().map(|arm| arm.setting.size()).fold(0.0, f64::max);
     Some((curve.model.as_ref()?, largest))
+}
+
+/// A log with group commit beside its independent writers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GroupCommitRow {
+    /// As set and measured: rate and latency are of commits as a committer sees them.
+    #[serde(flatten)]
+    pub arm: Arm,
+    /// As many independent writers with the same method and record size, if they were measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub independent: Option<Arm>,
+    /// Its rate over theirs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gain: Option<f64>,
+    /// Commits per second by the cost model of one writer, if every batch held a record of each
+    /// committer: what the log cannot exceed while the model holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predicted_per_second: Option<f64>,
+}
+
+/// Group commit.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GroupCommitFindings {
+    /// The logs, in the order of the plan.
+    pub rows: Vec<GroupCommitRow>,
+    /// Independent writers that stand beside no log.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<Arm>,
+}
+
+pub(super) fn group_commit(
+    measured: &Measured<'_>,
+    sizes: Option<&SizesFindings>,
+) -> Option<GroupCommitFindings> {
+    let all = arms(measured, Slice::GroupCommit);
+    let (logs, writers): (Vec<Arm>, Vec<Arm>) =
+        all.into_iter().partition(|arm| arm.setting.group_commit.is_some());
+    let rows: Vec<GroupCommitRow> =
+        logs.into_iter().map(|arm| log_row(arm, &writers, sizes)).collect();
+    let is_beside = |arm: &Arm| rows.iter().any(|row| row.independent.as_ref() == Some(arm));
+    let others: Vec<Arm> = writers.iter().filter(|arm| !is_beside(arm)).cloned().collect();
+    (!rows.is_empty() || !others.is_empty()).then_some(GroupCommitFindings { rows, others })
+}
+
+fn log_row(arm: Arm, writers: &[Arm], sizes: Option<&SizesFindings>) -> GroupCommitRow {
+    let is_like = |other: &Setting| {
+        let log = &arm.setting;
+        other.committers() == log.committers()
+            && (other.method, other.block_size) == (log.method, log.block_size)
+            && other.location == log.location
+    };
+    let independent = writers.iter().find(|it| is_like(&it.setting)).cloned();
+    let other = independent.as_ref().and_then(Arm::rate);
+    GroupCommitRow {
+        gain: arm.rate().zip(other).map(|(own, other)| own / other),
+        predicted_per_second: batched_rate(sizes, &arm.setting),
+        independent,
+        arm,
+    }
 }

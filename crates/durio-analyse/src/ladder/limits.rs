@@ -19,8 +19,7 @@ pub enum LimitKind {
     OfferedRate,
     /// durio itself: its own cost per operation fills the cores of its jobs.
     Generator,
-    /// Each job's thread fills a core, in the kernel's or an engine's code: the speed of one
-    /// thread is the limit.
+    /// Each job's thread fills a core: single-thread speed is the limit.
     CorePerJob,
     /// The kernel uses the machine's processors up.
     KernelCpu,
@@ -35,47 +34,47 @@ pub enum LimitKind {
 }
 
 /// A step of the same ladder, for comparison.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct StepBeside {
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ComparedStep {
     /// Operations offered at once: jobs × depth.
-    pub in_flight: f64,
+    pub(crate) in_flight: f64,
     /// Operations per second.
-    pub rate_per_second: f64,
+    pub(crate) rate_per_second: f64,
     /// Mean service latency.
-    pub latency_ns_mean: f64,
+    pub(crate) latency_ns_mean: f64,
 }
 
 /// What is known of a step; leave out what is not.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct StepEvidence {
+#[derive(Debug, Clone, Default)]
+pub(crate) struct StepEvidence {
     /// Threads that submit.
-    pub jobs: Option<u32>,
+    pub(crate) jobs: Option<u32>,
     /// Operations offered at once: jobs × depth.
-    pub in_flight_offered: Option<f64>,
+    pub(crate) in_flight_offered: Option<f64>,
     /// Mean number in flight, as counted.
-    pub in_flight_mean: Option<f64>,
+    pub(crate) in_flight_mean: Option<f64>,
     /// Operations per second.
-    pub rate_per_second: Option<f64>,
+    pub(crate) rate_per_second: Option<f64>,
     /// Mean service latency.
-    pub latency_ns_mean: Option<f64>,
+    pub(crate) latency_ns_mean: Option<f64>,
     /// Operations per second that were offered, of an open loop.
-    pub offered_rate_per_second: Option<f64>,
+    pub(crate) offered_rate_per_second: Option<f64>,
     /// The step with the least load of the same workload: its latency is that of an idle storage.
-    pub unloaded: Option<StepBeside>,
+    pub(crate) unloaded: Option<ComparedStep>,
     /// A step of the same workload with less load, as near as there is.
-    pub lower: Option<StepBeside>,
+    pub(crate) lower: Option<ComparedStep>,
     /// Share of the time in which the device had something to do, 0 to 1.
-    pub device_busy_share: Option<f64>,
+    pub(crate) device_busy_share: Option<f64>,
     /// Share of a core that each job's thread used, user and system time, 0 to 1.
-    pub job_cpu_shares: Vec<f64>,
+    pub(crate) job_cpu_shares: Vec<f64>,
     /// System time of the whole machine as a share of all processors, 0 to 1.
-    pub machine_system_share: Option<f64>,
+    pub(crate) machine_system_share: Option<f64>,
     /// Bytes per second that the step read and wrote.
-    pub bytes_per_second: Option<f64>,
+    pub(crate) bytes_per_second: Option<f64>,
     /// Bytes of such I/O per second that the measured memory would take.
-    pub memory_bytes_per_second: Option<f64>,
+    pub(crate) memory_bytes_per_second: Option<f64>,
     /// durio's own processor time per operation.
-    pub generator_ns_per_operation: Option<f64>,
+    pub(crate) generator_ns_per_operation: Option<f64>,
 }
 
 /// What limited a step, and why that is said.
@@ -90,34 +89,34 @@ pub struct Limit {
 }
 
 /// An offered rate counts as achieved from this share on.
-pub const OFFERED_ACHIEVED: f64 = 0.99;
+const OFFERED_ACHIEVED: f64 = 0.99;
 
 /// durio's own share of its jobs' cores from which it is a limit: its place is below a tenth.
-pub const GENERATOR_SHARE: f64 = 0.5;
+const GENERATOR_SHARE: f64 = 0.5;
 
 /// A thread is full from this share of a core on; the kernel's accounting has a granularity of a
 /// tick, and a thread that waits for storage at all stays well below.
-pub const CORE_FULL: f64 = 0.95;
+const CORE_FULL: f64 = 0.95;
 
 /// System time of the machine from which the kernel has no room for more interrupts.
-pub const KERNEL_FULL: f64 = 0.80;
+const KERNEL_FULL: f64 = 0.80;
 
 /// Share of the measured memory bandwidth from which it is a limit; each byte crosses the memory at
 /// least once, and other traffic is not counted.
-pub const MEMORY_FULL: f64 = 0.70;
+const MEMORY_FULL: f64 = 0.70;
 
 /// A device that is busy for less than this share of the time cannot be what is waited for.
-pub const DEVICE_BUSY: f64 = 0.90;
+const DEVICE_BUSY: f64 = 0.90;
 
 /// Latency has grown in proportion to the load if at least by this share of it.
-pub const LATENCY_PROPORTION: f64 = 0.75;
+const LATENCY_PROPORTION: f64 = 0.75;
 
 /// Latency up to this factor of that without load is that of a storage that does not queue.
-pub const UNLOADED_FACTOR: f64 = 1.10;
+const UNLOADED_FACTOR: f64 = 1.10;
 
 /// What limited the step.
-#[must_use]
-pub fn limit_of(step: &StepEvidence) -> Limit {
+pub(crate) fn limit_of(step: &StepEvidence) -> Limit {
+    // In the order of `LimitKind`: the first that holds is the one to change first.
     let causes = [offered, generator, core_per_job, kernel_cpu, memory, device, depth];
     let found: Vec<(LimitKind, String)> = causes.iter().filter_map(|cause| cause(step)).collect();
     let Some((kind, _)) = found.first() else { return cannot_tell(step) };
@@ -194,7 +193,7 @@ struct Growth {
     latency: f64,
 }
 
-fn growth(step: &StepEvidence, lower: Option<StepBeside>) -> Option<Growth> {
+fn growth(step: &StepEvidence, lower: Option<ComparedStep>) -> Option<Growth> {
     let lower = lower?;
     let factor = |now, then| Some(usable(now)? / usable(Some(then))?);
     let load = factor(step.in_flight_offered, lower.in_flight).filter(|load| *load > 1.0)?;
@@ -223,6 +222,8 @@ fn device(step: &StepEvidence) -> Cause {
     if busy.is_some_and(|busy| busy < DEVICE_BUSY) {
         return None;
     }
+    // The same curve comes out where processors are the limit: the device must be seen busy, or the
+    // processors to have room.
     let has_room = job_cpu(step).is_some_and(|(_, mean)| mean < CORE_FULL)
         && step.machine_system_share.is_some_and(|share| share < KERNEL_FULL);
     let reason = match busy {

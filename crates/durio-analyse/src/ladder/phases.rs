@@ -1,11 +1,13 @@
-//! The three phases of a ladder, and a fourth: linear, onset, saturated, retrograde.
+//! The phases of a ladder (linear, onset, saturated, retrograde), the levels that were the last
+//! worth their load, and the knee: how many operations the storage works on at the same time.
 //!
-//! In: points, their efficiencies and the best point. Out: [`Phases`]. Not here: the fitted curve.
+//! In: checked points, their efficiencies, the fitted curve. Out: [`Phases`], [`BestPoints`],
+//! [`Knee`]. Not here: the fit itself, and whether a latency is good enough for anybody.
 
+use durio_stats::least_squares::{mean, range};
 use serde::{Deserialize, Serialize};
 
-use super::{BestPoints, LadderKind, Point, WORTHWHILE_ELASTICITY};
-use durio_stats::least_squares::mean;
+use super::{LadderKind, Point, Saturation};
 
 /// Scaling is linear while the rate is at least this share of the linear extrapolation; a tenth is
 /// what a plain measurement of latency at a low depth may be off by.
@@ -100,7 +102,7 @@ pub(super) fn phases(points: &[Point], efficiencies: &[f64], best: &BestPoints) 
         linear_to_level: saturated_from_level.map_or(linear_to_level, |it| it.min(linear_to_level)),
         saturated_from_level,
         retrograde: retrograde(points),
-        rule: rule(),
+        rule: phases_rule(),
     }
 }
 
@@ -118,7 +120,7 @@ fn retrograde(points: &[Point]) -> Option<Retrograde> {
     })
 }
 
-fn rule() -> String {
+fn phases_rule() -> String {
     format!(
         "linear up to the last level whose rate is at least {:.0} % of the linear extrapolation; \
          saturated from the last level that was worth its load, if levels follow it (from there on \
@@ -128,4 +130,211 @@ fn rule() -> String {
         LINEAR_EFFICIENCY * 100.0,
         RETROGRADE_LOSS * 100.0
     )
+}
+
+/// A step is worth its load while it raises the rate by at least this share of what perfect scaling
+/// would, on logarithmic scales: 0.1 is 7.2 % more rate for twice the load.
+///
+/// The published study that names optimal points (Xinnor and Reperio, 2025) draws its line between
+/// 0.05 (random writes on xiRAID, 32 to 96 jobs: not worth it) and 0.19 (the same on md, 16 to 32
+/// jobs: worth it); a tenth is their geometric mean.
+pub const WORTHWHILE_ELASTICITY: f64 = 0.1;
+
+/// The levels after which more load was not worth it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BestPoints {
+    /// Every level the step to which was worth it, and from which the next was not; rising.
+    pub levels: Vec<f64>,
+    /// The last of them.
+    pub level: f64,
+    /// Rate there.
+    pub rate_per_second: f64,
+    /// Mean latency there.
+    pub latency_ns_mean: f64,
+    /// Whether it is the last level measured: it may not be the end of scaling.
+    pub at_ladder_end: bool,
+    /// The rule, in words.
+    pub rule: String,
+}
+
+/// Gain in rate per gain in load between two levels, both logarithmic.
+pub(super) fn elasticity(from: &Point, to: &Point) -> f64 {
+    (to.rate_per_second / from.rate_per_second).ln() / (to.level / from.level).ln()
+}
+
+/// The best points of checked points, of which there is at least one.
+pub(super) fn best_points(points: &[Point]) -> BestPoints {
+    let worth = worthwhile(points);
+    // A run of levels that were worth it ends in one best point; after a plateau there may be a
+    // second.
+    let follows = |index: &usize| worth.contains(&(index + 1));
+    let ends: Vec<&Point> =
+        worth.iter().filter(|index| !follows(index)).filter_map(|i| points.get(*i)).collect();
+    let best = ends.last().copied();
+    BestPoints {
+        levels: ends.iter().map(|point| point.level).collect(),
+        level: best.map_or(0.0, |point| point.level),
+        rate_per_second: best.map_or(0.0, |point| point.rate_per_second),
+        latency_ns_mean: best.map_or(0.0, |point| point.latency_ns_mean),
+        at_ladder_end: worth.last().is_some_and(|last| last + 1 == points.len()),
+        rule: best_rule(),
+    }
+}
+
+/// Positions of the levels that were worth going to from the last level that was: a level is
+/// compared with that one, so that a dip and its recovery do not pass for growth.
+fn worthwhile(points: &[Point]) -> Vec<usize> {
+    let mut worth = Vec::new();
+    let mut last: Option<&Point> = None;
+    for (index, point) in points.iter().enumerate() {
+        if last.is_none_or(|last| elasticity(last, point) >= WORTHWHILE_ELASTICITY) {
+            worth.push(index);
+            last = Some(point);
+        }
+    }
+    worth
+}
+
+fn best_rule() -> String {
+    format!(
+        "a level is worth its load if ln(rate) has grown by at least {WORTHWHILE_ELASTICITY} of \
+         what ln(load) has since the last level that was (7.2 % more rate for twice the load); a \
+         best point is a level that is worth it before one that is not"
+    )
+}
+
+/// A curve with a larger root mean square residual of ln(rate) is no model.
+const RESIDUAL_MAX: f64 = 0.15;
+
+/// Two standard errors either side: about 95 %.
+const ERRORS: f64 = 2.0;
+
+/// A knee is told if its interval's ends differ by less than this factor.
+const INTERVAL_MAX: f64 = 4.0;
+
+/// Where latency begins to grow because the storage has no more parallel units: by Little's law,
+/// highest rate × latency without load. For an offered rate: the highest rate itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "knee")]
+pub enum Knee {
+    /// The ladder shows it.
+    Measured {
+        /// Highest rate measured × lowest mean latency measured: the parallel units of the storage
+        /// (for an offered rate: the highest rate measured, per second).
+        units: f64,
+        /// The same from the fitted curve.
+        fitted: f64,
+        /// Lower end of the interval of `fitted`: two standard errors of the jackknife.
+        fitted_low: f64,
+        /// Upper end of it.
+        fitted_high: f64,
+    },
+    /// The ladder ended before it.
+    AtLeast {
+        /// What the ladder reached: highest rate × lowest mean latency (or the highest rate).
+        units: f64,
+        /// Why it is not known better.
+        why: String,
+    },
+    /// The figures do not tell.
+    CannotTell {
+        /// What stands against it.
+        why: String,
+    },
+}
+
+/// The knee of checked points.
+pub(super) fn knee(
+    points: &[Point],
+    kind: LadderKind,
+    best: &BestPoints,
+    saturation: Option<&Saturation>,
+) -> Knee {
+    let units = units(points, kind);
+    if best.at_ladder_end {
+        let why = format!("the rate still grows at the last level, {}; go on raising", best.level);
+        return Knee::AtLeast { units, why };
+    }
+    let why = match saturation {
+        None => "the load does not rise with the level".to_owned(),
+        Some(fit) if fit.residual_share > RESIDUAL_MAX => {
+            format!(
+                "no curve fits: the best misses the rates by {:.0} %",
+                fit.residual_share * 100.0
+            )
+        }
+        Some(fit) if 2.0 * ERRORS * fit.knee_log_error > INTERVAL_MAX.ln() => format!(
+            "it depends on single levels: leaving one out in turn moves it by a factor of {:.1} \
+             (standard error); add levels around {:.0}",
+            fit.knee_log_error.exp(),
+            fit.knee_load
+        ),
+        Some(fit) => {
+            let (fitted, spread) = (fit.knee_load, (ERRORS * fit.knee_log_error).exp());
+            let (fitted_low, fitted_high) = (fitted / spread, fitted * spread);
+            return Knee::Measured { units, fitted, fitted_low, fitted_high };
+        }
+    };
+    Knee::CannotTell { why }
+}
+
+fn units(points: &[Point], kind: LadderKind) -> f64 {
+    let (_, highest) = range(points.iter().map(|point| point.rate_per_second));
+    let (lowest, _) = range(points.iter().map(|point| point.latency_ns_mean));
+    match kind {
+        LadderKind::Jobs | LadderKind::Depth => highest * lowest / 1e9,
+        LadderKind::OfferedRate => highest,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ladder::RateAndLatency;
+
+    fn ladder(rates: &[(f64, f64)]) -> Vec<Point> {
+        let point = |(level, rate): &(f64, f64)| {
+            let part =
+                RateAndLatency { rate_per_second: *rate, latency_ns_mean: 1e9 * level / rate };
+            Point::of_means(*level, *level, part)
+        };
+        rates.iter().map(point).collect()
+    }
+
+    #[test]
+    fn the_best_is_the_last_level_before_the_plateau() {
+        let best = best_points(&ladder(&[
+            (1.0, 10.0),
+            (2.0, 20.0),
+            (4.0, 30.0),
+            (8.0, 31.0),
+            (9.0, 31.5),
+        ]));
+        assert_eq!((best.levels, best.level, best.at_ladder_end), (vec![4.0], 4.0, false));
+    }
+
+    #[test]
+    fn a_dip_and_its_recovery_do_not_pass_for_growth() {
+        let best = best_points(&ladder(&[
+            (1.0, 10.0),
+            (2.0, 20.0),
+            (3.0, 17.0),
+            (4.0, 20.0),
+            (5.0, 20.1),
+        ]));
+        assert_eq!(best.levels, [2.0]);
+    }
+
+    #[test]
+    fn growth_after_a_plateau_is_a_second_best_point_at_the_end() {
+        let best = best_points(&ladder(&[(1.0, 10.0), (2.0, 10.1), (4.0, 20.0), (8.0, 40.0)]));
+        assert_eq!((best.levels, best.at_ladder_end), (vec![1.0, 8.0], true));
+    }
+
+    #[test]
+    fn small_steps_are_judged_by_their_own_size() {
+        // 12 % more load for 6 % more rate: an elasticity of a half.
+        let best = best_points(&ladder(&[(100.0, 10.0), (112.0, 10.6), (125.0, 11.2)]));
+        assert!(best.at_ladder_end);
+    }
 }

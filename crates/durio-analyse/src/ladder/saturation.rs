@@ -43,8 +43,7 @@ pub struct Saturation {
     /// Which curve.
     #[serde(flatten)]
     pub model: SaturationModel,
-    /// r in operations per second per operation in flight (per offered operation per second, if
-    /// the rate is what is raised).
+    /// r: operations per second per operation in flight (or per offered operation per second).
     pub unloaded_rate_per_load: f64,
     /// Highest rate of the curve, at whatever load.
     pub highest_rate_per_second: f64,
@@ -105,6 +104,7 @@ pub(super) fn fit(points: &[Point], kind: LadderKind) -> Option<Saturation> {
     let fits = CANDIDATES.map(|candidate| (candidate, search(candidate, &data, reach)));
     let criterion = |it: &(Candidate, Fitted)| bayes(it.0, &it.1, data.loads.len());
     let (candidate, fitted) =
+        // Strictly smaller: at a tie the curve with fewer parameters stays.
         fits.into_iter().reduce(|a, b| if criterion(&b) < criterion(&a) { b } else { a })?;
     Some(saturation(candidate, &fitted, &data, reach, [first, first_rate]))
 }
@@ -261,11 +261,11 @@ impl Candidate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ladder::Part;
+    use crate::ladder::RateAndLatency;
 
     fn ladder(levels: &[f64], mut rate: impl FnMut(f64) -> f64) -> Vec<Point> {
         let point = |level: &f64| {
-            let part = Part { rate_per_second: rate(*level), latency_ns_mean: 1e5 };
+            let part = RateAndLatency { rate_per_second: rate(*level), latency_ns_mean: 1e5 };
             Point::of_means(*level, *level, part)
         };
         levels.iter().map(point).collect()

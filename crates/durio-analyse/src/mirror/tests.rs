@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 /// A distribution by its quantile function, in `samples` equal parts.
 fn of(samples: u64, quantile: impl Fn(f64) -> f64) -> Vec<LatencyCount> {
-    let middle = |index| (f64::from(u32::try_from(index).unwrap()) + 0.5) / whole(samples);
+    let middle = |index| (f64::from(u32::try_from(index).unwrap()) + 0.5) / float(samples);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a test's ns")]
     let latency =
         |index: u64| LatencyCount { latency_ns: quantile(middle(index)) as u64, count: 1 };
@@ -33,7 +33,7 @@ fn uniform_and_exponential_latencies_give_four_thirds_and_three_halves() {
 fn a_percentile_of_the_slower_is_a_higher_one_of_the_single() {
     // Of uniform latencies to 100 µs: the median of the larger of two is at √0.5.
     let found = predict(&of(100_000, |q| q * 1e5), 2).unwrap();
-    let near = |found: u64, expected: f64| (whole(found) / expected - 1.0).abs() < 1e-3;
+    let near = |found: u64, expected: f64| (float(found) / expected - 1.0).abs() < 1e-3;
     assert!(near(found.slowest.latency_ns_p50, 70_711.0), "{found:?}");
     assert!(near(found.slowest.latency_ns_p99, 99_499.0), "{found:?}");
     assert!(near(found.single.latency_ns_p50, 50_000.0), "{found:?}");
@@ -53,11 +53,11 @@ fn a_mirror_that_only_waits_meets_its_prediction_and_a_slower_one_exceeds_it() {
     let single = of(10_000, |q| -(1.0 - q).ln() * 1e5);
     // The larger of two exponential draws, by its quantile function.
     let mirror = of(10_000, |q| -(1.0 - q.sqrt()).ln() * 1e5);
-    let found = beside_prediction(&single, &mirror, 2).unwrap();
+    let found = compare_with_prediction(&single, &mirror, 2).unwrap();
     assert!((found.mean_ratio - 1.0).abs() < 0.01, "{found:?}");
     assert!((found.p99_ratio - 1.0).abs() < 0.01, "{found:?}");
     let slower = of(10_000, |q| -(1.0 - q.sqrt()).ln() * 2e5);
-    let found = beside_prediction(&single, &slower, 2).unwrap();
+    let found = compare_with_prediction(&single, &slower, 2).unwrap();
     assert!((found.mean_ratio - 2.0).abs() < 0.02, "{found:?}");
 }
 
@@ -150,7 +150,7 @@ proptest! {
             .map(|(latency_ns, count)| LatencyCount { latency_ns, count })
             .collect();
         let _ = predict(&counts, copies);
-        let _ = beside_prediction(&counts, &counts, 2);
+        let _ = compare_with_prediction(&counts, &counts, 2);
         let _ = penalty(a, b, copies);
     }
 }

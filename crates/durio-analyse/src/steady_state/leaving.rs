@@ -5,7 +5,7 @@
 //! the usual ones for a shape are named.
 //!
 //! Lasting changes are found by Pettitt's rank test, splitting the series again on either side of a
-//! change (`change_points`); what is a slide rather than a step is told by which of the two leaves
+//! change (`change_points`); what is a drift rather than a step is told by which of the two leaves
 //! less. Dips, too short for that, are counted against the median of their stretch (`dips`).
 
 mod change_points;
@@ -14,23 +14,21 @@ mod dips;
 use serde::{Deserialize, Serialize};
 
 use crate::Declined;
-use durio_stats::least_squares::{count, median};
+use durio_stats::least_squares::median;
 
 pub use change_points::Change;
 pub use dips::Dips;
 
-/// Fewest intervals of which this can be asked: in 20 even the clearest step in the middle could be
-/// chance, by the test and its limit.
-pub const INTERVALS_MIN: usize = 30;
+/// Fewest intervals: among 20 even the clearest step could be chance, by the test and its limit.
+const INTERVALS_MIN: usize = 30;
 
 /// Most intervals that are taken: a day of seconds, ten times.
-pub const INTERVALS_MAX: usize = 1_000_000;
+const INTERVALS_MAX: usize = 1_000_000;
 
 /// A lasting change below this share of the level before is not reported, however certain.
-pub const CHANGE_MIN: f64 = 0.05;
+const CHANGE_MIN: f64 = 0.05;
 
-/// More intervals than this are taken together, by their medians, before lasting changes are looked
-/// for.
+/// Longer series are thinned to this many medians before lasting changes are looked for.
 const SERIES_MAX: usize = 512;
 
 /// Which way is better.
@@ -54,7 +52,8 @@ pub enum Shape {
     /// Away, and back to where it was.
     Temporary,
     /// A little with every interval.
-    Slide,
+    #[serde(rename = "slide")]
+    Drift,
     /// Short dips at even distances.
     PeriodicDips,
     /// Short dips at uneven distances.
@@ -63,9 +62,8 @@ pub enum Shape {
 
 /// A change that goes on over the whole run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Slide {
-    /// Change per interval, in the unit of the series: the median of all slopes (Theil 1950, Sen
-    /// 1968).
+pub struct Drift {
+    /// Change per interval: the median of all slopes (Theil 1950, Sen 1968).
     pub per_interval: f64,
     /// Change from the first to the last interval, as a share of the level at the first.
     pub total_share: f64,
@@ -80,8 +78,9 @@ pub struct Leaving {
     pub is_worse: bool,
     /// The lasting changes, in order.
     pub changes: Vec<Change>,
-    /// The slide, if that describes the run better than a step.
-    pub slide: Option<Slide>,
+    /// The drift, if that describes the run better than a step.
+    #[serde(rename = "slide")]
+    pub drift: Option<Drift>,
     /// The dips, if there are enough of them.
     pub dips: Option<Dips>,
     /// What speaks for it, as sentences.
@@ -89,37 +88,36 @@ pub struct Leaving {
 }
 
 /// Looks for changes and dips in a series of intervals of equal length.
-///
-/// # Errors
-///
-/// [`Declined`] for fewer than [`INTERVALS_MIN`] or more than [`INTERVALS_MAX`] intervals, and for
-/// figures that are not finite or below zero; zero is a stall, and a figure.
-pub fn leaving(series: &[f64], better: Better) -> Result<Leaving, Declined> {
+/// Declined for too few or too many intervals, and for figures that are not finite or below zero;
+/// zero is a stall, and a figure.
+pub(crate) fn leaving(series: &[f64], better: Better) -> Result<Leaving, Declined> {
     Declined::unless_enough("intervals", series.len(), INTERVALS_MIN)?;
     Declined::if_too_many("intervals", series.len(), INTERVALS_MAX)?;
     // Zero is moved to one, which is a figure.
     let nothing_as_one = |figure: &f64| if *figure == 0.0 { 1.0 } else { *figure };
     Declined::unless_positive("figure", series.iter().map(nothing_as_one))?;
+    // The slope of Theil and Sen takes all pairs: 512 figures are 131 thousand, a day of seconds
+    // would be 3.7 billion.
     let batch = series.len().div_ceil(SERIES_MAX);
     let thinned: Vec<f64> = series.chunks(batch).filter_map(median).collect();
     let changes = change_points::changes(&thinned, batch);
-    let slide = change_points::slide(&thinned, batch, &changes);
+    let drift = change_points::drift(&thinned, batch, &changes);
     let dips = dips::dips(series, &changes, better);
-    let shape = shape(&changes, slide.as_ref(), dips.as_ref());
+    let shape = shape(&changes, drift.as_ref(), dips.as_ref());
     Ok(Leaving {
         shape,
-        is_worse: is_worse(shape, &changes, slide.as_ref(), better),
-        evidence: evidence(shape, &changes, slide.as_ref(), dips.as_ref(), series.len()),
+        is_worse: is_worse(shape, &changes, drift.as_ref(), better),
+        evidence: evidence(shape, &changes, drift.as_ref(), dips.as_ref(), series.len()),
         changes,
-        slide,
+        drift,
         dips,
     })
 }
 
-fn shape(changes: &[Change], slide: Option<&Slide>, dips: Option<&Dips>) -> Shape {
+fn shape(changes: &[Change], drift: Option<&Drift>, dips: Option<&Dips>) -> Shape {
     let ends = changes.first().zip(changes.last());
-    match (ends, slide, dips) {
-        (_, Some(_), _) => Shape::Slide,
+    match (ends, drift, dips) {
+        (_, Some(_), _) => Shape::Drift,
         (Some((first, last)), ..) if is_back(first, last) => Shape::Temporary,
         (Some(_), ..) => Shape::LastingStep,
         (None, None, Some(dips)) if dips.period_intervals.is_some() => Shape::PeriodicDips,
@@ -133,34 +131,33 @@ fn is_back(first: &Change, last: &Change) -> bool {
     (last.after_median - first.before_median).abs() < CHANGE_MIN * first.before_median
 }
 
-fn is_worse(shape: Shape, changes: &[Change], slide: Option<&Slide>, better: Better) -> bool {
+fn is_worse(shape: Shape, changes: &[Change], drift: Option<&Drift>, better: Better) -> bool {
     let rises = |change: f64| match better {
         Better::Higher => change < 0.0,
         Better::Lower => change > 0.0,
     };
-    let first_change = || changes.first().map(|first| first.after_median - first.before_median);
-    let whole_change = || {
-        let ends = changes.first().zip(changes.last());
-        ends.map(|(first, last)| last.after_median - first.before_median)
+    let change_until = |last: Option<&Change>| {
+        changes.first().zip(last).is_some_and(|(a, b)| rises(b.after_median - a.before_median))
     };
     match shape {
         Shape::Steady => false,
         Shape::PeriodicDips | Shape::IrregularDips => true,
-        Shape::Slide => slide.is_some_and(|slide| rises(slide.per_interval)),
-        Shape::Temporary => first_change().is_some_and(rises),
-        Shape::LastingStep => whole_change().is_some_and(rises),
+        Shape::Drift => drift.is_some_and(|drift| rises(drift.per_interval)),
+        // It ends where it began: what counts is the way it went.
+        Shape::Temporary => change_until(changes.first()),
+        Shape::LastingStep => change_until(changes.last()),
     }
 }
 
 fn evidence(
     shape: Shape,
     changes: &[Change],
-    slide: Option<&Slide>,
+    drift: Option<&Drift>,
     dips: Option<&Dips>,
     intervals: usize,
 ) -> Vec<String> {
-    let mut says: Vec<String> = match slide {
-        Some(slide) => vec![slide_sentence(slide, intervals)],
+    let mut says: Vec<String> = match drift {
+        Some(drift) => vec![drift_sentence(drift, intervals)],
         None => changes.iter().map(change_sentence).collect(),
     };
     says.extend(dips.map(dips_sentence));
@@ -168,11 +165,11 @@ fn evidence(
     says
 }
 
-fn slide_sentence(slide: &Slide, intervals: usize) -> String {
+fn drift_sentence(drift: &Drift, intervals: usize) -> String {
     format!(
         "over {intervals} intervals the level changes by {:+.1} % in all, a little with each: a line \
          leaves less than a step",
-        slide.total_share * 100.0
+        drift.total_share * 100.0
     )
 }
 
@@ -214,36 +211,29 @@ fn dips_sentence(dips: &Dips) -> String {
 
 /// The usual causes: a hint where to look, no finding.
 fn usual_causes(shape: Shape) -> Option<&'static str> {
-    match shape {
-        Shape::Steady => None,
-        Shape::LastingStep => Some(
+    Some(match shape {
+        Shape::Steady => return None,
+        Shape::LastingStep => {
             "usual causes of a lasting step: burst credits or a fast cache used up, throttling by \
-             heat; upwards: a cache that has filled",
-        ),
-        Shape::Temporary => {
-            Some("usual causes of a temporary change: another load, a rebuild, a scrub")
+             heat; upwards: a cache that has filled"
         }
-        Shape::Slide => Some(
-            "usual causes of a slide: a drive that fills up and has more to move, rising \
-             temperature, fragmentation",
-        ),
+        Shape::Temporary => "usual causes of a temporary change: another load, a rebuild, a scrub",
+        Shape::Drift => {
+            "usual causes of a drift: a drive that fills up and has more to move, rising \
+             temperature, fragmentation"
+        }
         Shape::PeriodicDips => {
-            Some("usual causes of periodic dips: garbage collection, write-back, a timer's work")
+            "usual causes of periodic dips: garbage collection, write-back, a timer's work"
         }
         Shape::IrregularDips => {
-            Some("usual causes of irregular dips: another load, errors that are retried")
+            "usual causes of irregular dips: another load, errors that are retried"
         }
-    }
+    })
 }
 
 /// The lines' and levels' summed distance from a series.
 fn distance(series: &[f64], model: impl Fn(usize) -> f64) -> f64 {
     series.iter().enumerate().map(|(at, figure)| (figure - model(at)).abs()).sum()
-}
-
-/// Position of an interval on an axis.
-fn axis(position: usize) -> f64 {
-    count(position)
 }
 
 #[cfg(test)]

@@ -2,10 +2,11 @@
 //!
 //! In: the ends of a stream's jobs and of its step. Out: [`CpuFindings`], and switches per operation.
 
-use durio_record::OperationName;
+use durio_record::{JobEnded, OperationName};
+use durio_stats::least_squares::{quotient, saturating_sum};
 use durio_units::Nanos;
 
-use super::{Job, StreamState, quotient, saturating_sum};
+use super::StreamState;
 use crate::CpuFindings;
 
 /// Context switches per operation, of the same operations as CPU time.
@@ -34,18 +35,23 @@ impl StreamState {
         saturating_sum(counts.chain([linked]))
     }
 
+    /// How long the longest job ran, ramp and measured phase.
+    fn span_ns(&self) -> u64 {
+        self.jobs.iter().map(|job| job.accounting.engine_span_ns).max().unwrap_or(0)
+    }
+
     /// The measured phase's share of what was counted over all phases: the ramp is in CPU times and
     /// switches, and not in the counts of operations.
     fn measured_share(&self, measured: Nanos) -> f64 {
-        let span = self.jobs.iter().map(|job| job.accounting.engine_span_ns).max().unwrap_or(0);
-        quotient(measured.get(), span).min(1.0)
+        quotient(measured.get(), self.span_ns()).min(1.0)
     }
 
     /// `alone` says that no other stream ran beside it: then the machine's switches can be told.
     pub(super) fn switches(&self, measured: Nanos, alone: bool) -> Option<Switches> {
-        let all = self.jobs.iter().map(|job| job.switches);
+        let all = self.jobs.iter().map(|job| job.context_switches);
         let jobs = all.reduce(|sum, it| Some(sum?.saturating_add(it?)))??;
         let ended = self.ended.as_ref().filter(|_| alone);
+        // The machine's counter knows nothing of streams: beside others it cannot be divided.
         let machine = ended.and_then(|it| it.cpu.as_ref()?.context_switches);
         let operations = self.operations_done();
         let share = self.measured_share(measured);
@@ -58,11 +64,14 @@ impl StreamState {
     }
 
     pub(super) fn cpu(&self, measured: Nanos, alone: bool) -> CpuFindings {
-        let span = self.jobs.iter().map(|job| job.accounting.engine_span_ns).max().unwrap_or(0);
-        let sum = |of: fn(&Job) -> Nanos| saturating_sum(self.jobs.iter().map(|job| of(job).get()));
+        let span = self.span_ns();
+        let sum =
+            |of: fn(&JobEnded) -> Nanos| saturating_sum(self.jobs.iter().map(|job| of(job).get()));
         let (user, system) = (sum(|job| job.cpu_user), sum(|job| job.cpu_system));
         let jobs = user.saturating_add(system);
         let process = self.process_cpu().filter(|_| alone);
+        // io_uring hands what it cannot do at once to threads of the kernel, which count for the
+        // process and for no job: without them its cost per operation would look free.
         let workers = process.map(|process| process.saturating_sub(jobs));
         let all = jobs.saturating_add(workers.unwrap_or(0));
         let operations = self.operations_done();
@@ -132,6 +141,24 @@ mod tests {
         }
     }
 
+    fn job(accounting: Accounting) -> JobEnded {
+        JobEnded {
+            step: 0,
+            round: 0,
+            stream: 0,
+            job: 0,
+            measured: Nanos::ZERO,
+            cpu_user: Nanos::ZERO,
+            cpu_system: Nanos::ZERO,
+            context_switches: None,
+            exchanges: 0,
+            accounting,
+            pacing: None,
+            batches: None,
+            operations: Vec::new(),
+        }
+    }
+
     /// One job of 1 s with 1000 syncs and 10 ms of CPU time, in a process that used `process`.
     fn with_process_cpu(process: Option<Nanos>) -> CpuFindings {
         let mut state = StreamState::new(started());
@@ -141,16 +168,7 @@ mod tests {
         let accounting = Accounting { engine_span_ns: 1_000_000_000, ..Accounting::default() };
         let (cpu_user, cpu_system) = (Nanos::from_millis(4), Nanos::from_millis(6));
         let measured = Nanos::from_secs(1);
-        state.jobs.push(Job {
-            measured,
-            cpu_user,
-            cpu_system,
-            switches: None,
-            exchanges: 0,
-            accounting,
-            pacing: None,
-            batches: None,
-        });
+        state.jobs.push(JobEnded { measured, cpu_user, cpu_system, ..job(accounting) });
         state.ended = Some(StepEnded {
             cpu_process_user: process.map(|_| Nanos::ZERO),
             cpu_process_system: process,
@@ -173,17 +191,12 @@ mod tests {
         service.exact = Exact { count: 1000, ..Exact::default() };
         state.totals.insert(OperationName::Write, Total { service, ..Total::default() });
         let accounting = Accounting { engine_span_ns: 1_000_000_000, ..Accounting::default() };
-        let job = |switches| Job {
-            measured: Nanos::from_millis(500),
-            cpu_user: Nanos::ZERO,
-            cpu_system: Nanos::ZERO,
-            switches,
-            exchanges: 0,
-            accounting,
-            pacing: None,
-            batches: None,
-        };
-        state.jobs.extend(jobs.map(job));
+        let measured = Nanos::from_millis(500);
+        state.jobs.extend(jobs.map(|context_switches| JobEnded {
+            measured,
+            context_switches,
+            ..job(accounting)
+        }));
         let cpu = CpuCounters { context_switches: machine, ..CpuCounters::default() };
         state.ended = Some(ended(Nanos::from_millis(500), Some(cpu)));
         state

@@ -6,20 +6,19 @@
 //! adds by looking late, for it is in both of its sides; this can.
 
 use durio_observe::DeviceCounters;
+use durio_stats::least_squares::quotient;
 use durio_workload::CacheMode;
 
-use super::{StreamState, quotient};
+use super::StreamState;
 use crate::DeviceTime;
 
-/// Requests per access that may be others' (a journal's, another program's), or missing because two
-/// were merged.
+/// Requests per access that may be others' or the journal's, or missing because two were merged.
 const OTHERS_MAX: f64 = 0.1;
 
 const NANOS_PER_MILLI: u64 = 1_000_000;
 
 impl StreamState {
-    /// `waits` says that every write is made durable before the next: then its requests are waited
-    /// for, also through the page cache.
+    /// `waits`: every write is durable before the next, so its requests are waited for.
     pub(super) fn device_time(&self, alone: bool, waits: bool) -> Option<DeviceTime> {
         let device = counting(&self.ended.as_ref()?.devices)?;
         let is_direct = self.started.cache == CacheMode::Direct;
@@ -28,6 +27,8 @@ impl StreamState {
         // A sync may write what a journal or an inode needs.
         let most = if waits { f64::MAX } else { 1.0 + OTHERS_MAX };
         let permitted = (1.0 - OTHERS_MAX..=most).contains(&per_access);
+        // Counters are of the device, not of a stream; and what the page cache writes back later is
+        // no part of any latency.
         if !(alone && permitted && (is_direct || waits)) {
             return None;
         }
@@ -55,5 +56,35 @@ fn counting(devices: &[DeviceCounters]) -> Option<&DeviceCounters> {
             [device] => Some(device),
             _ => None,
         },
+    }
+}
+
+/// The counters; `has_io` says that something must have reached the devices. Where none of them has
+/// moved all the same, they count nothing, and their zeros are no figures.
+pub(super) fn counted(mut devices: Vec<DeviceCounters>, has_io: bool) -> Vec<DeviceCounters> {
+    if has_io && devices.iter().all(DeviceCounters::is_zero) {
+        devices.iter_mut().for_each(|device| device.not_counted = true);
+    }
+    devices
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn device(writes_completed: u64) -> DeviceCounters {
+        DeviceCounters { writes_completed, ..DeviceCounters::default() }
+    }
+
+    #[test]
+    fn zeros_of_devices_that_were_written_to_are_no_figures() {
+        let marked = |devices, has_io| -> Vec<bool> {
+            counted(devices, has_io).iter().map(|it| it.not_counted).collect()
+        };
+        assert_eq!(marked(vec![device(0), device(0)], true), [true, true]);
+        // One member of an array may well have had nothing to do.
+        assert_eq!(marked(vec![device(0), device(9)], true), [false, false]);
+        assert_eq!(marked(vec![device(0)], false), [false]);
+        assert_eq!(marked(vec![], true), [] as [bool; 0]);
     }
 }

@@ -90,7 +90,7 @@ fn account(workload: &WorkloadFindings) -> Section {
     let unwatched = workload.unwatched_max.map(|it| it.to_string());
     group.facts(unwatched.map(|it| ("longest time without a look for completions", it)));
     group.facts(workload.cpu.throttled.map(|it| ("held back by quota", it.to_string())));
-    group.facts(workload.evenness.map(|it| {
+    group.facts(workload.rate_variation.map(|it| {
         let text = format!(
             "coefficient of variation {} over {}",
             percent(it.coefficient_of_variation),

@@ -7,7 +7,7 @@ mod costs;
 mod tables;
 mod writers;
 
-use durio_analyse::durable::{DurableFindings, LeftOut, RepeatedSetting, Setting, request_words};
+use durio_analyse::durable::{DurableFindings, RepeatedSetting, Setting, Skipped, request_words};
 use durio_plan::{FileLayout, Slice};
 use durio_record::SyncCaller;
 use durio_units::Nanos;
@@ -36,7 +36,7 @@ pub(super) fn add(found: &DurableFindings, document: &mut Document) -> Option<St
         writers::group_commit(found),
         writers::delays(found),
         whole_cross(found),
-        left(&found.left_out),
+        left(&found.skipped),
     ];
     let says = |section: &Section| {
         section.blocks.iter().any(|block| !matches!(block.body, Body::Text(..)))
@@ -273,7 +273,7 @@ fn whole_cross(found: &DurableFindings) -> Section {
     part
 }
 
-fn left(left: &LeftOut) -> Section {
+fn left(left: &Skipped) -> Section {
     let mut said: Vec<Said> = Vec::new();
     if left.measured < left.combinations {
         said.push((

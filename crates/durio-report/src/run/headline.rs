@@ -2,7 +2,7 @@
 //!
 //! In: the leading figures. Out: text. Not here: what stands where.
 
-use durio_analyse::{Evenness, Leading, Steadiness};
+use durio_analyse::{Headline, RateVariation, Steadiness};
 use durio_units::Nanos;
 
 use crate::figures::{counted, deviation, percent, rate, rate_bare};
@@ -23,8 +23,8 @@ pub(crate) enum Verdict {
 }
 
 /// `4.1 k to 5.6 k over 14 intervals of 100 ms`; none without intervals.
-pub(crate) fn range(leading: &Leading) -> Option<String> {
-    let even = leading.evenness.filter(|it| it.interval > Nanos::ZERO)?;
+pub(crate) fn range(leading: &Headline) -> Option<String> {
+    let even = leading.rate_variation.filter(|it| it.interval > Nanos::ZERO)?;
     Some(format!(
         "{} to {} over {} of {}",
         rate_bare(even.rate_min_per_second),
@@ -35,8 +35,8 @@ pub(crate) fn range(leading: &Leading) -> Option<String> {
 }
 
 /// What is said of the rate over its time, and against other steps.
-pub(crate) fn verdict(leading: &Leading) -> Verdict {
-    let steadiness = leading.evenness.and_then(|it| it.steadiness);
+pub(crate) fn verdict(leading: &Headline) -> Verdict {
+    let steadiness = leading.rate_variation.and_then(|it| it.steadiness);
     let mut reasons: Vec<String> = steadiness.iter().filter_map(unsteady).collect();
     if let Some(other) = leading.same_workload.filter(|it| !it.agree) {
         reasons.push(format!(
@@ -55,11 +55,11 @@ pub(crate) fn verdict(leading: &Leading) -> Verdict {
             percent(it.range_share),
             deviation(it.drift_share)
         )),
-        (true, None) => Verdict::Unknown(too_short(leading.evenness)),
+        (true, None) => Verdict::Unknown(too_short(leading.rate_variation)),
     }
 }
 
-fn too_short(evenness: Option<Evenness>) -> String {
+fn too_short(evenness: Option<RateVariation>) -> String {
     let intervals = evenness.map_or(0, |it| it.intervals);
     let counted = counted(intervals, "whole interval");
     format!("too short to judge whether the rate is steady ({counted}, 5 needed)")
@@ -85,13 +85,13 @@ mod tests {
 
     use super::*;
 
-    fn leading(steadiness: Option<Steadiness>, same_workload: Option<Agreement>) -> Leading {
-        Leading {
+    fn leading(steadiness: Option<Steadiness>, same_workload: Option<Agreement>) -> Headline {
+        Headline {
             workload: "commit".to_owned(),
             location: "/data".to_owned(),
             durable_commits_per_second: 5220.0,
             commit_latency_ns_p99: None,
-            evenness: Some(Evenness {
+            rate_variation: Some(RateVariation {
                 coefficient_of_variation: 0.1,
                 intervals: 3,
                 intervals_empty: 0,

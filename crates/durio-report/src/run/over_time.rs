@@ -48,7 +48,7 @@ pub(super) fn workloads(findings: &Findings) -> Section {
 
 /// The stalls in words: nobody has to tell colours apart.
 fn evenness(workload: &WorkloadFindings) -> Option<String> {
-    let it = workload.evenness?;
+    let it = workload.rate_variation?;
     let of = counted(it.intervals, "interval");
     Some(match (it.intervals_empty, it.intervals_under_half) {
         (0, 0) => format!("No stall in {of}."),

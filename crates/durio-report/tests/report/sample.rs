@@ -35,13 +35,13 @@ pub(crate) fn partial() -> Findings {
     findings.self_cost.clear();
     let workload = &mut findings.workloads[0];
     workload.complete = false;
-    workload.evenness = None;
+    workload.rate_variation = None;
     workload.intervals.truncate(1);
     for operation in &mut workload.operations {
         operation.service = few(operation.service.mean_ns);
         operation.curve.truncate(3);
     }
-    if let Some(leading) = &mut findings.leading {
+    if let Some(leading) = &mut findings.headline {
         leading.commit_latency_ns_p99 = None;
     }
     findings
@@ -53,7 +53,7 @@ pub(crate) fn empty() -> Findings {
     findings.state = RunState::Failed;
     findings.errors = vec!["fdatasync of the log: input/output error (5)".into()];
     findings.workloads.clear();
-    findings.leading = None;
+    findings.headline = None;
     findings.stack.clear();
     findings
 }
@@ -102,7 +102,7 @@ fn at_locations(locations: &[&str], intervals: u64) -> Findings {
         run: manifest(locations),
         state: RunState::Complete,
         run_folder: "/home/anna/.local/share/durio/runs/2026-11-21T100900-000Z-check-4711".into(),
-        leading: Some(leading(&workloads_measured[0])),
+        headline: Some(leading(&workloads_measured[0])),
         provisional: None,
         workloads: workloads_measured,
         preconditioning: Vec::new(),
@@ -146,14 +146,14 @@ fn manifest(locations: &[&str]) -> Manifest {
     }
 }
 
-fn leading(workload: &WorkloadFindings) -> Leading {
+fn leading(workload: &WorkloadFindings) -> Headline {
     let commit = workload.operation(OperationName::Commit).unwrap();
-    Leading {
+    Headline {
         workload: workload.name.clone(),
         location: workload.location.clone(),
         durable_commits_per_second: commit.rate,
         commit_latency_ns_p99: commit.service.p99_ns,
-        evenness: workload.evenness,
+        rate_variation: workload.rate_variation,
         same_workload: None,
     }
 }
@@ -217,7 +217,7 @@ fn workload(
         time_slices: None,
         device_time: None,
         unwatched_max: None,
-        evenness: Some(Evenness {
+        rate_variation: Some(RateVariation {
             coefficient_of_variation: 0.087,
             intervals,
             intervals_empty: 1,

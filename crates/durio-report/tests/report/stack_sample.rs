@@ -2,11 +2,11 @@
 //! could not be made.
 
 use durio_analyse::attribution::{
-    Base, BaseKind, Bench, Point, PointKind, PublishedShare, RaidPoint, StackFindings, Timing,
-    attribution,
+    Base, BaseKind, Bench, Point, PointKind, RaidPoint, StackFindings, Timing, attribution,
 };
 use durio_analyse::raid_efficiency::{Array, Layout};
 use durio_analyse::{Findings, Stretch, TimeSlice, TimeSlices};
+use durio_record::bench::BenchPublished;
 use durio_workload::Pattern;
 
 use crate::sample;
@@ -80,7 +80,7 @@ impl Runs {
         ];
         let array = Array { layout: Layout::Raid1 { copies: 2 }, members: 2 };
         for (at, degraded_members) in [(1, 0), (4, 1)] {
-            points[at].raid = Some(RaidPoint { array, degraded_members, healthy: None });
+            points[at].raid = Some(RaidPoint { array, degraded_members });
         }
         points[1].published = published(0.5);
         points[2].published = published(0.4);
@@ -110,9 +110,16 @@ fn point<'a>(
     }
 }
 
-fn published(share_of_raw: f64) -> Vec<PublishedShare> {
-    let (workload, source) = ("commit".into(), "somebody-2025".into());
-    vec![PublishedShare { workload, jobs: None, share_of_raw, source }]
+fn published(share_of_raw: f64) -> Vec<BenchPublished> {
+    vec![BenchPublished {
+        stack: String::new(),
+        layer: 0,
+        workload: "commit".into(),
+        jobs: None,
+        share_of_raw,
+        rate: None,
+        source: Some("somebody-2025".into()),
+    }]
 }
 
 fn slices() -> TimeSlices {

@@ -137,7 +137,7 @@ pub(super) fn stalls(basis: &Basis<'_>) -> Vec<WarningFinding> {
         basis,
         "stalls",
         |workload| {
-            let evenness = workload.evenness?;
+            let evenness = workload.rate_variation?;
             let gaps = basis.gaps_of(workload);
             let (empty, low) = match gaps.as_slice() {
                 [] => (evenness.intervals_empty, evenness.intervals_under_half),
@@ -169,7 +169,8 @@ pub(super) fn noisy(basis: &Basis<'_>) -> Vec<WarningFinding> {
         basis,
         "noisy",
         |workload| {
-            let evenness = workload.evenness.filter(|_| basis.gaps_of(workload).is_empty())?;
+            let evenness =
+                workload.rate_variation.filter(|_| basis.gaps_of(workload).is_empty())?;
             let variation = evenness.coefficient_of_variation;
             (evenness.intervals >= INTERVALS_MIN && variation > VARIATION_MAX)
                 .then(|| format!("rates of intervals differ by {} (σ / mean)", percent(variation)))
@@ -500,7 +501,7 @@ mod tests {
     fn uneven_rates_are_noisy_only_over_enough_intervals() {
         check_warns(noisy, "noisy", |sample| sample.evenness().coefficient_of_variation = 0.21);
         check_quiet(noisy, |sample| {
-            *sample.evenness() = durio_analyse::Evenness {
+            *sample.evenness() = durio_analyse::RateVariation {
                 coefficient_of_variation: 0.9,
                 intervals: 3,
                 intervals_empty: 0,

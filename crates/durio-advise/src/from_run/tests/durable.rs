@@ -138,7 +138,7 @@ fn the_flush_of_the_sizes_slice_stands_before_another_workloads() {
         setting,
         model: None,
         bandwidth_bytes_per_second: None,
-        misfits: Vec::new(),
+        deviations: Vec::new(),
         batching: Some(batching),
         declined: None,
     };

@@ -54,8 +54,7 @@ proptest! {
         let runs: Vec<Findings> = rates.iter().map(|rate| run(&[writes(*rate)])).collect();
         let mut points = column(&runs);
         for (point, share_of_raw) in points.iter_mut().zip(shares) {
-            let (workload, source) = ("randwrite".into(), "made".into());
-            point.published = vec![PublishedShare { workload, jobs: None, share_of_raw, source }];
+            point.published = vec![published(share_of_raw, None, "made")];
         }
         let found = attribution(&bench(points)).unwrap();
         let text = serde_json::to_string(&found).unwrap();

@@ -64,12 +64,7 @@ impl Study {
             if layer == "RAID5" {
                 own = raid5(own);
             }
-            own.published = vec![PublishedShare {
-                workload: "randwrite".into(),
-                jobs: Some(16),
-                share_of_raw: percent / 100.0,
-                source: "fs-raid-on-ram-2025".into(),
-            }];
+            own.published = vec![published(percent / 100.0, Some(16), "fs-raid-on-ram-2025")];
             points.push(own);
         }
         points
@@ -79,7 +74,7 @@ impl Study {
 fn raid5(point: Point<'_>) -> Point<'_> {
     let layout = Layout::Raid5 { parity_write: ParityWrite::ReconstructWrite };
     let array = Array { layout, members: 3 };
-    let raid = Some(RaidPoint { array, degraded_members: 0, healthy: None });
+    let raid = Some(RaidPoint { array, degraded_members: 0 });
     Point { raid, kind: PointKind::Raid, ..point }
 }
 
@@ -93,6 +88,28 @@ fn shares_are_those_published_to_two_digits() {
         let (published, measured) = (row.published * 100.0, row.measured.unwrap() * 100.0);
         let rounded = if published < 1.0 { 0.005 } else { 0.05 };
         assert!((published - measured).abs() <= rounded, "{}: {measured}", row.name);
+    }
+    // The publication says that ext4 is 36.44 times slower, of figures with more digits.
+    let ext4 = order.rows.iter().find(|it| it.name == "ext4").unwrap();
+    assert!((1.0 / ext4.measured.unwrap() - 36.44).abs() < 0.02, "{ext4:?}");
+}
+
+#[test]
+fn filesystems_on_flash_cost_8_12_and_20_per_cent() {
+    // "Fast by Design", filesystem overhead, 4 KiB random writes.
+    let rates = [310_000.0, 285_000.0, 272_000.0, 248_000.0];
+    let runs = rates.map(|rate| run(&[writes(rate)]));
+    let layer = |(at, run): (usize, _)| {
+        let (kind, below) = match at {
+            0 => (PointKind::Raw, None),
+            _ => (PointKind::Filesystem, Some(0)),
+        };
+        point("flash", ["raw", "xfs", "ext4", "ext4 with journal"][at], kind, below, Some(run))
+    };
+    let found = attribution(&bench(runs.iter().enumerate().map(layer).collect())).unwrap();
+    for (at, published) in [0.0, 8.1, 12.3, 20.0].into_iter().enumerate() {
+        let percent = (1.0 - figures(&found, at).share_of_raw.unwrap()) * 100.0;
+        assert!((percent - published).abs() < 0.05, "{at}: {percent}");
     }
 }
 

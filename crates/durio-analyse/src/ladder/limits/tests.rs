@@ -20,8 +20,8 @@ fn flash(depth: f64, rate: f64, latency_us: f64, busy: f64) -> StepEvidence {
     }
 }
 
-fn beside(in_flight: f64, rate_per_second: f64, latency_us: f64) -> StepBeside {
-    StepBeside { in_flight, rate_per_second, latency_ns_mean: latency_us * 1e3 }
+fn beside(in_flight: f64, rate_per_second: f64, latency_us: f64) -> ComparedStep {
+    ComparedStep { in_flight, rate_per_second, latency_ns_mean: latency_us * 1e3 }
 }
 
 fn saturated() -> StepEvidence {

@@ -1,6 +1,6 @@
-//! Lasting changes of a series, and whether they are a slide.
+//! Lasting changes of a series, and whether they are a drift.
 //!
-//! In: a series of at most a few hundred figures. Out: [`Change`]s and a [`Slide`]. Not here: dips.
+//! In: a series of at most a few hundred figures. Out: [`Change`]s and a [`Drift`]. Not here: dips.
 //!
 //! Pettitt's test (Applied Statistics 28, 1979) asks of every place how the ranks before it differ
 //! from those after it: U(t) = 2 Σ ranks up to t − t(n + 1). With K the largest |U|, a series without
@@ -11,7 +11,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{CHANGE_MIN, Slide, axis, distance};
+use super::{CHANGE_MIN, Drift, distance};
 use durio_stats::least_squares::{count, median};
 
 /// A lasting change.
@@ -89,8 +89,7 @@ fn is_change(before: f64, after: f64) -> bool {
     (after - before).abs() >= CHANGE_MIN * before && after != before
 }
 
-/// The most likely place of a change, if it is likely enough; `information` is the share of it that
-/// the correlation of neighbours leaves.
+/// The likeliest place of a change; `information` is the share that correlation leaves.
 fn split(stretch: &[f64], information: f64) -> Option<Split> {
     if stretch.len() < 2 * STRETCH_MIN {
         return None;
@@ -158,18 +157,14 @@ fn scatter(differences: &[f64]) -> f64 {
     median(&distances).unwrap_or_default()
 }
 
-fn remains(stretch: &[f64], model: impl Fn(usize) -> f64) -> Vec<f64> {
-    stretch.iter().enumerate().map(|(index, figure)| figure - model(index)).collect()
-}
-
-/// The slide, if there is a change and a line leaves less of the series than one step does.
-pub(super) fn slide(series: &[f64], batch: usize, changes: &[Change]) -> Option<Slide> {
+/// The drift, if there is a change and a line leaves less of the series than one step does.
+pub(super) fn drift(series: &[f64], batch: usize, changes: &[Change]) -> Option<Drift> {
     let first = changes.first()?;
     if changes.iter().any(|change| is_turn(first, change)) {
         return None;
     }
     let (start, slope) = theil_sen(series)?;
-    let line_leaves = distance(series, |at| start + slope * axis(at));
+    let line_leaves = distance(series, |at| start + slope * count(at));
     let step_leaves =
         changes.iter().map(|change| step_distance(series, change.at_interval / batch));
     let total_share = slope * (count(series.len()) - 1.0) / start;
@@ -177,10 +172,10 @@ pub(super) fn slide(series: &[f64], batch: usize, changes: &[Change]) -> Option<
     let points = count(series.len());
     // A step has a place beside its two levels: one parameter more than a line (Schwarz' criterion
     // for Laplace's distribution).
-    let is_slide = line_leaves <= step_leaves * (points.ln() / (2.0 * points)).exp()
+    let is_drift = line_leaves <= step_leaves * (points.ln() / (2.0 * points)).exp()
         && total_share.is_finite()
         && total_share.abs() >= CHANGE_MIN;
-    is_slide.then(|| Slide { per_interval: slope / count(batch), total_share })
+    is_drift.then(|| Drift { per_interval: slope / count(batch), total_share })
 }
 
 /// Whether two changes go different ways.
@@ -194,15 +189,15 @@ fn step_distance(series: &[f64], at: usize) -> f64 {
     distance(series, |index| if index < at { low } else { high })
 }
 
-/// Value at the first figure and change per figure: the median slope of all pairs, and the median of
-/// what then remains.
+/// Start and slope: the median slope of all pairs, and the median of the rest.
 fn theil_sen(series: &[f64]) -> Option<(f64, f64)> {
     let pairs = series.iter().enumerate().flat_map(|(i, a)| {
         let later = series.iter().enumerate().skip(i + 1);
-        later.map(move |(j, b)| (b - a) / axis(j - i))
+        later.map(move |(j, b)| (b - a) / count(j - i))
     });
     let slope = median(&pairs.collect::<Vec<f64>>())?;
-    let start = median(&remains(series, |index| slope * axis(index)))?;
+    let rest = series.iter().enumerate().map(|(index, figure)| figure - slope * count(index));
+    let start = median(&rest.collect::<Vec<f64>>())?;
     Some((start, slope))
 }
 

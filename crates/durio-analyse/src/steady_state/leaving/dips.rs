@@ -18,8 +18,7 @@ pub struct Dips {
     pub distance_variation: f64,
     /// Mean length.
     pub length_intervals_mean: f64,
-    /// The deepest, as a share of the median lost: of a rate what is missing, of a latency 1 − median
-    /// ÷ latency.
+    /// The deepest: share of the rate that is missing, or 1 − median ÷ latency.
     pub depth_share_max: f64,
     /// Intervals within dips, as a share of all.
     pub intervals_share: f64,

@@ -1,5 +1,7 @@
 //! Planted changes of each shape, noise without any, and figures that are none.
 
+use durio_stats::least_squares::count;
+
 use super::*;
 use proptest::prelude::*;
 
@@ -89,12 +91,12 @@ fn a_disturbance_that_ends_is_temporary() {
 }
 
 #[test]
-fn a_drive_that_fills_up_is_a_slide() {
-    let found = rates(&planted(600, |at| 1.0 - 0.4 * axis(at) / 600.0));
-    assert_eq!((found.shape, found.is_worse), (Shape::Slide, true), "{found:?}");
-    let slide = found.slide.unwrap();
-    assert!((slide.total_share + 0.4).abs() < 0.04, "{slide:?}");
-    assert!((slide.per_interval * 600.0 / 20_000.0 + 0.4).abs() < 0.04, "{slide:?}");
+fn a_drive_that_fills_up_is_a_drift() {
+    let found = rates(&planted(600, |at| 1.0 - 0.4 * count(at) / 600.0));
+    assert_eq!((found.shape, found.is_worse), (Shape::Drift, true), "{found:?}");
+    let drift = found.drift.unwrap();
+    assert!((drift.total_share + 0.4).abs() < 0.04, "{drift:?}");
+    assert!((drift.per_interval * 600.0 / 20_000.0 + 0.4).abs() < 0.04, "{drift:?}");
 }
 
 #[test]
@@ -112,12 +114,12 @@ fn a_slow_slide_is_told_from_a_step_of_the_same_size() {
             };
             (0..RUNS).filter(|_| run(&mut noise)).count()
         };
-        let slides = of_shape(Shape::Slide, &|at| 1.0 - share * axis(at) / 600.0);
+        let slides = of_shape(Shape::Drift, &|at| 1.0 - share * count(at) / 600.0);
         let steps = of_shape(Shape::LastingStep, &|at| if at < 300 { 1.0 } else { 1.0 - share });
         println!("seed {seed}, by {share}: {slides} slides, {steps} steps of {RUNS}");
         assert!(slides >= least && steps + 1 >= RUNS, "{slides} and {steps}");
     }
-    assert_eq!(rates(&planted(600, |at| 1.0 - 0.02 * axis(at) / 600.0)).shape, Shape::Steady);
+    assert_eq!(rates(&planted(600, |at| 1.0 - 0.02 * count(at) / 600.0)).shape, Shape::Steady);
 }
 
 #[test]

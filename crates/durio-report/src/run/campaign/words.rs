@@ -154,7 +154,7 @@ pub(super) fn long_run(section: &SectionFindings, run: &LongRun) -> String {
     let name = section.rows.get(run.row).map_or_else(String::new, row_name);
     let leaving = &run.leaving;
     // Of a slide there is one sentence, of steps one for each.
-    let (changes, rest) = match leaving.slide {
+    let (changes, rest) = match leaving.drift {
         Some(_) => (Vec::new(), leaving.evidence.as_slice()),
         None => {
             let each = leaving.changes.iter().zip(&run.changes_at);

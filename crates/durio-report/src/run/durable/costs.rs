@@ -4,8 +4,8 @@
 
 use durio_analyse::Declined;
 use durio_analyse::durable::{
-    DurableFindings, FlushSlopeFindings, Misfit, MisfitKind, SharedSync, SizeCurve, SizesFindings,
-    SlopeShape,
+    DeviationKind, DurableFindings, FlushSlopeFindings, ModelDeviation, SharedSync, SizeCurve,
+    SizesFindings, SlopeShape,
 };
 
 use super::{Said, charts, method_words, part, tables, tell};
@@ -50,7 +50,7 @@ fn of_curve(curve: &SizeCurve) -> Vec<Said> {
     });
     let speed = speed.unwrap_or_else(|| "no bandwidth to be told".to_owned());
     let mut said = vec![("cost", format!("{name}: {fixed} + size ÷ {speed}"))];
-    said.extend(curve.misfits.iter().map(|it| ("but", format!("{name}: {}", misfit(it)))));
+    said.extend(curve.deviations.iter().map(|it| ("but", format!("{name}: {}", misfit(it)))));
     if let Some(batching) = &curve.batching {
         let shares = batching.for_shares.iter().map(|it| {
             let beyond = if it.is_extrapolated { " (beyond what was measured)" } else { "" };
@@ -83,7 +83,7 @@ fn no_model(name: &str, reason: &Declined) -> Said {
     ("no model", format!("{name}: {reason}"))
 }
 
-fn misfit(it: &Misfit) -> String {
+fn misfit(it: &ModelDeviation) -> String {
     let near: Vec<String> = it
         .near
         .iter()
@@ -94,13 +94,13 @@ fn misfit(it: &Misfit) -> String {
         false => format!("{} lies there", near.join(", ")),
     };
     match it.kind {
-        MisfitKind::Bend { from_bytes, to_bytes, factor } => format!(
+        DeviationKind::Bend { from_bytes, to_bytes, factor } => format!(
             "between {} and {} the cost per byte changes by a factor of {}: {why}",
             size(from_bytes),
             size(to_bytes),
             decimal(factor)
         ),
-        MisfitKind::Residual { size_bytes, share } => format!(
+        DeviationKind::Residual { size_bytes, share } => format!(
             "writes of {} take {} {} than the model says: {why}",
             size(size_bytes),
             percent(share.abs()),

@@ -9,7 +9,8 @@ use durio_units::{Bytes, Nanos};
 use durio_workload::{CacheMode, check_workloads};
 
 use durio_analyse::{
-    CpuFindings, Distribution, Effective, Evenness, InFlight, OperationFindings, WorkloadFindings,
+    CpuFindings, Distribution, Effective, InFlight, OperationFindings, RateVariation,
+    WorkloadFindings,
 };
 
 /// A run and what was measured in it.
@@ -125,7 +126,7 @@ fn commit_findings(definition: durio_workload::Workload) -> WorkloadFindings {
         time_slices: None,
         device_time: None,
         unwatched_max: None,
-        evenness: Some(Evenness {
+        rate_variation: Some(RateVariation {
             coefficient_of_variation: 0.02,
             intervals: 300,
             intervals_empty: 0,

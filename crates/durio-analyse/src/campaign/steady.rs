@@ -1,13 +1,48 @@
-//! Long steps that left their state: throttling, used-up burst credits, garbage collection.
+//! Whether the rounds of a section came to a steady state, and long steps that left theirs:
+//! throttling, used-up burst credits, garbage collection.
 
-use durio_plan::{Plan, Role};
+use durio_plan::{Plan, Role, Section, Tracking, Until};
 use durio_record::Phase;
 use durio_units::Nanos;
 use serde::{Deserialize, Serialize};
 
-use super::gather::Group;
+use super::gather::{Group, Index};
+use crate::steady_state::SteadyState;
 use crate::steady_state::leaving::{Better, Leaving, Shape, leaving};
-use crate::{IntervalPoint, WorkloadFindings};
+use crate::steering::{judge, tracked_series};
+use crate::{Declined, IntervalPoint, WorkloadFindings};
+
+/// The rounds of a section as a series, and the judgement on it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Convergence {
+    /// Name of the workload that is tracked.
+    pub tracked: String,
+    /// Which figure of it.
+    pub tracking: Tracking,
+    /// That figure in each round: per second, bytes per second, or nanoseconds.
+    pub series: Vec<f64>,
+    /// The judgement, with the lines of its picture.
+    pub state: Option<SteadyState>,
+    /// Why there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub declined: Option<Declined>,
+}
+
+/// Of a section whose rounds end with a steady state.
+pub(super) fn convergence(index: &Index<'_>, section: &Section) -> Option<Convergence> {
+    let rounds = section.rounds?;
+    let Until::SteadyState { tracked, tracking, .. } = rounds.until else { return None };
+    let series = tracked_series(section, rounds, rounds.max, |step, round| index.at(step, round));
+    let step = section.first_step.saturating_add(tracked);
+    let (state, declined) = Declined::split(judge(&series, rounds));
+    Some(Convergence {
+        tracked: index.at(step, 0).map_or_else(String::new, |it| it.name.clone()),
+        tracking,
+        series,
+        state,
+        declined,
+    })
+}
 
 /// A step whose rate changed while it ran.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

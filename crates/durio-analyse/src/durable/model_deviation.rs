@@ -1,15 +1,14 @@
 //! Where a cost model does not hold, and which known limits lie there.
 //!
 //! In: the model, the figures that it was fitted to, the layers under the location. Out:
-//! [`Misfit`]s. A limit that lies at a misfit may be its reason; a device's own caches show no
+//! [`ModelDeviation`]s. A limit that lies at a deviation may be its reason; a device's own caches show no
 //! limit to the kernel, so that none may be known.
 
 use durio_observe::Stack;
 use serde::{Deserialize, Serialize};
 
-use super::arm::bytes;
 use crate::cost_model::{CostModel, SizeCost};
-use durio_stats::least_squares::median;
+use durio_stats::least_squares::{distinct, float, median};
 
 /// A size from which something changes, as the kernel tells.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -28,11 +27,9 @@ pub struct Boundary {
 pub enum BoundaryKind {
     /// Larger writes are several requests (`queue/max_sectors_kb`).
     LargestRequest,
-    /// Smaller writes, and those that are no multiple, make the device read first
-    /// (`queue/physical_block_size`).
+    /// Smaller or unaligned writes make the device read first (`queue/physical_block_size`).
     PhysicalBlock,
-    /// The page: smaller buffered writes make the kernel read first, and filesystems allocate no
-    /// less.
+    /// The page: smaller buffered writes read first, and filesystems allocate no less.
     Page,
 }
 
@@ -48,10 +45,10 @@ impl BoundaryKind {
     }
 }
 
-/// What is wrong with the model there.
+/// How the model deviates there.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "misfit")]
-pub enum MisfitKind {
+pub enum DeviationKind {
     /// The cost per byte changes between these sizes.
     Bend {
         /// The last measured size below.
@@ -72,10 +69,10 @@ pub enum MisfitKind {
 
 /// Where the model does not hold.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Misfit {
+pub struct ModelDeviation {
     /// How.
     #[serde(flatten)]
-    pub kind: MisfitKind,
+    pub kind: DeviationKind,
     /// The limits that lie there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub near: Vec<Boundary>,
@@ -85,7 +82,7 @@ pub struct Misfit {
 pub(super) const PAGE_BYTES: f64 = 4096.0;
 
 /// A deviation below this is none that anybody would plan for.
-const MISFIT_MIN: f64 = 0.1;
+const DEVIATION_MIN: f64 = 0.1;
 
 /// The limits of all layers, rising, each once.
 pub(super) fn boundaries(stacks: &[Stack]) -> Vec<Boundary> {
@@ -95,10 +92,10 @@ pub(super) fn boundaries(stacks: &[Stack]) -> Vec<Boundary> {
     for (_, layer) in stacks.iter().flat_map(Stack::walk) {
         let Some(block) = &layer.block else { continue };
         let of = |kind, size_bytes| Boundary { layer: layer.name.clone(), kind, size_bytes };
-        #[expect(clippy::cast_precision_loss, reason = "a size of requests")]
-        let largest = block.max_sectors_kib.map(|kib| kib as f64 * 1024.0);
+        let largest = block.max_sectors_kib.map(|kib| float(kib) * 1024.0);
         all.extend(largest.map(|size| of(BoundaryKind::LargestRequest, size)));
-        let physical = block.physical_block_size.map(bytes).filter(|size| *size > 512.0);
+        let physical =
+            block.physical_block_size.map(|it| float(it.get())).filter(|size| *size > 512.0);
         all.extend(physical.map(|size| of(BoundaryKind::PhysicalBlock, size)));
     }
     all.sort_by(|a, b| a.size_bytes.total_cmp(&b.size_bytes));
@@ -106,26 +103,27 @@ pub(super) fn boundaries(stacks: &[Stack]) -> Vec<Boundary> {
     all
 }
 
-/// Where the model does not hold: its bend, and the sizes whose median lies off by a tenth or more
-/// and three times the median of all errors.
-pub(super) fn misfits(model: &CostModel, costs: &[SizeCost], known: &[Boundary]) -> Vec<Misfit> {
+/// The model's bend, and sizes off by a tenth and by three times the median error.
+pub(super) fn deviations(
+    model: &CostModel,
+    costs: &[SizeCost],
+    known: &[Boundary],
+) -> Vec<ModelDeviation> {
     let bend = model.bend.as_ref().map(|bend| {
         let factor = bend.ns_per_byte_above.value / model.ns_per_byte.value;
         let (from_bytes, to_bytes) = (bend.at_bytes, bend.below_bytes);
         // The first size that is split lies just above the limit; the lines cross somewhere between.
         let within = |it: &&Boundary| (from_bytes..to_bytes).contains(&it.size_bytes);
-        let kind = MisfitKind::Bend { from_bytes, to_bytes, factor };
-        Misfit { kind, near: known.iter().filter(within).cloned().collect() }
+        let kind = DeviationKind::Bend { from_bytes, to_bytes, factor };
+        ModelDeviation { kind, near: known.iter().filter(within).cloned().collect() }
     });
     bend.into_iter().chain(residuals(model, costs, known)).collect()
 }
 
-fn residuals(model: &CostModel, costs: &[SizeCost], known: &[Boundary]) -> Vec<Misfit> {
-    let mut sizes: Vec<f64> = costs.iter().map(|it| it.size_bytes).collect();
-    sizes.sort_by(f64::total_cmp);
-    sizes.dedup();
-    let bound = (3.0 * model.residual_share).max(MISFIT_MIN);
-    let misfit = |(at, size): (usize, &f64)| {
+fn residuals(model: &CostModel, costs: &[SizeCost], known: &[Boundary]) -> Vec<ModelDeviation> {
+    let sizes = distinct(costs.iter().map(|it| it.size_bytes));
+    let bound = (3.0 * model.residual_share).max(DEVIATION_MIN);
+    let deviation = |(at, size): (usize, &f64)| {
         let same = costs.iter().filter(|it| (it.size_bytes - size).abs() < 0.5);
         let latencies: Vec<f64> = same.map(|it| it.latency_ns).collect();
         let share = median(&latencies)? / model.latency_ns(*size) - 1.0;
@@ -135,11 +133,11 @@ fn residuals(model: &CostModel, costs: &[SizeCost], known: &[Boundary]) -> Vec<M
             BoundaryKind::LargestRequest => (below..*size).contains(&it.size_bytes),
             BoundaryKind::Page | BoundaryKind::PhysicalBlock => *size < it.size_bytes,
         };
-        let kind = MisfitKind::Residual { size_bytes: *size, share };
+        let kind = DeviationKind::Residual { size_bytes: *size, share };
         let near = || known.iter().filter(near).cloned().collect();
-        (share.abs() > bound).then(|| Misfit { kind, near: near() })
+        (share.abs() > bound).then(|| ModelDeviation { kind, near: near() })
     };
-    sizes.iter().enumerate().filter_map(misfit).collect()
+    sizes.iter().enumerate().filter_map(deviation).collect()
 }
 
 #[cfg(test)]
@@ -160,8 +158,8 @@ mod tests {
     #[test]
     fn a_bend_at_the_largest_request_names_it() {
         let costs = costs(|size| 1e5 + 0.2 * size + 2.0 * (size - 131_072.0).max(0.0));
-        let found = misfits(&fit(&costs).unwrap(), &costs, &known());
-        let MisfitKind::Bend { from_bytes, factor, .. } = found[0].kind else {
+        let found = deviations(&fit(&costs).unwrap(), &costs, &known());
+        let DeviationKind::Bend { from_bytes, factor, .. } = found[0].kind else {
             panic!("{found:?}")
         };
         assert!((from_bytes - 131_072.0).abs() < 1.0 && (factor - 11.0).abs() < 0.1, "{found:?}");
@@ -172,17 +170,18 @@ mod tests {
     fn small_writes_that_read_first_are_named_with_the_page() {
         let costs = costs(|size| if size < 4096.0 { 3e5 } else { 1e5 + 0.5 * size });
         let model = fit(&costs[3..]).unwrap();
-        let found = misfits(&model, &costs, &known());
-        let near_page = |it: &&Misfit| it.near.iter().any(|it| it.kind == BoundaryKind::Page);
+        let found = deviations(&model, &costs, &known());
+        let near_page =
+            |it: &&ModelDeviation| it.near.iter().any(|it| it.kind == BoundaryKind::Page);
         let small = found.iter().find(near_page).unwrap_or_else(|| panic!("{found:?}"));
-        let MisfitKind::Residual { size_bytes, share } = small.kind else { panic!("{found:?}") };
+        let DeviationKind::Residual { size_bytes, share } = small.kind else { panic!("{found:?}") };
         assert!(size_bytes < 4096.0 && share > 1.5, "{found:?}");
         assert_eq!(found.len(), 3, "512 to 2048 bytes: {found:?}");
     }
 
     #[test]
-    fn a_line_that_holds_has_no_misfit() {
+    fn a_line_that_holds_has_no_deviation() {
         let costs = costs(|size| 1e5 + 0.5 * size);
-        assert_eq!(misfits(&fit(&costs).unwrap(), &costs, &known()), []);
+        assert_eq!(deviations(&fit(&costs).unwrap(), &costs, &known()), []);
     }
 }

@@ -4,11 +4,12 @@ use std::sync::LazyLock;
 
 use durio_observe::DeviceCounters;
 use durio_plan::EngineKind;
+use durio_record::bench::BenchPublished;
 use durio_record::{Manifest, OperationName};
 use durio_units::Nanos;
 use durio_workload::{Pattern, PerMille, SyncPolicy, Workload};
 
-use super::*;
+use super::super::*;
 use crate::sample::sample;
 use crate::{Analyser, Findings, WorkloadFindings};
 
@@ -119,4 +120,17 @@ pub(crate) fn point<'a>(
 
 pub(crate) fn bench(points: Vec<Point<'_>>) -> Bench<'_> {
     Bench { name: "made".into(), summary: "Made up.".into(), timing: None, points }
+}
+
+/// A share of raw, as published for a layer of random writes.
+pub(crate) fn published(share_of_raw: f64, jobs: Option<u32>, source: &str) -> BenchPublished {
+    BenchPublished {
+        stack: "s".into(),
+        layer: 0,
+        workload: "randwrite".into(),
+        jobs,
+        share_of_raw,
+        rate: None,
+        source: Some(source.into()),
+    }
 }

@@ -1,12 +1,14 @@
-//! The time of one flush against the data that was written before it.
+//! What one sync costs, by what it has to make durable: the time of a flush against the data that
+//! was written before it, and the cost of a write with a sync after every N.
 //!
-//! In: for each amount of dirty data the median time of a flush. Out: [`FlushSlope`]: a line, and
-//! whether it rises. Not here: what that implies for the device's cache; the signals judge it.
+//! In: the arms of both slices. Out: [`FlushSlope`], a line and whether it rises; [`SharedSync`].
+//! Not here: what a slope implies for the device's cache; the signals judge it.
 
 use durio_plan::Slice;
+use durio_stats::least_squares::{distinct, float, range};
 use serde::{Deserialize, Serialize};
 
-use super::arm::{Arm, Measured, Setting, arms, bytes, grouped};
+use super::arm::{Arm, Measured, Setting, arms, by_key};
 use crate::Declined;
 use crate::cost_model::{Estimate, relative_fit, time};
 
@@ -93,9 +95,7 @@ const MIB: f64 = 1_048_576.0;
 pub fn flush_slope(points: &[FlushPoint]) -> Result<FlushSlope, Declined> {
     Declined::unless_positive("flush time", points.iter().map(|point| point.flush_ns_p50))?;
     Declined::unless_positive("amount of dirty data", points.iter().map(|it| it.dirty_bytes))?;
-    let mut amounts: Vec<f64> = points.iter().map(|point| point.dirty_bytes).collect();
-    amounts.sort_by(f64::total_cmp);
-    amounts.dedup();
+    let amounts = distinct(points.iter().map(|point| point.dirty_bytes));
     Declined::unless_enough("amounts of dirty data", amounts.len(), AMOUNTS_MIN)?;
     let columns: Vec<[f64; 2]> =
         points.iter().map(|point| [1.0, point.dirty_bytes / MIB]).collect();
@@ -133,40 +133,125 @@ fn of_line([intercept_ns, ns_per_mib]: [Estimate; 2], (least, most): (f64, f64))
 
 pub(super) fn flush_slopes(measured: &Measured<'_>) -> Vec<FlushSlopeFindings> {
     let key = |it: &Setting| (it.method, it.cache, it.layout, it.block_size, it.location.clone());
-    let groups = grouped(arms(measured, Slice::FlushSlope), key);
-    groups.into_iter().filter_map(|arms| of_group(&arms)).collect()
+    let groups = by_key(arms(measured, Slice::FlushSlope), key);
+    groups.into_iter().filter_map(|arms| slope_of(&arms)).collect()
 }
 
-fn of_group(arms: &[Arm]) -> Option<FlushSlopeFindings> {
+fn slope_of(arms: &[Arm]) -> Option<FlushSlopeFindings> {
     let mut points: Vec<FlushPoint> = arms.iter().filter_map(point).collect();
     points.sort_by_key(|point| point.blocks);
-    let (slope, declined) = match flush_slope(&points).and_then(|it| describing(it, &points)) {
-        Ok(slope) => (Some(slope), None),
-        Err(reason) => (None, Some(reason)),
-    };
+    let found = flush_slope(&points).and_then(|it| describing_slope(it, &points));
+    let (slope, declined) = Declined::split(found);
     Some(FlushSlopeFindings { setting: arms.first()?.setting.clone(), points, slope, declined })
 }
 
 /// A line through times that scatter by more than they rise has no figure worth reading.
-fn describing(slope: FlushSlope, points: &[FlushPoint]) -> Result<FlushSlope, Declined> {
+fn describing_slope(slope: FlushSlope, points: &[FlushPoint]) -> Result<FlushSlope, Declined> {
     if slope.shape != SlopeShape::CannotTell {
         return Ok(slope);
     }
-    let times = || points.iter().map(|point| point.flush_ns_p50);
-    let (low, high) = (times().fold(f64::INFINITY, f64::min), times().fold(0.0, f64::max));
-    let [low, high] = [low, high].map(time);
-    let why =
-        format!("flushes take {low} to {high} whatever was written before, which hides a rise");
+    let (low, high) = range(points.iter().map(|point| point.flush_ns_p50));
+    let why = format!(
+        "flushes take {} to {} whatever was written before, which hides a rise",
+        time(low),
+        time(high)
+    );
     Err(Declined::DoesNotDescribe { model: "a line".to_owned(), why })
 }
 
 fn point(arm: &Arm) -> Option<FlushPoint> {
     let sync = arm.figures.as_ref()?.sync?;
-    #[expect(clippy::cast_precision_loss, reason = "a latency")]
-    let p50 = sync.p50_ns.map_or(sync.mean_ns, |nanos| nanos as f64);
-    let every = arm.setting.every;
-    let dirty_bytes = bytes(arm.setting.block_size) * f64::from(every);
-    Some(FlushPoint { blocks: every, dirty_bytes, flush_ns_p50: p50 })
+    let blocks = arm.setting.every;
+    let dirty_bytes = arm.setting.size() * f64::from(blocks);
+    Some(FlushPoint { blocks, dirty_bytes, flush_ns_p50: sync.p50_ns.map_or(sync.mean_ns, float) })
+}
+
+/// N and what it costs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SyncEveryRow {
+    /// As set and measured.
+    #[serde(flatten)]
+    pub arm: Arm,
+    /// Time of the writer per write, its share of the syncs in it: one over the rate.
+    pub ns_per_write: f64,
+}
+
+/// The cost of a write as a line over 1 ÷ N: the write itself, and a sync shared by N.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct SharedSync {
+    /// The write itself.
+    pub write_ns: Estimate,
+    /// A sync; where it takes longer the more was written, `residual_share_max` says by how much.
+    pub sync_ns: Estimate,
+    /// The largest relative error.
+    pub residual_share_max: f64,
+}
+
+/// One method's row of N.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SyncEveryFindings {
+    /// Rising N.
+    pub rows: Vec<SyncEveryRow>,
+    /// The line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<SharedSync>,
+    /// Why there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub declined: Option<Declined>,
+}
+
+/// Fewest different N for a line: two parameters, and one to spare.
+const POINTS_MIN: usize = 3;
+
+pub(super) fn sync_every(measured: &Measured<'_>) -> Vec<SyncEveryFindings> {
+    let key = |it: &Setting| {
+        (it.method, it.cache, it.layout, it.block_size, it.jobs, it.location.clone())
+    };
+    let groups = by_key(arms(measured, Slice::SyncEvery), key);
+    groups.into_iter().map(every_rows).filter(|it| !it.rows.is_empty()).collect()
+}
+
+fn every_rows(arms: Vec<Arm>) -> SyncEveryFindings {
+    let row = |arm: Arm| {
+        let ns_per_write = f64::from(arm.setting.jobs) * 1e9 / arm.rate()?;
+        Some(SyncEveryRow { arm, ns_per_write })
+    };
+    let mut rows: Vec<SyncEveryRow> = arms.into_iter().filter_map(row).collect();
+    rows.sort_by_key(|row| row.arm.setting.every);
+    let (line, declined) = Declined::split(shared_sync(&rows));
+    SyncEveryFindings { rows, line, declined }
+}
+
+fn shared_sync(rows: &[SyncEveryRow]) -> Result<SharedSync, Declined> {
+    let durable: Vec<&SyncEveryRow> =
+        rows.iter().filter(|row| row.arm.setting.is_durable()).collect();
+    Declined::unless_enough("numbers of writes per sync", durable.len(), POINTS_MIN)?;
+    let columns = durable.iter().map(|row| [1.0, 1.0 / f64::from(row.arm.setting.every.max(1))]);
+    let figures: Vec<f64> = durable.iter().map(|row| row.ns_per_write).collect();
+    let fit = relative_fit(&columns.collect::<Vec<_>>(), &figures);
+    let fit = fit.ok_or_else(|| Declined::TooFew {
+        what: "numbers of writes per sync that differ".to_owned(),
+        given: 1,
+        needed: POINTS_MIN,
+    })?;
+    let [write_ns, sync_ns] = fit.estimates;
+    let residual_share_max = fit.relative.iter().map(|it| it.abs()).fold(0.0, f64::max);
+    describing_line(SharedSync { write_ns, sync_ns, residual_share_max })
+}
+
+/// A line that misses a point by more than half describes nothing; below that it is reported.
+const MISSES_MAX: f64 = 0.5;
+
+fn describing_line(line: SharedSync) -> Result<SharedSync, Declined> {
+    let why = if line.residual_share_max > MISSES_MAX {
+        format!("it is off by up to {:.0} %", line.residual_share_max * 100.0)
+    } else if !line.sync_ns.is_known() {
+        let (low, high) = line.sync_ns.interval().unwrap_or_default();
+        format!("by their scatter a sync takes anything from {} to {}", time(low), time(high))
+    } else {
+        return Ok(line);
+    };
+    Err(Declined::DoesNotDescribe { model: "a model of write and shared sync".to_owned(), why })
 }
 
 #[cfg(test)]
@@ -215,10 +300,10 @@ mod tests {
         for (at, point) in scattered.iter_mut().enumerate() {
             point.flush_ns_p50 *= [1.0, 4.0, 0.6, 2.5, 0.5, 3.0, 1.2][at];
         }
-        let found = describing(flush_slope(&scattered).unwrap(), &scattered);
+        let found = describing_slope(flush_slope(&scattered).unwrap(), &scattered);
         assert!(found.unwrap_err().to_string().contains("does not describe"));
         let rising = points(|mib| 400_000.0 + 2e6 * mib);
-        assert!(describing(flush_slope(&rising).unwrap(), &rising).is_ok());
+        assert!(describing_slope(flush_slope(&rising).unwrap(), &rising).is_ok());
     }
 
     #[test]
@@ -227,5 +312,21 @@ mod tests {
         assert!(matches!(flush_slope(few), Err(Declined::TooFew { given: 3, .. })));
         let bad = vec![FlushPoint { blocks: 1, dirty_bytes: 4096.0, flush_ns_p50: 0.0 }; 9];
         assert!(matches!(flush_slope(&bad), Err(Declined::NotAFigure { .. })));
+    }
+
+    #[test]
+    fn a_line_that_misses_its_points_or_knows_nothing_is_declined() {
+        let known = |value: f64| Estimate { value, plus_minus: Some(value / 10.0) };
+        let line = |sync_ns, residual_share_max| SharedSync {
+            write_ns: known(3e3),
+            sync_ns,
+            residual_share_max,
+        };
+        assert!(describing_line(line(known(4e5), 0.4)).is_ok());
+        let why = describing_line(line(known(4e5), 0.912)).unwrap_err().to_string();
+        assert!(why.contains("off by up to 91 %"), "{why}");
+        let vague = Estimate { value: 361e3, plus_minus: Some(751e3) };
+        let why = describing_line(line(vague, 0.1)).unwrap_err().to_string();
+        assert!(why.contains("anything from 0 ns to 1.11 ms"), "{why}");
     }
 }
