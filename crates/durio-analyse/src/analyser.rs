@@ -9,7 +9,7 @@ use durio_record::{
 };
 
 use crate::campaign;
-use crate::declined::DeclinedStep;
+use crate::declined::{DeclinedStep, with_cause};
 use crate::durable;
 use crate::rate_variation::of_same_workload;
 use crate::step_state::StepState;
@@ -156,12 +156,7 @@ impl Analyser {
     }
 
     fn fail(&mut self, error: &StoppedBy) {
-        let message = match error.errno {
-            Some(errno) => {
-                format!("{}: {}", error.message, std::io::Error::from_raw_os_error(errno))
-            }
-            None => error.message.clone(),
-        };
+        let message = with_cause(&error.message, error.errno);
         self.step_errors.extend(error.step.map(|step| (step, message.clone())));
         self.errors.push(message);
     }

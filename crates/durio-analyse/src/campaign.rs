@@ -88,13 +88,6 @@ pub(crate) struct Measured<'a> {
     pub(crate) memory_copied: Option<MemoryMeasured>,
 }
 
-impl<'a> Measured<'a> {
-    /// All findings of the steps, also of those that only prepare.
-    fn all(&self) -> impl Iterator<Item = &'a WorkloadFindings> + use<'a> {
-        self.preconditioning.iter().chain(self.workloads)
-    }
-}
-
 /// The findings of the plan's campaign; none if it has none.
 pub(crate) fn findings(measured: &Measured<'_>) -> Option<CampaignFindings> {
     let campaign = measured.plan.campaign.as_ref()?;

@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::Declined;
 use durio_stats::least_squares::{count, distinct, mean, median};
+use relative::Fitted;
 pub(crate) use relative::relative_fit;
-use relative::{Fitted, fitted};
 
 /// A size, as measured with one writer.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -202,7 +202,7 @@ fn of_points<const P: usize>(
 ) -> Option<Fitted<P>> {
     let rows: Vec<[f64; P]> = points.iter().map(|point| columns(point.size_bytes)).collect();
     let latencies: Vec<f64> = points.iter().map(|point| point.latency_ns).collect();
-    fitted(&rows, &latencies)
+    relative_fit(&rows, &latencies)
 }
 
 /// Scale of the errors by their median; at least the floor.
@@ -237,17 +237,11 @@ fn best_bend(points: &[SizeCost], sizes: &[f64], straight: f64) -> Option<CostMo
         // The place of the bend is a parameter, too.
         Some((bayes(&fit.relative, 4), at, next, fit))
     });
-    let (criterion, at, next, fit) = tried.min_by(|a, b| a.0.total_cmp(&b.0))?;
+    let (criterion, at_bytes, below_bytes, fit) = tried.min_by(|a, b| a.0.total_cmp(&b.0))?;
     let better = straight - criterion;
-    (better >= STRONG).then(|| bent_model(points, (at, next), better, &fit))
-}
-
-fn bent_model(
-    points: &[SizeCost],
-    (at_bytes, below_bytes): (f64, f64),
-    better: f64,
-    fit: &Fitted<3>,
-) -> CostModel {
+    if better < STRONG {
+        return None;
+    }
     let [fixed_ns, ns_per_byte, change] = fit.estimates;
     let above = Estimate {
         value: ns_per_byte.value + change.value,
@@ -268,7 +262,7 @@ fn bent_model(
         ns_per_byte.value, above.value
     );
     let bend = Bend { at_bytes, below_bytes, ns_per_byte_above: above, evidence };
-    model(points, fixed_ns, ns_per_byte, Some(bend), &fit.relative)
+    Some(model(points, fixed_ns, ns_per_byte, Some(bend), &fit.relative))
 }
 
 fn model(

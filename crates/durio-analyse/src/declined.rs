@@ -120,6 +120,12 @@ impl Declined {
 /// Beyond it figures lose digits or overflow when multiplied; no real one comes near.
 const USABLE: std::ops::RangeInclusive<f64> = 1e-60..=1e60;
 
+/// A message with the system's own words for an error number.
+pub(crate) fn with_cause(message: &str, errno: Option<i32>) -> String {
+    let cause = errno.map(std::io::Error::from_raw_os_error);
+    cause.map_or_else(|| message.to_owned(), |cause| format!("{message}: {cause}"))
+}
+
 /// A step that has no figures because the target or the kernel refused what it does.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DeclinedStep {
@@ -136,10 +142,7 @@ pub struct DeclinedStep {
 
 impl DeclinedStep {
     pub(crate) fn new(step: &Step, declined: &StepDeclined) -> Self {
-        let reason = match declined.errno.map(std::io::Error::from_raw_os_error) {
-            Some(cause) => format!("{}: {cause}", declined.message),
-            None => declined.message.clone(),
-        };
+        let reason = with_cause(&declined.message, declined.errno);
         let workload = step.load.workload.name.clone();
         Self { step: step.index, workload, levels: step.levels.clone(), reason }
     }

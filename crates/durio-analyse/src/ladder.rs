@@ -158,6 +158,12 @@ pub fn analyse(points: &[Point], kind: LadderKind) -> Result<LadderFindings, Dec
     let best = phases::best_points(points);
     let phases = phases::phases(points, &efficiencies, &best);
     let saturation = saturation::fit(points, kind);
+    let latency_at_rate = |point: &Point| LatencyAtRate {
+        level: point.level,
+        rate_per_second: point.rate_per_second,
+        latency_ns_mean: point.latency_ns_mean,
+        latency_ns_p99: point.latency_ns_p99,
+    };
     Ok(LadderFindings {
         kind,
         knee: phases::knee(points, kind, &best, saturation.as_ref()),
@@ -182,15 +188,6 @@ fn point_findings(points: &[Point], efficiencies: &[f64], phases: &Phases) -> Ve
         }
     });
     found.collect()
-}
-
-fn latency_at_rate(point: &Point) -> LatencyAtRate {
-    LatencyAtRate {
-        level: point.level,
-        rate_per_second: point.rate_per_second,
-        latency_ns_mean: point.latency_ns_mean,
-        latency_ns_p99: point.latency_ns_p99,
-    }
 }
 
 /// A level this far below both an earlier and a later one is noise that no model should smooth

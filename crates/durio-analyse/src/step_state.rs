@@ -281,6 +281,8 @@ impl StreamState {
 
     /// What was offered and what was reached; none for a closed loop.
     fn open_loop(&self, measured: Nanos) -> Option<OpenLoop> {
+        // The rate that the runner used: a search changes it from round to round, and the plan has
+        // only the first.
         let offered = self.started.arrivals.rate_per_second()?;
         let paced: Vec<&Pacing> = self.jobs.iter().filter_map(|job| job.pacing.as_ref()).collect();
         let sum = |of: fn(&Pacing) -> u64| saturating_sum(paced.iter().map(|pacing| of(pacing)));

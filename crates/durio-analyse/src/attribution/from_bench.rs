@@ -217,6 +217,7 @@ fn nested(upper: &DeclaredMd, above: u32, lower: &DeclaredMd, below: u32) -> Opt
         (0, 1, 0) => below,
         _ => return None,
     };
+    // A member of the upper array that is removed takes all of its lower ones with it.
     let members = above.checked_mul(below).filter(|_| upper.removed == 0)?;
     Some(Array { layout: Layout::Raid10 { copies }, members })
 }

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::point::{Point, RaidPoint};
 use super::rows::{Raw, Table};
 use super::steps::Measured;
-use crate::campaign::baseline::counts;
+use crate::campaign::baseline::{counts, drives_in_words};
 use crate::mirror::{MirrorComparison, Penalty, compare_with_prediction, penalty};
 use crate::raid_efficiency::{Layout, Measured as Rates, efficiency};
 
@@ -83,19 +83,19 @@ fn whole(
         return Err("the model is of small random operations".to_owned());
     }
     let raw = raw.ok_or("no raw storage was measured with this workload")?.measured;
-    let base = Baseline::of(raw, raid.array.members);
+    let (raw_rate, processor_bound, basis) = raw_rate(raw, measured, raid.array.members);
     let rates = Rates {
         array_rate_per_second: measured.rate(),
-        raw_rate_per_second: base.rate_per_second,
+        raw_rate_per_second: raw_rate,
         read_share: f64::from(definition.read_share.0) / 1000.0,
     };
     let found = efficiency(raid.array, rates).map_err(|declined| declined.to_string())?;
-    let share = |expected: f64| Some(expected / base.rate_per_second);
+    let share = |expected: f64| Some(expected / raw_rate);
     Ok(RaidRow {
-        raw_rate_per_second: Some(base.rate_per_second),
+        raw_rate_per_second: Some(raw_rate),
         share_of_drives: Some(found.share_of_raw),
-        processor_bound: base.processor_bound,
-        basis: Some(base.words(measured, raid.array.members)),
+        processor_bound,
+        basis: Some(basis),
         theoretical_share: share(found.expected_rate_per_second),
         efficiency: Some(found.efficiency),
         theoretical_share_reads_counted: share(found.expected_rate_per_second_reads_counted),
@@ -104,51 +104,29 @@ fn whole(
     })
 }
 
-/// The raw rate of as many drives as the array has.
-struct Baseline {
-    rate_per_second: f64,
-    drives_measured: u32,
-    processor_bound: bool,
-    offered_per_drive: f64,
-}
-
-impl Baseline {
-    fn of(raw: &Measured<'_>, members: u32) -> Self {
-        let drives_measured = raw.drives().max(1);
-        let processor_bound = drives_measured < members && is_processor_bound(raw);
-        let factor = f64::from(members) / f64::from(drives_measured);
-        Self {
-            rate_per_second: raw.rate() * if processor_bound { 1.0 } else { factor },
-            drives_measured,
-            processor_bound,
-            offered_per_drive: raw.offered() / f64::from(drives_measured),
-        }
+/// The raw rate of as many drives as the array has, whether the processor limits it, and how it was
+/// had.
+fn raw_rate(raw: &Measured<'_>, array: &Measured<'_>, members: u32) -> (f64, bool, String) {
+    let drives = raw.drives().max(1);
+    let measured = drives_in_words(drives);
+    if drives < members && is_processor_bound(raw) {
+        let basis = format!(
+            "raw rate of {measured}, not taken times {members}: the processor limits it, and more \
+             drives give no more"
+        );
+        return (raw.rate(), true, basis);
     }
-
-    fn words(&self, array: &Measured<'_>, members: u32) -> String {
-        let measured = match self.drives_measured {
-            1 => "one drive".to_owned(),
-            drives => format!("{drives} drives"),
-        };
-        if self.processor_bound {
-            return format!(
-                "raw rate of {measured}, not taken times {members}: the processor limits it, and \
-                 more drives give no more"
-            );
-        }
-        let mut words = format!("raw rate of {measured}");
-        if self.drives_measured != members {
-            words = format!("{words}, taken times {members} ÷ {}", self.drives_measured);
-        }
-        let per_drive = array.offered() / f64::from(members);
-        if (per_drive - self.offered_per_drive).abs() > 1e-9 {
-            words = format!(
-                "{words}, with {:.2} operations in flight per drive; the array had {per_drive:.2}",
-                self.offered_per_drive
-            );
-        }
-        words
+    let mut basis = format!("raw rate of {measured}");
+    if drives != members {
+        basis = format!("{basis}, taken times {members} ÷ {drives}");
     }
+    let (own, other) = (raw.offered() / f64::from(drives), array.offered() / f64::from(members));
+    if (other - own).abs() > 1e-9 {
+        basis = format!(
+            "{basis}, with {own:.2} operations in flight per drive; the array had {other:.2}"
+        );
+    }
+    (raw.rate() * (f64::from(members) / f64::from(drives)), false, basis)
 }
 
 /// From this share of the processors that it could use, a load is taken to be limited by them.
@@ -230,6 +208,7 @@ pub(super) fn mirror_row(
     let (measured, raw) = (table.at(at)?, raw?.measured);
     let found = measured.found;
     let compares = raid.degraded_members == 0 && !found.definition.reads();
+    // In an open loop the time per write is what the arrivals make of it, not in flight ÷ rate.
     if !compares || found.open_loop.is_some() {
         return None;
     }

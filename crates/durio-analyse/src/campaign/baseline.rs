@@ -94,6 +94,10 @@ pub(crate) fn drives(plan: &Plan, step: u32, stream: u32) -> u32 {
     load.map_or(1, |load| u32::try_from(load.targets().count()).unwrap_or(u32::MAX))
 }
 
+pub(crate) fn drives_in_words(drives: u32) -> String {
+    if drives == 1 { "one drive".to_owned() } else { format!("{drives} drives") }
+}
+
 /// What was said of a row's target.
 fn declared_of<'c>(campaign: &'c Campaign, row: &Row) -> Option<&'c Declared> {
     let of_it = |it: &&durio_plan::DeclaredTarget| {
@@ -182,11 +186,8 @@ impl Comparison<'_> {
             drives: drives(self.measured.plan, row.step, row.stream),
         });
         let candidates: Vec<_> = candidates.collect();
-        let same_load = |it: &&Candidate<'_>| {
-            let drives = f64::from(members.unwrap_or(it.drives).max(1));
-            let per_drive = it.row.in_flight_offered / f64::from(it.drives.max(1));
-            (row.in_flight_offered / drives - per_drive).abs() < 1e-9
-        };
+        let same_load =
+            |it: &&Candidate<'_>| load_differs(row, **it, members.unwrap_or(it.drives)).is_none();
         let same_level = |it: &&Candidate<'_>| it.row.levels == row.levels;
         let only = candidates.first().filter(|_| candidates.len() == 1);
         // Shares at another load per drive are of queueing as much as of the layer.
@@ -252,11 +253,7 @@ fn note(row: &Row, base: Candidate<'_>, drives: u32) -> Option<String> {
     if base.drives != drives {
         notes.push(format!(
             "the baseline was measured on {} and its rate taken times {drives}",
-            if base.drives == 1 {
-                "one drive".to_owned()
-            } else {
-                format!("{} drives", base.drives)
-            }
+            drives_in_words(base.drives)
         ));
     }
     (!notes.is_empty()).then(|| notes.join("; "))

@@ -13,7 +13,7 @@ pub(super) struct Index<'a> {
 impl<'a> Index<'a> {
     pub(super) fn of(measured: &Measured<'a>) -> Self {
         let mut by_step: HashMap<u32, Vec<&WorkloadFindings>> = HashMap::new();
-        for workload in measured.all() {
+        for workload in measured.preconditioning.iter().chain(measured.workloads) {
             by_step.entry(workload.step).or_default().push(workload);
         }
         for rounds in by_step.values_mut() {

@@ -34,17 +34,14 @@ pub(crate) struct Fitted<const P: usize> {
 }
 
 /// Fits figures by sums of columns; `None` where the columns are not independent or a figure is
-/// not above zero. As [`fitted`], for those who have no sizes.
+/// not above zero.
 pub(crate) fn relative_fit<const P: usize>(
     columns: &[[f64; P]],
     figures: &[f64],
 ) -> Option<Fitted<P>> {
-    let usable = figures.iter().all(|figure| figure.is_finite() && *figure > 0.0);
-    if usable { fitted(columns, figures) } else { None }
-}
-
-/// Fits figures above zero.
-pub(super) fn fitted<const P: usize>(columns: &[[f64; P]], figures: &[f64]) -> Option<Fitted<P>> {
+    if !figures.iter().all(|figure| figure.is_finite() && *figure > 0.0) {
+        return None;
+    }
     // Divided by the figure, every residual is a relative error, and the target is 1.
     let scaled = columns.iter().zip(figures).map(|(row, figure)| row.map(|cell| cell / figure));
     let rows: Vec<[f64; P]> = scaled.collect();

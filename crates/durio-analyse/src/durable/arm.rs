@@ -213,6 +213,7 @@ fn arm(measured: &Measured<'_>, group: Vec<(Setting, u32)>) -> Option<Arm> {
         steps.iter().flat_map(|step| found(measured, *step)).collect();
     let errors = measured.errors.iter().filter(|(step, _)| steps.contains(step));
     let mut problems: Vec<String> = errors.map(|(_, message)| message.clone()).collect();
+    // Nothing stands in for a method that was asked for: a fallback is told with the figures.
     problems.extend(all.iter().flat_map(|it| it.effective.fallbacks.iter().cloned()));
     if problems.is_empty() && all.iter().any(|it| !it.complete) {
         problems.push("ended before its limit".to_owned());

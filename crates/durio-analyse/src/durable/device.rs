@@ -147,6 +147,8 @@ pub(super) fn commands(measured: &Measured<'_>, traced: &[CommitsTraced]) -> Vec
             cache: workload.cache,
             layout: layout_of(measured.plan, load),
             block_size: workload.block_size,
+            // Others' requests fall into the same windows; the most frequent sequence is the
+            // commits' own (docs/design/0008).
             short: sequences.iter().map(|it| short(&it.requests)).collect(),
             reaches_media: (!sequences.is_empty()).then(reaches),
             traced: traced.clone(),

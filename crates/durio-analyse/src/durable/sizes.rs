@@ -109,6 +109,8 @@ fn curve(mut arms: Vec<Arm>, boundaries: &[Boundary]) -> Option<SizeCurve> {
     arms.sort_by_key(|arm| arm.setting.block_size);
     let setting = arms.first()?.setting.clone();
     let costs = costs(&arms);
+    // Writes below a page read before they write, in the kernel or in the device: their cost is
+    // another line (docs/design/0008).
     let (model, declined) = Declined::split(cost_model::describe(&whole_pages(&costs)));
     let found = model.as_ref();
     let (smallest, largest) = range(costs.iter().map(|it| it.size_bytes));

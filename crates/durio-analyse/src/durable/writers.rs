@@ -168,6 +168,8 @@ fn log_row(arm: Arm, writers: &[Arm], sizes: Option<&SizesFindings>) -> GroupCom
     let independent = writers.iter().find(|it| is_like(&it.setting)).cloned();
     let other = independent.as_ref().and_then(Arm::rate);
     GroupCommitRow {
+        // Both are measured: the block layer merges concurrent flushes, so that independent writers
+        // do better than a flush each (docs/design/0007).
         gain: arm.rate().zip(other).map(|(own, other)| own / other),
         predicted_per_second: batched_rate(sizes, &arm.setting),
         independent,

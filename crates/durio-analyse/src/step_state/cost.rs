@@ -84,6 +84,7 @@ impl StreamState {
         let machine = self.ended.as_ref().and_then(|ended| ended.cpu.as_ref());
         let share = |ticks: u64, total: u64| (total > 0).then(|| quotient(ticks, total));
         CpuFindings {
+            // CPU time is counted over ramp and measured phase, operations over the latter.
             per_operation_ns: quotient(all, operations) * measured_share,
             user_cores: quotient(user, span),
             system_cores: quotient(system, span),
