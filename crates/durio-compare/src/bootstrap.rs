@@ -8,12 +8,13 @@
 //! (Politis and Romano, A circular block-resampling procedure, 1992). Percentiles are recomputed
 //! from all latencies of what was drawn.
 
+use durio_stats::least_squares::position;
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::bins::Bins;
 use super::mixture::{Mixture, QUANTILES, sum_of};
-use super::series::{Cell, Latencies};
+use super::side::{Cell, Latencies};
 
 /// Times that each run's intervals are drawn again.
 pub(super) const RESAMPLES: usize = 1000;
@@ -46,7 +47,7 @@ pub(super) fn replicates(cells: &[Cell], seed: u64) -> Option<Replicates> {
     if cells.len() < CELLS_MIN {
         return None;
     }
-    let Blocks { length, stretch } = blocks(cells);
+    let (length, stretch) = blocks(cells);
     let blocks = (cells.len() / length).max(2);
     let sums = Sums::new(cells, length);
     let whole: Vec<usize> = (0..cells.len()).collect();
@@ -54,35 +55,25 @@ pub(super) fn replicates(cells: &[Cell], seed: u64) -> Option<Replicates> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut starts = vec![0; blocks];
     let draw = |_| {
-        starts.fill_with(|| place(random.next_u64(), cells.len()));
+        starts.fill_with(|| position(random.next_u64(), cells.len()));
         sums.figures(&starts)
     };
     let draws = (0..RESAMPLES).map(draw).collect();
     Some(Replicates { centre, draws, blocks, stretch })
 }
 
-/// A place below `count`, from 64 random bits (Lemire's multiplication).
-#[expect(clippy::cast_possible_truncation, reason = "below count")]
-fn place(bits: u64, count: usize) -> usize {
-    ((u128::from(bits) * count as u128) >> 64) as usize
-}
-
-/// How to draw.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Blocks {
-    length: usize,
-    stretch: f64,
-}
-
+/// Cells per block, and the stretch of [`Replicates`].
+///
 /// For a first-order autoregression with correlation r, the block length that estimates the
 /// variance of a mean best is (√6 r / (1 − r²))^⅔ n^⅓ (Carlstein, The use of subseries values for
 /// estimating the variance, Ann. Statist. 14, 1986); n^⅓ at least, for r is itself an estimate, and
 /// an eighth of the cells at most. Of the variance, blocks of that length miss the share
 /// 2 r / (1 − r²) / length, the correlation across their ends (Künsch 1989, theorem 3.1, put into
 /// the autoregression's terms); the stretch makes up for it, up to a factor of two.
-fn blocks(cells: &[Cell]) -> Blocks {
+fn blocks(cells: &[Cell]) -> (usize, f64) {
     let rates: Vec<f64> = cells.iter().map(|it| quotient(it.count, it.span_ns)).collect();
-    let means: Vec<f64> = cells.iter().map(|it| mean(&it.headline)).collect();
+    let mean = |it: &Cell| quotient(it.headline.sum_ns, it.headline.count);
+    let means: Vec<f64> = cells.iter().map(mean).collect();
     let r = autocorrelation(&rates).max(autocorrelation(&means)).clamp(0.0, 0.95);
     let root = (cells.len() as f64).cbrt();
     let best = (6.0_f64.sqrt() * r / (1.0 - r * r)).powf(2.0 / 3.0).max(1.0) * root;
@@ -90,11 +81,7 @@ fn blocks(cells: &[Cell]) -> Blocks {
     let best = best.ceil() as usize;
     let length = best.min(cells.len() / 8).max(1);
     let missed = 2.0 * r / (1.0 - r * r) / length as f64;
-    Blocks { length, stretch: 1.0 / (1.0 - missed).max(0.25).sqrt() }
-}
-
-fn mean(latencies: &Latencies) -> f64 {
-    quotient(latencies.sum_ns, latencies.count)
+    (length, 1.0 / (1.0 - missed).max(0.25).sqrt())
 }
 
 /// Correlation of neighbours, with Kendall's correction for short series (Note on bias in the
@@ -192,10 +179,10 @@ mod tests {
     #[test]
     fn blocks_are_longer_where_neighbours_are_alike() {
         let unlike = blocks(&cells((0..512_u64).map(|it| 1000 + it * 7919 % 101)));
-        assert_eq!((unlike.length, unlike.stretch > 1.2), (8, false), "{unlike:?}");
+        assert_eq!((unlike.0, unlike.1 > 1.2), (8, false), "{unlike:?}");
         let alike = blocks(&cells((0..512_u64).map(|it| 1000 + it / 16 * 7919 % 101)));
-        assert!(alike.length > 30 && alike.stretch < 1.6, "{alike:?}");
-        assert_eq!(blocks(&cells([5; 20])).length, 2);
+        assert!(alike.0 > 30 && alike.1 < 1.6, "{alike:?}");
+        assert_eq!(blocks(&cells([5; 20])).0, 2);
     }
 
     #[test]

@@ -177,10 +177,11 @@ impl StepComparison {
 }
 
 /// What is compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FigureName {
     /// Commits, or else reads and writes, per second.
+    #[default]
     Rate,
     /// Bytes per second.
     Bandwidth,
@@ -205,8 +206,7 @@ pub enum FigureName {
 }
 
 impl FigureName {
-    /// Every figure, in the order of reports. Those that intervals hold come first, in the order in
-    /// which they are resampled.
+    /// Every figure in the order of reports; those that are resampled come first, in that order.
     pub const ALL: [Self; 11] = [
         Self::Rate,
         Self::Bandwidth,
@@ -253,7 +253,7 @@ impl FigureName {
 }
 
 /// The other side, in a word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Word {
     /// Better by more than the threshold, and the interval does not reach zero.
@@ -263,6 +263,7 @@ pub enum Word {
     /// The interval lies within the threshold on both sides of zero.
     NoDifference,
     /// Neither: the repeats scatter too far, a side has a single run, or the figure is missing.
+    #[default]
     Undecided,
 }
 
@@ -279,7 +280,7 @@ pub enum Method {
 }
 
 /// One figure against its like.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct FigureComparison {
     /// Which.
     pub figure: FigureName,
@@ -301,8 +302,7 @@ pub struct FigureComparison {
     pub worse_at_most: Option<f64>,
     /// How the interval was found.
     pub method: Option<Method>,
-    /// Standard deviation of single repeats, both sides together, as a share; none without two repeats
-    /// on a side.
+    /// Pooled standard deviation of repeats, as a share; none without two repeats on a side.
     #[serde(default)]
     pub repeats_scatter: Option<f64>,
     /// The smallest effect, as a share, that would be found in four of five such comparisons.
@@ -333,8 +333,7 @@ pub struct Gate {
     /// Figures of which a loss beyond what was allowed is excluded.
     #[serde(default)]
     pub excluded: Vec<String>,
-    /// Repeats per side by which what is undecided would probably be decided; none if nothing is, or
-    /// if repeats do not help.
+    /// Repeats per side that would probably decide what is undecided; none if they would not help.
     #[serde(default)]
     pub repeats_needed: Option<usize>,
 }

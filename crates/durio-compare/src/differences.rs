@@ -14,6 +14,7 @@ use super::comparison::Difference;
 use super::side::{Run, Side};
 use super::units::{Member, Unit};
 use durio_analyse::Findings;
+use durio_analyse::grouping::{each_once, grouped};
 
 /// A named fact.
 type Named = (String, String);
@@ -26,15 +27,12 @@ pub(super) fn of_environment(baseline: &Side, other: &Side) -> Vec<Difference> {
 
 /// The facts of all runs of a side: where they differ among each other, all values.
 fn joined(runs: Vec<Vec<Named>>) -> Vec<Named> {
-    let mut all: Vec<(String, Vec<String>)> = Vec::new();
-    for (name, value) in runs.into_iter().flatten() {
-        match all.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, values)) if values.contains(&value) => {}
-            Some((_, values)) => values.push(value),
-            None => all.push((name, vec![value])),
-        }
-    }
-    all.into_iter().map(|(name, values)| (name, values.join(" or "))).collect()
+    let facts = grouped(runs.into_iter().flatten(), |a, b| a.0 == b.0);
+    let joined = facts.into_iter().map(|alike| {
+        let (names, values): (Vec<String>, Vec<String>) = alike.into_iter().unzip();
+        (names.into_iter().next().unwrap_or_default(), each_once(values).join(" or "))
+    });
+    joined.collect()
 }
 
 fn facts(findings: &Findings) -> Vec<Named> {
@@ -77,30 +75,26 @@ fn storage(stack: &Stack) -> Vec<Named> {
 /// A block device in words: what it is, not what the kernel happened to call it.
 fn device(layer: &Layer) -> Option<String> {
     let block = layer.block.as_ref()?;
-    let size = block.size.map(|size| size.to_string());
+    let (size, cache) = (block.size.map(|size| size.to_string()), block.write_cache);
     let known = [
         block.vendor.clone(),
         block.model.clone(),
         block.serial.clone().map(|serial| format!("serial {serial}")),
         size,
         block.scheduler.clone().map(|scheduler| format!("scheduler {scheduler}")),
-        block
-            .write_cache
-            .map(|cache| format!("{cache:?}").to_lowercase().replace("write", "write ")),
+        cache.map(|cache| format!("{cache:?}").to_lowercase().replace("write", "write ")),
     ];
     let known: Vec<String> = known.into_iter().flatten().filter(|it| !it.is_empty()).collect();
     let facts = layer.facts.iter().map(|fact| format!("{} {}", fact.name, fact.value));
-    Some(format!(
-        "{:?} ({})",
-        layer.kind,
-        known.into_iter().chain(facts).collect::<Vec<_>>().join(" ")
-    ))
+    let facts: Vec<String> = known.into_iter().chain(facts).collect();
+    Some(format!("{:?} ({})", layer.kind, facts.join(" ")))
 }
 
 /// In what two steps differ, and whether their workloads are different ones.
 pub(super) fn of_steps(baseline: &Unit<'_>, other: &Unit<'_>) -> (bool, Vec<Difference>) {
     let defined = |unit: &Unit<'_>| {
         let mut facts = fields(&unit.first.workload.definition);
+        // Labels for people: two workloads are the same if they do the same.
         facts.retain(|(name, _)| name != "name" && name != "summary");
         facts
     };

@@ -38,7 +38,7 @@ pub(super) fn figure(
     let sides = [baseline, other];
     let logs = sides.map(|side| logarithms(side, at));
     let middles = logs.each_ref().map(|logs| logs.as_deref().and_then(mean));
-    let mut found = empty(figure);
+    let mut found = FigureComparison { figure, ..FigureComparison::default() };
     [found.baseline, found.other] = middles.map(|it| it.map(f64::exp));
     let ([Some(a), Some(b)], [Some(middle_a), Some(middle_b)]) = (logs, middles) else {
         found.reason = Some("too few samples, or none, in one of the runs".to_owned());
@@ -46,31 +46,13 @@ pub(super) fn figure(
     };
     let shift = middle_b - middle_a;
     found.effect = Some(shift.exp_m1());
-    let by_repeats = by_repeats(&a, &b);
     let by_blocks = by_blocks(at, shift, sides);
     found.repeats_scatter = scatter([&a, &b]).map(f64::exp_m1);
-    match (by_repeats, by_blocks) {
-        (None, by_blocks) => leave_open(&mut found, by_blocks, [a.len(), b.len()]),
-        (Some(by_repeats), by_blocks) => judge(&mut found, by_repeats, by_blocks, settings),
+    match Mean::of(&a).zip(Mean::of(&b)).map(|(a, b)| Shift::between(a, b)) {
+        None => leave_open(&mut found, by_blocks, [a.len(), b.len()]),
+        Some(by_repeats) => judge(&mut found, by_repeats, by_blocks, settings),
     }
     Some(found)
-}
-
-fn empty(figure: FigureName) -> FigureComparison {
-    FigureComparison {
-        figure,
-        baseline: None,
-        other: None,
-        effect: None,
-        interval: None,
-        p_worse: None,
-        worse_at_most: None,
-        method: None,
-        repeats_scatter: None,
-        visible: None,
-        word: Word::Undecided,
-        reason: None,
-    }
 }
 
 fn value(repeat: &Repeat, at: usize) -> Option<f64> {
@@ -83,13 +65,7 @@ fn logarithms(repeats: &[Repeat], at: usize) -> Option<Vec<f64>> {
     repeats.iter().map(one).collect::<Option<Vec<f64>>>().filter(|all| !all.is_empty())
 }
 
-/// None unless both sides have two repeats.
-fn by_repeats(a: &[f64], b: &[f64]) -> Option<Shift> {
-    Some(Shift::between(Mean::of(a)?, Mean::of(b)?))
-}
-
-/// How far `shift` could be from what it is by what happens within the runs; none if a run has too
-/// few intervals, or none of the figure.
+/// The uncertainty of `shift` by scatter within the runs; none with too few intervals.
 fn by_blocks(at: usize, shift: f64, sides: [&[Repeat]; 2]) -> Option<Shift> {
     let [a, b] = sides.map(|side| drawn_mean(side, at));
     Some(Shift { value: shift, ..Shift::between(a?, b?) })
@@ -118,6 +94,8 @@ fn drawn_mean(repeats: &[Repeat], at: usize) -> Option<Mean> {
 
 /// One run says how far it scatters within, and nothing of the next.
 fn leave_open(found: &mut FigureComparison, by_blocks: Option<Shift>, repeats: [usize; 2]) {
+    // Where a file lies, what the device remembers and who else was there is the same for all
+    // intervals of a run: none of that is in its own scatter (docs/design/0005).
     let sides = if repeats == [1, 1] { "one run per side" } else { "one run on one side" };
     found.reason = Some(format!("{sides} does not show how far runs of the same thing differ"));
     if let Some(shift) = by_blocks {
@@ -137,6 +115,8 @@ fn judge(
     by_blocks: Option<Shift>,
     settings: &Settings,
 ) {
+    // The scatter of two or three repeats can be small by luck; what a run scatters within itself
+    // it cannot undercut (docs/design/0005).
     let blocks = by_blocks.filter(|it| it.half_width() > by_repeats.half_width());
     let (method, shift) = match blocks {
         Some(blocks) => (Method::Blocks, blocks),

@@ -20,8 +20,7 @@ use super::effect::repeats_needed;
 /// How often equal sides may be called a regression.
 const FALSE_ALARMS: f64 = 0.05;
 
-/// Where one run per side shows no scatter: half of the changes of two standard deviations are seen
-/// with 3, nearly all with 5.
+/// With 3 repeats half of the changes of two standard deviations are seen, with 5 nearly all.
 const REPEATS_FIRST: usize = 5;
 
 /// Judges rate and p99 of every step; what could not be compared is undecided, not fine.
@@ -67,6 +66,7 @@ fn look<'a>(
                 let reason = figure.and_then(|it| it.reason.as_deref()).unwrap_or("not measured");
                 gate.undecided.push(format!("{place}: {reason}"));
                 let is_single = figure.is_some_and(|it| it.effect.is_some());
+                // Repeats help only where there is a figure to repeat.
                 let needed = is_single.then_some(REPEATS_FIRST);
                 gate.repeats_needed = gate.repeats_needed.max(needed);
             }
@@ -77,6 +77,7 @@ fn look<'a>(
 fn judge(gate: &mut Gate, place: &str, figure: &FigureComparison, is_worse: bool, share: f64) {
     let (Some(worse), Some(at_most)) = (figure.worse_by(), figure.worse_at_most) else { return };
     let percent = |share: f64| format!("{:.1} %", share * 100.0);
+    // Shown to be worse is not enough: a certain loss of 1 % is none where 5 % are allowed.
     if is_worse && worse > share {
         gate.regressions.push(format!("{place} worse by {}", percent(worse)));
     } else if at_most <= share {
@@ -95,8 +96,7 @@ fn judge(gate: &mut Gate, place: &str, figure: &FigureComparison, is_worse: bool
     }
 }
 
-/// Which hypotheses Holm's procedure rejects, so that a true one is among them with the probability
-/// `alpha` at most.
+/// The hypotheses that Holm's procedure rejects, a true one with probability `alpha` at most.
 fn holm(p_values: &[f64], alpha: f64) -> Vec<bool> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();
     let p = |at: usize| p_values.get(at).copied().unwrap_or(1.0);

@@ -14,7 +14,6 @@ mod effect;
 mod gate;
 mod mixture;
 pub mod published;
-mod series;
 pub mod shape;
 mod side;
 mod state;
@@ -28,6 +27,7 @@ pub use side::{Run, RunReader, Side};
 
 use durio_analyse::{CurvePoint, OperationFindings, WorkloadFindings};
 use durio_record::OperationName;
+use durio_stats::least_squares::float;
 use effect::Repeat;
 use units::{Member, Unit};
 
@@ -97,6 +97,7 @@ fn pair(baseline: &Side, (index, other): (usize, &Side), settings: &Settings) ->
 
 /// Applies `work` to every item, on all processors; the results are in the items' order.
 fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> Option<R> + Sync) -> Vec<R> {
+    // Each step is drawn again a thousand times on either side; steps know nothing of each other.
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
     let share = items.len().div_ceil(workers).max(1);
     let work = &work;
@@ -115,8 +116,7 @@ fn remarks(baseline: &Side, other: &Side, labels: &[String; 2]) -> Vec<String> {
     let [a, b] = labels;
     let mut remarks = Vec::new();
     for run in &baseline.runs {
-        let is_it = |it: &&Run| it.findings.run == run.findings.run;
-        if other.runs.iter().any(|it| is_it(&it)) {
+        if other.runs.iter().any(|it| it.findings.run == run.findings.run) {
             let name = &run.findings.run.run;
             remarks.push(format!("run {name} is on both sides, {a} and {b}: it is no evidence"));
         }
@@ -141,6 +141,7 @@ fn step(
     let (first, second) = (a.first.workload, b.first.workload);
     let mut faults = state::faults(&labels[0], &a.members);
     faults.extend(state::faults(&labels[1], &b.members));
+    // --force makes faults cautions; commits against reads stay apart.
     let hard = other_operation([first, second], labels);
     let (not_comparable, cautions) = match settings.forced {
         true => (hard.into_iter().collect(), faults),
@@ -215,21 +216,17 @@ fn value(workload: &WorkloadFindings, figure: FigureName) -> Option<f64> {
     let service = headline(workload).map(|it| &it.service);
     // Where syncs are the headline's part they are the commit's; both are shown.
     let sync = workload.operation(OperationName::Sync).map(|it| &it.service);
-    let precise = |nanos: Option<u64>| nanos.map(|it| it as f64);
     let value = match figure {
-        FigureName::Rate => Some(match workload.operation(OperationName::Commit) {
-            Some(commit) => commit.rate,
-            None => workload.iops,
-        }),
+        FigureName::Rate => Some(workload.headline_rate()),
         FigureName::Bandwidth => Some(workload.bandwidth),
         FigureName::Mean => service.map(|it| it.mean_ns),
-        FigureName::P50 => precise(service?.p50_ns),
-        FigureName::P99 => precise(service?.p99_ns),
-        FigureName::P99_9 => precise(service?.p99_9_ns),
+        FigureName::P50 => service?.p50_ns.map(float),
+        FigureName::P99 => service?.p99_ns.map(float),
+        FigureName::P99_9 => service?.p99_9_ns.map(float),
         FigureName::SyncMean => sync.map(|it| it.mean_ns),
-        FigureName::SyncP50 => precise(sync?.p50_ns),
-        FigureName::SyncP99 => precise(sync?.p99_ns),
-        FigureName::SyncP99_9 => precise(sync?.p99_9_ns),
+        FigureName::SyncP50 => sync?.p50_ns.map(float),
+        FigureName::SyncP99 => sync?.p99_ns.map(float),
+        FigureName::SyncP99_9 => sync?.p99_9_ns.map(float),
         FigureName::CpuPerOperation => Some(workload.cpu.per_operation_ns),
     };
     value.filter(|it| *it > 0.0 && it.is_finite())

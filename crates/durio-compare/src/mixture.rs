@@ -47,8 +47,7 @@ impl Mixture {
         Self { counts, windows }
     }
 
-    /// The percentiles in nanoseconds of the blocks drawn, interpolated within bins; NaN without
-    /// any latency.
+    /// Percentiles of the drawn blocks in nanoseconds, interpolated within bins; NaN if empty.
     pub(super) fn quantiles_ns(&self, starts: &[usize]) -> [f64; QUANTILES] {
         let all = sum_of(&self.counts, starts);
         let mut found = [f64::NAN; QUANTILES];
@@ -171,6 +170,7 @@ impl<'a> Rows<'a> {
                 *upto = sum;
             }
             look(block, &upto);
+            // The window moves on by one cell: what leaves it is taken off, what enters is added.
             self.change(block, &mut counts, u64::saturating_sub);
             self.change(block + self.length, &mut counts, u64::saturating_add);
         }

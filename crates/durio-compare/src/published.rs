@@ -90,21 +90,15 @@ pub fn tables() -> Result<Vec<PublishedTable>, csv::Error> {
         let rates = [(OperationName::Read, row.read_iops), (OperationName::Write, row.write_iops)];
         for (operation, rate) in rates {
             let Some(rate) = rate else { continue };
-            let table = empty(&row, operation);
-            let known = tables.iter().position(|it| {
-                it.words() == table.words()
-                    && it.method == table.method
-                    && it.operation == operation
-            });
-            let place = known.unwrap_or(tables.len());
-            if known.is_none() {
-                tables.push(table);
-            }
-            if let Some(table) = tables.get_mut(place) {
-                table.points.push(Point { level, rate });
+            let table = table(&row, operation, Point { level, rate });
+            let key = |it: &PublishedTable| (it.words(), it.method.clone(), it.operation);
+            match tables.iter_mut().find(|it| key(it) == key(&table)) {
+                Some(known) => known.points.extend(table.points),
+                None => tables.push(table),
             }
         }
     }
+    // A single level has no shape.
     tables.retain(|it| it.points.iter().any(|point| point.level != it.points[0].level));
     Ok(tables)
 }
@@ -113,7 +107,7 @@ fn level(row: &Row) -> Option<u32> {
     row.jobs.parse::<u32>().ok()?.checked_mul(row.iodepth.parse().ok()?)
 }
 
-fn empty(row: &Row, operation: OperationName) -> PublishedTable {
+fn table(row: &Row, operation: OperationName, point: Point) -> PublishedTable {
     PublishedTable {
         source: row.source.clone(),
         stack: row.stack.clone(),
@@ -121,7 +115,7 @@ fn empty(row: &Row, operation: OperationName) -> PublishedTable {
         block_size: row.block_size.clone(),
         method: row.durable.clone(),
         operation,
-        points: Vec::new(),
+        points: vec![point],
     }
 }
 

@@ -80,8 +80,7 @@ impl Shape {
     }
 }
 
-/// Ratios that deviate by less than this are alike: publications round to two or three digits, and
-/// their runs scatter as ours do.
+/// Ratios that deviate by less are alike: publications round to two or three digits.
 pub const TOLERANCE: f64 = 0.10;
 
 /// Sets the shapes of two tables against each other. Rates that are not positive are passed over;

@@ -1,15 +1,16 @@
 //! One side of a comparison: its runs, read from events.
 //!
-//! In: events. Out: [`Run`]s with findings and, beside them, each step over time in compact form.
-//! Not here: folders.
+//! In: events. Out: [`Run`]s with findings and, beside them, what each step did over time in the
+//! form that is resampled: a [`Series`] of at most [`CELLS_MAX`] cells. Not here: folders, and the
+//! resampling.
 
 use std::collections::BTreeMap;
 
-use durio_plan::{Plan, Role};
-use durio_record::{Environment, Event, Manifest};
+use durio_analyse::{Analyser, Findings, headline, is_cut_short};
+use durio_plan::{Load, Plan, Role, Step};
+use durio_record::{Environment, Event, Interval, Manifest, OperationName, Phase};
 
-use super::series::Series;
-use durio_analyse::{Analyser, Findings};
+use super::bins::Bins;
 
 /// Step, round and stream.
 pub(super) type Place = (u32, u32, u32);
@@ -35,6 +36,7 @@ impl RunReader {
         self.analyser.observe(event);
         let Event::Interval(interval) = event else { return };
         let step = self.plan.steps.get(interval.step as usize);
+        // Preconditioning and traces are compared by nobody, and each series takes memory.
         let step = step.filter(|step| step.role == Role::Measure);
         if let Some((step, load)) =
             step.and_then(|step| Some((step, step.stream(interval.stream)?)))
@@ -78,4 +80,178 @@ pub struct Side {
     pub source: String,
     /// Its runs.
     pub runs: Vec<Run>,
+}
+
+/// More cells than this are merged two by two: what is resampled are blocks of them anyway, and
+/// memory stays bounded however fine the intervals are.
+const CELLS_MAX: usize = 512;
+
+/// One or more intervals that follow each other.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Cell {
+    /// How long.
+    pub(super) span_ns: u64,
+    /// Commits, or else reads and writes.
+    pub(super) count: u64,
+    /// Bytes moved.
+    pub(super) bytes: u64,
+    /// The headline operation's latencies.
+    pub(super) headline: Latencies,
+    /// The sync calls' latencies.
+    pub(super) sync: Latencies,
+}
+
+/// Latencies of one kind of operation in a cell.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Latencies {
+    /// How many.
+    pub(super) count: u64,
+    /// Their sum.
+    pub(super) sum_ns: u64,
+    /// Where they lie.
+    pub(super) bins: Bins,
+}
+
+impl Latencies {
+    fn add(&mut self, other: &Self) {
+        self.count = self.count.saturating_add(other.count);
+        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
+        self.bins.add(&other.bins);
+    }
+}
+
+impl Cell {
+    fn add(&mut self, other: &Self) {
+        self.span_ns = self.span_ns.saturating_add(other.span_ns);
+        self.count = self.count.saturating_add(other.count);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.headline.add(&other.headline);
+        self.sync.add(&other.sync);
+    }
+}
+
+/// The measured phase of one step.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Series {
+    cells: Vec<Cell>,
+    /// Intervals per cell, and how many the last cell has.
+    per_cell: usize,
+    in_last: usize,
+}
+
+impl Series {
+    /// Takes the next interval; the ramp does not count.
+    pub(super) fn take(&mut self, interval: &Interval, step: &Step, load: &Load) {
+        if interval.phase == Phase::Ramp {
+            return;
+        }
+        // What was cut short by the end has no rate of its own: it belongs to the one before.
+        self.push(cell(interval, load), is_cut_short(interval, step));
+    }
+
+    fn push(&mut self, cell: Cell, is_rest: bool) {
+        let joins = is_rest || self.in_last < self.per_cell;
+        match self.cells.last_mut() {
+            Some(last) if joins => last.add(&cell),
+            _ => {
+                self.halve_if_full();
+                self.cells.push(cell);
+                self.in_last = 0;
+            }
+        }
+        self.in_last += usize::from(!is_rest);
+        self.per_cell = self.per_cell.max(1);
+    }
+
+    fn halve_if_full(&mut self) {
+        if self.cells.len() < CELLS_MAX {
+            return;
+        }
+        let pairs = self.cells.chunks(2).map(|pair| {
+            let mut sum = Cell::default();
+            pair.iter().for_each(|cell| sum.add(cell));
+            sum
+        });
+        self.cells = pairs.collect();
+        self.per_cell = self.per_cell.saturating_mul(2);
+    }
+
+    /// The cells; the last one is left out where it has less than half of the others' intervals.
+    pub(super) fn cells(&self) -> &[Cell] {
+        match self.cells.split_last() {
+            Some((_, whole)) if self.in_last * 2 < self.per_cell => whole,
+            _ => &self.cells,
+        }
+    }
+}
+
+fn cell(interval: &Interval, load: &Load) -> Cell {
+    let headline = headline(load);
+    let mut cell =
+        Cell { span_ns: interval.to.saturating_sub(interval.from).get(), ..Cell::default() };
+    for record in &interval.operations {
+        let exact = &record.service.exact;
+        if matches!(record.operation, OperationName::Read | OperationName::Write) {
+            cell.bytes = cell.bytes.saturating_add(record.bytes.get());
+        }
+        if is_counted(record.operation, headline) {
+            cell.count = cell.count.saturating_add(exact.count);
+        }
+        let bins = || record.service.histogram().map(Bins::of).unwrap_or_default();
+        let latencies = || Latencies { count: exact.count, sum_ns: exact.sum_ns, bins: bins() };
+        if record.operation == headline {
+            cell.headline = latencies();
+        } else if record.operation == OperationName::Sync {
+            cell.sync = latencies();
+        }
+    }
+    cell
+}
+
+/// True for what the headline rate counts.
+fn is_counted(operation: OperationName, headline: OperationName) -> bool {
+    match headline {
+        OperationName::Commit => operation == OperationName::Commit,
+        _ => matches!(operation, OperationName::Read | OperationName::Write),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(intervals: u64) -> Series {
+        let mut series = Series::default();
+        for count in 0..intervals {
+            series.push(Cell { span_ns: 10, count, ..Cell::default() }, false);
+        }
+        series
+    }
+
+    #[test]
+    fn few_intervals_are_a_cell_each() {
+        let series = taken(50);
+        assert_eq!(series.cells().len(), 50);
+        assert!(series.cells().iter().all(|cell| cell.span_ns == 10));
+    }
+
+    #[test]
+    fn many_intervals_share_cells_and_none_is_lost() {
+        for intervals in [512, 513, 700, 1024, 1025, 100_000] {
+            let series = taken(intervals);
+            assert!((256..=512).contains(&series.cells.len()), "{intervals}");
+            let count: u64 = series.cells.iter().map(|cell| cell.count).sum();
+            assert_eq!(count, intervals * (intervals - 1) / 2, "{intervals}");
+            let whole = series.cells.first().unwrap().span_ns;
+            assert!(series.cells().iter().all(|cell| cell.span_ns * 2 >= whole), "{intervals}");
+        }
+    }
+
+    #[test]
+    fn what_the_end_cut_short_belongs_to_the_interval_before() {
+        let mut series = taken(3);
+        series.push(Cell { span_ns: 1, count: 5, ..Cell::default() }, true);
+        assert_eq!(series.cells().len(), 3);
+        assert_eq!(series.cells().last().unwrap().count, 7);
+    }
 }

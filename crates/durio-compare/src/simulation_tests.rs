@@ -9,7 +9,7 @@ use super::bootstrap::replicates;
 use super::comparison::{FigureComparison, FigureName, Gate, Pair, Settings, StepComparison, Word};
 use super::effect::{Repeat, figure};
 use super::gate::gate;
-use super::series::{Cell, Latencies};
+use super::side::{Cell, Latencies};
 
 const SEED: u64 = 20_261_121;
 const INTERVALS: usize = 50;

@@ -4,8 +4,9 @@
 //! In: a step of each side. Out: reasons in words. Not here: environment and definitions.
 
 use super::bootstrap::autocorrelation;
-use super::series::Cell;
+use super::side::Cell;
 use super::units::Member;
+use durio_stats::least_squares::{count, float, line, mean};
 
 /// The best line through the rates may rise or fall by this share of their mean over the whole
 /// phase: the criterion for the slope of SNIA's Solid State Storage Performance Test Specification,
@@ -58,23 +59,21 @@ fn drifted(place: &str, member: &Member<'_>) -> Option<String> {
 
 /// By which share of the mean the rate drifted, if that is more than steady state allows.
 fn drift(cells: &[Cell]) -> Option<f64> {
-    let rate = |cell: &Cell| cell.count as f64 / cell.span_ns.max(1) as f64;
+    let rate = |cell: &Cell| float(cell.count) / float(cell.span_ns.max(1));
     let rates: Vec<f64> = cells.iter().map(rate).collect();
     if rates.len() < CELLS_MIN {
         return None;
     }
-    let count = rates.len() as f64;
-    let mean = rates.iter().sum::<f64>() / count;
-    let middle = (count - 1.0) / 2.0;
-    let place = |index: usize| index as f64 - middle;
-    let squares: f64 = (0..rates.len()).map(|it| place(it).powi(2)).sum();
-    let slope = rates.iter().enumerate().map(|(at, it)| place(at) * it).sum::<f64>() / squares;
-    let rest: Vec<f64> =
-        rates.iter().enumerate().map(|(at, it)| it - mean - slope * place(at)).collect();
+    let (cells, mean, (start, slope)) = (count(rates.len()), mean(&rates)?, line(&rates)?);
+    // Σ (i − (n − 1) ÷ 2)², the spread of the positions.
+    let squares = cells * (cells * cells - 1.0) / 12.0;
+    let rest = rates.iter().enumerate().map(|(at, it)| it - start - slope * count(at));
+    let rest: Vec<f64> = rest.collect();
     let r = autocorrelation(&rest).clamp(0.0, 0.95);
-    let variance = rest.iter().map(|it| it * it).sum::<f64>() / (count - 2.0);
+    // Neighbours that are alike say less than as many independent cells: (1 + r) ÷ (1 − r).
+    let variance = rest.iter().map(|it| it * it).sum::<f64>() / (cells - 2.0);
     let error = (variance / squares * (1.0 + r) / (1.0 - r)).sqrt();
-    let drift = slope * (count - 1.0) / mean;
+    let drift = slope * (cells - 1.0) / mean;
     let is_clear = slope.abs() > DRIFT_ERRORS * error;
     (is_clear && drift.is_finite() && drift.abs() > DRIFT_MAX).then_some(drift)
 }

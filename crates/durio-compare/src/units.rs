@@ -10,8 +10,7 @@ use std::collections::HashMap;
 use durio_plan::{Level, RawPath, Rounds, Step, Until};
 use durio_workload::Workload;
 
-use super::series::Series;
-use super::side::{Run, Side};
+use super::side::{Run, Series, Side};
 use durio_analyse::WorkloadFindings;
 
 /// One execution of a unit.
@@ -98,12 +97,12 @@ fn counts(run: &Run, workload: &WorkloadFindings) -> bool {
     workload.round + window > last
 }
 
-/// By what a step is known: exactly; by its name and place; by its name alone; in a campaign by its
-/// section, where that has no other.
+/// What identifies a step: everything; name and place; name alone; its section in a campaign.
 fn keys(member: &Member<'_>) -> [String; 4] {
     let (workload, plan) = (member.workload, &member.run.findings.plan);
     let is_here = |it: &&RawPath| it.to_string() == workload.location;
     let location = plan.locations().iter().position(is_here);
+    // Joined by NUL, which names do not have: no two keys can run together.
     let place = format!("{}\0{location:?}\0{}", named(workload), workload.target);
     let bare =
         Workload { name: String::new(), summary: String::new(), ..workload.definition.clone() };
@@ -123,6 +122,8 @@ pub(super) fn matched(baseline: &[Unit<'_>], other: &[Unit<'_>]) -> Matched {
         only_baseline: (0..baseline.len()).collect(),
         only_other: (0..other.len()).collect(),
     };
+    // From the strictest key to the loosest: what is matched exactly is out of reach of a name
+    // alone.
     for key in 0..4 {
         found.take(baseline, other, key);
     }
@@ -137,6 +138,7 @@ impl Matched {
             let mut places: HashMap<String, Option<usize>> = HashMap::new();
             for &place in open {
                 let Some(name) = units.get(place).and_then(|it| it.keys.get(key)) else { continue };
+                // Two of one name are none: which of them belongs to the other side nobody can say.
                 places.entry(name.clone()).and_modify(|it| *it = None).or_insert(Some(place));
             }
             places
