@@ -36,8 +36,7 @@ pub struct Evidence {
     pub probed: Vec<SyncCallsProbed>,
 }
 
-/// Gathers what one run shows. A step's histograms are merged as they come, and kept until
-/// its figures are drawn from them when it ends.
+/// Gathers what one run shows; a step's histograms are merged as they come, and dropped at its end.
 #[derive(Debug)]
 pub struct Analyser {
     manifest: Manifest,

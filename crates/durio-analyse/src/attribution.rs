@@ -1,4 +1,4 @@
-//! What each layer of a stack costs: the points of a stack bench set beside each other.
+//! What each layer of a stack costs: the points of a stack bench, compared.
 //!
 //! In: [`Bench`], the findings of the same workloads on raw storage, RAID, volumes and filesystems.
 //! Out: [`StackFindings`], plain data; a point without figures is a row that says why.
@@ -40,7 +40,7 @@ pub use waterfall::{Waterfall, WaterfallBasis, WaterfallStep};
 use crate::Declined;
 use rows::Table;
 
-/// Sets the points of a bench beside each other, workload by workload.
+/// Compares the points of a bench, workload by workload.
 ///
 /// # Errors
 ///

@@ -27,8 +27,8 @@ pub struct SizeCost {
 }
 
 impl SizeCost {
-    /// From a bandwidth in bytes per second that one writer achieved, waiting for each write. Mind
-    /// the unit: dd's MB is 10⁶ bytes, many other programs' is 2²⁰.
+    /// From the bandwidth of one writer that waits for each write (dd's MB is 10⁶ bytes, others'
+    /// 2²⁰).
     #[must_use]
     pub fn of_bandwidth(size_bytes: f64, bytes_per_second: f64) -> Self {
         Self { size_bytes, latency_ns: size_bytes / bytes_per_second * 1e9 }

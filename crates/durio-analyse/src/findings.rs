@@ -112,8 +112,7 @@ pub struct Headline {
     pub same_workload: Option<Agreement>,
 }
 
-/// A set of latencies in figures. A percentile is absent where fewer samples than its tail needs
-/// were taken (1 / (1 − q)).
+/// Figures of a set of latencies; a percentile is absent below 1 / (1 − q) samples.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
     /// Samples.
@@ -484,8 +483,8 @@ pub struct WorkloadFindings {
     /// The device's own time for its requests, where the path permits to tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_time: Option<DeviceTime>,
-    /// The longest time in which a job did not look for completions while some were outstanding;
-    /// none where operations are waited for one by one.
+    /// Longest time without a look for completions while some were outstanding; none if each is
+    /// waited for.
     #[serde(rename = "unwatched_ns_max", default, skip_serializing_if = "Option::is_none")]
     pub unwatched_max: Option<Nanos>,
     /// How much the rate varied.

@@ -151,8 +151,8 @@ pub struct Penalty {
     pub if_exponential: f64,
     /// No latencies with this mean give more: k, since the maximum is less than the sum.
     pub at_most: f64,
-    /// Least standard deviation ÷ mean of a device's latency with which waiting could explain the
-    /// penalty; `None` if there is none to explain, or none does.
+    /// Least coefficient of variation of a device's latency that explains the penalty; `None` if
+    /// none does.
     pub least_variation: Option<f64>,
     /// What it says.
     pub verdict: PenaltyVerdict,
@@ -255,8 +255,7 @@ pub struct MirrorComparison {
     pub p99_ratio: f64,
 }
 
-/// Sets a measured mirror beside the prediction from a single device.
-/// Declined as [`predict`] is, for either distribution.
+/// Compares a measured mirror with the prediction; declined as [`predict`] is, for either side.
 pub(crate) fn compare_with_prediction(
     single: &[LatencyCount],
     mirror: &[LatencyCount],

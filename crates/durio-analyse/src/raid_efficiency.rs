@@ -86,8 +86,7 @@ pub struct RaidModel {
     pub sentence: String,
 }
 
-/// The model of an array.
-/// Declined if the members are too few or do not divide into copies.
+/// The model of an array; declined if members are too few or do not divide into copies.
 pub(crate) fn model(array: Array) -> Result<RaidModel, Declined> {
     check(array)?;
     let members = f64::from(array.members);
@@ -266,8 +265,7 @@ pub(crate) fn efficiency(array: Array, measured: Measured) -> Result<RaidEfficie
     })
 }
 
-/// Operations per second for each unit of money.
-/// Declined unless rate and price are above zero.
+/// Operations per second per unit of money; declined unless both are above zero.
 pub(crate) fn rate_per_price(rate_per_second: f64, price: f64) -> Result<f64, Declined> {
     Declined::unless_positive("rate and price", [rate_per_second, price])?;
     Ok(rate_per_second / price)

@@ -1,11 +1,11 @@
 //! The highest rate that keeps a goal: what to try next, and what is known.
 //!
-//! The search begins at half of what a closed loop reaches (or at the first rate that is given):
-//! rates grow by doubling until one fails, or are halved until one keeps the goal, then the gap between the highest rate that kept the goal and the lowest
-//! that failed is halved (by ratio) until it is narrow enough, and the highest rate is tried once
-//! more: neither one lucky trial nor one that something else disturbed shall be the answer. So a
-//! failure is tried again too, unless the rate was missed by far, and of three trials two decide.
-//! Where rates contradict each other, the lowest failure counts.
+//! The search begins at half of what a closed loop reaches (or at a given first rate). Rates are
+//! doubled until one fails, or halved until one keeps the goal; then the gap between the highest
+//! rate kept and the lowest failed is halved (by ratio) until it is narrow enough, and the highest
+//! rate is tried once more. Neither a lucky trial nor a disturbed one may be the answer: a failure
+//! is tried again, too, unless the rate was missed by far, and two of three trials decide. Where
+//! rates contradict each other, the lowest failure counts.
 //!
 //! A trial judges a percentile only with as many responses as that has one beyond itself in (100 for
 //! p99): rates too low for that in the time of a trial are not tried, and below them nothing is said.

@@ -1,4 +1,4 @@
-//! What comes after a round: the rounds of a section as a series, and the decision on it.
+//! The decision after each round of a section: again, at which rate, or done.
 
 use durio_plan::{Goal, Limit, Plan, Rounds, Section, Tracking, Until};
 use durio_record::RoundDecision;

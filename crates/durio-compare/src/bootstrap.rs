@@ -74,6 +74,7 @@ fn blocks(cells: &[Cell]) -> (usize, f64) {
     let rates: Vec<f64> = cells.iter().map(|it| quotient(it.count, it.span_ns)).collect();
     let mean = |it: &Cell| quotient(it.headline.sum_ns, it.headline.count);
     let means: Vec<f64> = cells.iter().map(mean).collect();
+    // At 0.95 blocks are as long as they may be, whatever the number of cells.
     let r = autocorrelation(&rates).max(autocorrelation(&means)).clamp(0.0, 0.95);
     let root = (cells.len() as f64).cbrt();
     let best = (6.0_f64.sqrt() * r / (1.0 - r * r)).powf(2.0 / 3.0).max(1.0) * root;

@@ -1,4 +1,4 @@
-//! In what two sides differ, apart from their figures.
+//! How two sides differ, apart from their figures.
 //!
 //! In: two sides, or two steps. Out: [`Difference`]s. Not here: whether they matter; that is the
 //! reader's to say.

@@ -166,7 +166,7 @@ fn step(
     }
 }
 
-/// Figures of different kinds of operations cannot be compared by any force.
+/// Latencies of different kinds of operations are never compared.
 fn other_operation(steps: [&WorkloadFindings; 2], labels: &[String; 2]) -> Option<String> {
     let [a, b] = steps.map(|it| it.headline);
     (a != b).then(|| {

@@ -1,5 +1,4 @@
-//! Whether a step's figures stand for anything: did it end, did it keep to its definition, was its
-//! rate steady.
+//! Whether a step's figures can be used: did it end, keep to its definition, run at a steady rate.
 //!
 //! In: a step of each side. Out: reasons in words. Not here: environment and definitions.
 
@@ -69,6 +68,7 @@ fn drift(cells: &[Cell]) -> Option<f64> {
     let squares = cells * (cells * cells - 1.0) / 12.0;
     let rest = rates.iter().enumerate().map(|(at, it)| it - start - slope * count(at));
     let rest: Vec<f64> = rest.collect();
+    // Below one: a correlation of one would make any drift chance.
     let r = autocorrelation(&rest).clamp(0.0, 0.95);
     // Neighbours that are alike say less than as many independent cells: (1 + r) ÷ (1 − r).
     let variance = rest.iter().map(|it| it * it).sum::<f64>() / (cells - 2.0);

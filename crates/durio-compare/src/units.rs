@@ -1,4 +1,4 @@
-//! Which step of one side is the like of which step of the other.
+//! Matching the steps of two sides.
 //!
 //! In: sides. Out: [`Matched`] pairs of [`Unit`]s, and those without a like. Not here: figures.
 //!

@@ -125,8 +125,7 @@ impl Shift {
     }
 }
 
-/// The standard deviation of single repeats, of both sides together; `None` unless one of them has
-/// two.
+/// Pooled standard deviation of single repeats; `None` unless a side has two.
 pub fn scatter(sides: [&[f64]; 2]) -> Option<f64> {
     let means = sides.map(Mean::of);
     let squares = means.iter().zip(sides).filter_map(|(mean, side)| {
@@ -137,8 +136,7 @@ pub fn scatter(sides: [&[f64]; 2]) -> Option<f64> {
     (freedom > 0.0).then(|| (sum / freedom).sqrt())
 }
 
-/// Repeats per side with which a shift could be seen where single repeats scatter so far; `None` if
-/// a thousand are too few.
+/// Repeats per side that would show a shift at this scatter; `None` if a thousand are too few.
 pub fn repeats_to_see(shift: f64, scatter: f64) -> Option<usize> {
     (2..=REPEATS_MAX).find(|&repeats| {
         let error = scatter * (2.0 / count(repeats)).sqrt();

@@ -16,8 +16,7 @@ pub fn above(t: f64, freedom: f64) -> Option<f64> {
     Some(StudentsT::new(0.0, 1.0, freedom).ok()?.sf(t))
 }
 
-/// The 97.5 % quantile: with it either side, an interval covers 95 %. `None` without a degree of
-/// freedom.
+/// The 97.5 % quantile, for a two-sided 95 % interval; `None` without a degree of freedom.
 pub fn student_95(degrees: usize) -> Option<f64> {
     quantile(crate::least_squares::count(degrees), 0.975)
 }

@@ -117,7 +117,7 @@ pub enum CostChange {
     Undecided,
 }
 
-/// Sets the benches of two kernels beside each other, one of each repeat; points are the same if
+/// Compares the benches of two kernels, one for each repeat; points are the same if
 /// stack and layers are named alike. A point that a repeat has no figures of has one repeat less.
 ///
 /// # Errors

@@ -117,8 +117,7 @@ pub struct LayerRow {
     pub figures: Option<RowFigures>,
 }
 
-/// The figures of a row. Where it was repeated, all but the interval are of the repeat with the
-/// median rate, so that they belong together.
+/// The figures of a row; if repeated, all but the interval are of the repeat with the median rate.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct RowFigures {
     /// Commits per second where there are any, else accesses per second.

@@ -19,8 +19,7 @@ use crate::campaign::baseline::{counts, drives_in_words};
 use crate::mirror::{MirrorComparison, Penalty, compare_with_prediction, penalty};
 use crate::raid_efficiency::{Layout, Measured as Rates, efficiency};
 
-/// What an array delivers of what it could. Figures of the model are absent where it does not
-/// apply; `declined` says why.
+/// What an array delivers of what it could; `declined` says why the model does not apply.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct RaidRow {
     /// Rate of all drives together, without the array.
@@ -104,8 +103,7 @@ fn whole(
     })
 }
 
-/// The raw rate of as many drives as the array has, whether the processor limits it, and how it was
-/// had.
+/// The raw rate of the array's drives, whether the processor limits it, and its basis in words.
 fn raw_rate(raw: &Measured<'_>, array: &Measured<'_>, members: u32) -> (f64, bool, String) {
     let drives = raw.drives().max(1);
     let measured = drives_in_words(drives);

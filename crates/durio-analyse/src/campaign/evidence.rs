@@ -1,4 +1,4 @@
-//! What is known of a row that could tell what limited it.
+//! The evidence of what limited a row.
 
 use durio_plan::EngineKind;
 use durio_stats::least_squares::float;
@@ -108,6 +108,8 @@ fn memory(workload: &WorkloadFindings, measured: &Measured<'_>) -> Option<f64> {
 fn busy_share(workload: &WorkloadFindings) -> Option<f64> {
     let span = workload.in_flight.span.max(workload.measured).as_secs_f64();
     let counting = workload.devices.iter().filter(|device| !device.not_counted);
+    // Time with a request in flight (Documentation/block/stat.rst): a device that works on several
+    // at once is not full when it is busy all the time.
     let busiest = counting.map(|device| device.io_ms).max()?;
     let share = float(busiest) / 1000.0 / span;
     share.is_finite().then_some(share.min(1.0))

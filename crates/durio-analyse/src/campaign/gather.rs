@@ -130,6 +130,7 @@ fn take<'a>(groups: &mut Vec<Group<'a>>, stream: &[&'a WorkloadFindings], basis:
 
 /// Whether two steps are the same but for their repetition.
 fn is_repeat(a: &WorkloadFindings, b: &WorkloadFindings) -> bool {
+    // Steps of one repetition are different steps, however alike they look.
     a.repeat != b.repeat
         && a.stream == b.stream
         && a.levels == b.levels

@@ -43,8 +43,7 @@ pub enum RowBasis {
     },
 }
 
-/// Latencies of a row, in nanoseconds; a percentile is absent where one of the measurements taken
-/// together lacks it.
+/// Latencies of a row; a percentile is absent if one of its measurements lacks it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct RowLatency {
     /// Mean.

@@ -33,8 +33,7 @@ pub(crate) struct Fitted<const P: usize> {
     pub(crate) relative: Vec<f64>,
 }
 
-/// Fits figures by sums of columns; `None` where the columns are not independent or a figure is
-/// not above zero.
+/// Fits figures by sums of columns; `None` for dependent columns or figures not above zero.
 pub(crate) fn relative_fit<const P: usize>(
     columns: &[[f64; P]],
     figures: &[f64],

@@ -122,8 +122,7 @@ impl Latencies {
     }
 }
 
-/// What was measured of an arm. Of several repetitions: the one whose rate is in the middle, for
-/// its figures belong together.
+/// What was measured of an arm: of several repetitions, the one with the median rate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
     /// Commits per second where each write is one, else writes per second.

@@ -1,4 +1,4 @@
-//! What the cost of a durable write says about batches.
+//! What the cost of a durable write means for batches.
 //!
 //! In: a cost model. Out: [`BatchAdvice`]: how large a write must be for a share of the bandwidth,
 //! what share a record size reaches alone, and the price of doing without batches.

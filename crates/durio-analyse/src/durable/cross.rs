@@ -1,4 +1,4 @@
-//! Sizes by writers, at equal volume: is it the number of writes that limits, or their size?
+//! Sizes by writers, at equal volume: does the number of writes limit, or their bytes?
 
 use durio_plan::Slice;
 use serde::{Deserialize, Serialize};
@@ -117,6 +117,7 @@ fn of_group(mut arms: Vec<Arm>) -> CrossFindings {
         Some(CrossCell { arm, seconds_per_volume })
     };
     let cells: Vec<CrossCell> = arms.into_iter().filter_map(cell).collect();
+    // Neighbours by writers and size; pairs of different numbers of writers have no elasticity.
     let elasticities: Vec<SizeElasticity> = cells.windows(2).filter_map(step).collect();
     let limited_by = most(&elasticities);
     CrossFindings { cells, volume_bytes: VOLUME_BYTES, elasticities, limited_by }

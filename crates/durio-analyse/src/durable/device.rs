@@ -47,6 +47,7 @@ pub(crate) fn device_work(
         return None;
     }
     let sum = |of: fn(&DeviceCounters) -> u64| float(saturating_sum(found.devices.iter().map(of)));
+    // The kernel counts flushes from 5.5 on.
     let counted: Option<Vec<u64>> = found.devices.iter().map(|it| it.flushes_completed).collect();
     let flushes = counted.map(|all| float(saturating_sum(all)));
     let calls = found.operation(OperationName::Sync).map(|it| it.rate * span);

@@ -67,6 +67,7 @@ fn unsynced<'a>(arms: &'a [Arm], like: &Setting) -> Option<&'a Arm> {
     let facts = |it: &Setting| -> (CacheMode, _, _, _, _) {
         (it.cache, it.layout, it.block_size, it.jobs, it.location.clone())
     };
+    // Of several the fastest: a share of a disturbed one would make the sync look cheap.
     let is_alike = |it: &&Arm| !it.setting.is_durable() && facts(&it.setting) == facts(like);
     arms.iter()
         .filter(is_alike)

@@ -64,6 +64,7 @@ fn by_files(arms: Vec<Arm>, sizes: Option<&SizesFindings>) -> Vec<WritersFinding
         several.into_iter().partition(|it| it.setting.files == it.setting.jobs);
     let kinds = [(false, shared), (true, each)].into_iter().filter(|(_, arms)| !arms.is_empty());
     let mut kinds: Vec<(bool, Vec<Arm>)> = kinds.collect();
+    // One writer alone is shown, too.
     if kinds.is_empty() {
         kinds.push((false, Vec::new()));
     }

@@ -56,8 +56,7 @@ pub struct Phases {
 }
 
 impl Phases {
-    /// The phase of a level. A level that is the last of the linear phase and the first of
-    /// saturation, a sharp knee, is linear.
+    /// The phase of a level; at a sharp knee, where linear meets saturated, it is linear.
     #[must_use]
     pub fn of(&self, level: f64) -> Phase {
         if level <= self.linear_to_level {
