@@ -223,12 +223,7 @@ fn save_bench(
     found: &Result<ReadBack<StackFindings>, BenchError>,
 ) -> Result<(), BenchError> {
     let Ok(found) = found else { return Ok(()) };
-    save_findings(
-        |format, options, bytes| {
-            durio_report::render_stack(format, &found.findings, options, bytes)
-        },
-        |name, bytes| folder.save(name, bytes),
-    )
+    save_findings(&found.findings, |name, bytes| folder.save(name, bytes))
 }
 
 fn waiting(stack: &DeclaredStack) -> BenchStack {

@@ -72,7 +72,8 @@ impl BenchError {
     }
 
     /// A report that could not be written down, which only a fault prevents.
-    pub(crate) fn unmade(error: std::io::Error) -> Self {
+    #[must_use]
+    pub fn unmade(error: std::io::Error) -> Self {
         Self::of(BenchErrorKind::Fault, error).context("cannot make the report")
     }
 

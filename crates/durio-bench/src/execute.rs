@@ -14,7 +14,7 @@ use durio_record::{
     Environment, Event, FolderName, Journal, Leftovers, Manifest, Outcome, RUN_FOLDER_SCHEMA,
     RecordError, RecordWriter, RoundDecision, file_names,
 };
-use durio_report::{Format, Options};
+use durio_report::{Format, Options, Report};
 use durio_run::{Context, EventSink, LayoutProgress, Resume, RunErrorKind, StopFlag};
 use durio_signals::judged;
 use durio_units::Nanos;
@@ -267,23 +267,21 @@ impl Beginning<'_> {
             other => other,
         };
         let findings = judged(analyser.finish(folder.display().to_string()));
-        save_findings(
-            |format, options, bytes| durio_report::write(format, &findings, options, bytes),
-            |name, bytes| writer.save(name, bytes),
-        )?;
+        save_findings(&findings, |name, bytes| writer.save(name, bytes))?;
         Ok(Executed { findings, outcome: outcome.map_err(Into::into) })
     }
 }
 
 /// Keeps what was found beside the record: for programs, and for a browser.
 pub(crate) fn save_findings(
-    write: impl Fn(Format, &Options, &mut Vec<u8>) -> std::io::Result<()>,
+    found: &impl Report,
     save: impl Fn(&str, &[u8]) -> Result<(), RecordError>,
 ) -> Result<(), BenchError> {
     for (name, format) in [(file_names::FINDINGS, Format::Json), (file_names::REPORT, Format::Html)]
     {
         let mut bytes = Vec::new();
-        write(format, &Options::default(), &mut bytes).map_err(BenchError::unmade)?;
+        durio_report::write(format, found, &Options::default(), &mut bytes)
+            .map_err(BenchError::unmade)?;
         save(name, &bytes)?;
     }
     Ok(())

@@ -185,12 +185,7 @@ pub fn save_lab_comparison(
     folder: &LabCompareFolder,
     comparison: &LabComparison,
 ) -> Result<(), BenchError> {
-    save_findings(
-        |format, options, bytes| {
-            durio_report::write_lab_comparison(format, comparison, options, bytes)
-        },
-        |name, bytes| folder.save(name, bytes),
-    )
+    save_findings(comparison, |name, bytes| folder.save(name, bytes))
 }
 
 /// The findings of a comparison, from its folder alone, as far as it came.

@@ -1,58 +1,90 @@
-//! Advice as a document.
+//! Advice, and the proof of a rule, as documents.
 //!
-//! In: [`AdviceReport`]. Out: a section per state, the counts last. Not here: which rule stands how,
-//! and why.
-
-use std::io;
+//! In: [`AdviceReport`], [`Proof`]. Out: a section per state, the counts last; what was switched, the
+//! figures, what was restored. Not here: which rule stands how, and why.
 
 use durio_advise::{
-    Advice, AdviceReport, AdviceSource, AdviceState, Conflict, EvidenceOutcome, SourceKind,
+    Advice, AdviceReport, AdviceSource, AdviceState, Conflict, EvidenceOutcome, Proof, SourceKind,
     Statement,
 };
+use serde::Serialize;
 
+use crate::Report;
 use crate::document::{Document, Section, Tone};
-use crate::{AuditFormat, Options};
 
-/// Writes the advice; in text, what is not applicable only if `all` is set. JSON has everything.
-///
-/// # Errors
-/// What the writer says, such as a closed pipe or a full disk.
-pub fn write_advice(
-    format: AuditFormat,
-    report: &AdviceReport,
-    all: bool,
-    options: &Options,
-    out: &mut dyn io::Write,
-) -> io::Result<()> {
-    format.of_all().write(report, |it| document(it, all), options, out)
+/// Advice, of which JSON has everything.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+pub struct ShownAdvice<'a> {
+    /// All of it.
+    pub report: &'a AdviceReport,
+    /// Whether people see also what is not applicable.
+    #[serde(skip)]
+    pub all: bool,
 }
 
-fn document(report: &AdviceReport, all: bool) -> Document {
-    let mut document = Document::new("", title(report));
-    let mut head = Section::default();
-    report.notes.iter().for_each(|note| head.toned(Tone::Warning, "NOTE", note));
-    document.push(head);
-    let states = [
-        (AdviceState::NotMet, "Not met"),
-        (AdviceState::CannotTell, "Cannot tell"),
-        (AdviceState::Met, "Met"),
-        (AdviceState::NotApplicable, "Not applicable"),
-    ];
-    for (state, heading) in states {
-        if state == AdviceState::NotApplicable && !all {
-            continue;
+impl Report for ShownAdvice<'_> {
+    fn document(&self) -> Document {
+        let Self { report, all } = self;
+        let mut document = Document::new("", title(report));
+        let mut head = Section::default();
+        report.notes.iter().for_each(|note| head.toned(Tone::Warning, "NOTE", note));
+        document.push(head);
+        let states = [
+            // What is to be done comes first, and what cannot be told before what is well.
+            (AdviceState::NotMet, "Not met"),
+            (AdviceState::CannotTell, "Cannot tell"),
+            (AdviceState::Met, "Met"),
+            (AdviceState::NotApplicable, "Not applicable"),
+        ];
+        for (state, heading) in states {
+            if state == AdviceState::NotApplicable && !all {
+                continue;
+            }
+            let mut section = Section::new(heading);
+            let its = report.advice.iter().filter(|advice| advice.state == state);
+            its.for_each(|it| section.group(advice(it)));
+            document.push(section);
         }
-        let mut section = Section::new(heading);
-        let its = report.advice.iter().filter(|advice| advice.state == state);
-        its.for_each(|it| section.group(advice(it)));
-        document.push(section);
+        let heading = "Conflicts: documents that contradict each other; durio does not choose";
+        let mut conflicts = Section::new(heading);
+        report.conflicts.iter().for_each(|it| conflicts.group(conflict(it)));
+        document.push(conflicts);
+        document.push(summary(report));
+        document
     }
-    let heading = "Conflicts: documents that contradict each other; durio does not choose";
-    let mut conflicts = Section::new(heading);
-    report.conflicts.iter().for_each(|it| conflicts.group(conflict(it)));
-    document.push(conflicts);
-    document.push(summary(report));
-    document
+}
+
+impl Report for Proof {
+    fn document(&self) -> Document {
+        let title = format!("Proof of {} {} at {}", self.rule, self.name, self.target);
+        let mut document = Document::new("", title);
+        let mut head = Section::default();
+        head.fact("rule", &self.title);
+        let switched = &self.switched;
+        head.fact(
+            "switched",
+            match &switched.file {
+                Some(file) => format!("{} ({file})", switched.what),
+                None => format!("{}, durio's own", switched.what),
+            },
+        );
+        head.toned(Tone::Strong, "before", format!("A = {}", switched.before));
+        head.toned(Tone::Strong, "after", format!("B = {}", switched.after));
+        head.fact("runs", format!("{} of each, in turns A B B A", self.pairs));
+        document.push(head);
+        crate::compare::figures(&self.comparison).into_iter().for_each(|it| document.push(it));
+        let mut end = Section::default();
+        match &switched.restored {
+            Some(value) if *value == switched.before => {
+                end.toned(Tone::Good, "restored", format!("{value}, read back"));
+            }
+            Some(value) => end.toned(Tone::Bad, "restored", format!("NOT RESTORED: it is {value}")),
+            None => end.fact("restored", "nothing was changed"),
+        }
+        document.push(end);
+        document
+    }
 }
 
 fn title(report: &AdviceReport) -> String {
@@ -119,6 +151,7 @@ fn source_line(source: &AdviceSource) -> String {
     if !source.url.is_empty() {
         line = format!("{line}, {}", source.url);
     }
+    // General knowledge has no document that could be looked up again.
     if !source.looked_up && source.kind != SourceKind::GeneralKnowledge {
         line = format!("{line} (not looked up again)");
     }
@@ -155,6 +188,7 @@ mod tests {
     use durio_observe::{Readings, read_stack};
 
     use super::*;
+    use crate::{Format, Options, write};
 
     fn report(rule: &str, value: &str) -> AdviceReport {
         let stack = read_stack(std::path::Path::new("/proc")).unwrap();
@@ -174,8 +208,8 @@ mod tests {
 
     fn text(report: &AdviceReport, all: bool) -> String {
         let mut bytes = Vec::new();
-        let options = Options::default();
-        write_advice(AuditFormat::Text, report, all, &options, &mut bytes).unwrap();
+        let shown = ShownAdvice { report, all };
+        write(Format::Text, &shown, &Options::default(), &mut bytes).unwrap();
         String::from_utf8(bytes).unwrap()
     }
 
@@ -259,8 +293,8 @@ mod tests {
     fn the_document_can_be_read_back() {
         let report = report("P09", "on");
         let mut bytes = Vec::new();
-        let options = Options::default();
-        write_advice(AuditFormat::Json, &report, false, &options, &mut bytes).unwrap();
+        let shown = ShownAdvice { report: &report, all: false };
+        write(Format::Json, &shown, &Options::default(), &mut bytes).unwrap();
         assert_eq!(serde_json::from_slice::<AdviceReport>(&bytes).unwrap(), report);
     }
 }

@@ -4,86 +4,55 @@
 //! wrong, and why.
 
 use std::collections::HashMap;
-use std::io;
 
 use durio_audit::{AuditFinding, AuditFindings, Line, RuleMeaning, Tier};
+use serde::Serialize;
 
+use crate::Report;
 use crate::document::{Document, Section, Tone};
 use crate::figures::counted;
-use crate::{Format, Options};
 
-/// Findings with the same reason are listed by their lines alone from as many on.
+// Findings with the same reason are listed by their lines alone from as many on.
 const ALIKE_MIN: usize = 3;
 
-/// Rows that a rule of a lighter tier shows; the others are counted. What is impossible is shown whole.
+// Rows that a rule of a lighter tier shows; the others are counted. What is impossible is shown whole.
 const SHOWN_MAX: usize = 8;
 
-/// Names in a list; the others are counted. Lines take less room, as ranges.
+// Names in a list; the others are counted. Lines take less room, as ranges.
 const NAMES_MAX: usize = 4;
 
-/// How the findings of an audit are written down.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AuditFormat {
-    /// For a terminal.
-    Text,
-    /// The findings, whole, as one document.
-    Json,
+/// Findings about `subject`, which is a path or another name for what was audited.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+pub struct ShownAudit<'a> {
+    /// What was found.
+    pub findings: &'a AuditFindings,
+    /// For people; the JSON document is the findings alone.
+    #[serde(skip)]
+    pub subject: &'a str,
 }
 
-impl AuditFormat {
-    /// Every format, in the order in which help texts list them.
-    pub const ALL: [Self; 2] = [Self::Text, Self::Json];
-
-    /// The name that users write and read.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Text => "text",
-            Self::Json => "json",
-        }
-    }
-
-    /// The same among all formats.
-    pub(crate) const fn of_all(self) -> Format {
-        match self {
-            Self::Text => Format::Text,
-            Self::Json => Format::Json,
-        }
-    }
-}
-
-/// Writes the findings about `subject`, which is a path or another name for what was audited.
-///
-/// # Errors
-/// What the writer says, such as a closed pipe or a full disk.
-pub fn write_audit(
-    format: AuditFormat,
-    findings: &AuditFindings,
-    subject: &str,
-    options: &Options,
-    out: &mut dyn io::Write,
-) -> io::Result<()> {
-    format.of_all().write(findings, |it| document(it, subject), options, out)
-}
-
-fn document(findings: &AuditFindings, subject: &str) -> Document {
-    let mut document = Document::new("", format!("Audit of {subject}"));
-    let mut head = Section::default();
-    findings.notes.iter().for_each(|note| head.note(note));
-    document.push(head);
-    for tier in Tier::ALL {
-        let mut section = Section::new(heading(tier));
-        for rule in &findings.rules {
-            let is_its = |it: &&AuditFinding| it.tier == tier && it.rule == rule.rule;
-            let its: Vec<_> = findings.findings.iter().filter(is_its).collect();
-            if !its.is_empty() {
-                section.group(group(rule, &its, tier));
+impl Report for ShownAudit<'_> {
+    fn document(&self) -> Document {
+        let Self { findings, subject } = self;
+        let mut document = Document::new("", format!("Audit of {subject}"));
+        let mut head = Section::default();
+        findings.notes.iter().for_each(|note| head.note(note));
+        document.push(head);
+        for tier in Tier::ALL {
+            let mut section = Section::new(heading(tier));
+            for rule in &findings.rules {
+                let is_its = |it: &&AuditFinding| it.tier == tier && it.rule == rule.rule;
+                let its: Vec<_> = findings.findings.iter().filter(is_its).collect();
+                if !its.is_empty() {
+                    section.group(group(rule, &its, tier));
+                }
             }
+            document.push(section);
         }
-        document.push(section);
+        document.push(summary(findings));
+        document
     }
-    document.push(summary(findings));
-    document
 }
 
 const fn heading(tier: Tier) -> &'static str {
@@ -95,7 +64,6 @@ const fn heading(tier: Tier) -> &'static str {
     }
 }
 
-/// What a rule found.
 fn group(rule: &RuleMeaning, findings: &[&AuditFinding], tier: Tier) -> Section {
     let mut group = Section::new(&rule.rule);
     group.note(&rule.meaning);
@@ -107,6 +75,7 @@ fn group(rule: &RuleMeaning, findings: &[&AuditFinding], tier: Tier) -> Section 
     // Told once, where the first of them stands.
     let is_told = |finding: &&&AuditFinding| {
         let first = alike.get(finding.reason.as_str()).and_then(|lines| lines.first());
+        // By place and not by value: two jobs may have one name.
         first.is_none_or(|first| std::ptr::eq(*first, &raw const finding.line))
     };
     let told: Vec<_> = findings.iter().filter(is_told).collect();
@@ -161,7 +130,7 @@ fn places(lines: &[&Line]) -> String {
     }
 }
 
-/// Names may have commas in them.
+// Names may have commas in them.
 fn named(names: &[&str]) -> String {
     let first = names.get(..NAMES_MAX).unwrap_or(names).join("; ");
     match names.len().saturating_sub(NAMES_MAX) {
@@ -208,6 +177,7 @@ mod tests {
     use durio_audit::audit_table;
 
     use super::*;
+    use crate::{Format, Options, write};
 
     const HEADER: &str = "source,stack,workload,block_size,jobs,iodepth,durable,read_iops,\
                           read_latency_us,write_iops,write_latency_us,bandwidth_mb_s,\
@@ -217,8 +187,8 @@ mod tests {
         let table = format!("{HEADER}\n{}\n", rows.join("\n"));
         let findings = audit_table(table.as_bytes()).unwrap();
         let mut bytes = Vec::new();
-        let options = Options::default();
-        write_audit(AuditFormat::Text, &findings, "table.csv", &options, &mut bytes).unwrap();
+        let shown = ShownAudit { findings: &findings, subject: "table.csv" };
+        write(Format::Text, &shown, &Options::default(), &mut bytes).unwrap();
         String::from_utf8(bytes).unwrap()
     }
 

@@ -8,17 +8,20 @@
 
 pub(crate) mod chart;
 
-use chart::Chart;
+use std::collections::BTreeSet;
 
-use crate::figures::{self, decimal};
+use chart::Chart;
+use durio_units::Bytes;
+
+use crate::figures::{self, decimal, precise, whole};
 
 /// Why a percentile is absent.
 pub(crate) const TOO_FEW: &str =
     "too few samples for this percentile; p99 needs 100, p99.9 1000, p99.99 10000";
 
-/// A report.
+/// What a report says, for renderers.
 #[derive(Debug, Default)]
-pub(crate) struct Document {
+pub struct Document {
     /// What made it, such as `durio compare`; empty where the title says it.
     pub(crate) kind: String,
     /// What it is about.
@@ -30,6 +33,7 @@ pub(crate) struct Document {
 
 /// How much a reader wants to know before this is shown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+// Ordered: a renderer shows what is at most as detailed as it has room for.
 pub(crate) enum Level {
     /// The answer.
     Headline,
@@ -63,14 +67,12 @@ pub(crate) struct Section {
     pub(crate) blocks: Vec<Block>,
 }
 
-/// A part of a section.
 #[derive(Debug)]
 pub(crate) struct Block {
     pub(crate) level: Level,
     pub(crate) body: Body,
 }
 
-/// What a block is.
 #[derive(Debug)]
 pub(crate) enum Body {
     Text(Tone, String),
@@ -118,6 +120,9 @@ pub(crate) struct Node {
     pub(crate) below: Vec<Node>,
 }
 
+/// A label, and what is said under it.
+pub(crate) type Labelled = (&'static str, String);
+
 /// Rows of figures; the first cell of a row says what it is.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
@@ -144,6 +149,8 @@ type Figure<T> = fn(&T) -> Cell;
 
 /// A figure with its kind, from which its unit follows.
 #[derive(Debug, Clone, Default, PartialEq)]
+// Not a string: people's renderers choose digits and units, records have the plain number, and who
+// shows an absent cell says why (docs/design/0011).
 pub(crate) enum Cell {
     #[default]
     Empty,
@@ -174,8 +181,24 @@ impl Document {
         Self { kind: kind.to_owned(), title: title.into(), ..Self::default() }
     }
 
+    /// Kind and title, as far as there are any.
+    pub(crate) fn heading(&self) -> String {
+        match (self.kind.as_str(), self.title.as_str()) {
+            (kind, "") => kind.to_owned(),
+            ("", title) => title.to_owned(),
+            (kind, title) => format!("{kind}: {title}"),
+        }
+    }
+
+    /// The sections of a summary.
+    pub(crate) fn summary(&self) -> impl Iterator<Item = &Section> {
+        let is_shown = |it: &&Section| it.level <= Level::Summary && it.summary().next().is_some();
+        self.sections.iter().filter(is_shown)
+    }
+
     /// Adds a section, unless it says nothing.
     pub(crate) fn push(&mut self, section: Section) {
+        // A heading alone would promise something.
         if !section.blocks.is_empty() {
             self.sections.push(section);
         }
@@ -183,10 +206,8 @@ impl Document {
 
     /// Why cells of its tables are absent, each reason once.
     pub(crate) fn absences(&self) -> Vec<String> {
-        let mut reasons: Vec<&'static str> =
-            self.sections.iter().flat_map(Section::absences).collect();
-        reasons.sort_unstable();
-        reasons.dedup();
+        // Sorted, so that the notes do not depend on which table has which reason first.
+        let reasons: BTreeSet<_> = self.sections.iter().flat_map(Section::absences).collect();
         reasons.into_iter().map(|why| format!("- : {why}")).collect()
     }
 }
@@ -198,6 +219,11 @@ impl Section {
 
     pub(crate) fn detail(heading: impl Into<String>) -> Self {
         Self { level: Level::Detail, ..Self::new(heading) }
+    }
+
+    /// The blocks of a summary.
+    pub(crate) fn summary(&self) -> impl Iterator<Item = &Block> {
+        self.blocks.iter().filter(|it| it.level <= Level::Summary)
     }
 
     pub(crate) fn push(&mut self, level: Level, body: Body) {
@@ -224,6 +250,7 @@ impl Section {
     pub(crate) fn fact_at(&mut self, level: Level, fact: Fact) {
         match self.blocks.last_mut() {
             Some(Block { level: of, body: Body::Facts(facts) }) if *of == level => facts.push(fact),
+            // One block, so that a renderer can give all labels of it one width.
             _ => self.push(level, Body::Facts(vec![fact])),
         }
     }
@@ -241,6 +268,7 @@ impl Section {
     /// Those that can be drawn, in one block of the level of the first that is shown.
     pub(crate) fn charts(&mut self, charts: impl IntoIterator<Item = Chart>) {
         let charts: Vec<Chart> = charts.into_iter().filter(Chart::is_drawable).collect();
+        // A terminal skips the block where none of its charts is for it.
         if let Some(level) = charts.iter().map(|it| it.level).min() {
             self.push(level, Body::Charts(charts));
         }
@@ -268,6 +296,15 @@ impl Fact {
     }
 }
 
+impl Card {
+    /// What it is of, and what is said.
+    pub(crate) fn sentence(&self) -> String {
+        let about = if self.about.is_empty() { "".into() } else { format!(" ({})", self.about) };
+        let text = if self.text.is_empty() { "".into() } else { format!(": {}", self.text) };
+        format!("{}{about}{text}", self.title)
+    }
+}
+
 impl Table {
     pub(crate) fn new<T: Into<String>>(titles: impl IntoIterator<Item = T>) -> Self {
         let column = |title: T| Column { title: title.into(), level: Level::Summary };
@@ -275,10 +312,11 @@ impl Table {
     }
 
     /// A column for each figure, and a row for each of `things`.
-    pub(crate) fn of<T, const N: usize>(
+    pub(crate) fn with_columns<T, const N: usize>(
         things: impl IntoIterator<Item = T>,
         columns: [(&str, Figure<T>); N],
     ) -> Self {
+        // One list of pairs: a title cannot stand over the figure of another column.
         let row = |it: T| columns.iter().map(|(_, cell)| cell(&it)).collect();
         Self::new(columns.iter().map(|(title, _)| *title)).with(things.into_iter().map(row))
     }
@@ -313,7 +351,7 @@ impl Cell {
             Self::Number(number) => decimal(*number),
             Self::Rate(rate) => figures::rate_bare(*rate),
             Self::Bandwidth(bytes) => figures::bandwidth(*bytes),
-            Self::Bytes(bytes) => durio_units::Bytes::new(*bytes).to_string(),
+            Self::Bytes(bytes) => Bytes::new(*bytes).to_string(),
             Self::Latency(nanos) => figures::mean_latency(*nanos),
             Self::Share(share) => figures::share(*share),
             Self::Added(nanos) => figures::added(*nanos),
@@ -346,18 +384,16 @@ impl Cell {
         nanos.map_or(Self::Absent(TOO_FEW), Self::nanos)
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "2^53 ns are 104 days")]
     pub(crate) fn nanos(nanos: u64) -> Self {
-        Self::Latency(nanos as f64)
+        Self::Latency(precise(nanos))
     }
 
     /// A mean of byte counts, in whole bytes.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
     pub(crate) fn bytes(mean: f64) -> Self {
-        Self::Bytes(mean.round() as u64)
+        Self::Bytes(whole(mean))
     }
 
-    /// A sync moves no bytes: nothing, rather than 0 B/s.
+    // A sync moves no bytes: nothing, rather than 0 B/s.
     pub(crate) fn bandwidth(bytes_per_second: f64) -> Self {
         if bytes_per_second > 0.0 { Self::Bandwidth(bytes_per_second) } else { Self::Empty }
     }

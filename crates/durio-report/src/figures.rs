@@ -5,7 +5,6 @@
 use durio_analyse::cost_model::Estimate;
 use durio_units::{Bytes, Nanos, Rate};
 
-/// A latency.
 pub(crate) fn latency(nanos: u64) -> String {
     Nanos::new(nanos).to_string()
 }
@@ -46,6 +45,7 @@ pub(crate) fn share(share: f64) -> String {
     let percent = share * 100.0;
     match percent {
         it if !it.is_finite() => "unknown".to_owned(),
+        // The borders are where rounding would give a fourth digit.
         it if it >= 99.95 => format!("{it:.0} %"),
         it if it >= 9.995 => format!("{it:.1} %"),
         it => format!("{it:.2} %"),
@@ -56,6 +56,7 @@ pub(crate) fn share(share: f64) -> String {
 pub(crate) fn added(nanos: f64) -> String {
     let sign = if nanos < 0.0 { "-" } else { "+" };
     match nanos.abs() < 0.5 {
+        // Less than half a nanosecond rounds to nothing, and nothing has no sign.
         true => "0 ns".to_owned(),
         false => format!("{sign}{}", mean_latency(nanos.abs())),
     }
@@ -91,18 +92,44 @@ pub(crate) fn decimal(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// A count and its noun, in the plural if need be.
-pub(crate) fn counted(count: u64, noun: &str) -> String {
+/// A count and its noun, in the plural if need be: `1 step`, `2 steps`.
+#[must_use]
+pub fn counted(count: u64, noun: &str) -> String {
     match count {
         1 => format!("1 {noun}"),
         _ => format!("{count} {noun}s"),
     }
 }
 
+/// A count as a figure.
+#[expect(clippy::cast_precision_loss, reason = "2^53 ns are 104 days, 2^53 bytes are 8 PiB")]
+pub(crate) const fn precise(count: u64) -> f64 {
+    count as f64
+}
+
+/// Each value once, in the order in which they come.
+pub(crate) fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
+    grouped(values.into_iter().map(|it| (it, ()))).into_iter().map(|(it, _)| it).collect()
+}
+
+/// Values by what they have in common, in the order in which they come.
+pub(crate) fn grouped<K: PartialEq, V>(
+    pairs: impl IntoIterator<Item = (K, V)>,
+) -> Vec<(K, Vec<V>)> {
+    let mut groups: Vec<(K, Vec<V>)> = Vec::new();
+    for (key, value) in pairs {
+        match groups.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, values)) => values.push(value),
+            None => groups.push((key, vec![value])),
+        }
+    }
+    groups
+}
+
 /// The nearest whole number; zero for what is none or negative.
 #[expect(clippy::cast_possible_truncation, reason = "saturates; printed only")]
 #[expect(clippy::cast_sign_loss, reason = "negative numbers become zero")]
-fn whole(value: f64) -> u64 {
+pub(crate) fn whole(value: f64) -> u64 {
     value.round() as u64
 }
 

@@ -14,14 +14,12 @@
 //! short and dropped I/O), and what it counts only in the mean lies at the mean (`iodepth_level`,
 //! `iodepth_submit`, `iodepth_complete`).
 
-mod disks;
 mod job;
 mod latency;
 mod logs;
 mod merge;
 mod options;
 mod rows;
-mod time;
 
 use std::io;
 use std::time::{Duration, SystemTime};
@@ -29,10 +27,13 @@ use std::time::{Duration, SystemTime};
 use durio_analyse::{Findings, WorkloadFindings};
 use durio_fio::import::{ResultRow, ResultShape, StreamPlace};
 use durio_fio::job_file::{OutputFormat, PrintSettings};
-use durio_fio::json::{FioOutput, Options};
+use durio_fio::json::{DiskCounters, DiskUtil, FioOutput, Options};
 use durio_fio::normal::RowFacts;
 use durio_fio::{normal, terse};
+use durio_observe::DeviceCounters;
+use durio_record::FolderName;
 
+use crate::figures::{grouped, precise};
 use crate::visible::visible_lines;
 
 pub use logs::{FioLog, fio_logs, has_unrecorded_parts};
@@ -64,6 +65,7 @@ pub struct FioRequest<'a> {
 /// [`crate::Format::FioJson`]: a job per load of the last round, without preconditioning, with every
 /// histogram.
 pub(crate) fn write_json(findings: &Findings, out: &mut dyn io::Write) -> io::Result<()> {
+    // fio knows no rounds: those before the last led to the state that the last one shows.
     let last = |it: &&WorkloadFindings| {
         let same = |other: &&WorkloadFindings| other.step == it.step && other.stream == it.stream;
         findings.workloads.iter().filter(same).all(|other| other.round <= it.round)
@@ -89,10 +91,12 @@ pub fn write_fio(
 ) -> io::Result<()> {
     let whole = document(findings, request);
     let mut formats = request.printing.formats.clone();
+    // fio prints them in an order of its own, whatever --output-format lists first.
     formats.sort();
     if request.printing.is_for_people() {
         let heads: Vec<_> =
             request.shape.jobs.iter().filter_map(|it| options::head(findings, it)).collect();
+        // Job names and paths are of other hands; fio prints them as they are.
         out.write_all(visible_lines(&normal::head(&whole.version, &heads)).as_bytes())?;
     }
     for format in formats {
@@ -111,7 +115,7 @@ pub fn write_fio(
     Ok(())
 }
 
-/// Those that fio's terse lines have of each row, also where nothing was measured.
+// Those that fio's terse lines have of each row, also where nothing was measured.
 fn percentiles(shape: &ResultShape) -> Vec<Vec<f64>> {
     let shows_some = |row: &ResultRow| row.percentiles.completion || row.percentiles.total;
     let list = |row: &ResultRow| match shows_some(row) {
@@ -128,10 +132,10 @@ fn document(findings: &Findings, request: &FioRequest<'_>) -> FioOutput {
         version: fio_version(&findings.run.durio_version),
         timestamp: Some(since.as_secs()),
         timestamp_ms: u64::try_from(since.as_millis()).ok(),
-        time: Some(time::of_day(request.now)),
+        time: Some(of_day(request.now)),
         global_options: request.global_options.clone(),
         jobs: rows::jobs(findings, request.shape, u64::try_from(elapsed).unwrap_or(u64::MAX)),
-        disk_util: request.shape.shows_disks.then(|| disks::disks(findings)).flatten(),
+        disk_util: request.shape.shows_disks.then(|| disks(findings)).flatten(),
         ..FioOutput::default()
     }
 }
@@ -144,4 +148,71 @@ fn facts(request: &FioRequest<'_>) -> Vec<RowFacts> {
 /// The findings of a load; none if the run ended before it.
 fn workload_at(findings: &Findings, place: StreamPlace) -> Option<&WorkloadFindings> {
     findings.workloads.iter().find(|it| it.step == place.step && it.stream == place.stream)
+}
+
+/// `disk_util`: what the lowest block devices did; none without counters of the kernel, as fio has it.
+fn disks(findings: &Findings) -> Option<Vec<DiskUtil>> {
+    let measured = findings.workloads.iter();
+    // fio counts from the start of the first job to the end of the last.
+    let whole: u64 = measured.clone().filter(|it| it.stream == 0).map(|it| it.measured.get()).sum();
+    let counted = measured.flat_map(|it| &it.devices).filter(|device| !device.not_counted);
+    let disk = |(name, counters): (&String, Vec<&DeviceCounters>)| {
+        let sum = |counter: fn(&DeviceCounters) -> u64| {
+            counters.iter().map(|it| counter(it)).sum::<u64>()
+        };
+        let own = DiskCounters {
+            read_ios: sum(|it| it.reads_completed),
+            write_ios: sum(|it| it.writes_completed),
+            read_merges: sum(|it| it.reads_merged),
+            write_merges: sum(|it| it.writes_merged),
+            read_ticks: sum(|it| it.read_ms),
+            write_ticks: sum(|it| it.write_ms),
+            in_queue: sum(|it| it.weighted_io_ms),
+            util: share(sum(|it| it.io_ms), whole),
+            ..DiskCounters::default()
+        };
+        DiskUtil { name: name.clone(), own, ..DiskUtil::default() }
+    };
+    let disks: Vec<_> = grouped(counted.map(|it| (&it.name, it))).into_iter().map(disk).collect();
+    (!disks.is_empty()).then_some(disks)
+}
+
+fn share(busy_ms: u64, whole_ns: u64) -> f64 {
+    match whole_ns {
+        0 => 0.0,
+        _ => (100.0 * precise(busy_ms) * 1e6 / precise(whole_ns)).min(100.0),
+    }
+}
+
+const MONTHS: [&str; 12] =
+    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+// The first of 1970 was a Thursday.
+const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+const SECONDS_PER_DAY: u64 = 86_400;
+
+/// As ctime(3) has it, `Sun Nov 22 10:16:31 2026`; in UTC, where fio has the local time.
+fn of_day(time: SystemTime) -> String {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let day = usize::try_from(since.as_secs() / SECONDS_PER_DAY % 7).unwrap_or(0);
+    let day = DAYS.get(day).copied().unwrap_or_default();
+    // 2026-11-22T10:16:31.000Z
+    let text = FolderName::rfc3339(time);
+    let part = |range: std::ops::Range<usize>| text.get(range).unwrap_or_default();
+    let number = |range| part(range).parse::<usize>().unwrap_or(0);
+    let month = MONTHS.get(number(5..7).saturating_sub(1)).copied().unwrap_or_default();
+    format!("{day} {month} {:2} {} {}", number(8..10), part(11..19), part(0..4))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_as_ctime_writes_them() {
+        let at = |seconds| of_day(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
+        // date -u -d @N '+%a %b %e %H:%M:%S %Y'
+        assert_eq!(at(1_795_342_591), "Sun Nov 22 10:16:31 2026");
+        assert_eq!(at(951_782_400), "Tue Feb 29 00:00:00 2000");
+        assert_eq!(at(0), "Thu Jan  1 00:00:00 1970");
+    }
 }

@@ -38,6 +38,7 @@ macro_rules! hand_on {
 }
 
 impl Formatter for Escaping {
+    // All of them: what is not handed on falls back to the trait's own, which writes no blanks.
     hand_on! {
         begin_array();
         end_array();
@@ -50,7 +51,7 @@ impl Formatter for Escaping {
         end_object_value();
     }
 
-    /// Of serde_json what needs no escape by the grammar of JSON.
+    // Of serde_json what needs no escape by the grammar of JSON.
     fn write_string_fragment<W: ?Sized + io::Write>(
         &mut self,
         out: &mut W,
@@ -61,6 +62,7 @@ impl Formatter for Escaping {
             let (plain, hidden) = rest.split_at(at);
             out.write_all(plain.as_bytes())?;
             let mut left = hidden.chars();
+            // JSON spells characters beyond 16 bits as a pair of surrogates (RFC 8259, section 7).
             for unit in left.next().unwrap_or_default().encode_utf16(&mut [0; 2]) {
                 write!(out, "\\u{unit:04x}")?;
             }

@@ -3,48 +3,43 @@
 //! In: a [`Plan`] and what stands in its way. Out: sections. Not here: anything that needs the targets
 //! themselves.
 
-use std::io;
-
 use durio_plan::{
     FileLayout, Limit, Load, Plan, Role, Rounds, SectionKind, Step, Target, TargetKind, Until,
 };
 use durio_units::{Bytes, Nanos};
 use durio_workload::{CacheMode, Pattern, PerMille};
+use serde::Serialize;
 
+use crate::Report;
 use crate::document::{Cell, Document, Section, Table, Tone};
-use crate::figures::counted;
-use crate::{AuditFormat, Options};
+use crate::figures::{counted, distinct};
 
-/// How a plan is written down: as findings of an audit are.
-pub type PlanFormat = AuditFormat;
-
-/// Writes the plan; `obstacles` are sentences. The JSON document is the plan alone, as it is saved
-/// in a run folder.
-///
-/// # Errors
-/// What the writer says, such as a closed pipe or a full disk.
-pub fn write_plan(
-    format: PlanFormat,
-    plan: &Plan,
-    obstacles: &[String],
-    options: &Options,
-    out: &mut dyn io::Write,
-) -> io::Result<()> {
-    format.of_all().write(plan, |plan| document(plan, obstacles), options, out)
+/// A plan, and what stands in its way. The JSON document is the plan alone, as a run folder has it.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+pub struct ShownPlan<'a> {
+    /// What is to be done.
+    pub plan: &'a Plan,
+    /// Sentences.
+    #[serde(skip)]
+    pub obstacles: &'a [String],
 }
 
-fn document(plan: &Plan, obstacles: &[String]) -> Document {
-    let title = plan.campaign.as_ref().map(|it| format!("Plan of {}", it.name));
-    let mut document = Document::new("", title.unwrap_or_default());
-    document.push(head(plan));
-    document.push(writes(plan));
-    document.push(steps(plan));
-    document.push(shared_walks(plan));
-    document.push(sums(plan));
-    let mut before = Section::new("Before this can run");
-    obstacles.iter().for_each(|it| before.toned(Tone::Warning, "!", it));
-    document.push(before);
-    document
+impl Report for ShownPlan<'_> {
+    fn document(&self) -> Document {
+        let Self { plan, obstacles } = self;
+        let title = plan.campaign.as_ref().map(|it| format!("Plan of {}", it.name));
+        let mut document = Document::new("", title.unwrap_or_default());
+        document.push(head(plan));
+        document.push(writes(plan));
+        document.push(steps(plan));
+        document.push(shared_walks(plan));
+        document.push(sums(plan));
+        let mut before = Section::new("Before this can run");
+        obstacles.iter().for_each(|it| before.toned(Tone::Warning, "!", it));
+        document.push(before);
+        document
+    }
 }
 
 fn head(plan: &Plan) -> Section {
@@ -70,26 +65,18 @@ fn writes(plan: &Plan) -> Section {
         let place = target.location.as_ref().map_or(String::new(), |path| format!(" at {path}"));
         let mut group = Section::new(format!("{}{place}", target.name));
         group.say(Tone::Plain, layout(target));
-        group.say(Tone::Plain, written(plan, index).words(target.size));
-        data_of(plan, index)
-            .into_iter()
-            .for_each(|data| group.say(Tone::Plain, format!("data: {data}")));
+        group.say(Tone::Plain, written(plan, index, target.size));
+        let loads = plan.steps.iter().flat_map(Step::loads);
+        let loads = loads.filter(|load| load.targets().any(|it| it == index));
+        for data in distinct(loads.filter_map(|load| load.workload.data_words())) {
+            group.say(Tone::Plain, format!("data: {data}"));
+        }
         section.group(group);
     }
     section
 }
 
-/// What the steps write to a target: each kind of data once.
-fn data_of(plan: &Plan, target: usize) -> Vec<String> {
-    let mut kinds = Vec::new();
-    let loads = plan.steps.iter().flat_map(Step::loads);
-    for load in loads.filter(|load| load.targets().any(|it| it == target)) {
-        kinds.extend(load.workload.data_words().filter(|words| !kinds.contains(words)));
-    }
-    kinds
-}
-
-/// The null target of durio's own cost is read in memory only.
+// The null target of durio's own cost is read in memory only.
 fn is_used(plan: &Plan, index: usize) -> bool {
     let uses = |step: &Step| step.loads().any(|load| load.targets().any(|it| it == index));
     plan.steps.iter().any(|step| step.role != Role::SelfCost && uses(step))
@@ -118,53 +105,30 @@ fn layout(target: &Target) -> String {
     }
 }
 
-/// What steps write to a target.
-#[derive(Debug, Default)]
-struct Written {
-    /// Of steps that are bounded by bytes or operations, with all rounds.
-    bounded: u64,
-    steps_bounded: u64,
-    /// Of steps that are bounded by time, with all rounds.
-    time: u64,
-    steps_timed: u64,
-}
-
-fn written(plan: &Plan, target: usize) -> Written {
-    let mut written = Written::default();
-    for step in plan.steps.iter().filter(|step| step.writes_to(target)) {
-        let rounds = u64::from(rounds_of(plan, step).map_or(1, |rounds| rounds.max));
-        match step.write_bytes_max() {
-            Some(bytes) => {
-                written.bounded =
-                    written.bounded.saturating_add(bytes.get().saturating_mul(rounds));
-                written.steps_bounded += 1;
-            }
-            None => {
-                written.time = written.time.saturating_add(span_of(step).saturating_mul(rounds));
-                written.steps_timed += 1;
-            }
-        }
+/// What steps write to a target, with all rounds.
+fn written(plan: &Plan, target: usize, size: Bytes) -> String {
+    let writing = plan.steps.iter().filter(|step| step.writes_to(target));
+    let (bounded, timed): (Vec<&Step>, Vec<&Step>) =
+        writing.partition(|step| step.write_bytes_max().is_some());
+    let sum = |steps: &[&Step], each: fn(&Step) -> u64| {
+        let rounds = |step| u64::from(rounds_of(plan, step).map_or(1, |rounds| rounds.max));
+        let all = steps.iter().map(|step| each(step).saturating_mul(rounds(step)));
+        all.fold(0, u64::saturating_add)
+    };
+    let mut words = Vec::new();
+    if !bounded.is_empty() {
+        let steps = counted(bounded.len() as u64, "step");
+        let bytes = sum(&bounded, |step| step.write_bytes_max().map_or(0, Bytes::get));
+        words.push(format!("{steps} write at most {}", Bytes::new(bytes)));
     }
-    written
-}
-
-impl Written {
-    fn words(&self, size: Bytes) -> String {
-        let mut words = Vec::new();
-        if self.steps_bounded > 0 {
-            let steps = counted(self.steps_bounded, "step");
-            words.push(format!("{steps} write at most {}", Bytes::new(self.bounded)));
-        }
-        if self.steps_timed > 0 {
-            let steps = counted(self.steps_timed, "step");
-            let time = clock(Nanos::new(self.time));
-            words
-                .push(format!("{steps} rewrite up to {size} for {time}, as fast as it takes them"));
-        }
-        match words.is_empty() {
-            true => "it is only read".to_owned(),
-            false => words.join("; "),
-        }
+    if !timed.is_empty() {
+        let steps = counted(timed.len() as u64, "step");
+        let time = clock(Nanos::new(sum(&timed, span_of)));
+        words.push(format!("{steps} rewrite up to {size} for {time}, as fast as it takes them"));
+    }
+    match words.is_empty() {
+        true => "it is only read".to_owned(),
+        false => words.join("; "),
     }
 }
 
@@ -185,6 +149,7 @@ fn steps(plan: &Plan) -> Section {
         let Some(steps) = plan.steps.get(it.range()) else { continue };
         section.group(of_section(plan, it, steps));
     }
+    // Plans of one job have no section.
     let loose = plan.steps.iter();
     let loose = loose.filter(|step| step.section.is_none() && step.role != Role::SelfCost);
     section.table(table(plan, loose));
@@ -202,6 +167,7 @@ fn shared_walks(plan: &Plan) -> Section {
         return section;
     };
     let mut names: Vec<&str> = walking.iter().map(|(step, _)| &*step.load.workload.name).collect();
+    // The steps of a sweep have one name and follow each other.
     names.dedup();
     let text = format!(
         "up to {} access the same blocks sequentially ({}): the first to reach a block brings it into \
@@ -275,6 +241,7 @@ fn row(plan: &Plan, index: String, load: &Load, until: String) -> Vec<Cell> {
         .map(|target| target.name.as_str())
         .collect();
     let targets = match targets[..] {
+        // Of many targets the first and the last say which; the list would break the table.
         [one] => one.to_owned(),
         [first, .., last] => format!("{first}…{last}"),
         [] => String::new(),
@@ -352,6 +319,8 @@ fn sums(plan: &Plan) -> Section {
     let (mut least, mut most, mut runs) = (0_u64, 0_u64, 0_u64);
     for step in &plan.steps {
         let (fewest, highest) = rounds_of(plan, step).map_or((1, 1), |rounds| match rounds.until {
+            // Steady can be said no sooner than after a whole window; a goal may be found in the
+            // first round.
             Until::SteadyState { window, .. } => (u64::from(window), u64::from(rounds.max)),
             Until::GoalFound { .. } => (1, u64::from(rounds.max)),
         });
@@ -377,7 +346,7 @@ fn sums(plan: &Plan) -> Section {
     section
 }
 
-/// Bytes or operations end it, and nobody knows when.
+// Bytes or operations end it, and nobody knows when.
 fn is_by_volume(step: &Step) -> bool {
     step.role != Role::SelfCost && !matches!(step.limit, Limit::Duration(_))
 }
@@ -385,6 +354,7 @@ fn is_by_volume(step: &Step) -> bool {
 /// A span in the units of a day: "2 h 30 min", "90 s".
 fn clock(span: Nanos) -> String {
     let seconds = span.get() / 1_000_000_000;
+    // Two units are enough for a plan: nobody waits for the seconds of a day.
     match (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60) {
         (0, 0, 0) => span.to_string(),
         (0, 0, 1) => format!("{seconds} s"),
@@ -409,6 +379,7 @@ mod tests {
     use durio_workload::{Arrivals, Workload};
 
     use super::*;
+    use crate::{Format, Options, write};
 
     /// A plan of one section with these steps and rounds, on a device.
     fn plan(steps: Vec<Step>, rounds: Option<Rounds>) -> Plan {
@@ -451,8 +422,8 @@ mod tests {
     /// The text with single blanks.
     fn shown(plan: &Plan) -> String {
         let mut bytes = Vec::new();
-        let (obstacles, options) = (["no room".to_owned()], Options::default());
-        write_plan(PlanFormat::Text, plan, &obstacles, &options, &mut bytes).unwrap();
+        let shown = ShownPlan { plan, obstacles: &["no room".to_owned()] };
+        write(Format::Text, &shown, &Options::default(), &mut bytes).unwrap();
         let text = String::from_utf8(bytes).unwrap();
         assert!(!text.contains('\u{1b}'), "{text:?}");
         text.split_whitespace().collect::<Vec<_>>().join(" ")

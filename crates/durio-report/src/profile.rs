@@ -2,18 +2,12 @@
 //!
 //! In: profiles. Out: facts. Not here: figures.
 
-use std::io;
-
 use durio_workload::profile::{Profile, ProfileSource, ShownFact};
 use serde::Serialize;
 
+use crate::Report;
 use crate::document::{Document, Section, Tone};
-use crate::{AuditFormat, Options};
 
-/// How profiles are written down: as findings of an audit are.
-pub type ProfileFormat = AuditFormat;
-
-/// A profile in the list.
 #[derive(Debug, Serialize)]
 struct Listed<'a> {
     name: &'a str,
@@ -22,71 +16,56 @@ struct Listed<'a> {
     thresholds: usize,
 }
 
-/// The list, as a document.
+/// The names of profiles, and what they are.
 #[derive(Debug, Serialize)]
-struct List<'a> {
+pub struct ProfileList<'a> {
     profiles: Vec<Listed<'a>>,
 }
 
-/// Writes the names of profiles, and what they are.
-///
-/// # Errors
-/// What the writer says, such as a closed pipe or a full disk.
-pub fn write_profiles(
-    format: ProfileFormat,
-    profiles: &[Profile],
-    options: &Options,
-    out: &mut dyn io::Write,
-) -> io::Result<()> {
-    let listed = profiles.iter().map(|it| Listed {
-        name: &it.name,
-        title: &it.title,
-        summary: &it.summary,
-        thresholds: it.thresholds.len(),
-    });
-    let list = List { profiles: listed.collect() };
-    format.of_all().write(&list, document_of_all, options, out)
+impl<'a> ProfileList<'a> {
+    /// A list of these.
+    #[must_use]
+    pub fn new(profiles: &'a [Profile]) -> Self {
+        let listed = |it: &'a Profile| Listed {
+            name: &it.name,
+            title: &it.title,
+            summary: &it.summary,
+            thresholds: it.thresholds.len(),
+        };
+        Self { profiles: profiles.iter().map(listed).collect() }
+    }
 }
 
-/// Writes a profile whole.
-///
-/// # Errors
-/// What the writer says, such as a closed pipe or a full disk.
-pub fn write_profile(
-    format: ProfileFormat,
-    profile: &Profile,
-    options: &Options,
-    out: &mut dyn io::Write,
-) -> io::Result<()> {
-    format.of_all().write(profile, document, options, out)
+impl Report for ProfileList<'_> {
+    fn document(&self) -> Document {
+        let mut document = Document::new("", "Profiles; see one with durio profile show NAME");
+        let mut section = Section::default();
+        for it in &self.profiles {
+            section.toned(Tone::Strong, it.name, format!("{}: {}", it.title, it.summary));
+        }
+        document.push(section);
+        document
+    }
 }
 
-fn document_of_all(list: &List<'_>) -> Document {
-    let mut document = Document::new("", "Profiles; see one with durio profile show NAME");
-    let mut section = Section::default();
-    for it in &list.profiles {
-        section.toned(Tone::Strong, it.name, format!("{}: {}", it.title, it.summary));
+impl Report for Profile {
+    fn document(&self) -> Document {
+        let mut document = Document::new("", format!("{}: {}", self.name, self.title));
+        let mut head = Section::default();
+        head.say(Tone::Plain, &self.summary);
+        document.push(head);
+        let facts = self.facts();
+        if let Some(log) = &self.log {
+            document.push(stream("log", &log.summary, log.fitting.as_deref(), &facts));
+        }
+        for it in &self.streams {
+            document.push(stream(&it.name, &it.summary, it.fitting.as_deref(), &facts));
+        }
+        document.push(thresholds(self));
+        document.push(own(self, &facts));
+        document.push(sources(&self.sources));
+        document
     }
-    document.push(section);
-    document
-}
-
-fn document(profile: &Profile) -> Document {
-    let mut document = Document::new("", format!("{}: {}", profile.name, profile.title));
-    let mut head = Section::default();
-    head.say(Tone::Plain, &profile.summary);
-    document.push(head);
-    let facts = profile.facts();
-    if let Some(log) = &profile.log {
-        document.push(stream("log", &log.summary, log.fitting.as_deref(), &facts));
-    }
-    for it in &profile.streams {
-        document.push(stream(&it.name, &it.summary, it.fitting.as_deref(), &facts));
-    }
-    document.push(thresholds(profile));
-    document.push(own(profile, &facts));
-    document.push(sources(&profile.sources));
-    document
 }
 
 fn stream(name: &str, summary: &str, fitting: Option<&str>, facts: &[ShownFact]) -> Section {

@@ -2,53 +2,45 @@
 //!
 //! In: shapes. Out: a table for each, and a record for each level. Not here: the comparison.
 
-use std::io;
-
 use durio_compare::published::AgainstPublished;
 use durio_compare::shape::TOLERANCE;
 use serde::Serialize;
 
+use crate::Report;
 use crate::document::{Cell, Document, Section, Table};
 use crate::figures::percent;
-use crate::run::place_name;
-use crate::{Format, Options};
+use crate::run::location_name;
 
-/// Name and version of the JSON document.
-const SCHEMA: &str = "durio-compare-published-1";
-
-#[derive(Serialize)]
-struct Shapes<'a> {
+/// Shapes, as they are saved: with a schema of their own, for no folder has them.
+#[derive(Debug, Serialize)]
+pub struct ShownShapes<'a> {
     schema: &'static str,
     tolerance: f64,
     against: &'a [AgainstPublished],
 }
 
-/// Writes shapes in `format`.
-///
-/// # Errors
-/// What the writer says; and for fio's JSON, which there is none of, that it is unsupported.
-pub fn write_published(
-    format: Format,
-    against: &[AgainstPublished],
-    options: &Options,
-    out: &mut dyn io::Write,
-) -> io::Result<()> {
-    let shapes = Shapes { schema: SCHEMA, tolerance: TOLERANCE, against };
-    format.write(&shapes, |it| document(it.against), options, out)
+impl<'a> ShownShapes<'a> {
+    /// Shapes with their schema.
+    #[must_use]
+    pub const fn new(against: &'a [AgainstPublished]) -> Self {
+        Self { schema: "durio-compare-published-1", tolerance: TOLERANCE, against }
+    }
 }
 
-fn document(all: &[AgainstPublished]) -> Document {
-    let mut document = Document::new("durio compare", "shapes against published results");
-    let mut head = Section::default();
-    head.note(format!(
-        "Ratios to the reference level within each table; within {} they are alike. Absolute rates \
-         of other machines are not compared.",
-        percent(TOLERANCE)
-    ));
-    document.push(head);
-    document.sections.extend(all.iter().map(section));
-    document.records = records(all);
-    document
+impl Report for ShownShapes<'_> {
+    fn document(&self) -> Document {
+        let mut document = Document::new("durio compare", "shapes against published results");
+        let mut head = Section::default();
+        head.note(format!(
+            "Ratios to the reference level within each table; within {} they are alike. Absolute \
+             rates of other machines are not compared.",
+            percent(TOLERANCE)
+        ));
+        document.push(head);
+        document.sections.extend(self.against.iter().map(section));
+        document.records = records(self.against);
+        document
+    }
 }
 
 fn section(it: &AgainstPublished) -> Section {
@@ -56,14 +48,14 @@ fn section(it: &AgainstPublished) -> Section {
     let mut section = Section::new(format!(
         "{} at {} against {}: {}, {} {}, {}",
         table.operation.name(),
-        place_name(&it.location),
+        location_name(&it.location),
         table.source,
         table.stack,
         table.workload,
         table.block_size,
         table.method
     ));
-    section.table(Table::of(
+    section.table(Table::with_columns(
         &it.shape.levels,
         [
             ("in flight", |it| Cell::text(it.level.to_string())),
@@ -77,7 +69,7 @@ fn section(it: &AgainstPublished) -> Section {
 }
 
 fn records(all: &[AgainstPublished]) -> Table {
-    Table::of(
+    Table::with_columns(
         all.iter().flat_map(|it| it.shape.levels.iter().map(move |level| (it, level))),
         [
             ("location", |(it, _)| Cell::text(&it.location)),

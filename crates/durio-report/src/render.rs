@@ -1,10 +1,11 @@
 //! Documents as bytes, and the list of formats.
 //!
-//! In: a [`Document`]. Out: text, HTML, CSV, into a writer. Not here: any kind of findings; a renderer
+//! In: a [`Document`]. Out: text, HTML, Markdown, CSV, into a writer. Not here: any kind of findings; a renderer
 //! that has to know one lacks a block in the document.
 
 pub(crate) mod csv;
 pub(crate) mod html;
+pub(crate) mod markdown;
 mod page;
 mod svg;
 pub(crate) mod text;
@@ -12,16 +13,13 @@ pub(crate) mod text;
 use std::fmt;
 use std::io;
 
-use serde::Serialize;
-
-use crate::Options;
 use crate::document::Document;
 use crate::json::write_document;
+use crate::{Options, Report};
 
-/// How a format is made.
 #[derive(Debug, Clone, Copy)]
 enum Renderer {
-    /// Of the document that a builder of this crate makes.
+    /// Of the document that a builder makes.
     Document(fn(&Document, &Options, &mut dyn io::Write) -> io::Result<()>),
     /// Of the findings themselves, whole, with their schema.
     Findings,
@@ -66,6 +64,8 @@ formats! {
     Json "json" Renderer::Findings;
     /// One file for a browser, with charts.
     Html "html" Renderer::Document(html::render);
+    /// What a terminal shows, for issues, wikis and pull requests.
+    Markdown "markdown" Renderer::Document(markdown::render);
     /// One line per workload and operation.
     Csv "csv" Renderer::Document(csv::render);
     /// As fio writes its results, for programs that read those.
@@ -78,20 +78,23 @@ impl Format {
     pub const fn shows_histograms(self) -> bool {
         matches!(self, Self::FioJson)
     }
+}
 
-    /// Writes findings of any kind, as themselves or as the document that is made of them.
-    pub(crate) fn write<T: Serialize + ?Sized>(
-        self,
-        findings: &T,
-        document: impl FnOnce(&T) -> Document,
-        options: &Options,
-        out: &mut dyn io::Write,
-    ) -> io::Result<()> {
-        match self.renderer() {
-            Renderer::Document(render) => render(&document(findings), options, out),
-            Renderer::Findings => write_document(findings, out),
-            Renderer::Fio => Err(io::ErrorKind::Unsupported.into()),
-        }
+/// Writes a report in `format`.
+///
+/// # Errors
+/// What the writer says, such as a closed pipe or a full disk; and that fio's JSON is unsupported, for
+/// findings that it has no place for.
+pub fn write(
+    format: Format,
+    report: &impl Report,
+    options: &Options,
+    out: &mut dyn io::Write,
+) -> io::Result<()> {
+    match format.renderer() {
+        Renderer::Document(render) => render(&report.document(), options, out),
+        Renderer::Findings => write_document(report, out),
+        Renderer::Fio => report.write_fio_json(out),
     }
 }
 

@@ -21,67 +21,60 @@ use durio_analyse::{Findings, Headline, RunState};
 use durio_record::file_names;
 use durio_units::Bytes;
 
-pub(crate) use figures::place_name;
+pub(crate) use figures::location_name;
 
 use crate::document::{Body, Document, Fact, Level, Section, Tone};
 use crate::figures::{latency, rate_bare};
-use crate::{Format, Options, fio};
+use crate::{Report, fio};
 
-/// Writes `findings` in `format`.
-///
-/// # Errors
-/// What the writer says, such as a closed pipe or a full disk.
-pub fn write(
-    format: Format,
-    findings: &Findings,
-    options: &Options,
-    out: &mut dyn io::Write,
-) -> io::Result<()> {
-    match format {
-        Format::FioJson => fio::write_json(findings, out),
-        _ => format.write(findings, document, options, out),
-    }
-}
-
-fn document(findings: &Findings) -> Document {
-    let places: Vec<_> = figures::locations(findings).into_iter().map(place_name).collect();
-    let title = if places.is_empty() { "nothing measured".to_owned() } else { places.join(", ") };
-    let mut document = Document::new(&format!("durio {}", findings.run.durio_version), title);
-    document.push(head(findings));
-    document.push(answer(findings));
-    if let Some(profile) = &findings.profile {
-        document.push(profile::section(findings, profile));
-    }
-    let rules = match (&findings.durable, &findings.campaign) {
-        (Some(durable), _) => durable::add(durable, &mut document),
-        (None, Some(campaign)) => campaign::add(findings, campaign, &mut document),
-        (None, None) => {
-            figures::add(findings, &mut document);
-            None
+impl Report for Findings {
+    fn document(&self) -> Document {
+        let places: Vec<_> = figures::locations(self).into_iter().map(location_name).collect();
+        let title = if places.is_empty() { "nothing measured".into() } else { places.join(", ") };
+        let mut document = Document::new(&format!("durio {}", self.run.durio_version), title);
+        document.push(head(self));
+        document.push(answer(self));
+        if let Some(profile) = &self.profile {
+            document.push(profile::section(self, profile));
         }
-    };
-    notes(rules, &mut document);
-    document.push(cards::verdicts(findings));
-    if findings.campaign.is_none() {
-        document.push(over_time::workloads(findings));
-        document.push(figures::write_and_sync(findings));
+        let rules = match (&self.durable, &self.campaign) {
+            (Some(durable), _) => {
+                durable::add(durable, &mut document);
+                None
+            }
+            (None, Some(campaign)) => campaign::add(self, campaign, &mut document),
+            (None, None) => {
+                figures::add(self, &mut document);
+                None
+            }
+        };
+        // Of the tables above: those that follow say themselves why a cell is empty.
+        document.push(notes(rules, document.absences()));
+        document.push(cards::verdicts(self));
+        if self.campaign.is_none() {
+            document.push(over_time::workloads(self));
+            document.push(figures::write_and_sync(self));
+        }
+        document.push(times::section(self));
+        document.push(cards::signals(self));
+        document.push(machine::section(self));
+        document.push(accounts::section(self));
+        document.push(environment(self));
+        document.push(cards::warnings(self));
+        document.push(closing(self));
+        document.records = records::records(self);
+        document
     }
-    document.push(times::section(findings));
-    document.push(cards::signals(findings));
-    document.push(machine::section(findings));
-    document.push(accounts::section(findings));
-    document.push(environment(findings));
-    document.push(cards::warnings(findings));
-    document.push(closing(findings));
-    document.records = records::records(findings);
-    document
+
+    fn write_fio_json(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        fio::write_json(self, out)
+    }
 }
 
-/// How to read the figures above.
-fn notes(rules: Option<String>, document: &mut Document) {
+fn notes(rules: Option<String>, absences: Vec<String>) -> Section {
     let mut section = Section::new("How to read the figures");
-    rules.into_iter().chain(document.absences()).for_each(|it| section.note(it));
-    document.push(section);
+    rules.into_iter().chain(absences).for_each(|it| section.note(it));
+    section
 }
 
 fn head(findings: &Findings) -> Section {
@@ -102,6 +95,7 @@ fn answer(findings: &Findings) -> Section {
     }
     match &findings.headline {
         Some(it) => leading(it, &mut section),
+        // A campaign need not be about durable commits.
         None if findings.campaign.is_some() => {}
         None => section.say(Tone::Warning, "No durable workload was measured."),
     }
@@ -136,13 +130,20 @@ fn toned(section: &mut Section, tone: Tone, word: &str, text: impl Into<String>)
 }
 
 fn state(findings: &Findings, section: &mut Section) {
-    let tone = match findings.state {
-        RunState::Complete => Tone::Good,
-        RunState::Interrupted | RunState::Partial => Tone::Warning,
-        RunState::Failed => Tone::Bad,
+    let (tone, word, meaning) = match findings.state {
+        RunState::Complete => (Tone::Good, "COMPLETE", "every step ran to its limit"),
+        RunState::Interrupted => {
+            (Tone::Warning, "INTERRUPTED", "the user stopped the run; later steps are missing")
+        }
+        RunState::Failed => {
+            (Tone::Bad, "FAILED", "an error ended the run; later steps are missing")
+        }
+        RunState::Partial => {
+            let meaning = "the record has no end: the run was killed, or is still running";
+            (Tone::Warning, "PARTIAL", meaning)
+        }
     };
-    let meaning = state_meaning(findings.state).unwrap_or("every step ran to its limit");
-    toned(section, tone, state_word(findings.state), meaning);
+    toned(section, tone, word, meaning);
     for error in &findings.errors {
         toned(section, Tone::Bad, "ERROR", error);
     }
@@ -151,29 +152,9 @@ fn state(findings: &Findings, section: &mut Section) {
     }
 }
 
-/// The word for how the run ended.
-const fn state_word(state: RunState) -> &'static str {
-    match state {
-        RunState::Complete => "COMPLETE",
-        RunState::Interrupted => "INTERRUPTED",
-        RunState::Failed => "FAILED",
-        RunState::Partial => "PARTIAL",
-    }
-}
-
-/// What the state means for the reader; nothing if all is well.
-const fn state_meaning(state: RunState) -> Option<&'static str> {
-    match state {
-        RunState::Complete => None,
-        RunState::Interrupted => Some("the user stopped the run; later steps are missing"),
-        RunState::Failed => Some("an error ended the run; later steps are missing"),
-        RunState::Partial => Some("the record has no end: the run was killed, or is still running"),
-    }
-}
-
 fn environment(findings: &Findings) -> Section {
     let mut section = Section::detail("Environment and plan");
-    section.facts(machine::host_facts_other(&findings.host));
+    machine::host_facts_other(&findings.host, &mut section);
     let memory = findings.memory_max_bytes.map(|it| Bytes::new(it).to_string());
     section.facts(memory.map(|it| ("memory of durio, at most", it)));
     section.fact("command", findings.run.command.join(" "));
@@ -189,7 +170,6 @@ fn environment(findings: &Findings) -> Section {
     section
 }
 
-/// Where to read on.
 fn closing(findings: &Findings) -> Section {
     let mut section = Section::default();
     let folder = &findings.run_folder;

@@ -3,89 +3,72 @@
 //! In: [`StackFindings`]. Out: ladders, then each workload: rates, costs, where the time goes, arrays
 //! beside their models, published shares. Not here: any figure that the findings do not have.
 
-mod change_records;
 mod changes;
 mod ladders;
 mod pictures;
-mod records;
 mod tables;
-mod words;
 
 use std::collections::BTreeSet;
-use std::io;
 
-use durio_analyse::attribution::{LayerRow, StackFindings, Waterfall, WorkloadRows};
+use durio_analyse::TimeSlices;
+use durio_analyse::attribution::{
+    DeviceCost, LayerRow, MirrorRow, PublishedOrder, StackFindings, Timing, Waterfall,
+    WaterfallStep, WorkloadRows,
+};
 
-pub use changes::write_lab_comparison;
-
+use crate::Report;
 use crate::document::{Document, Section, Tone};
-use crate::figures::mean_latency;
-use crate::{Format, Options};
+use crate::figures::{added, counted, decimal, distinct, grouped, latency, mean_latency, share};
 use ladders::{LADDER_NOTE, ladders};
-use tables::{ARRAYS_NOTE, array_words, arrays, costs, published, rates};
+use tables::{
+    ARRAYS_NOTE, COST_NOTE, INTERVAL_NOTE, PUBLISHED_NOTE, array_words, arrays, costs, published,
+    rates, records,
+};
 
-/// Writes the findings of a bench of stacks in `format`.
-///
-/// # Errors
-/// What the writer says, such as a closed pipe or a full disk; and for fio's JSON, which has no
-/// place for them, that it is unsupported.
-pub fn render_stack(
-    format: Format,
-    findings: &StackFindings,
-    options: &Options,
-    out: &mut dyn io::Write,
-) -> io::Result<()> {
-    format.write(findings, document, options, out)
-}
-
-fn document(findings: &StackFindings) -> Document {
-    let mut document = Document::new("durio stack bench", &findings.name);
-    document.push(head(findings));
-    let mut said = Said::default();
-    for ladder in ladders(findings) {
-        let mut section = Section::new(format!("{}{}", ladder.title(), counted(findings)));
-        section.table(ladder.table(findings));
-        section.charts(ladder.pictures(findings));
-        document.push(section);
-        said.note(LADDER_NOTE);
+impl Report for StackFindings {
+    fn document(&self) -> Document {
+        let mut document = Document::new("durio stack bench", &self.name);
+        document.push(head(self));
+        let mut said = Notes::default();
+        for ladder in ladders(self) {
+            let mut section =
+                Section::new(format!("{}{}", ladder.title(), icount_mark(self.label.as_ref())));
+            section.table(ladder.table(self));
+            section.charts(ladder.pictures(self));
+            document.push(section);
+            said.of_columns.push(LADDER_NOTE);
+        }
+        for it in &self.workloads {
+            document.push(workload(self, it, &mut said));
+        }
+        if self.workloads.is_empty() {
+            document.push(nothing(self));
+        }
+        let mut notes = Section::new("How to read the tables");
+        distinct(said.of_columns).into_iter().for_each(|it| notes.note(it));
+        document.push(notes);
+        document.records = records(self);
+        document
     }
-    for it in &findings.workloads {
-        document.push(workload(findings, it, &mut said));
-    }
-    if findings.workloads.is_empty() {
-        document.push(nothing(findings));
-    }
-    let mut notes = Section::new("How to read the tables");
-    said.notes.into_iter().for_each(|it| notes.note(it));
-    document.push(notes);
-    document.records = records::records(findings);
-    document
 }
 
 /// What a reader is told once, however many workloads there are.
 #[derive(Default)]
-struct Said {
-    /// What the columns are, for the end.
-    notes: Vec<&'static str>,
+struct Notes {
+    /// For the end.
+    of_columns: Vec<&'static str>,
     models: BTreeSet<String>,
 }
 
-impl Said {
-    fn note(&mut self, note: &'static str) {
-        if !self.notes.contains(&note) {
-            self.notes.push(note);
-        }
-    }
-}
-
-fn counted(findings: &StackFindings) -> &'static str {
-    if findings.label.is_some() { " (counted)" } else { "" }
+// Figures that count instructions are never shown without saying so.
+fn icount_mark(label: Option<&String>) -> &'static str {
+    if label.is_some() { " (counted)" } else { "" }
 }
 
 fn head(findings: &StackFindings) -> Section {
     let mut head = Section::default();
     head.say(Tone::Plain, &findings.summary);
-    head.note(words::head(findings));
+    head.note(bench_line(findings));
     findings.label.iter().for_each(|label| head.toned(Tone::Warning, "COUNTED", label));
     for warning in &findings.warnings {
         head.toned(Tone::Warning, "WARNING", &warning.seen);
@@ -100,25 +83,25 @@ fn nothing(findings: &StackFindings) -> Section {
     let mut section = Section::new("Nothing was measured");
     for (at, point) in findings.points.iter().enumerate() {
         let why = point.failure.as_deref().unwrap_or("no workload was run");
-        section.toned(Tone::Bad, &words::row_name(findings, at), why);
+        section.toned(Tone::Bad, &row_name(findings, at), why);
     }
     section
 }
 
-fn workload(findings: &StackFindings, it: &WorkloadRows, said: &mut Said) -> Section {
-    let mut section = Section::new(format!("{}{}", it.label, counted(findings)));
+fn workload(findings: &StackFindings, it: &WorkloadRows, said: &mut Notes) -> Section {
+    let mut section = Section::new(format!("{}{}", it.label, icount_mark(findings.label.as_ref())));
     section.table(rates(findings, it));
-    said.note(words::INTERVAL_NOTE);
+    said.of_columns.push(INTERVAL_NOTE);
     section.table(costs(findings, it));
-    said.note(words::COST_NOTE);
+    said.of_columns.push(COST_NOTE);
     notes(findings, &it.rows, &mut section);
     waterfalls(&it.waterfalls, &mut section);
     raid(findings, it, said, &mut section);
     if let (Some(order), Some(table)) = (&it.published, published(it)) {
-        section.say(Tone::Strong, words::published_title(findings, order));
+        section.say(Tone::Strong, published_title(findings, order));
         section.table(table);
         section.say(Tone::Plain, &order.sentence);
-        said.note(words::PUBLISHED_NOTE);
+        said.of_columns.push(PUBLISHED_NOTE);
     }
     section.charts(pictures::pictures(findings, it));
     section
@@ -126,27 +109,29 @@ fn workload(findings: &StackFindings, it: &WorkloadRows, said: &mut Said) -> Sec
 
 fn notes(findings: &StackFindings, rows: &[LayerRow], section: &mut Section) {
     for row in rows {
-        for line in words::remarks(findings, row) {
+        for line in remarks(findings, row) {
             section.toned(Tone::Warning, "NOTE", line);
         }
         let figures = row.figures.as_ref();
         if let Some(slices) = figures.and_then(|it| it.time_slices.as_ref()) {
-            let name = words::row_name(findings, row.point);
-            section.toned(Tone::Note, "time", words::slices(&name, slices));
+            let name = row_name(findings, row.point);
+            section.toned(Tone::Note, "time", slice_words(&name, slices));
         }
     }
-    for line in words::untold(findings, rows) {
+    for line in untold(findings, rows) {
         section.toned(Tone::Note, "NOTE", line);
     }
 }
 
 fn waterfalls(falls: &[Waterfall], section: &mut Section) {
+    // The basis of most of them stands in the title; one that differs says so itself.
     let Some(first) = falls.first() else { return };
     section.say(Tone::Strong, format!("From raw to the top: {}", first.basis.words()));
     for fall in falls {
         let steps: Vec<String> =
-            fall.steps.iter().enumerate().map(|(at, step)| words::step(at, step)).collect();
+            fall.steps.iter().enumerate().map(|(at, step)| step_words(at, step)).collect();
         let total = mean_latency(fall.steps.last().map_or(0.0, |step| step.total_ns));
+        // Times of different bases must not stand side by side unsaid.
         let other = match fall.basis == first.basis {
             true => String::new(),
             false => format!(" ({})", fall.basis.words()),
@@ -155,12 +140,13 @@ fn waterfalls(falls: &[Waterfall], section: &mut Section) {
     }
 }
 
-fn raid(findings: &StackFindings, it: &WorkloadRows, said: &mut Said, section: &mut Section) {
+fn raid(findings: &StackFindings, it: &WorkloadRows, said: &mut Notes, section: &mut Section) {
     let table = arrays(findings, it);
     if !table.rows.is_empty() {
         section.table(table);
-        said.note(ARRAYS_NOTE);
+        said.of_columns.push(ARRAYS_NOTE);
         for line in array_words(findings, it) {
+            // The same arrays are below every workload.
             if said.models.insert(line.clone()) {
                 section.toned(Tone::Note, "model", line);
             }
@@ -168,8 +154,97 @@ fn raid(findings: &StackFindings, it: &WorkloadRows, said: &mut Said, section: &
     }
     for row in &it.rows {
         let Some(mirror) = row.figures.as_ref().and_then(|it| it.mirror.as_ref()) else { continue };
-        for line in words::mirror(&words::row_name(findings, row.point), mirror) {
+        for line in mirror_words(&row_name(findings, row.point), mirror) {
             section.toned(Tone::Note, "mirror", line);
         }
+    }
+}
+
+/// The layer, with its stack where others have a layer of that name.
+pub(super) fn row_name(findings: &StackFindings, at: usize) -> String {
+    let Some(point) = findings.points.get(at) else { return String::new() };
+    let same = findings.points.iter().filter(|other| other.name == point.name).count();
+    match same {
+        0 | 1 => point.name.clone(),
+        _ => format!("{} [{}]", point.name, point.stack),
+    }
+}
+
+fn bench_line(findings: &StackFindings) -> String {
+    let timing = match findings.timing {
+        None => "on this machine",
+        Some(Timing::Counted) => "in the lab, counted",
+        Some(Timing::Wall) => "in the lab, by the wall clock",
+    };
+    let stacks = distinct(findings.points.iter().map(|point| &point.stack));
+    let stacks = counted(stacks.len() as u64, "stack");
+    let points = counted(findings.points.len() as u64, "point");
+    format!("{stacks}, {points}, {timing}, kernel {}", findings.kernels.join(", "))
+}
+
+/// Why a row, or a part of it, is to be read with care: one line each.
+fn remarks(findings: &StackFindings, row: &LayerRow) -> Vec<String> {
+    let name = row_name(findings, row.point);
+    let mut lines: Vec<String> = Vec::new();
+    lines.extend(row.absent.iter().map(|why| format!("{name}: no figures: {why}")));
+    let Some(figures) = &row.figures else { return lines };
+    lines.extend(figures.remarks.iter().map(|remark| format!("{name}: {remark}")));
+    lines
+}
+
+/// Why device writes cannot be told, each reason with the rows that it is of.
+fn untold(findings: &StackFindings, rows: &[LayerRow]) -> Vec<String> {
+    let why = |row: &LayerRow| match row.figures.as_ref()?.devices.as_ref()? {
+        DeviceCost::CannotTell { why } => Some((why.clone(), row_name(findings, row.point))),
+        _ => None,
+    };
+    let line = |(why, names): (String, Vec<String>)| {
+        format!("device writes: cannot tell of {}: {why}", names.join(", "))
+    };
+    grouped(rows.iter().filter_map(why)).into_iter().map(line).collect()
+}
+
+fn mirror_words(name: &str, row: &MirrorRow) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(beside) = &row.beside {
+        let (slowest, measured) = (&beside.predicted.slowest, &beside.measured);
+        lines.push(format!(
+            "{name}: the slower of {} independent draws from the single device would take {} on \
+             average and {} at p99; measured {} and {}: {} and {} times that",
+            beside.predicted.copies,
+            mean_latency(slowest.latency_ns_mean),
+            latency(slowest.latency_ns_p99),
+            mean_latency(measured.latency_ns_mean),
+            latency(measured.latency_ns_p99),
+            decimal(beside.mean_ratio),
+            decimal(beside.p99_ratio),
+        ));
+    }
+    lines.extend(row.penalty.iter().map(|it| format!("{name}: {}", it.sentence)));
+    lines.extend(row.remark.iter().map(|it| format!("{name}: {it}")));
+    lines
+}
+
+fn slice_words(name: &str, slices: &TimeSlices) -> String {
+    let passed = slices.slices.iter().filter(|it| it.mean_ns > 0.0);
+    let mut parts: Vec<String> =
+        passed.map(|it| format!("{} {}", it.stretch.words(), mean_latency(it.mean_ns))).collect();
+    parts.push(format!("{} of it on no processor", share(slices.off_cpu_share)));
+    format!("{name}: {} ({} traced)", parts.join(", "), slices.operations)
+}
+
+fn step_words(at: usize, step: &WaterfallStep) -> String {
+    match at {
+        0 => format!("{} {}", step.layer, mean_latency(step.total_ns)),
+        _ => format!("{} {}", added(step.added_ns), step.layer),
+    }
+}
+
+/// Over what was published; counted figures never stand there without their label.
+pub(super) fn published_title(findings: &StackFindings, order: &PublishedOrder) -> String {
+    let title = format!("Beside what was published: {}", order.sources.join(", "));
+    match &findings.label {
+        Some(label) => format!("{title} (measured here: {label})"),
+        None => title,
     }
 }

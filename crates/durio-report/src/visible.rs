@@ -9,8 +9,6 @@
 //! CVE-2021-42574 for what that hides), and invisible characters by which two names look alike. The
 //! zero-width joiner and non-joiner stay: Persian, Indic scripts and emoji are written with them.
 
-use std::io;
-
 /// The text on one line, as a cell or a label needs it.
 #[must_use]
 pub fn visible(text: &str) -> String {
@@ -26,6 +24,7 @@ pub fn visible_lines(text: &str) -> String {
 fn spelt_out(text: &str, is_spelt_out: impl Fn(char) -> bool) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
+        // Spelt out and not left out: two names that differ must look different.
         match is_spelt_out(c) {
             true => shown.extend(c.escape_default()),
             false => shown.push(c),
@@ -36,6 +35,7 @@ fn spelt_out(text: &str, is_spelt_out: impl Fn(char) -> bool) -> String {
 
 /// True for a character that is not to be sent as it is.
 pub(crate) fn is_hidden(c: char) -> bool {
+    // ARABIC LETTER MARK, then the marks, embeddings, overrides and isolates of both directions.
     let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}')
         || matches!(c, '\u{2066}'..='\u{2069}');
     let separates = matches!(c, '\u{2028}' | '\u{2029}');
@@ -43,38 +43,6 @@ pub(crate) fn is_hidden(c: char) -> bool {
     let is_invisible = matches!(c, '\u{200b}' | '\u{2060}'..='\u{2064}' | '\u{feff}')
         || matches!(c, '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}');
     c.is_control() || turns || separates || is_invisible
-}
-
-/// Writes comma-separated values: every cell in one line, and none that a spreadsheet computes.
-pub(crate) struct CellWriter<W: io::Write>(csv::Writer<W>);
-
-impl<W: io::Write> CellWriter<W> {
-    pub(crate) fn new(out: W) -> Self {
-        Self(csv::Writer::from_writer(out))
-    }
-
-    pub(crate) fn write_record<C: AsRef<str>>(
-        &mut self,
-        cells: impl IntoIterator<Item = C>,
-    ) -> io::Result<()> {
-        let cells = cells.into_iter().map(|it| cell(it.as_ref()));
-        Ok(self.0.write_record(cells.collect::<Vec<_>>())?)
-    }
-
-    pub(crate) fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
-    }
-}
-
-/// A spreadsheet computes what begins with one of these (OWASP, CSV injection); an apostrophe before
-/// it says that it is text. A number stays one, and the sign that stands for nothing alone.
-fn cell(text: &str) -> String {
-    let shown = visible(text);
-    let is_formula = shown.starts_with(['=', '+', '-', '@']) && shown.len() > 1;
-    match is_formula && shown.parse::<f64>().is_err() {
-        true => format!("'{shown}"),
-        false => shown,
-    }
 }
 
 #[cfg(test)]
@@ -93,16 +61,5 @@ mod tests {
     fn what_people_write_stays() {
         let text = "µs · 日本 می\u{200c}خواهم 👩\u{200d}💻 \\u{1b}";
         assert_eq!(visible(text), text);
-    }
-
-    #[test]
-    fn a_spreadsheet_computes_no_cell_and_numbers_stay_numbers() {
-        for formula in ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "=", "--x"] {
-            let is_kept = formula.len() == 1;
-            assert_eq!(cell(formula).starts_with('\''), !is_kept, "{formula}");
-        }
-        for plain in ["-3.5", "+0.02", "1e-9", "-", "/a=b", "", "-inf"] {
-            assert_eq!(cell(plain), plain);
-        }
     }
 }

@@ -17,7 +17,7 @@ use clap::{Args, Parser, Subcommand};
 use durio_bench::{Permission, RunOptions};
 use durio_compare::Settings;
 use durio_plan::{ClockChoice, Goal};
-use durio_report::{AuditFormat, Format};
+use durio_report::Format;
 use durio_spec::written;
 use durio_units::{Bytes, Nanos};
 use durio_workload::{PerMille, SyncMethod};
@@ -100,11 +100,11 @@ pub(crate) struct Check {
     pub(crate) thorough: bool,
 
     /// Time per workload, such as 30s or 5m
-    #[arg(long, value_name = "TIME", value_parser = values::nanos, help_heading = "How long, how large")]
+    #[arg(long, value_name = "TIME", help_heading = "How long, how large")]
     pub(crate) duration: Option<Nanos>,
 
     /// Size of the data file, such as 4GiB; may exceed a tenth of the free space
-    #[arg(long, value_name = "SIZE", value_parser = values::bytes, help_heading = "How long, how large")]
+    #[arg(long, value_name = "SIZE", help_heading = "How long, how large")]
     pub(crate) size: Option<Bytes>,
 
     /// Only this workload (can be repeated)
@@ -137,7 +137,7 @@ pub(crate) struct Measuring {
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub(crate) out: Option<PathBuf>,
 
-    /// Output format: text, json, html, csv or fio-json [default: text; durio fio: fio's own]
+    /// Output format: text, json, html, markdown, csv or fio-json [default: text; durio fio: fio's own]
     #[arg(long, value_name = "FORMAT", value_parser = values::format, help_heading = "Output")]
     pub(crate) format: Option<Format>,
 
@@ -189,8 +189,7 @@ pub(crate) struct Run {
     pub(crate) rw: String,
 
     /// Bytes per operation
-    #[arg(long, value_name = "SIZE", default_value = "4k", value_parser = values::bytes,
-          help_heading = "What")]
+    #[arg(long, value_name = "SIZE", default_value = "4k", help_heading = "What")]
     pub(crate) bs: Bytes,
 
     /// Percentage of reads for rw and randrw: 70 or 70/30 [default: 50]
@@ -209,7 +208,7 @@ pub(crate) struct Run {
     pub(crate) sync_every: u32,
 
     /// Bytes of the target to access [default: all of an existing target; 1 GiB of a new file]
-    #[arg(long, value_name = "SIZE", value_parser = values::bytes, help_heading = "What")]
+    #[arg(long, value_name = "SIZE", help_heading = "What")]
     pub(crate) size: Option<Bytes>,
 
     /// Give each job its own part of the target [default for sequential jobs]
@@ -272,8 +271,7 @@ pub(crate) struct Run {
     pub(crate) committing: Committing,
 
     /// Latencies of the null engine, repeated in this order: 100us,100us,5ms
-    #[arg(long, value_name = "TIMES", value_delimiter = ',', value_parser = values::nanos,
-          help_heading = "How")]
+    #[arg(long, value_name = "TIMES", value_delimiter = ',', help_heading = "How")]
     pub(crate) null_latency: Vec<Nanos>,
 
     /// Fail operation N of each job (from 0) with EIO; null engine only
@@ -281,8 +279,7 @@ pub(crate) struct Run {
     pub(crate) null_fails_at: Option<u64>,
 
     /// Measured time [default: 10s]
-    #[arg(long, value_name = "TIME", value_parser = values::nanos, conflicts_with = "ops",
-          help_heading = "How long")]
+    #[arg(long, value_name = "TIME", conflicts_with = "ops", help_heading = "How long")]
     pub(crate) duration: Option<Nanos>,
 
     /// Total reads and writes, instead of a duration
@@ -290,12 +287,11 @@ pub(crate) struct Run {
     pub(crate) ops: Option<u64>,
 
     /// Warm-up time, not part of the figures
-    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = values::nanos,
-          help_heading = "How long")]
+    #[arg(long, value_name = "TIME", default_value = "0s", help_heading = "How long")]
     pub(crate) ramp: Nanos,
 
     /// Length of recorded intervals [default: a fiftieth of the duration]
-    #[arg(long, value_name = "TIME", value_parser = values::nanos, help_heading = "How long")]
+    #[arg(long, value_name = "TIME", help_heading = "How long")]
     pub(crate) interval: Option<Nanos>,
 
     /// Do not measure durio's own cost per I/O
@@ -361,7 +357,7 @@ pub(crate) struct Report {
     #[arg(value_name = "RUN")]
     pub(crate) run: PathBuf,
 
-    /// Output format: text, json, html, csv or fio-json
+    /// Output format: text, json, html, markdown, csv or fio-json
     #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::format)]
     pub(crate) format: Format,
 }
@@ -388,7 +384,7 @@ pub(crate) struct Audit {
 
     /// Output format: text or json
     #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::audit_format)]
-    pub(crate) format: AuditFormat,
+    pub(crate) format: Format,
 }
 
 /// Compare runs: what differs, by how much, and whether chance explains it
@@ -472,7 +468,7 @@ pub(crate) struct Compare {
     #[arg(last = true, value_name = "OPTION", requires = "interleave")]
     pub(crate) options: Vec<std::ffi::OsString>,
 
-    /// Output format: text, json, html or csv
+    /// Output format: text, json, html, markdown or csv
     #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::comparison_format)]
     pub(crate) format: Format,
 }

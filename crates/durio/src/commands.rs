@@ -2,14 +2,11 @@
 
 mod advise;
 mod audit;
-mod campaign;
 mod check;
 mod compare;
-mod completions;
 mod durable;
 mod fio;
 mod lab;
-mod lab_compare;
 mod man;
 mod plan;
 mod profile;
@@ -20,22 +17,30 @@ mod sweep;
 
 use std::path::Path;
 
-use crate::args::{Arguments, Command, RunCommand};
+use durio_bench::BenchError;
+use durio_units::{Bytes, Nanos};
+
+use crate::args::{Arguments, Command, Expanding, Run};
 use crate::exit_code::Exit;
-use crate::failure::Failure;
+
+/// Stands for the name of a run's own file in a plan that is only looked at.
+const PLAN_FILE_NAME: &str = ".durio-plan";
 
 /// Runs the command that was given.
-pub(crate) fn run(arguments: Arguments) -> Result<Exit, Failure> {
+pub(crate) fn run(arguments: Arguments) -> Result<Exit, BenchError> {
     match arguments.command {
         Command::Check(arguments) => check::check(arguments),
         Command::Durable(arguments) => durable::durable(*arguments),
         Command::Run(arguments) => match &arguments.spec {
             Some(spec) if profile::is_profile(spec) => profile::run(spec, &arguments),
-            Some(spec) if given_for_profiles(&arguments).is_some() => {
-                refuse_profile_options(spec, given_for_profiles(&arguments)).map(|()| Exit::Fine)
+            Some(spec) => {
+                let Run { duration, size, .. } = &arguments.job;
+                refuse_profile_options(spec, &arguments.expanding, *duration, *size)?;
+                match fio::is_job_file(spec) {
+                    true => fio::run_file(spec, &arguments),
+                    false => run::campaign(spec, &arguments),
+                }
             }
-            Some(spec) if fio::is_job_file(spec) => fio::run_file(spec, &arguments),
-            Some(spec) => campaign::run(spec, &arguments),
             None => run::run(&arguments.job),
         },
         Command::Plan(arguments) => plan::plan(&arguments),
@@ -49,18 +54,26 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Command::Fio(arguments) => fio::fio(&arguments),
         Command::Lab(arguments) => lab::lab(&arguments),
         Command::LabInit => lab::init(),
-        Command::Completions(arguments) => completions::completions(&arguments),
+        Command::Completions(arguments) => man::completions(&arguments),
         Command::Man(arguments) => man::man(&arguments),
     }
 }
 
-fn given_for_profiles(arguments: &RunCommand) -> Option<&'static str> {
-    arguments.expanding.for_profiles(arguments.job.duration, arguments.job.size)
-}
-
-/// Times and sizes of a spec are its own: it is scaled.
-fn refuse_profile_options(spec: &Path, given: Option<&str>) -> Result<(), Failure> {
-    let Some(option) = given else { return Ok(()) };
+// Times and sizes of a spec are its own: it is scaled.
+fn refuse_profile_options(
+    spec: &Path,
+    expanding: &Expanding,
+    duration: Option<Nanos>,
+    size: Option<Bytes>,
+) -> Result<(), BenchError> {
+    let given = [
+        ("--duration", duration.is_some()),
+        ("--size", size.is_some()),
+        ("--quick", expanding.quick),
+    ];
+    let Some((option, _)) = given.into_iter().find(|(_, is_given)| *is_given) else {
+        return Ok(());
+    };
     let text = format!("{option} cannot be used with '{}', which is no profile", spec.display());
-    Err(Failure::new(Exit::WrongUse, text).hint("a spec takes --scale-time and --scale-size"))
+    Err(BenchError::wrong_use(text).hint("a spec takes --scale-time and --scale-size"))
 }

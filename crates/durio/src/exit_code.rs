@@ -12,49 +12,39 @@ pub(crate) enum Exit {
     Fine,
     /// The verdict that was asked for is negative.
     Negative,
-    /// Wrong use: arguments that contradict each other, or that would overwrite what exists.
-    WrongUse,
-    /// It cannot be measured here: missing right, kernel feature, place or device; with the reason.
-    CannotMeasure,
-    /// A fault in durio.
-    Fault,
-    /// Stopped by the user; the record is partial and marked so.
-    Interrupted,
+    /// It was not done, or not to its end.
+    Failed(BenchErrorKind),
     /// What a command that durio ran for the user ended with.
     Command(u8),
-    /// A command that durio ran for the user was ended at its time limit.
-    TimeLimit,
-    /// A guest could not be made ready, or died.
-    LabFailed,
 }
 
 impl Exit {
+    /// A missing right, kernel feature, place or device; or a question that has no answer.
+    pub(crate) const CANNOT_MEASURE: Self = Self::Failed(BenchErrorKind::CannotMeasure);
+
+    /// Stopped by the user; the record is partial and marked so.
+    pub(crate) const INTERRUPTED: Self = Self::Failed(BenchErrorKind::Interrupted);
+
     /// The number.
     pub(crate) const fn number(self) -> u8 {
         match self {
             Self::Fine => 0,
             Self::Negative => 1,
-            Self::WrongUse => 2,
-            Self::CannotMeasure => 3,
-            Self::Fault => 4,
-            Self::Interrupted => 130,
             Self::Command(code) => code,
-            Self::TimeLimit => 124,
-            Self::LabFailed => 125,
+            Self::Failed(BenchErrorKind::WrongUse) => 2,
+            Self::Failed(BenchErrorKind::CannotMeasure) => 3,
+            Self::Failed(BenchErrorKind::Fault) => 4,
+            // 128 + SIGINT, as shells have it.
+            Self::Failed(BenchErrorKind::Interrupted) => 130,
+            // As timeout(1) has it, and 125 for a failure of its own.
+            Self::Failed(BenchErrorKind::TimeLimit) => 124,
+            Self::Failed(BenchErrorKind::LabFailed) => 125,
         }
     }
-}
 
-impl From<BenchErrorKind> for Exit {
-    fn from(kind: BenchErrorKind) -> Self {
-        match kind {
-            BenchErrorKind::WrongUse => Self::WrongUse,
-            BenchErrorKind::CannotMeasure => Self::CannotMeasure,
-            BenchErrorKind::Fault => Self::Fault,
-            BenchErrorKind::Interrupted => Self::Interrupted,
-            BenchErrorKind::TimeLimit => Self::TimeLimit,
-            BenchErrorKind::LabFailed => Self::LabFailed,
-        }
+    /// That of a command that showed what it read: all of it, or not to the end.
+    pub(crate) const fn of_read(is_damaged: bool) -> Self {
+        if is_damaged { Self::CANNOT_MEASURE } else { Self::Fine }
     }
 }
 
@@ -62,8 +52,8 @@ impl From<Ending> for Exit {
     fn from(ending: Ending) -> Self {
         match ending {
             Ending::Complete => Self::Fine,
-            Ending::Interrupted => Self::Interrupted,
-            Ending::Failed(kind) => kind.into(),
+            Ending::Interrupted => Self::INTERRUPTED,
+            Ending::Failed(kind) => Self::Failed(kind),
         }
     }
 }
@@ -71,13 +61,6 @@ impl From<Ending> for Exit {
 impl From<Outcome> for Exit {
     fn from(outcome: Outcome) -> Self {
         Ending::from(outcome).into()
-    }
-}
-
-impl Exit {
-    /// That of a command that showed what it read: all of it, or not to the end.
-    pub(crate) const fn of_read(is_damaged: bool) -> Self {
-        if is_damaged { Self::CannotMeasure } else { Self::Fine }
     }
 }
 

@@ -7,24 +7,31 @@
 mod args;
 mod commands;
 mod exit_code;
-mod failure;
 mod measure;
 mod output;
 mod progress;
 mod stop_signals;
 mod values;
 
+use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
 
 use clap::Parser;
+use durio_bench::{BenchError, BenchErrorKind};
 
 fn main() -> ExitCode {
+    // Before clap says anything, which asks the same library about colours.
     output::begin();
     let line = args::with_fio_words_last(std::env::args_os().collect());
     let arguments = match args::Arguments::try_parse_from(line) {
         Ok(arguments) => arguments,
         Err(error) => return output::show_usage(&error),
     };
-    let outcome = failure::catch_panic(|| commands::run(arguments));
-    output::conclude(outcome).into()
+    // By now everything was unwound and so cleaned up; what is left to give is an exit code.
+    let outcome = panic::catch_unwind(AssertUnwindSafe(|| commands::run(arguments)));
+    let fault = |_| {
+        Err(BenchError::new(BenchErrorKind::Fault, "a fault in durio: see the message above")
+            .hint("please report it with the command line and the run folder"))
+    };
+    output::conclude(outcome.unwrap_or_else(fault)).into()
 }

@@ -13,13 +13,12 @@ use durio_plan::Plan;
 
 use crate::args::Measuring;
 use crate::exit_code::Exit;
-use crate::failure::Failure;
 use crate::output;
 use crate::progress::Terminal;
 use crate::stop_signals::stop_on_signals;
 
 /// Names a run, and removes what dead runs left behind.
-pub(crate) fn begin(command: &str, options: &Measuring) -> Result<Execution, Failure> {
+pub(crate) fn begin(command: &str, options: &Measuring) -> Result<Execution, BenchError> {
     let execution = Execution::begin(command, &options.run_options())?;
     clear_up();
     Ok(execution)
@@ -27,13 +26,8 @@ pub(crate) fn begin(command: &str, options: &Measuring) -> Result<Execution, Fai
 
 /// Removes what dead runs left behind, and tells of it.
 pub(crate) fn clear_up() {
-    restore_settings_left();
-    clear_leftovers().iter().for_each(|line| output::remark(&format!("durio: {line}")));
-}
-
-/// Brings settings of the kernel back that dead runs left changed, and tells of it.
-pub(crate) fn restore_settings_left() {
-    restore_settings().iter().for_each(|line| output::remark(&format!("durio: {line}")));
+    output::remarks(restore_settings());
+    output::remarks(clear_leftovers());
 }
 
 /// What is at `paths`, with what `options` permit.
@@ -51,10 +45,10 @@ pub(crate) fn execute(
     plan: &Plan,
     held: HeldTargets,
     options: &Measuring,
-) -> Result<(Exit, Findings), Failure> {
+) -> Result<(Exit, Findings), BenchError> {
     // Before the first file: whoever stops durio from now on finds a record that says so.
     let stop = stop_on_signals()?;
-    say_memory(plan);
+    output::remarks(memory_remark(plan));
     conclude(execution.execute(plan, held, &stop, &Terminal::new(options.quiet))?, options)
 }
 
@@ -64,20 +58,17 @@ pub(crate) fn resume(
     interrupted: &Interrupted,
     held: HeldTargets,
     options: &Measuring,
-) -> Result<(Exit, Findings), Failure> {
+) -> Result<(Exit, Findings), BenchError> {
     let stop = stop_on_signals()?;
-    say_memory(&interrupted.folder.plan);
+    output::remarks(memory_remark(&interrupted.folder.plan));
     conclude(execution.resume(interrupted, held, &stop, &Terminal::new(options.quiet))?, options)
 }
 
-fn say_memory(plan: &Plan) {
-    memory_remark(plan).iter().for_each(|line| output::remark(&format!("durio: {line}")));
-}
-
-fn conclude(executed: Executed, options: &Measuring) -> Result<(Exit, Findings), Failure> {
+fn conclude(executed: Executed, options: &Measuring) -> Result<(Exit, Findings), BenchError> {
     let Executed { findings, outcome } = executed;
+    // A report without a figure would only hide the error that follows.
     if outcome.is_ok() || !findings.workloads.is_empty() {
-        output::findings(options.report_format(), &findings)?;
+        output::report(options.report_format(), &findings)?;
     }
     Ok((Exit::from(outcome?), findings))
 }

@@ -8,34 +8,38 @@ use std::os::fd::AsFd;
 use std::process::ExitCode;
 
 use anstream::{AutoStream, ColorChoice};
-use durio_analyse::Findings;
-use durio_analyse::attribution::{LabComparison, StackFindings};
-use durio_report::{Format, Options, visible, visible_lines};
+use durio_bench::{BenchError, BenchErrorKind, with_causes};
+use durio_report::{Format, Options, Report, visible, visible_lines};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use crate::exit_code::Exit;
-use crate::failure::Failure;
 
 /// Columns of a table where stdout is no terminal.
 const WIDTH_WITHOUT_TERMINAL: usize = 100;
 
 /// Writes text that has no styles to stdout.
-pub(crate) fn answer_text(text: &str) -> Result<(), Failure> {
+pub(crate) fn answer_text(text: &str) -> Result<(), BenchError> {
     answer(visible_lines(text).as_bytes())
 }
 
 /// Writes a document to stdout, or a report, as they are.
-pub(crate) fn answer(bytes: &[u8]) -> Result<(), Failure> {
+pub(crate) fn answer(bytes: &[u8]) -> Result<(), BenchError> {
     let mut stdout = Stream(io::stdout().lock());
     match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
         Ok(()) => Ok(()),
         // Whoever reads has enough: that is no error of ours.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         Err(error) => {
-            Err(Failure::of(Exit::CannotMeasure, error).context("cannot write to stdout"))
+            let error = BenchError::of(BenchErrorKind::CannotMeasure, error);
+            Err(error.context("cannot write to stdout"))
         }
     }
+}
+
+/// Writes a remark of durio's to stderr for each of these lines.
+pub(crate) fn remarks<T: std::fmt::Display>(lines: impl IntoIterator<Item = T>) {
+    lines.into_iter().for_each(|line| remark(&format!("durio: {line}")));
 }
 
 /// A standard stream. A terminal that was closed is for its writer what a closed pipe is.
@@ -51,8 +55,8 @@ impl<W: Write + AsFd> Write for Stream<W> {
     }
 }
 
-/// A terminal answers EIO after its hang-up (drivers/tty/tty_io.c, `hung_up_tty_write`), when it does
-/// not say any more that it is one; a file's EIO is the storage's.
+// A terminal answers EIO after its hang-up (drivers/tty/tty_io.c, `hung_up_tty_write`), when it does
+// not say any more that it is one; a file's EIO is the storage's.
 fn reader_gone(stream: &impl AsFd, error: io::Error) -> io::Error {
     let is_hung_up = || {
         let kind = rustix::fs::fstat(stream).map(|facts| FileType::from_raw_mode(facts.st_mode));
@@ -64,53 +68,18 @@ fn reader_gone(stream: &impl AsFd, error: io::Error) -> io::Error {
     }
 }
 
-/// Writes findings to stdout in `format`.
-pub(crate) fn findings(format: Format, findings: &Findings) -> Result<(), Failure> {
-    answer(&rendered(format, findings, terminal_options())?)
-}
-
-/// Findings as bytes.
-pub(crate) fn rendered(
-    format: Format,
-    findings: &Findings,
-    options: Options,
-) -> Result<Vec<u8>, Failure> {
+/// Writes a report to stdout in `format`.
+pub(crate) fn report(format: Format, report: &impl Report) -> Result<(), BenchError> {
     let mut bytes = Vec::new();
-    durio_report::write(format, findings, &options, &mut bytes).map_err(Failure::unmade)?;
-    Ok(bytes)
-}
-
-/// Findings of a bench of stacks as bytes.
-pub(crate) fn rendered_stack(
-    format: Format,
-    findings: &StackFindings,
-    options: Options,
-) -> Result<Vec<u8>, Failure> {
-    let mut bytes = Vec::new();
-    durio_report::render_stack(format, findings, &options, &mut bytes).map_err(Failure::unmade)?;
-    Ok(bytes)
-}
-
-/// Writes how the cost of layers has changed to stdout.
-pub(crate) fn lab_comparison(format: Format, comparison: &LabComparison) -> Result<(), Failure> {
-    answer(&rendered_lab_comparison(format, comparison, terminal_options())?)
-}
-
-/// How the cost of layers has changed, as bytes.
-pub(crate) fn rendered_lab_comparison(
-    format: Format,
-    comparison: &LabComparison,
-    options: Options,
-) -> Result<Vec<u8>, Failure> {
-    let mut bytes = Vec::new();
-    durio_report::write_lab_comparison(format, comparison, &options, &mut bytes)
-        .map_err(Failure::unmade)?;
-    Ok(bytes)
+    durio_report::write(format, report, &terminal_options(), &mut bytes)
+        .map_err(BenchError::unmade)?;
+    answer(&bytes)
 }
 
 /// How stdout shows text.
-pub(crate) fn terminal_options() -> Options {
+fn terminal_options() -> Options {
     let stdout = io::stdout();
+    // A terminal may say that it has no columns: serial lines and some emulators do.
     let columns = rustix::termios::tcgetwinsize(&stdout).map(|size| usize::from(size.ws_col));
     Options {
         width: columns.ok().filter(|&columns| columns > 0).unwrap_or(WIDTH_WITHOUT_TERMINAL),
@@ -118,15 +87,16 @@ pub(crate) fn terminal_options() -> Options {
     }
 }
 
-/// As <https://no-color.org> and <https://bixense.com/clicolors> have it, and the terminal itself.
+// As <https://no-color.org> and <https://bixense.com/clicolors> have it, and the terminal itself.
 fn takes_colour() -> bool {
     AutoStream::choice(&io::stdout()) != ColorChoice::Never
 }
 
-/// A terminal of which nothing is known gets no colours, as one that is `dumb`; also from clap, which asks
-/// the same library.
+// A terminal of which nothing is known gets no colours, as one that is `dumb`; also from clap, which asks
+// the same library.
 pub(crate) fn begin() {
     let is_unknown = std::env::var_os("TERM").is_some_and(|kind| kind.is_empty());
+    // Who forces colours knows the terminal better.
     if is_unknown && std::env::var_os("CLICOLOR_FORCE").is_none() {
         ColorChoice::Never.write_global();
     }
@@ -155,7 +125,7 @@ pub(crate) fn remark(text: &str) {
 pub(crate) fn show_usage(error: &clap::Error) -> ExitCode {
     if error.use_stderr() {
         let _ = io::stderr().lock().write_all(wrong_words(error).as_bytes());
-        return Exit::WrongUse.into();
+        return Exit::Failed(BenchErrorKind::WrongUse).into();
     }
     let text = error.render();
     let bytes = match takes_colour() {
@@ -165,13 +135,14 @@ pub(crate) fn show_usage(error: &clap::Error) -> ExitCode {
     conclude(answer(bytes.as_bytes()).map(|()| Exit::Fine)).into()
 }
 
-/// clap's message, which has the user's words as they are: first those are spelt out, then clap's styles
-/// are the only escape sequences, and taken out.
+// clap's message, which has the user's words as they are: first those are spelt out, then clap's styles
+// are the only escape sequences, and taken out.
 fn wrong_words(error: &clap::Error) -> String {
     let mut text = error.render().ansi().to_string();
     for word in std::env::args_os() {
         let word = word.to_string_lossy();
         let value = word.split_once('=').map(|(_, value)| value);
+        // clap quotes the value of `--name=value` without the name.
         for part in [Some(&*word), value].into_iter().flatten() {
             let shown = visible(part);
             if shown != part {
@@ -183,16 +154,13 @@ fn wrong_words(error: &clap::Error) -> String {
 }
 
 /// Prints the chain of causes and the hints of a failure, and gives the exit code.
-pub(crate) fn conclude(outcome: Result<Exit, Failure>) -> Exit {
+pub(crate) fn conclude(outcome: Result<Exit, BenchError>) -> Exit {
     match outcome {
         Ok(exit) => exit,
         Err(failure) => {
-            let causes: Vec<String> = failure.error.chain().map(ToString::to_string).collect();
-            remark(&format!("durio: {}", causes.join(": ")));
-            for hint in &failure.hints {
-                remark(&format!("hint: {hint}"));
-            }
-            failure.exit
+            remark(&format!("durio: {}", with_causes(&failure)));
+            failure.hints.iter().for_each(|hint| remark(&format!("hint: {hint}")));
+            Exit::Failed(failure.kind)
         }
     }
 }

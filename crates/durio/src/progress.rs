@@ -14,7 +14,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::output;
 
-/// How often the bar is drawn without news, so that a stall is seen as a stall.
+// How often the bar is drawn without news, so that a stall is seen as a stall.
 const TICK: Duration = Duration::from_millis(200);
 
 /// Stderr, which is told what goes on.
@@ -93,6 +93,7 @@ impl Progress {
         let name = name_of(plan, step);
         let length = match step.limit {
             Limit::Duration(duration) => duration.get() + step.ramp.get(),
+            // Nobody knows when these end: the bar stays where it is, and the figures go on.
             Limit::Operations(_) | Limit::Volume(_) | Limit::VolumeWithin { .. } => 0,
         };
         if plan.campaign.is_some() {
@@ -131,7 +132,9 @@ impl Progress {
 
     fn begin(&self, name: &str, length: u64) {
         self.bar.reset();
+        // A bar of no length would be drawn as done.
         self.bar.set_length(length.max(1));
+        // The bar goes past `output`, and the name is the user's.
         self.bar.set_prefix(visible(name));
         self.bar.set_message("");
         if self.kind == Kind::Bar {
@@ -167,6 +170,7 @@ impl RunObserver for Progress {
 
 impl Drop for Progress {
     fn drop(&mut self) {
+        // Also after an error or a panic: what follows on stderr begins on a line of its own.
         self.bar.finish_and_clear();
     }
 }
@@ -197,7 +201,7 @@ fn words(figures: &LiveFigures) -> String {
     }
 }
 
-/// Columns for the name of a step and for the bar; the levels of a campaign's step need more.
+// Columns for the name of a step and for the bar; the levels of a campaign's step need more.
 const PLAIN: (usize, usize) = (24, 24);
 const OF_CAMPAIGN: (usize, usize) = (52, 12);
 

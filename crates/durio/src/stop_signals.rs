@@ -14,26 +14,28 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use durio_bench::{BenchError, BenchErrorKind};
 use durio_run::StopFlag;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
 use crate::exit_code::Exit;
-use crate::failure::Failure;
 
-/// Signals within this time of the first are the same wish: longer than a wrapper takes to hand one
-/// on, shorter than a person needs to see that nothing has happened yet.
+// Signals within this time of the first are the same wish: longer than a wrapper takes to hand one
+// on, shorter than a person needs to see that nothing has happened yet.
 const SAME_WISH: Duration = Duration::from_millis(500);
 
 /// The first signal ends the command in order; a person's second SIGINT or SIGTERM at once.
-pub(crate) fn stop_on_signals() -> Result<StopFlag, Failure> {
+pub(crate) fn stop_on_signals() -> Result<StopFlag, BenchError> {
     let stop = stop_in_order()?;
+    // Without SIGHUP: a shell sends it again to every job, and nobody has asked twice.
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(cannot_handle)?;
     let mut wish = Wish::default();
     let watch = move || {
         for _ in signals.forever() {
             if wish.is_repeated(Instant::now()) {
-                signal_hook::low_level::exit(i32::from(Exit::Interrupted.number()));
+                // The only way past a write that hangs: unwinding would wait for it.
+                signal_hook::low_level::exit(i32::from(Exit::INTERRUPTED.number()));
             }
         }
     };
@@ -43,8 +45,9 @@ pub(crate) fn stop_on_signals() -> Result<StopFlag, Failure> {
 }
 
 /// Any number of signals end the command in order.
-pub(crate) fn stop_in_order() -> Result<StopFlag, Failure> {
+pub(crate) fn stop_in_order() -> Result<StopFlag, BenchError> {
     let stop = StopFlag::default();
+    // A handler would undo what nohup(1) has set.
     let hang_up = (!is_hang_up_ignored()).then_some(SIGHUP);
     for signal in [SIGINT, SIGTERM].into_iter().chain(hang_up) {
         signal_hook::flag::register(signal, stop.as_atomic()).map_err(cannot_handle)?;
@@ -55,11 +58,11 @@ pub(crate) fn stop_in_order() -> Result<StopFlag, Failure> {
     Ok(stop)
 }
 
-fn cannot_handle(error: std::io::Error) -> Failure {
-    Failure::of(Exit::Fault, error).context("cannot handle signals")
+fn cannot_handle(error: std::io::Error) -> BenchError {
+    BenchError::of(BenchErrorKind::Fault, error).context("cannot handle signals")
 }
 
-/// Under nohup(1) a hang-up is ignored, and shall stay so.
+// Under nohup(1) a hang-up is ignored, and shall stay so.
 fn is_hang_up_ignored() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     status.lines().find_map(ignored_signals).is_some_and(|mask| mask & (1 << (SIGHUP - 1)) != 0)

@@ -2,18 +2,9 @@
 
 use durio_advise::{AdviceRole, Setting};
 use durio_plan::{ClockChoice, EngineKind};
-use durio_report::{AuditFormat, Format};
+use durio_report::Format;
 use durio_spec::written::thousandths;
-use durio_units::{Bytes, Nanos};
 use durio_workload::{PerMille, SyncMethod};
-
-pub(crate) fn bytes(text: &str) -> Result<Bytes, String> {
-    text.parse::<Bytes>().map_err(|error| error.to_string())
-}
-
-pub(crate) fn nanos(text: &str) -> Result<Nanos, String> {
-    text.parse::<Nanos>().map_err(|error| error.to_string())
-}
 
 /// A share of reads in percent: `70`, `70%`, `70/30`, `99.5`.
 pub(crate) fn read_share(text: &str) -> Result<PerMille, String> {
@@ -38,6 +29,7 @@ pub(crate) fn read_share(text: &str) -> Result<PerMille, String> {
 
 /// A list of processors: `0,2,4-7`.
 pub(crate) fn processors(text: &str) -> Result<ProcessorList, String> {
+    // The default of the option, which clap parses as if it were given.
     if text.is_empty() {
         return Ok(ProcessorList::default());
     }
@@ -53,6 +45,7 @@ pub(crate) struct ProcessorList(pub(crate) Vec<u32>);
 /// A share in percent, `5%` or `5`, as a share of one; 0 to 1000 %.
 pub(crate) fn percent(text: &str) -> Result<f64, String> {
     let number: Option<f64> = text.trim().trim_end_matches('%').trim_end().parse().ok();
+    // Also refuses NaN and infinities, which the parser of floats takes.
     let known = number.filter(|percent| (0.0..=1000.0).contains(percent));
     known
         .map(|percent| percent / 100.0)
@@ -98,12 +91,13 @@ pub(crate) fn format(text: &str) -> Result<Format, String> {
 
 /// fio has no place for a comparison.
 pub(crate) fn comparison_format(text: &str) -> Result<Format, String> {
-    let formats = [Format::Text, Format::Json, Format::Html, Format::Csv];
+    let formats = Format::ALL.into_iter().filter(|it| *it != Format::FioJson).collect::<Vec<_>>();
     named(text, "format of a comparison", &formats, |format| format.name())
 }
 
-pub(crate) fn audit_format(text: &str) -> Result<AuditFormat, String> {
-    named(text, "format of an audit", &AuditFormat::ALL, |format| format.name())
+/// What has no records, and no page of its own.
+pub(crate) fn audit_format(text: &str) -> Result<Format, String> {
+    named(text, "format of an audit", &[Format::Text, Format::Json], |format| format.name())
 }
 
 pub(crate) fn clock(text: &str) -> Result<ClockChoice, String> {

@@ -1,9 +1,12 @@
 //! Drawings, as series: what is drawn, not how.
 //!
-//! In: series that builders take from findings. Out: [`Chart`]. Not here: pixels, pens, SVG.
+//! In: series that builders take from findings. Out: [`Chart`], and of long series the points to draw.
+//! Not here: pixels, pens, SVG.
+
+use durio_analyse::CurvePoint;
 
 use super::Level;
-use crate::figures::{bandwidth, decimal, mean_latency, rate_bare};
+use crate::figures::{bandwidth, decimal, mean_latency, precise, rate_bare, size};
 
 /// What a colour stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +33,6 @@ impl Colour {
         [Self::First, Self::Second, Self::Third, Self::Fourth, Self::Alarm];
 }
 
-/// A drawing.
 #[derive(Debug)]
 pub(crate) struct Chart {
     pub(crate) title: String,
@@ -84,10 +86,8 @@ pub(crate) enum Unit {
 
 impl Unit {
     pub(crate) fn label(self, value: f64) -> String {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
-        let whole = value.round() as u64;
         match self {
-            Self::Bytes => durio_units::Bytes::new(whole).to_string(),
+            Self::Bytes => size(value),
             Self::Number => decimal(value),
             Self::Seconds => format!("{} s", decimal(value)),
             Self::Latency => mean_latency(value),
@@ -146,6 +146,7 @@ impl Series {
         points: Vec<(f64, f64)>,
         line: Vec<(f64, f64)>,
     ) -> [Self; 2] {
+        // A fit and the path through the dots together would hide what was measured.
         let line = if line.is_empty() { points.clone() } else { line };
         [Self::new(name, colour, Style::Line, line), Self::new("", colour, Style::Dots, points)]
     }
@@ -211,7 +212,11 @@ impl Chart {
         Self { title: title.into(), id: None, level: Level::Detail, drawing }
     }
 
-    pub(crate) fn plot(title: impl Into<String>, panels: Vec<Panel>) -> Self {
+    pub(crate) fn plot(title: impl Into<String>, x: Scale, y: Scale, series: Vec<Series>) -> Self {
+        Self::panels(title, vec![Panel { x, y, series }])
+    }
+
+    pub(crate) fn panels(title: impl Into<String>, panels: Vec<Panel>) -> Self {
         Self::new(title, Drawing::Plot(panels))
     }
 
@@ -255,6 +260,7 @@ impl Chart {
                     series.filter(|it| !it.name.is_empty() && !it.points.is_empty())
                 };
                 let is_line = |it: &&Series| matches!(it.style, Style::Line | Style::Columns);
+                // Spans and marks that lie behind would else begin the legend.
                 for it in named().filter(is_line).chain(named()) {
                     if legend.iter().all(|(name, _)| *name != it.name) {
                         legend.push((&it.name, it.colour));
@@ -285,5 +291,70 @@ impl Chart {
                 .any(|(from, to, _)| [from, to].iter().any(|it| it.is_finite() && **it > 0.0)),
             Drawing::Map(map) => !map.cells.is_empty(),
         }
+    }
+}
+
+/// Latencies over the nines of their quantiles, −log10(1 − q): at most so many points.
+pub(crate) fn tail(curve: &[CurvePoint], points_max: usize) -> Vec<(f64, f64)> {
+    // Nine nines are as far as the axis goes; the maximum itself would lie at infinity.
+    let nines = |quantile: f64| -(1.0 - quantile.clamp(0.0, 1.0 - 1e-9)).log10();
+    let value = |at: usize| curve.get(at).map(|it| precise(it.latency_ns.max(1)).log10());
+    let kept = kept(curve.len(), points_max, &[&value]);
+    let kept = kept.into_iter().filter_map(|at| curve.get(at));
+    kept.map(|it| (rounded(nines(it.quantile)), precise(it.latency_ns))).collect()
+}
+
+/// To a thousandth.
+pub(crate) fn rounded(value: f64) -> f64 {
+    // The drawing is no finer, and every byte of a page is sent around.
+    (value * 1000.0).round() / 1000.0
+}
+
+/// The indices to draw, in order: at most `points_max`, with the lowest and the highest value of
+/// every series in each of equally many stretches.
+///
+/// A point without a value counts as lowest, for a gap must be seen.
+pub(crate) fn kept(
+    count: usize,
+    points_max: usize,
+    series: &[&dyn Fn(usize) -> Option<f64>],
+) -> Vec<usize> {
+    if count <= points_max {
+        return (0..count).collect();
+    }
+    // Two points of each series per stretch: its lowest and its highest.
+    let stretches = (points_max / (2 * series.len().max(1))).max(1);
+    let mut kept = Vec::with_capacity(points_max);
+    for stretch in 0..stretches {
+        let indices = count * stretch / stretches..count * (stretch + 1) / stretches;
+        for value in series {
+            let value = |index: &usize| value(*index).unwrap_or(f64::NEG_INFINITY);
+            kept.extend(indices.clone().min_by(|a, b| value(a).total_cmp(&value(b))));
+            kept.extend(indices.clone().max_by(|a, b| value(a).total_cmp(&value(b))));
+        }
+    }
+    kept.sort_unstable();
+    kept.dedup();
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_points_are_all_kept() {
+        assert_eq!(kept(3, 600, &[&|_| Some(1.0)]), [0, 1, 2]);
+    }
+
+    #[test]
+    #[expect(clippy::cast_precision_loss, reason = "small numbers")]
+    fn of_many_points_the_extremes_are_kept() {
+        let saw = |index: usize| Some(if index == 777 { 1e9 } else { (index % 7) as f64 });
+        let gap = |index: usize| (index != 1234).then_some(5.0);
+        let kept = kept(3000, 600, &[&saw, &gap]);
+        assert!(kept.len() <= 600 && kept.len() > 200, "{}", kept.len());
+        assert!(kept.contains(&777) && kept.contains(&1234));
+        assert!(kept.is_sorted());
     }
 }

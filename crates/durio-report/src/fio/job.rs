@@ -62,7 +62,7 @@ pub(super) fn nothing() -> FioJob {
     }
 }
 
-/// durio searches no depth: what fio says of a job without such a search.
+// durio searches no depth: what fio says of a job without such a search.
 const fn search(depth: u64) -> LatencySearch {
     LatencySearch { depth, target: 0, percentile: 100.0, window: 0 }
 }
@@ -72,14 +72,12 @@ fn nothing_moved() -> Direction {
     Direction { slat_ns, clat_ns, lat_ns, ..Direction::default() }
 }
 
-/// Context switches, voluntary and not.
 fn switches(workload: &WorkloadFindings) -> f64 {
     let each =
         [workload.context_switches_per_operation, workload.involuntary_switches_per_operation];
     each.into_iter().flatten().sum::<f64>() * operations(workload)
 }
 
-/// Reads, writes and syncs.
 #[expect(clippy::cast_precision_loss, reason = "a count of operations")]
 fn operations(workload: &WorkloadFindings) -> f64 {
     let names = [OperationName::Read, OperationName::Write, OperationName::Sync];
@@ -107,13 +105,14 @@ fn direction(workload: &WorkloadFindings, operation: Option<&OperationFindings>)
     direction
 }
 
-/// fio's samples of rate and bandwidth, from durio's whole intervals of the measured phase. Where
-/// these do not tell reads from writes, only of loads that do one of the two.
+// fio's samples of rate and bandwidth, from durio's whole intervals of the measured phase. Where
+// these do not tell reads from writes, only of loads that do one of the two.
 fn sample(workload: &WorkloadFindings, operation: &OperationFindings, direction: &mut Direction) {
     let is_mixed = workload.definition.reads() && workload.definition.writes();
     let measured = workload.intervals.iter().filter(|it| it.phase == Phase::Measure);
     let whole_ones = measured.filter(|it| !it.cut_short && it.rate.is_finite());
     let is_kept = workload.intervals.iter().any(|it| !it.kept.is_empty());
+    // The interval's rate is that of reads and writes together.
     if (is_mixed && !is_kept) || operation.rate <= 0.0 {
         return;
     }
@@ -167,16 +166,16 @@ fn spread(values: &[f64]) -> Spread {
     }
 }
 
-/// Depths by the least number in flight, as fio counts them when it submits.
+// Depths by the least number in flight, as fio counts them when it submits.
 const DEPTHS: [(&str, f64); 7] =
     [("1", 1.0), ("2", 2.0), ("4", 4.0), ("8", 8.0), ("16", 16.0), ("32", 32.0), (">=64", 64.0)];
-/// Operations per call, likewise: `4` is 1 to 4.
+// Operations per call, likewise: `4` is 1 to 4.
 const BATCHES: [(&str, f64); 7] =
     [("0", 0.0), ("4", 0.5), ("8", 4.5), ("16", 8.5), ("32", 16.5), ("64", 32.5), (">=64", 64.5)];
 
-/// Everything at one level, for durio counts the mean number in flight and not how often which
-/// number was there. A closed loop refills its queue, so that each operation is submitted at the
-/// full depth; an open one has the mean.
+// Everything at one level, for durio counts the mean number in flight and not how often which
+// number was there. A closed loop refills its queue, so that each operation is submitted at the
+// full depth; an open one has the mean.
 fn depth_level(workload: &WorkloadFindings) -> Shares {
     let depth = match workload.open_loop {
         None => f64::from(workload.effective.depth),
@@ -211,7 +210,7 @@ fn seconds(time: Nanos) -> f64 {
     time.get() as f64 / 1e9
 }
 
-/// To the nearest whole number; what is none is 0.
+// To the nearest whole number; what is none is 0.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

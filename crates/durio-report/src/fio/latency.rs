@@ -20,6 +20,7 @@ pub(super) fn service(operation: &OperationFindings) -> LatencyBlock {
         block.bins = own;
         block.percentiles = of_bins(&block.bins);
     }
+    // Findings without histograms have the curve that was made of them.
     if block.percentiles.is_empty() {
         block.percentiles = of_curve(operation);
     }
@@ -56,7 +57,7 @@ fn block(figures: &Distribution, kept: Option<&Latency>) -> LatencyBlock {
     }
 }
 
-/// Every bucket of durio's lies within one of fio's, which are wider and part at powers of two too.
+// Every bucket of durio's lies within one of fio's, which are wider and part at powers of two too.
 fn bins(latency: &Latency) -> FioBins {
     let mut bins = FioBins::default();
     for (lowest, _, count) in latency.histogram().into_iter().flat_map(|it| it.buckets()) {
@@ -70,7 +71,7 @@ fn of_bins(bins: &FioBins) -> Vec<(f64, u64)> {
     Percentiles::default().list.into_iter().filter_map(known).collect()
 }
 
-/// The first point of the curve that is not below the percentile; beyond its end the longest.
+// The first point of the curve that is not below the percentile; beyond its end the longest.
 fn of_curve(operation: &OperationFindings) -> Vec<(f64, u64)> {
     let at = |percent: f64| {
         let beyond = operation.curve.iter().find(|it| it.quantile * 100.0 >= percent - 1e-9);

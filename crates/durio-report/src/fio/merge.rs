@@ -75,8 +75,8 @@ fn sync(one: Option<SyncSection>, other: Option<SyncSection>) -> Option<SyncSect
     }
 }
 
-/// All operations of both: the squares about the common mean are those about each mean, and what the
-/// means differ.
+// All operations of both: the squares about the common mean are those about each mean, and what the
+// means differ.
 fn block(one: LatencyBlock, other: LatencyBlock) -> LatencyBlock {
     let (n, m) = (one.samples(), other.samples());
     if n == 0 || m == 0 {

@@ -20,6 +20,7 @@ pub(super) fn options(findings: &Findings, workload: &WorkloadFindings) -> Optio
         ("ioengine", engine(workload, load)),
         ("iodepth", workload.effective.depth.to_string()),
         ("numjobs", workload.effective.jobs.to_string()),
+        // A load of several jobs is one row here, as with that option.
         ("group_reporting", "1".to_owned()),
         ("direct", u8::from(workload.effective.cache == CacheMode::Direct).to_string()),
     ];
@@ -69,7 +70,7 @@ fn pattern(workload: &Workload) -> &'static str {
     }
 }
 
-/// fio's nearest: preadv2 and pwritev2, which durio's blocking engine uses for flags, are pvsync2.
+// fio's nearest: preadv2 and pwritev2, which durio's blocking engine uses for flags, are pvsync2.
 fn engine(workload: &WorkloadFindings, load: Option<&Load>) -> String {
     let flags =
         matches!(workload.definition.sync.method, SyncMethod::RwfDsync | SyncMethod::RwfSync);
@@ -128,7 +129,7 @@ fn limit(step: &Step) -> Vec<Named> {
     options
 }
 
-/// fio's rate is per job.
+// fio's rate is per job.
 fn arrivals(workload: &WorkloadFindings) -> Vec<Named> {
     let Some(open) = &workload.open_loop else { return Vec::new() };
     let each = open.offered_per_second / f64::from(workload.effective.jobs.max(1));

@@ -44,12 +44,13 @@ fn row(findings: &Findings, row: &ResultRow, elapsed: u64) -> FioJob {
     job
 }
 
-/// Rates over the runtime in whole ms, as fio has them: who divides what is printed finds the same.
+// Rates over the runtime in whole ms, as fio has them: who divides what is printed finds the same.
 #[expect(clippy::cast_precision_loss, reason = "a rate")]
 fn divide_as_fio(direction: &mut Direction) {
     if direction.total_ios == 0 {
         return;
     }
+    // A job that ended within a millisecond has done something, and is divided by that.
     direction.runtime = direction.runtime.max(1);
     direction.bw_bytes = direction.io_bytes.saturating_mul(1000) / direction.runtime;
     direction.bw = direction.bw_bytes >> 10;
@@ -106,7 +107,7 @@ fn of_group(jobs: &[FioJob], group: u64) -> [u64; 2] {
     [of(|job| job.read.as_ref()), of(|job| job.write.as_ref())]
 }
 
-/// The mean of the samples in percent of the group's bandwidth; 0 without samples, as in fio.
+// The mean of the samples in percent of the group's bandwidth; 0 without samples, as in fio.
 #[expect(clippy::cast_precision_loss, reason = "a share in percent")]
 fn share_of_group(direction: Option<&mut Direction>, bytes_per_second: u64) {
     let Some(direction) = direction else { return };

@@ -1,21 +1,48 @@
 //! The records of a document as CSV, for spreadsheets and scripts.
 //!
 //! In: a document. Out: a header and one line per record, with plain numbers whose unit is in the
-//! column's name; an absent value is an empty cell. Names are in one line and never computed
-//! (`visible.rs`). Not here: sections, and names byte by byte, which are in the JSON document.
+//! column's name; an absent value is an empty cell. Names are in one line and never computed. Not here:
+//! sections, and names byte by byte, which are in the JSON document.
 
 use std::io;
 
 use crate::Options;
 use crate::document::{Cell, Document};
-use crate::visible::CellWriter;
+use crate::visible::visible;
 
 pub(crate) fn render(document: &Document, _: &Options, out: &mut dyn io::Write) -> io::Result<()> {
     let records = &document.records;
-    let mut writer = CellWriter::new(out);
-    writer.write_record(records.columns.iter().map(|it| &it.title))?;
+    let mut writer = csv::Writer::from_writer(out);
+    writer.write_record(records.columns.iter().map(|it| inert(&it.title)))?;
     for row in &records.rows {
-        writer.write_record(row.cells.iter().map(Cell::plain))?;
+        writer.write_record(row.cells.iter().map(Cell::plain).map(|it| inert(&it)))?;
     }
     writer.flush()
+}
+
+// A spreadsheet computes what begins with one of these (OWASP, CSV injection); an apostrophe before
+// it says that it is text. A number stays one, and the sign that stands for nothing alone.
+fn inert(text: &str) -> String {
+    let shown = visible(text);
+    let is_formula = shown.starts_with(['=', '+', '-', '@']) && shown.len() > 1;
+    match is_formula && shown.parse::<f64>().is_err() {
+        true => format!("'{shown}"),
+        false => shown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spreadsheet_computes_no_cell_and_numbers_stay_numbers() {
+        for formula in ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "=", "--x"] {
+            let is_kept = formula.len() == 1;
+            assert_eq!(inert(formula).starts_with('\''), !is_kept, "{formula}");
+        }
+        for plain in ["-3.5", "+0.02", "1e-9", "-", "/a=b", "", "-inf"] {
+            assert_eq!(inert(plain), plain);
+        }
+    }
 }

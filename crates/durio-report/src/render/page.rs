@@ -9,10 +9,10 @@ use crate::Options;
 use crate::document::Tone;
 use crate::visible::visible;
 
-/// Narrower terminals get lines of this length, which they break themselves.
+// Narrower terminals get lines of this length, which they break themselves.
 const WIDTH_MIN: usize = 40;
 
-/// The parameters of the escape sequence (ECMA-48, SGR).
+// The parameters of the escape sequence (ECMA-48, SGR).
 const fn code(tone: Tone) -> &'static str {
     match tone {
         Tone::Plain => "",
@@ -99,6 +99,7 @@ impl Page {
     ) {
         let (first, further) = (visible(first), visible(further));
         let indent = first.chars().count().max(further.chars().count());
+        // A long label must not leave a column of single words.
         let room = self.width.saturating_sub(indent).max(WIDTH_MIN / 2);
         let mut begin = self.painted(first_tone, &first);
         for line in wrapped(&visible(text), room) {
@@ -109,6 +110,7 @@ impl Page {
     }
 
     fn painted(&self, tone: Tone, text: &str) -> String {
+        // Escapes around blanks would keep trim_end from shortening the line.
         match self.colour && tone != Tone::Plain && !text.trim().is_empty() {
             true => format!("\x1b[{}m{text}\x1b[0m", code(tone)),
             false => text.to_owned(),

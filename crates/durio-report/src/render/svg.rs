@@ -7,30 +7,30 @@
 
 mod axis;
 mod bars;
-mod labels;
-mod map;
 mod plot;
 
 use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use crate::document::chart::{Chart, Colour, Drawing};
+use super::html::Escaped;
+use crate::document::chart::{Chart, Colour, Drawing, Map};
+use crate::figures::precise;
 
-/// Drawn at twice the size at which it is shown.
+// Drawn at twice the size at which it is shown.
 const WIDTH: f64 = 1120.0;
 
-/// Of labels, at twice the size at which they are shown.
+// Of labels, at twice the size at which they are shown.
 const FONT_SIZE: f64 = 31.0;
 
-/// A character's width, in the mean.
+// A character's width, in the mean.
 const CHARACTER: f64 = 18.0;
 
 pub(super) fn draw(chart: &Chart) -> String {
     match &chart.drawing {
         Drawing::Plot(panels) => plot::draw(panels),
         Drawing::Bars(bars) => bars::draw(bars),
-        Drawing::Map(map) => map::draw(map),
+        Drawing::Map(map) => draw_map(map),
     }
 }
 
@@ -39,12 +39,7 @@ pub(super) fn draw(chart: &Chart) -> String {
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub(super) enum Values<'a> {
     /// Latency over the nines of the quantile.
-    Distribution {
-        /// Where it is.
-        frame: Frame,
-        /// The lines.
-        lines: Vec<Line<'a>>,
-    },
+    Distribution { frame: Frame, lines: Vec<Line<'a>> },
     /// Rate and latencies over time.
     OverTime {
         /// Where the rate is, and below it the latencies.
@@ -120,6 +115,7 @@ impl Sheet {
 
     fn rect(&mut self, (left, top): (f64, f64), (right, bottom): (f64, f64), fill: (&str, f64)) {
         let [x, y, width, height] = [left, top, right - left, bottom - top].map(short);
+        // Most rectangles are opaque, and every byte of a page is sent around.
         let opacity = match fill.1 {
             it if it < 1.0 => format!(" opacity=\"{}\"", short(it * 10.0) / 10.0),
             _ => String::new(),
@@ -166,15 +162,11 @@ impl Sheet {
             Side::Middle => "middle",
             Side::Right => "end",
         };
-        let (x, y, text) = (short(x), short(y), escaped(text));
+        let (x, y, text) = (short(x), short(y), Escaped(text));
         self.add(format_args!(
             "<text x=\"{x}\" y=\"{y}\" dy=\".35em\" text-anchor=\"{anchor}\" font-size=\"{size}\">{text}</text>"
         ));
     }
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&#38;").replace('<', "&#60;").replace('>', "&#62;")
 }
 
 /// A tenth of a unit is finer than any screen.
@@ -189,5 +181,65 @@ fn cut(text: &str, most: usize) -> String {
     match text.chars().count() > most {
         true => text.chars().take(most - 1).chain(['…']).collect(),
         false => text.to_owned(),
+    }
+}
+
+/// A number of cells, steps or characters, as a length.
+fn count(items: usize) -> f64 {
+    precise(items as u64)
+}
+
+const CELL_HEIGHT: f64 = 66.0;
+const MAP_LEFT: f64 = 150.0;
+const MAP_TOP: f64 = 10.0;
+const MAP_BELOW: f64 = 56.0;
+// Narrower cells have smaller words, and below the second none.
+const CELL_ROOMY: f64 = 128.0;
+const CELL_LEAST: f64 = 70.0;
+
+/// Shades from the lightest to the darkest, as opacities; words stay readable on each.
+const SHADES: (f64, f64) = (0.06, 0.55);
+
+/// A cell for each pair of levels, with its figure in words and in a shade.
+fn draw_map(map: &Map) -> String {
+    let width = (WIDTH - MAP_LEFT - 10.0) / count(map.x.len().max(1));
+    let bottom = MAP_TOP + count(map.y.len().max(1)) * CELL_HEIGHT;
+    let corner =
+        |x: usize, y: usize| (MAP_LEFT + count(x) * width, MAP_TOP + count(y) * CELL_HEIGHT);
+    let mut sheet = Sheet::default();
+    let size = if width < CELL_ROOMY { FONT_SIZE * 2.0 / 3.0 } else { FONT_SIZE };
+    let write = |sheet: &mut Sheet, at: (f64, f64), text: &str| {
+        if width >= CELL_LEAST {
+            sheet.text(at, Side::Middle, size, text);
+        }
+    };
+    let shade = shades(map);
+    for cell in &map.cells {
+        let (left, top) = corner(cell.x, cell.y);
+        let end = (left + width - 2.0, top + CELL_HEIGHT - 2.0);
+        sheet.rect((left + 2.0, top + 2.0), end, (hex(Colour::Second), shade(cell.value)));
+        write(&mut sheet, (left + width / 2.0, top + CELL_HEIGHT / 2.0), &cell.text);
+    }
+    for (at, label) in map.x.iter().enumerate() {
+        write(&mut sheet, (corner(at, 0).0 + width / 2.0, bottom + MAP_BELOW / 2.0), label);
+    }
+    for (at, label) in map.y.iter().enumerate() {
+        let middle = corner(0, at).1 + CELL_HEIGHT / 2.0;
+        sheet.text((MAP_LEFT - 14.0, middle), Side::Right, FONT_SIZE, label);
+    }
+    sheet.finish("", bottom + MAP_BELOW)
+}
+
+/// The shade of a value, by its logarithm.
+fn shades(map: &Map) -> impl Fn(Option<f64>) -> f64 {
+    // Latencies of a map span decades: on a linear scale all but one cell would be pale.
+    let logarithm = |value: f64| value.max(1.0).log10();
+    let known = map.cells.iter().filter_map(|cell| cell.value).map(logarithm);
+    let (low, high) =
+        known.fold((f64::MAX, f64::MIN), |(low, high), it| (low.min(it), high.max(it)));
+    move |value| {
+        let Some(value) = value else { return 0.0 };
+        let share = if high > low { (logarithm(value) - low) / (high - low) } else { 0.0 };
+        SHADES.0 + (SHADES.1 - SHADES.0) * share
     }
 }

@@ -12,13 +12,13 @@ use comfy_table::{
 
 use super::page::Page;
 use crate::Options;
-use crate::document::chart::{Chart, Drawing, Map, Style};
+use crate::document::chart::{Chart, Drawing, Map, Panel, Series, Style};
 use crate::document::{
     Block, Body, Card, Cell, Document, Fact, Level, Node, Row, Section, Table, Tone,
 };
 use crate::visible::visible;
 
-/// From this width on columns have air between them.
+// From this width on columns have air between them.
 const WIDTH_ROOMY: usize = 92;
 
 /// Of what stands below a heading.
@@ -36,17 +36,11 @@ pub(crate) fn render(
     out: &mut dyn io::Write,
 ) -> io::Result<()> {
     let mut page = Page::new(options);
-    let title = match (document.kind.as_str(), document.title.as_str()) {
-        (kind, "") => kind.to_owned(),
-        ("", title) => title.to_owned(),
-        (kind, title) => format!("{kind}: {title}"),
-    };
+    let title = document.heading();
     if !title.is_empty() {
         page.paragraph("", Tone::Strong, &title);
     }
-    let shown =
-        |section: &&Section| section.level <= Level::Summary && section.blocks.iter().any(is_shown);
-    for (at, section) in document.sections.iter().filter(shown).enumerate() {
+    for (at, section) in document.summary().enumerate() {
         if at > 0 || !section.heading.is_empty() {
             page.blank();
         }
@@ -57,20 +51,17 @@ pub(crate) fn render(
                 INDENT
             }
         };
-        blocks(&section.blocks, indent, &mut page);
+        blocks(section, indent, &mut page);
     }
     out.write_all(page.text().as_bytes())
 }
 
-fn is_shown(block: &Block) -> bool {
-    block.level <= Level::Summary
-}
-
-fn blocks(blocks: &[Block], indent: &str, page: &mut Page) {
+fn blocks(section: &Section, indent: &str, page: &mut Page) {
     let mut is_after_figures = false;
-    for Block { level, body } in blocks.iter().filter(|it| is_shown(it)) {
+    for Block { level, body } in section.summary() {
         let is_apart =
             matches!(body, Body::Table(_) | Body::Group(_) | Body::Text(Tone::Strong, _));
+        // Labels of one width and columns of another would run into each other.
         if is_after_figures && is_apart {
             page.blank();
         }
@@ -86,10 +77,11 @@ fn blocks(blocks: &[Block], indent: &str, page: &mut Page) {
             }
             Body::Cards(all) => cards(all, indent, page),
             Body::Tree(nodes) => nodes.iter().for_each(|it| node(it, indent, indent, page)),
+            // A path that is broken over lines cannot be copied.
             Body::Verbatim(text) => page.line(&format!("{indent}{text}")),
             Body::Group(group) => {
                 page.paragraph(indent, Tone::Strong, &group.heading);
-                self::blocks(&group.blocks, &format!("{indent}{INDENT}"), page);
+                blocks(group, &format!("{indent}{INDENT}"), page);
             }
         }
     }
@@ -117,16 +109,7 @@ fn facts(facts: &[Fact], indent: &str, page: &mut Page) {
 fn cards(cards: &[Card], indent: &str, page: &mut Page) {
     let widest = cards.iter().map(|it| it.word.chars().count()).max().unwrap_or(0);
     for card in cards {
-        let about = match card.about.as_str() {
-            "" => String::new(),
-            about => format!(" ({about})"),
-        };
-        let text = match card.text.as_str() {
-            "" => String::new(),
-            text => format!(": {text}"),
-        };
-        let text = format!("{}{about}{text}", card.title);
-        page.labelled(indent, &card.word.to_uppercase(), widest, card.tone, &text);
+        page.labelled(indent, &card.word.to_uppercase(), widest, card.tone, &card.sentence());
         for fact in &card.facts {
             let text = format!("{}: {}", fact.label, fact.value);
             page.labelled(indent, "", widest, Tone::Plain, &text);
@@ -152,13 +135,11 @@ fn node(node: &Node, first: &str, further: &str, page: &mut Page) {
 fn chart(chart: &Chart, indent: &str, page: &mut Page) {
     match &chart.drawing {
         Drawing::Plot(panels) => {
-            let series = panels.iter().flat_map(|panel| &panel.series);
-            let is_line = |style| matches!(style, Style::Line | Style::Columns);
-            let lines = series
-                .filter(|it| is_line(it.style) && !it.name.is_empty())
-                .map(|it| format!("{} {}", it.name, sparkline(it.points.iter().map(|(_, y)| *y))));
-            let text = format!("{}: {}", chart.title, lines.collect::<Vec<_>>().join(", "));
-            page.paragraph(indent, Tone::Plain, &text);
+            page.paragraph(
+                indent,
+                Tone::Plain,
+                &format!("{}: {}", chart.title, sparklines(panels)),
+            );
         }
         Drawing::Map(map) => {
             page.paragraph(indent, Tone::Strong, &chart.title);
@@ -166,6 +147,16 @@ fn chart(chart: &Chart, indent: &str, page: &mut Page) {
         }
         Drawing::Bars(_) => {}
     }
+}
+
+/// The lines of a plot, each in characters.
+pub(super) fn sparklines(panels: &[Panel]) -> String {
+    let is_line =
+        |it: &&Series| matches!(it.style, Style::Line | Style::Columns) && !it.name.is_empty();
+    let series = panels.iter().flat_map(|panel| &panel.series).filter(is_line);
+    let lines =
+        series.map(|it| format!("{} {}", it.name, sparkline(it.points.iter().map(|(_, y)| *y))));
+    lines.collect::<Vec<_>>().join(", ")
 }
 
 /// Bars from nothing to the highest figure, one for each.
@@ -180,7 +171,7 @@ fn sparkline(figures: impl Iterator<Item = f64> + Clone) -> String {
     figures.map(bar).collect()
 }
 
-fn map_table(map: &Map) -> Table {
+pub(super) fn map_table(map: &Map) -> Table {
     let titles = std::iter::once(String::new()).chain(map.x.iter().cloned());
     let mut table = Table::new(titles);
     for (up, label) in map.y.iter().enumerate() {
@@ -198,9 +189,11 @@ fn table(table: &Table, indent: &str, page: &mut Page) {
         (0..table.columns.len()).filter(|at| table.columns[*at].level <= Level::Summary).collect();
     let mut text = TextTable::new();
     text.load_style(STYLE).set_content_arrangement(ContentArrangement::Dynamic);
+    // Dynamic arrangement needs a width.
     text.set_width(u16::try_from(page.width().saturating_sub(indent.len())).unwrap_or(u16::MAX));
     match page.colour() {
         true => text.enforce_styling(),
+        // Else the library asks the real terminal, which need not be where this text goes.
         false => text.force_no_tty(),
     };
     text.set_header(shown.iter().map(|at| TextCell::new(visible(&table.columns[*at].title))));
@@ -209,6 +202,7 @@ fn table(table: &Table, indent: &str, page: &mut Page) {
     }
     let padding = u16::from(page.width() >= WIDTH_ROOMY);
     for (at, column) in text.column_iter_mut().enumerate() {
+        // The air goes first where a terminal is narrow: wrapped cells are worse.
         column.set_padding((0, padding));
         if at > 0 {
             column.set_cell_alignment(CellAlignment::Right);
@@ -272,11 +266,11 @@ mod tests {
 
     #[test]
     fn a_line_is_a_sparkline_and_a_map_a_table() {
-        use crate::document::chart::{Colour, MapCell, Panel, Scale, Series, Unit};
+        use crate::document::chart::{Colour, MapCell, Scale, Unit};
         let points = [(0.0, 1.0), (1.0, 4.0), (2.0, 8.0)];
         let series = vec![Series::new("rate", Colour::First, Style::Line, points)];
         let (x, y) = (Scale::Linear(Unit::Number), Scale::Linear(Unit::Rate));
-        let plot = Chart::plot("by depth", vec![Panel { x, y, series }]);
+        let plot = Chart::plot("by depth", x, y, series);
         let (text, beside) = ("9".into(), "7 k".into());
         let cells = vec![MapCell { x: 0, y: 0, value: Some(1.0), text, beside }];
         let map = Map { x: vec!["4 KiB".into()], y: vec!["1".into()], cells };

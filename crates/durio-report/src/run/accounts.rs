@@ -9,14 +9,15 @@ use durio_analyse::{
 use durio_observe::DeviceCounters;
 use durio_units::{Bytes, Nanos};
 
-use super::figures::{locations, place_name};
+use super::figures::{location_name, locations};
 use super::machine::cache_name;
 use crate::document::Section;
 use crate::figures::{
-    counted, decimal, deviation, latency, latency_or_absent, mean_latency, percent, rate,
+    counted, decimal, deviation, distinct, grouped, latency, latency_or_absent, mean_latency,
+    percent, rate,
 };
 
-/// Bytes of a sector in the kernel's counters, whatever the device.
+// Bytes of a sector in the kernel's counters, whatever the device.
 const SECTOR: u64 = 512;
 
 pub(super) fn section(findings: &Findings) -> Section {
@@ -57,26 +58,19 @@ fn in_short(findings: &Findings, section: &mut Section) {
 
 /// What the steps of a campaign wrote: each kind of data once, with its steps where there are several.
 fn data_of_campaign(findings: &Findings, section: &mut Section) {
-    let mut kinds: Vec<(&str, Vec<&str>)> = Vec::new();
-    for workload in &findings.workloads {
-        let Some(data) = &workload.data else { continue };
-        let (words, name) = (data.contents.as_str(), workload.name.as_str());
-        match kinds.iter_mut().find(|(known, _)| *known == words) {
-            Some((_, names)) if names.contains(&name) => {}
-            Some((_, names)) => names.push(name),
-            None => kinds.push((words, vec![name])),
-        }
-    }
+    let data = findings.workloads.iter();
+    let data = data.filter_map(|it| Some((it.data.as_ref()?.contents.as_str(), it.name.as_str())));
+    let kinds = grouped(data);
     let is_one = kinds.len() == 1;
     for (words, names) in kinds {
-        let of = if is_one { String::new() } else { format!(" ({})", names.join(", ")) };
+        let of = if is_one { String::new() } else { format!(" ({})", distinct(names).join(", ")) };
         section.fact("data", format!("{words}{of}"));
     }
 }
 
 /// What the lines above have no room for.
 fn account(workload: &WorkloadFindings) -> Section {
-    let place = place_name(&workload.location);
+    let place = location_name(&workload.location);
     let mut group = Section::detail(format!("{} at {place}", workload.name));
     group.fact("measured for", workload.measured.to_string());
     group.fact("Little's law", in_flight_line(&workload.in_flight));
@@ -103,7 +97,6 @@ fn account(workload: &WorkloadFindings) -> Section {
     group
 }
 
-/// The engine in use, in one line.
 fn engine_line(workload: &WorkloadFindings) -> String {
     let effective = &workload.effective;
     let mut parts = vec![
@@ -123,7 +116,6 @@ fn engine_line(workload: &WorkloadFindings) -> String {
     parts.join(", ")
 }
 
-/// What the batches of a log were, in one line.
 fn batches_line(batches: &BatchFindings) -> String {
     let BatchFindings { records_mean, records_p50, records_p99, records_max, .. } = batches;
     let mut parts = vec![format!(
@@ -164,10 +156,9 @@ fn data_line(workload: &WorkloadFindings) -> Option<String> {
     Some(line)
 }
 
-/// Less is not worth a word.
+// Less is not worth a word.
 const MAKING_SHARE_MIN: f64 = 0.001;
 
-/// durio's own cost, in one line.
 fn self_cost_line(cost: &SelfCost) -> String {
     format!(
         "{} engine at depth {}: {} CPU time per I/O, {} by one job",
@@ -178,7 +169,6 @@ fn self_cost_line(cost: &SelfCost) -> String {
     )
 }
 
-/// Both sides of Little's law, in one line.
 fn in_flight_line(in_flight: &InFlight) -> String {
     if in_flight.span == Nanos::ZERO {
         return format!(
@@ -195,13 +185,13 @@ fn in_flight_line(in_flight: &InFlight) -> String {
     )
 }
 
-/// The workload whose two sides of Little's law are farthest apart; one that is unknown first.
+// The workload whose two sides of Little's law are farthest apart; one that is unknown first.
 fn largest_deviation(findings: &Findings) -> Option<&WorkloadFindings> {
     let distance = |it: &WorkloadFindings| it.in_flight.deviation.abs();
+    // total_cmp puts NaN, which is unknown, above every number.
     findings.workloads.iter().max_by(|a, b| distance(a).total_cmp(&distance(b)))
 }
 
-/// Context switches of the jobs per operation, if they were counted.
 fn switches_line(workload: &WorkloadFindings) -> Option<String> {
     let waited = decimal(workload.context_switches_per_operation?);
     let taken = workload.involuntary_switches_per_operation.map(decimal);
@@ -244,21 +234,22 @@ fn cpu_of_jobs(workload: &WorkloadFindings) -> String {
     )
 }
 
-fn cpu_of_machine(workload: &WorkloadFindings) -> Option<(String, String)> {
+fn cpu_of_machine(workload: &WorkloadFindings) -> Option<(&'static str, String)> {
     let system = workload.cpu.machine_system_share.map(|it| format!("system {}", percent(it)));
     let steal = workload.cpu.machine_steal_share.map(|it| format!("stolen {}", percent(it)));
     let parts: Vec<_> = [system, steal].into_iter().flatten().collect();
-    (!parts.is_empty()).then(|| named("CPU of the machine", parts.join(", ")))
+    (!parts.is_empty()).then(|| ("CPU of the machine", parts.join(", ")))
 }
 
-fn of_operation(operation: &OperationFindings) -> Vec<(String, String)> {
+fn of_operation(operation: &OperationFindings) -> impl Iterator<Item = (String, String)> {
+    let latencies = [
+        ("service", Some(&operation.service)),
+        ("submit", operation.submit.as_ref()),
+        ("completion", operation.completion.as_ref()),
+    ];
     let name = operation.operation.name();
-    let mut facts = vec![named(&format!("{name}, service"), distribution(&operation.service))];
-    let submit = operation.submit.as_ref();
-    facts.extend(submit.map(|it| named(&format!("{name}, submit"), distribution(it))));
-    let completion = operation.completion.as_ref();
-    facts.extend(completion.map(|it| named(&format!("{name}, completion"), distribution(it))));
-    facts
+    let known = latencies.into_iter().filter_map(|(part, it)| Some((part, it?)));
+    known.map(move |(part, it)| (format!("{name}, {part}"), distribution(it)))
 }
 
 fn distribution(it: &Distribution) -> String {
@@ -275,28 +266,22 @@ fn distribution(it: &Distribution) -> String {
 }
 
 fn device(it: &DeviceCounters) -> (String, String) {
+    let name = format!("device {}", it.name);
     if it.not_counted {
-        let text = "not counted: this device keeps no counters".to_owned();
-        return named(&format!("device {}", it.name), text);
+        return (name, "not counted: this device keeps no counters".to_owned());
     }
     let bytes = |sectors: u64| Bytes::new(sectors.saturating_mul(SECTOR));
-    let flushes = it.flushes_completed.map(|count| format!(", {}", flushes(count)));
+    let flushes = it.flushes_completed.map_or_else(String::new, |count| match count {
+        1 => ", 1 flush".to_owned(),
+        _ => format!(", {count} flushes"),
+    });
     let text = format!(
-        "{} ({}), {} ({}){}, busy {} ms",
+        "{} ({}), {} ({}){flushes}, busy {} ms",
         counted(it.reads_completed, "read"),
         bytes(it.sectors_read),
         counted(it.writes_completed, "write"),
         bytes(it.sectors_written),
-        flushes.unwrap_or_default(),
         it.io_ms
     );
-    named(&format!("device {} (all I/O)", it.name), text)
-}
-
-fn flushes(count: u64) -> String {
-    format!("{count} {}", if count == 1 { "flush" } else { "flushes" })
-}
-
-fn named(name: &str, value: String) -> (String, String) {
-    (name.to_owned(), value)
+    (format!("{name} (all I/O)"), text)
 }

@@ -3,8 +3,8 @@
 //! In: findings. Out: sections. Not here: any figure that the findings do not have.
 
 mod charts;
+mod sentences;
 mod table;
-mod words;
 
 use durio_analyse::campaign::{CampaignFindings, LongRun, SectionFindings, TargetFindings};
 use durio_analyse::{Findings, WorkloadFindings};
@@ -13,10 +13,10 @@ use super::over_time::over_time;
 use crate::document::chart::Chart;
 use crate::document::{Body, Document, Fact, Level, Section, Tone};
 
-/// Baselines are shown one by one up to as many where room is short.
+// Baselines are shown one by one up to as many where room is short.
 const BASELINES_MAX: usize = 12;
 
-/// Long runs are drawn up to as many, each with as many points: the page stays small.
+// Long runs are drawn up to as many, each with as many points: the page stays small.
 const LONG_RUNS_MAX: usize = 12;
 const POINTS_MAX: usize = 400;
 
@@ -29,6 +29,7 @@ pub(super) fn add(
     let mut drawn = 0;
     for it in &campaign.sections {
         let mut section = section(campaign, it);
+        // The bound is of the page and not of a section.
         let runs = it.long_runs.iter().take(LONG_RUNS_MAX - drawn);
         let charts: Vec<Chart> = runs.filter_map(|run| over_the_run(findings, it, run)).collect();
         let charts = charts.into_iter().map(|chart| {
@@ -39,12 +40,13 @@ pub(super) fn add(
         document.push(section);
     }
     campaign.targets.iter().for_each(|it| document.push(target(it)));
-    campaign.sections.iter().find_map(words::ladder_rules)
+    // The rules are the same for all curves; they are said once, with the notes.
+    campaign.sections.iter().find_map(sentences::ladder_rules)
 }
 
 fn target(it: &TargetFindings) -> Section {
-    let mut section = Section::new(format!("Declared: {}", words::target_name(it)));
-    section.facts(words::target_facts(it));
+    let mut section = Section::new(format!("Declared: {}", sentences::target_name(it)));
+    section.facts(sentences::target_facts(it));
     section
 }
 
@@ -55,6 +57,7 @@ fn section(campaign: &CampaignFindings, it: &SectionFindings) -> Section {
         section.say(Tone::Warning, "nothing was measured");
         return section;
     }
+    // A terminal has the map itself; the table of its cells would be a row for each pair.
     let level = if it.maps.is_empty() { Level::Summary } else { Level::Detail };
     section.push(level, Body::Table(table::figures(it)));
     section.charts(it.maps.iter().map(|map| charts::map(it, map)));
@@ -63,12 +66,12 @@ fn section(campaign: &CampaignFindings, it: &SectionFindings) -> Section {
     section
 }
 
-/// What is to be read from the figures of a section.
 fn conclusions(campaign: &CampaignFindings, it: &SectionFindings, section: &mut Section) {
     for curve in &it.curves {
         let mut of_curve = Section::new(&curve.name);
         of_curve.charts(charts::curve(it, curve));
-        of_curve.facts(words::curve_facts(it, curve));
+        of_curve.facts(sentences::curve_facts(it, curve));
+        // A heading over the only curve would repeat that of the section.
         match it.curves.len() {
             1 => section.blocks.extend(of_curve.blocks),
             _ => section.group(of_curve),
@@ -77,7 +80,7 @@ fn conclusions(campaign: &CampaignFindings, it: &SectionFindings, section: &mut 
     if let Some(found) = &it.convergence {
         let is_steady = found.state.as_ref().is_some_and(|it| it.attained_at.is_some());
         let tone = if is_steady { Tone::Good } else { Tone::Warning };
-        section.toned(tone, "steady state", words::convergence(found));
+        section.toned(tone, "steady state", sentences::convergence(found));
         section.charts([charts::convergence(found)]);
     }
     if let Some(found) = &it.search {
@@ -89,16 +92,16 @@ fn conclusions(campaign: &CampaignFindings, it: &SectionFindings, section: &mut 
     baselines(campaign, it, section);
     for run in &it.long_runs {
         let tone = if run.leaving.is_worse { Tone::Warning } else { Tone::Plain };
-        section.toned(tone, "over time", words::long_run(it, run));
+        section.toned(tone, "over time", sentences::long_run(it, run));
     }
-    let limits = words::limits(it).into_iter();
+    let limits = sentences::limits(it).into_iter();
     section.facts(limits.map(|(word, text)| ("limit", format!("{word}: {text}"))));
 }
 
 fn baselines(campaign: &CampaignFindings, it: &SectionFindings, section: &mut Section) {
     for (at, baseline) in it.baselines.iter().enumerate() {
         let Some(row) = it.rows.get(baseline.row) else { continue };
-        let text = words::baseline(campaign, row, baseline);
+        let text = sentences::baseline(campaign, row, baseline);
         let level = if at < BASELINES_MAX { Level::Summary } else { Level::Detail };
         section.fact_at(level, Fact::new(Tone::Plain, "baseline", text));
     }
@@ -107,12 +110,11 @@ fn baselines(campaign: &CampaignFindings, it: &SectionFindings, section: &mut Se
     }
 }
 
-/// The time series of a long run, with its changes.
 fn over_the_run(findings: &Findings, section: &SectionFindings, run: &LongRun) -> Option<Chart> {
     let is_it = |it: &&WorkloadFindings| {
         (it.step, it.round, it.stream) == (run.step, run.round, run.stream)
     };
     let workload = findings.workloads.iter().find(is_it)?;
-    let name = section.rows.get(run.row).map_or_else(String::new, words::row_name);
+    let name = section.rows.get(run.row).map_or_else(String::new, sentences::row_name);
     over_time(format!("{name} over time"), workload, POINTS_MAX, &run.changes_at)
 }

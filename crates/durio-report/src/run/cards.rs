@@ -2,12 +2,14 @@
 //!
 //! In: findings. Out: sections. Not here: any judgement of its own.
 
-use durio_analyse::WarningFinding;
-use durio_analyse::{Findings, Reading, Signal, SignalWord, Source, Verdict, VerdictWord};
+use durio_analyse::{
+    Findings, Reading, Signal, SignalWord, Source, Verdict, VerdictWord, WarningFinding,
+};
 use durio_workload::profile::Provenance;
 
 use super::figures::locations;
 use crate::document::{Body, Card, Fact, Level, Section, Tone};
+use crate::figures::distinct;
 
 /// Fit or unfit for which database, by whose threshold.
 pub(super) fn verdicts(findings: &Findings) -> Section {
@@ -16,14 +18,9 @@ pub(super) fn verdicts(findings: &Findings) -> Section {
     let is_open = |it: &&Verdict| it.verdict == VerdictWord::NoDocumentedThreshold;
     let judged = findings.verdicts.iter().filter(|it| !is_open(it));
     cards(&mut section, judged.map(|it| verdict(it, several)));
-    let mut open: Vec<&str> = Vec::new();
     // A profile's table has said it.
     let not_said = findings.verdicts.iter().filter(|_| findings.profile.is_none());
-    for it in not_said.filter(is_open) {
-        if !open.contains(&it.database.as_str()) {
-            open.push(&it.database);
-        }
-    }
+    let open = distinct(not_said.filter(is_open).map(|it| it.database.as_str()));
     if !open.is_empty() {
         let names = open.join(", ");
         section.note(format!("no documented threshold, the figures speak: {names}"));
@@ -53,6 +50,7 @@ fn verdict(it: &Verdict, several: bool) -> Card {
         tone: match it.verdict {
             VerdictWord::Fit => Tone::Good,
             VerdictWord::Unfit => Tone::Bad,
+            // Both leave the question open; neither is in favour of the storage.
             VerdictWord::NoDocumentedThreshold | VerdictWord::CannotTell => Tone::Warning,
         },
         word: it.verdict.words().to_owned(),
@@ -63,7 +61,7 @@ fn verdict(it: &Verdict, several: bool) -> Card {
     }
 }
 
-/// How a source is introduced: practice is not a maker's word.
+// How a source is introduced: practice is not a maker's word.
 fn source_label(source: &Source) -> String {
     match source.kind {
         None | Some(Provenance::VendorDoc) => "source".to_owned(),

@@ -14,14 +14,10 @@ use durio_units::Nanos;
 
 use super::machine::cache_name;
 use crate::document::{Body, Document, Section, Tone};
-use crate::figures::{counted, decimal, mean_latency, percent, rate};
+use crate::figures::{counted, decimal, grouped, mean_latency, percent, rate};
 
-/// A label and what is said.
-type Said = (&'static str, String);
-
-/// Adds every section that has something to show, in the order in which one reads them. It has no
-/// rules that hold for all.
-pub(super) fn add(found: &DurableFindings, document: &mut Document) -> Option<String> {
+/// Adds every section that has something to show, in the order in which one reads them.
+pub(super) fn add(found: &DurableFindings, document: &mut Document) {
     let sections = [
         disagreements(found),
         methods(found),
@@ -38,11 +34,11 @@ pub(super) fn add(found: &DurableFindings, document: &mut Document) -> Option<St
         whole_cross(found),
         left(&found.skipped),
     ];
+    // A builder adds its summary before it looks for findings, so text alone is nothing to show.
     let says = |section: &Section| {
         section.blocks.iter().any(|block| !matches!(block.body, Body::Text(..)))
     };
     sections.into_iter().filter(says).for_each(|it| document.push(it));
-    None
 }
 
 fn part(title: &str, summary: &str) -> Section {
@@ -51,11 +47,8 @@ fn part(title: &str, summary: &str) -> Section {
     part
 }
 
-fn tell(part: &mut Section, said: impl IntoIterator<Item = Said>) {
-    for (label, text) in said {
-        let tone = if label == "warning" { Tone::Warning } else { Tone::Plain };
-        part.toned(tone, label, text);
-    }
+fn warn(part: &mut Section, text: String) {
+    part.toned(Tone::Warning, "warning", text);
 }
 
 /// A file mode as users name it; nothing for what existed.
@@ -74,7 +67,6 @@ fn method_words(setting: &Setting) -> String {
     format!("{} {}", method_word(setting), cache_name(setting.cache))
 }
 
-/// How its writes are made durable.
 fn method_word(setting: &Setting) -> &'static str {
     if setting.is_durable() { setting.method.name() } else { "unsynced" }
 }
@@ -82,28 +74,24 @@ fn method_word(setting: &Setting) -> &'static str {
 /// So many settings that disagree with themselves are shown.
 const REPEATED_MAX: usize = 3;
 
-/// Rows that should be the same and are not: before anybody compares rows.
+// Rows that should be the same and are not: before anybody compares rows.
 fn disagreements(found: &DurableFindings) -> Section {
+    let mut part = Section::new("The same, measured again");
     let apart: Vec<_> = found.repeated.iter().filter(|it| !it.rates.agree).collect();
-    let line = |it: &&RepeatedSetting| {
-        let (low, high) = (it.rates.rate_min_per_second, it.rates.rate_max_per_second);
-        let setting = &it.setting;
-        let writers = counted(setting.committers().into(), "writer");
-        let words = format!(
-            "{}, {}, {writers}: {} in this run, {} to {}; a smaller difference between rows means \
-             nothing",
+    for RepeatedSetting { setting, rates, .. } in apart.iter().take(REPEATED_MAX) {
+        let text = format!(
+            "{}, {}, {}: {} in this run, {} to {}; a smaller difference between rows means nothing",
             method_words(setting),
             setting.block_size,
-            counted(it.rates.count, "measurement"),
-            rate(low),
-            rate(high)
+            counted(setting.committers().into(), "writer"),
+            counted(rates.count, "measurement"),
+            rate(rates.rate_min_per_second),
+            rate(rates.rate_max_per_second)
         );
-        ("warning", words)
-    };
-    let mut part = Section::new("The same, measured again");
-    tell(&mut part, apart.iter().take(REPEATED_MAX).map(line));
+        warn(&mut part, text);
+    }
     if let Some(more) = apart.len().checked_sub(REPEATED_MAX).filter(|more| *more > 0) {
-        tell(&mut part, [("", format!("and {more} more that disagree with themselves"))]);
+        part.fact("", format!("and {more} more that disagree with themselves"));
     }
     part
 }
@@ -113,45 +101,38 @@ fn methods(found: &DurableFindings) -> Section {
                    past and through the page cache; the unsynced write stands for contrast.";
     let mut part = part("Sync methods", summary);
     let Some(methods) = &found.methods else { return part };
-    let table = tables::methods(methods);
-    let noise = tables::noise_note(&table).map(|it| ("noise", it));
-    part.table(table);
-    tell(&mut part, noise);
+    tables::with_noise_note(tables::methods(methods), &mut part);
     let row = |at: Option<usize>| at.and_then(|at| methods.rows.get(at));
     if let Some(row) = row(methods.fastest)
         && let Some(figures) = &row.arm.figures
     {
-        let each = mean_latency(1e9 / figures.rate_per_second.max(1e-9));
-        tell(
-            &mut part,
-            [(
-                "fastest",
-                format!(
-                    "{}: {}, {each} each{}",
-                    method_words(&row.arm.setting),
-                    rate(figures.rate_per_second),
-                    scatter(figures.noise_share)
-                ),
-            )],
+        let text = format!(
+            "{}: {}, {} each{}",
+            method_words(&row.arm.setting),
+            rate(figures.rate_per_second),
+            // By the rate and not by the latencies: what a writer spends between two calls is in
+            // it.
+            mean_latency(1e9 / figures.rate_per_second.max(1e-9)),
+            scatter(figures.noise_share)
         );
+        part.fact("fastest", text);
     }
+    // Where both are one method, it was named already.
     if let Some(row) = row(methods.steadiest).filter(|_| methods.steadiest != methods.fastest) {
-        let words = format!("{} has the lowest p99", method_words(&row.arm.setting));
-        tell(&mut part, [("steadiest", words)]);
+        part.fact("steadiest", format!("{} has the lowest p99", method_words(&row.arm.setting)));
     }
     for row in &methods.rows {
         let name = method_words(&row.arm.setting);
-        let problems = row.arm.problems.iter();
-        tell(&mut part, problems.map(|problem| ("warning", format!("{name}: {problem}"))));
+        row.arm.problems.iter().for_each(|it| warn(&mut part, format!("{name}: {it}")));
     }
     part.charts(charts::methods(methods));
     part
 }
 
-/// A rate that is known no better than to a tenth is not the fastest for sure.
+// A rate that is known no better than to a tenth is not the fastest for sure.
 const NOISE_MAX: f64 = 0.05;
 
-/// From here on two standard errors are half of the rate.
+// From here on two standard errors are half of the rate.
 const UNKNOWN_FROM: f64 = 0.25;
 
 /// How far a rate may be off by chance, where that is much: two standard errors.
@@ -171,39 +152,29 @@ fn commands(found: &DurableFindings) -> Section {
     let summary = "The requests that one commit sent to the driver, in their order. FF is a flush, \
                    an F after the operation's letter is FUA (past the cache), M is metadata.";
     let mut part = part("What a commit sends to the device", summary);
-    if found.commands.is_empty() {
-        return part;
-    }
-    if found.commands.iter().any(|it| !it.traced.sequences.is_empty()) {
-        part.table(tables::commands(&found.commands));
-    }
-    let mut untraced: Vec<(String, Vec<String>)> = Vec::new();
+    part.table(tables::commands(&found.commands));
+    let mut untraced: Vec<(&str, String)> = Vec::new();
     for it in &found.commands {
         let name = format!("{} {}, {}", it.method, cache_name(it.cache), layout_word(it.layout));
-        if let Some(reason) = &it.traced.unavailable {
-            match untraced.iter_mut().find(|(known, _)| known == reason) {
-                Some((_, names)) => names.push(name.clone()),
-                None => untraced.push((reason.clone(), vec![name.clone()])),
-            }
-        }
+        untraced.extend(it.traced.unavailable.as_deref().map(|reason| (reason, name.clone())));
         if it.traced.lost > 0 {
             let lost = counted(it.traced.lost, "event");
-            tell(&mut part, [("warning", format!("{name}: the kernel lost {lost}"))]);
+            warn(&mut part, format!("{name}: the kernel lost {lost}"));
         }
         if it.reaches_media == Some(false) {
-            let words = "not every commit sent a flush or a write past the cache";
-            tell(&mut part, [("warning", format!("{name}: {words}"))]);
+            let text = "not every commit sent a flush or a write past the cache";
+            warn(&mut part, format!("{name}: {text}"));
         }
         let first = it.traced.sequences.first().filter(|it| !it.requests.is_empty());
         if let Some(first) = first {
             let words: Vec<String> = first.requests.iter().map(request_words).collect();
-            tell(&mut part, [("in words", format!("{name}: {}", words.join("; ")))]);
+            part.fact("in words", format!("{name}: {}", words.join("; ")));
         }
     }
-    for (reason, names) in untraced {
+    for (reason, names) in grouped(untraced) {
         let all = names.len() == found.commands.len();
         let names = if all { "any commit".to_owned() } else { names.join("; ") };
-        tell(&mut part, [("not traced", format!("{names}: {reason}"))]);
+        part.fact("not traced", format!("{names}: {reason}"));
     }
     part.charts([charts::sequences(&found.commands)]);
     part
@@ -228,7 +199,7 @@ fn sync_calls(found: &DurableFindings) -> Section {
             format!("; ended by: {}", std::io::Error::from_raw_os_error(errno))
         });
         let calls = counted(it.calls, "call");
-        tell(&mut part, [(caller, format!("{}: {calls}, {flushes}, {each} each{error}", it.call))]);
+        part.fact(caller, format!("{}: {calls}, {flushes}, {each} each{error}", it.call));
     }
     part
 }
@@ -237,60 +208,41 @@ fn file_modes(found: &DurableFindings) -> Section {
     let summary = "The same log on files whose blocks are there already, or not. The recycled file, \
                    written before, is the measure.";
     let mut part = part("File modes", summary);
-    if found.file_modes.is_empty() {
-        return part;
-    }
     part.table(tables::file_modes(&found.file_modes));
     for row in found.file_modes.iter().flat_map(|it| &it.rows) {
-        let is_slower = |share: &f64| *share < 0.9;
-        if let Some(share) = row.share_of_recycled.filter(is_slower) {
-            let setting = &row.arm.setting;
-            let more = row.further_writes_per_commit.filter(|it| *it >= 0.1);
-            let more = more.map_or_else(String::new, |it| {
-                format!(", with {} more device writes per commit", decimal(it))
-            });
-            tell(
-                &mut part,
-                [(
-                    layout_word(setting.layout),
-                    format!(
-                        "{}: {} of the rate of the recycled file{more}",
-                        method_words(setting),
-                        percent(share)
-                    ),
-                )],
-            );
-        }
+        let Some(share) = row.share_of_recycled.filter(|share| *share < 0.9) else { continue };
+        let setting = &row.arm.setting;
+        let more = row.further_writes_per_commit.filter(|it| *it >= 0.1);
+        let more = more.map_or_else(String::new, |it| {
+            format!(", with {} more device writes per commit", decimal(it))
+        });
+        let (method, share) = (method_words(setting), percent(share));
+        let text = format!("{method}: {share} of the rate of the recycled file{more}");
+        part.fact(layout_word(setting.layout), text);
     }
     part
 }
 
 fn whole_cross(found: &DurableFindings) -> Section {
     let mut part = part("The whole cross", "Every combination that was measured.");
-    if !found.whole_cross.is_empty() {
-        part.table(tables::whole_cross(&found.whole_cross));
-    }
+    part.table(tables::whole_cross(&found.whole_cross));
     part
 }
 
 fn left(left: &Skipped) -> Section {
-    let mut said: Vec<Said> = Vec::new();
+    let mut part = Section::new("What was left out");
     if left.measured < left.combinations {
-        said.push((
-            "measured",
-            format!(
-                "{} of the {} combinations of method, cache, file mode, size and writers that occur",
-                left.measured, left.combinations
-            ),
-        ));
+        let text = format!(
+            "{} of the {} combinations of method, cache, file mode, size and writers that occur",
+            left.measured, left.combinations
+        );
+        part.fact("measured", text);
     }
-    said.extend(left.said.iter().map(|it| ("left out", it.clone())));
+    part.facts(left.said.iter().map(|it| ("left out", it.clone())));
     let names: Vec<&str> = left.slices.iter().map(|slice| slice_words(*slice)).collect();
     if !names.is_empty() {
-        said.push(("not asked", names.join(", ")));
+        part.fact("not asked", names.join(", "));
     }
-    let mut part = Section::new("What was left out");
-    tell(&mut part, said);
     part
 }
 

@@ -7,17 +7,10 @@ use durio_record::OperationName;
 
 use crate::document::chart::{Bar, BarGroup, Chart, Colour};
 use crate::document::{Cell, Document, Row, Section, Table, Tone};
-use crate::figures::{latency, rate};
+use crate::figures::{distinct, latency, precise, rate};
 
 const COLUMNS: [&str; 9] =
     ["workload", "IOPS", "bandwidth", "mean", "p50", "p99", "p99.9", "p99.99", "max"];
-
-/// The colours of the parts of a commit.
-const PARTS: [(OperationName, Colour); 3] = [
-    (OperationName::Write, Colour::Second),
-    (OperationName::Sync, Colour::Third),
-    (OperationName::Commit, Colour::First),
-];
 
 pub(super) fn add(findings: &Findings, document: &mut Document) {
     let locations = locations(findings);
@@ -45,29 +38,30 @@ pub(super) fn add(findings: &Findings, document: &mut Document) {
 
 /// The locations of the workloads, each once, in order.
 pub(crate) fn locations(findings: &Findings) -> Vec<&str> {
-    let mut locations: Vec<&str> = Vec::new();
-    for workload in &findings.workloads {
-        if !locations.contains(&workload.location.as_str()) {
-            locations.push(&workload.location);
-        }
-    }
-    locations
+    distinct(findings.workloads.iter().map(|it| it.location.as_str()))
 }
 
 /// A location as readers see it; scripted targets have none.
-pub(crate) fn place_name(location: &str) -> &str {
+pub(crate) fn location_name(location: &str) -> &str {
     if location.is_empty() { "no location" } else { location }
 }
 
-/// The names of the workloads, each once, in order.
-pub(crate) fn workload_names(findings: &Findings) -> Vec<&str> {
-    let mut names: Vec<&str> = Vec::new();
-    for workload in &findings.workloads {
-        if !names.contains(&workload.name.as_str()) {
-            names.push(&workload.name);
-        }
+/// A workload with its place, where there are several.
+pub(super) fn workload_title(findings: &Findings, it: &WorkloadFindings) -> String {
+    match locations(findings).len() {
+        0 | 1 => it.name.clone(),
+        _ => format!("{} at {}", it.name, it.location),
     }
-    names
+}
+
+/// The colour of an operation, the same in every chart.
+pub(super) const fn colour(operation: OperationName) -> Colour {
+    match operation {
+        OperationName::Commit | OperationName::Read => Colour::First,
+        OperationName::Write => Colour::Second,
+        OperationName::Sync => Colour::Third,
+        OperationName::Reallocate => Colour::Fourth,
+    }
 }
 
 /// Commits per second where there are any, else accesses per second.
@@ -112,6 +106,7 @@ fn cells(label: &str, per_second: f64, bytes: f64, service: Option<&Distribution
         cells.extend([it.p50_ns, it.p99_ns, it.p99_9_ns, it.p99_99_ns].map(Cell::percentile));
         cells.push(Cell::nanos(it.max_ns));
     }
+    // Reads and writes together have no latency that would mean anything.
     cells.resize(COLUMNS.len(), Cell::Empty);
     cells
 }
@@ -123,7 +118,7 @@ fn side_by_side(findings: &Findings, locations: &[&str]) -> Section {
     let find = |name: &str, location: &str| {
         findings.workloads.iter().find(|it| it.name == name && it.location == location)
     };
-    for name in workload_names(findings) {
+    for name in distinct(findings.workloads.iter().map(|it| it.name.as_str())) {
         let figures = locations.iter().flat_map(|location| {
             let workload = find(name, location);
             let headline = workload.and_then(|it| it.operation(it.headline));
@@ -156,6 +151,7 @@ fn compared(
     let places: Vec<_> =
         locations(findings).into_iter().zip(Colour::SERIES.into_iter().cycle()).collect();
     let group = |name: &str| {
+        // A place where the workload was not run leaves no gap: the colours say whose bar is whose.
         let bars = places.iter().filter_map(|(place, colour)| {
             let is_it = |it: &&WorkloadFindings| it.name == name && it.location == *place;
             let (value, text) = figure(findings.workloads.iter().find(is_it)?)?;
@@ -163,7 +159,8 @@ fn compared(
         });
         BarGroup { title: name.to_owned(), bars: bars.collect() }
     };
-    let groups = workload_names(findings).into_iter().map(group).collect();
+    let names = distinct(findings.workloads.iter().map(|it| it.name.as_str()));
+    let groups = names.into_iter().map(group).collect();
     Chart::bars(title, groups, places.iter().copied()).scaled_by_group()
 }
 
@@ -173,16 +170,9 @@ pub(super) fn write_and_sync(findings: &Findings) -> Section {
     let has_both = |it: &&WorkloadFindings| {
         it.operation(OperationName::Sync).is_some() && it.operation(OperationName::Write).is_some()
     };
-    let several = locations(findings).len() > 1;
-    let charts: Vec<Chart> = findings
-        .workloads
-        .iter()
-        .filter(has_both)
-        .map(|workload| {
-            let place = if several { format!(" at {}", workload.location) } else { String::new() };
-            parts_of_commit(format!("{}{place}", workload.name), workload)
-        })
-        .collect();
+    let durable = findings.workloads.iter().filter(has_both);
+    let charts: Vec<Chart> =
+        durable.map(|it| parts_of_commit(workload_title(findings, it), it)).collect();
     if !charts.is_empty() {
         section.note(
             "What a durable commit waits for: the write, the sync call, both together. Bars are to \
@@ -194,25 +184,20 @@ pub(super) fn write_and_sync(findings: &Findings) -> Section {
 }
 
 fn parts_of_commit(title: String, workload: &WorkloadFindings) -> Chart {
-    let part = |(name, colour)| workload.operation(name).map(|it| (it, colour));
-    let parts: Vec<_> = PARTS.into_iter().filter_map(part).collect();
+    let parts = [OperationName::Write, OperationName::Sync, OperationName::Commit];
+    let parts: Vec<_> = parts.into_iter().filter_map(|name| workload.operation(name)).collect();
     type Quantile = fn(&Distribution) -> Option<u64>;
     let quantiles: [(&str, Quantile); 3] =
         [("p50", |it| it.p50_ns), ("p99", |it| it.p99_ns), ("p99.9", |it| it.p99_9_ns)];
     let groups = quantiles.into_iter().map(|(name, quantile)| {
-        let bars = parts.iter().filter_map(|(operation, colour)| {
-            let nanos = quantile(&operation.service)?;
-            Some(Bar::new("", precise(nanos), *colour, latency(nanos)))
+        let bars = parts.iter().filter_map(|it| {
+            let nanos = quantile(&it.service)?;
+            Some(Bar::new("", precise(nanos), colour(it.operation), latency(nanos)))
         });
         BarGroup { title: name.to_owned(), bars: bars.collect() }
     });
     let groups = groups.filter(|it| !it.bars.is_empty()).collect();
     let legend =
-        parts.iter().map(|(it, colour)| (operation_label(workload, it.operation), *colour));
+        parts.iter().map(|it| (operation_label(workload, it.operation), colour(it.operation)));
     Chart::bars(title, groups, legend).scaled_by_group()
-}
-
-#[expect(clippy::cast_precision_loss, reason = "the length of a bar")]
-pub(super) fn precise(nanos: u64) -> f64 {
-    nanos as f64
 }

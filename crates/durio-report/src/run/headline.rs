@@ -7,7 +7,7 @@ use durio_units::Nanos;
 
 use crate::figures::{counted, deviation, percent, rate, rate_bare};
 
-/// SNIA's limits, as the analysis has them: what is beyond one of them is said.
+// SNIA's limits, as the analysis has them: what is beyond one of them is said.
 const RANGE_MAX: f64 = 0.2;
 const DRIFT_MAX: f64 = 0.1;
 

@@ -11,20 +11,17 @@ use crate::document::{Body, Level, Section};
 use crate::figures::{counted, decimal};
 use crate::stack_tree::tree;
 
-/// Said where the machine shows nothing.
-const NONE_SHOWN: &str = "none shown";
-
 pub(super) fn section(findings: &Findings) -> Section {
     let mut section = Section::new("Measured on");
     if !findings.stack.is_empty() {
+        // Beside figures, what explains none of them is detail.
         let nodes = findings.stack.iter().map(|it| tree(&it.root, Level::Detail)).collect();
         section.push(Level::Summary, Body::Tree(nodes));
     }
-    section.facts(host_facts(&findings.host));
+    host_facts(&findings.host, &mut section);
     section
 }
 
-/// The name of a cache mode.
 pub(super) const fn cache_name(cache: CacheMode) -> &'static str {
     match cache {
         CacheMode::Direct => "direct",
@@ -35,6 +32,7 @@ pub(super) const fn cache_name(cache: CacheMode) -> &'static str {
 /// The machine in one short line: what a title has room for.
 pub(super) fn host_short(host: &Host) -> String {
     let machine = match (&host.hypervisor, &host.dmi_product) {
+        // The product of a guest's DMI is what its hypervisor made up.
         (Some(hypervisor), _) => format!("virtual machine ({hypervisor})"),
         (None, Some(product)) => product.clone(),
         (None, None) => "machine".to_owned(),
@@ -46,37 +44,32 @@ pub(super) fn host_short(host: &Host) -> String {
 }
 
 /// The machine, as far as it explains a figure.
-pub(super) fn host_facts(host: &Host) -> Vec<(String, String)> {
-    let mut facts: Vec<(String, String)> =
-        host.lab.iter().map(|lab| named("lab", lab_words(lab))).collect();
-    facts.extend([
-        named("kernel", format!("{} ({})", or_none(Some(&host.kernel)), host.architecture)),
-        named("system", or_none(host.os.as_ref())),
-        named("CPU", cpu(host)),
-        named("governor", or_none(host.governor.as_ref())),
-        named("memory", memory(host)),
-        named("hypervisor", or_none(host.hypervisor.as_ref())),
-        named("clock source", clock(host)),
+fn host_facts(host: &Host, section: &mut Section) {
+    section.facts(host.lab.iter().map(|lab| ("lab", lab_words(lab))));
+    section.facts([
+        ("kernel", format!("{} ({})", or_none(Some(&host.kernel)), host.architecture)),
+        ("system", or_none(host.os.as_ref())),
+        ("CPU", cpu(host)),
+        ("governor", or_none(host.governor.as_ref())),
+        ("memory", memory(host)),
+        ("hypervisor", or_none(host.hypervisor.as_ref())),
+        ("clock source", clock(host)),
     ]);
     let limits = cgroup_limits(host);
     if !limits.is_empty() {
-        facts.push(named("cgroup limits", limits.join(", ")));
+        section.fact("cgroup limits", limits.join(", "));
     }
-    facts
 }
 
-/// What else is known of the machine.
-pub(super) fn host_facts_other(host: &Host) -> Vec<(String, String)> {
-    let mut facts = vec![
-        named("machine vendor", or_none(host.dmi_vendor.as_ref())),
-        named("machine model", or_none(host.dmi_product.as_ref())),
-        named("memory nodes", host.numa_nodes.to_string()),
-        named("swap", host.swap.to_string()),
-        named("control group", or_none(host.cgroup.path.as_ref())),
-    ];
-    let parameters = host.kernel_parameters.iter();
-    facts.extend(parameters.map(|it| (it.name.clone(), it.value.clone())));
-    facts
+pub(super) fn host_facts_other(host: &Host, section: &mut Section) {
+    section.facts([
+        ("machine vendor", or_none(host.dmi_vendor.as_ref())),
+        ("machine model", or_none(host.dmi_product.as_ref())),
+        ("memory nodes", host.numa_nodes.to_string()),
+        ("swap", host.swap.to_string()),
+        ("control group", or_none(host.cgroup.path.as_ref())),
+    ]);
+    section.facts(host.kernel_parameters.iter().map(|it| (&it.name, it.value.clone())));
 }
 
 /// What the figures are, then what made them.
@@ -121,10 +114,6 @@ fn cgroup_limits(host: &Host) -> Vec<String> {
     limits
 }
 
-fn named(name: &str, value: String) -> (String, String) {
-    (name.to_owned(), value)
-}
-
 fn or_none(value: Option<&String>) -> String {
-    value.filter(|value| !value.is_empty()).cloned().unwrap_or_else(|| NONE_SHOWN.to_owned())
+    value.filter(|value| !value.is_empty()).cloned().unwrap_or_else(|| "none shown".to_owned())
 }

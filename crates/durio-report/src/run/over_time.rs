@@ -3,33 +3,31 @@
 //! In: the findings of a workload. Out: charts whose values can be asked for. Not here: pixels.
 
 use durio_analyse::{Findings, IntervalPoint, WorkloadFindings};
-use durio_record::{OperationName, Phase};
+use durio_record::Phase;
 use durio_units::Nanos;
 
-use super::figures::{headline_rate, locations, operation_label, precise};
-use crate::compare::tail;
-use crate::decimate::kept;
+use super::figures::{colour, headline_rate, operation_label, workload_title};
 use crate::document::Section;
-use crate::document::chart::{Chart, Colour, Panel, Scale, Series, Style, Unit};
-use crate::figures::counted;
+use crate::document::chart::{
+    Chart, Colour, Panel, Scale, Series, Style, Unit, kept, rounded, tail,
+};
+use crate::figures::{counted, precise};
 
-/// Points of all time series together; keeps the page well below 1 MiB.
+// Points of all time series together; keeps the page well below 1 MiB.
 const POINTS_ALL: usize = 6000;
 
-/// More points of one time series than the chart has columns.
+// More points of one time series than the chart has columns.
 const POINTS_MAX: usize = 600;
 
-/// More points than this on a distribution cannot be told apart.
+// More points than this on a distribution cannot be told apart.
 const TAIL_POINTS_MAX: usize = 240;
 
-/// Each workload with its charts.
 pub(super) fn workloads(findings: &Findings) -> Section {
     let mut section = Section::detail("Workloads");
+    // At least twelve: two extremes of three series in two stretches.
     let points_max = (POINTS_ALL / findings.workloads.len().max(1)).clamp(12, POINTS_MAX);
-    let several = locations(findings).len() > 1;
     for (at, workload) in findings.workloads.iter().enumerate() {
-        let place = if several { format!(" at {}", workload.location) } else { String::new() };
-        let mut group = Section::new(format!("{}{place}", workload.name));
+        let mut group = Section::new(workload_title(findings, workload));
         let evenness = evenness(workload).unwrap_or_default();
         group.note(format!("{}. {evenness}", workload.definition.summary));
         let count = workload.intervals.len();
@@ -46,7 +44,7 @@ pub(super) fn workloads(findings: &Findings) -> Section {
     section
 }
 
-/// The stalls in words: nobody has to tell colours apart.
+// The stalls in words: nobody has to tell colours apart.
 fn evenness(workload: &WorkloadFindings) -> Option<String> {
     let it = workload.rate_variation?;
     let of = counted(it.intervals, "interval");
@@ -65,19 +63,8 @@ fn distribution(workload: &WorkloadFindings) -> Chart {
         let name = operation_label(workload, it.operation);
         Series::new(name, colour(it.operation), Style::Line, tail(&it.curve, TAIL_POINTS_MAX))
     });
-    let (x, y) = (Scale::Nines, Scale::Logarithmic(Unit::Latency));
-    let panel = Panel { x, y, series: series.collect() };
-    Chart::plot("Latency over percentiles (both logarithmic)", vec![panel])
-}
-
-/// The colour of an operation, the same in every chart.
-const fn colour(operation: OperationName) -> Colour {
-    match operation {
-        OperationName::Commit | OperationName::Read => Colour::First,
-        OperationName::Write => Colour::Second,
-        OperationName::Sync => Colour::Third,
-        OperationName::Reallocate => Colour::Fourth,
-    }
+    let title = "Latency over percentiles (both logarithmic)";
+    Chart::plot(title, Scale::Nines, Scale::Logarithmic(Unit::Latency), series.collect())
 }
 
 /// Rate and latencies of at most `points_max` points, with lines at lasting changes; none with fewer
@@ -121,12 +108,7 @@ pub(super) fn over_time(
     };
     let upper = panel(Scale::Linear(Unit::Rate), rate.into());
     let lower = panel(Scale::Logarithmic(Unit::Latency), latencies.into());
-    Some(Chart::plot(title, vec![upper, lower]))
-}
-
-/// The drawing is no finer, and every byte is sent around.
-fn rounded(value: f64) -> f64 {
-    (value * 1000.0).round() / 1000.0
+    Some(Chart::panels(title, vec![upper, lower]))
 }
 
 fn middle(interval: &IntervalPoint) -> f64 {
@@ -141,8 +123,9 @@ fn points<'a>(intervals: &[&'a IntervalPoint], points_max: usize) -> Vec<&'a Int
     kept.into_iter().map(|index| intervals[index]).collect()
 }
 
-/// Where nothing, or under half of the average, was completed; spans that touch are one.
+// Where nothing, or under half of the average, was completed; spans that touch are one.
 fn stalls(intervals: &[&IntervalPoint], half: f64) -> Vec<(f64, f64)> {
+    // What is slow while it warms up is no stall.
     let measured = intervals.iter().filter(|it| it.phase == Phase::Measure);
     let mut spans: Vec<(f64, f64)> = Vec::new();
     for interval in measured.filter(|it| it.rate < half) {

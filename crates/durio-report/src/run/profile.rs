@@ -46,6 +46,7 @@ fn rows(it: &LoadComparison) -> Vec<Row> {
     let row = |(at, (figure, cell, ratio)): (usize, &Figure)| {
         let state =
             |state: &Option<StateLatency>| state.as_ref().map_or(Cell::Absent(TOO_FEW), cell);
+        // The rows of one operation are read as one, with its name at the first.
         let operation = if at == 0 { it.operation.name() } else { "" };
         let ratio = ratio(it).map_or(Cell::Absent(TOO_FEW), Cell::Number);
         let cells = vec![

@@ -18,7 +18,7 @@ pub(super) fn records(findings: &Findings) -> Table {
         let operations = workload.operations.iter();
         operations.map(move |operation| Line { findings, workload, operation })
     });
-    Table::of(
+    Table::with_columns(
         lines,
         [
             ("run", |it| Cell::text(&it.findings.run.run)),

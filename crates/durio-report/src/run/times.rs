@@ -6,18 +6,15 @@ use durio_analyse::{Findings, TimeSlices};
 use durio_units::Nanos;
 
 use crate::document::{Cell, Section, Table, Tone};
-use crate::figures::{counted, decimal, deviation, latency, percent};
+use crate::figures::{counted, decimal, deviation, grouped, latency, percent};
 
 /// Each traced step once, under the name of the first workload that it is of.
 pub(super) fn section(findings: &Findings) -> Section {
     let mut section = Section::new("Where the time of an operation goes (one job, one at a time)");
-    let mut told = Vec::new();
-    for workload in &findings.workloads {
-        let Some(slices) = &workload.time_slices else { continue };
-        if told.contains(&slices.step) {
-            continue;
-        }
-        told.push(slices.step);
+    let traced = findings.workloads.iter().filter_map(|it| Some((it, it.time_slices.as_ref()?)));
+    for (_, same) in grouped(traced.map(|(workload, slices)| (slices.step, (workload, slices)))) {
+        // Several workloads may show the same traced step.
+        let Some((workload, slices)) = same.first() else { continue };
         section.group(group(&format!("{} at {}", workload.name, workload.location), slices));
     }
     section
@@ -68,7 +65,7 @@ fn sentences(slices: &TimeSlices) -> Vec<String> {
 }
 
 fn stretches(slices: &TimeSlices) -> Table {
-    Table::of(
+    Table::with_columns(
         &slices.slices,
         [
             ("stretch", |it| Cell::text(it.stretch.words())),
@@ -84,7 +81,7 @@ fn stretches(slices: &TimeSlices) -> Table {
 
 /// Without rows where nothing lies below.
 fn devices(slices: &TimeSlices) -> Table {
-    Table::of(
+    Table::with_columns(
         &slices.devices,
         [
             ("device, per operation", |it| Cell::text(&it.device)),

@@ -1,48 +1,35 @@
 //! How the cost of each layer changed between two kernels, as a document.
 //!
 //! In: a comparison. Out: for each workload the times of its layers on both sides, and what can be
-//! said of them. Not here: the comparison.
-
-use std::io;
+//! said of them; as records one per workload and layer. Not here: the comparison.
 
 use durio_analyse::attribution::{
     CostChange, LabComparison, LayerChange, SideName, Timing, WorkloadChanges,
 };
 
-use super::change_records::records;
+use super::icount_mark;
+use crate::Report;
 use crate::document::chart::{Bar, BarGroup, Chart, Colour};
 use crate::document::{Body, Cell, Document, Level, Section, Table, Tone};
-use crate::figures::{counted, decimal, mean_latency};
-use crate::{Format, Options};
+use crate::figures::{counted, decimal, grouped, mean_latency};
 
-/// Larger pages open slowly; further layers are in the tables.
+// Larger pages open slowly; further layers are in the tables.
 const LAYERS_MAX: usize = 60;
 
-/// Writes how the cost of each layer changed between two kernels.
-///
-/// # Errors
-/// What the writer says; and for fio's JSON, which has no place for it, that it is unsupported.
-pub fn write_lab_comparison(
-    format: Format,
-    comparison: &LabComparison,
-    options: &Options,
-    out: &mut dyn io::Write,
-) -> io::Result<()> {
-    format.write(comparison, document, options, out)
-}
-
-fn document(comparison: &LabComparison) -> Document {
-    let mut document = Document::new("durio lab compare", "time per operation of each layer");
-    document.push(head(comparison));
-    for it in &comparison.workloads {
-        document.push(workload(comparison, it));
+impl Report for LabComparison {
+    fn document(&self) -> Document {
+        let mut document = Document::new("durio lab compare", "time per operation of each layer");
+        document.push(head(self));
+        for it in &self.workloads {
+            document.push(workload(self, it));
+        }
+        let mut notes = Section::new("How to read the tables");
+        notes.note(NOTE);
+        notes.push(Level::Detail, Body::Text(Tone::Note, PROCESSOR_NOTE.to_owned()));
+        document.push(notes);
+        document.records = records(self);
+        document
     }
-    let mut notes = Section::new("How to read the tables");
-    notes.note(NOTE);
-    notes.push(Level::Detail, Body::Text(Tone::Note, PROCESSOR_NOTE.to_owned()));
-    document.push(notes);
-    document.records = records(comparison);
-    document
 }
 
 fn head(comparison: &LabComparison) -> Section {
@@ -63,18 +50,18 @@ fn head(comparison: &LabComparison) -> Section {
 }
 
 fn workload(comparison: &LabComparison, it: &WorkloadChanges) -> Section {
-    let counted = if comparison.label.is_some() { " (counted)" } else { "" };
-    let mut section = Section::new(format!("{}{counted}", it.label));
+    let mark = icount_mark(comparison.label.as_ref());
+    let mut section = Section::new(format!("{}{mark}", it.label));
     section.table(times(&it.layers));
     for line in untold(&it.layers) {
         section.toned(Tone::Warning, "NOTE", line);
     }
+    // It is not judged, and in a summary would look as if it were.
     section.push(Level::Detail, Body::Table(processor(&it.layers)));
     section.charts([chart(comparison, &it.layers)]);
     section
 }
 
-/// Two bars for each layer.
 fn chart(comparison: &LabComparison, layers: &[LayerChange]) -> Chart {
     let further = match layers.len() > LAYERS_MAX {
         true => format!(" (the first {LAYERS_MAX})"),
@@ -101,7 +88,6 @@ fn side_words(side: &SideName) -> String {
     format!("{}, kernel {}, {repeats}", side.name, side.kernels.join(", "))
 }
 
-/// What the figures of a chart are.
 fn what(comparison: &LabComparison) -> &str {
     match (&comparison.label, comparison.timing) {
         (Some(label), _) => label,
@@ -111,7 +97,7 @@ fn what(comparison: &LabComparison) -> &str {
 }
 
 fn times(layers: &[LayerChange]) -> Table {
-    Table::of(
+    Table::with_columns(
         layers.iter().map(|it| (name(layers, it), it)),
         [
             ("layer", |(name, _)| Cell::text(name)),
@@ -135,12 +121,12 @@ const fn tone(change: CostChange) -> Tone {
     }
 }
 
-/// What the layers take of the processor, for which only a page has room.
+// What the layers take of the processor, for which only a page has room.
 fn processor(layers: &[LayerChange]) -> Table {
     fn of(pair: Option<[f64; 2]>, side: usize, kind: fn(f64) -> Cell) -> Cell {
         Cell::or_absent(pair.map(|pair| pair[side]), kind)
     }
-    Table::of(
+    Table::with_columns(
         layers.iter().map(|it| (name(layers, it), it)),
         [
             ("layer", |(name, _)| Cell::text(name)),
@@ -159,7 +145,7 @@ fn name(layers: &[LayerChange], it: &LayerChange) -> String {
     if same > 1 { format!("{} [{}]", it.name, it.stack) } else { it.name.clone() }
 }
 
-/// With three decimals, for repeats are that close; where they are not, digits say nothing.
+// With three decimals, for repeats are that close; where they are not, digits say nothing.
 fn ratio(value: f64) -> String {
     match value.abs() {
         it if it < 100.0 => format!("{value:.3}"),
@@ -183,7 +169,6 @@ fn scatter(it: &LayerChange) -> String {
     format!("{a}, {b} %")
 }
 
-/// As users read it.
 const fn word(change: CostChange) -> &'static str {
     match change {
         CostChange::Cheaper => "cheaper",
@@ -195,19 +180,72 @@ const fn word(change: CostChange) -> &'static str {
 
 /// Why layers are not judged, each reason with the layers that it is of, or all.
 fn untold(layers: &[LayerChange]) -> Vec<String> {
-    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
-    for it in layers.iter().filter(|it| it.change == CostChange::Undecided) {
-        let reason = it.reason.as_deref().unwrap_or("the noise is not known");
-        match reasons.iter_mut().find(|(known, _)| *known == reason) {
-            Some((_, names)) => names.push(name(layers, it)),
-            None => reasons.push((reason, vec![name(layers, it)])),
-        }
-    }
+    let undecided = layers.iter().filter(|it| it.change == CostChange::Undecided);
+    let reasons =
+        grouped(undecided.map(|it| {
+            (it.reason.as_deref().unwrap_or("the noise is not known"), name(layers, it))
+        }));
     let line = |(reason, names): (&str, Vec<String>)| match names.len() == layers.len() {
         true => format!("undecided what is cheaper or dearer: {reason}"),
         false => format!("undecided of {}: {reason}", names.join(", ")),
     };
     reasons.into_iter().map(line).collect()
+}
+
+/// In the units of the JSON document.
+fn records(comparison: &LabComparison) -> Table {
+    fn repeats(it: &LayerChange, side: usize) -> Cell {
+        Cell::text(it.time_per_operation_ns_of_repeats[side].len().to_string())
+    }
+    fn side(pair: Option<[f64; 2]>, side: usize) -> Cell {
+        Cell::of(pair.map(|pair| pair[side]), Cell::Number)
+    }
+    let label = comparison.label.as_ref();
+    let lines = comparison.workloads.iter().flat_map(|workload| {
+        workload.layers.iter().map(move |layer| (&workload.label, layer, label))
+    });
+    Table::with_columns(
+        lines,
+        [
+            ("workload", |(workload, ..)| Cell::text(*workload)),
+            ("stack", |(_, it, _)| Cell::text(&it.stack)),
+            ("name", |(_, it, _)| Cell::text(&it.name)),
+            ("repeats_a", |(_, it, _)| repeats(it, 0)),
+            ("repeats_b", |(_, it, _)| repeats(it, 1)),
+            ("time_per_operation_ns_a", |(_, it, _)| side(Some(it.time_per_operation_ns), 0)),
+            ("time_per_operation_ns_b", |(_, it, _)| side(Some(it.time_per_operation_ns), 1)),
+            ("scatter_a", |(_, it, _)| side(it.scatter, 0)),
+            ("scatter_b", |(_, it, _)| side(it.scatter, 1)),
+            ("ratio", |(_, it, _)| Cell::Number(it.ratio)),
+            ("ratio_low", |(_, it, _)| side(it.ratio_interval, 0)),
+            ("ratio_high", |(_, it, _)| side(it.ratio_interval, 1)),
+            ("added_ns_a", |(_, it, _)| side(it.added_ns, 0)),
+            ("added_ns_b", |(_, it, _)| side(it.added_ns, 1)),
+            ("added_ratio", |(_, it, _)| Cell::of(it.added_ratio, Cell::Number)),
+            ("cpu_ns_per_operation_a", |(_, it, _)| side(it.cpu_ns_per_operation, 0)),
+            ("cpu_ns_per_operation_b", |(_, it, _)| side(it.cpu_ns_per_operation, 1)),
+            ("cpu_ratio", |(_, it, _)| Cell::of(it.cpu_ratio, Cell::Number)),
+            ("context_switches_per_operation_a", |(_, it, _)| {
+                side(it.context_switches_per_operation, 0)
+            }),
+            ("context_switches_per_operation_b", |(_, it, _)| {
+                side(it.context_switches_per_operation, 1)
+            }),
+            ("change", |(_, it, _)| Cell::text(saved_word(it.change))),
+            ("reason", |(_, it, _)| Cell::of(it.reason.as_ref(), Cell::text)),
+            ("label", |(.., label)| Cell::of(*label, Cell::text)),
+        ],
+    )
+}
+
+/// As the JSON document has it.
+const fn saved_word(change: CostChange) -> &'static str {
+    match change {
+        CostChange::Cheaper => "cheaper",
+        CostChange::Dearer => "dearer",
+        CostChange::NoDifference => "no_difference",
+        CostChange::Undecided => "undecided",
+    }
 }
 
 /// Said under the tables.

@@ -5,13 +5,14 @@
 
 use durio_analyse::attribution::{PointKind, RowFigures, StackFindings, StepKey, WorkloadRows};
 
-use super::words::row_name;
-use crate::document::chart::{Chart, Colour, Panel, Scale, Series, Unit};
+use super::row_name;
+use crate::document::chart::{Chart, Colour, Scale, Series, Unit};
 use crate::document::{Cell, Table};
+use crate::figures::grouped;
 
-/// Fewer levels are no curve.
+// Fewer levels are no curve.
 const CHART_LEVELS_MIN: usize = 3;
-/// Further stacks are in the table.
+// Further stacks are in the table.
 const CHARTS_MAX: usize = 12;
 
 /// Said under the table of a ladder.
@@ -30,28 +31,20 @@ pub(super) struct Ladder<'f> {
 
 /// Every ladder, in the order in which they were measured.
 pub(super) fn ladders(findings: &StackFindings) -> Vec<Ladder<'_>> {
-    let mut ladders: Vec<(&StepKey, Ladder<'_>)> = Vec::new();
-    for workload in &findings.workloads {
+    let levels = findings.workloads.iter().filter_map(|workload| {
         let key = &workload.key;
-        let Some((axis, level)) = level_of(key) else { continue };
-        let what = |key: &StepKey| (key.workload.clone(), key.section.clone(), key.stream);
-        let is_its =
-            |(of, it): &&mut (&StepKey, Ladder<'_>)| it.axis == axis && what(of) == what(key);
-        match ladders.iter_mut().find(is_its) {
-            Some((_, ladder)) => ladder.levels.push((level, workload)),
-            None => {
-                // What ran beside has a name of its own in the section.
-                let section = key.section.as_deref().filter(|_| key.stream == 0);
-                let name = section.unwrap_or(&key.workload);
-                ladders.push((key, Ladder { axis, name, levels: vec![(level, workload)] }));
-            }
-        }
+        let (axis, level) = level_of(key)?;
+        Some(((axis, key.workload.as_str(), key.section.as_deref(), key.stream), (level, workload)))
+    });
+    let mut ladders = Vec::new();
+    for ((axis, workload, section, stream), mut levels) in grouped(levels) {
+        // A bench runs its steps in the order of the spec, which may fall or jump.
+        levels.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+        // What ran beside has a name of its own in the section.
+        let name = section.filter(|_| stream == 0).unwrap_or(workload);
+        ladders.push(Ladder { axis, name, levels });
     }
-    let mut ladders: Vec<_> = ladders.into_iter().map(|(_, ladder)| ladder).collect();
     ladders.retain(|ladder| ladder.levels.len() > 1);
-    for ladder in &mut ladders {
-        ladder.levels.sort_by(|(a, _), (b, _)| a.total_cmp(b));
-    }
     ladders
 }
 
@@ -63,7 +56,6 @@ fn level_of(key: &StepKey) -> Option<(&str, f64)> {
 }
 
 impl Ladder<'_> {
-    /// Over its table.
     pub(super) fn title(&self) -> String {
         format!("{}: rate by {}", self.name, self.axis)
     }
@@ -86,7 +78,6 @@ impl Ladder<'_> {
         table
     }
 
-    /// The figures of a point, level by level.
     fn figures(&self, point: usize) -> impl Iterator<Item = Option<&RowFigures>> {
         self.levels.iter().map(move |(_, workload)| {
             workload.rows.iter().find(|row| row.point == point)?.figures.as_ref()
@@ -99,6 +90,7 @@ impl Ladder<'_> {
             return Vec::new();
         }
         let all: Vec<usize> = (0..findings.points.len()).collect();
+        // More lines than colours cannot be told apart: then each stack has a chart.
         if all.len() <= Colour::SERIES.len() {
             return vec![self.picture(findings, &all, &self.title())];
         }
@@ -118,7 +110,6 @@ impl Ladder<'_> {
             Series::measured(row_name(findings, *at), colour, points.collect(), Vec::new())
         });
         let (x, y) = (Scale::Logarithmic(Unit::Number), Scale::Logarithmic(Unit::Rate));
-        let panel = Panel { x, y, series: series.collect() };
-        Chart::plot(format!("{title} (per second, both logarithmic)"), vec![panel])
+        Chart::plot(format!("{title} (per second, both logarithmic)"), x, y, series.collect())
     }
 }

@@ -7,14 +7,13 @@ use durio_analyse::attribution::{
 };
 use durio_analyse::{Stretch, TimeSlices};
 
-use super::words::{published_title, row_name};
+use super::{published_title, row_name};
 use crate::document::chart::{Bar, BarGroup, Chart, Colour};
 use crate::figures::{added, mean_latency, share};
 
-/// Larger pages open slowly; further stacks are in the tables.
+// Larger pages open slowly; further stacks are in the tables.
 const STACKS_MAX: usize = 40;
 
-/// All charts of a workload.
 pub(super) fn pictures(findings: &StackFindings, workload: &WorkloadRows) -> Vec<Chart> {
     let published = workload.published.as_ref().map(|it| published(findings, it));
     let falls = waterfalls(findings, &workload.waterfalls);

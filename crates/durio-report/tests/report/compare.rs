@@ -9,13 +9,13 @@ use durio_compare::{
     RunFacts, Settings, SideFacts, StepComparison, Word, published,
 };
 use durio_record::OperationName;
-use durio_report::{Format, Options, write_comparison, write_published};
+use durio_report::{Format, Options, ShownShapes, write};
 
 use crate::sample::HOSTILE;
 
 fn written(format: Format, comparison: &Comparison) -> String {
     let mut out = Vec::new();
-    write_comparison(format, comparison, &Options::default(), &mut out).unwrap();
+    write(format, comparison, &Options::default(), &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -141,7 +141,7 @@ fn what_is_not_comparable_says_why_in_every_format() {
     step.figures.clear();
     step.not_comparable = vec!["B did not run to its limit".into()];
     let comparison = comparison(vec![step]);
-    for format in [Format::Text, Format::Json, Format::Html, Format::Csv] {
+    for format in [Format::Text, Format::Json, Format::Html, Format::Markdown, Format::Csv] {
         assert!(written(format, &comparison).contains("B did not run to its limit"), "{format}");
     }
 }
@@ -221,9 +221,9 @@ fn shapes_are_ratios_in_every_format_but_fios() {
     let against = [AgainstPublished { location, block_size_bytes: 4096, table, shape }];
     let to = |format| {
         let mut out = Vec::new();
-        write_published(format, &against, &Options::default(), &mut out).map(|()| out)
+        write(format, &ShownShapes::new(&against), &Options::default(), &mut out).map(|()| out)
     };
-    for format in [Format::Text, Format::Json, Format::Html, Format::Csv] {
+    for format in [Format::Text, Format::Json, Format::Html, Format::Markdown, Format::Csv] {
         let text = String::from_utf8(to(format).unwrap()).unwrap();
         assert!(text.contains("alike") && text.contains("reference"), "{text}");
     }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use durio_analyse::attribution::{StackFindings, compare_labs};
 use durio_analyse::{Findings, WorkloadFindings};
-use durio_report::{Format, Options, render_stack, write_lab_comparison};
+use durio_report::{Format, Options, write};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -160,6 +160,17 @@ fn assert_inert(html: &str, benign: &str) {
     assert!(control.is_empty(), "{control:?}");
 }
 
+/// Outside of code nothing begins a tag or a link.
+fn assert_markdown(markdown: &str) {
+    assert_text(markdown);
+    let is_code = |line: &&str| line.starts_with("    ") && !line.trim_start().starts_with("- ");
+    for line in markdown.lines().filter(|line| !is_code(line)) {
+        let escaped = line.replace("\\\\", "");
+        let bare = escaped.replace("\\<", "").replace("\\[", "").replace("\\`", "");
+        assert!(!bare.contains(['<', '[', '`']), "{line:?}");
+    }
+}
+
 fn assert_table(text: &str) {
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let columns = reader.headers().unwrap().len();
@@ -215,6 +226,7 @@ fn of_runs_no_format_is_steered_by_a_name() {
                 &Options { width: 60, colour: true },
             ));
             assert_table(&written(Format::Csv, &hostile));
+            assert_markdown(&written(Format::Markdown, &hostile));
             assert_inert(&written(Format::Html, &hostile), &benign);
             let json: Value = serde_json::from_str(&written(Format::Json, &hostile)).unwrap();
             assert_eq!(json, serde_json::to_value(&hostile).unwrap());
@@ -231,7 +243,7 @@ fn of_benches_no_format_is_steered_by_a_name() {
     let free = free_texts::<StackFindings>(&document);
     let rendered = |findings: &StackFindings, format| {
         let mut out = Vec::new();
-        render_stack(format, findings, &Options::default(), &mut out).unwrap();
+        write(format, findings, &Options::default(), &mut out).unwrap();
         String::from_utf8(out).unwrap()
     };
     let benign = rendered(&findings, Format::Html);
@@ -246,7 +258,7 @@ fn of_benches_no_format_is_steered_by_a_name() {
             [(Format::Text, assert_text as fn(&str)), (Format::Csv, assert_table)]
         {
             let mut out = Vec::new();
-            write_lab_comparison(format, &comparison, &Options::default(), &mut out).unwrap();
+            write(format, &comparison, &Options::default(), &mut out).unwrap();
             check(&String::from_utf8(out).unwrap());
         }
     }

@@ -44,7 +44,7 @@ fn written_with(format: Format, findings: &Findings, options: &Options) -> Strin
 #[test]
 fn every_format_has_a_name_and_can_write_every_run() {
     let names: Vec<_> = Format::ALL.into_iter().map(Format::name).collect();
-    assert_eq!(names, ["text", "json", "html", "csv", "fio-json"]);
+    assert_eq!(names, ["text", "json", "html", "markdown", "csv", "fio-json"]);
     let runs = [sample::complete(), sample::partial(), sample::empty(), sample::hostile()];
     for findings in &runs {
         for format in Format::ALL {

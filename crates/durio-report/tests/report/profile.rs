@@ -3,7 +3,7 @@
 use durio_analyse::profile::{LoadComparison, LoadRatio, ProfileFindings, StateLatency};
 use durio_analyse::{Findings, Source, Verdict, VerdictWord};
 use durio_record::OperationName;
-use durio_report::{Format, Options, ProfileFormat, write_profile, write_profiles};
+use durio_report::{Format, Options, ProfileList, write};
 use durio_workload::profile::{Provenance, profile, profile_names};
 
 use crate::{sample, written};
@@ -98,9 +98,9 @@ fn every_profile_is_shown_whole_with_every_source() {
     let mut all = Vec::new();
     for name in profile_names() {
         let profile = profile(name).unwrap();
-        for format in ProfileFormat::ALL {
+        for format in [Format::Text, Format::Json, Format::Html] {
             let mut out = Vec::new();
-            write_profile(format, &profile, &Options::default(), &mut out).unwrap();
+            write(format, &profile, &Options::default(), &mut out).unwrap();
             let text = String::from_utf8(out).unwrap();
             for source in &profile.sources {
                 assert!(text.contains(&source.name), "{name}: {}", source.name);
@@ -109,6 +109,6 @@ fn every_profile_is_shown_whole_with_every_source() {
         all.push(profile);
     }
     let mut out = Vec::new();
-    write_profiles(ProfileFormat::Text, &all, &Options::default(), &mut out).unwrap();
+    write(Format::Text, &ProfileList::new(&all), &Options::default(), &mut out).unwrap();
     assert!(String::from_utf8(out).unwrap().matches("\n  ").count() >= 22);
 }

@@ -1,7 +1,7 @@
 //! Benches of stacks in every format: what a reader finds in them.
 
 use durio_analyse::attribution::{LabComparison, StackFindings, Timing, compare_labs};
-use durio_report::{Format, Options, render_stack, write_lab_comparison};
+use durio_report::{Format, Options, write};
 
 use crate::sample::HOSTILE;
 use crate::stack_sample::Runs;
@@ -9,7 +9,7 @@ use crate::stack_sample::Runs;
 fn written(format: Format, findings: &StackFindings, width: usize) -> String {
     let mut out = Vec::new();
     let options = Options { width, colour: false };
-    render_stack(format, findings, &options, &mut out).unwrap();
+    write(format, findings, &options, &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -145,7 +145,7 @@ fn csv_has_a_line_per_point_of_equal_length() {
 
 #[test]
 fn fios_format_has_no_place_for_a_bench() {
-    let written = render_stack(Format::FioJson, &bench(), &Options::default(), &mut Vec::new());
+    let written = write(Format::FioJson, &bench(), &Options::default(), &mut Vec::new());
     assert_eq!(written.unwrap_err().kind(), std::io::ErrorKind::Unsupported);
 }
 
@@ -235,7 +235,7 @@ const THREE: [f64; 3] = [0.0, 0.002, -0.003];
 
 fn compared(format: Format, comparison: &LabComparison) -> String {
     let mut out = Vec::new();
-    write_lab_comparison(format, comparison, &Options::default(), &mut out).unwrap();
+    write(format, comparison, &Options::default(), &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -257,8 +257,7 @@ fn two_kernels_are_compared_layer_by_layer() {
     let written = serde_json::from_str::<LabComparison>(&compared(Format::Json, &changes(&THREE)));
     assert_eq!(written.unwrap(), changes(&THREE));
     let mut none = Vec::new();
-    let fio =
-        write_lab_comparison(Format::FioJson, &changes(&THREE), &Options::default(), &mut none);
+    let fio = write(Format::FioJson, &changes(&THREE), &Options::default(), &mut none);
     assert_eq!(fio.unwrap_err().kind(), std::io::ErrorKind::Unsupported);
 }
 

@@ -15,18 +15,18 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use durio_observe::{Stack, read_stack_in};
-use durio_report::{Options, STACK_SCHEMA, StackFormat, write_stacks};
+use durio_report::{Format, Options, STACK_SCHEMA, Stacks, write};
 use machine_file::{Entry, Machine, machines};
 
-fn written(format: StackFormat, stacks: &[Stack]) -> String {
+fn written(format: Format, stacks: &[Stack]) -> String {
     let mut out = Vec::new();
-    write_stacks(format, stacks, &Options::default(), &mut out).unwrap();
+    write(format, &Stacks::new(stacks), &Options::default(), &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 
 fn shown(root: &Path, machine: &Machine) -> Option<String> {
     let stack = read_stack_in(root, &machine.target).ok()?;
-    Some(written(StackFormat::Text, &[stack]))
+    Some(written(Format::Text, &[stack]))
 }
 
 fn golden_folder() -> PathBuf {
@@ -67,7 +67,7 @@ fn every_layer_of_every_machine_is_in_its_tree_with_all_its_facts() {
     for machine in machines() {
         let tree = machine.tree();
         let stack = read_stack_in(tree.path(), &machine.target).unwrap();
-        let text = written(StackFormat::Text, std::slice::from_ref(&stack));
+        let text = written(Format::Text, std::slice::from_ref(&stack));
         let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
         for (_, layer) in stack.walk() {
             assert!(text.contains(&layer.name), "{}: {}", machine.name, layer.name);
@@ -85,7 +85,7 @@ fn the_document_holds_the_stacks_as_they_are_recorded() {
     let machine = machines().remove(0);
     let tree = machine.tree();
     let stack = read_stack_in(tree.path(), &machine.target).unwrap();
-    let text = written(StackFormat::Json, &[stack.clone(), stack.clone()]);
+    let text = written(Format::Json, &[stack.clone(), stack.clone()]);
     let document: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(document["schema"], STACK_SCHEMA);
     let stacks: Vec<Stack> = serde_json::from_value(document["stacks"].clone()).unwrap();
@@ -173,7 +173,7 @@ fn names_from_other_hands_cannot_steer_the_terminal() {
     let tree = machine.tree();
     let mut stack = read_stack_in(tree.path(), &machine.target).unwrap();
     stack.root.name = "a\x1b[31m\nb".to_owned();
-    let text = written(StackFormat::Text, &[stack]);
+    let text = written(Format::Text, &[stack]);
     assert!(!text.contains('\x1b'), "{text}");
     assert!(text.starts_with("directory a\\u{1b}[31m\\nb"), "{text}");
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use durio_advise::{AdviceRole, Setting};
-use durio_report::AuditFormat;
+use durio_report::Format;
 use durio_units::{Bytes, Nanos};
 
 use crate::exit_code::TABLE;
@@ -64,30 +64,37 @@ pub(crate) struct Advise {
     #[arg(long, value_name = "RUN", help_heading = "What is known")]
     pub(crate) run: Option<PathBuf>,
 
+    /// Output format: text or json
+    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::audit_format)]
+    pub(crate) format: Format,
+
+    // Last: its heading goes on to what follows.
+    #[command(flatten)]
+    pub(crate) proof: Proof,
+}
+
+// What a proof measures; no doc comment, which would be taken for the command's.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Proof")]
+pub(crate) struct Proof {
     /// Measure this rule before and after, and restore
-    #[arg(long, value_name = "RULE", help_heading = "Proof")]
+    #[arg(long, value_name = "RULE")]
     pub(crate) prove: Option<String>,
 
     /// With --prove: another value than the rule's
-    #[arg(long, value_name = "VALUE", requires = "prove", help_heading = "Proof")]
+    #[arg(long, value_name = "VALUE", requires = "prove")]
     pub(crate) value: Option<String>,
 
     /// With --prove: runs of each side
     #[arg(long, value_name = "N", default_value_t = 5, requires = "prove",
-          value_parser = clap::value_parser!(u32).range(1..=100), help_heading = "Proof")]
+          value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) pairs: u32,
 
     /// With --prove: time of each run, where it is not given by the size
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = values::nanos,
-          requires = "prove", help_heading = "Proof")]
+    #[arg(long, value_name = "TIME", default_value = "2s", requires = "prove")]
     pub(crate) duration: Nanos,
 
     /// With --prove: size of durio's file
-    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = values::bytes,
-          requires = "prove", help_heading = "Proof")]
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", requires = "prove")]
     pub(crate) size: Bytes,
-
-    /// Output format: text or json
-    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::audit_format)]
-    pub(crate) format: AuditFormat,
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use durio_bench::Scale;
-use durio_report::PlanFormat;
+use durio_report::Format;
 use durio_units::{Bytes, Nanos};
 
 use super::Run;
@@ -87,18 +87,9 @@ impl Expanding {
         }
     }
 
-    /// What was given of `duration`, `size` and --quick, which are for profiles and not for specs.
-    pub(crate) fn for_profiles(
-        &self,
-        duration: Option<Nanos>,
-        size: Option<Bytes>,
-    ) -> Option<&'static str> {
-        let given = [
-            ("--duration", duration.is_some()),
-            ("--size", size.is_some()),
-            ("--quick", self.quick),
-        ];
-        given.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
+    /// True if more or less of a spec is asked for than it says.
+    pub(crate) fn is_scaled(&self) -> bool {
+        self.scale_time != 1000 || self.scale_size != 1000 || self.confirm_steps.is_some()
     }
 }
 
@@ -125,13 +116,11 @@ pub(crate) struct Plan {
     pub(crate) expanding: Expanding,
 
     /// For a profile: time per step
-    #[arg(long, value_name = "TIME", value_parser = values::nanos, requires = "spec",
-          help_heading = "Campaign")]
+    #[arg(long, value_name = "TIME", requires = "spec", help_heading = "Campaign")]
     pub(crate) duration: Option<Nanos>,
 
     /// For a profile: size of the data file
-    #[arg(long, value_name = "SIZE", value_parser = values::bytes, requires = "spec",
-          help_heading = "Campaign")]
+    #[arg(long, value_name = "SIZE", requires = "spec", help_heading = "Campaign")]
     pub(crate) size: Option<Bytes>,
 
     /// As for `durio run`: allow overwriting this file or block device
@@ -145,7 +134,7 @@ pub(crate) struct Plan {
     /// Output format: text or json (the plan as saved with a run)
     #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::audit_format,
           help_heading = "Output")]
-    pub(crate) format: PlanFormat,
+    pub(crate) format: Format,
 
     /// Print the JSON schema of spec files
     #[arg(long, conflicts_with = "spec", help_heading = "Output")]

@@ -7,7 +7,6 @@ use durio_units::Bytes;
 
 use super::Measuring;
 use crate::exit_code::TABLE;
-use crate::values;
 
 /// Measure what a durable write costs, by method, file mode, size and number of writers
 ///
@@ -66,7 +65,7 @@ pub(crate) struct Durable {
     pub(crate) only: Vec<String>,
 
     /// Size of the log, such as 1GiB; may exceed a tenth of the free space
-    #[arg(long, value_name = "SIZE", value_parser = values::bytes, help_heading = "How long, how large")]
+    #[arg(long, value_name = "SIZE", help_heading = "How long, how large")]
     pub(crate) size: Option<Bytes>,
 
     #[command(flatten)]

@@ -60,8 +60,10 @@ pub(crate) fn with_fio_words_last(line: Vec<OsString>) -> Vec<OsString> {
     let mut result: Vec<OsString> = line.by_ref().take(2).collect();
     let mut words = Vec::new();
     while let Some(word) = line.next() {
+        // What the user has marked as fio's stays fio's, whatever it is called.
         if word == "--" {
             words.extend(line.by_ref());
+        // Both programs have a help; who calls durio wants durio's.
         } else if word == "--help" || word == "-h" {
             result.push(word);
         } else if let Some(takes_next) = own_option(own, &word) {

@@ -65,13 +65,7 @@ pub(crate) struct LabCompare {
     pub(crate) spec: PathBuf,
 
     /// A kernel image, or a release as durio lab kernels lists it; give two, the older one first
-    #[arg(
-        long = "kernel",
-        value_name = "KERNEL",
-        required = true,
-        num_args = 1,
-        help_heading = "Guest"
-    )]
+    #[arg(long = "kernel", value_name = "KERNEL", required = true, help_heading = "Guest")]
     pub(crate) kernels: Vec<PathBuf>,
 
     #[command(flatten)]
@@ -84,7 +78,7 @@ pub(crate) struct LabCompare {
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub(crate) out: Option<PathBuf>,
 
-    /// Output format: text, json, html or csv
+    /// Output format: text, json, html, markdown or csv
     #[arg(long, value_name = "FORMAT", default_value = "text",
           value_parser = values::comparison_format, help_heading = "Output")]
     pub(crate) format: Format,
@@ -121,11 +115,11 @@ pub(crate) struct InGuest {
 
     /// Memory of the guest, including its devices [default: those of the largest stack plus 1536
     /// MiB]
-    #[arg(long, value_name = "SIZE", value_parser = values::bytes, help_heading = "Guest")]
+    #[arg(long, value_name = "SIZE", help_heading = "Guest")]
     memory: Option<Bytes>,
 
     /// Time limit for the guest, in this machine's time [default: 2h]
-    #[arg(long, value_name = "TIME", value_parser = values::nanos, help_heading = "Guest")]
+    #[arg(long, value_name = "TIME", help_heading = "Guest")]
     time_limit: Option<Nanos>,
 }
 
@@ -182,13 +176,11 @@ pub(crate) struct LabRun {
     pub(crate) cpus: u32,
 
     /// Memory of the guest, including its files
-    #[arg(long, value_name = "SIZE", default_value_t = LabRequest::MEMORY_DEFAULT,
-          value_parser = values::bytes, help_heading = "Guest")]
+    #[arg(long, value_name = "SIZE", default_value_t = LabRequest::MEMORY_DEFAULT, help_heading = "Guest")]
     pub(crate) memory: Bytes,
 
     /// Time limit for the guest, in this machine's time
-    #[arg(long, value_name = "TIME", default_value = "30m", value_parser = values::nanos,
-          help_heading = "Guest")]
+    #[arg(long, value_name = "TIME", default_value = "30m", help_heading = "Guest")]
     pub(crate) time_limit: Nanos,
 
     /// Root filesystem of the guest: its own (hermetic), or this machine's, read-only (shared)
@@ -272,8 +264,8 @@ impl From<Root> for LabRoot {
 }
 
 impl LabRun {
-    /// The root that was chosen, or that which suits the timing: a shared one lets a counted clock
-    /// jump ahead while the guest waits for the host.
+    // The root that was chosen, or that which suits the timing: a shared one lets a counted clock
+    // jump ahead while the guest waits for the host.
     pub(crate) fn root(&self) -> LabRoot {
         match (self.root, self.timing) {
             (Some(root), _) => root.into(),

@@ -1,7 +1,7 @@
 //! The arguments of `durio profile`.
 
 use clap::{Args, Subcommand};
-use durio_report::ProfileFormat;
+use durio_report::Format;
 
 use crate::exit_code::TABLE;
 use crate::values;
@@ -32,7 +32,7 @@ pub(crate) enum ProfileCommand {
     List {
         /// Output format: text or json
         #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::audit_format)]
-        format: ProfileFormat,
+        format: Format,
     },
     /// Show a profile: every field, its value, and where it is from
     Show {
@@ -41,6 +41,6 @@ pub(crate) enum ProfileCommand {
         name: String,
         /// Output format: text or json
         #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::audit_format)]
-        format: ProfileFormat,
+        format: Format,
     },
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use durio_bench::{Scale, StackChoice};
-use durio_report::{PlanFormat, StackFormat};
+use durio_report::Format;
 
 use super::{InGuest, Measuring};
 use crate::exit_code::TABLE;
@@ -63,7 +63,7 @@ pub(crate) struct StackShow {
 
     /// Output format: text or json
     #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::audit_format)]
-    pub(crate) format: StackFormat,
+    pub(crate) format: Format,
 
     /// Read another machine's /sys and /proc, copied to this directory
     #[arg(long, value_name = "DIR")]
@@ -95,7 +95,7 @@ pub(crate) struct StackPlan {
     /// Output format: text or json
     #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::audit_format,
           help_heading = "Output")]
-    pub(crate) format: PlanFormat,
+    pub(crate) format: Format,
 
     /// Print the JSON schema of stack specs
     #[arg(long, conflicts_with = "spec", help_heading = "Output")]

@@ -9,28 +9,22 @@ use std::path::Path;
 
 use durio_analyse::{FINDINGS_SCHEMA, Findings};
 use durio_audit::{AuditError, AuditFindings, Auditor, audit_table, fio_claims, run_claims};
-use durio_bench::read_run;
+use durio_bench::{BenchError, BenchErrorKind, read_run};
 use durio_block::open_input;
 use durio_fio::FioError;
 use durio_fio::json::FioFile;
-use durio_report::write_audit;
+use durio_report::ShownAudit;
 
 use crate::args::Audit;
 use crate::exit_code::Exit;
-use crate::failure::Failure;
 use crate::output;
 use crate::progress::Terminal;
 
-pub(crate) fn audit(arguments: &Audit) -> Result<Exit, Failure> {
+pub(crate) fn audit(arguments: &Audit) -> Result<Exit, BenchError> {
     let subject = arguments.file.display().to_string();
-    let unreadable = |failure: Failure| failure.context(format!("cannot audit '{subject}'"));
+    let unreadable = |failure: BenchError| failure.context(format!("cannot audit '{subject}'"));
     let (findings, damage) = findings(&arguments.file).map_err(unreadable)?;
-    let mut bytes = Vec::new();
-    let options = output::terminal_options();
-    write_audit(arguments.format, &findings, &subject, &options, &mut bytes).map_err(|error| {
-        Failure::of(Exit::Fault, error).context("cannot write the findings down")
-    })?;
-    output::answer(&bytes)?;
+    output::report(arguments.format, &ShownAudit { findings: &findings, subject: &subject })?;
     Ok(match damage {
         Exit::Fine if findings.has_impossible() => Exit::Negative,
         damage => damage,
@@ -38,20 +32,21 @@ pub(crate) fn audit(arguments: &Audit) -> Result<Exit, Failure> {
 }
 
 /// What was found, and whether the file could be read to its end.
-fn findings(path: &Path) -> Result<(AuditFindings, Exit), Failure> {
+fn findings(path: &Path) -> Result<(AuditFindings, Exit), BenchError> {
+    // Whatever it is called: a folder is a run, or nothing that can be audited.
     if path.is_dir() {
         let read = read_run(path, false, &Terminal::new(true))?;
         return Ok((of_run(&read.findings)?, Exit::of_read(read.is_damaged)));
     }
-    let mut file = open_input(path).map_err(AuditError::Read)?;
-    if !file.metadata().map_err(AuditError::Read)?.is_file() {
-        return Err(Failure::new(Exit::CannotMeasure, "it is a pipe, which can be read only once")
+    let mut file = open_input(path).map_err(unread)?;
+    if !file.metadata().map_err(unread)?.is_file() {
+        return Err(BenchError::cannot_measure("it is a pipe, which can be read only once")
             .hint("save it as a file first"));
     }
-    match kind(&mut file).map_err(AuditError::Read)? {
+    match kind(&mut file).map_err(unread)? {
         Kind::Findings => Ok((of_run(&read_findings(file)?)?, Exit::Fine)),
         Kind::Json => Ok((of_json(path, file)?, Exit::Fine)),
-        Kind::Table => Ok((audit_table(file)?, Exit::Fine)),
+        Kind::Table => Ok((audit_table(file).map_err(not_a_table)?, Exit::Fine)),
     }
 }
 
@@ -62,15 +57,17 @@ enum Kind {
     Table,
 }
 
-/// Bytes in which fio's messages end and its result has begun, or durio's findings have said their
-/// schema.
+// Bytes in which fio's messages end and its result has begun, or durio's findings have said their
+// schema.
 const HEAD_BYTES: u64 = 64 << 10;
 
 fn kind(file: &mut File) -> std::io::Result<Kind> {
     let mut head = Vec::new();
     file.by_ref().take(HEAD_BYTES).read_to_end(&mut head)?;
+    // Whoever reads the whole begins at the start again, which a pipe cannot: it was refused.
     file.rewind()?;
     let text = String::from_utf8_lossy(&head);
+    // Spreadsheets write a byte order mark before the first column.
     let text = text.trim_start_matches('\u{feff}').trim_start();
     let is_object = text.starts_with(['{', '[']);
     // The schema is the document's first key; a table may hold any words in its cells.
@@ -84,7 +81,7 @@ fn kind(file: &mut File) -> std::io::Result<Kind> {
     })
 }
 
-/// The largest findings that are read: those of 500 steps have some MiB.
+// The largest findings that are read: those of 500 steps have some MiB.
 const FINDINGS_BYTES_MAX: u64 = 256 << 20;
 
 #[derive(serde::Deserialize)]
@@ -92,41 +89,51 @@ struct Schema {
     schema: String,
 }
 
-fn read_findings(file: File) -> Result<Findings, Failure> {
-    let fail = |message: String| Failure::new(Exit::CannotMeasure, message);
+fn read_findings(file: File) -> Result<Findings, BenchError> {
     let mut bytes = Vec::new();
-    file.take(FINDINGS_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(AuditError::Read)?;
+    // One byte more than the most tells that there are more.
+    file.take(FINDINGS_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(unread)?;
     if bytes.len() as u64 > FINDINGS_BYTES_MAX {
-        return Err(fail("more than 256 MiB: no findings of durio".to_owned())
+        return Err(BenchError::cannot_measure("more than 256 MiB: no findings of durio")
             .hint("give the run folder that they were made from"));
     }
     let malformed = |error: serde_json::Error| {
-        fail(format!("no findings of durio: {error}"))
+        BenchError::cannot_measure(format!("no findings of durio: {error}"))
             .hint("make them again with durio report RUN --format json, or give the run folder")
     };
     let Schema { schema } = serde_json::from_slice(&bytes).map_err(malformed)?;
     if schema != FINDINGS_SCHEMA {
-        return Err(fail(format!("the schema is {schema}, this durio reads {FINDINGS_SCHEMA}"))
+        let text = format!("the schema is {schema}, this durio reads {FINDINGS_SCHEMA}");
+        return Err(BenchError::cannot_measure(text)
             .hint("give the run folder, or use the durio that made them"));
     }
     serde_json::from_slice(&bytes).map_err(malformed)
 }
 
-fn of_run(findings: &Findings) -> Result<AuditFindings, Failure> {
+fn unread(error: std::io::Error) -> BenchError {
+    not_a_table(AuditError::Read(error))
+}
+
+fn not_a_table(error: AuditError) -> BenchError {
+    let hint = error.advice();
+    BenchError::of(BenchErrorKind::CannotMeasure, error).hint(hint)
+}
+
+fn of_run(findings: &Findings) -> Result<AuditFindings, BenchError> {
     let mut auditor = Auditor::new();
     for error in &findings.errors {
         auditor.note(format!("the run says: {error}"));
     }
     run_claims(findings).into_iter().for_each(|claim| auditor.observe(claim));
     match findings.workloads.is_empty() {
-        true => Err(Failure::new(Exit::CannotMeasure, "the run has no figures")
+        true => Err(BenchError::cannot_measure("the run has no figures")
             .hint("measure again; the run ended before its first step")),
         false => Ok(auditor.finish()),
     }
 }
 
 /// A result of fio; or findings whose keys were put into another order.
-fn of_json(path: &Path, file: File) -> Result<AuditFindings, Failure> {
+fn of_json(path: &Path, file: File) -> Result<AuditFindings, BenchError> {
     match durio_fio::json::read_file(path) {
         Ok(result) => of_fio(&result),
         Err(FioError::NotFio { line }) => match read_findings(file) {
@@ -137,14 +144,14 @@ fn of_json(path: &Path, file: File) -> Result<AuditFindings, Failure> {
     }
 }
 
-fn not_audited(error: FioError) -> Failure {
-    Failure::of(Exit::CannotMeasure, error)
+fn not_audited(error: FioError) -> BenchError {
+    BenchError::of(BenchErrorKind::CannotMeasure, error)
         .hint("what can be audited: a table as CSV, a result of fio as JSON, a run folder of durio")
 }
 
-fn of_fio(result: &FioFile) -> Result<AuditFindings, Failure> {
+fn of_fio(result: &FioFile) -> Result<AuditFindings, BenchError> {
     if result.output.jobs.is_empty() {
-        return Err(Failure::new(Exit::CannotMeasure, "the JSON of fio has no job")
+        return Err(BenchError::cannot_measure("the JSON of fio has no job")
             .hint("fio was ended before its first job was; repeat the run"));
     }
     let mut auditor = Auditor::new();

@@ -1,17 +1,17 @@
 //! `durio check`: is this storage fit for a database?
 
 use durio_analyse::{Findings, Verdict, VerdictWord};
-use durio_bench::Located;
+use durio_bench::{BenchError, Located};
 use durio_spec::{CheckLength, CheckRequest, SpecError, plan_check};
 use durio_workload::profile::known_databases;
 
 use crate::args::Check;
 use crate::exit_code::Exit;
-use crate::failure::Failure;
 use crate::measure::{begin, execute, locate};
 use crate::output;
 
-pub(crate) fn check(arguments: Check) -> Result<Exit, Failure> {
+pub(crate) fn check(arguments: Check) -> Result<Exit, BenchError> {
+    // Before anything is looked up or laid out: a name that is misspelt shall not cost a minute.
     let databases = known(&arguments.databases)?;
     let Located { places: locations, held } = locate(&arguments.paths, &arguments.common)?;
     let execution = begin("check", &arguments.common)?;
@@ -26,6 +26,7 @@ pub(crate) fn check(arguments: Check) -> Result<Exit, Failure> {
         file_name: execution.file_name(),
     })?;
     let (exit, findings) = execute(&execution, &plan, held, &arguments.common)?;
+    // A run that failed or was interrupted has no say about fitness.
     Ok(if exit == Exit::Fine { verdict(&findings, &databases) } else { exit })
 }
 
@@ -37,19 +38,19 @@ fn length(arguments: &Check) -> CheckLength {
     }
 }
 
-fn known(names: &[String]) -> Result<Vec<String>, Failure> {
+fn known(names: &[String]) -> Result<Vec<String>, BenchError> {
     let databases = known_databases().map_err(SpecError::from)?;
     let find = |name: &String| {
         databases.iter().find(|known| *known == name).cloned().ok_or_else(|| {
-            Failure::new(Exit::WrongUse, format!("unknown database '{name}'"))
+            BenchError::wrong_use(format!("unknown database '{name}'"))
                 .hint(format!("known databases: {}", databases.join(", ")))
         })
     };
     names.iter().map(find).collect()
 }
 
-/// Unfit decides; a threshold that could not be compared leaves the question open, and stderr says
-/// which.
+// Unfit decides; a threshold that could not be compared leaves the question open, and stderr says
+// which.
 fn verdict(findings: &Findings, databases: &[String]) -> Exit {
     let asked = findings.verdicts.iter().filter(|verdict| databases.contains(&verdict.database));
     let asked: Vec<_> = asked.collect();
@@ -58,10 +59,11 @@ fn verdict(findings: &Findings, databases: &[String]) -> Exit {
         output::remark(&format!("durio: cannot tell for {database}: {criterion}: {measured}"));
     }
     let words: Vec<VerdictWord> = asked.iter().map(|verdict| verdict.verdict).collect();
+    // One that is unfit decides, whatever cannot be told of the others.
     if words.contains(&VerdictWord::Unfit) {
         Exit::Negative
     } else if words.contains(&VerdictWord::CannotTell) {
-        Exit::CannotMeasure
+        Exit::CANNOT_MEASURE
     } else {
         Exit::Fine
     }

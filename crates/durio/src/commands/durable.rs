@@ -1,22 +1,22 @@
 //! `durio durable`: what does a durable write cost?
 
 use durio_analyse::Findings;
-use durio_bench::Located;
+use durio_bench::{BenchError, Located};
 use durio_plan::{Plan, Role};
+use durio_report::counted;
 use durio_spec::{DurableLength, DurableRequest, plan_durable};
 
 use crate::args::Durable;
 use crate::exit_code::Exit;
-use crate::failure::Failure;
 use crate::measure::{begin, execute, locate};
 use crate::output;
 
-pub(crate) fn durable(arguments: Durable) -> Result<Exit, Failure> {
+pub(crate) fn durable(arguments: Durable) -> Result<Exit, BenchError> {
     let length = length(&arguments);
     let common = arguments.common;
     let Located { mut places, held } = locate([&arguments.path], &common)?;
     let Some(location) = places.pop() else {
-        return Err(Failure::new(Exit::WrongUse, "there is no path to measure"));
+        return Err(BenchError::wrong_use("there is no path to measure"));
     };
     let execution = begin("durable", &common)?;
     let plan = plan_durable(&DurableRequest {
@@ -32,6 +32,7 @@ pub(crate) fn durable(arguments: Durable) -> Result<Exit, Failure> {
         announce(&plan);
     }
     let (exit, findings) = execute(&execution, &plan, held, &common)?;
+    // What is refused is a finding (docs/design/0008), unless it is everything.
     let asked = plan.measured_steps().count();
     if exit == Exit::Fine && asked > 0 && findings.workloads.is_empty() {
         return Err(nothing_measured(&findings));
@@ -52,22 +53,14 @@ fn announce(plan: &Plan) {
     let steps = plan.steps.iter().filter(|step| step.role != Role::SelfCost).count();
     let campaign = plan.campaign.as_ref();
     let slices = campaign.map_or(0, |campaign| campaign.sections.len());
-    let (steps, slices) = (counted(steps, "step"), counted(slices, "slice"));
-    output::remark(&format!("durio: {steps} in {slices}, at most {}", plan.duration()));
-    for left_out in campaign.iter().flat_map(|campaign| &campaign.left_out) {
-        output::remark(&format!("durio: left out: {left_out}"));
-    }
+    let (steps, slices) = (counted(steps as u64, "step"), counted(slices as u64, "slice"));
+    output::remarks([format!("{steps} in {slices}, at most {}", plan.duration())]);
+    let left_out = campaign.iter().flat_map(|campaign| &campaign.left_out);
+    output::remarks(left_out.map(|it| format!("left out: {it}")));
 }
 
-fn counted(count: usize, what: &str) -> String {
-    match count {
-        1 => format!("1 {what}"),
-        _ => format!("{count} {what}s"),
-    }
-}
-
-fn nothing_measured(findings: &Findings) -> Failure {
-    let failure = Failure::new(Exit::CannotMeasure, "nothing of this can be measured here");
+fn nothing_measured(findings: &Findings) -> BenchError {
+    let failure = BenchError::cannot_measure("nothing of this can be measured here");
     match findings.declined_steps.first() {
         Some(first) => failure.hint(first.reason.clone()),
         None => failure,

@@ -8,7 +8,7 @@ mod stand_in;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use durio_bench::{Execution, Located, Permission, locate};
+use durio_bench::{BenchError, BenchErrorKind, Execution, Located, Permission, locate};
 use durio_block::{HeldTargets, open_input};
 use durio_fio::FioError;
 use durio_fio::import::{
@@ -18,23 +18,25 @@ use durio_fio::job_file::{
     FILE_BYTES_MAX, HostParameters, JobFile, Machine, PrintSettings, Remark, Source,
     parse_command_line, resolve,
 };
-use durio_plan::Plan;
+use durio_plan::ClockChoice;
+use durio_report::write_document;
 use durio_spec::{Location, LocationFacts};
 
-use crate::args::{Expanding, Fio, Measuring, Plan as PlanArguments, RunCommand};
+use super::PLAN_FILE_NAME;
+use crate::args::{Expanding, Fio, Measuring, Plan, RunCommand};
 use crate::exit_code::Exit;
-use crate::failure::Failure;
 use crate::measure::{begin, execute};
 use crate::output;
 
-pub(crate) fn fio(arguments: &Fio) -> Result<Exit, Failure> {
+pub(crate) fn fio(arguments: &Fio) -> Result<Exit, BenchError> {
     let words = words(arguments)?;
     let options = &arguments.common;
     if arguments.plan {
-        let imported = import_words(&words, options.permission(), &planning(options))?;
+        let imported = import_file(&parse(&words)?, options.permission(), &planning(options))?;
         imported.notes.iter().for_each(|note| output::remark(note));
-        output::answer(&plan_text(&imported.plan)?)?;
-        return Ok(Exit::Fine);
+        let mut bytes = Vec::new();
+        write_document(&imported.plan, &mut bytes).map_err(BenchError::unmade)?;
+        return output::answer(&bytes).map(|()| Exit::Fine);
     }
     if options.format.is_some() {
         return run_words(&words, options);
@@ -43,7 +45,7 @@ pub(crate) fn fio(arguments: &Fio) -> Result<Exit, Failure> {
 }
 
 /// Runs the jobs that `words` describe, and prints durio's report.
-fn run_words(words: &[String], options: &Measuring) -> Result<Exit, Failure> {
+fn run_words(words: &[String], options: &Measuring) -> Result<Exit, BenchError> {
     let execution = begin("fio", options)?;
     let file = parse(words)?;
     let settings = running(&execution, options);
@@ -68,50 +70,42 @@ fn planning(options: &Measuring) -> ImportSettings {
     ImportSettings {
         seed: options.seed.unwrap_or(0),
         clock: options.clock,
-        file_name: ".durio-plan".to_owned(),
+        file_name: PLAN_FILE_NAME.to_owned(),
     }
 }
 
 /// `durio run JOB.fio`.
-pub(crate) fn run_file(path: &Path, arguments: &RunCommand) -> Result<Exit, Failure> {
+pub(crate) fn run_file(path: &Path, arguments: &RunCommand) -> Result<Exit, BenchError> {
     check_alone(&arguments.job.target, &arguments.expanding)?;
     run_words(&[word(path)?], &arguments.job.common)
 }
 
 /// `durio plan JOB.fio`.
-pub(crate) fn plan_file(path: &Path, arguments: &PlanArguments) -> Result<Plan, Failure> {
+pub(crate) fn plan_file(path: &Path, arguments: &Plan) -> Result<durio_plan::Plan, BenchError> {
     check_alone(&arguments.target, &arguments.expanding)?;
-    let settings = ImportSettings {
-        seed: 0,
-        clock: durio_plan::ClockChoice::Auto,
-        file_name: ".durio-plan".to_owned(),
-    };
-    let permission = Permission::Named {
-        destroy: &arguments.destroy,
-        force_signature: arguments.force_signature,
-    };
-    let imported = import_words(&[word(path)?], permission, &settings)?;
+    let file_name = PLAN_FILE_NAME.to_owned();
+    let settings = ImportSettings { seed: 0, clock: ClockChoice::Auto, file_name };
+    let Plan { destroy, force_signature, .. } = arguments;
+    let permission = Permission::Named { destroy, force_signature: *force_signature };
+    let imported = import_file(&parse(&[word(path)?])?, permission, &settings)?;
     imported.notes.iter().for_each(|note| output::remark(note));
     Ok(imported.plan)
 }
 
-/// A job file says itself where and how long.
-fn check_alone(targets: &[PathBuf], expanding: &Expanding) -> Result<(), Failure> {
-    let scaled = expanding.scale_time != 1000 || expanding.scale_size != 1000;
-    if targets.is_empty() && !scaled && expanding.confirm_steps.is_none() {
+// A job file says itself where and how long.
+fn check_alone(targets: &[PathBuf], expanding: &Expanding) -> Result<(), BenchError> {
+    if targets.is_empty() && !expanding.is_scaled() {
         return Ok(());
     }
-    Err(Failure::new(
-        Exit::WrongUse,
-        "--target, --scale-time, --scale-size and --confirm-steps are for specs",
-    )
-    .hint("a job file of fio says itself where and how long: see filename and runtime in it"))
+    let text = "--target, --scale-time, --scale-size and --confirm-steps are for specs";
+    Err(BenchError::wrong_use(text)
+        .hint("a job file of fio says itself where and how long: see filename and runtime in it"))
 }
 
-fn word(path: &Path) -> Result<String, Failure> {
+fn word(path: &Path) -> Result<String, BenchError> {
     path.to_str().map(str::to_owned).ok_or_else(|| {
         let text = format!("'{}' is no text; give the file another name", path.display());
-        Failure::new(Exit::WrongUse, text)
+        BenchError::wrong_use(text)
     })
 }
 
@@ -131,7 +125,7 @@ pub(crate) fn is_job_file(path: &Path) -> bool {
     first.is_some_and(|line| line.starts_with('['))
 }
 
-/// Comments before the first section are seldom longer.
+// Comments before the first section are seldom longer.
 const HEAD_BYTES: u64 = 64 << 10;
 
 fn head_of(path: &Path) -> std::io::Result<Vec<u8>> {
@@ -142,7 +136,7 @@ fn head_of(path: &Path) -> std::io::Result<Vec<u8>> {
 
 /// Jobs of fio as a plan, and what fio would say of them.
 pub(crate) struct Imported {
-    pub(crate) plan: Plan,
+    pub(crate) plan: durio_plan::Plan,
     pub(crate) held: HeldTargets,
     /// What is not as in fio, a line each.
     pub(crate) notes: Vec<String>,
@@ -151,27 +145,19 @@ pub(crate) struct Imported {
 }
 
 /// The words as fio's command line, with the job files that it names.
-fn parse(words: &[String]) -> Result<JobFile, Failure> {
+fn parse(words: &[String]) -> Result<JobFile, BenchError> {
     let environment = |name: &str| std::env::var(name).ok();
     let mut host =
         HostParameters { read: &mut read_source, environment: &environment, machine: machine() };
     parse_command_line(words, &mut host).map_err(wrong_use)
 }
 
-/// The plan of the jobs that `words` describe, the names of job files among them.
-fn import_words(
-    words: &[String],
-    permission: Permission<'_>,
-    settings: &ImportSettings,
-) -> Result<Imported, Failure> {
-    import_file(&parse(words)?, permission, settings)
-}
-
+/// The plan of the jobs of a command line.
 fn import_file(
     file: &JobFile,
     permission: Permission<'_>,
     settings: &ImportSettings,
-) -> Result<Imported, Failure> {
+) -> Result<Imported, BenchError> {
     let jobs = resolve(file).map_err(wrong_use)?;
     let paths = named_paths(&jobs, &is_device);
     let Located { places: locations, held } = locate(&paths, permission)?;
@@ -184,11 +170,11 @@ fn import_file(
     Ok(Imported { plan, held, notes, shape, global_options })
 }
 
-fn words(arguments: &Fio) -> Result<Vec<String>, Failure> {
+fn words(arguments: &Fio) -> Result<Vec<String>, BenchError> {
     let words: Vec<String> =
         arguments.words.iter().map(|path| word(path)).collect::<Result<_, _>>()?;
     if words.is_empty() {
-        let failure = Failure::new(Exit::WrongUse, "neither a job file nor a command line of fio");
+        let failure = BenchError::wrong_use("neither a job file nor a command line of fio");
         return Err(failure.hint("durio fio JOB.fio, or durio fio --name=job --rw=randread …"));
     }
     Ok(words)
@@ -197,6 +183,7 @@ fn words(arguments: &Fio) -> Result<Vec<String>, Failure> {
 /// Reads a job file as fio finds it: as it is named, or for an include beside the file that names
 /// it.
 fn read_source(name: &str, from: Option<&str>) -> Result<Source, String> {
+    // An included file cannot be standard input, which the including one may be.
     if name == "-" && from.is_none() {
         return text_of(name.to_owned(), std::io::stdin());
     }
@@ -212,6 +199,7 @@ fn read_source(name: &str, from: Option<&str>) -> Result<Source, String> {
 
 fn text_of(path: String, input: impl std::io::Read) -> Result<Source, String> {
     let mut bytes = Vec::new();
+    // One byte more than the most tells that there are more.
     let most = u64::try_from(FILE_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
     input.take(most).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
     let text = String::from_utf8(bytes).map_err(|_| "it is no text (UTF-8)".to_owned())?;
@@ -227,7 +215,7 @@ fn machine() -> Machine {
     }
 }
 
-/// fio's `$ncpus` counts the processors that are there, also those that are switched off.
+// fio's `$ncpus` counts the processors that are there, also those that are switched off.
 fn configured_cpus() -> Option<u32> {
     let list = std::fs::read_to_string("/sys/devices/system/cpu/present").ok()?;
     u32::try_from(durio_observe::numbers_in_list(list.trim())?.len()).ok()
@@ -255,19 +243,12 @@ fn place_facts(location: &Location) -> PlaceFacts {
     }
 }
 
-fn wrong_use(error: FioError) -> Failure {
-    Failure::of(Exit::WrongUse, error)
+fn wrong_use(error: FioError) -> BenchError {
+    BenchError::of(BenchErrorKind::WrongUse, error)
 }
 
-fn refused(refusals: &[Remark]) -> Failure {
+fn refused(refusals: &[Remark]) -> BenchError {
     let lines: Vec<String> = refusals.iter().map(|refusal| format!("\n  {refusal}")).collect();
     let text = format!("durio cannot do what these jobs ask for:{}", lines.concat());
-    Failure::new(Exit::WrongUse, text).hint("change what is named, or run the job with fio itself")
-}
-
-fn plan_text(plan: &Plan) -> Result<Vec<u8>, Failure> {
-    let mut bytes = Vec::new();
-    durio_report::write_document(plan, &mut bytes)
-        .map_err(|error| Failure::of(Exit::Fault, error))?;
-    Ok(bytes)
+    BenchError::wrong_use(text).hint("change what is named, or run the job with fio itself")
 }

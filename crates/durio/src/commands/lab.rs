@@ -1,4 +1,4 @@
-//! `durio lab`: commands in a throw-away virtual machine.
+//! `durio lab`: commands in a throw-away virtual machine, and the same stacks on two kernels, in turns.
 
 use std::ffi::OsStr;
 use std::io;
@@ -6,30 +6,38 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use durio_bench::{emulation_remark, guest_failed, kernel_named, left_out_remark, time_limit};
+use durio_bench::{
+    BenchError, BenchErrorKind, GuestBench, LabComparing, LabInterleaving, emulation_remark,
+    guest_failed, kernel_named, left_out_remark, read_lab_comparison, save_lab_comparison,
+    time_limit,
+};
 use durio_lab::kernels::{self, DriverState};
 use durio_lab::{Kernel, LabError, LabExit, LabFile, LabOutcome, LabRequest, Streams, guest_main};
+use durio_record::lab_compare::LabCompareFolder;
+use durio_report::Format;
 
-use crate::args::{Lab, LabCommand, LabRun};
+use crate::args::{Lab, LabCommand, LabCompare, LabRun};
 use crate::exit_code::Exit;
-use crate::failure::Failure;
 use crate::output;
+use crate::progress::Terminal;
 use crate::stop_signals::stop_on_signals;
 
-pub(crate) fn lab(arguments: &Lab) -> Result<Exit, Failure> {
+pub(crate) fn lab(arguments: &Lab) -> Result<Exit, BenchError> {
     match &arguments.command {
         LabCommand::Run(arguments) => run(arguments),
         LabCommand::Kernels(_) => list(),
-        LabCommand::Compare(arguments) => super::lab_compare::compare(arguments),
+        LabCommand::Compare(arguments) => compare(arguments),
     }
 }
 
 /// The hidden command by which a guest's kernel starts durio.
-pub(crate) fn init() -> Result<Exit, Failure> {
-    guest_main().map(|()| Exit::Fine).map_err(|error| Failure::of(Exit::WrongUse, error))
+pub(crate) fn init() -> Result<Exit, BenchError> {
+    guest_main()
+        .map(|()| Exit::Fine)
+        .map_err(|error| BenchError::of(BenchErrorKind::WrongUse, error))
 }
 
-fn run(arguments: &LabRun) -> Result<Exit, Failure> {
+fn run(arguments: &LabRun) -> Result<Exit, BenchError> {
     let request = request(arguments)?;
     let stop = stop_on_signals()?;
     let mut stdout = output::Stream(io::stdout());
@@ -44,22 +52,23 @@ fn run(arguments: &LabRun) -> Result<Exit, Failure> {
     conclude(&request, &outcome)
 }
 
-fn conclude(request: &LabRequest, outcome: &LabOutcome) -> Result<Exit, Failure> {
+fn conclude(request: &LabRequest, outcome: &LabOutcome) -> Result<Exit, BenchError> {
     match &outcome.exit {
+        // Whatever it is: `lab run` stands in the command's place.
         LabExit::Code(code) => Ok(Exit::Command(*code)),
-        LabExit::Stopped => Ok(Exit::Interrupted),
-        LabExit::TimeLimit => Err(time_limit(request).into()),
+        LabExit::Stopped => Ok(Exit::INTERRUPTED),
+        LabExit::TimeLimit => Err(time_limit(request)),
         LabExit::GuestFailed(reason) => {
-            Err(guest_failed(reason).hint("--verbose shows what its kernel said").into())
+            Err(guest_failed(reason).hint("--verbose shows what its kernel said"))
         }
     }
 }
 
 /// The request of these arguments.
-fn request(arguments: &LabRun) -> Result<LabRequest, Failure> {
+fn request(arguments: &LabRun) -> Result<LabRequest, BenchError> {
     let kernel = kernel_named(arguments.kernel.as_deref(), arguments.modules.as_deref())?;
     let program = std::env::current_exe().map_err(|error| {
-        Failure::of(Exit::LabFailed, error).context("cannot find durio's own program")
+        BenchError::of(BenchErrorKind::LabFailed, error).context("cannot find durio's own program")
     })?;
     let files = arguments.files.iter().map(|given| file(given)).collect::<Result<_, _>>()?;
     Ok(LabRequest {
@@ -87,6 +96,7 @@ fn file(given: &OsStr) -> Result<LabFile, LabError> {
     let source = path(source.unwrap_or_default());
     let unreadable =
         |error| LabError::Io { doing: format!("read '{}'", source.display()), source: error };
+    // Before a guest is booted for nothing.
     std::fs::metadata(&source).map_err(unreadable)?;
     let guest = match guest {
         Some(guest) => path(guest),
@@ -121,7 +131,7 @@ fn describe(request: &LabRequest, outcome: &LabOutcome) {
 }
 
 /// Prints the kernels as a table.
-fn list() -> Result<Exit, Failure> {
+fn list() -> Result<Exit, BenchError> {
     let found = kernels::usable();
     if found.is_empty() {
         return Err(LabError::NoKernel { searched: kernels::places() }.into());
@@ -133,7 +143,7 @@ fn list() -> Result<Exit, Failure> {
     output::answer_text(&text).map(|()| Exit::Fine)
 }
 
-fn entry(kernel: &Kernel) -> Result<String, Failure> {
+fn entry(kernel: &Kernel) -> Result<String, BenchError> {
     let drivers = kernel.drivers()?;
     let of = |state: DriverState| {
         let names = drivers.iter().filter(|(_, it)| *it == state).map(|(name, _)| *name);
@@ -152,4 +162,59 @@ fn entry(kernel: &Kernel) -> Result<String, Failure> {
 
 fn shown(path: &Path) -> String {
     path.display().to_string()
+}
+
+fn compare(arguments: &LabCompare) -> Result<Exit, BenchError> {
+    let [before, after] = arguments.kernels.as_slice() else {
+        let text = format!("{} kernels are given, and two are compared", arguments.kernels.len());
+        return Err(BenchError::wrong_use(text)
+            .hint("write --kernel twice; durio lab kernels lists those that can be booted"));
+    };
+    let choice = arguments.choosing.choice();
+    let bench = GuestBench {
+        spec: &arguments.spec,
+        choice: &choice,
+        guest: arguments.guest.settings(),
+        kernel: None,
+        modules: None,
+        // One seed for both kernels: they get the same operations.
+        seed: Some(arguments.seed),
+        quiet: arguments.quiet,
+        runs: Path::new(""),
+    };
+    let turns = LabInterleaving::prepare(LabComparing {
+        bench,
+        kernels: [before, after],
+        repeats: arguments.repeat,
+        seed: arguments.seed,
+        out: arguments.out.as_deref(),
+    })?;
+    let compared = turns.run(&stop_on_signals()?, &Terminal::new(arguments.quiet))?;
+    match Exit::from(compared.ending) {
+        Exit::INTERRUPTED => {
+            output::remark("durio: interrupted; durio report FOLDER shows what is there");
+            Ok(Exit::INTERRUPTED)
+        }
+        exit => {
+            let read = read_lab_comparison(&compared.folder, &Terminal::new(true))?;
+            // Before it is shown: a stdout that fails must not cost what took hours.
+            save_lab_comparison(&compared.folder, &read.findings)?;
+            output::report(arguments.format, &read.findings)?;
+            Ok(if exit == Exit::Fine { Exit::of_read(read.is_damaged) } else { exit })
+        }
+    }
+}
+
+/// A comparison again, from its folder alone, as far as it came.
+pub(super) fn show_comparison(
+    folder: &LabCompareFolder,
+    format: Format,
+) -> Result<Exit, BenchError> {
+    if format == Format::FioJson {
+        return Err(BenchError::wrong_use("fio JSON is not supported for comparisons")
+            .hint("report one of its runs instead: durio report FOLDER/a1/RUN --format fio-json"));
+    }
+    let read = read_lab_comparison(folder, &Terminal::new(true))?;
+    output::report(format, &read.findings)?;
+    Ok(Exit::of_read(read.is_damaged))
 }

@@ -1,25 +1,27 @@
-//! `durio man`: the man pages, from the same definitions as the help texts.
+//! `durio man` and `durio completions`: from the same definitions as the help texts.
 
 use std::io;
 use std::path::Path;
 
 use clap::{Command, CommandFactory};
 use clap_mangen::Man;
+use durio_bench::BenchError;
 use durio_block::Folder;
 
-use crate::args::{self, Arguments};
+use crate::args::{self, Arguments, Completions};
 use crate::exit_code::Exit;
-use crate::failure::Failure;
 use crate::output;
 
-pub(crate) fn man(arguments: &args::Man) -> Result<Exit, Failure> {
+pub(crate) fn completions(arguments: &Completions) -> Result<Exit, BenchError> {
+    let mut script = Vec::new();
+    clap_complete::generate(arguments.shell, &mut Arguments::command(), "durio", &mut script);
+    output::answer(&script)?;
+    Ok(Exit::Fine)
+}
+
+pub(crate) fn man(arguments: &args::Man) -> Result<Exit, BenchError> {
     let directory = &arguments.directory;
-    write(directory).map_err(|error| Failure {
-        exit: Exit::CannotMeasure,
-        error: anyhow::Error::new(error)
-            .context(format!("cannot write man pages into '{}'", directory.display())),
-        hints: Vec::new(),
-    })?;
+    write(directory).map_err(|error| BenchError::io("write man pages into", directory, error))?;
     output::remark(&format!("man pages are in {}", directory.display()));
     Ok(Exit::Fine)
 }
@@ -27,6 +29,7 @@ pub(crate) fn man(arguments: &args::Man) -> Result<Exit, Failure> {
 /// A page for each command, in the place of those of another durio.
 fn write(directory: &Path) -> io::Result<()> {
     let folder = Folder::open(directory)?;
+    // clap would write a page for each `help` of each command, too.
     let mut arguments = Arguments::command().disable_help_subcommand(true);
     arguments.build();
     write_pages(&folder, &arguments)

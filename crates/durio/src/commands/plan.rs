@@ -1,17 +1,16 @@
 //! `durio plan`: what a campaign would do.
 
-use durio_bench::{CampaignWish, Permission, plan_of_spec};
+use durio_bench::{BenchError, CampaignWish, Permission, plan_of_spec};
 use durio_plan::ClockChoice;
-use durio_report::{Options, write_plan};
+use durio_report::ShownPlan;
 use durio_spec::{CampaignSpec, SpecError, shipped_specs, spec_json_schema};
 
-use super::{fio, profile, refuse_profile_options};
+use super::{PLAN_FILE_NAME, fio, profile, refuse_profile_options};
 use crate::args::Plan;
 use crate::exit_code::Exit;
-use crate::failure::Failure;
 use crate::output;
 
-pub(crate) fn plan(arguments: &Plan) -> Result<Exit, Failure> {
+pub(crate) fn plan(arguments: &Plan) -> Result<Exit, BenchError> {
     let Some(spec) = &arguments.spec else {
         let text = if arguments.schema { spec_json_schema() } else { listing()? };
         return output::answer(text.as_bytes()).map(|()| Exit::Fine);
@@ -19,8 +18,7 @@ pub(crate) fn plan(arguments: &Plan) -> Result<Exit, Failure> {
     if profile::is_profile(spec) {
         return show(arguments, &profile::plan(spec, arguments)?, &[]);
     }
-    let (duration, size) = (arguments.duration, arguments.size);
-    refuse_profile_options(spec, arguments.expanding.for_profiles(duration, size))?;
+    refuse_profile_options(spec, &arguments.expanding, arguments.duration, arguments.size)?;
     if fio::is_job_file(spec) {
         return show(arguments, &fio::plan_file(spec, arguments)?, &[]);
     }
@@ -36,18 +34,18 @@ pub(crate) fn plan(arguments: &Plan) -> Result<Exit, Failure> {
         seed: 0,
         clock: ClockChoice::Auto,
     };
-    let file_name = || Ok::<_, Failure>((".durio-plan".to_owned(), ()));
+    let file_name = || Ok::<_, BenchError>((PLAN_FILE_NAME.to_owned(), ()));
     let (made, _held, ()) = plan_of_spec(&wish, file_name)?;
     let obstacles: Vec<String> = made.obstacles.iter().map(obstacle).collect();
     show(arguments, &made.plan, &obstacles)
 }
 
-fn show(arguments: &Plan, plan: &durio_plan::Plan, obstacles: &[String]) -> Result<Exit, Failure> {
-    let mut bytes = Vec::new();
-    let options: Options = output::terminal_options();
-    write_plan(arguments.format, plan, obstacles, &options, &mut bytes)
-        .map_err(|error| Failure::of(Exit::Fault, error).context("cannot show the plan"))?;
-    output::answer(&bytes).map(|()| Exit::Fine)
+fn show(
+    arguments: &Plan,
+    plan: &durio_plan::Plan,
+    obstacles: &[String],
+) -> Result<Exit, BenchError> {
+    output::report(arguments.format, &ShownPlan { plan, obstacles }).map(|()| Exit::Fine)
 }
 
 fn obstacle(error: &SpecError) -> String {
@@ -58,7 +56,7 @@ fn obstacle(error: &SpecError) -> String {
 }
 
 /// Names and summaries of the specs within the program.
-fn listing() -> Result<String, Failure> {
+fn listing() -> Result<String, BenchError> {
     let width = shipped_specs().iter().map(|spec| spec.name.len()).max().unwrap_or(0);
     let mut text = String::from("Built-in specs; durio plan NAME --target PATH shows one:\n\n");
     for shipped in shipped_specs() {

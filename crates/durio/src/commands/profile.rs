@@ -4,17 +4,16 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use durio_bench::{Located, Permission, locate, read_text};
+use durio_bench::{BenchError, BenchErrorKind, Located, Permission, locate, read_text};
 use durio_block::HeldTargets;
 use durio_plan::ClockChoice;
-use durio_report::{write_profile, write_profiles};
-use durio_spec::{Location, ProfileRequest, SpecError, plan_profile};
-use durio_units::{Bytes, Nanos};
+use durio_report::ProfileList;
+use durio_spec::{ProfileRequest, SpecError, plan_profile};
 use durio_workload::profile::{Profile, profile, profile_names};
 
+use super::PLAN_FILE_NAME;
 use crate::args::{Expanding, Plan, Profile as Arguments, ProfileCommand, RunCommand};
 use crate::exit_code::Exit;
-use crate::failure::Failure;
 use crate::measure::{begin, execute};
 use crate::output;
 
@@ -26,120 +25,88 @@ pub(super) fn is_profile(spec: &Path) -> bool {
     spec.as_os_str().as_bytes().starts_with(PREFIX)
 }
 
-pub(super) fn show(arguments: &Arguments) -> Result<Exit, Failure> {
-    let options = output::terminal_options();
-    let mut bytes = Vec::new();
-    let written = match &arguments.command {
+pub(super) fn show(arguments: &Arguments) -> Result<Exit, BenchError> {
+    match &arguments.command {
         ProfileCommand::List { format } => {
-            let names = profile_names();
-            let all: Result<Vec<Profile>, _> = names.into_iter().map(profile).collect();
-            write_profiles(*format, &all.map_err(SpecError::from)?, &options, &mut bytes)
+            let all: Result<Vec<Profile>, _> = profile_names().into_iter().map(profile).collect();
+            output::report(*format, &ProfileList::new(&all.map_err(SpecError::from)?))?;
         }
         ProfileCommand::Show { name, format } => {
-            write_profile(*format, &read(OsStr::new(name))?, &options, &mut bytes)
+            output::report(*format, &read(OsStr::new(name))?)?;
         }
-    };
-    written.map_err(|error| Failure::of(Exit::Fault, error).context("cannot show the profile"))?;
-    output::answer(&bytes).map(|()| Exit::Fine)
+    }
+    Ok(Exit::Fine)
 }
 
 /// Measures a profile. Nothing was asked that a verdict could answer with no: the exit code does
 /// not know verdicts.
-pub(super) fn run(spec: &Path, arguments: &RunCommand) -> Result<Exit, Failure> {
+pub(super) fn run(spec: &Path, arguments: &RunCommand) -> Result<Exit, BenchError> {
     let job = &arguments.job;
     let options = &job.common;
-    let wanted = Wanted {
-        spec,
-        targets: &job.target,
-        expanding: &arguments.expanding,
+    let expanding = &arguments.expanding;
+    let (request, held) = request(spec, &job.target, expanding, &options.destroy)?;
+    let execution = begin("profile", options)?;
+    let plan = plan_profile(&ProfileRequest {
         duration: job.duration,
         size: job.size,
-        destroy: &options.destroy,
-    };
-    let places = wanted.check()?;
-    let execution = begin("profile", options)?;
-    let held = places.held.clone();
-    let request = places.request(execution.seed, options.clock, execution.file_name());
-    execute(&execution, &plan_profile(&request)?, held, options).map(|(exit, _)| exit)
+        seed: execution.seed,
+        clock: options.clock,
+        file_name: execution.file_name(),
+        ..request
+    })?;
+    execute(&execution, &plan, held, options).map(|(exit, _)| exit)
 }
 
 /// The plan that a run would carry out.
-pub(super) fn plan(spec: &Path, arguments: &Plan) -> Result<durio_plan::Plan, Failure> {
-    let wanted = Wanted {
-        spec,
-        targets: &arguments.target,
-        expanding: &arguments.expanding,
-        duration: arguments.duration,
-        size: arguments.size,
-        destroy: &arguments.destroy,
-    };
-    // Seed and clock of a run are its own.
-    let request = wanted.check()?.request(0, ClockChoice::Auto, ".durio-plan".to_owned());
-    Ok(plan_profile(&request)?)
+pub(super) fn plan(spec: &Path, arguments: &Plan) -> Result<durio_plan::Plan, BenchError> {
+    let (targets, destroy) = (&arguments.target, &arguments.destroy);
+    let (request, _) = request(spec, targets, &arguments.expanding, destroy)?;
+    let (duration, size) = (arguments.duration, arguments.size);
+    Ok(plan_profile(&ProfileRequest { duration, size, ..request })?)
 }
 
-/// What a profile is run with.
-struct Wanted<'a> {
-    spec: &'a Path,
-    targets: &'a [PathBuf],
-    expanding: &'a Expanding,
-    duration: Option<Nanos>,
-    size: Option<Bytes>,
-    destroy: &'a [PathBuf],
-}
-
-/// The same, read and found.
-struct Places {
-    profile: Profile,
-    held: HeldTargets,
-    log: Location,
-    data: Location,
-    quick: bool,
-    duration: Option<Nanos>,
-    size: Option<Bytes>,
-}
-
-impl Wanted<'_> {
-    fn check(&self) -> Result<Places, Failure> {
-        let name = self.spec.as_os_str().as_bytes().strip_prefix(PREFIX).unwrap_or_default();
-        let profile = read(OsStr::from_bytes(name))?;
-        self.refuse_scales()?;
-        let (log, data) = assign(self.targets)?;
-        let mut paths = vec![&log];
-        paths.extend((data != log).then_some(&data));
-        let permission = Permission::Named { destroy: self.destroy, force_signature: false };
-        let Located { places, held } = locate(paths, permission)?;
-        let mut located = places.into_iter();
-        let missing = || Failure::new(Exit::Fault, "a path was located nowhere");
-        let log = located.next().ok_or_else(missing)?;
-        let data = located.next().unwrap_or_else(|| log.clone());
-        let (duration, size) = (self.duration, self.size);
-        Ok(Places { profile, held, log, data, quick: self.expanding.quick, duration, size })
-    }
-
-    fn refuse_scales(&self) -> Result<(), Failure> {
-        let it = self.expanding;
-        if it.scale_time == 1000 && it.scale_size == 1000 && it.confirm_steps.is_none() {
-            return Ok(());
-        }
+/// What is asked of a profile, and what is held of its places. Duration, size, seed, clock and name are
+/// those of a plan that is only looked at.
+fn request(
+    spec: &Path,
+    targets: &[PathBuf],
+    expanding: &Expanding,
+    destroy: &[PathBuf],
+) -> Result<(ProfileRequest, HeldTargets), BenchError> {
+    let name = spec.as_os_str().as_bytes().strip_prefix(PREFIX).unwrap_or_default();
+    let profile = read(OsStr::from_bytes(name))?;
+    if expanding.is_scaled() {
         let text = "--scale-time, --scale-size and --confirm-steps are for specs, not for profiles";
-        Err(Failure::new(Exit::WrongUse, text).hint("give --duration, --size or --quick"))
+        return Err(BenchError::wrong_use(text).hint("give --duration, --size or --quick"));
     }
-}
-
-impl Places {
-    fn request(self, seed: u64, clock: ClockChoice, file_name: String) -> ProfileRequest {
-        let Self { profile, log, data, quick, duration, size, .. } = self;
-        ProfileRequest { profile, log, data, quick, duration, size, seed, clock, file_name }
-    }
+    let (log, data) = assign(targets)?;
+    let paths = std::iter::once(&log).chain((data != log).then_some(&data));
+    let permission = Permission::Named { destroy, force_signature: false };
+    let Located { places, held } = locate(paths, permission)?;
+    let mut located = places.into_iter();
+    let missing = || BenchError::new(BenchErrorKind::Fault, "a path was located nowhere");
+    let log = located.next().ok_or_else(missing)?;
+    let request = ProfileRequest {
+        profile,
+        data: located.next().unwrap_or_else(|| log.clone()),
+        log,
+        quick: expanding.quick,
+        duration: None,
+        size: None,
+        seed: 0,
+        clock: ClockChoice::Auto,
+        file_name: PLAN_FILE_NAME.to_owned(),
+    };
+    Ok((request, held))
 }
 
 /// The directories of log and data: `log=PATH`, `data=PATH`, or one for both.
-fn assign(targets: &[PathBuf]) -> Result<(PathBuf, PathBuf), Failure> {
+fn assign(targets: &[PathBuf]) -> Result<(PathBuf, PathBuf), BenchError> {
     let (mut log, mut data, mut both) = (None, None, None);
     for target in targets {
         let bytes = target.as_os_str().as_bytes();
         let named = |prefix: &[u8]| {
+            // A directory may be called log=x.
             let path = bytes.strip_prefix(prefix).filter(|_| !target.exists())?;
             Some(PathBuf::from(OsStr::from_bytes(path)))
         };
@@ -149,9 +116,7 @@ fn assign(targets: &[PathBuf]) -> Result<(PathBuf, PathBuf), Failure> {
             (None, None) => (&mut both, target.clone()),
         };
         if place.replace(path).is_some() {
-            return Err(Failure::new(
-                Exit::WrongUse,
-                format!("'{}' is one directory too many", target.display()),
+            return Err(BenchError::wrong_use(format!("'{}' is one directory too many", target.display()),
             )
             .hint("a profile has one for its log and one for its data: --target log=DIR --target data=DIR"));
         }
@@ -161,8 +126,9 @@ fn assign(targets: &[PathBuf]) -> Result<(PathBuf, PathBuf), Failure> {
 }
 
 /// A profile by its name, or of a file: what has a slash in it or ends in `.toml`.
-fn read(name: &OsStr) -> Result<Profile, Failure> {
+fn read(name: &OsStr) -> Result<Profile, BenchError> {
     let path = Path::new(name);
+    // A built-in name has neither, so that no file in the directory can stand in its place.
     let is_file = name.as_bytes().contains(&b'/') || name.as_bytes().ends_with(b".toml");
     if !is_file {
         return Ok(profile(&name.to_string_lossy()).map_err(SpecError::from)?);

@@ -1,6 +1,8 @@
-//! `durio run`: one job from the command line.
+//! `durio run`: one job from the command line; a campaign, or what is left of an interrupted one.
 
-use durio_bench::{Execution, Located};
+use std::path::Path;
+
+use durio_bench::{BenchError, CampaignWish, Execution, Located, interrupted, plan_of_spec};
 use durio_block::HeldTargets;
 use durio_plan::{BatchPolicy, EngineKind, Limit, NullScript, Placement};
 use durio_spec::{RunRequest, plan_run};
@@ -9,34 +11,70 @@ use durio_workload::{
     Arrivals, CacheMode, Pattern, PerMille, Region, RegionRule, SyncPolicy, Workload,
 };
 
-use crate::args::Run;
+use crate::args::{Run, RunCommand};
 use crate::exit_code::Exit;
-use crate::failure::Failure;
-use crate::measure::{begin, execute, locate};
+use crate::measure::{begin, execute, locate, resume};
+use crate::output;
 
 const DURATION_DEFAULT: Nanos = Nanos::from_secs(10);
 
-pub(crate) fn run(arguments: &Run) -> Result<Exit, Failure> {
+pub(crate) fn run(arguments: &Run) -> Result<Exit, BenchError> {
     let (execution, request, held) = request("run", arguments)?;
     let plan = plan_run(&request)?;
     execute(&execution, &plan, held, &arguments.common).map(|(exit, _)| exit)
+}
+
+pub(super) fn campaign(spec: &Path, arguments: &RunCommand) -> Result<Exit, BenchError> {
+    let options = &arguments.job.common;
+    let wish = CampaignWish {
+        spec,
+        targets: &arguments.job.target,
+        scale: arguments.expanding.scale(),
+        permission: options.permission(),
+        seed: options.seed.unwrap_or(0),
+        clock: options.clock,
+    };
+    let (made, held, execution) = plan_of_spec(&wish, || {
+        let execution = begin("campaign", options)?;
+        Ok::<_, BenchError>((execution.file_name(), execution))
+    })?;
+    if let Some(obstacle) = made.obstacles.into_iter().next() {
+        return Err(obstacle.into());
+    }
+    let plan = durio_plan::Plan { seed: execution.seed, ..made.plan };
+    let earlier = match arguments.fresh {
+        true => None,
+        // A seed that is given is part of what was asked: another one is another campaign.
+        false => interrupted(execution.runs(), &plan, options.seed)?,
+    };
+    let Some(earlier) = earlier else {
+        return execute(&execution, &plan, held, options).map(|(exit, _)| exit);
+    };
+    output::remark(&format!(
+        "durio: resuming {} at step {} of {}; --fresh starts over",
+        earlier.folder.path().display(),
+        earlier.point.step + 1,
+        plan.steps.len()
+    ));
+    resume(&execution, &earlier, held, options).map(|(exit, _)| exit)
 }
 
 /// What the options of a job ask for, of `command`, and what exists of its target.
 pub(super) fn request(
     command: &str,
     arguments: &Run,
-) -> Result<(Execution, RunRequest, HeldTargets), Failure> {
+) -> Result<(Execution, RunRequest, HeldTargets), BenchError> {
     let workload = workload(arguments)?;
     if let [_, second, ..] = &arguments.target[..] {
         let text = format!("one job has one target; '{}' is a second one", second.display());
-        return Err(Failure::new(Exit::WrongUse, text)
+        return Err(BenchError::wrong_use(text)
             .hint("a spec has several: see docs/formats/spec.md and durio plan"));
     }
     let Located { mut places, held } = locate(&arguments.target, &arguments.common)?;
     let execution = begin(command, &arguments.common)?;
     let engine = match &arguments.engine {
         Some(engine) => engine.kind,
+        // A sync that is linked to its write is io_uring's alone, at any depth.
         None if arguments.depth == 1 && !arguments.sync.is_linked() => EngineKind::Sync,
         None => EngineKind::Uring,
     };
@@ -65,7 +103,7 @@ pub(super) fn request(
     Ok((execution, request, held))
 }
 
-fn workload(arguments: &Run) -> Result<Workload, Failure> {
+fn workload(arguments: &Run) -> Result<Workload, BenchError> {
     let (pattern, read_share) = match arguments.rw.as_str() {
         "read" => (Pattern::Sequential, Some(PerMille::ALL)),
         "write" => (Pattern::Sequential, Some(PerMille::NONE)),
@@ -75,10 +113,10 @@ fn workload(arguments: &Run) -> Result<Workload, Failure> {
         _ => (Pattern::Random, None),
     };
     if read_share.is_some() && arguments.mix.is_some() {
-        return Err(Failure::new(
-            Exit::WrongUse,
-            format!("--mix has no meaning with --rw {}", arguments.rw),
-        )
+        return Err(BenchError::wrong_use(format!(
+            "--mix has no meaning with --rw {}",
+            arguments.rw
+        ))
         .hint("use --rw rw or --rw randrw for a mix"));
     }
     let read_share = read_share.or(arguments.mix).unwrap_or(PerMille(500));
@@ -126,19 +164,15 @@ fn placement(arguments: &Run) -> Placement {
     }
 }
 
-fn script(arguments: &Run) -> Result<Option<NullScript>, Failure> {
+fn script(arguments: &Run) -> Result<Option<NullScript>, BenchError> {
     let null = arguments.engine.as_ref().is_some_and(|engine| engine.kind == EngineKind::Null);
     if !null && (!arguments.null_latency.is_empty() || arguments.null_fails_at.is_some()) {
-        return Err(Failure::new(
-            Exit::WrongUse,
+        return Err(BenchError::wrong_use(
             "--null-latency and --null-fails-at belong to --engine null",
         ));
     }
     if arguments.null_latency.contains(&Nanos::ZERO) {
-        return Err(Failure::new(
-            Exit::WrongUse,
-            "a null latency of 0 would stop the virtual clock",
-        ));
+        return Err(BenchError::wrong_use("a null latency of 0 would stop the virtual clock"));
     }
     let latencies = match arguments.null_latency.is_empty() {
         true => vec![Nanos::from_micros(100)],

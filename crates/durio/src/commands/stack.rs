@@ -1,23 +1,125 @@
 //! `durio stack`: what lies below a path, and what each layer costs.
+//!
+//! Here are `show`, the tree of layers under each path, and `clean`, which takes down what a killed bench
+//! left behind.
 
 mod bench;
-mod clean;
 mod plan;
-mod show;
+
+use std::path::{Path, PathBuf};
+
+use durio_bench::{BenchError, BenchErrorKind, build_journals, clear_leftovers, with_causes};
+use durio_layers::{CleanOutcome, CleanState};
+use durio_observe::{StackError, StackErrorKind, read_stack, read_stack_in};
+use durio_report::{Format, Stacks, visible};
 
 use crate::args::{Stack, StackCommand};
 use crate::exit_code::Exit;
-use crate::failure::Failure;
+use crate::output;
 
 pub(super) use bench::show as show_bench;
 
-pub(crate) fn stack(arguments: Stack) -> Result<Exit, Failure> {
+pub(crate) fn stack(arguments: Stack) -> Result<Exit, BenchError> {
     match arguments.command {
         StackCommand::Show(arguments) => {
-            show::show(&arguments.paths, arguments.format, arguments.root.as_deref())
+            show(&arguments.paths, arguments.format, arguments.root.as_deref())
         }
         StackCommand::Plan(arguments) => plan::plan(&arguments),
         StackCommand::Bench(arguments) => bench::bench(&arguments),
-        StackCommand::Clean(_) => clean::clean(),
+        StackCommand::Clean(_) => clean(),
     }
+}
+
+/// Prints the stacks of `paths`; those that cannot be read are named, and the others still shown.
+fn show(paths: &[PathBuf], format: Format, root: Option<&Path>) -> Result<Exit, BenchError> {
+    if let Some(root) = root {
+        check_root(root)?;
+    }
+    let read = |path: &PathBuf| match root {
+        Some(root) => read_stack_in(root, path),
+        None => read_stack(path),
+    };
+    let (mut stacks, mut failures) = (Vec::new(), Vec::new());
+    for outcome in paths.iter().map(read) {
+        match outcome {
+            Ok(stack) => stacks.push(stack),
+            Err(error) => failures.push(error),
+        }
+    }
+    // Those that can be read are shown first: a script gets them whatever the others do.
+    if !stacks.is_empty() {
+        output::report(format, &Stacks::new(&stacks))?;
+    }
+    conclude(failures, root)
+}
+
+// A folder that holds no copy would only give paths that are not found.
+fn check_root(root: &Path) -> Result<(), BenchError> {
+    if root.join("proc/self/mountinfo").is_file() {
+        return Ok(());
+    }
+    let text = format!("'{}' holds no copy of a machine's files", root.display());
+    Err(BenchError::wrong_use(text).hint(
+        "it must have proc/self/mountinfo, and sys with class/block, dev/block and devices; links \
+         of sysfs are to be copied as links",
+    ))
+}
+
+/// The last failure ends the command; those before it are remarks.
+fn conclude(mut failures: Vec<StackError>, root: Option<&Path>) -> Result<Exit, BenchError> {
+    let Some(last) = failures.pop() else { return Ok(Exit::Fine) };
+    output::remarks(failures.iter().map(|error| with_causes(error)));
+    let hint = match (last.kind, root) {
+        (StackErrorKind::NotFound, Some(_)) => {
+            "give an absolute path of that machine, below a mount of its proc/self/mountinfo"
+        }
+        (StackErrorKind::NotFound, None) => "for a file that is still to be made, give its folder",
+        _ => "give a path that this user may look at",
+    };
+    let failure = BenchError::of(BenchErrorKind::CannotMeasure, last);
+    Err(failure.hint(hint))
+}
+
+fn clean() -> Result<Exit, BenchError> {
+    let cleared = clear_leftovers();
+    let outcomes = durio_layers::clean(&build_journals()?);
+    if outcomes.is_empty() && cleared.is_empty() {
+        return output::answer_text("nothing is left of any bench\n").map(|()| Exit::Fine);
+    }
+    let lines = cleared.into_iter().chain(outcomes.iter().flat_map(lines));
+    let text: String = lines.map(|line| visible(&line) + "\n").collect();
+    output::answer_text(&text)?;
+    let is_left = |outcome: &CleanOutcome| {
+        matches!(outcome.state, CleanState::Kept { .. } | CleanState::Unreadable(_))
+    };
+    Ok(if outcomes.iter().any(is_left) { Exit::CANNOT_MEASURE } else { Exit::Fine })
+}
+
+/// What became of a build, in lines.
+fn lines(outcome: &CleanOutcome) -> Vec<String> {
+    let name = format!("stack '{}' ({})", outcome.stack, outcome.id);
+    let (head, undone, left_alone, failures): (_, &[String], &[String], &[String]) =
+        match &outcome.state {
+            CleanState::Alive { pid } => {
+                let what = format!("its bench lives, process {pid}; nothing was touched");
+                (what, &[], &[], &[])
+            }
+            CleanState::Cleaned { undone, left_alone } if undone.is_empty() => {
+                ("nothing that it made is there any more".to_owned(), &[], left_alone, &[])
+            }
+            CleanState::Cleaned { undone, left_alone } => {
+                ("taken down".to_owned(), undone, left_alone, &[])
+            }
+            CleanState::Kept { undone, left_alone, failures } => {
+                ("something is left".to_owned(), undone, left_alone, failures)
+            }
+            CleanState::Unreadable(why) => {
+                (format!("its journal cannot be read: {why}"), &[], &[], &[])
+            }
+        };
+    let mut lines = vec![format!("{name}: {head}")];
+    lines.extend(undone.iter().map(|what| format!("  {what}")));
+    lines.extend(left_alone.iter().map(|what| format!("  left alone: {what}")));
+    lines.extend(failures.iter().map(|what| format!("  NOT: {what}")));
+    lines
 }

@@ -1,21 +1,21 @@
 //! `durio sweep`: the highest rate that keeps a goal.
 
+use durio_bench::BenchError;
 use durio_spec::{SweepRequest, plan_sweep};
 use durio_workload::Arrivals;
 
 use super::run::request;
 use crate::args::Sweep;
 use crate::exit_code::Exit;
-use crate::failure::Failure;
 use crate::measure::execute;
 
 /// Accesses per second.
 const FIRST_RATE: f64 = 100.0;
 
-pub(crate) fn sweep(arguments: &Sweep) -> Result<Exit, Failure> {
+pub(crate) fn sweep(arguments: &Sweep) -> Result<Exit, BenchError> {
     let job = &arguments.job;
     if job.rate.is_some() {
-        return Err(Failure::new(Exit::WrongUse, "a sweep looks for the rate itself")
+        return Err(BenchError::wrong_use("a sweep looks for the rate itself")
             .hint("give --from where the search shall begin, and leave --rate out"));
     }
     let (execution, mut run, held) = request("sweep", job)?;
@@ -37,5 +37,5 @@ pub(crate) fn sweep(arguments: &Sweep) -> Result<Exit, Failure> {
     let found = section.and_then(|section| section.search.as_ref());
     let is_open = found.is_none_or(|found| found.kept_per_second.is_none());
     // No rate is an answer too, but not the one that was asked for.
-    Ok(if exit == Exit::Fine && is_open { Exit::CannotMeasure } else { exit })
+    Ok(if exit == Exit::Fine && is_open { Exit::CANNOT_MEASURE } else { exit })
 }

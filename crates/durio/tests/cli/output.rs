@@ -62,7 +62,7 @@ fn html_is_one_file_that_asks_for_nothing() {
 fn a_full_disk_behind_stdout_is_an_error_with_its_reason() {
     let sandbox = Sandbox::new();
     let run = |line: &str| sandbox.durio(line).start_onto(onto("/dev/full")).wait().expect_exit(3);
-    for format in ["text", "json", "html", "csv"] {
+    for format in ["text", "json", "html", "markdown", "csv"] {
         let ended = run(&format!("{NULL} --quiet --format {format}"));
         ended.expect_stderr("cannot write to stdout: No space left on device");
     }

@@ -89,7 +89,7 @@ fn names_may_have_every_byte_and_the_documents_stay_valid() {
         assert!(!location.is_empty());
         assert_eq!(fs::read_dir(&directory).unwrap().count(), 0, "{}", directory.display());
         let run = sandbox.runs().pop().unwrap();
-        for format in ["text", "json", "html", "csv"] {
+        for format in ["text", "json", "html", "markdown", "csv"] {
             let ended = sandbox.durio("report --format").word(format).word(&run).run();
             let ended = ended.expect_exit(0).expect_no_stderr();
             assert!(String::from_utf8(ended.stdout.clone()).is_ok(), "{format}: not UTF-8");

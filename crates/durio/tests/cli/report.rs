@@ -60,7 +60,7 @@ fn a_report_changes_nothing_in_the_folder() {
     let sandbox = Sandbox::new();
     let run = made_run(&sandbox);
     let _watch = crate::watch::Watch::new(&run);
-    for format in ["text", "json", "html", "csv"] {
+    for format in ["text", "json", "html", "markdown", "csv"] {
         sandbox.durio("report --format").word(format).word(&run).run().expect_exit(0);
     }
 }

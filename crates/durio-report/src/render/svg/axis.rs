@@ -3,12 +3,13 @@
 //! In: a scale and the values that must fit. Out: a range, marks, labels, in the axis's own
 //! coordinates: decimal logarithms on a logarithmic one.
 
+use super::count;
 use crate::document::chart::{Scale, Unit};
 
-/// More marks than this on a logarithmic axis run into each other.
+// More marks than this on a logarithmic axis run into each other.
 const MARKS_MAX: usize = 7;
 
-/// More steps than this have a label only here and there.
+// More steps than this have a label only here and there.
 const STEPS_MAX: usize = 10;
 
 /// One axis of a panel.
@@ -49,6 +50,7 @@ impl Axis {
 fn linear(unit: Unit, highest: f64) -> Axis {
     let high = match (highest > 0.0, unit) {
         (false, _) => 1.0,
+        // Time ends where the run did; other axes leave air above the highest point.
         (true, Unit::Seconds) => highest,
         (true, _) => highest * 1.06,
     };
@@ -65,6 +67,7 @@ fn linear_marks(end: f64, about: f64) -> Vec<f64> {
     let decade = 10_f64.powf(rough.log10().floor());
     let step = [1.0, 2.0, 5.0, 10.0].map(|it| it * decade).into_iter().find(|it| *it >= rough);
     let step = step.unwrap_or(rough);
+    // Bounded, whatever rounding makes of the step.
     (0..=20).map(|it| f64::from(it) * step).take_while(|it| *it <= end).collect()
 }
 
@@ -72,8 +75,10 @@ fn logarithmic(unit: Unit, low: f64, high: f64) -> Axis {
     if low > high {
         return Axis { low: 0.0, high: 1.0, marks: Vec::new() };
     }
+    // At least half a decade: a flat line shall not look like a mountain range.
     let (low, high) = (low - 0.08, (high + 0.08).max(low + 0.5));
     let places = match unit {
+        // Sizes, depths and numbers of jobs are mostly varied by doubling.
         Unit::Bytes | Unit::Number => powers_of_two(low, high),
         _ => powers_of_ten(low, high),
     };
@@ -117,12 +122,12 @@ fn quantile_label(nines: f64) -> String {
     format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a place on a chart")]
 fn steps(labels: &[String]) -> Axis {
     let every = labels.len().div_ceil(STEPS_MAX).max(1);
     let marks = labels.iter().enumerate().step_by(every);
-    let marks = marks.map(|(at, label)| (at as f64, label.clone())).collect();
-    Axis { low: -0.6, high: labels.len() as f64 - 0.4, marks }
+    let marks = marks.map(|(at, label)| (count(at), label.clone())).collect();
+    // Room for half a column, and a little, on both sides.
+    Axis { low: -0.6, high: count(labels.len()) - 0.4, marks }
 }
 
 #[cfg(test)]

@@ -13,15 +13,16 @@ const ROW_HEIGHT: f64 = 40.0;
 /// Of the line with a bar's name, or a group's title.
 const NAME_HEIGHT: f64 = 48.0;
 const GROUP_GAP: f64 = 20.0;
-/// Room for the text on the right of the longest bar, in the larger letters of narrow screens.
+// Room for the text on the right of the longest bar, in the larger letters of narrow screens.
 const RIGHT: f64 = 440.0;
-/// Longer titles and names do not fit on the sheet, in the larger letters of narrow screens.
+// Longer titles and names do not fit on the sheet, in the larger letters of narrow screens.
 const NAME_MAX: usize = 46;
 
 pub(super) fn draw(bars: &Bars) -> String {
     let longest = bars.groups.iter().map(end).fold(0.0, f64::max);
     let mut sheet = Sheet::default();
     let mut top = 0.0;
+    // Within one scale a slow workload's bars would be hairs beside those of a fast one.
     for group in &bars.groups {
         let scale = if bars.is_scaled_by_group { end(group) } else { longest };
         top = draw_group(&mut sheet, group, top, scale);

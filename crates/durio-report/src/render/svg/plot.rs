@@ -3,8 +3,7 @@
 //! In: panels. Out: SVG, panels below each other. Not here: which figures.
 
 use super::axis::{Axis, coordinate};
-use super::labels::Labels;
-use super::{FONT_SIZE, Frame, GRID, Line, Sheet, Side, Values, WIDTH, hex};
+use super::{CHARACTER, FONT_SIZE, Frame, GRID, Line, Sheet, Side, Values, WIDTH, count, hex};
 use crate::document::chart::{Panel, Scale, Series, Style};
 
 const HEIGHT: f64 = 640.0;
@@ -15,7 +14,7 @@ const LEFT: f64 = 136.0;
 const RIGHT: f64 = 60.0;
 const TOP: f64 = 18.0;
 const BELOW: f64 = 60.0;
-/// A span narrower than this would not be seen.
+// A span narrower than this would not be seen.
 const SPAN_MIN: f64 = 4.0;
 /// Opacity of what lies behind lines.
 const BEHIND: f64 = 0.25;
@@ -31,12 +30,14 @@ pub(super) fn draw(panels: &[Panel]) -> String {
         let labelled = || panel.series.iter().filter(|it| !it.labels.is_empty());
         labelled().flat_map(|it| &it.points).for_each(|it| labels.avoid(view.place(*it)));
         for it in labelled() {
+            // From the last: where room is short the far end of a curve matters more than its
+            // begin.
             for (point, text) in it.points.iter().zip(&it.labels).rev() {
                 labels.put(&mut sheet, view.place(*point), text);
             }
         }
     }
-    sheet.finish("", height_of(panels) * precise(panels.len()))
+    sheet.finish("", height_of(panels) * count(panels.len()))
 }
 
 pub(super) fn values(panels: &[Panel]) -> Option<Values<'_>> {
@@ -44,6 +45,7 @@ pub(super) fn values(panels: &[Panel]) -> Option<Values<'_>> {
         let is_line = |at: &usize| panel.series[*at].style == Style::Line;
         (0..panel.series.len()).filter(is_line).collect()
     };
+    // By the shape of a chart, not by what it is of: a renderer knows documents only.
     match panels {
         [only] if only.x == Scale::Nines => {
             let lines = lines(only).into_iter().map(|at| &only.series[at]);
@@ -68,11 +70,6 @@ pub(super) fn values(panels: &[Panel]) -> Option<Values<'_>> {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a place on a chart")]
-fn precise(count: usize) -> f64 {
-    count as f64
-}
-
 fn height_of(panels: &[Panel]) -> f64 {
     if panels.len() == 1 { HEIGHT } else { HEIGHT_SHARED }
 }
@@ -88,8 +85,9 @@ struct View<'a> {
 impl<'a> View<'a> {
     fn new(panels: &'a [Panel], at: usize) -> Self {
         let panel = &panels[at];
-        let top = height_of(panels) * precise(at);
+        let top = height_of(panels) * count(at);
         let all = panels.iter().flat_map(|panel| &panel.series);
+        // All panels have the same axis across, so that a stall is seen in each at the same place.
         let x = Axis::new(&panel.x, all.filter(|it| it.style != Style::Across).flat_map(xs));
         let y = Axis::new(&panel.y, panel.series.iter().flat_map(ys));
         let frame = Frame {
@@ -191,8 +189,65 @@ fn xs(series: &Series) -> Vec<f64> {
 /// What must fit from bottom to top.
 fn ys(series: &Series) -> Vec<f64> {
     match series.style {
+        // These go over the whole height, whatever it is.
         Style::Spans | Style::Upright => Vec::new(),
         _ => series.points.iter().map(|(_, y)| *y).collect(),
+    }
+}
+
+/// Of a line of text.
+const LINE: f64 = FONT_SIZE + 2.0;
+
+/// How far a label is from its point.
+const GAP: f64 = 20.0;
+
+/// What is taken on a sheet: left, top, right, bottom.
+type Taken = (f64, f64, f64, f64);
+
+/// Labels beside points, where they do not cover each other. What finds no room is left out: every
+/// value is in the table beside the chart.
+struct Labels {
+    within: Taken,
+    taken: Vec<Taken>,
+}
+
+impl Labels {
+    /// For a panel that lies within this.
+    fn new(across: (f64, f64), down: (f64, f64)) -> Self {
+        Self { within: (across.0, down.0, across.1 + 50.0, down.1), taken: Vec::new() }
+    }
+
+    /// Keeps labels away from a point.
+    fn avoid(&mut self, (x, y): (f64, f64)) {
+        self.taken.push((x - 8.0, y - 8.0, x + 8.0, y + 8.0));
+    }
+
+    /// Draws a label above, left, right or below of the point, wherever there is room.
+    fn put(&mut self, sheet: &mut Sheet, (x, y): (f64, f64), text: &str) {
+        let width = count(text.chars().count()) * CHARACTER;
+        let half = width / 2.0;
+        let boxes = [
+            ((x - half, y - GAP - LINE), (x, y - GAP - LINE / 2.0), Side::Middle),
+            ((x - GAP - width, y - LINE / 2.0), (x - GAP, y), Side::Right),
+            ((x + GAP, y - LINE / 2.0), (x + GAP, y), Side::Left),
+            ((x - half, y + GAP), (x, y + GAP + LINE / 2.0), Side::Middle),
+        ];
+        for ((left, top), anchor, side) in boxes {
+            let place = (left, top, left + width, top + LINE);
+            if self.is_free(place) {
+                self.taken.push(place);
+                return sheet.text(anchor, side, FONT_SIZE, text);
+            }
+        }
+    }
+
+    fn is_free(&self, place: Taken) -> bool {
+        let apart = |other: &Taken| {
+            place.2 <= other.0 || other.2 <= place.0 || place.3 <= other.1 || other.3 <= place.1
+        };
+        let (left, top, right, bottom) = self.within;
+        let is_within = place.0 >= left && place.1 >= top && place.2 <= right && place.3 <= bottom;
+        is_within && self.taken.iter().all(apart)
     }
 }
 

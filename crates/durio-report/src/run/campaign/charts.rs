@@ -8,10 +8,9 @@ use durio_analyse::ladder::{Knee, LadderKind};
 use durio_analyse::steady_state::{PlotLine, Window};
 use durio_plan::{Level, Tracking};
 
-use super::super::figures::precise;
 use super::table::{axis_name, is_ladder};
 use crate::document::chart::{Chart, Colour, Map, MapCell, Panel, Scale, Series, Style, Unit};
-use crate::figures::{latency, rate_bare};
+use crate::figures::{latency, precise, rate_bare};
 
 /// What a curve shows: a line for each figure, level by level, and latency against rate.
 pub(super) fn curve(section: &SectionFindings, curve: &Curve) -> Vec<Chart> {
@@ -24,7 +23,7 @@ pub(super) fn curve(section: &SectionFindings, curve: &Curve) -> Vec<Chart> {
     latency_at_rate(curve, &rows).into_iter().chain([levels]).collect()
 }
 
-/// Of an open loop the latencies are those of the response.
+// Of an open loop the latencies are those of the response.
 fn latency_of(row: &Row) -> Option<RowLatency> {
     row.response.or(row.service)
 }
@@ -35,8 +34,7 @@ fn p99(latency: &RowLatency) -> f64 {
 
 /// Rate as columns and latency as lines, level by level.
 fn levels(curve: &Curve, rows: &[&Row]) -> Chart {
-    let label = |row: &&Row| row.level(&curve.axis).map_or_else(String::new, |it| it.label.clone());
-    let steps = || Scale::Steps(rows.iter().map(label).collect());
+    let steps = || Scale::Steps(rows.iter().map(|row| level_label(curve, row)).collect());
     let points = |figure: &dyn Fn(&Row) -> f64| -> Vec<(f64, f64)> {
         (0_u32..).map(f64::from).zip(rows.iter().map(|row| figure(row))).collect()
     };
@@ -48,7 +46,7 @@ fn levels(curve: &Curve, rows: &[&Row]) -> Chart {
     let p99 = Series::measured("p99", Colour::Second, latency(p99), Vec::new());
     let latencies = mean.into_iter().chain(p99).collect();
     let title = format!("{}: rate and latency by {}", curve.name, axis_name(&curve.axis));
-    Chart::plot(
+    Chart::panels(
         title,
         vec![
             Panel { x: steps(), y: Scale::Linear(Unit::Rate), series: vec![rate] },
@@ -87,7 +85,7 @@ fn latency_at_rate(curve: &Curve, rows: &[&Row]) -> Option<Chart> {
     ];
     if let Some(best) = best_of(curve) {
         let is_best =
-            |row: &Row| level_value(curve, row).is_some_and(|it| (it - best).abs() < 1e-9);
+            |row: &Row| row.level(&curve.axis).is_some_and(|it| (it.value - best).abs() < 1e-9);
         let ring = marked(Style::Rings, "best point (ring)", Colour::Third, &is_best);
         series.push(Series { labels: Vec::new(), ..ring });
     }
@@ -96,17 +94,12 @@ fn latency_at_rate(curve: &Curve, rows: &[&Row]) -> Option<Chart> {
         series.push(Series::new(name, Colour::Fourth, Style::Upright, [knee]));
         series.push(Series::new("", Colour::Fourth, Style::Dots, [knee]));
     }
-    let panel =
-        Panel { x: Scale::Linear(Unit::Rate), y: Scale::Logarithmic(Unit::Latency), series };
-    Some(Chart::plot(format!("{}: latency against IOPS", curve.name), vec![panel]))
+    let (x, y) = (Scale::Linear(Unit::Rate), Scale::Logarithmic(Unit::Latency));
+    Some(Chart::plot(format!("{}: latency against IOPS", curve.name), x, y, series))
 }
 
 fn level_label(curve: &Curve, row: &Row) -> String {
     row.level(&curve.axis).map_or_else(String::new, |level| level.label.clone())
-}
-
-fn level_value(curve: &Curve, row: &Row) -> Option<f64> {
-    row.level(&curve.axis).map(|level| level.value)
 }
 
 /// The crossing of the asymptotes: highest rate, and latency without load.
@@ -119,7 +112,7 @@ fn knee_of(curve: &Curve) -> Option<(f64, f64)> {
     is_load.then_some((fit.highest_rate_per_second, latency))
 }
 
-/// The best level; none where what was offered was not reached.
+// The best level; none where what was offered was not reached.
 fn best_of(curve: &Curve) -> Option<f64> {
     let ladder = curve.ladder.as_ref().filter(|_| curve.not_reached_from.is_none())?;
     Some(ladder.best.level)
@@ -162,14 +155,13 @@ pub(super) fn convergence(found: &Convergence) -> Chart {
     let rounds = (0_u32..).map(f64::from).zip(found.series.iter().copied()).collect();
     series.extend(Series::measured("each round", Colour::First, rounds, Vec::new()));
     let labels = (1..=found.series.len()).map(|round| round.to_string()).collect();
-    let panel = Panel { x: Scale::Steps(labels), y: Scale::Linear(unit), series };
-    Chart::plot(format!("{} round by round", found.tracked), vec![panel]).in_summary()
+    let title = format!("{} round by round", found.tracked);
+    Chart::plot(title, Scale::Steps(labels), Scale::Linear(unit), series).in_summary()
 }
 
 /// What the steady state was judged by. The first round is at zero.
-#[expect(clippy::cast_precision_loss, reason = "the number of a round")]
 fn of_window(window: &Window) -> Vec<Series> {
-    let (from, to) = (window.first_round as f64 - 1.0, window.last_round as f64 - 1.0);
+    let [from, to] = [window.first_round, window.last_round].map(|it| precise(it as u64) - 1.0);
     let lines = &window.lines;
     let line = |line: PlotLine| [(from, line.at_first), (to, line.at_last)];
     let mean = format!("mean of rounds {} to {}", window.first_round, window.last_round);
@@ -200,7 +192,5 @@ pub(super) fn search(found: &SearchFindings) -> Chart {
         trials(Style::Crosses, "missed (cross)", Colour::Alarm, false),
     ];
     let title = format!("p{} of the response at the rates tried", found.goal.percentile);
-    let panel =
-        Panel { x: Scale::Linear(Unit::Rate), y: Scale::Logarithmic(Unit::Latency), series };
-    Chart::plot(title, vec![panel])
+    Chart::plot(title, Scale::Linear(Unit::Rate), Scale::Logarithmic(Unit::Latency), series)
 }

@@ -34,11 +34,9 @@ const COLUMNS: [(&str, Figure, Level); 16] = [
     ("limit", limit, Level::Summary),
 ];
 
-/// Columns of what the devices did for each byte.
 const READ: &str = "device read";
 const WRITTEN: &str = "device written";
 
-/// The table of a section. Columns without a figure are left out.
 pub(super) fn figures(section: &SectionFindings) -> Table {
     let varied = Varied::of(section);
     // Of an open loop the response is what counts.
@@ -64,13 +62,14 @@ pub(super) fn figures(section: &SectionFindings) -> Table {
         let cells = figures.iter().map(|(_, figure)| figure(row));
         let cells = std::iter::once(Cell::Text(varied.label(row))).chain(cells).collect();
         rows.push(Line { is_part: row.stream > 0, cells, ..Line::default() });
+        // The row itself has the figures of the commit.
         let parts = row.parts.iter().filter(|part| part.operation != OperationName::Commit);
         rows.extend(parts.map(|part| part_row(part, &figures)));
     }
     Table { columns, rows }
 }
 
-/// Whether a section is about what the devices did for each byte: through the page cache.
+// Whether a section is about what the devices did for each byte: through the page cache.
 fn is_asked(section: &SectionFindings, column: &str) -> bool {
     let on_axis = |axis: &str| section.rows.iter().any(|row| row.level(axis).is_some());
     match column {
@@ -80,7 +79,6 @@ fn is_asked(section: &SectionFindings, column: &str) -> bool {
     }
 }
 
-/// A kind of operation of a row that has several.
 fn part_row(part: &RowPart, figures: &[(&str, Figure)]) -> Line {
     let figure = |(title, _): &(&str, Figure)| match *title {
         "IOPS" => Cell::Rate(part.rate),
@@ -95,7 +93,7 @@ fn part_row(part: &RowPart, figures: &[(&str, Figure)]) -> Line {
     Line { level: Level::Detail, is_part: true, cells }
 }
 
-/// In what the rows of a section differ: that is their label.
+// In what the rows of a section differ: that is their label.
 struct Varied {
     name: bool,
     target: bool,
@@ -165,7 +163,6 @@ fn offered(row: &Row) -> Cell {
     })
 }
 
-/// How far the repetitions were apart.
 fn range(row: &Row) -> Cell {
     match row.basis {
         RowBasis::Repeats { rate_min_per_second: low, rate_max_per_second: high, .. } => {
@@ -183,7 +180,6 @@ fn limit(row: &Row) -> Cell {
     Cell::of(row.limit.as_ref(), |it| Cell::text(limit_name(it.kind)))
 }
 
-/// The word for a phase.
 pub(super) const fn phase_name(phase: Phase) -> &'static str {
     match phase {
         Phase::Linear => "linear",
@@ -193,7 +189,6 @@ pub(super) const fn phase_name(phase: Phase) -> &'static str {
     }
 }
 
-/// The words for what limited a step.
 pub(super) const fn limit_name(kind: LimitKind) -> &'static str {
     match kind {
         LimitKind::OfferedRate => "offered rate",
@@ -224,9 +219,8 @@ pub(super) fn basis_note(section: &SectionFindings) -> Option<String> {
     section.rows.iter().find_map(of)
 }
 
-/// The trials of a search.
 pub(super) fn trials(found: &SearchFindings) -> Table {
-    Table::of(
+    Table::with_columns(
         &found.trials,
         [
             ("trial", |it| Cell::text((it.round + 1).to_string())),

@@ -12,15 +12,13 @@ use durio_workload::CacheMode;
 
 use super::writers::files_words;
 use super::{layout_word, method_words};
-use crate::document::chart::{Bar, BarGroup, Chart, Colour, Panel, Scale, Series, Unit};
-use crate::figures::{latency, rate};
-use crate::run::figures::precise;
+use crate::document::chart::{Bar, BarGroup, Chart, Colour, Scale, Series, Unit};
+use crate::figures::{latency, precise, rate};
 use crate::run::machine::cache_name;
 
-/// More bars of one kind than this are a table.
+// More bars of one kind than this are a table.
 const BARS_MAX: usize = 24;
 
-/// Points of a fitted line.
 const LINE_POINTS: i32 = 48;
 
 /// Rates, and below them p50 and p99, of each method.
@@ -61,6 +59,7 @@ pub(super) fn methods(methods: &MethodsFindings) -> [Chart; 2] {
 fn along(points: &[(f64, f64)]) -> Vec<f64> {
     let low = points.iter().map(|it| it.0).fold(f64::INFINITY, f64::min);
     let high = points.iter().map(|it| it.0).fold(0.0, f64::max);
+    // Also where a bound is no number, with which every comparison is false.
     if !(low > 0.0 && high > low) {
         return Vec::new();
     }
@@ -69,8 +68,7 @@ fn along(points: &[(f64, f64)]) -> Vec<f64> {
 }
 
 fn plot(title: impl Into<String>, x: Unit, y: Unit, series: Vec<Series>) -> Chart {
-    let (x, y) = (Scale::Logarithmic(x), Scale::Logarithmic(y));
-    Chart::plot(title, vec![Panel { x, y, series }])
+    Chart::plot(title, Scale::Logarithmic(x), Scale::Logarithmic(y), series)
 }
 
 /// Cost against size with the fitted lines.
@@ -104,11 +102,13 @@ pub(super) fn throughput(found: &WritersFindings) -> Chart {
     let each = found.rows.iter();
     let each = each.map(|row| (f64::from(row.arm.setting.jobs), row.per_writer_bytes_per_second));
     let block = found.rows.first().map_or(0.0, |row| precise(row.arm.setting.block_size.get()));
+    // A law that holds nowhere in the range is no line through these dots.
     let held = found.contention.as_ref().filter(|it| it.holds_from.is_some());
     let law = |divided: bool| -> Vec<(f64, f64)> {
         let Some(it) = held else { return Vec::new() };
         let from = it.holds_from.unwrap_or(1.0) - 1e-9;
         let of = |n: f64| it.law.total_per_second(n) * block / if divided { n } else { 1.0 };
+        // The law is not drawn where the report says that it does not hold.
         along(&total).into_iter().filter(|n| *n >= from).map(|n| (n, of(n))).collect()
     };
     let each = Series::measured("per writer", Colour::Second, each.collect(), law(true));
@@ -148,6 +148,7 @@ pub(super) fn batches(commits: &GroupCommitFindings) -> Chart {
 fn classes(sizes: &[(u32, u64)], count: u64) -> Vec<Bar> {
     let mut classes: Vec<(u32, u64)> = Vec::new();
     for (records, batches) in sizes {
+        // Sizes of batches spread over decades: a bar for each number would be a comb.
         let class = records.max(&1).ilog2();
         match classes.last_mut().filter(|(last, _)| *last == class) {
             Some((_, sum)) => *sum = sum.saturating_add(*batches),
@@ -199,6 +200,8 @@ pub(super) fn sequences(found: &[CommandsFindings]) -> Chart {
 }
 
 fn colour(request: &TracedRequest) -> Colour {
+    // Flags as the kernel's tracepoints write them: an F before the letter of the operation is a
+    // flush, one after it FUA.
     let after = request.flags.strip_prefix('F').unwrap_or(&request.flags);
     let letters = after.get(1..).unwrap_or_default();
     if request.bytes == Bytes::ZERO && request.flags.starts_with('F') {

@@ -5,11 +5,11 @@
 use durio_analyse::Declined;
 use durio_analyse::durable::{
     DeviationKind, DurableFindings, FlushSlopeFindings, ModelDeviation, SharedSync, SizeCurve,
-    SizesFindings, SlopeShape,
+    SlopeShape,
 };
 
-use super::{Said, charts, method_words, part, tables, tell};
-use crate::document::Section;
+use super::{charts, method_words, part, tables, warn};
+use crate::document::{Labelled, Section};
 use crate::figures::{bandwidth, decimal, estimate, percent, size};
 
 pub(super) fn sizes(found: &DurableFindings) -> Section {
@@ -17,25 +17,20 @@ pub(super) fn sizes(found: &DurableFindings) -> Section {
                    fixed cost + size ÷ bandwidth; intervals cover 95 %.";
     let mut part = part("Sizes and the cost of a durable write", summary);
     let Some(sizes) = &found.sizes else { return part };
-    let table = tables::sizes(sizes);
-    let noise = tables::noise_note(&table).map(|it| ("noise", it));
-    part.table(table);
-    tell(&mut part, noise);
+    tables::with_noise_note(tables::sizes(sizes), &mut part);
     for curve in sizes.curves.iter().filter(|it| it.setting.is_durable()) {
-        tell(&mut part, of_curve(curve));
+        part.facts(of_curve(curve));
     }
-    tell(&mut part, free(sizes));
+    if sizes.free_at_small_sizes == Some(true) {
+        let text = "small durable writes keep nearly all of the unsynced bandwidth: durability seems \
+                    to cost nothing, as where a storage acknowledges too early; compare the flushes";
+        warn(&mut part, text.to_owned());
+    }
     part.charts([charts::costs(sizes)]);
     part
 }
 
-fn free(sizes: &SizesFindings) -> Option<Said> {
-    let words = "small durable writes keep nearly all of the unsynced bandwidth: durability seems to \
-                 cost nothing, as where a storage acknowledges too early; compare the flushes";
-    (sizes.free_at_small_sizes == Some(true)).then(|| ("warning", words.to_owned()))
-}
-
-fn of_curve(curve: &SizeCurve) -> Vec<Said> {
+fn of_curve(curve: &SizeCurve) -> Vec<Labelled> {
     let name = method_words(&curve.setting);
     let Some(model) = &curve.model else {
         return curve.declined.iter().map(|it| no_model(&name, it)).collect();
@@ -45,6 +40,7 @@ fn of_curve(curve: &SizeCurve) -> Vec<Said> {
         (Some(low), Some(high)) => {
             Some(format!("{} ({} to {})", bandwidth(it.value?), bandwidth(low), bandwidth(high)))
         }
+        // The cost per byte may be zero within its interval: then bandwidth has no upper end.
         (Some(low), None) => Some(format!("at least {}", bandwidth(low))),
         _ => it.value.map(bandwidth),
     });
@@ -58,17 +54,14 @@ fn of_curve(curve: &SizeCurve) -> Vec<Said> {
         });
         let shares: Vec<String> = shares.collect();
         said.push(("batch", format!("{name}: {} of the bandwidth", shares.join(", "))));
-        let alone = batching
-            .of_records
-            .iter()
-            .map(|it| format!("{} {}", size(it.size_bytes), percent(it.share)));
+        let alone = batching.of_records.iter();
+        let alone = alone.map(|it| format!("{} {}", size(it.size_bytes), percent(it.share)));
         let alone: Vec<String> = alone.collect();
         let words = format!("{name}: each record alone reaches {}", alone.join(", "));
         said.push(("alone", format!("{words} of the bandwidth")));
-        let factors = batching
-            .unbatched
-            .iter()
-            .map(|it| format!("{} × for {}", decimal(it.factor), size(it.record_bytes)));
+        let factors = batching.unbatched.iter();
+        let factors =
+            factors.map(|it| format!("{} × for {}", decimal(it.factor), size(it.record_bytes)));
         let factors: Vec<String> = factors.collect();
         if !factors.is_empty() {
             let against = size(batching.batch_bytes);
@@ -79,7 +72,7 @@ fn of_curve(curve: &SizeCurve) -> Vec<Said> {
     said
 }
 
-fn no_model(name: &str, reason: &Declined) -> Said {
+fn no_model(name: &str, reason: &Declined) -> Labelled {
     ("no model", format!("{name}: {reason}"))
 }
 
@@ -113,14 +106,11 @@ pub(super) fn sync_every(found: &DurableFindings) -> Section {
     let summary = "A sync after every N writes: the time of the writer per write, its share of the \
                    sync in it.";
     let mut part = part("A sync every N writes", summary);
-    if found.sync_every.is_empty() {
-        return part;
-    }
     part.table(tables::sync_every(&found.sync_every));
     for it in &found.sync_every {
         let name = it.rows.first().map(|row| method_words(&row.arm.setting)).unwrap_or_default();
-        tell(&mut part, it.line.iter().map(|line| ("cost", shared(&name, line))));
-        tell(&mut part, it.declined.iter().map(|reason| no_model(&name, reason)));
+        part.facts(it.line.iter().map(|line| ("cost", shared(&name, line))));
+        part.facts(it.declined.iter().map(|reason| no_model(&name, reason)));
     }
     part
 }
@@ -130,31 +120,24 @@ fn shared(name: &str, line: &SharedSync) -> String {
         true => format!("; it errs by up to {}", percent(line.residual_share_max)),
         false => String::new(),
     };
-    format!(
-        "{name}: a write {} + a sync {} ÷ N{holds}",
-        if line.write_ns.is_known() {
-            estimate(&line.write_ns, 1.0)
-        } else {
-            "of next to nothing".to_owned()
-        },
-        estimate(&line.sync_ns, 1.0)
-    )
+    let write = match line.write_ns.is_known() {
+        true => estimate(&line.write_ns, 1.0),
+        false => "of next to nothing".to_owned(),
+    };
+    format!("{name}: a write {write} + a sync {} ÷ N{holds}", estimate(&line.sync_ns, 1.0))
 }
 
 pub(super) fn slopes(found: &DurableFindings) -> Section {
     let summary = "The time of one flush against the data that was written before it. A volatile \
                    cache that is written back makes it rise; evidence, no verdict.";
     let mut part = part("Flush slope", summary);
-    if found.flush_slopes.is_empty() {
-        return part;
-    }
     part.table(tables::flush_slopes(&found.flush_slopes));
-    tell(&mut part, found.flush_slopes.iter().filter_map(slope));
+    part.facts(found.flush_slopes.iter().filter_map(slope));
     part.charts([charts::slopes(found)]);
     part
 }
 
-fn slope(found: &FlushSlopeFindings) -> Option<Said> {
+fn slope(found: &FlushSlopeFindings) -> Option<Labelled> {
     let name = method_words(&found.setting);
     let Some(slope) = &found.slope else {
         return found.declined.as_ref().map(|reason| no_model(&name, reason));
@@ -165,9 +148,7 @@ fn slope(found: &FlushSlopeFindings) -> Option<Said> {
     let (first, each) = (&slope.intercept_ns, &slope.ns_per_mib);
     let alone = first.is_known().then(|| estimate(first, 1.0));
     let text = match (slope.shape == SlopeShape::Rises, alone) {
-        (true, Some(alone)) => {
-            format!("{alone} + {} per MiB{at}", estimate(each, 1.0))
-        }
+        (true, Some(alone)) => format!("{alone} + {} per MiB{at}", estimate(each, 1.0)),
         (true, None) => format!("{} per MiB{at}", estimate(each, 1.0)),
         (false, Some(alone)) => format!("{alone}, whatever was written before"),
         (false, None) => "no longer after much data than after little".to_owned(),

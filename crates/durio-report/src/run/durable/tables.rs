@@ -3,33 +3,35 @@
 //! In: findings. Out: [`Table`]s. Not here: sentences.
 
 use durio_analyse::durable::{
-    Arm, CommandsFindings, CommitDelayFindings, CrossFindings, DurableShare, FileModesFindings,
-    FlushSlopeFindings, GroupCommitFindings, Latencies, MethodsFindings, SizesFindings,
-    SyncEveryFindings, WritersFindings,
+    Arm, CommandsFindings, CommitDelayFindings, CrossFindings, DeviceWork, DurableShare,
+    FileModesFindings, FlushSlopeFindings, GroupCommitFindings, Latencies, MethodsFindings,
+    SizesFindings, SyncEveryFindings, WritersFindings,
 };
 use durio_units::Bytes;
 use durio_workload::CommitterThreads;
 
 use super::{layout_word, method_word, method_words};
-use crate::document::{Cell, Table};
-use crate::figures::decimal;
+use crate::document::{Cell, Section, Table};
+use crate::figures::{decimal, precise};
 use crate::run::machine::cache_name;
 
-/// Stands in the place of a share that cannot be: a sync does not make a write faster.
+// Stands in the place of a share that cannot be: a sync does not make a write faster.
 const NOISE: &str = "noise";
 
 fn of_unsynced(share: Option<f64>) -> Cell {
     Cell::of(share, |it| if it > 1.0 { Cell::text(NOISE) } else { Cell::Share(it) })
 }
 
-/// Said below a table with such a share.
-pub(super) fn noise_note(table: &Table) -> Option<String> {
+/// The table, and what is to be said below it if it has such a share.
+pub(super) fn with_noise_note(table: Table, part: &mut Section) {
     let mut cells = table.rows.iter().flat_map(|row| &row.cells);
-    cells.any(|cell| *cell == Cell::text(NOISE)).then(|| {
-        "durable writes were faster than the same without a sync, which cannot be: other work \
-         disturbed them differently; a longer run tells more"
-            .to_owned()
-    })
+    let has_noise = cells.any(|cell| *cell == Cell::text(NOISE));
+    part.table(table);
+    if has_noise {
+        let text = "durable writes were faster than the same without a sync, which cannot be: other \
+                    work disturbed them differently; a longer run tells more";
+        part.fact("noise", text);
+    }
 }
 
 fn method(arm: &Arm) -> Cell {
@@ -54,46 +56,46 @@ fn committers(arm: &Arm) -> Cell {
 
 fn rate(arm: &Arm) -> Cell {
     let rate = arm.figures.as_ref().map(|it| Cell::Rate(it.rate_per_second));
+    // In this column, which every table has; the others stay empty.
     rate.unwrap_or_else(|| Cell::text("not measured"))
 }
 
 fn bandwidth(arm: &Arm) -> Cell {
-    let figures = arm.figures.as_ref();
-    Cell::of(figures, |it| Cell::Bandwidth(it.bandwidth_bytes_per_second))
+    Cell::of(arm.figures.as_ref(), |it| Cell::Bandwidth(it.bandwidth_bytes_per_second))
 }
 
 fn mean(arm: &Arm) -> Cell {
     Cell::of(arm.figures.as_ref(), |it| Cell::Latency(it.latency.mean_ns))
 }
 
+fn percentile(arm: &Arm, of: fn(&Latencies) -> Option<u64>) -> Cell {
+    Cell::of(arm.figures.as_ref(), |it| Cell::percentile(of(&it.latency)))
+}
+
 fn p50(arm: &Arm) -> Cell {
-    Cell::of(arm.figures.as_ref(), |it| Cell::percentile(it.latency.p50_ns))
+    percentile(arm, |it| it.p50_ns)
 }
 
 fn p99(arm: &Arm) -> Cell {
-    Cell::of(arm.figures.as_ref(), |it| Cell::percentile(it.latency.p99_ns))
+    percentile(arm, |it| it.p99_ns)
 }
 
-fn p99_9(arm: &Arm) -> Cell {
-    Cell::of(arm.figures.as_ref(), |it| Cell::percentile(it.latency.p99_9_ns))
+fn device(arm: &Arm, of: fn(DeviceWork) -> Option<f64>) -> Cell {
+    Cell::of(arm.figures.as_ref().and_then(|it| of(it.device?)), Cell::Number)
 }
 
 fn flushes(arm: &Arm) -> Cell {
-    let device = arm.figures.as_ref().and_then(|it| it.device);
-    Cell::of(device.and_then(|it| it.flushes_per_commit), Cell::Number)
+    device(arm, |it| it.flushes_per_commit)
 }
 
 fn writes(arm: &Arm) -> Cell {
-    let device = arm.figures.as_ref().and_then(|it| it.device);
-    Cell::of(device, |it| Cell::Number(it.writes_per_commit))
+    device(arm, |it| Some(it.writes_per_commit))
 }
 
 fn device_bytes(arm: &Arm) -> Cell {
-    let device = arm.figures.as_ref().and_then(|it| it.device);
-    Cell::of(device, |it| Cell::Number(it.bytes_per_byte))
+    device(arm, |it| Some(it.bytes_per_byte))
 }
 
-/// Mean records per batch and the most.
 fn batch(arm: &Arm) -> Cell {
     let batches = arm.figures.as_ref().and_then(|it| it.batches.as_ref());
     let words = |mean, max| format!("{} (max {max})", decimal(mean));
@@ -105,7 +107,7 @@ fn times(factor: Option<f64>) -> Cell {
 }
 
 pub(super) fn methods(found: &MethodsFindings) -> Table {
-    Table::of(
+    Table::with_columns(
         &found.rows,
         [
             ("method", |it| Cell::text(method_word(&it.arm.setting))),
@@ -113,7 +115,7 @@ pub(super) fn methods(found: &MethodsFindings) -> Table {
             ("per second", |it| rate(&it.arm)),
             ("p50", |it| p50(&it.arm)),
             ("p99", |it| p99(&it.arm)),
-            ("p99.9", |it| p99_9(&it.arm)),
+            ("p99.9", |it| percentile(&it.arm, |it| it.p99_9_ns)),
             ("flushes", |it| flushes(&it.arm)),
             ("of unsynced", |it| of_unsynced(it.share_of_unsynced)),
             ("of best", |it| Cell::of(it.share_of_best, Cell::Share)),
@@ -126,7 +128,7 @@ pub(super) fn commands(found: &[CommandsFindings]) -> Table {
         let sequences = it.short.iter().zip(&it.traced.sequences);
         sequences.map(move |(short, sequence)| (it, short, sequence))
     });
-    Table::of(
+    Table::with_columns(
         rows,
         [
             ("method", |(it, ..)| Cell::text(format!("{} {}", it.method, cache_name(it.cache)))),
@@ -141,7 +143,7 @@ pub(super) fn commands(found: &[CommandsFindings]) -> Table {
 }
 
 pub(super) fn file_modes(found: &[FileModesFindings]) -> Table {
-    Table::of(
+    Table::with_columns(
         found.iter().flat_map(|it| &it.rows),
         [
             ("file", |it| layout(&it.arm)),
@@ -166,7 +168,7 @@ pub(super) fn sizes(found: &SizesFindings) -> Table {
             (arm, found.shares.iter().find(is_its).map(|it| it.share))
         })
     });
-    Table::of(
+    Table::with_columns(
         rows,
         [
             ("method", |it| method(it.0)),
@@ -182,13 +184,12 @@ pub(super) fn sizes(found: &SizesFindings) -> Table {
 }
 
 /// Whether a size that is a figure is that of these blocks.
-#[expect(clippy::cast_precision_loss, reason = "2^53 bytes are 8 PiB")]
 fn is_same(size: f64, block: Bytes) -> bool {
-    (size - block.get() as f64).abs() < 0.5
+    (size - precise(block.get())).abs() < 0.5
 }
 
 pub(super) fn writers(found: &[WritersFindings]) -> Table {
-    Table::of(
+    Table::with_columns(
         found.iter().flat_map(|it| it.rows.iter().map(|row| (it.file_each, row))),
         [
             ("files", |it| Cell::text(if it.0 { "a file each" } else { "one file" })),
@@ -205,7 +206,7 @@ pub(super) fn writers(found: &[WritersFindings]) -> Table {
 }
 
 pub(super) fn crosses(found: &[CrossFindings]) -> Table {
-    Table::of(
+    Table::with_columns(
         found.iter().flat_map(|it| &it.cells),
         [
             ("writers", |it| jobs(&it.arm)),
@@ -223,7 +224,7 @@ pub(super) fn sync_every(found: &[SyncEveryFindings]) -> Table {
         let sync = arm.figures.as_ref().and_then(|it| it.sync);
         Cell::of(sync, |it| Cell::percentile(of(&it)))
     }
-    Table::of(
+    Table::with_columns(
         found.iter().flat_map(|it| &it.rows),
         [
             ("method", |it| method(&it.arm)),
@@ -237,7 +238,7 @@ pub(super) fn sync_every(found: &[SyncEveryFindings]) -> Table {
 }
 
 pub(super) fn flush_slopes(found: &[FlushSlopeFindings]) -> Table {
-    Table::of(
+    Table::with_columns(
         found.iter().flat_map(|it| it.points.iter().map(|point| (&it.setting, point))),
         [
             ("method", |it| Cell::Text(method_words(it.0))),
@@ -254,7 +255,7 @@ pub(super) fn group_commit(found: &GroupCommitFindings) -> Table {
         std::iter::once(log).chain(row.independent.iter().map(|arm| (arm, None, None)))
     });
     let others = found.others.iter().map(|arm| (arm, None, None));
-    Table::of(
+    Table::with_columns(
         rows.chain(others),
         [
             ("committers", |it| committers(it.0)),
@@ -284,7 +285,7 @@ pub(super) fn commit_delays(found: &[CommitDelayFindings]) -> Table {
         let advised = it.advice.as_ref().map(|advice| advice.arm);
         it.arms.iter().enumerate().map(move |(at, arm)| (arm, advised == Some(at)))
     });
-    Table::of(
+    Table::with_columns(
         rows,
         [
             ("delay", |it| Cell::of(it.0.setting.group_commit, |it| Cell::nanos(it.delay.get()))),
@@ -302,7 +303,7 @@ pub(super) fn commit_delays(found: &[CommitDelayFindings]) -> Table {
 }
 
 pub(super) fn whole_cross(found: &[Arm]) -> Table {
-    Table::of(
+    Table::with_columns(
         found,
         [
             ("method", |it| method(it)),

@@ -8,9 +8,9 @@ use durio_analyse::durable::{
 };
 use durio_units::Nanos;
 
-use super::{Said, charts, method_words, part, tables, tell};
-use crate::document::Section;
-use crate::figures::{counted, decimal, percent};
+use super::{charts, method_words, part, tables};
+use crate::document::{Labelled, Section};
+use crate::figures::{counted, decimal, distinct, percent};
 
 /// Where the writers write.
 pub(super) fn files_words(found: &WritersFindings) -> String {
@@ -26,15 +26,12 @@ pub(super) fn writers(found: &DurableFindings) -> Section {
                    σ is the share for which writers queue, κ the cost per pair; with κ = 0 it is \
                    Amdahl's.";
     let mut part = part("Writers", summary);
-    if found.writers.is_empty() {
-        return part;
-    }
     part.table(tables::writers(&found.writers));
     for it in &found.writers {
         let name = files_words(it);
-        tell(&mut part, it.contention.iter().map(|law| ("law", law_words(&name, law))));
-        tell(&mut part, it.declined.iter().map(|reason| ("no law", format!("{name}: {reason}"))));
-        tell(&mut part, single_log(&name, it));
+        part.facts(it.contention.iter().map(|law| ("law", law_words(&name, law))));
+        part.facts(it.declined.iter().map(|reason| ("no law", format!("{name}: {reason}"))));
+        part.facts(single_log(&name, it));
     }
     part.charts(found.writers.iter().map(charts::throughput));
     part
@@ -57,6 +54,7 @@ fn law_words(name: &str, found: &Contention) -> String {
         kappa.high
     );
     match found.holds_from {
+        // Numbers of writers are whole: from one on it holds for all.
         Some(from) if from > 1.5 => format!(
             "{name}: it holds from {from:.0} writers on, fewer are a case of their own: {figures}"
         ),
@@ -65,7 +63,7 @@ fn law_words(name: &str, found: &Contention) -> String {
 }
 
 /// Whether one log with batches beats the most writers that a batch was measured for.
-fn single_log(name: &str, found: &WritersFindings) -> Option<Said> {
+fn single_log(name: &str, found: &WritersFindings) -> Option<Labelled> {
     let row = found.rows.iter().rev().find(|row| row.batched_gain.is_some())?;
     let gain = row.batched_gain?;
     let jobs = row.arm.setting.jobs;
@@ -82,15 +80,12 @@ pub(super) fn cross(found: &DurableFindings) -> Section {
     let summary = "Sizes by writers at equal volume: time for 1 GiB, and the bandwidth of all \
                    writers together.";
     let mut part = part("Sizes by writers", summary);
-    if found.crosses.is_empty() {
-        return part;
-    }
     part.table(tables::crosses(&found.crosses));
-    tell(&mut part, found.crosses.iter().filter_map(limit));
+    part.facts(found.crosses.iter().filter_map(limit));
     part
 }
 
-fn limit(found: &CrossFindings) -> Option<Said> {
+fn limit(found: &CrossFindings) -> Option<Labelled> {
     let word = found.limited_by?;
     let name = found.cells.first().map(|it| method_words(&it.arm.setting))?;
     let steps = found.elasticities.len();
@@ -109,24 +104,17 @@ pub(super) fn group_commit(found: &DurableFindings) -> Section {
     let mut part = part("Group commit", summary);
     let Some(commits) = &found.group_commit else { return part };
     part.table(tables::group_commit(commits));
-    let mut methods: Vec<String> =
-        commits.rows.iter().map(|row| method_words(&row.arm.setting)).collect();
-    methods.dedup();
-    tell(&mut part, [("method", methods.join(", "))]);
-    for row in commits.rows.iter().filter(|row| row.gain.is_some()) {
-        let (gain, setting) = (row.gain.unwrap_or_default(), &row.arm.setting);
-        tell(
-            &mut part,
-            [(
-                "gain",
-                format!(
-                    "{} with records of {}: {} × the commits of independent writers",
-                    counted(setting.committers().into(), "committer"),
-                    setting.block_size,
-                    decimal(gain)
-                ),
-            )],
+    let methods = distinct(commits.rows.iter().map(|row| method_words(&row.arm.setting)));
+    part.fact("method", methods.join(", "));
+    for row in &commits.rows {
+        let (Some(gain), setting) = (row.gain, &row.arm.setting) else { continue };
+        let text = format!(
+            "{} with records of {}: {} × the commits of independent writers",
+            counted(setting.committers().into(), "committer"),
+            setting.block_size,
+            decimal(gain)
         );
+        part.fact("gain", text);
     }
     part.charts([charts::batches(commits)]);
     part
@@ -137,15 +125,12 @@ pub(super) fn delays(found: &DurableFindings) -> Section {
                    within the noise of the best, if that gains more than the noise over none, and \
                    the smallest batch bound that costs nothing.";
     let mut part = part("Commit delay and batch bound", summary);
-    if found.commit_delays.is_empty() {
-        return part;
-    }
     part.table(tables::commit_delays(&found.commit_delays));
-    tell(&mut part, found.commit_delays.iter().filter_map(advice));
+    part.facts(found.commit_delays.iter().filter_map(advice));
     part
 }
 
-fn advice(found: &CommitDelayFindings) -> Option<Said> {
+fn advice(found: &CommitDelayFindings) -> Option<Labelled> {
     let advice = found.advice.as_ref()?;
     let setting = &found.arms.get(advice.arm)?.setting;
     let name = counted(setting.committers().into(), "committer");

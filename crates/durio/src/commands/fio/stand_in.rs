@@ -10,20 +10,19 @@ use std::path::Path;
 use std::time::{Instant, SystemTime};
 
 use durio_analyse::Findings;
-use durio_bench::Executed;
+use durio_bench::{BenchError, BenchErrorKind, Executed};
 use durio_fio::job_file::{PrintSettings, Question, option_help};
 use durio_report::{FioRequest, fio_logs, fio_version, has_unrecorded_parts, write_fio};
 
 use super::{Imported, import_file, parse, planning, running};
 use crate::args::Measuring;
 use crate::exit_code::Exit;
-use crate::failure::Failure;
 use crate::measure::begin;
 use crate::output;
 use crate::progress::Terminal;
 use crate::stop_signals::stop_on_signals;
 
-pub(super) fn run(words: &[String], options: &Measuring) -> Result<Exit, Failure> {
+pub(super) fn run(words: &[String], options: &Measuring) -> Result<Exit, BenchError> {
     let began = Instant::now();
     let file = parse(words)?;
     let printing = &file.printing;
@@ -36,6 +35,7 @@ pub(super) fn run(words: &[String], options: &Measuring) -> Result<Exit, Failure
         }
         None => {}
     }
+    // Programs that call fio take whatever is on stderr for an error.
     let is_quiet = !printing.shows_progress || !io::stderr().is_terminal();
     let execution = begin("fio", options)?.with_histograms();
     let settings = running(&execution, options);
@@ -61,13 +61,13 @@ pub(super) fn run(words: &[String], options: &Measuring) -> Result<Exit, Failure
     Ok(exit)
 }
 
-fn say_version() -> Result<Exit, Failure> {
+fn say_version() -> Result<Exit, BenchError> {
     output::answer_text(&format!("{}\n", fio_version(env!("CARGO_PKG_VERSION"))))?;
     Ok(Exit::Fine)
 }
 
-fn say_option(name: &str) -> Result<Exit, Failure> {
-    let help = option_help(name).map_err(|what| Failure::new(Exit::WrongUse, what))?;
+fn say_option(name: &str) -> Result<Exit, BenchError> {
+    let help = option_help(name).map_err(BenchError::wrong_use)?;
     output::answer_text(&help)?;
     Ok(Exit::Fine)
 }
@@ -80,22 +80,22 @@ struct Results {
 
 impl Results {
     /// Makes the file, and sees to it that those of the logs can be made: before the run, not after.
-    fn open(printing: &PrintSettings, imported: &Imported) -> Result<Self, Failure> {
+    fn open(printing: &PrintSettings, imported: &Imported) -> Result<Self, BenchError> {
         for log in &imported.shape.logs {
             let folder = Path::new(&log.prefix).parent().filter(|it| !it.as_os_str().is_empty());
             if let Some(folder) = folder.filter(|it| !it.is_dir()) {
                 let text = format!("there is no directory '{}' for logs", folder.display());
-                return Err(Failure::new(Exit::WrongUse, text));
+                return Err(BenchError::wrong_use(text));
             }
         }
-        let open = |name: &String| -> Result<_, Failure> {
+        let open = |name: &String| -> Result<_, BenchError> {
             let file = File::create(name).map_err(|error| cannot_write(name, error))?;
             Ok((name.clone(), file))
         };
         Ok(Self { file: printing.output.as_ref().map(open).transpose()? })
     }
 
-    fn remark(&self, line: &str) -> Result<(), Failure> {
+    fn remark(&self, line: &str) -> Result<(), BenchError> {
         match self.file {
             Some(_) => output::answer_text(&format!("{line}\n")),
             None => {
@@ -105,7 +105,7 @@ impl Results {
         }
     }
 
-    fn write(&mut self, findings: &Findings, request: &FioRequest<'_>) -> Result<(), Failure> {
+    fn write(&mut self, findings: &Findings, request: &FioRequest<'_>) -> Result<(), BenchError> {
         let mut bytes = Vec::new();
         write_fio(findings, request, &mut bytes).map_err(|error| cannot_write("memory", error))?;
         match &mut self.file {
@@ -115,7 +115,7 @@ impl Results {
     }
 
     /// What durio doubts, what it did not record, and where the record is.
-    fn remark_all(&self, findings: &Findings, imported: &Imported) -> Result<(), Failure> {
+    fn remark_all(&self, findings: &Findings, imported: &Imported) -> Result<(), BenchError> {
         if has_unrecorded_parts(findings, &imported.shape.logs) {
             self.remark(
                 "note: write_lat_log: submit and completion latency have totals and no series: \
@@ -129,13 +129,13 @@ impl Results {
     }
 }
 
-fn write_logs(findings: &Findings, imported: &Imported) -> Result<(), Failure> {
+fn write_logs(findings: &Findings, imported: &Imported) -> Result<(), BenchError> {
     for log in fio_logs(findings, &imported.shape.logs) {
         std::fs::write(&log.name, log.text).map_err(|error| cannot_write(&log.name, error))?;
     }
     Ok(())
 }
 
-fn cannot_write(name: &str, error: io::Error) -> Failure {
-    Failure::of(Exit::CannotMeasure, error).context(format!("cannot write '{name}'"))
+fn cannot_write(name: &str, error: io::Error) -> BenchError {
+    BenchError::of(BenchErrorKind::CannotMeasure, error).context(format!("cannot write '{name}'"))
 }

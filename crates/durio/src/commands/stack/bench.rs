@@ -9,23 +9,23 @@ use durio_plan::ClockChoice;
 use durio_record::bench::BenchFolder;
 use durio_report::Format;
 
-use super::clean::lines;
+use super::lines;
 use crate::args::StackBenching;
 use crate::exit_code::Exit;
-use crate::failure::Failure;
 use crate::measure::clear_up;
 use crate::output;
 use crate::progress::Terminal;
 use crate::stop_signals::stop_on_signals;
 
-pub(super) fn bench(arguments: &StackBenching) -> Result<Exit, Failure> {
+pub(super) fn bench(arguments: &StackBenching) -> Result<Exit, BenchError> {
     let options = &arguments.common;
     refuse_formats(options.report_format())?;
     if arguments.lab {
         return bench_in_lab(arguments);
     }
+    // Ignored options would let a user believe that figures are of a guest.
     if arguments.guest.is_given() {
-        return Err(Failure::new(Exit::WrongUse, "options of a guest are given without --lab"));
+        return Err(BenchError::wrong_use("options of a guest are given without --lab"));
     }
     let choice = arguments.choosing.choice();
     let bench = Bench::prepare(BenchRequest {
@@ -37,24 +37,22 @@ pub(super) fn bench(arguments: &StackBenching) -> Result<Exit, Failure> {
         options: options.run_options(),
     })?;
     clear_up();
-    for outcome in bench.clean()? {
-        lines(&outcome).iter().for_each(|line| output::remark(&format!("durio: {line}")));
-    }
+    output::remarks(bench.clean()?.iter().flat_map(lines));
     let benched = bench.run(&stop_on_signals()?, &Terminal::new(options.quiet))?;
     show_found(&benched.folder, benched.found, options.report_format())?;
     Ok(benched.ending.into())
 }
 
 /// The same in a guest, with the exit code that it had there.
-fn bench_in_lab(arguments: &StackBenching) -> Result<Exit, Failure> {
+fn bench_in_lab(arguments: &StackBenching) -> Result<Exit, BenchError> {
     let options = &arguments.common;
     if !options.destroy.is_empty() {
         let text = "--destroy has no effect with --lab: a guest has none of this machine's devices";
-        return Err(Failure::new(Exit::WrongUse, text));
+        return Err(BenchError::wrong_use(text));
     }
     if options.clock != ClockChoice::Auto {
         let text = "the clock of a guest is the lab's: leave --clock out";
-        return Err(Failure::new(Exit::WrongUse, text));
+        return Err(BenchError::wrong_use(text));
     }
     let (stop, choice) = (stop_on_signals()?, arguments.choosing.choice());
     let bench = GuestBench {
@@ -72,18 +70,16 @@ fn bench_in_lab(arguments: &StackBenching) -> Result<Exit, Failure> {
     Ok(benched.ending.into())
 }
 
-fn refuse_formats(format: Format) -> Result<(), Failure> {
-    match format {
-        Format::FioJson => {
-            Err(Failure::new(Exit::WrongUse, "fio JSON is not supported for stack benches")
-                .hint("report one of its runs instead: durio report BENCH/RUN --format fio-json"))
-        }
-        _ => Ok(()),
+fn refuse_formats(format: Format) -> Result<(), BenchError> {
+    if format != Format::FioJson {
+        return Ok(());
     }
+    Err(BenchError::wrong_use("fio JSON is not supported for stack benches")
+        .hint("report one of its runs instead: durio report BENCH/RUN --format fio-json"))
 }
 
 /// A bench on stdout: what its layers cost, and what became of each of them.
-pub(in crate::commands) fn show(folder: &BenchFolder, format: Format) -> Result<Exit, Failure> {
+pub(in crate::commands) fn show(folder: &BenchFolder, format: Format) -> Result<Exit, BenchError> {
     refuse_formats(format)?;
     show_found(folder, read_bench(folder, &Terminal::new(true)), format)
 }
@@ -92,7 +88,7 @@ fn show_found(
     folder: &BenchFolder,
     found: Result<ReadBack<StackFindings>, BenchError>,
     format: Format,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, BenchError> {
     let listed = listing(&folder.manifest, folder.path());
     let found = match found {
         Ok(found) => found,
@@ -101,14 +97,12 @@ fn show_found(
             if format == Format::Text {
                 output::answer_text(&listed)?;
             }
-            return Err(error.into());
+            return Err(error);
         }
     };
-    let mut bytes = output::rendered_stack(format, &found.findings, output::terminal_options())?;
+    output::report(format, &found.findings)?;
     if format == Format::Text {
-        bytes.push(b'\n');
-        bytes.extend(listed.into_bytes());
+        output::answer_text(&format!("\n{listed}"))?;
     }
-    output::answer(&bytes)?;
     Ok(Exit::of_read(found.is_damaged))
 }

@@ -2,23 +2,24 @@
 
 use std::fmt::Write;
 
-use durio_bench::{Estimate, Planning, chosen_stacks, estimates, read_stack_spec};
-use durio_layers::{BuildCommand, BuildError, DeclaredStack, Place, commands};
+use durio_bench::{
+    BenchError, BenchErrorKind, Estimate, Planning, chosen_stacks, estimates, read_stack_spec,
+};
+use durio_layers::{BuildCommand, DeclaredStack, Place, commands};
 use durio_plan::{ClockChoice, Plan, Role};
-use durio_report::PlanFormat;
+use durio_report::{Format, counted};
 use durio_spec::{SpecError, StackBench, shipped_stack_specs, stack_spec_json_schema};
 use durio_units::Nanos;
 use serde_json::{Value, json};
 
 use crate::args::StackPlan;
 use crate::exit_code::Exit;
-use crate::failure::Failure;
 use crate::output;
 
-/// Stands for the letters that tell the names of one build from those of another.
+// Stands for the letters that tell the names of one build from those of another.
 const ID: &str = "0000000";
 
-pub(super) fn plan(arguments: &StackPlan) -> Result<Exit, Failure> {
+pub(super) fn plan(arguments: &StackPlan) -> Result<Exit, BenchError> {
     let Some(path) = &arguments.spec else {
         let text = if arguments.schema { stack_spec_json_schema() } else { listing()? };
         return output::answer(text.as_bytes()).map(|()| Exit::Fine);
@@ -30,30 +31,22 @@ pub(super) fn plan(arguments: &StackPlan) -> Result<Exit, Failure> {
     let estimates = estimates(&planning, &stacks)?;
     let files = std::env::temp_dir();
     let place = Place { destroy: arguments.destroy.clone(), ..Place::with_id(ID, &files) };
-    let commands: Vec<Vec<BuildCommand>> = stacks
-        .iter()
-        .map(|stack| commands(stack, &place).map_err(failed))
-        .collect::<Result<_, _>>()?;
+    let commands = stacks.iter().map(|stack| commands(stack, &place));
+    let commands: Vec<Vec<BuildCommand>> = commands
+        .collect::<Result<_, _>>()
+        .map_err(|error| BenchError::of(BenchErrorKind::WrongUse, error))?;
     let shown =
         Shown { bench: &bench, stacks: &stacks, commands: &commands, estimates: &estimates };
-    let shown = match arguments.format {
-        PlanFormat::Text => output::answer_text(&shown.text()),
-        PlanFormat::Json => {
-            let mut bytes = Vec::new();
-            // Memory takes all that is written to it.
-            let _ = durio_report::write_document(&shown.json(), &mut bytes);
-            output::answer(&bytes)
-        }
-    };
-    shown.map(|()| Exit::Fine)
-}
-
-fn failed(error: BuildError) -> Failure {
-    Failure::of(Exit::WrongUse, error)
+    if arguments.format == Format::Json {
+        let mut bytes = Vec::new();
+        durio_report::write_document(&shown.json(), &mut bytes).map_err(BenchError::unmade)?;
+        return output::answer(&bytes).map(|()| Exit::Fine);
+    }
+    output::answer_text(&shown.text()).map(|()| Exit::Fine)
 }
 
 /// Names and summaries of the specs within the program.
-fn listing() -> Result<String, Failure> {
+fn listing() -> Result<String, BenchError> {
     let width = shipped_stack_specs().iter().map(|spec| spec.name.len()).max().unwrap_or(0);
     let mut text = String::from("Built-in stack specs; durio stack plan NAME shows one:\n\n");
     for shipped in shipped_stack_specs() {
@@ -75,14 +68,13 @@ struct Shown<'a> {
 impl Shown<'_> {
     fn text(&self) -> String {
         let mut text = format!("{}: {}\n", self.bench.name, self.bench.summary);
-        let points = self.estimates.len();
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
             "{}, {}, {} of measuring beside building, laying out and steps that are bounded by volume\n",
-            counted(self.stacks.len(), "stack"),
-            counted(points, "point"),
-            self.time(|_| true)
+            counted(self.stacks.len() as u64, "stack"),
+            counted(self.estimates.len() as u64, "point"),
+            self.time()
         );
         if let Some(first) = self.estimates.first() {
             text.push_str("on each point:\n");
@@ -126,7 +118,7 @@ impl Shown<'_> {
         json!({
             "name": self.bench.name,
             "summary": self.bench.summary,
-            "measured_ns": self.time(|_| true).get(),
+            "measured_ns": self.time().get(),
             "workloads": self.estimates.first().map(|it| &it.plan),
             "stacks": stacks.collect::<Vec<_>>(),
         })
@@ -136,8 +128,8 @@ impl Shown<'_> {
         self.estimates.iter().find(|it| (it.stack, it.layer) == (stack, layer))
     }
 
-    fn time(&self, wanted: impl Fn(&Estimate) -> bool) -> Nanos {
-        let times = self.estimates.iter().filter(|it| wanted(it)).map(|it| it.time().get());
+    fn time(&self) -> Nanos {
+        let times = self.estimates.iter().map(|it| it.time().get());
         Nanos::new(times.fold(0, u64::saturating_add))
     }
 }
@@ -147,10 +139,6 @@ fn command(command: &BuildCommand) -> Value {
         "command": command.action.to_string(),
         "undo": command.undo.as_ref().map(ToString::to_string),
     })
-}
-
-fn counted(count: usize, word: &str) -> String {
-    format!("{count} {word}{}", if count == 1 { "" } else { "s" })
 }
 
 /// The sections of a plan with their times.
@@ -167,7 +155,7 @@ fn workloads(plan: &Plan) -> String {
             Nanos::ZERO => "by volume".to_owned(),
             time => time.to_string(),
         };
-        let count = counted(steps.len(), "step");
+        let count = counted(steps.len() as u64, "step");
         let summary = steps.first().map_or("", |step| step.load.workload.summary.as_str());
         let _ = writeln!(text, "  {:width$}  {count}, {time}  {summary}", section.name);
     }

@@ -14,15 +14,12 @@ use durio_analyse::ladder::{Knee, LadderFindings, LadderKind, Phases};
 use durio_plan::Tracking;
 
 use super::table::{axis_name, limit_name};
+use crate::document::Labelled;
 use crate::figures::{
-    bandwidth, counted, decimal, deviation, estimate, mean_latency, percent, rate, size,
+    bandwidth, counted, decimal, deviation, estimate, grouped, mean_latency, percent, rate, size,
 };
 
-/// A label and what is to be said under it.
-pub(super) type Said = (&'static str, String);
-
-/// What a curve says.
-pub(super) fn curve_facts(section: &SectionFindings, curve: &Curve) -> Vec<Said> {
+pub(super) fn curve_facts(section: &SectionFindings, curve: &Curve) -> Vec<Labelled> {
     let mut facts = Vec::new();
     let label = |level: f64| label(section, curve, level);
     if let Some(ladder) = &curve.ladder {
@@ -44,7 +41,6 @@ pub(super) fn curve_facts(section: &SectionFindings, curve: &Curve) -> Vec<Said>
     facts
 }
 
-/// A level as it is shown.
 fn label(section: &SectionFindings, curve: &Curve, value: f64) -> String {
     let levels = curve.rows.iter().filter_map(|at| section.rows.get(*at)?.level(&curve.axis));
     let mut same = levels.filter(|level| (level.value - value).abs() <= value.abs() * 1e-9);
@@ -85,7 +81,7 @@ fn phases(phases: &Phases, axis: &str, label: Label<'_>) -> String {
     text
 }
 
-/// An interval from the least to more than four times that is no place of a bend.
+// An interval from the least to more than four times that is no place of a bend.
 const KNEE_WIDTH_MAX: f64 = 4.0;
 
 fn knee(knee: &Knee, kind: LadderKind) -> String {
@@ -122,6 +118,7 @@ fn knee(knee: &Knee, kind: LadderKind) -> String {
 fn best(ladder: &LadderFindings, axis: &str, label: Label<'_>) -> String {
     let best = &ladder.best;
     let levels: Vec<String> = best.levels.iter().map(|level| label(*level)).collect();
+    // A best point at the end of the sweep is only the best that was tried.
     let end = if best.at_ladder_end { "; the last level, more may be worth it" } else { "" };
     format!(
         "{} {}: {} at a mean of {}{end}",
@@ -175,15 +172,8 @@ pub(super) fn long_run(section: &SectionFindings, run: &LongRun) -> String {
 /// What limited the rows, rows with the same limit together: the words, the rows, the evidence of
 /// the last of them.
 pub(super) fn limits(section: &SectionFindings) -> Vec<(&'static str, String)> {
-    let mut kinds: Vec<LimitKind> = Vec::new();
-    for limit in section.rows.iter().filter_map(|row| row.limit.as_ref()) {
-        if !kinds.contains(&limit.kind) {
-            kinds.push(limit.kind);
-        }
-    }
-    let line = |kind: LimitKind| {
-        let of_kind = |row: &&Row| row.limit.as_ref().is_some_and(|it| it.kind == kind);
-        let rows: Vec<&Row> = section.rows.iter().filter(of_kind).collect();
+    let limited = section.rows.iter().filter_map(|row| Some((row.limit.as_ref()?.kind, row)));
+    let line = |(kind, rows): (LimitKind, Vec<&Row>)| {
         let last = *rows.last()?;
         let limit = last.limit.as_ref()?;
         let also: Vec<_> = limit.also.iter().map(|kind| limit_name(*kind)).collect();
@@ -199,18 +189,17 @@ pub(super) fn limits(section: &SectionFindings) -> Vec<(&'static str, String)> {
         Some((limit_name(kind), format!("{at}: {}{also}", limit.evidence.join("; "))))
     };
     // That nothing can be told is worth a line only where steps can be compared.
-    kinds.retain(|kind| *kind != LimitKind::CannotTell || !section.curves.is_empty());
-    kinds.into_iter().filter_map(line).collect()
+    let is_told =
+        |(kind, _): &(LimitKind, _)| *kind != LimitKind::CannotTell || !section.curves.is_empty();
+    grouped(limited.filter(is_told)).into_iter().filter_map(line).collect()
 }
 
-/// A row by its name and levels.
 pub(super) fn row_name(row: &Row) -> String {
     let levels = row.levels.iter();
     let levels: Vec<_> = levels.map(|it| format!("{} {}", axis_name(&it.axis), it.label)).collect();
     std::iter::once(row.name.clone()).chain(levels).collect::<Vec<_>>().join(", ")
 }
 
-/// What the rounds came to.
 pub(super) fn convergence(found: &Convergence) -> String {
     let figure = match found.tracking {
         Tracking::Iops => "rate",
@@ -268,7 +257,7 @@ pub(super) fn baseline(campaign: &CampaignFindings, row: &Row, it: &BaselineFind
 }
 
 /// What follows from what was said of a target.
-pub(super) fn target_facts(target: &TargetFindings) -> Vec<Said> {
+pub(super) fn target_facts(target: &TargetFindings) -> Vec<Labelled> {
     let mut facts = Vec::new();
     if let Some(model) = &target.raid {
         let (least, most) = (model.failures_survived_min, model.failures_survived_max);
@@ -325,7 +314,6 @@ fn price(target: &TargetFindings) -> Option<String> {
     (!each.is_empty()).then(|| format!("{} {currency}: {}", decimal(price), each.join(", ")))
 }
 
-/// The name of a declared target.
 pub(super) fn target_name(target: &TargetFindings) -> String {
     match target.location.is_empty() {
         true => target.target.clone(),

@@ -1,0 +1,162 @@
+//! A document as Markdown (CommonMark with GitHub's tables): what a terminal shows, for issues and wikis.
+//!
+//! In: a document. Out: headings, lists, tables. Shown are headline and summary; of charts the lines as
+//! sparklines and the maps as tables. Not here: what is said.
+//!
+//! Names of other hands are escaped: they are no markup, and no HTML where a site lets that through.
+
+use std::io;
+
+use super::text::{map_table, sparklines};
+use crate::Options;
+use crate::document::chart::{Chart, Drawing};
+use crate::document::{Body, Card, Document, Fact, Level, Node, Section, Table, Tone};
+use crate::visible::visible;
+
+pub(crate) fn render(document: &Document, _: &Options, out: &mut dyn io::Write) -> io::Result<()> {
+    let mut text = format!("# {}\n", escaped(&document.heading()));
+    // As much as a terminal has: an issue is read by people, and JSON is there for the rest.
+    for section in document.summary() {
+        if !section.heading.is_empty() {
+            text.push_str(&format!("\n## {}\n", escaped(&section.heading)));
+        }
+        blocks(section, "###", &mut text);
+    }
+    out.write_all(text.as_bytes())
+}
+
+/// `heading` is that of groups within.
+fn blocks(section: &Section, heading: &str, out: &mut String) {
+    for block in section.summary() {
+        // Each block stands apart: a list or table would else go on with what is above.
+        out.push('\n');
+        match &block.body {
+            Body::Text(tone, text) => line("", &toned(*tone, &escaped(text)), out),
+            Body::Facts(facts) => facts.iter().for_each(|it| fact("", it, out)),
+            Body::Table(it) => table(it, out),
+            Body::Charts(charts) => {
+                charts.iter().filter(|it| it.level <= Level::Summary).for_each(|it| chart(it, out));
+            }
+            Body::Cards(cards) => cards.iter().for_each(|it| card(it, out)),
+            Body::Tree(nodes) => nodes.iter().for_each(|it| node("", it, out)),
+            // Indented code needs no fence, which the text might hold.
+            Body::Verbatim(text) => text.lines().for_each(|it| line("    ", &visible(it), out)),
+            Body::Group(group) => {
+                line(&format!("{heading} "), &escaped(&group.heading), out);
+                blocks(group, &format!("{heading}#"), out);
+            }
+        }
+    }
+}
+
+fn line(begin: &str, text: &str, out: &mut String) {
+    out.push_str(&format!("{begin}{text}\n"));
+}
+
+fn fact(indent: &str, it: &Fact, out: &mut String) {
+    let label = match it.label.as_str() {
+        "" => String::new(),
+        label => format!("{}: ", toned(Tone::Strong, &escaped(label))),
+    };
+    line(&format!("{indent}- {label}"), &escaped(&it.value), out);
+}
+
+fn card(it: &Card, out: &mut String) {
+    let word = toned(Tone::Strong, &escaped(&it.word.to_uppercase()));
+    line(&format!("- {word} "), &escaped(&it.sentence()), out);
+    it.facts.iter().for_each(|it| fact("  ", it, out));
+}
+
+fn node(indent: &str, it: &Node, out: &mut String) {
+    line(&format!("{indent}- "), &toned(Tone::Strong, &escaped(&it.name)), out);
+    for (label, text) in &it.further {
+        line(&format!("{indent}  - "), &escaped(&format!("{label}: {text}")), out);
+    }
+    it.below.iter().for_each(|it| node(&format!("{indent}  "), it, out));
+}
+
+fn chart(it: &Chart, out: &mut String) {
+    let title = escaped(&it.title);
+    match &it.drawing {
+        Drawing::Plot(panels) => {
+            line("", &format!("{title}: {}\n", escaped(&sparklines(panels))), out);
+        }
+        Drawing::Map(map) => {
+            line("", &format!("{}\n", toned(Tone::Strong, &title)), out);
+            table(&map_table(map), out);
+        }
+        Drawing::Bars(_) => {}
+    }
+}
+
+fn table(it: &Table, out: &mut String) {
+    let shown: Vec<usize> =
+        (0..it.columns.len()).filter(|at| it.columns[*at].level <= Level::Summary).collect();
+    let row = |cell: &dyn Fn(usize) -> String| {
+        shown.iter().map(|at| format!("| {} ", cell(*at))).collect::<String>()
+    };
+    line(&row(&|at| escaped(&it.columns[at].title)), "|", out);
+    line(&row(&|at| if at == 0 { "---".to_owned() } else { "---:".to_owned() }), "|", out);
+    for line_of in it.rows.iter().filter(|row| row.level <= Level::Summary) {
+        let part = if line_of.is_part { "· " } else { "" };
+        let cell = |at: usize| {
+            let text = line_of.cells.get(at).map(|cell| escaped(&cell.shown())).unwrap_or_default();
+            if at == 0 { format!("{part}{text}") } else { text }
+        };
+        line(&row(&cell), "|", out);
+    }
+}
+
+/// Emphasis; words that follow a blank or end in one would not be.
+fn toned(tone: Tone, text: &str) -> String {
+    match tone {
+        Tone::Plain => text.to_owned(),
+        _ if text.trim() != text || text.is_empty() => text.to_owned(),
+        Tone::Note => format!("*{text}*"),
+        Tone::Strong | Tone::Good | Tone::Warning | Tone::Bad => format!("**{text}**"),
+    }
+}
+
+/// On one line, and without a character that Markdown or HTML would take for its own.
+fn escaped(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for (at, c) in visible(text).chars().enumerate() {
+        let begins_block = at == 0 && matches!(c, '+' | '-' | '=');
+        if begins_block
+            || matches!(c, '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '|' | '~' | '&' | '#')
+        {
+            shown.push('\\');
+        }
+        shown.push(c);
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::Cell;
+
+    #[test]
+    fn names_of_other_hands_are_no_markup() {
+        let hostile = ["a|b", "<img src=x>", "`c`", "**d**", "[e](http://f)", "g\nh", "- i"];
+        let mut section = Section::new("h");
+        section.table(
+            Table::new(["name", "1"]).with(hostile.map(|it| vec![Cell::text(it), Cell::Count(7)])),
+        );
+        section.fact("k*", hostile[1]);
+        let document = Document { sections: vec![section], ..Document::new("", "t") };
+        let mut bytes = Vec::new();
+        render(&document, &Options::default(), &mut bytes).unwrap();
+        let text = String::from_utf8(bytes).unwrap();
+        assert!(
+            text.starts_with("# t\n\n## h\n\n| name | 1 |\n| --- | ---: |\n| a\\|b | 7 |\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("| \\<img src=x\\> | 7 |\n") && text.contains("| \\- i | 7 |\n"),
+            "{text}"
+        );
+        assert!(text.ends_with("- **k\\***: \\<img src=x\\>\n"), "{text}");
+    }
+}
