@@ -1,7 +1,8 @@
 //! Comparisons of real events of the null engine: which steps belong together, and what stands.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::error::Error;
+#[path = "../../durio-signals/tests/null_run/mod.rs"]
+mod null_run;
 
 use durio_compare::published::{against, named, tables};
 use durio_compare::shape::ShapeWord;
@@ -10,24 +11,10 @@ use durio_compare::{
     compare,
 };
 use durio_observe::Host;
-use durio_plan::{
-    ClockChoice, EngineKind, Limit, Load, NullScript, PLAN_SCHEMA, Plan, Purpose, Role, Step,
-    Target, TargetKind,
-};
-use durio_record::{Environment, Event, Journal, Manifest};
-use durio_run::{Context, EventSink, StopFlag, run};
+use durio_plan::{Limit, Plan, Role, Step};
+use durio_record::{Environment, Event};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{CacheMode, Pattern, PerMille, Workload, self_cost_workload};
-
-#[derive(Default)]
-struct Events(Vec<Event>);
-
-impl EventSink for Events {
-    fn event(&mut self, _: Nanos, event: Event) -> Result<(), Box<dyn Error + Send + Sync>> {
-        self.0.push(event);
-        Ok(())
-    }
-}
 
 fn workload(depth: u32) -> Workload {
     let mut workload = self_cost_workload(depth);
@@ -38,53 +25,23 @@ fn workload(depth: u32) -> Workload {
 /// A step of 1.2 s at this depth, with this latency in microseconds.
 fn step(depth: u32, micros: u64, repeat: u32) -> Step {
     let latencies = [9, 10, 11].map(|tenths| Nanos::new(micros * 100 * tenths)).to_vec();
-    let load = Load {
-        script: Some(NullScript { latencies, fails_at: None }),
-        ..Load::new(0, workload(depth), EngineKind::Null)
-    };
+    let load = null_run::scripted(workload(depth), latencies);
     let limit = Limit::Duration(Nanos::from_millis(1200));
     Step { repeat, ..Step::new(Role::Measure, load, limit, Nanos::from_millis(100)) }
 }
 
 fn plan(steps: Vec<Step>) -> Plan {
     let number = |(index, step)| Step { index: u32::try_from(index).unwrap(), ..step };
-    Plan {
-        schema: PLAN_SCHEMA,
-        purpose: Purpose::Run,
-        seed: 1,
-        clock: ClockChoice::Auto,
-        targets: vec![Target {
-            name: "scripted".into(),
-            location: None,
-            kind: TargetKind::Scripted,
-            size: Bytes::from_gib(1),
-            destroy: false,
-        }],
-        steps: steps.into_iter().enumerate().map(number).collect(),
-        campaign: None,
-        thresholds: Vec::new(),
-    }
+    null_run::plan(steps.into_iter().enumerate().map(number).collect())
 }
 
 fn read(name: &str, kernel: &str, plan: &Plan, spoil: impl Fn(&mut Event)) -> Run {
-    let folder = tempfile::tempdir().unwrap();
-    let mut journal = Journal::begin(folder.path(), None).unwrap();
-    let context = Context::new(&mut journal, StopFlag::default());
-    let mut sink = Events::default();
-    run(plan, context, &mut sink).unwrap();
-    let manifest = Manifest {
-        schema: 1,
-        run: name.into(),
-        durio_version: "0".into(),
-        started: String::new(),
-        command: Vec::new(),
-    };
     let host = Host { kernel: kernel.into(), ..Host::default() };
-    let mut reader =
-        RunReader::new(manifest, plan.clone(), Environment { host, stacks: Vec::new() });
-    for event in &mut sink.0 {
-        spoil(event);
-        reader.observe(event);
+    let environment = Environment { host, stacks: Vec::new() };
+    let mut reader = RunReader::new(null_run::manifest(name), plan.clone(), environment);
+    for mut event in null_run::events(plan) {
+        spoil(&mut event);
+        reader.observe(&event);
     }
     reader.finish(name.into())
 }

@@ -1,18 +1,18 @@
-//! What is to be thought of findings: warnings, signals about flushes, verdicts.
+//! Judgements on findings: warnings, signals about flushes, verdicts.
 //!
 //! In: an [`Analysis`], or layers and a host alone. Out: its findings with what the rules say of them.
-//! Not here: figures (durio-analyse), and how it is shown (durio-report).
+//! Not here: figures (durio-analyse), and how they are shown (durio-report).
 //!
 //! A rule is a function of the [`Basis`], with the smallest findings that trigger it as its test, and
-//! a line in one of the lists: `RULES` in `warning.rs`, those of `signals.rs`. Verdicts compare with
-//! the documented thresholds that the plan took along (`verdict.rs`).
+//! a line in one of the lists: `RULES` in `warning.rs`, those of `signals.rs`. Verdicts compare figures
+//! with the documented thresholds that are saved in the plan (`verdict.rs`).
 
 mod signals;
 mod verdict;
 mod warning;
 
 #[cfg(test)]
-mod sample;
+mod tests;
 
 pub use signals::standing_signals;
 

@@ -1,14 +1,13 @@
-//! Signals: what can be said of a storage's flush without cutting its power.
+//! Signals: what can be said about a storage's flush without cutting its power.
 //!
-//! In: the record (layers, machine, process) and what was measured. Out: [`Signal`]s, each with what
-//! was read where, what that implies, and one of four words. Not here: proof; only power cuts give
-//! that, so no signal ever acquits.
+//! In: the record (layers, machine, process) and the measurements. Out: [`Signal`]s, each with its
+//! readings and where they come from, what that implies, and one of four words. Not here: proof; only
+//! power cuts give that, so no signal ever acquits.
 //!
 //! A rule is a function, with its smallest positive and negative case as tests beside it, and a
 //! line in [`LAYER_RULES`], [`HOST_RULES`] or [`RUN_RULES`].
 
 mod device;
-mod device_word;
 mod filesystem;
 mod layers;
 mod measured;
@@ -17,15 +16,15 @@ mod remote;
 mod slope;
 mod sync_calls;
 
-#[cfg(test)]
-mod sample;
-
 pub(crate) use filesystem::dropping_options;
 
 use durio_analyse::{Reading, Signal, SignalWord};
-use durio_observe::{Host, Layer, LayerKind, Stack};
+use durio_observe::{Host, Layer, LayerKind, Stack, WriteCache};
 
 use crate::Basis;
+
+/// Where the kernel shows mounts and their options.
+const MOUNTS: &str = "/proc/self/mountinfo";
 
 /// A rule about one layer, with all that lies below it.
 type LayerRule = fn(&Layer, &Host) -> Option<Signal>;
@@ -55,7 +54,7 @@ const LAYER_RULES: &[LayerRule] = &[
     layers::bcache_write_back,
     layers::loop_backing,
     device::cache_view,
-    device_word::contradicted,
+    device::contradicts_kernel,
     device::fua,
     device::qemu_nvme,
     device::ephemeral,
@@ -128,10 +127,9 @@ fn by_weight(mut signals: Vec<Signal>) -> Vec<Signal> {
     kept
 }
 
-/// A signal that is not built up step by step.
+/// A signal: its id, word and layer, the readings, what they imply, and what to do.
 fn signal(
-    (id, word): (&str, SignalWord),
-    layer: String,
+    (id, word, layer): (&str, SignalWord, String),
     read: Vec<Reading>,
     implies: impl Into<String>,
     advice: impl Into<String>,
@@ -144,8 +142,18 @@ fn reading(what: &str, place: impl Into<String>, value: impl Into<String>) -> Re
     Reading { what: what.to_owned(), place: place.into(), value: value.into() }
 }
 
+/// What the block layer takes the layer's cache for, which decides whether it sends flushes.
+fn cache_reading(what: &str, layer: &Layer, view: WriteCache) -> Reading {
+    let value = match view {
+        WriteCache::WriteBack => "write back",
+        WriteCache::WriteThrough => "write through",
+    };
+    reading(what, sysfs(layer, "queue/write_cache"), value)
+}
+
 /// The file of a block device in sysfs.
 fn sysfs(layer: &Layer, file: &str) -> String {
+    // sysfs cannot have a slash in a name, and writes `cciss/c0d0` as `cciss!c0d0`.
     format!("/sys/class/block/{}/{file}", layer.name.replace('/', "!"))
 }
 
@@ -165,7 +173,7 @@ fn layer_name(layer: &Layer) -> String {
     format!("{kind} {}", layer.name)
 }
 
-/// True for a device that the kernel shows nothing below of: what is beyond it, only it can tell.
+/// True for a device below which the kernel shows nothing: only the device knows what is beyond it.
 fn is_end(layer: &Layer) -> bool {
     matches!(layer.kind, LayerKind::Disk | LayerKind::Nbd) && layer.block.is_some()
 }
@@ -175,10 +183,15 @@ fn ends(stack: &Stack) -> impl Iterator<Item = &Layer> {
     stack.walk().map(|(_, layer)| layer).filter(|layer| is_end(layer))
 }
 
+/// True if the kernel sends flushes to the layer.
+fn is_flushed(layer: &Layer) -> bool {
+    layer.block.as_ref().is_some_and(|it| it.write_cache == Some(WriteCache::WriteBack))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::sample::{disk, stack_of};
     use super::*;
+    use crate::tests::{disk, stack_of};
 
     #[test]
     fn what_two_locations_share_is_told_once_and_the_weightiest_first() {
@@ -195,8 +208,8 @@ mod tests {
     fn only_runs_that_make_writes_durable_somewhere_have_signals() {
         use durio_workload::SyncPolicy;
 
-        let asked = |spoil: fn(&mut crate::sample::Sample)| {
-            let mut sample = crate::sample::sample();
+        let asked = |spoil: fn(&mut crate::tests::Sample)| {
+            let mut sample = crate::tests::sample();
             spoil(&mut sample);
             signals(&sample.basis()).len()
         };
@@ -208,7 +221,7 @@ mod tests {
     #[test]
     fn words_and_readings_are_saved_as_users_read_them() {
         let read = vec![reading("a", "/b", "c")];
-        let one = signal(("x", SignalWord::UnsafeConfig), "l".into(), read, "i", "").unwrap();
+        let one = signal(("x", SignalWord::UnsafeConfig, "l".into()), read, "i", "").unwrap();
         let text = serde_json::to_string(&one).unwrap();
         assert!(text.contains("\"unsafe-config\"") && text.contains("\"where\":\"/b\""), "{text}");
         assert_eq!(serde_json::from_str::<Signal>(&text).unwrap(), one);

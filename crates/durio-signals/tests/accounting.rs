@@ -2,79 +2,33 @@
 //! named.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::error::Error;
+mod null_run;
+
+#[path = "accounting/group_commit.rs"]
+mod group_commit;
 
 use durio_analyse::{Analyser, Findings, RunState};
 use durio_observe::Host;
-use durio_plan::{
-    ClockChoice, EngineKind, Limit, Load, NullScript, PLAN_SCHEMA, Plan, Purpose, Role, Step,
-    Target, TargetKind,
-};
-use durio_record::{Environment, Event, Journal, Manifest, OperationName};
-use durio_run::{Context, EventSink, StopFlag, run};
+use durio_plan::{Limit, Plan, Role, Step};
+use durio_record::{Environment, Event, OperationName};
 use durio_signals::judged;
-use durio_units::{Bytes, Nanos};
+use durio_units::Nanos;
 use durio_workload::self_cost_workload;
 
-#[derive(Default)]
-struct Events(Vec<Event>);
-
-impl EventSink for Events {
-    fn event(&mut self, _: Nanos, event: Event) -> Result<(), Box<dyn Error + Send + Sync>> {
-        self.0.push(event);
-        Ok(())
-    }
-}
+use null_run::events;
 
 fn plan(latencies: &[u64], jobs: u32, depth: u32, operations: u64) -> Plan {
     let mut workload = self_cost_workload(depth);
     workload.jobs = jobs;
     let latencies = latencies.iter().map(|&latency| Nanos::new(latency)).collect();
-    Plan {
-        schema: PLAN_SCHEMA,
-        purpose: Purpose::Run,
-        seed: 1,
-        clock: ClockChoice::Auto,
-        targets: vec![Target {
-            name: "scripted".into(),
-            location: None,
-            kind: TargetKind::Scripted,
-            size: Bytes::from_gib(1),
-            destroy: false,
-        }],
-        steps: vec![Step::new(
-            Role::Measure,
-            Load {
-                script: Some(NullScript { latencies, fails_at: None }),
-                ..Load::new(0, workload, EngineKind::Null)
-            },
-            Limit::Operations(operations),
-            Nanos::from_millis(100),
-        )],
-        campaign: None,
-        thresholds: Vec::new(),
-    }
-}
-
-fn events(plan: &Plan) -> Vec<Event> {
-    let folder = tempfile::tempdir().unwrap();
-    let mut journal = Journal::begin(folder.path(), None).unwrap();
-    let context = Context::new(&mut journal, StopFlag::default());
-    let mut sink = Events::default();
-    run(plan, context, &mut sink).unwrap();
-    sink.0
+    let load = null_run::scripted(workload, latencies);
+    let limit = Limit::Operations(operations);
+    null_run::plan(vec![Step::new(Role::Measure, load, limit, Nanos::from_millis(100))])
 }
 
 fn analyser(plan: &Plan, events: &[Event]) -> Analyser {
-    let manifest = Manifest {
-        schema: 1,
-        run: "test".into(),
-        durio_version: "0".into(),
-        started: String::new(),
-        command: Vec::new(),
-    };
     let environment = Environment { host: Host::default(), stacks: Vec::new() };
-    let mut analyser = Analyser::new(manifest, plan.clone(), environment);
+    let mut analyser = Analyser::new(null_run::manifest("test"), plan.clone(), environment);
     events.iter().for_each(|event| analyser.observe(event));
     analyser
 }

@@ -3,17 +3,20 @@
 
 use durio_observe::{BlockFacts, Host, Layer, LayerKind, WriteCache};
 
-use super::{Reading, Signal, SignalWord, is_end, layer_name, reading, signal, sysfs};
+use super::{
+    Reading, Signal, SignalWord, cache_reading, is_end, is_flushed, layer_name, reading, signal,
+    sysfs,
+};
 
-/// The number by which the PCI bus knows QEMU's own devices (QEMU, docs/specs/pci-ids).
+// The number by which the PCI bus knows QEMU's own devices (QEMU, docs/specs/pci-ids).
 const QEMU_PCI_VENDOR: &str = "0x1b36";
 
-/// Beginnings of models that are a virtual machine's local disks: their content survives a reboot
-/// and not a stop (Amazon EC2, Google Compute Engine and Azure documentation of local disks).
+// Beginnings of models that are a virtual machine's local disks: their content survives a reboot
+// and not a stop (Amazon EC2, Google Compute Engine and Azure documentation of local disks).
 const EPHEMERAL_MODELS: [&str; 3] =
     ["Amazon EC2 NVMe Instance Storage", "nvme_card", "Microsoft NVMe Direct Disk"];
 
-/// Beginnings of models that are volumes of a cloud's replicated storage (the same documents).
+// Beginnings of models that are volumes of a cloud's replicated storage (the same documents).
 const VOLUME_MODELS: [&str; 5] = [
     "Amazon Elastic Block Store",
     "nvme_card-pd",
@@ -22,7 +25,7 @@ const VOLUME_MODELS: [&str; 5] = [
     "Msft Virtual Disk",
 ];
 
-/// Drivers of RAID controllers with a cache of their own, by the kernel's names of their hosts.
+// Drivers of RAID controllers with a cache of their own, by the kernel's names of their hosts.
 const RAID_DRIVERS: [&str; 8] =
     ["megaraid_sas", "smartpqi", "hpsa", "aacraid", "arcmsr", "3w-9xxx", "3w-sas", "megaraid"];
 
@@ -30,20 +33,10 @@ const RAID_DRIVERS: [&str; 8] =
 /// signal per device, whatever it says.
 pub(super) fn cache_view(layer: &Layer, _: &Host) -> Option<Signal> {
     let block = layer.block.as_ref().filter(|_| is_end(layer))?;
-    match block.write_cache? {
-        WriteCache::WriteBack => flush_sent(layer, block),
-        WriteCache::WriteThrough => flush_stripped(layer, block),
-    }
-}
-
-/// The kernel's view, and the device's own where it is known.
-fn cache_readings(layer: &Layer, block: &BlockFacts) -> Vec<Reading> {
-    let view = match block.write_cache {
-        Some(WriteCache::WriteThrough) => "write through",
-        _ => "write back",
-    };
-    let mut read = vec![reading("kernel's view", sysfs(layer, "queue/write_cache"), view)];
+    let view = block.write_cache?;
+    let mut read = vec![cache_reading("kernel's view", layer, view)];
     if let Some(own) = &block.device_write_cache {
+        // virtio-blk has the attribute at the disk itself, SCSI at the disk's SCSI device.
         let file = match layer.name.starts_with("vd") {
             true => "cache_type",
             false => "device/scsi_disk/*/cache_type",
@@ -54,23 +47,21 @@ fn cache_readings(layer: &Layer, block: &BlockFacts) -> Vec<Reading> {
         let value = if flush { "1" } else { "0" };
         read.push(reading("flush offered, bit 9", sysfs(layer, "device/features"), value));
     }
-    read
-}
-
-fn flush_sent(layer: &Layer, block: &BlockFacts) -> Option<Signal> {
-    signal(
-        ("flush-sent", SignalWord::Fact),
-        layer_name(layer),
-        cache_readings(layer, block),
-        "the kernel takes the cache for volatile and sends a flush for each sync; whether the device \
-         does it is not told",
-        "",
-    )
+    match view {
+        WriteCache::WriteThrough => flush_stripped(layer, block, read),
+        WriteCache::WriteBack => signal(
+            ("flush-sent", SignalWord::Fact, layer_name(layer)),
+            read,
+            "the kernel takes the cache for volatile and sends a flush for each sync; whether the \
+             device does it is not told",
+            "",
+        ),
+    }
 }
 
 /// The block layer strips flushes for a device whose cache it takes for write through, and ends a
 /// sync at once.
-fn flush_stripped(layer: &Layer, block: &BlockFacts) -> Option<Signal> {
+fn flush_stripped(layer: &Layer, block: &BlockFacts, read: Vec<Reading>) -> Option<Signal> {
     let bus = layer.fact("bus").unwrap_or_default();
     let own = block.device_write_cache.as_deref();
     let (id, word, implies, advice) = match () {
@@ -118,14 +109,65 @@ fn flush_stripped(layer: &Layer, block: &BlockFacts) -> Option<Signal> {
              host does with writes",
         ),
     };
-    signal((id, word), layer_name(layer), cache_readings(layer, block), implies, advice)
+    signal((id, word, layer_name(layer)), read, implies, advice)
+}
+
+/// A contradiction between the kernel's view of a cache and what the device answered when it was
+/// asked. Where they agree, the kernel's view tells it already.
+pub(super) fn contradicts_kernel(layer: &Layer, _: &Host) -> Option<Signal> {
+    let block = layer.block.as_ref().filter(|_| is_end(layer))?;
+    let view = block.write_cache?;
+    // NVMe tells presence (VWC) and switch, SCSI the switch alone.
+    let present = layer.fact("device_volatile_write_cache");
+    let enabled = layer.fact("device_write_cache_enabled");
+    let is_off = present == Some("absent") || enabled == Some("no");
+    // The driver's word says the same and has a signal already.
+    let is_told = block.device_write_cache.as_deref() == Some("write back");
+    let (id, word, implies, advice) = match view {
+        WriteCache::WriteBack if is_off => (
+            "device-word-not-volatile",
+            SignalWord::Declared,
+            "the kernel takes the cache for volatile and sends flushes; the device says that it has \
+             no volatile write cache, or that it is off, so that a flush has nothing to do if the \
+             claim is true",
+            "",
+        ),
+        WriteCache::WriteBack => return None,
+        WriteCache::WriteThrough if is_off || is_told => return None,
+        WriteCache::WriteThrough if enabled == Some("yes") => (
+            "device-word-volatile",
+            SignalWord::UnsafeConfig,
+            "the device says that its volatile write cache is on; the kernel takes it for write \
+             through and sends no flush: acknowledged commits can be lost at a power cut",
+            "echo 'write back' into queue/write_cache of the device, or switch its cache off",
+        ),
+        WriteCache::WriteThrough if present == Some("present") => (
+            "device-word-volatile",
+            SignalWord::Suspect,
+            "the device says that it has a volatile write cache, and not whether that is on; the \
+             kernel takes it for write through and sends no flush",
+            "find out whether the cache is on (nvme get-feature -f 6); if it is, echo 'write back' \
+             into queue/write_cache of the device",
+        ),
+        WriteCache::WriteThrough => return None,
+    };
+    let place = |page: &str| format!("{page} of /dev/{}", layer.name);
+    let switch = match present {
+        Some(_) => place("Get Features 06h"),
+        None => place("caching mode page 08h, WCE,"),
+    };
+    let vwc = place("Identify Controller, VWC,");
+    let mut read = vec![cache_reading("kernel's view", layer, view)];
+    read.extend(present.map(|value| reading("device's volatile write cache", vwc, value)));
+    read.extend(enabled.map(|value| reading("device's write cache is on", switch, value)));
+    signal((id, word, layer_name(layer)), read, implies, advice)
 }
 
 /// Whether durable writes can be sent as one command.
 pub(super) fn fua(layer: &Layer, _: &Host) -> Option<Signal> {
     let block = layer.block.as_ref().filter(|_| is_end(layer))?;
     // Where no flush is sent, none is spared.
-    let fua = block.fua.filter(|_| block.write_cache == Some(WriteCache::WriteBack))?;
+    let fua = block.fua.filter(|_| is_flushed(layer))?;
     let implies = match fua {
         true => {
             "writes of O_DSYNC may be sent with FUA instead of a flush; the kernel's counter of \
@@ -134,7 +176,7 @@ pub(super) fn fua(layer: &Layer, _: &Host) -> Option<Signal> {
         false => "the device takes no FUA: O_DSYNC is a write and a flush",
     };
     let read = vec![reading("FUA", sysfs(layer, "queue/fua"), if fua { "1" } else { "0" })];
-    signal(("fua", SignalWord::Fact), layer_name(layer), read, implies, "")
+    signal(("fua", SignalWord::Fact, layer_name(layer)), read, implies, "")
 }
 
 /// QEMU's NVMe controller announces FUA and writes without looking at the bit.
@@ -144,15 +186,15 @@ pub(super) fn qemu_nvme(layer: &Layer, _: &Host) -> Option<Signal> {
     let vendor = layer.fact("pci_vendor").unwrap_or_default();
     let by_vendor = vendor == QEMU_PCI_VENDOR && layer.fact("bus") == Some("nvme");
     let is_qemu = model.starts_with("QEMU NVMe Ctrl") || by_vendor;
-    let announces = block.fua == Some(true) && block.write_cache == Some(WriteCache::WriteBack);
-    if !is_qemu || !announces {
+    if !is_qemu || block.fua != Some(true) || !is_flushed(layer) {
         return None;
     }
-    let mut read = vec![reading("model", sysfs(layer, "device/model"), model)];
-    read.push(reading("FUA", sysfs(layer, "queue/fua"), "1"));
+    let read = vec![
+        reading("model", sysfs(layer, "device/model"), model),
+        reading("FUA", sysfs(layer, "queue/fua"), "1"),
+    ];
     signal(
-        ("qemu-nvme-fua", SignalWord::Suspect),
-        layer_name(layer),
+        ("qemu-nvme-fua", SignalWord::Suspect, layer_name(layer)),
         read,
         "QEMU's NVMe controller announces FUA and does not act on it (hw/nvme/ctrl.c, nvme_do_write): \
          writes of O_DSYNC may be acknowledged from the host's cache",
@@ -166,18 +208,17 @@ fn model_among<'a>(layer: &'a Layer, models: &[&str]) -> Option<&'a str> {
 }
 
 fn vendor_and_model(layer: &Layer) -> String {
-    let block = layer.block.as_ref();
-    let part = |value: Option<&String>| value.cloned().unwrap_or_default();
-    let vendor = part(block.and_then(|block| block.vendor.as_ref()));
-    format!("{vendor} {}", part(block.and_then(|block| block.model.as_ref())))
+    let Some(block) = &layer.block else { return String::new() };
+    let part = |value: &Option<String>| value.clone().unwrap_or_default();
+    format!("{} {}", part(&block.vendor), part(&block.model))
 }
 
 pub(super) fn ephemeral(layer: &Layer, _: &Host) -> Option<Signal> {
+    // A volume's `nvme_card-pd` begins with the local disk's `nvme_card`.
     let model = model_among(layer, &EPHEMERAL_MODELS)
         .filter(|_| model_among(layer, &VOLUME_MODELS).is_none())?;
     signal(
-        ("ephemeral", SignalWord::Declared),
-        layer_name(layer),
+        ("ephemeral", SignalWord::Declared, layer_name(layer)),
         vec![reading("model", sysfs(layer, "device/model"), model)],
         "by its name a local disk of a virtual machine: what is on it survives a reboot, and is gone \
          when the machine is stopped, moved or lost, however often it was synced",
@@ -187,6 +228,7 @@ pub(super) fn ephemeral(layer: &Layer, _: &Host) -> Option<Signal> {
 
 /// True for a volume of a cloud's replicated storage, by its name.
 pub(super) fn is_cloud_volume(layer: &Layer) -> bool {
+    // SCSI pads vendors with blanks, and Azure's model alone is a plain `Virtual Disk`.
     let scsi = vendor_and_model(layer).split_whitespace().collect::<Vec<_>>().join(" ");
     model_among(layer, &VOLUME_MODELS).is_some() || scsi == "Msft Virtual Disk"
 }
@@ -197,8 +239,7 @@ pub(super) fn cloud_volume(layer: &Layer, _: &Host) -> Option<Signal> {
     }
     let model = vendor_and_model(layer).trim().to_owned();
     signal(
-        ("cloud-volume", SignalWord::Declared),
-        layer_name(layer),
+        ("cloud-volume", SignalWord::Declared, layer_name(layer)),
         vec![reading("vendor and model", sysfs(layer, "device/model"), model)],
         "by its name a volume of a cloud's storage: what is acknowledged is kept as its provider \
          promises, which nothing here can check",
@@ -211,12 +252,10 @@ pub(super) fn raid_controller(layer: &Layer, _: &Host) -> Option<Signal> {
     let driver = layer.fact("scsi_driver").filter(|driver| RAID_DRIVERS.contains(driver))?;
     let mut read = vec![reading("driver", "/sys/class/scsi_host/*/proc_name", driver)];
     let own = layer.block.as_ref().and_then(|block| block.device_write_cache.clone());
-    read.extend(
-        own.map(|own| reading("device's own", sysfs(layer, "device/scsi_disk/*/cache_type"), own)),
-    );
+    let place = sysfs(layer, "device/scsi_disk/*/cache_type");
+    read.extend(own.map(|own| reading("device's own", place, own)));
     signal(
-        ("raid-controller", SignalWord::Declared),
-        layer_name(layer),
+        ("raid-controller", SignalWord::Declared, layer_name(layer)),
         read,
         "a RAID controller stands before the drives and answers flushes for them; whether its cache \
          has a battery that works, and whether the drives' own caches are off, cannot be told from \
@@ -228,8 +267,8 @@ pub(super) fn raid_controller(layer: &Layer, _: &Host) -> Option<Signal> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample::{assert_signal, disk, layer, with_facts};
     use super::*;
+    use crate::tests::{assert_signal, disk, layer, with_facts};
 
     fn spoiled(spoil: impl FnOnce(&mut BlockFacts)) -> Layer {
         let mut layer = disk("nvme0n1");
@@ -329,5 +368,53 @@ mod tests {
         let found = raid_controller(&behind("megaraid_sas"), &Host::default());
         assert_signal(found, "raid-controller", SignalWord::Declared);
         assert_eq!(raid_controller(&behind("ahci"), &Host::default()), None);
+    }
+
+    const PRESENT: (&str, &str) = ("device_volatile_write_cache", "present");
+    const ABSENT: (&str, &str) = ("device_volatile_write_cache", "absent");
+    const ON: (&str, &str) = ("device_write_cache_enabled", "yes");
+    const OFF: (&str, &str) = ("device_write_cache_enabled", "no");
+    const UNTOLD: (&str, &str) = ("device_write_cache_enabled", "cannot tell");
+
+    fn asked(view: WriteCache, driver: Option<&str>, facts: &[(&str, &str)]) -> Option<Signal> {
+        let mut layer = with_facts(disk("nvme0n1"), facts);
+        let block = layer.block.as_mut().unwrap();
+        block.write_cache = Some(view);
+        block.device_write_cache = driver.map(str::to_owned);
+        contradicts_kernel(&layer, &Host::default())
+    }
+
+    #[test]
+    fn a_cache_that_is_on_and_gets_no_flush_is_an_unsafe_configuration() {
+        for facts in [&[PRESENT, ON][..], &[ON]] {
+            let one = asked(WriteCache::WriteThrough, Some("write through"), facts);
+            let one = assert_signal(one, "device-word-volatile", SignalWord::UnsafeConfig);
+            assert_eq!(one.read.len(), 1 + facts.len());
+        }
+        let perhaps = asked(WriteCache::WriteThrough, None, &[PRESENT, UNTOLD]);
+        assert_signal(perhaps, "device-word-volatile", SignalWord::Suspect);
+    }
+
+    #[test]
+    fn flushes_to_a_device_without_a_volatile_cache_are_told() {
+        for facts in [&[ABSENT][..], &[PRESENT, OFF], &[OFF]] {
+            let one = asked(WriteCache::WriteBack, None, facts);
+            assert_signal(one, "device-word-not-volatile", SignalWord::Declared);
+        }
+    }
+
+    #[test]
+    fn words_that_agree_or_are_missing_tell_nothing() {
+        assert_eq!(asked(WriteCache::WriteBack, None, &[PRESENT, ON]), None);
+        assert_eq!(asked(WriteCache::WriteBack, None, &[PRESENT, UNTOLD]), None);
+        assert_eq!(asked(WriteCache::WriteThrough, None, &[ABSENT]), None);
+        assert_eq!(asked(WriteCache::WriteThrough, None, &[OFF]), None);
+        assert_eq!(asked(WriteCache::WriteThrough, None, &[UNTOLD]), None);
+        assert_eq!(asked(WriteCache::WriteThrough, None, &[]), None);
+    }
+
+    #[test]
+    fn what_the_drivers_word_tells_already_is_not_told_twice() {
+        assert_eq!(asked(WriteCache::WriteThrough, Some("write back"), &[ON]), None);
     }
 }

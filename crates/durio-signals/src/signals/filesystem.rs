@@ -2,17 +2,15 @@
 
 use durio_observe::{Host, Layer, LayerKind};
 
-use super::{Reading, Signal, SignalWord, layer_name, reading, signal};
+use super::{MOUNTS, Reading, Signal, SignalWord, layer_name, reading, signal};
 
-const MOUNTS: &str = "/proc/self/mountinfo";
-
-/// Options by which a filesystem sends no flush (ext4, btrfs, reiserfs; f2fs, of its own kind).
+// Options by which a filesystem sends no flush (ext4, btrfs, reiserfs; f2fs, of its own kind).
 const NO_BARRIERS: [&str; 4] = ["nobarrier", "barrier=0", "barrier=none", "fsync_mode=nobarrier"];
 
-/// Options by which an overlay leaves out every sync (kernel, filesystems/overlayfs.rst).
+// Options by which an overlay leaves out every sync (kernel, filesystems/overlayfs.rst).
 const VOLATILE: [&str; 2] = ["volatile", "fsync=volatile"];
 
-/// Types without a journal at all.
+// Types without a journal at all.
 const JOURNALLESS: [&str; 6] = ["ext2", "vfat", "msdos", "exfat", "minix", "ufs"];
 
 /// The first of the filesystem's options that is one of `wanted`, with the place where it stands.
@@ -22,6 +20,7 @@ fn option_among(layer: &Layer, wanted: &[&str]) -> Option<Reading> {
     if let Some(option) = given {
         return Some(reading("mount option", MOUNTS, option.clone()));
     }
+    // A superblock can carry options that no mount shows (tune2fs -E mount_opts).
     let effective = layer.fact("effective_options")?;
     let option = effective.split(',').find(|option| wanted.contains(option))?;
     Some(reading("option in effect", ext4_file(layer, "/proc/fs/ext4", "options"), option))
@@ -33,17 +32,23 @@ fn ext4_file(layer: &Layer, folder: &str, file: &str) -> String {
     format!("{folder}/{}/{file}", device.replace('/', "!"))
 }
 
+/// The type of the filesystem, as a reading.
+fn type_reading(fs_type: &str) -> Reading {
+    reading("type of filesystem", MOUNTS, fs_type)
+}
+
 /// The option by which a filesystem drops flushes, if it does; with its value.
 pub(crate) fn dropping_options(layer: &Layer) -> Option<Reading> {
     let dropping: Vec<&str> = NO_BARRIERS.iter().chain(&VOLATILE).copied().collect();
     option_among(layer, &dropping)
 }
 
-/// tmpfs and its like, RAM disks and compressed ones; what stands on them is told by them.
+/// tmpfs and its like, RAM disks and compressed ones. A filesystem on a RAM disk gives no signal: its
+/// device does.
 pub(super) fn memory_backed(layer: &Layer, _: &Host) -> Option<Signal> {
     let read = match (&layer.filesystem, &layer.block) {
         (Some(filesystem), _) if layer.kind == LayerKind::Memory => {
-            reading("type of filesystem", MOUNTS, filesystem.fs_type.clone())
+            type_reading(&filesystem.fs_type)
         }
         (None, Some(_)) if matches!(layer.kind, LayerKind::Memory | LayerKind::Zram) => {
             reading("device", "/sys/class/block", layer.name.clone())
@@ -51,8 +56,7 @@ pub(super) fn memory_backed(layer: &Layer, _: &Host) -> Option<Signal> {
         _ => return None,
     };
     signal(
-        ("memory-backed", SignalWord::UnsafeConfig),
-        layer_name(layer),
+        ("memory-backed", SignalWord::UnsafeConfig, layer_name(layer)),
         vec![read],
         "it lies in memory: a sync stores nothing, and nothing survives a power cut",
         "name a directory on the storage that the database will use",
@@ -62,8 +66,7 @@ pub(super) fn memory_backed(layer: &Layer, _: &Host) -> Option<Signal> {
 pub(super) fn barriers_off(layer: &Layer, _: &Host) -> Option<Signal> {
     let option = option_among(layer, &NO_BARRIERS)?;
     signal(
-        ("barriers-off", SignalWord::UnsafeConfig),
-        layer_name(layer),
+        ("barriers-off", SignalWord::UnsafeConfig, layer_name(layer)),
         vec![option],
         "with this option a sync writes and sends no flush, nor FUA: acknowledged commits can be lost \
          at a power cut, and the order of the journal's writes with them",
@@ -74,22 +77,20 @@ pub(super) fn barriers_off(layer: &Layer, _: &Host) -> Option<Signal> {
 pub(super) fn overlay_volatile(layer: &Layer, _: &Host) -> Option<Signal> {
     let option = option_among(layer, &VOLATILE).filter(|_| layer.kind == LayerKind::Overlay)?;
     signal(
-        ("overlay-volatile", SignalWord::UnsafeConfig),
-        layer_name(layer),
+        ("overlay-volatile", SignalWord::UnsafeConfig, layer_name(layer)),
         vec![option],
         "the overlay leaves out every sync, whatever the filesystem of its upper directory does",
         "mount without it, or keep the database's files on a volume beside the overlay",
     )
 }
 
-/// f2fs without checkpoints goes back to where they were switched off.
 pub(super) fn checkpoint_disabled(layer: &Layer, _: &Host) -> Option<Signal> {
     let filesystem = layer.filesystem.as_ref().filter(|it| it.fs_type == "f2fs")?;
+    // With a limit it reads `checkpoint=disable:5%`.
     let is_disabled = |option: &&String| option.starts_with("checkpoint=disable");
     let option = filesystem.options.iter().find(is_disabled)?;
     signal(
-        ("checkpoint-disabled", SignalWord::UnsafeConfig),
-        layer_name(layer),
+        ("checkpoint-disabled", SignalWord::UnsafeConfig, layer_name(layer)),
         vec![reading("mount option", MOUNTS, option.clone())],
         "without checkpoints the filesystem goes back, after a power cut, to the state in which they \
          were switched off: synced data is lost (kernel, filesystems/f2fs.rst)",
@@ -107,10 +108,8 @@ fn is_zfs(layer: &Layer) -> bool {
 fn zfs_switches(host: &Host) -> Vec<Reading> {
     let parameters = host.kernel_parameters.iter();
     let switches = parameters.filter(|it| ZFS_SWITCHES.contains(&it.name.as_str()));
-    let reading_of = |it: &durio_observe::Fact| {
-        reading("module parameter", format!("/sys/{}", it.name), it.value.clone())
-    };
-    switches.map(reading_of).collect()
+    let place = |name: &str| format!("/sys/{name}");
+    switches.map(|it| reading("module parameter", place(&it.name), it.value.clone())).collect()
 }
 
 pub(super) fn zfs_no_flush(layer: &Layer, host: &Host) -> Option<Signal> {
@@ -120,8 +119,7 @@ pub(super) fn zfs_no_flush(layer: &Layer, host: &Host) -> Option<Signal> {
         return None;
     }
     signal(
-        ("zfs-no-flush", SignalWord::UnsafeConfig),
-        layer_name(layer),
+        ("zfs-no-flush", SignalWord::UnsafeConfig, layer_name(layer)),
         on,
         "ZFS is told to send no flush to its devices: right only if every device of the pool keeps \
          its cache without power",
@@ -129,14 +127,12 @@ pub(super) fn zfs_no_flush(layer: &Layer, host: &Host) -> Option<Signal> {
     )
 }
 
-/// The property that decides is in no file of the kernel.
 pub(super) fn zfs_sync_property(layer: &Layer, host: &Host) -> Option<Signal> {
     let filesystem = layer.filesystem.as_ref().filter(|_| is_zfs(layer))?;
     let mut read = vec![reading("dataset", MOUNTS, filesystem.source.clone())];
     read.extend(zfs_switches(host));
     signal(
-        ("zfs-sync-unknown", SignalWord::Fact),
-        layer_name(layer),
+        ("zfs-sync-unknown", SignalWord::Fact, layer_name(layer)),
         read,
         "with sync=disabled ZFS acknowledges before anything is stored; the kernel shows that \
          property nowhere, so it cannot be told from here",
@@ -153,13 +149,12 @@ pub(super) fn no_journal(layer: &Layer, _: &Host) -> Option<Signal> {
         }
         Some(_) => return None,
         None if JOURNALLESS.contains(&filesystem.fs_type.as_str()) => {
-            reading("type of filesystem", MOUNTS, filesystem.fs_type.clone())
+            type_reading(&filesystem.fs_type)
         }
         None => return None,
     };
     signal(
-        ("no-journal", SignalWord::Fact),
-        layer_name(layer),
+        ("no-journal", SignalWord::Fact, layer_name(layer)),
         vec![read],
         "there is no journal: a sync stores the file's data and its inode, but after a power cut the \
          filesystem's structure is what its check can put together",
@@ -167,7 +162,7 @@ pub(super) fn no_journal(layer: &Layer, _: &Host) -> Option<Signal> {
     )
 }
 
-/// What options of ext4's journal mean; none of them drops a sync.
+// None of them drops a sync, so that they are facts, each with its own meaning.
 const JOURNAL_OPTIONS: [(&str, &str); 3] = [
     (
         "data=writeback",
@@ -184,21 +179,20 @@ pub(super) fn journal_options(layer: &Layer, _: &Host) -> Option<Signal> {
     let names = JOURNAL_OPTIONS.map(|(name, _)| name);
     let option = option_among(layer, &names)?;
     let meaning = JOURNAL_OPTIONS.iter().find(|(name, _)| *name == option.value)?.1;
-    signal(("journal-options", SignalWord::Fact), layer_name(layer), vec![option], meaning, "")
+    let kind = ("journal-options", SignalWord::Fact, layer_name(layer));
+    signal(kind, vec![option], meaning, "")
 }
 
 pub(super) fn no_tree_log(layer: &Layer, _: &Host) -> Option<Signal> {
     let option = option_among(layer, &["notreelog"])?;
     signal(
-        ("no-tree-log", SignalWord::Fact),
-        layer_name(layer),
+        ("no-tree-log", SignalWord::Fact, layer_name(layer)),
         vec![option],
         "each fsync commits the whole filesystem: it keeps what it acknowledges, and is slow",
         "mount with treelog for a database",
     )
 }
 
-/// A filesystem of this machine whose devices the kernel does not show.
 pub(super) fn nothing_known_below(layer: &Layer, _: &Host) -> Option<Signal> {
     let filesystem = layer.filesystem.as_ref()?;
     let is_local = matches!(layer.kind, LayerKind::Filesystem | LayerKind::Unknown);
@@ -207,8 +201,7 @@ pub(super) fn nothing_known_below(layer: &Layer, _: &Host) -> Option<Signal> {
         return None;
     }
     signal(
-        ("hidden-below", SignalWord::Fact),
-        layer_name(layer),
+        ("hidden-below", SignalWord::Fact, layer_name(layer)),
         vec![reading("mounted from", MOUNTS, filesystem.source.clone())],
         "the kernel does not show which devices are below, so nothing can be said of their caches",
         "",
@@ -217,8 +210,8 @@ pub(super) fn nothing_known_below(layer: &Layer, _: &Host) -> Option<Signal> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample::{assert_signal, disk, fact, filesystem, layer, over, with_facts};
     use super::*;
+    use crate::tests::{assert_signal, disk, fact, filesystem, layer, over, with_facts};
 
     fn ext4(options: &[&str]) -> Layer {
         let mut layer = filesystem("ext4", LayerKind::Filesystem, options);

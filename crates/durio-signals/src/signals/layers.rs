@@ -2,9 +2,12 @@
 
 use durio_observe::{Host, Layer, LayerKind, WriteCache};
 
-use super::{Reading, Signal, SignalWord, is_end, layer_name, reading, signal, sysfs};
+use super::{
+    Reading, Signal, SignalWord, cache_reading, is_end, is_flushed, layer_name, reading, signal,
+    sysfs,
+};
 
-/// Ends of the names that LVM gives the parts of a cached volume (lvmcache(7)).
+// Ends of the names that LVM gives the parts of a cached volume (lvmcache(7)).
 const CACHE_PARTS: [&str; 7] =
     ["_cdata", "_cmeta", "_cpool", "_corig", "_cvol", "_wcorig", "_vcorig"];
 
@@ -13,24 +16,25 @@ fn fact_reading(layer: &Layer, name: &str, file: &str) -> Option<Reading> {
     Some(reading(&name.replace('_', " "), sysfs(layer, file), value))
 }
 
+/// A fact of an array, whose file has the fact's name.
+fn md_reading(layer: &Layer, name: &str) -> Option<Reading> {
+    fact_reading(layer, name, &format!("md/{name}"))
+}
+
 /// A layer that keeps flushes from devices that would get them.
 pub(super) fn strips_flushes(layer: &Layer, _: &Host) -> Option<Signal> {
     let view = layer.block.as_ref().filter(|_| !is_end(layer))?.write_cache?;
-    let takes = |below: &Layer| {
-        below.block.as_ref().is_some_and(|it| it.write_cache == Some(WriteCache::WriteBack))
-    };
     let mut below = layer.walk().skip(1).map(|(_, below)| below);
-    let taking = below.find(|below| is_end(below) && takes(below))?;
+    let taking = below.find(|below| is_end(below) && is_flushed(below))?;
     if view != WriteCache::WriteThrough {
         return None;
     }
     let read = vec![
-        reading("kernel's view", sysfs(layer, "queue/write_cache"), "write through"),
-        reading("view of the device below", sysfs(taking, "queue/write_cache"), "write back"),
+        cache_reading("kernel's view", layer, view),
+        cache_reading("view of the device below", taking, WriteCache::WriteBack),
     ];
     signal(
-        ("layer-strips-flushes", SignalWord::UnsafeConfig),
-        layer_name(layer),
+        ("layer-strips-flushes", SignalWord::UnsafeConfig, layer_name(layer)),
         read,
         "this layer is taken for write through and ends every sync, while the device below has a \
          volatile cache: acknowledged commits can be lost at a power cut",
@@ -38,26 +42,20 @@ pub(super) fn strips_flushes(layer: &Layer, _: &Host) -> Option<Signal> {
     )
 }
 
-fn is_parity(layer: &Layer) -> bool {
-    matches!(layer.fact("level"), Some("raid4" | "raid5" | "raid6"))
-}
-
 fn degraded(layer: &Layer) -> Option<&str> {
     layer.fact("degraded").filter(|count| *count != "0")
 }
 
-/// Parity and data of a stripe are written at different moments.
+/// The write hole: parity and data of a stripe are written at different moments.
 pub(super) fn md_write_hole(layer: &Layer, _: &Host) -> Option<Signal> {
-    let policy = layer.fact("consistency_policy").filter(|_| is_parity(layer))?;
+    let is_parity = matches!(layer.fact("level"), Some("raid4" | "raid5" | "raid6"));
+    let policy = layer.fact("consistency_policy").filter(|_| is_parity)?;
+    // The other policies, journal and ppl, close the hole (md(4)).
     if !["resync", "bitmap", "none"].contains(&policy) {
         return None;
     }
-    let files = [
-        ("level", "md/level"),
-        ("consistency_policy", "md/consistency_policy"),
-        ("degraded", "md/degraded"),
-    ];
-    let read = files.iter().filter_map(|(name, file)| fact_reading(layer, name, file)).collect();
+    let facts = ["level", "consistency_policy", "degraded"];
+    let read = facts.iter().filter_map(|name| md_reading(layer, name)).collect();
     let implies = match degraded(layer) {
         None => {
             "the write hole is open: a power cut in the middle of a stripe, and then the loss of a \
@@ -70,23 +68,20 @@ pub(super) fn md_write_hole(layer: &Layer, _: &Host) -> Option<Signal> {
         }
     };
     signal(
-        ("md-write-hole", SignalWord::Fact),
-        layer_name(layer),
+        ("md-write-hole", SignalWord::Fact, layer_name(layer)),
         read,
         implies,
         "mdadm --grow --consistency-policy=ppl (raid5), or a journal device",
     )
 }
 
-/// The journal of an array holds what the array does not have yet.
 pub(super) fn md_journal_write_back(layer: &Layer, _: &Host) -> Option<Signal> {
-    let mode = fact_reading(layer, "journal_mode", "md/journal_mode")?;
+    let mode = md_reading(layer, "journal_mode")?;
     if mode.value != "write-back" {
         return None;
     }
     signal(
-        ("md-journal-write-back", SignalWord::Fact),
-        layer_name(layer),
+        ("md-journal-write-back", SignalWord::Fact, layer_name(layer)),
         vec![mode],
         "what is acknowledged may be on the journal device only: if that fails, it is lost, and the \
          journal device's own cache decides over a power cut",
@@ -97,7 +92,7 @@ pub(super) fn md_journal_write_back(layer: &Layer, _: &Host) -> Option<Signal> {
 
 pub(super) fn md_degraded(layer: &Layer, _: &Host) -> Option<Signal> {
     degraded(layer)?;
-    let mut read = vec![fact_reading(layer, "degraded", "md/degraded")?];
+    let mut read = vec![md_reading(layer, "degraded")?];
     let members = layer.facts.iter().filter(|fact| fact.name.starts_with("member_"));
     read.extend(members.map(|fact| {
         let member = fact.name.trim_start_matches("member_");
@@ -105,8 +100,7 @@ pub(super) fn md_degraded(layer: &Layer, _: &Host) -> Option<Signal> {
         reading("state of a member", place, fact.value.clone())
     }));
     signal(
-        ("md-degraded", SignalWord::Fact),
-        layer_name(layer),
+        ("md-degraded", SignalWord::Fact, layer_name(layer)),
         read,
         "members are missing: fewer copies than the level promises, and figures are not those of the \
          whole array",
@@ -115,15 +109,14 @@ pub(super) fn md_degraded(layer: &Layer, _: &Host) -> Option<Signal> {
 }
 
 pub(super) fn md_resyncing(layer: &Layer, _: &Host) -> Option<Signal> {
-    let action = fact_reading(layer, "sync_action", "md/sync_action")?;
+    let action = md_reading(layer, "sync_action")?;
     if !["resync", "recover", "reshape", "repair"].contains(&action.value.as_str()) {
         return None;
     }
     let mut read = vec![action];
-    read.extend(fact_reading(layer, "array_state", "md/array_state"));
+    read.extend(md_reading(layer, "array_state"));
     signal(
-        ("md-resyncing", SignalWord::Fact),
-        layer_name(layer),
+        ("md-resyncing", SignalWord::Fact, layer_name(layer)),
         read,
         "the array is being made consistent: until that has ended copies or parity differ, and the \
          rebuild's I/O is part of every figure",
@@ -131,16 +124,14 @@ pub(super) fn md_resyncing(layer: &Layer, _: &Host) -> Option<Signal> {
     )
 }
 
-/// A mirror without any policy is never made equal after a power cut.
 pub(super) fn md_without_policy(layer: &Layer, _: &Host) -> Option<Signal> {
     let is_mirror = matches!(layer.fact("level"), Some("raid1" | "raid10"));
-    let policy = fact_reading(layer, "consistency_policy", "md/consistency_policy")?;
+    let policy = md_reading(layer, "consistency_policy")?;
     if !is_mirror || policy.value != "none" {
         return None;
     }
     signal(
-        ("md-no-policy", SignalWord::Fact),
-        layer_name(layer),
+        ("md-no-policy", SignalWord::Fact, layer_name(layer)),
         vec![policy],
         "after a power cut the copies are not made equal: what was written at that moment may read \
          differently each time",
@@ -164,8 +155,7 @@ pub(super) fn cached_volume(layer: &Layer, _: &Host) -> Option<Signal> {
         return None;
     }
     signal(
-        ("cached-volume", SignalWord::Suspect),
-        layer_name(layer),
+        ("cached-volume", SignalWord::Suspect, layer_name(layer)),
         parts,
         "a cache stands before the volume; device-mapper's default is write-back, and then what is \
          acknowledged may be on the cache device only; the mode cannot be told from here",
@@ -182,8 +172,7 @@ pub(super) fn bcache_write_back(layer: &Layer, _: &Host) -> Option<Signal> {
     read.extend(fact_reading(layer, "state", "bcache/state"));
     read.extend(fact_reading(layer, "dirty_data", "bcache/dirty_data"));
     signal(
-        ("bcache-write-back", SignalWord::Fact),
-        layer_name(layer),
+        ("bcache-write-back", SignalWord::Fact, layer_name(layer)),
         read,
         "what is acknowledged may be on the caching device only: that device's power-loss protection \
          decides, and if it fails, what is dirty is lost",
@@ -203,15 +192,14 @@ pub(super) fn loop_backing(layer: &Layer, _: &Host) -> Option<Signal> {
     };
     let mut read = vec![file];
     read.extend(fact_reading(layer, "dio", "loop/dio"));
-    let (layer, advice) =
-        (layer_name(layer), "measure on the disk itself, or read as a loop device's");
-    signal(("loop-backing", SignalWord::Fact), layer, read, implies, advice)
+    let kind = ("loop-backing", SignalWord::Fact, layer_name(layer));
+    signal(kind, read, implies, "measure on the disk itself, or read as a loop device's")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample::{assert_signal, disk, layer, over, with_facts};
     use super::*;
+    use crate::tests::{assert_signal, disk, layer, over, with_facts};
 
     fn host() -> Host {
         Host::default()

@@ -1,61 +1,59 @@
-//! Rules about what was measured: flushes counted per sync, and times that no medium has.
+//! Rules about measurements: flushes counted per sync, and times that no medium reaches.
 //!
-//! In: findings of workloads with one operation at a time, for concurrent flushes are merged and
+//! In: findings of workloads with one operation at a time, because concurrent flushes are merged and
 //! share their time. Out: signals. Not here: the slope over dirty blocks.
 
 use std::collections::BTreeMap;
 
-use durio_observe::{Layer, Stack, WriteCache};
+use durio_observe::{Layer, Stack};
 use durio_plan::EngineKind;
 use durio_record::OperationName;
 use durio_units::{Bytes, Nanos};
 use durio_workload::{CacheMode, SyncMethod};
 
 use super::device::is_cloud_volume;
-use super::{Reading, Signal, SignalWord, ends, layer_name, reading, signal};
+use super::{Reading, Signal, SignalWord, ends, is_flushed, layer_name, reading, signal};
 use crate::Basis;
 use durio_analyse::{OperationFindings, WorkloadFindings};
 
-/// Programming a page of planar NAND took 200 to 1350 µs (HP, "Solid state drive technology",
-/// technical white paper), which a flush without power-loss protection waits for; that 3D NAND takes
-/// some 400 to 700 µs, and its fast areas 150 to 250, is general knowledge.
+// Programming a page of planar NAND took 200 to 1350 µs (HP, "Solid state drive technology",
+// technical white paper), which a flush without power-loss protection waits for; that 3D NAND takes
+// some 400 to 700 µs, and its fast areas 150 to 250, is general knowledge.
 pub(super) const FLASH_FLUSH_MIN: Nanos = Nanos::from_micros(150);
 
-/// A disk that turns 7200 times a minute comes back to the same sector after 8.3 ms; even the way to
-/// another one is not under a millisecond.
+// A disk that turns 7200 times a minute comes back to the same sector after 8.3 ms; even the way to
+// another one is not under a millisecond.
 const DISK_FLUSH_MIN: Nanos = Nanos::from_millis(1);
 
-/// A round trip in a data centre to the replicas, and their own commit: general knowledge.
+// A round trip in a data centre to the replicas, and their own commit: general knowledge.
 const VOLUME_FLUSH_MIN: Nanos = Nanos::from_micros(100);
 
-/// Syncs below which their flushes are not counted against them.
+// Syncs below which their flushes are not counted against them.
 const SYNCS_MIN: u64 = 20;
 
-/// A share of flushes per sync that others' I/O explains.
+// A share of flushes per sync that others' I/O explains.
 const FLUSHES_PER_SYNC_MIN: f64 = 0.5;
 
-/// A flush that adds less than this share to a write costs nothing.
+// A flush that adds less than this share to a write costs nothing.
 const DELTA_SHARE_MIN: f64 = 0.1;
 
-/// The transfer of larger writes takes so long that a flush which works hides in it.
+// The transfer of larger writes takes so long that a flush which works hides in it.
 const DELTA_BLOCK_MAX: Bytes = Bytes::from_kib(16);
 
-/// A FUA write that takes at most so many times a plain write is no more than one.
+// A FUA write that takes at most so many times a plain write is no more than one.
 const FUA_LIKE_PLAIN: f64 = 1.15;
 
-/// A flush after the write that takes at least so many times the plain write does something.
+// A flush after the write that takes at least so many times the plain write does something.
 const FLUSH_AT_WORK: f64 = 2.0;
 
-/// The operation that waits for durability, and whether it is the write itself.
-fn synced(workload: &WorkloadFindings) -> Option<(&OperationFindings, bool)> {
-    let method = workload.definition.sync.method;
+/// The operation that waits for durability.
+fn synced(workload: &WorkloadFindings) -> Option<&OperationFindings> {
     // A linked sync has no latency of its own: there is one for each commit, which takes longer.
     let calls = workload.operation(OperationName::Sync);
-    let waits = match method {
+    match workload.definition.sync.method {
         SyncMethod::None => None,
         _ => calls.or_else(|| workload.operation(OperationName::Commit)),
-    };
-    Some((waits?, !method.is_sync_call()))
+    }
 }
 
 /// Workloads with one operation at a time on a real engine, with what lies below them.
@@ -71,27 +69,24 @@ fn alone<'a>(basis: &'a Basis<'_>) -> impl Iterator<Item = (&'a WorkloadFindings
 }
 
 /// The devices at the bottom that the kernel sends flushes to.
-pub(super) fn flushed_ends(stack: &Stack) -> impl Iterator<Item = &Layer> {
-    ends(stack).filter(|layer| {
-        layer.block.as_ref().is_some_and(|it| it.write_cache == Some(WriteCache::WriteBack))
-    })
+fn flushed_ends(stack: &Stack) -> impl Iterator<Item = &Layer> {
+    ends(stack).filter(|layer| is_flushed(layer))
 }
 
 fn takes_fua(stack: &Stack) -> bool {
     flushed_ends(stack).any(|layer| layer.block.as_ref().is_some_and(|it| it.fua == Some(true)))
 }
 
-pub(super) fn names(stack: &Stack) -> String {
+fn names(stack: &Stack) -> String {
     flushed_ends(stack).map(layer_name).collect::<Vec<_>>().join(", ")
 }
 
 /// Syncs and flushes of one method at one location.
-#[derive(Default)]
 struct Counted<'a> {
+    stack: &'a Stack,
     syncs: u64,
     flushes: u64,
     workloads: Vec<&'a str>,
-    devices: Vec<&'a str>,
 }
 
 impl Counted<'_> {
@@ -103,7 +98,9 @@ impl Counted<'_> {
 
     fn readings(&self, method: &str, location: &str) -> [Reading; 2] {
         let place = format!("{} at {location}", self.workloads.join(", "));
-        let counters = format!("/sys/class/block/{}/stat", self.devices.join(", "));
+        let mut devices: Vec<&str> = Vec::new();
+        flushed_ends(self.stack).for_each(|layer| add_once(&mut devices, &layer.name));
+        let counters = format!("/sys/class/block/{}/stat", devices.join(", "));
         [
             reading(&format!("syncs by {method}"), place, self.syncs.to_string()),
             reading("flushes meanwhile", counters, self.flushes.to_string()),
@@ -112,26 +109,26 @@ impl Counted<'_> {
 }
 
 /// Per location and method.
-type Counts<'a> = BTreeMap<&'a str, (&'a Stack, BTreeMap<&'static str, Counted<'a>>)>;
-
-fn counts<'a>(basis: &'a Basis<'_>) -> Counts<'a> {
-    let mut counts = Counts::new();
+fn counts<'a>(basis: &'a Basis<'_>) -> BTreeMap<(&'a str, &'static str), Counted<'a>> {
+    let mut counts = BTreeMap::new();
     for (workload, stack) in alone(basis) {
-        let Some((sync, by_writes)) = synced(workload) else { continue };
+        let Some(sync) = synced(workload) else { continue };
         let counting = workload.devices.iter().filter(|device| !device.not_counted);
+        // Each layer and each member of an array counts the same flush: a sum would count it again.
         let flushes = counting.filter_map(|device| device.flushes_completed).max();
         let Some(flushes) = flushes else { continue };
+        let method = workload.definition.sync.method;
         // A write that bypasses the cache needs no flush, and is not counted as one.
-        let is_invisible = by_writes && takes_fua(stack);
+        let is_invisible = !method.is_sync_call() && takes_fua(stack);
         if sync.service.count < SYNCS_MIN || is_invisible || flushed_ends(stack).next().is_none() {
             continue;
         }
-        let (_, methods) = counts.entry(&workload.location).or_insert((stack, BTreeMap::new()));
-        let counted = methods.entry(workload.definition.sync.method.name()).or_default();
+        let key = (workload.location.as_str(), method.name());
+        let new = || Counted { stack, syncs: 0, flushes: 0, workloads: Vec::new() };
+        let counted = counts.entry(key).or_insert_with(new);
         counted.syncs = counted.syncs.saturating_add(sync.service.count);
         counted.flushes = counted.flushes.saturating_add(flushes);
         add_once(&mut counted.workloads, &workload.name);
-        flushed_ends(stack).for_each(|layer| add_once(&mut counted.devices, &layer.name));
     }
     counts
 }
@@ -142,37 +139,35 @@ fn add_once<'a>(names: &mut Vec<&'a str>, name: &'a str) {
     }
 }
 
-/// Flushes that the devices completed, against the syncs that were acknowledged.
+/// Flushes that the devices completed, against the syncs that were acknowledged: of a location one
+/// signal for the methods with too few, and one for the others.
 pub(super) fn flushes_per_sync(basis: &Basis<'_>) -> Vec<Signal> {
-    let mut found = Vec::new();
-    for (location, (stack, methods)) in counts(basis) {
-        let readings_of = |are_few: bool| -> Vec<Reading> {
-            let of = methods.iter().filter(|(_, counted)| counted.is_few() == are_few);
-            of.flat_map(|(method, counted)| counted.readings(method, location)).collect()
-        };
-        let (missing, sent) = (readings_of(true), readings_of(false));
-        if !missing.is_empty() {
-            found.extend(signal(
-                ("flushes-missing", SignalWord::Suspect),
-                names(stack),
-                missing,
-                "the kernel takes the cache for volatile, and something above the device swallowed \
-                 the flushes: acknowledged commits can be lost",
-                "look at mount options and at layers between filesystem and device; prove it with a \
-                 power cut",
-            ));
-        }
-        if !sent.is_empty() {
-            found.extend(signal(
-                ("flushes-counted", SignalWord::Fact),
-                names(stack),
-                sent,
+    let mut found: BTreeMap<(&str, bool), (&Stack, Vec<Reading>)> = BTreeMap::new();
+    let counts = counts(basis);
+    for ((location, method), counted) in &counts {
+        let key = (*location, !counted.is_few());
+        let (_, read) = found.entry(key).or_insert((counted.stack, Vec::new()));
+        read.extend(counted.readings(method, location));
+    }
+    let one = |((_, are_sent), (stack, read)): ((&str, bool), (&Stack, Vec<Reading>))| {
+        match are_sent {
+            true => signal(
+                ("flushes-counted", SignalWord::Fact, names(stack)),
+                read,
                 "each sync reached the device as a flush; whether the device does it is not told",
                 "",
-            ));
+            ),
+            false => signal(
+                ("flushes-missing", SignalWord::Suspect, names(stack)),
+                read,
+                "the kernel takes the cache for volatile, and something above the device swallowed the \
+             flushes: acknowledged commits can be lost",
+                "look at mount options and at layers between filesystem and device; prove it with a power \
+             cut",
+            ),
         }
-    }
-    found
+    };
+    found.into_iter().filter_map(one).collect()
 }
 
 /// The time below which a flush of the medium is not plausible, and its name.
@@ -182,6 +177,7 @@ fn floor(layer: &Layer, is_virtual: bool) -> Option<(Nanos, &'static str)> {
         () if is_cloud_volume(layer) => {
             Some((VOLUME_FLUSH_MIN, "a volume with replicas (general knowledge)"))
         }
+        // Hypervisors call any disk rotational.
         () if block.rotational == Some(true) && !is_virtual => {
             Some((DISK_FLUSH_MIN, "a spinning disk of 7200 turns a minute"))
         }
@@ -189,24 +185,17 @@ fn floor(layer: &Layer, is_virtual: bool) -> Option<(Nanos, &'static str)> {
     }
 }
 
-/// The fastest median sync of a location, and its workload.
-fn fastest_sync<'a>(
-    basis: &'a Basis<'_>,
-) -> BTreeMap<&'a str, (u64, &'a WorkloadFindings, &'a Stack)> {
+/// Syncs that are faster than the medium allows: of a location the fastest median.
+pub(super) fn latency_floor(basis: &Basis<'_>) -> Vec<Signal> {
     let mut fastest: BTreeMap<&str, (u64, &WorkloadFindings, &Stack)> = BTreeMap::new();
     for (workload, stack) in alone(basis) {
-        let sync = synced(workload).filter(|(sync, _)| sync.service.count >= SYNCS_MIN);
-        let Some(p50) = sync.and_then(|(sync, _)| sync.service.p50_ns) else { continue };
+        let sync = synced(workload).filter(|sync| sync.service.count >= SYNCS_MIN);
+        let Some(p50) = sync.and_then(|sync| sync.service.p50_ns) else { continue };
         let known = fastest.entry(&workload.location).or_insert((p50, workload, stack));
         if p50 < known.0 {
             *known = (p50, workload, stack);
         }
     }
-    fastest
-}
-
-/// Syncs that are faster than the medium allows.
-pub(super) fn latency_floor(basis: &Basis<'_>) -> Vec<Signal> {
     let is_virtual = basis.environment.host.hypervisor.is_some();
     let one = |(location, (p50, workload, stack)): (&str, (u64, &WorkloadFindings, &Stack))| {
         let layer = flushed_ends(stack).next()?;
@@ -218,8 +207,7 @@ pub(super) fn latency_floor(basis: &Basis<'_>) -> Vec<Signal> {
         let place = format!("{} at {location}", workload.name);
         let host = if is_virtual { ", or the host answers it from memory" } else { "" };
         signal(
-            ("flush-fast", SignalWord::Suspect),
-            layer_name(layer),
+            ("flush-fast", SignalWord::Suspect, layer_name(layer)),
             vec![reading(&what, place, Nanos::new(p50).to_string())],
             format!(
                 "{medium} needs more than {limit}: either the cache is protected against power loss, \
@@ -229,7 +217,7 @@ pub(super) fn latency_floor(basis: &Basis<'_>) -> Vec<Signal> {
              only a power cut proves it",
         )
     };
-    fastest_sync(basis).into_iter().filter_map(one).collect()
+    fastest.into_iter().filter_map(one).collect()
 }
 
 /// The median of a kind of operation, with samples enough.
@@ -244,46 +232,41 @@ fn median(workload: &WorkloadFindings, name: OperationName) -> Option<f64> {
 pub(super) fn flush_delta(basis: &Basis<'_>) -> Vec<Signal> {
     let mut found: BTreeMap<&str, Signal> = BTreeMap::new();
     for (workload, stack) in alone(basis) {
-        let definition = &workload.definition;
-        let is_plain = definition.sync.method.is_separate_call()
-            && definition.commits_each_write()
-            && definition.block_size <= DELTA_BLOCK_MAX
-            && workload.effective.cache == CacheMode::Direct;
-        let Some(layer) = flushed_ends(stack).next().filter(|_| is_plain) else { continue };
-        let medians =
-            (median(workload, OperationName::Write), median(workload, OperationName::Commit));
-        let (Some(write), Some(commit)) = medians else { continue };
-        if commit - write >= write * DELTA_SHARE_MIN
-            || found.contains_key(workload.location.as_str())
-        {
-            continue;
+        if !found.contains_key(workload.location.as_str()) {
+            found.extend(free_flush(workload, stack).map(|it| (workload.location.as_str(), it)));
         }
-        let place = format!("{} at {}", workload.name, workload.location);
-        let read = vec![
-            reading("direct write, p50", place.clone(), told(write)),
-            reading("write and sync, p50", place, told(commit)),
-        ];
-        let signal = signal(
-            ("flush-costs-nothing", SignalWord::Suspect),
-            layer_name(layer),
-            read,
-            "a sync adds next to nothing to its write: the cache is protected against power loss, or \
-             the flush is not sent, or not done",
-            "look up power-loss protection for the model; only a power cut proves it",
-        );
-        found.extend(signal.map(|signal| (workload.location.as_str(), signal)));
     }
     found.into_values().collect()
 }
 
-pub(super) fn told(nanos: f64) -> String {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a latency that was an integer"
-    )]
-    let nanos = nanos.max(0.0) as u64;
-    Nanos::new(nanos).to_string()
+fn free_flush(workload: &WorkloadFindings, stack: &Stack) -> Option<Signal> {
+    let definition = &workload.definition;
+    let is_plain = definition.sync.method.is_separate_call()
+        && definition.commits_each_write()
+        && definition.block_size <= DELTA_BLOCK_MAX
+        && workload.effective.cache == CacheMode::Direct;
+    let layer = flushed_ends(stack).next().filter(|_| is_plain)?;
+    let write = median(workload, OperationName::Write)?;
+    let commit = median(workload, OperationName::Commit)?;
+    if commit - write >= write * DELTA_SHARE_MIN {
+        return None;
+    }
+    let place = format!("{} at {}", workload.name, workload.location);
+    signal(
+        ("flush-costs-nothing", SignalWord::Suspect, layer_name(layer)),
+        vec![
+            reading("direct write, p50", place.clone(), nanos_text(write)),
+            reading("write and sync, p50", place, nanos_text(commit)),
+        ],
+        "a sync adds next to nothing to its write: the cache is protected against power loss, or the \
+         flush is not sent, or not done",
+        "look up power-loss protection for the model; only a power cut proves it",
+    )
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "was an integer")]
+pub(super) fn nanos_text(nanos: f64) -> String {
+    Nanos::new(nanos.max(0.0) as u64).to_string()
 }
 
 /// Medians of direct writes of one size at one location.
@@ -322,10 +305,8 @@ pub(super) fn fua_against_flush(basis: &Basis<'_>) -> Vec<Signal> {
             _ => {}
         }
     }
-    groups
-        .into_iter()
-        .filter_map(|(key, (stack, medians))| fua_hint(key, stack, &medians))
-        .collect()
+    let hint = |(key, (stack, medians))| fua_hint(key, stack, &medians);
+    groups.into_iter().filter_map(hint).collect()
 }
 
 fn fua_hint((location, size): (&str, u64), stack: &Stack, medians: &Medians) -> Option<Signal> {
@@ -339,11 +320,9 @@ fn fua_hint((location, size): (&str, u64), stack: &Stack, medians: &Medians) -> 
         ("O_DSYNC or RWF_DSYNC, p50", by_fua),
         ("write and flush, p50", with_flush),
     ];
-    let read = read.map(|(what, nanos)| reading(what, place.clone(), told(nanos))).to_vec();
     signal(
-        ("fua-like-plain-write", SignalWord::Suspect),
-        names(stack),
-        read,
+        ("fua-like-plain-write", SignalWord::Suspect, names(stack)),
+        read.map(|(what, nanos)| reading(what, place.clone(), nanos_text(nanos))).to_vec(),
         "a write with FUA takes as long as a plain one while a flush takes much longer: FUA may be \
          ignored; a hint, for a device can also be good at it",
         "sync with fdatasync until a power cut has proved FUA",

@@ -1,12 +1,11 @@
 //! Each rule about measured times and counts, with its smallest positive and negative case.
 
 use durio_observe::DeviceCounters;
-use durio_plan::{Campaign, Section};
-
-use durio_plan::{SectionKind, Slice};
+use durio_observe::WriteCache;
+use durio_plan::{Campaign, Section, SectionKind, Slice};
 
 use super::*;
-use crate::sample::{Sample, sample};
+use crate::tests::{Sample, sample};
 use durio_analyse::Signal;
 
 type Rule = fn(&Basis<'_>) -> Vec<Signal>;

@@ -1,39 +1,32 @@
-//! Rules about the process and the machine: libraries that replace sync calls, kernels that are not
+//! Rules about the process and the machine: libraries that replace sync calls, kernels other than
 //! Linux, hypervisors.
 
 use durio_observe::{Host, ProcessFacts, Stack};
 
 use super::{Reading, Signal, SignalWord, ends, reading, signal};
 
-/// The date that gVisor gives for its kernel, in every version (gVisor, pkg/sentry/syscalls).
+// The date that gVisor gives for its kernel, in every version (gVisor, pkg/sentry/syscalls).
 const GVISOR_VERSION: &str = "#1 SMP Sun Jan 10 15:06:54 PST 2016";
 
-/// What stands at the end of the release of the Windows subsystem that has no Linux kernel.
+// Version 2 of the subsystem has a Linux kernel, and writes `-microsoft-standard`.
 const WSL1_RELEASE: &str = "-Microsoft";
 
-fn process_of(host: &Host) -> Option<&ProcessFacts> {
-    host.process.as_ref()
-}
-
 fn preload_readings(process: &ProcessFacts) -> Vec<Reading> {
-    let environment = process.preload_environment.clone();
-    let file = process.preload_file.clone();
-    let mut read = Vec::new();
-    read.extend(environment.map(|it| reading("LD_PRELOAD", "/proc/self/environ", it)));
-    read.extend(file.map(|it| reading("preloaded", "/etc/ld.so.preload", it)));
-    read
+    let [environment, file] = [&process.preload_environment, &process.preload_file];
+    let environment = environment.iter().map(|it| ("LD_PRELOAD", "/proc/self/environ", it));
+    let file = file.iter().map(|it| ("preloaded", "/etc/ld.so.preload", it));
+    environment.chain(file).map(|(what, place, it)| reading(what, place, it.clone())).collect()
 }
 
 /// A library whose purpose is that syncs do nothing.
 pub(super) fn sync_swallower(host: &Host, _: &[Stack]) -> Option<Signal> {
-    let process = process_of(host).filter(|process| !process.sync_swallowers.is_empty())?;
+    let process = host.process.as_ref().filter(|process| !process.sync_swallowers.is_empty())?;
     let mapped = process.sync_swallowers.iter();
     let mut read: Vec<Reading> =
         mapped.map(|path| reading("mapped library", "/proc/self/maps", path.clone())).collect();
     read.extend(preload_readings(process));
     signal(
-        ("sync-swallower", SignalWord::UnsafeConfig),
-        "process".to_owned(),
+        ("sync-swallower", SignalWord::UnsafeConfig, "process".to_owned()),
         read,
         "by its name the library makes fsync and its like do nothing: a database that is started in \
          the same way loses what it has acknowledged",
@@ -43,14 +36,13 @@ pub(super) fn sync_swallower(host: &Host, _: &[Stack]) -> Option<Signal> {
 
 /// Any other library that is loaded before the C library.
 pub(super) fn preloaded(host: &Host, _: &[Stack]) -> Option<Signal> {
-    let process = process_of(host).filter(|process| process.sync_swallowers.is_empty())?;
+    let process = host.process.as_ref().filter(|process| process.sync_swallowers.is_empty())?;
     let read = preload_readings(process);
     if read.is_empty() {
         return None;
     }
     signal(
-        ("preloaded", SignalWord::Suspect),
-        "process".to_owned(),
+        ("preloaded", SignalWord::Suspect, "process".to_owned()),
         read,
         "a library stands before the C library and can replace any call, fsync among them; the \
          comparison of sync calls tells whether it does",
@@ -59,7 +51,7 @@ pub(super) fn preloaded(host: &Host, _: &[Stack]) -> Option<Signal> {
 }
 
 pub(super) fn imitated_kernel(host: &Host, _: &[Stack]) -> Option<Signal> {
-    let process = process_of(host)?;
+    let process = host.process.as_ref()?;
     let version = process.kernel_version.clone().unwrap_or_default();
     let is_gvisor = version.contains(GVISOR_VERSION) || host.kernel.ends_with("-gvisor");
     let is_wsl1 = host.kernel.ends_with(WSL1_RELEASE);
@@ -68,11 +60,12 @@ pub(super) fn imitated_kernel(host: &Host, _: &[Stack]) -> Option<Signal> {
         (_, true) => "the Windows Subsystem for Linux, version 1",
         _ => return None,
     };
-    let mut read = vec![reading("release", "/proc/sys/kernel/osrelease", host.kernel.clone())];
-    read.push(reading("version", "/proc/version", version));
+    let read = vec![
+        reading("release", "/proc/sys/kernel/osrelease", host.kernel.clone()),
+        reading("version", "/proc/version", version),
+    ];
     signal(
-        ("imitated-kernel", SignalWord::Suspect),
-        "machine".to_owned(),
+        ("imitated-kernel", SignalWord::Suspect, "machine".to_owned()),
         read,
         format!(
             "this is no Linux kernel but {name}, which answers system calls itself: what a sync \
@@ -83,10 +76,9 @@ pub(super) fn imitated_kernel(host: &Host, _: &[Stack]) -> Option<Signal> {
 }
 
 pub(super) fn traced(host: &Host, _: &[Stack]) -> Option<Signal> {
-    let tracer = process_of(host)?.tracer.filter(|tracer| *tracer != 0)?;
+    let tracer = host.process.as_ref()?.tracer.filter(|tracer| *tracer != 0)?;
     signal(
-        ("traced", SignalWord::Suspect),
-        "process".to_owned(),
+        ("traced", SignalWord::Suspect, "process".to_owned()),
         vec![reading("TracerPid", "/proc/self/status", tracer.to_string())],
         "another process traces this one: it can answer any system call itself, and slows each down",
         "measure without it",
@@ -94,10 +86,9 @@ pub(super) fn traced(host: &Host, _: &[Stack]) -> Option<Signal> {
 }
 
 pub(super) fn filtered(host: &Host, _: &[Stack]) -> Option<Signal> {
-    let mode = process_of(host)?.seccomp.filter(|mode| *mode != 0)?;
+    let mode = host.process.as_ref()?.seccomp.filter(|mode| *mode != 0)?;
     signal(
-        ("seccomp", SignalWord::Fact),
-        "process".to_owned(),
+        ("seccomp", SignalWord::Fact, "process".to_owned()),
         vec![reading("Seccomp", "/proc/self/status", mode.to_string())],
         "a filter stands before every system call, as in most containers; it could answer syncs \
          without making them (systemd-nspawn --suppress-sync does): the flushes counted at the device \
@@ -108,9 +99,9 @@ pub(super) fn filtered(host: &Host, _: &[Stack]) -> Option<Signal> {
 
 pub(super) fn virtual_machine(host: &Host, stacks: &[Stack]) -> Option<Signal> {
     let hypervisor = host.hypervisor.clone()?;
-    let is_hardware = |block: &durio_observe::BlockFacts| block.virtual_device != Some(true);
     let mut devices = stacks.iter().flat_map(ends).filter_map(|layer| layer.block.as_ref());
-    if !devices.any(is_hardware) {
+    // A RAM disk or a loop device is of this kernel, and none of the hypervisor's business.
+    if !devices.any(|block| block.virtual_device != Some(true)) {
         return None;
     }
     let place = "/sys/hypervisor/type, clock sources, /sys/class/dmi/id, /proc/cpuinfo";
@@ -120,8 +111,7 @@ pub(super) fn virtual_machine(host: &Host, stacks: &[Stack]) -> Option<Signal> {
         Some(reading("firmware's name", format!("/sys/class/dmi/id/{file}"), value.clone()?))
     }));
     signal(
-        ("virtual-machine", SignalWord::Fact),
-        "machine".to_owned(),
+        ("virtual-machine", SignalWord::Fact, "machine".to_owned()),
         read,
         "flushes end at the hypervisor, and nothing here shows what it does with them: QEMU's \
          cache=unsafe looks like any other disk",
@@ -131,8 +121,8 @@ pub(super) fn virtual_machine(host: &Host, stacks: &[Stack]) -> Option<Signal> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample::{assert_signal, disk, host_with, stack_of};
     use super::*;
+    use crate::tests::{assert_signal, disk, host_with, stack_of};
 
     #[test]
     fn an_ordinary_process_gives_no_signal() {

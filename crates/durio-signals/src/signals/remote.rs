@@ -1,32 +1,28 @@
-//! Rules about storage that another machine or another process serves: what is acknowledged is as
-//! good as the server's word.
+//! Rules about storage that another machine or process serves: an acknowledgement is as good as the
+//! server's word.
 
 use durio_observe::{Host, Layer, LayerKind};
 
-use super::{Reading, Signal, SignalWord, is_end, layer_name, reading, signal, sysfs};
-
-const MOUNTS: &str = "/proc/self/mountinfo";
+use super::{MOUNTS, Reading, Signal, SignalWord, is_end, layer_name, reading, signal, sysfs};
 
 /// FUSE filesystems on object stores, which can acknowledge from a local cache.
 const OBJECT_STORES: [&str; 7] =
     ["juicefs", "s3fs", "goofys", "rclone", "gcsfuse", "blobfuse", "mount-s3"];
 
-/// Options of CIFS and 9p by which a sync does less than it says.
 fn mount_readings(layer: &Layer, wanted: impl Fn(&str) -> bool) -> Vec<Reading> {
     let options = layer.filesystem.iter().flat_map(|filesystem| &filesystem.options);
     let found = options.filter(|option| wanted(option));
     found.map(|option| reading("mount option", MOUNTS, option.clone())).collect()
 }
 
-/// CIFS leaves the server's flush out of fsync with this option (mount.cifs(8)).
 pub(super) fn not_strict(layer: &Layer, _: &Host) -> Option<Signal> {
+    // CIFS leaves the server's flush out of fsync with this option (mount.cifs(8)).
     let read = mount_readings(layer, |option| option == "nostrictsync");
     if layer.kind != LayerKind::Network || read.is_empty() {
         return None;
     }
     signal(
-        ("nostrictsync", SignalWord::UnsafeConfig),
-        layer_name(layer),
+        ("nostrictsync", SignalWord::UnsafeConfig, layer_name(layer)),
         read,
         "an fsync sends the data and does not ask the server to store it: acknowledged commits lie \
          in the server's memory",
@@ -55,22 +51,16 @@ pub(super) fn server(layer: &Layer, _: &Host) -> Option<Signal> {
     let mut read = vec![reading("mounted from", MOUNTS, filesystem.source.clone())];
     let telling =
         ["sync", "async", "soft", "hard", "cache=", "vers=", "strictsync", "access=", "proto="];
-    read.extend(mount_readings(layer, |option| {
-        telling
-            .iter()
-            .any(|name| option == *name || name.ends_with('=') && option.starts_with(name))
-    }));
+    let tells = |option: &str, name: &str| {
+        option == name || name.ends_with('=') && option.starts_with(name)
+    };
+    read.extend(mount_readings(layer, |option| telling.iter().any(|name| tells(option, name))));
     let advice = match filesystem.fs_type.as_str() {
         "nfs" | "nfs4" => "on the server: exportfs -v, /proc/fs/nfsd/exports",
         _ => "run durio on the server as well",
     };
-    signal(
-        ("remote-server", SignalWord::Declared),
-        layer_name(layer),
-        read,
-        beyond(&filesystem.fs_type),
-        advice,
-    )
+    let kind = ("remote-server", SignalWord::Declared, layer_name(layer));
+    signal(kind, read, beyond(&filesystem.fs_type), advice)
 }
 
 pub(super) fn fuse(layer: &Layer, _: &Host) -> Option<Signal> {
@@ -92,7 +82,7 @@ pub(super) fn fuse(layer: &Layer, _: &Host) -> Option<Signal> {
         ),
     };
     let advice = "look up what the program does with fsync, and its write-back options";
-    signal(("fuse-daemon", word), layer_name(layer), read, implies, advice)
+    signal(("fuse-daemon", word, layer_name(layer)), read, implies, advice)
 }
 
 /// Over which network a disk is reached; none for one of this machine.
@@ -125,8 +115,7 @@ pub(super) fn block(layer: &Layer, _: &Host) -> Option<Signal> {
         }
     };
     signal(
-        ("remote-block", SignalWord::Declared),
-        layer_name(layer),
+        ("remote-block", SignalWord::Declared, layer_name(layer)),
         vec![network],
         implies,
         "look up the write cache of the target, and run durio on the server as well",
@@ -135,8 +124,8 @@ pub(super) fn block(layer: &Layer, _: &Host) -> Option<Signal> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample::{assert_signal, disk, filesystem, over, with_facts};
     use super::*;
+    use crate::tests::{assert_signal, disk, filesystem, over, with_facts};
 
     fn host() -> Host {
         Host::default()

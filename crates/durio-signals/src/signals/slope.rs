@@ -1,44 +1,37 @@
-//! What the time of a flush against the data written before it says: a volatile cache has to be
-//! emptied, and that takes longer the fuller it is.
+//! The time of a flush over the data written before it: a volatile cache has to be emptied, which
+//! takes longer the fuller it is.
 //!
 //! In: the steps of a durable plan's slice. Out: signals. Not here: the line itself
 //! (`durable::flush_slope`), and running the steps.
 
 use std::collections::BTreeMap;
 
-use durio_observe::{Stack, WriteCache};
+use durio_observe::Stack;
 use durio_plan::{SectionKind, Slice};
 use durio_record::OperationName;
 use durio_units::{Bytes, Nanos};
 use durio_workload::CacheMode;
 
-use super::measured::FLASH_FLUSH_MIN;
-use super::{Signal, SignalWord, ends, layer_name, reading, signal};
+use super::measured::{FLASH_FLUSH_MIN, nanos_text};
+use super::{Signal, SignalWord, ends, is_flushed, layer_name, reading, signal};
 use crate::Basis;
 use durio_analyse::WorkloadFindings;
 use durio_analyse::durable::{FlushPoint, FlushSlope, SlopeShape, flush_slope};
 
-/// A cache cannot be emptied much faster than the medium is written.
+// A cache cannot be emptied much faster than the medium is written.
 const BANDWIDTH_RATIO_MAX: f64 = 2.0;
 
-/// Writes from this size on show the medium's bandwidth rather than its latency.
+// Writes from this size on show the medium's bandwidth rather than its latency.
 const BANDWIDTH_BLOCK_MIN: Bytes = Bytes::from_kib(128);
 
 /// What the line says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SlopeWord {
-    /// Rises with the blocks, from a time that programming takes: a volatile cache that is emptied.
     Emptied,
-    /// Rises, and from less than programming takes.
     Rises,
-    /// Rises, but the cache would be emptied faster than the medium can be written, also with the
-    /// slowest slope within the interval.
     TooSteepToBeTrue,
-    /// Flat and fast, and the kernel sends no flush.
     NotSent,
-    /// Flat and fast, although the kernel sends flushes: protected against power loss, or a lie.
     ProtectedOrLie,
-    /// Flat and slow: a fixed price, which says nothing.
     FixedPrice,
 }
 
@@ -50,13 +43,12 @@ fn word_of(
     sends_flushes: bool,
     written: Option<f64>,
 ) -> Option<SlopeWord> {
-    let is_fast = points.iter().all(|point| point.flush_ns_p50 < nanos(FLASH_FLUSH_MIN));
+    let programming = nanos(FLASH_FLUSH_MIN);
+    let is_fast = points.iter().all(|point| point.flush_ns_p50 < programming);
     Some(match slope.shape {
         SlopeShape::CannotTell => return None,
         SlopeShape::Rises if too_fast(slope, written) => SlopeWord::TooSteepToBeTrue,
-        SlopeShape::Rises if slope.intercept_ns.value >= nanos(FLASH_FLUSH_MIN) => {
-            SlopeWord::Emptied
-        }
+        SlopeShape::Rises if slope.intercept_ns.value >= programming => SlopeWord::Emptied,
         SlopeShape::Rises => SlopeWord::Rises,
         SlopeShape::Flat if !is_fast => SlopeWord::FixedPrice,
         SlopeShape::Flat if sends_flushes => SlopeWord::ProtectedOrLie,
@@ -72,12 +64,13 @@ fn nanos(value: Nanos) -> f64 {
 /// True if even the slowest emptying within the interval is faster than the medium was written.
 fn too_fast(slope: &FlushSlope, written: Option<f64>) -> bool {
     const MIB: f64 = 1_048_576.0;
+    // Without an interval nobody is accused: infinitely slow is never too fast.
     let slowest = slope.ns_per_mib.interval().map_or(f64::INFINITY, |(_, high)| high);
-    written
-        .is_some_and(|written| written > 0.0 && MIB / slowest * 1e9 > BANDWIDTH_RATIO_MAX * written)
+    let emptied = MIB / slowest * 1e9;
+    written.is_some_and(|written| written > 0.0 && emptied > BANDWIDTH_RATIO_MAX * written)
 }
 
-/// The steps of the slice at one location.
+/// The steps of the slice at one location, all of one block size.
 struct Measured<'a> {
     stack: &'a Stack,
     points: Vec<FlushPoint>,
@@ -89,8 +82,8 @@ pub(super) fn measured(basis: &Basis<'_>) -> Vec<Signal> {
     let mut places: BTreeMap<&str, Measured<'_>> = BTreeMap::new();
     for workload in basis.workloads.iter().filter(|workload| is_of_slice(basis, workload)) {
         let Some(stack) = basis.stack_at(&workload.location) else { continue };
-        let Some(sync) = workload.operation(OperationName::Sync) else { continue };
-        let Some(p50) = sync.service.p50_ns else { continue };
+        let sync = workload.operation(OperationName::Sync);
+        let Some(p50) = sync.and_then(|sync| sync.service.p50_ns) else { continue };
         let block = workload.definition.block_size;
         let place = places.entry(&workload.location);
         let place = place.or_insert_with(|| Measured { stack, points: Vec::new(), block });
@@ -131,27 +124,22 @@ fn write_bandwidth(basis: &Basis<'_>, location: &str) -> Option<f64> {
 
 fn told(basis: &Basis<'_>, location: &str, measured: &Measured<'_>) -> Option<Signal> {
     let layer = ends(measured.stack).next()?;
-    let view = layer.block.as_ref()?.write_cache?;
-    let sends = view == WriteCache::WriteBack;
+    // A kernel that shows no view may send flushes or not: the line could mean anything.
+    layer.block.as_ref()?.write_cache?;
     let written = write_bandwidth(basis, location);
-    let slope = flush_slope(&measured.points).ok()?;
-    let (word, implies) = meaning(word_of(&slope, &measured.points, sends, written)?);
+    let Measured { points, block, .. } = measured;
+    let slope = flush_slope(points).ok()?;
+    let (word, implies) = meaning(word_of(&slope, points, is_flushed(layer), written)?);
     let place = format!("slice of flushes at {location}");
-    let mut read: Vec<_> = measured
-        .points
-        .iter()
-        .map(|point| {
-            let what = format!("flush after {} writes of {}, p50", point.blocks, measured.block);
-            reading(&what, place.clone(), super::measured::told(point.flush_ns_p50))
-        })
-        .collect();
-    read.push(reading(
-        "added by each MiB",
-        place,
-        format!("{:.1} µs", slope.ns_per_mib.value / 1e3),
-    ));
+    let flush = |point: &FlushPoint| {
+        let what = format!("flush after {} writes of {block}, p50", point.blocks);
+        reading(&what, place.clone(), nanos_text(point.flush_ns_p50))
+    };
+    let mut read: Vec<_> = points.iter().map(flush).collect();
+    let each_mib = format!("{:.1} µs", slope.ns_per_mib.value / 1e3);
+    read.push(reading("added by each MiB", place.clone(), each_mib));
     let advice = if word == SignalWord::Suspect { "only a power cut proves it" } else { "" };
-    signal(("flush-slope", word), layer_name(layer), read, implies, advice)
+    signal(("flush-slope", word, layer_name(layer)), read, implies, advice)
 }
 
 const fn meaning(word: SlopeWord) -> (SignalWord, &'static str) {

@@ -1,26 +1,26 @@
-//! The comparison of sync calls: the C library's, which a preloaded library may have replaced,
-//! against the kernel's own, by what reached the devices.
+//! Sync calls compared: the C library's, which a preloaded library may have replaced, against the
+//! kernel's own, by what reached the devices.
 //!
 //! In: what the runner counted. Out: signals. Not here: counting.
 
-use durio_observe::{Stack, WriteCache};
+use durio_observe::Stack;
 use durio_record::{ProbedCalls, SyncCaller, SyncCallsProbed};
 use durio_units::Nanos;
 
-use super::{Reading, Signal, SignalWord, ends, layer_name, reading, signal};
+use super::{Reading, Signal, SignalWord, ends, is_flushed, layer_name, reading, signal};
 use crate::Basis;
 
-/// Fewer flushes or writes per call than this, and the calls did not reach the device; others' I/O
-/// may add some.
+// Fewer flushes or writes per call than this, and the calls did not reach the device; others' I/O
+// may add some.
 const REACHED_SHARE_MIN: f64 = 0.5;
 
-/// Fewer per call than this are others' I/O alone.
+// Fewer per call than this are others' I/O alone.
 const MISSED_SHARE_MAX: f64 = 0.1;
 
-/// A system call that does I/O takes longer than this; one that does nothing takes less.
+// A system call that does I/O takes longer than this; one that does nothing takes less.
 const WORKING_CALL_MIN: Nanos = Nanos::from_micros(5);
 
-/// A library's call that is this many times faster than the kernel's does not end in the kernel.
+// A library's call that is this many times faster than the kernel's does not end in the kernel.
 const FASTER_MAX: u64 = 20;
 
 /// What a pair of counts says.
@@ -50,9 +50,7 @@ fn of_step(basis: &Basis<'_>, probed: &SyncCallsProbed) -> Option<Signal> {
         let kernel = of(SyncCaller::Kernel).find(|kernel| kernel.call == library.call)?;
         Some((library, kernel))
     });
-    let takes_flushes = ends(stack).any(|layer| {
-        layer.block.as_ref().is_some_and(|it| it.write_cache == Some(WriteCache::WriteBack))
-    });
+    let takes_flushes = ends(stack).any(is_flushed);
     let found = pairs.filter_map(|(library, kernel)| compare(library, kernel, takes_flushes));
     let worst = found.max()?;
     let read = probed.calls.iter().flat_map(|calls| readings(calls, stack)).collect();
@@ -92,9 +90,12 @@ fn share(count: u64, calls: u64) -> f64 {
 }
 
 fn is_too_fast(library: &ProbedCalls, kernel: &ProbedCalls) -> bool {
-    let each = |calls: &ProbedCalls| calls.elapsed.get() / calls.calls.max(1);
-    let (by_library, by_kernel) = (each(library), each(kernel));
-    by_kernel >= WORKING_CALL_MIN.get() && by_library.saturating_mul(FASTER_MAX) < by_kernel
+    let (by_library, by_kernel) = (time_of_each(library), time_of_each(kernel));
+    by_kernel >= WORKING_CALL_MIN && by_library.get().saturating_mul(FASTER_MAX) < by_kernel.get()
+}
+
+fn time_of_each(calls: &ProbedCalls) -> Nanos {
+    Nanos::new(calls.elapsed.get() / calls.calls.max(1))
 }
 
 fn readings(calls: &ProbedCalls, stack: &Stack) -> Vec<Reading> {
@@ -108,15 +109,13 @@ fn readings(calls: &ProbedCalls, stack: &Stack) -> Vec<Reading> {
         [] => "devices below".to_owned(),
         devices => format!("/sys/class/block/{}/stat", devices.join(", ")),
     };
-    let mut read = Vec::new();
-    let mut tell = |counted: &str, value: Option<u64>| {
-        read.extend(value.map(|it| reading(&what(counted), place.clone(), it.to_string())));
+    let counts = [("flushes", calls.flushes), ("writes", calls.writes)];
+    let count = |(counted, value): (&str, Option<u64>)| {
+        Some(reading(&what(counted), place.clone(), value?.to_string()))
     };
-    tell("flushes", calls.flushes);
-    tell("writes", calls.writes);
-    let each = Nanos::new(calls.elapsed.get() / calls.calls.max(1));
-    read.push(reading(&what("time of each"), "this process's clock", each.to_string()));
-    read
+    let each = time_of_each(calls).to_string();
+    let time = reading(&what("time of each"), "this process's clock", each);
+    counts.into_iter().filter_map(count).chain([time]).collect()
 }
 
 fn told(finding: Finding, stack: &Stack, read: Vec<Reading>) -> Option<Signal> {
@@ -126,8 +125,7 @@ fn told(finding: Finding, stack: &Stack, read: Vec<Reading>) -> Option<Signal> {
     };
     match finding {
         Finding::Swallowed => signal(
-            ("syncs-swallowed", SignalWord::UnsafeConfig),
-            "process".to_owned(),
+            ("syncs-swallowed", SignalWord::UnsafeConfig, "process".to_owned()),
             read,
             "the same sync reaches the device as a system call and not through the C library: \
              something in this process replaces it, and a database that is started in the same way \
@@ -135,24 +133,21 @@ fn told(finding: Finding, stack: &Stack, read: Vec<Reading>) -> Option<Signal> {
             "look at LD_PRELOAD and /etc/ld.so.preload",
         ),
         Finding::TooFast => signal(
-            ("library-sync-too-fast", SignalWord::Suspect),
-            "process".to_owned(),
+            ("library-sync-too-fast", SignalWord::Suspect, "process".to_owned()),
             read,
             "the C library's sync returns far sooner than the system call: most likely something \
              replaces it",
             "look at LD_PRELOAD and /etc/ld.so.preload",
         ),
         Finding::NeitherSent => signal(
-            ("syncs-not-sent", SignalWord::Suspect),
-            below(),
+            ("syncs-not-sent", SignalWord::Suspect, below()),
             read,
             "the kernel takes the device's cache for volatile, and yet neither call sent it a flush: \
              something between the system call and the device drops them",
             "look at mount options and layers; prove it with a power cut",
         ),
         Finding::Agree => signal(
-            ("sync-calls-reach-device", SignalWord::Fact),
-            below(),
+            ("sync-calls-reach-device", SignalWord::Fact, below()),
             read,
             "the C library's syncs and the kernel's reach the device alike; what the device does with \
              a flush is not told",
@@ -164,7 +159,7 @@ fn told(finding: Finding, stack: &Stack, read: Vec<Reading>) -> Option<Signal> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::sample;
+    use crate::tests::sample;
 
     fn calls(caller: SyncCaller, flushes: Option<u64>, writes: u64, micros: u64) -> ProbedCalls {
         ProbedCalls {

@@ -5,7 +5,7 @@ use durio_plan::Level;
 use durio_workload::profile::{Provenance, profile};
 
 use super::*;
-use crate::sample::{Sample, sample};
+use crate::tests::{Sample, sample};
 
 fn verdict_on_etcd(spoil: impl FnOnce(&mut Sample)) -> Verdict {
     let mut sample = sample();
@@ -40,7 +40,7 @@ fn a_threshold_that_is_met_is_fit_and_one_that_is_missed_is_not() {
 }
 
 #[test]
-fn figures_that_the_report_disowns_give_no_verdict_but_their_reason() {
+fn invalid_figures_give_no_verdict_but_their_reason() {
     let verdict = verdict_on_etcd(|sample| {
         let facts = FilesystemFacts { memory_backed: true, ..FilesystemFacts::default() };
         sample.environment.stacks[0].root.filesystem = Some(facts);

@@ -3,27 +3,17 @@
 use durio_plan::{Role, Until};
 use durio_units::Nanos;
 
-use super::{Basis, joined, per_workload, percent, place, warning};
+use super::{Basis, percent, place};
+use durio_analyse::WorkloadFindings;
 use durio_analyse::campaign::SectionFindings;
-use durio_analyse::{WarningFinding, WorkloadFindings};
 
-/// A drive that is left alone for longer may collect garbage or empty its fast cache before it is
-/// measured; arming a step takes a few milliseconds.
+// A drive that is left alone for longer may collect garbage or empty its fast cache before it is
+// measured; preparing a step takes a few milliseconds.
 const IDLE_MAX: Nanos = Nanos::from_millis(50);
 
-pub(super) fn time_scale(basis: &Basis<'_>) -> Vec<WarningFinding> {
-    let campaign = basis.plan.campaign.as_ref();
-    let Some(scale) = campaign.and_then(durio_analyse::campaign::time_scale) else {
-        return Vec::new();
-    };
-    vec![warning(
-        "time-scale",
-        Vec::new(),
-        format!("durations were {} of those of the campaign", percent(scale)),
-        "a shorter step sees less of the state that the campaign is about; nothing of it compares \
-         with published figures",
-        "use these figures to try the campaign out, and run it without a time scale",
-    )]
+pub(super) fn time_scale(basis: &Basis<'_>) -> Option<String> {
+    let scale = durio_analyse::campaign::time_scale(basis.plan.campaign.as_ref()?)?;
+    Some(format!("durations were {} of those of the campaign", percent(scale)))
 }
 
 /// True if the step looks for the limit, and has to go beyond it.
@@ -34,39 +24,22 @@ fn is_search(basis: &Basis<'_>, workload: &WorkloadFindings) -> bool {
     rounds.is_some_and(|rounds| matches!(rounds.until, Until::GoalFound { .. }))
 }
 
-pub(super) fn offered_rate(basis: &Basis<'_>) -> Vec<WarningFinding> {
-    per_workload(
-        basis,
-        "offered-rate",
-        |workload| {
-            let open = workload.open_loop.filter(|open| !open.keeps_up())?;
-            (!is_search(basis, workload)).then(|| {
-                format!(
-                    "{:.0} of {:.0} per second; {} of the arrivals never started",
-                    open.achieved_per_second,
-                    open.offered_per_second,
-                    percent(1.0 - open.started_share)
-                )
-            })
-        },
-        "the storage did not keep up: the queue grows for as long as the step lasts, and response \
-         latencies say how long that was",
-        "read these points as beyond the limit; offer less for latencies that last",
-    )
+pub(super) fn offered_rate(basis: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
+    let open = workload.open_loop.filter(|open| !open.keeps_up())?;
+    (!is_search(basis, workload)).then(|| {
+        format!(
+            "{:.0} of {:.0} per second; {} of the arrivals never started",
+            open.achieved_per_second,
+            open.offered_per_second,
+            percent(1.0 - open.started_share)
+        )
+    })
 }
 
-pub(super) fn idle_gap(basis: &Basis<'_>) -> Vec<WarningFinding> {
-    per_workload(
-        basis,
-        "idle-gap",
-        |workload| {
-            let idle = workload.idle_before.filter(|idle| *idle > IDLE_MAX)?;
-            follows_preconditioning(basis, workload)
-                .then(|| format!("nothing was in flight for {idle} after preconditioning"))
-        },
-        "an idle drive leaves the state that it was brought into",
-        "prepare targets before the campaign, not between its steps; look at what held the run up",
-    )
+pub(super) fn idle_gap(basis: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
+    let idle = workload.idle_before.filter(|idle| *idle > IDLE_MAX)?;
+    follows_preconditioning(basis, workload)
+        .then(|| format!("nothing was in flight for {idle} after preconditioning"))
 }
 
 fn follows_preconditioning(basis: &Basis<'_>, workload: &WorkloadFindings) -> bool {
@@ -82,62 +55,24 @@ fn follows_preconditioning(basis: &Basis<'_>, workload: &WorkloadFindings) -> bo
     workload.stream == 0 && before.is_some_and(|step| step.role == Role::Precondition)
 }
 
-/// A warning about sections, with what each of them shows.
-fn per_section(
-    basis: &Basis<'_>,
-    code: &str,
-    seen: impl Fn(&SectionFindings) -> Vec<String>,
-    why: &str,
-    advice: &str,
-) -> Vec<WarningFinding> {
-    let (mut about, mut texts) = (Vec::new(), Vec::new());
-    for section in basis.campaign.map_or(&[][..], |campaign| &campaign.sections) {
-        let found = seen(section);
-        if !found.is_empty() {
-            about.push(section.name.clone());
-            texts.extend(found);
-        }
-    }
-    if texts.is_empty() {
-        return Vec::new();
-    }
-    vec![warning(code, about, joined(basis, &texts, "step"), why, advice)]
+pub(super) fn not_steady(_: &Basis<'_>, section: &SectionFindings) -> Vec<String> {
+    let found = section.convergence.as_ref();
+    let state = found.and_then(|found| found.state.as_ref());
+    let state = state.filter(|state| state.attained_at.is_none());
+    state.map(|state| format!("{}: {}", section.name, state.sentence)).into_iter().collect()
 }
 
-pub(super) fn not_steady(basis: &Basis<'_>) -> Vec<WarningFinding> {
-    per_section(
-        basis,
-        "not-steady",
-        |section| {
-            let found = section.convergence.as_ref();
-            let state = found.and_then(|found| found.state.as_ref());
-            let state = state.filter(|state| state.attained_at.is_none());
-            state.map(|state| format!("{}: {}", section.name, state.sentence)).into_iter().collect()
-        },
-        "figures of a storage that still changes depend on when they were taken",
-        "precondition for longer, or allow more rounds",
-    )
-}
-
-pub(super) fn left_state(basis: &Basis<'_>) -> Vec<WarningFinding> {
-    per_section(
-        basis,
-        "left-state",
-        |section| {
-            let worse = section.long_runs.iter().filter(|run| run.leaving.is_worse);
-            let text = |run: &durio_analyse::campaign::LongRun| {
-                let is_it = |it: &&WorkloadFindings| {
-                    (it.step, it.round, it.stream) == (run.step, run.round, run.stream)
-                };
-                let workload = basis.workloads.iter().find(is_it)?;
-                let evidence = run.leaving.evidence.first()?;
-                Some(format!("{}: {evidence}", place(workload, &workload.name)))
-            };
-            worse.filter_map(text).collect()
-        },
-        "the rate at the end is not that at the begin: a mean over the step is of neither",
-        "look at the rate over time in the report; plan with what lasts",
-    )
+pub(super) fn left_state(basis: &Basis<'_>, section: &SectionFindings) -> Vec<String> {
+    let worse = section.long_runs.iter().filter(|run| run.leaving.is_worse);
+    let text = |run: &durio_analyse::campaign::LongRun| {
+        let is_it = |it: &&WorkloadFindings| {
+            (it.step, it.round, it.stream) == (run.step, run.round, run.stream)
+        };
+        let workload = basis.workloads.iter().find(is_it)?;
+        let evidence = run.leaving.evidence.first()?;
+        Some(format!("{}: {evidence}", place(workload, &workload.name)))
+    };
+    worse.filter_map(text).collect()
 }
 
 #[cfg(test)]
@@ -145,7 +80,7 @@ mod tests {
     use durio_plan::{Campaign, Step};
 
     use super::*;
-    use crate::sample::{check_quiet, check_warns};
+    use crate::tests::{Sample, check_quiet, check_warns};
     use durio_analyse::OpenLoop;
 
     const OPEN: OpenLoop = OpenLoop {
@@ -162,39 +97,39 @@ mod tests {
 
     #[test]
     fn a_rate_that_was_not_reached_is_named_unless_it_was_searched_for() {
-        check_warns(offered_rate, "offered-rate", |sample| {
+        check_warns("offered-rate", |sample| {
             sample.workloads[0].open_loop = Some(OPEN);
         });
-        check_quiet(offered_rate, |sample| {
+        check_quiet("offered-rate", |sample| {
             sample.workloads[0].open_loop = Some(OpenLoop { started_share: 0.995, ..OPEN });
         });
     }
 
     #[test]
     fn a_pause_is_named_only_after_preconditioning_and_above_its_threshold() {
-        let spoil = |sample: &mut crate::sample::Sample, role: Role, idle: Nanos| {
+        let spoil = |sample: &mut Sample, role: Role, idle: Nanos| {
             let measured = sample.plan.steps.remove(0);
             let before = Step { role, ..measured.clone() };
             sample.plan.steps = vec![before, Step { index: 1, ..measured }];
             sample.workloads[0].step = 1;
             sample.workloads[0].idle_before = Some(idle);
         };
-        check_warns(idle_gap, "idle-gap", |sample| {
+        check_warns("idle-gap", |sample| {
             spoil(sample, Role::Precondition, Nanos::from_millis(51));
         });
-        check_quiet(idle_gap, |sample| {
+        check_quiet("idle-gap", |sample| {
             spoil(sample, Role::Precondition, Nanos::from_millis(50));
         });
-        check_quiet(idle_gap, |sample| spoil(sample, Role::Measure, Nanos::from_secs(9)));
+        check_quiet("idle-gap", |sample| spoil(sample, Role::Measure, Nanos::from_secs(9)));
     }
 
     #[test]
     fn scaled_durations_are_named() {
-        check_warns(time_scale, "time-scale", |sample| {
+        check_warns("time-scale", |sample| {
             let campaign = Campaign { time_scale_per_mille: 50, ..Campaign::default() };
             sample.plan.campaign = Some(campaign);
         });
-        check_quiet(time_scale, |sample| {
+        check_quiet("time-scale", |sample| {
             let campaign = Campaign { time_scale_per_mille: 1000, ..Campaign::default() };
             sample.plan.campaign = Some(campaign);
         });

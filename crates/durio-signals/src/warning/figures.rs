@@ -4,48 +4,48 @@ use durio_record::{OperationName, Phase, ProcessGap};
 use durio_units::Nanos;
 use durio_workload::CacheMode;
 
-use super::gaps::is_in;
-use super::{Basis, joined, per_workload, percent, warning};
-use durio_analyse::{Distribution, IntervalPoint, WarningFinding, WorkloadFindings};
+use super::machine::is_in;
+use super::{Basis, percent};
+use durio_analyse::{Distribution, IntervalPoint, WorkloadFindings};
 
-/// Little's law may be off by this share: the goal of the accounting.
+// Little's law may be off by this share: the goal of the accounting.
 const DEVIATION_MAX: f64 = 0.02;
 
-/// Below this span thread start and stop alone can make up the allowed deviation.
+// Below this span thread start and stop alone can make up the allowed deviation.
 const ACCOUNTED_MIN: Nanos = Nanos::from_millis(50);
 
-/// The engine's clock may be off by this share; calibration is good to some millionths.
+// The engine's clock may be off by this share; calibration is good to some millionths.
 const CLOCK_DEVIATION_MAX: f64 = 0.001;
 
-/// Standard deviation / mean of intervals' rates from which one run says little: a difference of
-/// this size between two runs could be chance.
+// Standard deviation / mean of intervals' rates from which one run says little: a difference of
+// this size between two runs could be chance.
 const VARIATION_MAX: f64 = 0.2;
 
-/// Fewer intervals than this say nothing about evenness.
+// Fewer intervals than this say nothing about variation.
 const INTERVALS_MIN: u64 = 8;
 
-/// A hundredth of the operations this many times slower than the rest hides in the p99.
+// A hundredth of the operations this many times slower than the rest hides in the p99.
 const TAIL_GAP_MAX: f64 = 10.0;
 
-/// On a device that takes its own time, submission is a call of a few microseconds; more means that
-/// it blocks: allocation, locks, a full queue.
+// On a device that takes its own time, submission is a call of a few microseconds; more means that
+// it blocks: allocation, locks, a full queue.
 const SUBMIT_MAX: Nanos = Nanos::from_micros(10);
 
 fn headline_distribution(workload: &WorkloadFindings) -> Option<&Distribution> {
     workload.operation(workload.headline).map(|operation| &operation.service)
 }
 
-/// In an open loop a place is taken and given back for each operation, and the other clock is read
-/// around it: on a busy machine so much time can lie between the two. In a closed loop at full depth
-/// the number does not change.
+// In an open loop a place is taken and given back for each operation, and the other clock is read
+// around it: on a busy machine so much time can lie between the two. In a closed loop at full depth
+// the number does not change.
 const COUNTED_AROUND_SECONDS: f64 = 10e-6;
 
-/// Once in a while the thread loses the processor between the two clocks, for a time slice or two: in
-/// a slow loop that is a share of what there is to count.
+// Once in a while the thread loses the processor between the two clocks, for a time slice or two: in
+// a slow loop that is a share of what there is to count.
 const LOST_SECONDS: f64 = 10e-3;
 
 /// What of the accounting does not hold.
-pub(super) fn inconsistency(workload: &WorkloadFindings) -> Option<String> {
+pub(super) fn inconsistent(_: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
     let in_flight = &workload.in_flight;
     let counted = in_flight.span >= ACCOUNTED_MIN;
     let apart = (in_flight.counted - in_flight.by_latency).abs();
@@ -61,99 +61,49 @@ pub(super) fn inconsistency(workload: &WorkloadFindings) -> Option<String> {
     })
 }
 
-pub(super) fn inconsistent(basis: &Basis<'_>) -> Vec<WarningFinding> {
-    per_workload(
-        basis,
-        "inconsistent",
-        inconsistency,
-        "Little's law does not hold between the latencies and an independent count: a figure of \
-         this workload is wrong",
-        "do not use these figures; run again, and report it as a fault of durio if it stays",
-    )
+pub(super) fn clock(_: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
+    let in_flight = &workload.in_flight;
+    let counted = in_flight.span >= ACCOUNTED_MIN;
+    let off = in_flight.clock_deviation;
+    (counted && off.abs() > CLOCK_DEVIATION_MAX)
+        .then(|| format!("the {} clock is off by {:.2} %", workload.effective.clock, off * 100.0))
 }
 
-pub(super) fn clock(basis: &Basis<'_>) -> Vec<WarningFinding> {
-    per_workload(
-        basis,
-        "clock",
-        |workload| {
-            let in_flight = &workload.in_flight;
-            let counted = in_flight.span >= ACCOUNTED_MIN;
-            let off = in_flight.clock_deviation;
-            (counted && off.abs() > CLOCK_DEVIATION_MAX).then(|| {
-                format!("the {} clock is off by {:.2} %", workload.effective.clock, off * 100.0)
-            })
-        },
-        "all latencies and rates of this workload are off by as much",
-        "run again with --clock monotonic",
-    )
+pub(super) fn page_cache(_: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
+    let buffered = workload.effective.cache == CacheMode::Buffered;
+    // Buffered writes that are synced one by one wait for the device all the same.
+    let definition = &workload.definition;
+    let waits = definition.commits_each_write() && !definition.reads();
+    (buffered && !waits).then(|| "went through the page cache".to_owned())
 }
 
-pub(super) fn page_cache(basis: &Basis<'_>) -> Vec<WarningFinding> {
-    per_workload(
-        basis,
-        "page-cache",
-        |workload| {
-            let buffered = workload.effective.cache == CacheMode::Buffered;
-            // Buffered writes that are synced one by one wait for the device all the same.
-            let definition = &workload.definition;
-            let waits = definition.commits_each_write() && !definition.reads();
-            (buffered && !waits).then(|| "went through the page cache".to_owned())
-        },
-        "the figures are of memory as much as of the storage below",
-        "measure where O_DIRECT works, or take these figures for the page cache's",
-    )
+pub(super) fn fallback(_: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
+    let fallbacks = &workload.effective.fallbacks;
+    (!fallbacks.is_empty()).then(|| fallbacks.join("; "))
 }
 
-pub(super) fn fallback(basis: &Basis<'_>) -> Vec<WarningFinding> {
-    per_workload(
-        basis,
-        "fallback",
-        |workload| {
-            let fallbacks = &workload.effective.fallbacks;
-            (!fallbacks.is_empty()).then(|| fallbacks.join("; "))
-        },
-        "the workload ran otherwise than it is defined; compare only with runs that did the same",
-        "run where the kernel and the user's limits allow it (ulimit -l, io_uring_disabled)",
-    )
+pub(super) fn too_short(basis: &Basis<'_>) -> Option<String> {
+    basis.provisional.filter(|_| basis.campaign.is_none()).map(str::to_owned)
 }
 
-pub(super) fn too_short(basis: &Basis<'_>) -> Vec<WarningFinding> {
-    let Some(seen) = basis.provisional else { return Vec::new() };
-    vec![warning(
-        "too-short",
-        Vec::new(),
-        seen,
-        "a short run sees neither garbage collection nor throttling nor the end of a burst credit",
-        match basis.campaign {
-            None => "run with --thorough before you buy, size or blame anything",
-            Some(_) => "give each step its full time before you buy, size or blame anything",
-        },
-    )]
+pub(super) fn too_short_campaign(basis: &Basis<'_>) -> Option<String> {
+    basis.provisional.filter(|_| basis.campaign.is_some()).map(str::to_owned)
 }
 
-pub(super) fn stalls(basis: &Basis<'_>) -> Vec<WarningFinding> {
-    per_workload(
-        basis,
-        "stalls",
-        |workload| {
-            let evenness = workload.rate_variation?;
-            let gaps = basis.gaps_of(workload);
-            let (empty, low) = match gaps.as_slice() {
-                [] => (evenness.intervals_empty, evenness.intervals_under_half),
-                // The average has the gap in it.
-                gaps => (empty_outside(workload, gaps), 0),
-            };
-            (empty + low > 0).then(|| {
-                format!(
-                    "of {} intervals {empty} had no completion and {low} under half of the average rate",
-                    evenness.intervals
-                )
-            })
-        },
-        "a database waits that long, and its clients with it; averages do not show it",
-        "look at the rate over time in the report; check what else uses the device",
-    )
+pub(super) fn stalls(basis: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
+    let rates = workload.rate_variation?;
+    let gaps = basis.gaps_of(workload);
+    let (empty, low) = match gaps.as_slice() {
+        [] => (rates.intervals_empty, rates.intervals_under_half),
+        // The average has the gap in it.
+        gaps => (empty_outside(workload, gaps), 0),
+    };
+    (empty + low > 0).then(|| {
+        format!(
+            "of {} intervals {empty} had no completion and {low} under half of the average rate",
+            rates.intervals
+        )
+    })
 }
 
 /// Intervals without a completion while durio ran.
@@ -164,104 +114,62 @@ fn empty_outside(workload: &WorkloadFindings, gaps: &[ProcessGap]) -> u64 {
     workload.intervals.iter().filter(is_empty).count() as u64
 }
 
-pub(super) fn noisy(basis: &Basis<'_>) -> Vec<WarningFinding> {
-    per_workload(
-        basis,
-        "noisy",
-        |workload| {
-            let evenness =
-                workload.rate_variation.filter(|_| basis.gaps_of(workload).is_empty())?;
-            let variation = evenness.coefficient_of_variation;
-            (evenness.intervals >= INTERVALS_MIN && variation > VARIATION_MAX)
-                .then(|| format!("rates of intervals differ by {} (σ / mean)", percent(variation)))
-        },
-        "another run may give other figures; small differences between runs mean nothing",
-        "run longer, run several times, and stop what else uses the machine or the storage",
-    )
+pub(super) fn noisy(basis: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
+    let rates = workload.rate_variation.filter(|_| basis.gaps_of(workload).is_empty())?;
+    let variation = rates.coefficient_of_variation;
+    (rates.intervals >= INTERVALS_MIN && variation > VARIATION_MAX)
+        .then(|| format!("rates of intervals differ by {} (σ / mean)", percent(variation)))
 }
 
-pub(super) fn tail_gap(basis: &Basis<'_>) -> Vec<WarningFinding> {
-    per_workload(
-        basis,
-        "tail",
-        |workload| {
-            let figures = headline_distribution(workload)?;
-            if basis
-                .gaps_of(workload)
-                .iter()
-                .any(|gap| figures.p99_99_ns >= Some(gap.span.get() / 2))
-            {
-                return None;
-            }
-            let (p99, p99_99) = (figures.p99_ns?, figures.p99_99_ns?);
-            #[expect(clippy::cast_precision_loss, reason = "a ratio")]
-            let gap = p99_99 as f64 / p99.max(1) as f64;
-            (gap > TAIL_GAP_MAX).then(|| {
-                format!("p99.99 {} is {gap:.0} × p99 {}", Nanos::new(p99_99), Nanos::new(p99))
-            })
-        },
-        "one operation in ten thousand is far slower than the p99 tells; a transaction of many \
-         operations meets it often",
-        "judge by p99.9 and p99.99; look for background work of the device or the host",
-    )
+pub(super) fn tail_gap(basis: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
+    let figures = headline_distribution(workload)?;
+    let (p99, p99_99) = (figures.p99_ns?, figures.p99_99_ns?);
+    // A tail that is as long as a time in which durio was stopped is durio's.
+    if basis.gaps_of(workload).iter().any(|gap| p99_99 >= gap.span.get() / 2) {
+        return None;
+    }
+    #[expect(clippy::cast_precision_loss, reason = "a ratio")]
+    let gap = p99_99 as f64 / p99.max(1) as f64;
+    (gap > TAIL_GAP_MAX)
+        .then(|| format!("p99.99 {} is {gap:.0} × p99 {}", Nanos::new(p99_99), Nanos::new(p99)))
 }
 
-pub(super) fn submit_latency(basis: &Basis<'_>) -> Vec<WarningFinding> {
-    per_workload(
-        basis,
-        "submit",
-        |workload| {
-            let names = [OperationName::Read, OperationName::Write];
-            let slowest =
-                names.iter().filter_map(|&name| workload.operation(name)?.submit.as_ref()?.p50_ns);
-            let p50 = Nanos::new(slowest.max()?);
-            (p50 > SUBMIT_MAX).then(|| format!("submission takes {p50} (p50)"))
-        },
-        "asynchronous submission that blocks keeps the job from its other operations; the rate is \
-         bound by the submitting thread",
-        "expect more from more jobs or a larger --batch than from more depth; check the filesystem \
-         and the scheduler",
-    )
+pub(super) fn submit_latency(_: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
+    let p50 = Nanos::new(submits(workload).filter_map(|it| it.p50_ns).max()?);
+    (p50 > SUBMIT_MAX).then(|| format!("submission takes {p50} (p50)"))
 }
 
-/// Time outside of the device that is worth a warning, as a share of the latency and at the least:
-/// system calls and an interrupt take some tens of microseconds on a slow machine.
+// Time outside of the device that is worth a warning, as a share of the latency and at the least:
+// system calls and an interrupt take some tens of microseconds on a slow machine.
 const OUTSIDE_SHARE_MAX: f64 = 0.25;
-const OUTSIDE_MAX: Nanos = Nanos::from_micros(50);
+const OUTSIDE_NS_MAX: f64 = 50_000.0;
 
-pub(super) fn outside_device(basis: &Basis<'_>) -> Vec<WarningFinding> {
-    per_workload(
-        basis,
-        "outside-device",
-        |workload| {
-            let time = workload.device_time.as_ref()?;
-            let is_much = time.outside_share > OUTSIDE_SHARE_MAX
-                && time.outside_ns_mean > nanos_f64(OUTSIDE_MAX);
-            is_much.then(|| {
-                format!(
-                    "time outside of the device: {} of each operation ({}; a request takes {} at \
-                     {}); {}",
-                    mean(time.outside_ns_mean),
-                    percent(time.outside_share),
-                    mean(time.request_ns_mean),
-                    time.device,
-                    held_by(workload, time.outside_ns_mean)
-                )
-            })
-        },
-        "part of the latency arises above the device",
-        "compare with another engine and with less depth; durio check --verbose shows the layers, \
-         durio stack bench what each of them costs",
-    )
+pub(super) fn outside_device(_: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
+    let time = workload.device_time.as_ref()?;
+    let outside = time.outside_ns_mean;
+    let is_much = time.outside_share > OUTSIDE_SHARE_MAX && outside > OUTSIDE_NS_MAX;
+    is_much.then(|| {
+        format!(
+            "time outside of the device: {} of each operation ({}; a request takes {} at \
+             {}); {}",
+            mean(outside),
+            percent(time.outside_share),
+            mean(time.request_ns_mean),
+            time.device,
+            held_by(workload, outside)
+        )
+    })
+}
+
+/// The times that submission took, where it was measured.
+fn submits(workload: &WorkloadFindings) -> impl Iterator<Item = &Distribution> {
+    let names = [OperationName::Read, OperationName::Write];
+    names.into_iter().filter_map(|name| workload.operation(name)?.submit.as_ref())
 }
 
 /// Who has most of the time outside of the device, as far as the stamps tell.
 fn held_by(workload: &WorkloadFindings, outside_ns: f64) -> String {
-    let names = [OperationName::Read, OperationName::Write];
-    let parts = names.iter().filter_map(|&name| workload.operation(name)?.submit.as_ref());
-    let submit = parts
-        .map(|it| it.mean_ns)
-        .fold(None, |most: Option<f64>, it| Some(most.map_or(it, |most| most.max(it))));
+    let submit = submits(workload).map(|it| it.mean_ns).max_by(f64::total_cmp);
     match (submit, workload.unwatched_max) {
         (Some(submit), _) if submit > outside_ns / 2.0 => {
             format!("held by submission, {} each", mean(submit))
@@ -274,95 +182,47 @@ fn held_by(workload: &WorkloadFindings, outside_ns: f64) -> String {
     }
 }
 
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a positive mean")]
 fn mean(nanos: f64) -> Nanos {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a latency's mean, positive"
-    )]
-    let whole = nanos as u64;
-    Nanos::new(whole)
+    Nanos::new(nanos as u64)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a threshold")]
-fn nanos_f64(nanos: Nanos) -> f64 {
-    nanos.get() as f64
-}
-
-/// A time without a look below this, or below twice what an operation usually takes, is that of a
-/// system call.
+// A time without a look below this, or below twice what an operation usually takes, is that of a
+// system call.
 const UNWATCHED_MIN: Nanos = Nanos::from_millis(1);
 
-/// One interval in so many with a long time without a look is chance on a busy machine.
+// One interval in so many with a long time without a look is chance on a busy machine.
 const UNWATCHED_INTERVALS: usize = 4;
 
-pub(super) fn unwatched(basis: &Basis<'_>) -> Vec<WarningFinding> {
-    per_workload(
-        basis,
-        "unwatched",
-        |workload| {
-            let figures = headline_distribution(workload)?;
-            let usual = figures.p50_ns.unwrap_or(figures.max_ns);
-            let long = Nanos::new(usual.saturating_mul(2)).max(UNWATCHED_MIN);
-            let measured = workload.intervals.iter().filter(|it| it.phase == Phase::Measure);
-            let all = measured.clone().count();
-            let late = measured.filter(|it| it.unwatched_max.is_some_and(|it| it >= long)).count();
-            let longest = workload.unwatched_max?;
-            (late > 0 && late * UNWATCHED_INTERVALS >= all).then(|| {
-                format!(
-                    "a job went up to {longest} without looking for completions, {long} or more in \
-                     {late} of {all} intervals"
-                )
-            })
-        },
-        "what completed meanwhile was seen late: part of the tail latency is durio's own",
-        "leave more processors to durio, or give fewer --jobs; if nothing else runs, report it as a \
-         fault of durio",
-    )
-}
-
-pub(super) fn notes(basis: &Basis<'_>) -> Vec<WarningFinding> {
-    let note = |seen: &str| {
-        let why = "the runner could not do everything as planned";
-        warning("note", Vec::new(), seen, why, "consider it when you read the figures")
-    };
-    match basis.campaign {
-        Some(_) if !basis.notes.is_empty() => vec![note(&joined(basis, basis.notes, "note"))],
-        _ => basis.notes.iter().map(|text| note(text)).collect(),
-    }
+pub(super) fn unwatched(_: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
+    let figures = headline_distribution(workload)?;
+    let usual = figures.p50_ns.unwrap_or(figures.max_ns);
+    let long = Nanos::new(usual.saturating_mul(2)).max(UNWATCHED_MIN);
+    let measured = workload.intervals.iter().filter(|it| it.phase == Phase::Measure);
+    let all = measured.clone().count();
+    let late = measured.filter(|it| it.unwatched_max.is_some_and(|it| it >= long)).count();
+    let longest = workload.unwatched_max?;
+    (late > 0 && late * UNWATCHED_INTERVALS >= all).then(|| {
+        format!(
+            "a job went up to {longest} without looking for completions, {long} or more in \
+             {late} of {all} intervals"
+        )
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::{Sample, check_quiet, check_warns, sample};
+    use crate::tests::{Sample, check_quiet, check_warns, sample, seen};
     use durio_analyse::{DeviceTime, IntervalPoint, OpenLoop};
     use durio_workload::{Arrivals, PerMille, SyncPolicy};
 
     #[test]
-    fn a_clean_run_gives_no_warning_of_this_file() {
-        for rule in [
-            inconsistent,
-            clock,
-            page_cache,
-            fallback,
-            too_short,
-            stalls,
-            noisy,
-            tail_gap,
-            submit_latency,
-            notes,
-        ] {
-            check_quiet(rule, |_| {});
-        }
-    }
-
-    #[test]
     fn a_planted_accounting_fault_is_named() {
-        check_warns(inconsistent, "inconsistent", |sample| {
+        check_warns("inconsistent", |sample| {
             sample.workloads[0].in_flight.deviation = -0.021;
         });
-        check_quiet(inconsistent, |sample| {
+        check_quiet("inconsistent", |sample| {
             sample.workloads[0].in_flight.deviation = -0.021;
             sample.workloads[0].in_flight.span = Nanos::from_millis(1);
         });
@@ -388,9 +248,9 @@ mod tests {
             (workload.in_flight.counted, workload.in_flight.deviation) = (counted, -0.2);
             workload.open_loop = Some(open(1000.0));
         };
-        check_quiet(inconsistent, |sample| spoil(sample, 0.025));
-        check_warns(inconsistent, "inconsistent", |sample| spoil(sample, 0.04));
-        check_warns(inconsistent, "inconsistent", |sample| {
+        check_quiet("inconsistent", |sample| spoil(sample, 0.025));
+        check_warns("inconsistent", |sample| spoil(sample, 0.04));
+        check_warns("inconsistent", |sample| {
             spoil(sample, 0.025);
             sample.workloads[0].open_loop = None;
         });
@@ -410,11 +270,8 @@ mod tests {
             let write = sample.operation(OperationName::Write);
             write.submit = submit.map(|mean_ns| Distribution { mean_ns, ..write.service.clone() });
         };
-        let seen = |outside, submit| {
-            let mut sample = sample();
-            spoil(&mut sample, outside, submit);
-            outside_device(&sample.basis()).pop().map(|warning| warning.seen)
-        };
+        let seen =
+            |outside, submit| seen("outside-device", |sample| spoil(sample, outside, submit));
         assert_eq!(seen(60_000.0, None), None);
         assert_eq!(seen(45_000.0, None), None);
         let late = seen(300_000.0, Some(10_000.0)).unwrap();
@@ -443,9 +300,9 @@ mod tests {
             sample.workloads[0].unwatched_max =
                 unwatched.iter().max().copied().map(Nanos::from_millis);
         };
-        check_warns(unwatched, "unwatched", |sample| spoil(sample, &[0, 0, 0, 5]));
-        check_quiet(unwatched, |sample| spoil(sample, &[0, 0, 0, 0, 5]));
-        check_quiet(unwatched, |sample| {
+        check_warns("unwatched", |sample| spoil(sample, &[0, 0, 0, 5]));
+        check_quiet("unwatched", |sample| spoil(sample, &[0, 0, 0, 0, 5]));
+        check_quiet("unwatched", |sample| {
             spoil(sample, &[5, 5, 5]);
             sample.headline().service.p50_ns = Some(3_000_000);
         });
@@ -453,54 +310,54 @@ mod tests {
 
     #[test]
     fn a_clock_that_drifts_is_named() {
-        check_warns(clock, "clock", |sample| {
+        check_warns("clock", |sample| {
             sample.workloads[0].in_flight.clock_deviation = 0.002;
         });
     }
 
     #[test]
     fn the_page_cache_is_named_unless_every_access_is_a_commit() {
-        check_warns(page_cache, "page-cache", |sample| {
+        check_warns("page-cache", |sample| {
             sample.workloads[0].effective.cache = CacheMode::Buffered;
             sample.workloads[0].definition.sync = SyncPolicy::NONE;
             sample.workloads[0].durable = false;
         });
-        check_warns(page_cache, "page-cache", |sample| {
+        check_warns("page-cache", |sample| {
             sample.workloads[0].effective.cache = CacheMode::Buffered;
             sample.workloads[0].definition.sync.every = 100;
         });
-        check_warns(page_cache, "page-cache", |sample| {
+        check_warns("page-cache", |sample| {
             sample.workloads[0].effective.cache = CacheMode::Buffered;
             sample.workloads[0].definition.read_share = PerMille(700);
         });
-        check_quiet(page_cache, |sample| {
+        check_quiet("page-cache", |sample| {
             sample.workloads[0].effective.cache = CacheMode::Buffered;
         });
     }
 
     #[test]
     fn fallbacks_short_runs_and_notes_are_passed_on() {
-        check_warns(fallback, "fallback", |sample| {
+        check_warns("fallback", |sample| {
             sample.workloads[0].effective.fallbacks.push("no ring".to_owned());
         });
-        check_warns(too_short, "too-short", |sample| sample.provisional = Some("1 s".to_owned()));
-        check_warns(notes, "note", |sample| sample.notes.push("waited".to_owned()));
+        check_warns("too-short", |sample| sample.provisional = Some("1 s".to_owned()));
+        check_warns("note", |sample| sample.notes.push("waited".to_owned()));
     }
 
     #[test]
     fn empty_and_slow_intervals_are_stalls() {
-        check_warns(stalls, "stalls", |sample| {
+        check_warns("stalls", |sample| {
             sample.evenness().intervals_empty = 1;
         });
-        check_warns(stalls, "stalls", |sample| {
+        check_warns("stalls", |sample| {
             sample.evenness().intervals_under_half = 1;
         });
     }
 
     #[test]
     fn uneven_rates_are_noisy_only_over_enough_intervals() {
-        check_warns(noisy, "noisy", |sample| sample.evenness().coefficient_of_variation = 0.21);
-        check_quiet(noisy, |sample| {
+        check_warns("noisy", |sample| sample.evenness().coefficient_of_variation = 0.21);
+        check_quiet("noisy", |sample| {
             *sample.evenness() = durio_analyse::RateVariation {
                 coefficient_of_variation: 0.9,
                 intervals: 3,
@@ -516,10 +373,10 @@ mod tests {
 
     #[test]
     fn a_wide_tail_and_a_blocking_submission_are_named() {
-        check_warns(tail_gap, "tail", |sample| {
+        check_warns("tail", |sample| {
             sample.headline().service.p99_99_ns = Some(200_000_000);
         });
-        check_warns(submit_latency, "submit", |sample| {
+        check_warns("submit", |sample| {
             let mut submit = sample.headline().service.clone();
             submit.p50_ns = Some(10_001);
             sample.workloads[0].operations[1].submit = Some(submit);

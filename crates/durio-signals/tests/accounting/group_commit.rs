@@ -1,32 +1,15 @@
-//! Findings of a log with group commit, from real events of the null engine: its figures, and a
-//! check that holds and can fail.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+//! Findings of a log with group commit: its figures, and a check that holds and can fail.
 
-use std::error::Error;
-
-use durio_analyse::{Analyser, Findings};
-use durio_observe::{DeviceCounters, Host};
-use durio_plan::{
-    ClockChoice, EngineKind, Limit, Load, NullScript, PLAN_SCHEMA, Plan, Purpose, Role, Step,
-    Target, TargetKind,
-};
-use durio_record::{Environment, Event, Journal, Manifest, OperationName};
-use durio_run::{Context, EventSink, StopFlag, run};
-use durio_signals::judged;
+use durio_observe::DeviceCounters;
+use durio_plan::{Limit, Load, Plan, Role, Step};
+use durio_record::{Event, OperationName};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{
     Arrivals, GroupCommit, PerMille, RegionRule, SyncMethod, SyncPolicy, Workload,
 };
 
-#[derive(Default)]
-struct Events(Vec<Event>);
-
-impl EventSink for Events {
-    fn event(&mut self, _: Nanos, event: Event) -> Result<(), Box<dyn Error + Send + Sync>> {
-        self.0.push(event);
-        Ok(())
-    }
-}
+use super::null_run::{self, events};
+use super::{findings, is_named_inconsistent as is_inconsistent};
 
 /// Two logs with 8 committers each; a write of 100 us and a sync of 900 us.
 fn plan(arrivals: Arrivals) -> Plan {
@@ -41,54 +24,11 @@ fn plan(arrivals: Arrivals) -> Plan {
         ..Workload::default()
     };
     let latencies = vec![Nanos::from_micros(100), Nanos::from_micros(900)];
-    let script = Some(NullScript { latencies, fails_at: None });
-    let load = Load { script, arrivals, ..Load::new(0, workload, EngineKind::Null) };
+    let load = Load { arrivals, ..null_run::scripted(workload, latencies) };
     let limit = Limit::Duration(Nanos::from_secs(2));
     let mut step = Step::new(Role::Measure, load, limit, Nanos::from_millis(100));
     step.ramp = Nanos::from_millis(500);
-    Plan {
-        schema: PLAN_SCHEMA,
-        purpose: Purpose::Run,
-        seed: 1,
-        clock: ClockChoice::Auto,
-        targets: vec![Target {
-            name: "scripted".into(),
-            location: None,
-            kind: TargetKind::Scripted,
-            size: Bytes::from_gib(1),
-            destroy: false,
-        }],
-        steps: vec![step],
-        campaign: None,
-        thresholds: Vec::new(),
-    }
-}
-
-fn events(plan: &Plan) -> Vec<Event> {
-    let folder = tempfile::tempdir().unwrap();
-    let mut journal = Journal::begin(folder.path(), None).unwrap();
-    let context = Context::new(&mut journal, StopFlag::default());
-    let mut sink = Events::default();
-    run(plan, context, &mut sink).unwrap();
-    sink.0
-}
-
-fn findings(plan: &Plan, events: &[Event]) -> Findings {
-    let manifest = Manifest {
-        schema: 1,
-        run: "test".into(),
-        durio_version: "0".into(),
-        started: String::new(),
-        command: Vec::new(),
-    };
-    let environment = Environment { host: Host::default(), stacks: Vec::new() };
-    let mut analyser = Analyser::new(manifest, plan.clone(), environment);
-    events.iter().for_each(|event| analyser.observe(event));
-    judged(analyser.finish(String::new()))
-}
-
-fn is_inconsistent(plan: &Plan, events: &[Event]) -> bool {
-    findings(plan, events).warnings.iter().any(|warning| warning.code == "inconsistent")
+    null_run::plan(vec![step])
 }
 
 #[test]
