@@ -13,7 +13,7 @@ use durio_compare::{
 use durio_observe::Host;
 use durio_plan::{Limit, Plan, Role, Step};
 use durio_record::{Environment, Event};
-use durio_units::{Bytes, Nanos};
+use durio_units::Nanos;
 use durio_workload::{CacheMode, Pattern, PerMille, Workload, self_cost_workload};
 
 fn workload(depth: u32) -> Workload {
