@@ -1,22 +1,22 @@
-//! Rules against facts.
+//! Rules applied to facts, and documents that contradict each other about what is not met.
 //!
-//! In: [`AdviceRequest`]. Out: [`AdviceReport`]. Not here: reading the system, output.
+//! In: [`AdviceRequest`]. Out: [`AdviceReport`]. Not here: reading the system, output, and which side
+//! of a conflict is right.
 
-use durio_observe::{Readings, Stack};
+use durio_analyse::Findings;
+use durio_observe::{Readings, Stack, leaf_devices};
 
 use super::catalogue::Catalogue;
 use super::condition::Seen;
-use super::conflict::conflicts;
-use super::document::{ADVICE_SCHEMA, Advice, AdviceReport, Apply, Counts, MissingFact, ReadFact};
+use super::document::{
+    ADVICE_SCHEMA, Advice, AdviceReport, Apply, Conflict, Counts, MissingFact, ReadFact, Statement,
+};
 use super::error::AdviceError;
-use super::facts::Facts;
+use super::facts::{Facts, filled};
 use super::from_run;
 use super::from_system::{Known, SystemFacts};
 use super::rule::{AdviceRole, AdviceState, Rule, rule_named, rules};
 use super::settings::DatabaseSettings;
-use super::templates::filled;
-use durio_analyse::Findings;
-use durio_workload::nearest_word;
 
 /// Where a fact is searched for first.
 #[derive(Debug, Clone, Copy)]
@@ -57,6 +57,7 @@ pub fn advise(request: &AdviceRequest<'_>) -> Result<AdviceReport, AdviceError> 
     let only = request.rule.as_deref().map(rule_named).transpose()?;
     let System { stack, readings } = request.system;
     let system = SystemFacts::new(catalogue, stack, readings);
+    // A run's facts and settings hold for every subject, the system's for one each.
     let mut further = request.settings.facts(catalogue, request.database.as_deref())?;
     if let Some(findings) = request.run {
         further.extend(&from_run::facts(findings));
@@ -81,20 +82,19 @@ pub fn advise(request: &AdviceRequest<'_>) -> Result<AdviceReport, AdviceError> 
 }
 
 fn check_database(catalogue: &Catalogue, request: &AdviceRequest<'_>) -> Result<(), AdviceError> {
-    let Some(name) = &request.database else { return Ok(()) };
-    if catalogue.settings_of(name).is_some() {
-        return Ok(());
+    match &request.database {
+        Some(name) if catalogue.settings_of(name).is_none() => {
+            Err(AdviceError::unknown("unknown database", name, catalogue.databases()))
+        }
+        _ => Ok(()),
     }
-    let nearest = nearest_word(name, catalogue.databases()).map(str::to_owned);
-    Err(AdviceError::UnknownDatabase { name: name.clone(), nearest })
 }
 
-/// A run of other storage proves nothing here.
 fn notes(request: &AdviceRequest<'_>) -> Vec<String> {
     let Some(findings) = request.run else { return Vec::new() };
-    let here = durio_observe::leaf_devices(request.system.stack);
-    let there = findings.stack.iter().flat_map(durio_observe::leaf_devices);
-    let there: Vec<String> = there.collect();
+    // A run of other storage proves nothing here.
+    let here = leaf_devices(request.system.stack);
+    let there: Vec<String> = findings.stack.iter().flat_map(leaf_devices).collect();
     if there.iter().any(|device| here.contains(device)) {
         return Vec::new();
     }
@@ -145,22 +145,16 @@ impl Judge<'_> {
                 true => format!("there is no {} here", rule.subject.name()),
                 false => format!("it is about {}", rule.databases.join(", ")),
             };
-            return vec![self.not_applicable(rule, reason)];
+            let (state, seen) = (AdviceState::NotApplicable, Seen::default());
+            let judgement = Judgement { state, reason, seen };
+            return vec![self.advice(rule, String::new(), self.system.base(), judgement)];
         }
-        subjects.into_iter().map(|known| self.subject(rule, known)).collect()
-    }
-
-    fn subject(&self, rule: &Rule, known: Known) -> Advice {
-        let Known { about, mut facts } = known;
-        facts.extend(self.further);
-        let judgement = self.judged(rule, &facts);
-        self.advice(rule, about, &facts, judgement)
-    }
-
-    fn not_applicable(&self, rule: &Rule, reason: String) -> Advice {
-        let judgement =
-            Judgement { state: AdviceState::NotApplicable, reason, seen: Seen::default() };
-        self.advice(rule, String::new(), self.system.base(), judgement)
+        let one = |Known { about, mut facts, .. }: Known| {
+            facts.extend(self.further);
+            let judgement = self.judged(rule, &facts);
+            self.advice(rule, about, &facts, judgement)
+        };
+        subjects.into_iter().map(one).collect()
     }
 
     fn judged(&self, rule: &Rule, facts: &Facts) -> Judgement {
@@ -175,26 +169,22 @@ impl Judge<'_> {
                 None => return self.cannot_tell(seen, facts),
             }
         }
-        // What was measured is told also where it only made the rule apply.
+        // Measured figures are shown even where they only made the rule apply.
         seen.used.retain(|name| name.starts_with("run."));
-        let mut deciding = Seen { used: seen.used, missing: Vec::new() };
-        match rule.met.holds(facts, &mut deciding) {
-            None => self.cannot_tell(deciding, facts),
-            Some(holds) => {
-                let state = if holds { AdviceState::Met } else { AdviceState::NotMet };
-                Judgement { state, reason: told(&deciding, facts), seen: deciding }
-            }
-        }
+        seen.missing.clear();
+        let state = match rule.met.holds(facts, &mut seen) {
+            None => return self.cannot_tell(seen, facts),
+            Some(true) => AdviceState::Met,
+            Some(false) => AdviceState::NotMet,
+        };
+        Judgement { state, reason: told(&seen, facts), seen }
     }
 
     fn cannot_tell(&self, seen: Seen, facts: &Facts) -> Judgement {
         let mut reasons: Vec<String> = Vec::new();
         for name in &seen.missing {
-            let reason = match facts.get(name) {
-                Some(fact) => match &fact.value {
-                    Err(why) => format!("{name}: {why} ({})", fact.place),
-                    Ok(_) => continue,
-                },
+            let reason = match why_unreadable(name, facts) {
+                Some(why) => format!("{name}: {why}"),
                 None => self.catalogue.obtain(name),
             };
             if !reasons.contains(&reason) {
@@ -234,12 +224,15 @@ impl Judge<'_> {
     }
 
     fn missing(&self, name: &str, facts: &Facts) -> MissingFact {
-        let why = facts.get(name).and_then(|fact| {
-            let reason = fact.value.as_ref().err()?;
-            Some(format!("{reason} ({})", fact.place))
-        });
-        MissingFact { fact: name.to_owned(), why, obtain: self.catalogue.obtain(name) }
+        let (why, obtain) = (why_unreadable(name, facts), self.catalogue.obtain(name));
+        MissingFact { fact: name.to_owned(), why, obtain }
     }
+}
+
+/// Why what was read is no value of the fact's kind, and where it was read.
+fn why_unreadable(name: &str, facts: &Facts) -> Option<String> {
+    let fact = facts.get(name)?;
+    Some(format!("{} ({})", fact.value.as_ref().err()?, fact.place))
 }
 
 fn read(name: &str, facts: &Facts) -> Option<ReadFact> {
@@ -256,4 +249,58 @@ fn told(seen: &Seen, facts: &Facts) -> String {
         Some(format!("{short} is {value} ({place})"))
     };
     seen.used.iter().filter_map(tell).collect::<Vec<_>>().join(", ")
+}
+
+/// Every pair of rules that contradict each other, once, where one of them is shown and not met; and
+/// every document that contradicts such a rule.
+fn conflicts(shown: &[Advice], rules: &[Rule]) -> Vec<Conflict> {
+    let mut conflicts: Vec<Conflict> = Vec::new();
+    let by_id = |id: &str| rules.iter().find(|rule| rule.id == id);
+    for advice in shown.iter().filter(|advice| advice.state == AdviceState::NotMet) {
+        let Some(rule) = by_id(&advice.rule) else { continue };
+        let others = rule.conflicts.iter().filter_map(|id| by_id(id));
+        let documents = rule.contradicting.iter().map(|(says, source)| Statement {
+            rule: None,
+            for_whom: String::new(),
+            says: says.clone(),
+            sources: vec![source.clone()],
+        });
+        for other in others.map(statement).chain(documents) {
+            let about = about(advice);
+            let conflict = Conflict { about, statements: vec![statement(rule), other] };
+            if !conflicts.iter().any(|known| is_same(known, &conflict)) {
+                conflicts.push(conflict);
+            }
+        }
+    }
+    conflicts
+}
+
+fn about(advice: &Advice) -> String {
+    let facts: Vec<&str> = advice.read.iter().map(|read| read.fact.as_str()).collect();
+    format!("{} of {}", facts.join(", "), advice.about)
+}
+
+fn is_same(one: &Conflict, other: &Conflict) -> bool {
+    let same = |a: &Statement, b: &Statement| a.rule == b.rule && a.says == b.says;
+    let (a, b) = (&one.statements, &other.statements);
+    // The other rule of the pair finds the same conflict, with its sides the other way round.
+    let straight = a.iter().zip(b).all(|(a, b)| same(a, b));
+    let crossed = a.iter().zip(b.iter().rev()).all(|(a, b)| same(a, b));
+    straight && one.about == other.about || crossed
+}
+
+/// What a rule says, and for whom.
+fn statement(rule: &Rule) -> Statement {
+    let roles: Vec<&str> = rule.roles.iter().map(|role| role.name()).collect();
+    let mut for_whom = format!("role {}", roles.join(", "));
+    if !rule.databases.is_empty() {
+        for_whom = format!("{for_whom}; {}", rule.databases.join(", "));
+    }
+    Statement {
+        rule: Some(rule.id.clone()),
+        for_whom,
+        says: rule.title.clone(),
+        sources: rule.sources.clone(),
+    }
 }

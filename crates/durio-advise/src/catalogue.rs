@@ -1,5 +1,5 @@
-//! Which facts there are: their kinds, how to get the ones that are missing, and which databases
-//! have settings under which name.
+//! The facts that exist: their kinds, how to get the missing ones, and the names under which
+//! databases have their settings.
 //!
 //! In: `rules/facts.toml`. Out: [`Catalogue`]. Not here: values.
 
@@ -38,15 +38,11 @@ pub(super) struct Catalogue {
 }
 
 impl Catalogue {
-    /// The one that this program was built with.
-    ///
-    /// # Errors
-    /// If it cannot be read: a test would have said so.
+    /// The one that this program was built with; an error, if it cannot be read, would fail a test.
     pub(super) fn shipped() -> Result<&'static Self, AdviceError> {
         static CATALOGUE: OnceLock<Result<Catalogue, String>> = OnceLock::new();
-        CATALOGUE.get_or_init(|| Self::parse(DATA)).as_ref().map_err(|reason| {
-            AdviceError::BadRule { rule: "facts.toml".to_owned(), reason: reason.clone() }
-        })
+        let catalogue = CATALOGUE.get_or_init(|| Self::parse(DATA)).as_ref();
+        catalogue.map_err(|reason| AdviceError::bad_rule("facts.toml", reason))
     }
 
     fn parse(text: &str) -> Result<Self, String> {

@@ -9,17 +9,22 @@
 
 mod parse;
 
+use std::cmp::Ordering;
+
+use serde::de::{Deserialize, Deserializer, Error as _};
+
 use super::catalogue::Catalogue;
 use super::facts::Facts;
 use super::value::{Kind, Value};
 
-/// A condition.
-#[derive(Debug, Clone, PartialEq)]
+/// A condition, whose facts are not checked yet.
+#[derive(Debug, Clone)]
 pub(super) enum Condition {
     All(Vec<Condition>),
     Any(Vec<Condition>),
     Not(Box<Condition>),
-    Compare(Comparison, Term, Term),
+    /// By one of the signs of [`COMPARISONS`].
+    Compare(&'static str, Term, Term),
     /// The text is one of these.
     OneOf(String, Vec<String>),
     /// The list has this word.
@@ -28,18 +33,18 @@ pub(super) enum Condition {
     IsOn(String),
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Comparison {
-    Equal,
-    NotEqual,
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
-}
+/// Whether a sign holds, by the order of its sides.
+const COMPARISONS: [(&str, fn(Ordering) -> bool); 6] = [
+    ("==", Ordering::is_eq),
+    ("!=", Ordering::is_ne),
+    ("<", Ordering::is_lt),
+    ("<=", Ordering::is_le),
+    (">", Ordering::is_gt),
+    (">=", Ordering::is_ge),
+];
 
 /// One side of a comparison.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub(super) enum Term {
     Fact(String),
     Literal(Value),
@@ -58,33 +63,36 @@ impl Seen {
     fn look<'a>(&mut self, facts: &'a Facts, name: &str) -> Option<&'a Value> {
         let value = facts.value(name);
         let list = if value.is_some() { &mut self.used } else { &mut self.missing };
-        if !list.iter().any(|known| known == name) {
-            list.push(name.to_owned());
-        }
+        add_once(list, name.to_owned());
         value
+    }
+
+    fn join(&mut self, other: Self) {
+        other.used.into_iter().for_each(|name| add_once(&mut self.used, name));
+        other.missing.into_iter().for_each(|name| add_once(&mut self.missing, name));
+    }
+}
+
+impl<'de> Deserialize<'de> for Condition {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        parse::parse(&text).map_err(|reason| D::Error::custom(format!("in \"{text}\": {reason}")))
     }
 }
 
 impl Condition {
-    /// Reads a condition and checks it against the kinds of its facts.
-    ///
-    /// # Errors
-    /// What is wrong with it, as a sentence.
-    pub(super) fn read(text: &str, catalogue: &Catalogue) -> Result<Self, String> {
-        let condition = parse::parse(text)?;
-        condition.check(catalogue)?;
-        Ok(condition)
-    }
-
     /// Whether it holds; none if that cannot be told.
     pub(super) fn holds(&self, facts: &Facts, seen: &mut Seen) -> Option<bool> {
         match self {
             Self::All(parts) => decided(parts, false, facts, seen),
             Self::Any(parts) => decided(parts, true, facts, seen),
             Self::Not(part) => part.holds(facts, seen).map(|holds| !holds),
-            Self::Compare(comparison, left, right) => {
+            Self::Compare(sign, left, right) => {
+                // Both sides are looked at, so that everything missing is named at once.
                 let (left, right) = (left.value(facts, seen), right.value(facts, seen));
-                comparison.holds(&left?, &right?)
+                let order = order(&left?, &right?)?;
+                let (_, holds) = COMPARISONS.iter().find(|(known, _)| known == sign)?;
+                Some(holds(order))
             }
             Self::OneOf(name, words) => match seen.look(facts, name)? {
                 Value::Text(text) => Some(words.contains(text)),
@@ -101,7 +109,8 @@ impl Condition {
         }
     }
 
-    fn check(&self, catalogue: &Catalogue) -> Result<(), String> {
+    /// Checks it against the kinds of its facts; an error is a sentence.
+    pub(super) fn check(&self, catalogue: &Catalogue) -> Result<(), String> {
         let is = |name: &str, kind: Kind, words: &str| match kind_of(name, catalogue)? {
             found if found.is_like(kind) => Ok(()),
             _ => Err(format!("'{name}' is no {words}")),
@@ -114,12 +123,12 @@ impl Condition {
             Self::OneOf(name, _) => is(name, Kind::Text, "text"),
             Self::Has(name, _) => is(name, Kind::List, "list"),
             Self::IsOn(name) => is(name, Kind::Flag, "flag"),
-            Self::Compare(comparison, left, right) => {
+            Self::Compare(sign, left, right) => {
                 let (left, right) = (left.kind(catalogue)?, right.kind(catalogue)?);
                 if !left.is_like(right) {
                     return Err(format!("{left:?} is set against {right:?}"));
                 }
-                let is_equality = matches!(comparison, Comparison::Equal | Comparison::NotEqual);
+                let is_equality = ["==", "!="].contains(sign);
                 let has_order = matches!(left, Kind::Number | Kind::Bytes(_) | Kind::Time(_));
                 let fits = has_order || is_equality;
                 if fits { Ok(()) } else { Err(format!("{left:?} has no order")) }
@@ -128,39 +137,32 @@ impl Condition {
     }
 }
 
+fn add_once(list: &mut Vec<String>, name: String) {
+    if !list.contains(&name) {
+        list.push(name);
+    }
+}
+
 /// Of parts that are joined: one that is `deciding` decides, else one that is unknown.
 fn decided(parts: &[Condition], deciding: bool, facts: &Facts, seen: &mut Seen) -> Option<bool> {
-    // All parts are looked at, so that everything missing is named at once; what was seen of parts
-    // that decide alone is what counts.
     let mut unknown = false;
     let mut all = Seen::default();
     for part in parts {
         let mut own = Seen::default();
         match part.holds(facts, &mut own) {
             Some(holds) if holds == deciding => {
-                *seen = joined(std::mem::take(seen), own);
+                // It decides alone: what was seen of the others, or is missing there, does not count.
+                seen.join(own);
                 return Some(deciding);
             }
             Some(_) => {}
             None => unknown = true,
         }
-        all = joined(all, own);
+        // All parts are looked at, so that everything missing is named at once.
+        all.join(own);
     }
-    *seen = joined(std::mem::take(seen), all);
-    if unknown { None } else { Some(!deciding) }
-}
-
-fn joined(mut one: Seen, other: Seen) -> Seen {
-    let add = |list: &mut Vec<String>, more: Vec<String>| {
-        for name in more {
-            if !list.contains(&name) {
-                list.push(name);
-            }
-        }
-    };
-    add(&mut one.used, other.used);
-    add(&mut one.missing, other.missing);
-    one
+    seen.join(all);
+    (!unknown).then_some(!deciding)
 }
 
 fn kind_of(name: &str, catalogue: &Catalogue) -> Result<Kind, String> {
@@ -188,25 +190,13 @@ impl Term {
     }
 }
 
-impl Comparison {
-    /// None for values of different kinds, which the check of a rule does not let pass.
-    fn holds(self, left: &Value, right: &Value) -> Option<bool> {
-        let order = match (left.magnitude(), right.magnitude()) {
-            (Some(left), Some(right)) => left.partial_cmp(&right)?,
-            (None, None) => match left == right {
-                true => std::cmp::Ordering::Equal,
-                false => std::cmp::Ordering::Less,
-            },
-            _ => return None,
-        };
-        Some(match self {
-            Self::Equal => order.is_eq(),
-            Self::NotEqual => order.is_ne(),
-            Self::Less => order.is_lt(),
-            Self::LessOrEqual => order.is_le(),
-            Self::Greater => order.is_gt(),
-            Self::GreaterOrEqual => order.is_ge(),
-        })
+/// None for values of different kinds, which the check of a rule does not let pass.
+fn order(left: &Value, right: &Value) -> Option<Ordering> {
+    match (left.magnitude(), right.magnitude()) {
+        (Some(left), Some(right)) => left.partial_cmp(&right),
+        // Words and flags are equal or not; that they have no order is checked.
+        (None, None) => Some(if left == right { Ordering::Equal } else { Ordering::Less }),
+        _ => None,
     }
 }
 

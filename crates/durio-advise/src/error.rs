@@ -1,32 +1,19 @@
 //! Why advice could not be given, and what to do.
 
+use durio_workload::nearest_word;
 use thiserror::Error;
 
 /// What was asked for and is not there, or rules that cannot be read.
 #[derive(Debug, Error)]
 pub enum AdviceError {
-    /// No rule has this name.
-    #[error("there is no rule '{name}'{}", meant(nearest.as_deref()))]
-    UnknownRule {
+    /// A rule, a database or a setting that no rule knows.
+    #[error("{what} '{name}'{}", meant(nearest.as_deref()))]
+    Unknown {
+        /// What is not there, such as `unknown database`.
+        what: &'static str,
         /// As it was asked for.
         name: String,
-        /// The one that looks most alike.
-        nearest: Option<String>,
-    },
-    /// No rule knows this database.
-    #[error("unknown database '{name}'{}", meant(nearest.as_deref()))]
-    UnknownDatabase {
-        /// As it was asked for.
-        name: String,
-        /// The one that looks most alike.
-        nearest: Option<String>,
-    },
-    /// No rule reads this setting.
-    #[error("no rule reads the setting '{name}'{}", meant(nearest.as_deref()))]
-    UnknownSetting {
-        /// As it was given.
-        name: String,
-        /// The one that looks most alike.
+        /// The known one that looks most alike.
         nearest: Option<String>,
     },
     /// A setting whose value is of another kind.
@@ -45,6 +32,21 @@ pub enum AdviceError {
         /// What is wrong.
         reason: String,
     },
+}
+
+impl AdviceError {
+    pub(crate) fn unknown<'a>(
+        what: &'static str,
+        name: &str,
+        known: impl IntoIterator<Item = &'a str>,
+    ) -> Self {
+        let nearest = nearest_word(name, known).map(str::to_owned);
+        Self::Unknown { what, name: name.to_owned(), nearest }
+    }
+
+    pub(crate) fn bad_rule(rule: &str, reason: &str) -> Self {
+        Self::BadRule { rule: rule.to_owned(), reason: reason.to_owned() }
+    }
 }
 
 fn meant(nearest: Option<&str>) -> String {

@@ -1,38 +1,26 @@
-//! What the project measured itself of what a rule says: plain data, and its words.
+//! What the project itself measured of a rule's claim: plain data, and its words.
 //!
 //! In: `rules/measured.toml` (what was measured, and where) and `rules/unmeasured.toml` (what cannot
 //! be measured on the storage at hand, and why). Out: [`Evidence`] by rule. Not here: the rules;
-//! what is measured on the user's storage, which is `--prove`.
+//! measurements on the user's storage, which are `--prove`.
 
 use std::collections::BTreeMap;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// What came of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum EvidenceOutcome {
+word_enum! {
+    /// What came of it.
+    #[serde(rename_all = "kebab-case")]
+    EvidenceOutcome, words:
     /// The measurement shows something else than the rule says.
-    Disagrees,
+    Disagrees "disagrees",
     /// With and without it, nothing differs by more than chance.
-    NoDifference,
+    NoDifference "no difference seen",
     /// The measurement shows what the rule says.
-    Agrees,
+    Agrees "agrees",
     /// Nothing was measured: it needs something that was not at hand.
-    NotMeasurable,
-}
-
-impl EvidenceOutcome {
-    /// As users read it.
-    #[must_use]
-    pub const fn words(self) -> &'static str {
-        match self {
-            Self::Disagrees => "disagrees",
-            Self::NoDifference => "no difference seen",
-            Self::Agrees => "agrees",
-            Self::NotMeasurable => "not checked",
-        }
-    }
+    NotMeasurable "not checked",
 }
 
 /// A measurement of what a rule says, or why there is none.
@@ -72,11 +60,8 @@ impl Evidence {
     #[must_use]
     pub fn line(&self) -> String {
         let word = self.outcome.words();
-        let Some(Conditions { command, date, kernel, storage, cores, load, doubt }) =
-            &self.measured
-        else {
-            return format!("{word}: needs {}", self.says);
-        };
+        let Some(it) = &self.measured else { return format!("{word}: needs {}", self.says) };
+        let Conditions { command, date, kernel, storage, cores, load, doubt } = it;
         let doubt = doubt.as_ref().map(|doubt| format!("; {doubt}")).unwrap_or_default();
         format!(
             "checked, {word}: {} [{command}; {storage}, kernel {kernel}, {cores} cores, {load}, \
@@ -136,11 +121,17 @@ struct Need {
 pub(super) type ByRule = BTreeMap<String, Vec<Evidence>>;
 
 /// Which rule or file is wrong, and why.
-type Wrong = (String, String);
+pub(super) type Wrong = (String, String);
+
+/// A file of rules, or what is wrong with it.
+pub(super) fn parsed<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, Wrong> {
+    toml::from_str(text).map_err(|error| (file.to_owned(), error.to_string()))
+}
 
 pub(super) fn shipped() -> Result<ByRule, Wrong> {
     let mut found = measured(MEASURED)?;
     for (rule, evidence) in unmeasured(UNMEASURED)? {
+        // One of the two would be out of date.
         if found.contains_key(&rule) {
             return Err((rule, "it is both measured and not measurable".to_owned()));
         }
@@ -150,8 +141,7 @@ pub(super) fn shipped() -> Result<ByRule, Wrong> {
 }
 
 fn measured(text: &str) -> Result<ByRule, Wrong> {
-    let wrong = |error: toml::de::Error| ("measured.toml".to_owned(), error.to_string());
-    let Measured { place: places, measured } = toml::from_str(text).map_err(wrong)?;
+    let Measured { place: places, measured } = parsed("measured.toml", text)?;
     let mut found = ByRule::new();
     for it in measured {
         let rule = it.rule.clone();
@@ -167,6 +157,7 @@ fn evidence(it: Measurement, places: &BTreeMap<String, Place>) -> Result<Evidenc
     if it.outcome == EvidenceOutcome::NotMeasurable {
         return Err("what is not measurable belongs into unmeasured.toml".to_owned());
     }
+    // Without a figure it would be an opinion.
     if !it.says.contains(|c: char| c.is_ascii_digit()) || it.command.is_empty() {
         return Err("a measurement has a figure and a command".to_owned());
     }
@@ -197,8 +188,7 @@ pub(super) fn is_date(text: &str) -> bool {
 }
 
 fn unmeasured(text: &str) -> Result<ByRule, Wrong> {
-    let wrong = |error: toml::de::Error| ("unmeasured.toml".to_owned(), error.to_string());
-    let Unmeasured { unmeasured } = toml::from_str(text).map_err(wrong)?;
+    let Unmeasured { unmeasured } = parsed("unmeasured.toml", text)?;
     let mut found = ByRule::new();
     for Need { needs, rules } in unmeasured {
         for rule in rules {

@@ -1,4 +1,5 @@
-//! What is known: named values, each with the place where it was read.
+//! What is known: named values, each with the place where it was read; and texts with facts in them,
+//! such as `echo ${device.scheduler} > …`.
 //!
 //! In: values and texts from whoever reads. Out: [`Facts`]. Not here: reading, judging.
 
@@ -12,7 +13,7 @@ use super::value::Value;
 pub(super) struct Fact {
     /// What it is; or why it cannot be told from what was read.
     pub(super) value: Result<Value, String>,
-    /// As it was written.
+    /// As it was written: commands that undo a change need it to the letter.
     pub(super) text: String,
     /// A file, a document, a run folder.
     pub(super) place: String,
@@ -65,5 +66,51 @@ impl Facts {
     /// Takes over what the other has.
     pub(super) fn extend(&mut self, other: &Self) {
         self.0.extend(other.0.iter().map(|(name, fact)| (name.clone(), fact.clone())));
+    }
+}
+
+/// The parts of a text: what stands as it is, and names of facts.
+fn parts(text: &str) -> impl Iterator<Item = (&str, Option<&str>)> {
+    let mut rest = Some(text);
+    std::iter::from_fn(move || {
+        let now = rest.take()?;
+        let Some((before, after)) = now.split_once("${") else { return Some((now, None)) };
+        let Some((name, after)) = after.split_once('}') else { return Some((now, None)) };
+        rest = Some(after);
+        Some((before, Some(name)))
+    })
+}
+
+/// The facts that a text names.
+pub(super) fn named_in(text: &str) -> impl Iterator<Item = &str> {
+    parts(text).filter_map(|(_, name)| name)
+}
+
+/// The text with its facts; one that is missing stands as `<name>`.
+pub(super) fn filled(text: &str, facts: &Facts) -> String {
+    let part = |(before, name): (&str, Option<&str>)| match name {
+        Some(name) => match facts.get(name) {
+            Some(fact) => format!("{before}{}", fact.text),
+            None => format!("{before}<{name}>"),
+        },
+        None => before.to_owned(),
+    };
+    parts(text).map(part).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::Value;
+
+    #[test]
+    fn facts_stand_as_they_were_read_and_missing_ones_by_name() {
+        let mut known = Facts::default();
+        known.put("device.name", Value::Text("sda".into()), "x");
+        let text = "echo 8 > /sys/block/${device.name}/queue/${device.fua}; ATTR{queue/x}=\"1\"";
+        let expected = "echo 8 > /sys/block/sda/queue/<device.fua>; ATTR{queue/x}=\"1\"";
+        assert_eq!(filled(text, &known), expected);
+        assert_eq!(named_in(text).collect::<Vec<_>>(), ["device.name", "device.fua"]);
+        assert_eq!(filled("${unfinished", &known), "${unfinished");
     }
 }

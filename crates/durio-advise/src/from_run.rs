@@ -1,10 +1,10 @@
-//! Facts of a run: what was measured, as rules ask for it.
+//! Facts of a run: its figures, as rules ask for them.
 //!
 //! In: findings. Out: [`Facts`] whose place is the run folder. Not here: measuring, judging.
 //!
-//! Workloads are known by their definition and the layout of their file, never by their name, save
-//! for etcd's, whose threshold is about that very workload. A fact is absent where its workload was
-//! not measured to its end.
+//! Workloads are known by their definition and the layout of their file, never by their name, except
+//! etcd's, whose threshold is about that very workload. A fact is absent where its workload was not
+//! measured to its end.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use durio_units::Bytes;
 use durio_workload::{CacheMode, Contents, Pattern, Renewal, SyncMethod, Workload};
 
 use super::facts::Facts;
-use super::value::Value;
+use super::value::{Value, real};
 use durio_analyse::ladder::Knee;
 use durio_analyse::{Findings, WorkloadFindings};
 
@@ -22,12 +22,12 @@ mod durable;
 #[cfg(test)]
 mod tests;
 
-/// Records of these sizes stand for a commit of one page.
+// Records of these sizes stand for a commit of one page.
 const RECORD: [u64; 2] = [8192, 4096];
 
-/// PostgreSQL's names of the methods that it has on Linux. It knows no others (`RWF_DSYNC`,
-/// `sync_file_range`, a sync linked to its write), so what is told of its setting leaves them out; the
-/// fastest of all is told apart, for databases that choose freely.
+// PostgreSQL's names of the methods that it has on Linux. It knows no others (`RWF_DSYNC`,
+// `sync_file_range`, a sync linked to its write), so that facts about its setting leave them out; the
+// fastest of all is a fact of its own, for databases that choose freely.
 const METHODS: [(SyncMethod, &str); 4] = [
     (SyncMethod::Fsync, "fsync"),
     (SyncMethod::Fdatasync, "fdatasync"),
@@ -35,8 +35,8 @@ const METHODS: [(SyncMethod, &str); 4] = [
     (SyncMethod::OSync, "open_sync"),
 ];
 
-/// Methods that differ only in whether the inode's times are stored too; those that databases use
-/// most stand first.
+// Methods that differ only in whether the inode's times are stored too; those that databases use
+// most stand first.
 const PAIRS: [(SyncMethod, SyncMethod); 4] = [
     (SyncMethod::Fsync, SyncMethod::Fdatasync),
     (SyncMethod::LinkedFsync, SyncMethod::LinkedFdatasync),
@@ -84,9 +84,9 @@ impl Gathered<'_> {
         self.put(name, number.map(Value::Number));
     }
 
-    /// A single 8 kB write and its flush; half of it as the delay of commits, as PostgreSQL's
-    /// documents advise, until delays are measured.
+    /// A single 8 kB write and its flush, and the delay of commits that it makes.
     fn flush(&mut self, nanos: f64) {
+        // PostgreSQL's documents advise half a flush; a delay that was measured takes its place.
         self.put("flush_8k", Some(Value::Time(nanos)));
         self.number("half_flush_us", Some((nanos / 2000.0).round()));
         self.commit_delay(nanos / 2.0);
@@ -149,6 +149,7 @@ fn commits(findings: &Findings) -> Commits {
         }
         let grows = match layout(findings, workload) {
             Some(FileLayout::Empty) => true,
+            // A first write into preallocated blocks converts extents: neither recycled nor growing.
             Some(FileLayout::Preallocated) => continue,
             _ => false,
         };
@@ -159,19 +160,12 @@ fn commits(findings: &Findings) -> Commits {
     commits
 }
 
-/// Of two methods in the same setup, the ratios of their times; setups in a fixed order.
-fn ratio(commits: &Commits, above: &str, below: &str) -> Option<f64> {
-    setups(commits)
-        .into_iter()
-        .find_map(|setup| Some(mean(commits, above, setup)? / mean(commits, below, setup)?))
+fn mean(commits: &Commits, method: &'static str, setup: Setup) -> Option<f64> {
+    commits.get(&(method, setup)).copied()
 }
 
-fn mean(commits: &Commits, method: &str, setup: Setup) -> Option<f64> {
-    let found = commits.iter().find(|((known, at), _)| *known == method && *at == setup);
-    found.map(|(_, mean)| *mean)
-}
-
-/// Recycled files before growing ones, 8 KiB before 4, buffered before direct.
+/// In the order in which they decide: recycled files before growing ones, 8 KiB before 4, buffered
+/// before direct.
 fn setups(commits: &Commits) -> Vec<Setup> {
     let mut setups: Vec<Setup> = commits.keys().map(|(_, setup)| *setup).collect();
     setups.sort_by_key(|(size, direct, grows)| (*grows, std::cmp::Reverse(*size), *direct));
@@ -182,18 +176,19 @@ fn setups(commits: &Commits) -> Vec<Setup> {
 /// A single 8 kB write and its flush, as pg_test_fsync takes it: the mean.
 fn flushes(gathered: &mut Gathered<'_>, findings: &Findings, commits: &Commits) {
     let of_8k = setups(commits).into_iter().filter(|(size, _, grows)| *size == 8192 && !grows);
-    let flush = of_8k.filter_map(|setup| mean(commits, "fdatasync", setup)).next();
-    if let Some(nanos) = flush {
+    if let Some(nanos) = of_8k.filter_map(|setup| mean(commits, "fdatasync", setup)).next() {
         gathered.flush(nanos);
     }
     let sync = alone(findings).filter(|it| is_one_writer(&it.definition));
     let p50 = sync.filter_map(|it| it.operation(OperationName::Sync)?.service.p50_ns).min();
-    #[expect(clippy::cast_precision_loss, reason = "a latency")]
-    gathered.put("flush_p50", p50.map(|nanos| Value::Time(nanos as f64)));
+    gathered.put("flush_p50", p50.map(|nanos| Value::Time(real(nanos))));
 }
 
 fn methods(gathered: &mut Gathered<'_>, commits: &Commits) {
-    gathered.number("fsync_over_fdatasync", ratio(commits, "fsync", "fdatasync"));
+    let both = setups(commits).into_iter().find_map(|setup| {
+        Some(mean(commits, "fsync", setup)? / mean(commits, "fdatasync", setup)?)
+    });
+    gathered.number("fsync_over_fdatasync", both);
     let all = |setup: &Setup| {
         METHODS.iter().filter(|(_, name)| mean(commits, name, *setup).is_some()).count()
     };
@@ -208,10 +203,8 @@ fn methods(gathered: &mut Gathered<'_>, commits: &Commits) {
 
 /// How much slower the method in use is than the best; it takes a setting and a run to know.
 pub(super) fn gain_over(facts: &mut Facts) {
-    let used = facts.text("postgresql.wal_sync_method").map(str::to_owned);
-    let Some(used) = used else { return };
-    let name = format!("run.time_of_{used}_over_best");
-    let Some(fact) = facts.get(&name).cloned() else { return };
+    let Some(used) = facts.text("postgresql.wal_sync_method") else { return };
+    let Some(fact) = facts.get(&format!("run.time_of_{used}_over_best")).cloned() else { return };
     if let Ok(value) = fact.value {
         facts.put("run.best_sync_gain", value, fact.place);
     }
@@ -230,11 +223,11 @@ fn appends(gathered: &mut Gathered<'_>, commits: &Commits) {
 fn etcd(gathered: &mut Gathered<'_>, findings: &Findings) {
     let commit = alone(findings).find(|it| it.name == "commit-etcd");
     let p99 = commit.and_then(|it| it.operation(OperationName::Sync)?.service.p99_ns);
-    #[expect(clippy::cast_precision_loss, reason = "a latency")]
-    gathered.put("etcd_sync_p99", p99.map(|nanos| Value::Time(nanos as f64)));
+    gathered.put("etcd_sync_p99", p99.map(|nanos| Value::Time(real(nanos))));
 }
 
 fn reads(gathered: &mut Gathered<'_>, findings: &Findings) {
+    // The size of PostgreSQL's pages, for its random_page_cost.
     let one = |pattern: Pattern| {
         alone(findings).find(|it| {
             let definition = &it.definition;
@@ -244,11 +237,11 @@ fn reads(gathered: &mut Gathered<'_>, findings: &Findings) {
                 && definition.block_size == Bytes::from_kib(8)
         })
     };
-    let times = (one(Pattern::Random), one(Pattern::Sequential));
-    if let (Some(random), Some(sequential)) = times {
-        let ratio = headline_mean(random).zip(headline_mean(sequential));
-        gathered.number("random_over_sequential", ratio.map(|(a, b)| a / b));
-    }
+    let time = |pattern: Pattern| headline_mean(one(pattern)?);
+    let times = time(Pattern::Random).zip(time(Pattern::Sequential));
+    gathered
+        .number("random_over_sequential", times.map(|(random, sequential)| random / sequential));
+    // The size of InnoDB's pages, for its innodb_io_capacity.
     let mixed = alone(findings).filter(|it| {
         let definition = &it.definition;
         definition.pattern == Pattern::Random
@@ -302,10 +295,9 @@ fn fullest_queue(findings: &Findings) -> Option<f64> {
         counting.filter_map(move |device| {
             let limit = *limits.get(device.name.as_str()).filter(|limit| **limit > 0)?;
             let span = workload.intervals.last()?.to.get();
-            #[expect(clippy::cast_precision_loss, reason = "times of a run")]
-            let queued = device.weighted_io_ms as f64 * 1e6 / (span as f64).max(1.0);
-            #[expect(clippy::cast_precision_loss, reason = "a count of requests")]
-            Some(queued / limit as f64)
+            // The kernel weights the time by the requests under way (Documentation/block/stat.rst).
+            let queued = real(device.weighted_io_ms) * 1e6 / real(span.max(1));
+            Some(queued / real(limit))
         })
     });
     shares.max_by(f64::total_cmp)
@@ -325,8 +317,7 @@ fn log_under_load(findings: &Findings) -> Option<f64> {
             let (a, b) = (&idle.definition, &loaded.definition);
             (a.block_size, a.sync, a.cache) == (b.block_size, b.sync, b.cache)
         })?;
-        #[expect(clippy::cast_precision_loss, reason = "latencies")]
-        Some(p99(loaded)? as f64 / p99(same)?.max(1) as f64)
+        Some(real(p99(loaded)?) / real(p99(same)?.max(1)))
     });
     ratios.max_by(f64::total_cmp)
 }
@@ -352,16 +343,14 @@ fn validity(gathered: &mut Gathered<'_>, findings: &Findings) {
 /// Of buffered reads, the smallest file ÷ the machine's memory, or the bound that was set.
 fn smallest_file(findings: &Findings) -> Option<f64> {
     let memory = findings.host.memory.get();
-    let buffered = findings
-        .workloads
-        .iter()
+    let workloads = findings.workloads.iter();
+    let buffered = workloads
         .filter(|it| it.effective.cache == CacheMode::Buffered && it.definition.read_share.0 > 0);
     let sizes = buffered.filter_map(|it| {
         let step = findings.plan.steps.get(usize::try_from(it.step).ok()?)?;
         let bound = step.memory_bound.map_or(memory, |bound| bound.get().min(memory));
         let target = findings.plan.targets.iter().find(|target| target.name == it.target)?;
-        #[expect(clippy::cast_precision_loss, reason = "sizes")]
-        (bound > 0).then(|| target.size.get() as f64 / bound as f64)
+        (bound > 0).then(|| real(target.size.get()) / real(bound))
     });
     sizes.min_by(f64::total_cmp)
 }

@@ -8,23 +8,23 @@ use durio_observe::{FilesystemFacts, Layer, LayerKind, LayerReadings, Reading, R
 use super::catalogue::Catalogue;
 use super::facts::Facts;
 use super::rule::Subject;
-use super::value::Value;
+use super::value::{Value, real};
 
-/// Where the mounts are.
 const MOUNTS: &str = "/proc/self/mountinfo";
 
 /// What arrays and volumes are told from their parts.
 const STACK: &str = "the layers below";
 
-/// Names of disks that are gone when the machine is stopped, as their makers write them.
+// Names of disks that are gone when the machine is stopped, as their makers write them.
 const EPHEMERAL: &[&str] = &["Amazon EC2 NVMe Instance Storage", "nvme_card", "EphemeralDisk"];
 
-/// Of members, what should be alike.
+// Of members, what should be alike.
 const ALIKE: &[&str] = &["scheduler", "read_ahead_kb", "write_cache", "rotational", "nomerges"];
 
 /// A subject of rules, and what is known of it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Known {
+    subject: Subject,
     pub(super) about: String,
     pub(super) facts: Facts,
 }
@@ -33,11 +33,7 @@ pub(super) struct Known {
 #[derive(Debug)]
 pub(super) struct SystemFacts {
     base: Facts,
-    filesystem: Option<Known>,
-    volumes: Vec<Known>,
-    disks: Vec<Known>,
-    partitions: Vec<Known>,
-    arrays: Vec<Known>,
+    known: Vec<Known>,
 }
 
 impl SystemFacts {
@@ -47,29 +43,27 @@ impl SystemFacts {
             put(&mut base, catalogue, "host", reading);
         }
         aio_share(&mut base);
-        let device = |name: &str| {
-            let layer = readings.of(name)?;
-            let facts = device_facts(catalogue, stack, readings, layer);
-            Some(Known { about: name.to_owned(), facts })
+        let device = |subject: Subject, name: &str| {
+            let facts = device_facts(catalogue, stack, readings, readings.of(name)?);
+            Some(Known { subject, about: name.to_owned(), facts })
         };
-        let of_kind = |kind: LayerKind| -> Vec<Known> {
-            let layers = readings.layers.iter().filter(|layer| layer.kind == kind);
-            layers.filter_map(|layer| device(&layer.name)).collect()
-        };
-        let volumes: Vec<Known> =
-            top_devices(&stack.root).iter().filter_map(|name| device(name)).collect();
-        let filesystem = filesystem(catalogue, stack, &volumes, readings);
-        if let Some(filesystem) = &filesystem {
+        let top = top_devices(&stack.root);
+        let mut known: Vec<Known> =
+            top.iter().filter_map(|name| device(Subject::Volume, name)).collect();
+        let filesystem = filesystem(catalogue, stack, &known, readings);
+        known.extend(readings.layers.iter().filter_map(|layer| match layer.kind {
+            LayerKind::Disk => device(Subject::Disk, &layer.name),
+            LayerKind::Partition => device(Subject::Partition, &layer.name),
+            LayerKind::Md => device(Subject::Array, &layer.name),
+            _ => None,
+        }));
+        if let Some(filesystem) = filesystem {
             base.extend(&filesystem.facts);
+            known.push(filesystem);
         }
-        Self {
-            filesystem,
-            disks: of_kind(LayerKind::Disk),
-            partitions: of_kind(LayerKind::Partition),
-            arrays: of_kind(LayerKind::Md),
-            volumes,
-            base,
-        }
+        let (subject, about) = (Subject::Host, "host".to_owned());
+        known.push(Known { subject, about, facts: Facts::default() });
+        Self { base, known }
     }
 
     /// What holds for every subject.
@@ -79,28 +73,18 @@ impl SystemFacts {
 
     /// The subjects of this kind that are here; the database is one that has the volume's facts.
     pub(super) fn subjects(&self, subject: Subject, database: Option<&str>) -> Vec<Known> {
-        let copies = |known: &[Known]| known.iter().map(|it| self.with_base(it)).collect();
-        match subject {
-            Subject::Host => vec![Known { about: "host".to_owned(), facts: self.base.clone() }],
-            Subject::Filesystem => self.filesystem.iter().map(|it| self.with_base(it)).collect(),
-            Subject::Volume => copies(&self.volumes),
-            Subject::Disk => copies(&self.disks),
-            Subject::Partition => copies(&self.partitions),
-            Subject::Array => copies(&self.arrays),
-            Subject::Database => database.map(|name| self.database(name)).into_iter().collect(),
+        if subject == Subject::Database {
+            let Some(name) = database else { return Vec::new() };
+            let volume = self.subjects(Subject::Volume, None).into_iter().next();
+            let facts = volume.map_or_else(|| self.base.clone(), |volume| volume.facts);
+            return vec![Known { subject, about: name.to_owned(), facts }];
         }
-    }
-
-    fn with_base(&self, known: &Known) -> Known {
-        let mut facts = self.base.clone();
-        facts.extend(&known.facts);
-        Known { about: known.about.clone(), facts }
-    }
-
-    fn database(&self, name: &str) -> Known {
-        let volume = self.volumes.first().map(|volume| self.with_base(volume));
-        let facts = volume.map_or_else(|| self.base.clone(), |volume| volume.facts);
-        Known { about: name.to_owned(), facts }
+        let with_base = |known: &Known| {
+            let mut facts = self.base.clone();
+            facts.extend(&known.facts);
+            Known { facts, ..known.clone() }
+        };
+        self.known.iter().filter(|known| known.subject == subject).map(with_base).collect()
     }
 }
 
@@ -116,8 +100,9 @@ fn aio_share(facts: &mut Facts) {
     }
 }
 
-/// The names of the block devices that the target is on, partitions standing for their disks.
+/// The names of the block devices that the target is on.
 fn top_devices(layer: &Layer) -> Vec<String> {
+    // A partition has no queue of its own: the settings are those of its disk.
     if layer.block.is_some() && layer.kind != LayerKind::Partition {
         return vec![layer.name.clone()];
     }
@@ -140,10 +125,9 @@ fn device_facts(
     let place = format!("/sys/class/block/{}", layer.name);
     facts.put("device.name", Value::Text(layer.name.clone()), &place);
     for reading in &layer.readings {
-        let is_of_device = put(&mut facts, catalogue, "device", reading);
-        if !is_of_device {
-            put(&mut facts, catalogue, "md", reading);
-        }
+        // An array has facts of a device too; names that no device has are its own.
+        let _ = put(&mut facts, catalogue, "device", reading)
+            || put(&mut facts, catalogue, "md", reading);
     }
     model(&mut facts, layer);
     alignment(&mut facts);
@@ -154,29 +138,26 @@ fn device_facts(
     facts
 }
 
-/// What the device's own name tells.
 fn model(facts: &mut Facts, layer: &LayerReadings) {
     if layer.kind != LayerKind::Disk {
         return;
     }
-    let model = layer.get("model");
-    let place = model.map_or_else(
-        || format!("/sys/class/block/{}/device/model", layer.name),
-        |model| model.path.clone(),
-    );
-    let text = model.map(|model| model.value.as_str()).unwrap_or_default();
+    let (text, place) = match layer.get("model") {
+        Some(model) => (model.value.as_str(), model.path.clone()),
+        None => ("", format!("/sys/class/block/{}/device/model", layer.name)),
+    };
     let is_ephemeral = EPHEMERAL.iter().any(|name| text.starts_with(name));
     let is_ebs = text.starts_with("Amazon Elastic Block Store");
     facts.put("device.is_ephemeral", Value::Flag(is_ephemeral), &place);
     facts.put("device.is_ebs", Value::Flag(is_ebs), &place);
 }
 
-/// How far a partition's begin is beyond a whole MiB.
+/// How far the start of a partition is from a whole MiB.
 fn alignment(facts: &mut Facts) {
     const MIB: f64 = 1_048_576.0;
     let Some(start) = facts.number("device.start_sectors") else { return };
-    let place = facts.get("device.start_sectors").map(|fact| fact.place.clone());
-    facts.put("device.start_beyond_mib", Value::Bytes(start % MIB), place.unwrap_or_default());
+    let place = facts.get("device.start_sectors").map_or_else(String::new, |it| it.place.clone());
+    facts.put("device.start_beyond_mib", Value::Bytes(start % MIB), place);
 }
 
 /// The bytes of a whole stripe, without parity and copies.
@@ -209,8 +190,7 @@ fn members(facts: &mut Facts, stack: &Stack, readings: &Readings, array: &str) {
     };
     let rotate = values("rotational");
     if !rotate.is_empty() {
-        let any = rotate.contains(&"1");
-        facts.put("md.members_rotational", Value::Flag(any), STACK);
+        facts.put("md.members_rotational", Value::Flag(rotate.contains(&"1")), STACK);
     }
     let differ = |name: &&&str| values(name).windows(2).any(|pair| pair[0] != pair[1]);
     let different: Vec<&str> = ALIKE.iter().filter(differ).copied().collect();
@@ -227,38 +207,35 @@ fn filesystem(
     let layer = stack.walk().map(|(_, layer)| layer).find(|it| it.filesystem.is_some())?;
     let known = layer.filesystem.as_ref()?;
     let mut facts = Facts::default();
-    let words = [("fs.type", &known.fs_type), ("fs.mount_point", &known.mount_point)];
-    for (name, text) in words {
-        facts.put(name, Value::Text(text.clone()), MOUNTS);
-    }
-    facts.put("fs.options", Value::List(known.options.clone()), MOUNTS);
-    let flags = [
-        ("fs.network", layer.kind == LayerKind::Network),
-        ("fs.overlay", layer.kind == LayerKind::Overlay),
-        ("fs.memory", known.memory_backed),
+    let mounted = [
+        ("fs.type", Value::Text(known.fs_type.clone())),
+        ("fs.mount_point", Value::Text(known.mount_point.clone())),
+        ("fs.options", Value::List(known.options.clone())),
+        ("fs.network", Value::Flag(layer.kind == LayerKind::Network)),
+        ("fs.overlay", Value::Flag(layer.kind == LayerKind::Overlay)),
+        ("fs.memory", Value::Flag(known.memory_backed)),
     ];
-    for (name, flag) in flags {
-        facts.put(name, Value::Flag(flag), MOUNTS);
+    for (name, value) in mounted {
+        facts.put(name, value, MOUNTS);
     }
     used_share(&mut facts, known);
     valued_options(&mut facts, catalogue, known);
     below_filesystem(&mut facts, volumes, readings);
-    Some(Known { about: known.mount_point.clone(), facts })
+    Some(Known { subject: Subject::Filesystem, about: known.mount_point.clone(), facts })
 }
 
 fn used_share(facts: &mut Facts, known: &FilesystemFacts) {
     let (size, free) = (known.size.get(), known.free.get());
     if size > 0 {
-        #[expect(clippy::cast_precision_loss, reason = "a share of a filesystem")]
-        let share = 1.0 - free.min(size) as f64 / size as f64;
+        let share = 1.0 - real(free.min(size)) / real(size);
         facts.put("fs.used_share", Value::Number(share), "statvfs of the mount");
     }
 }
 
-/// Options with a value that is a number. Of `commit` the kernel shows only what is not the
-/// default, 5 s (ext4's documentation).
+/// Options with a value that is a number.
 fn valued_options(facts: &mut Facts, catalogue: &Catalogue, known: &FilesystemFacts) {
     if known.fs_type == "ext4" {
+        // The kernel shows only a `commit` that is not the default, 5 s (ext4's documentation).
         facts.read(catalogue, "fs.commit", "5", "the default of ext4");
     }
     for option in &known.options {
@@ -273,19 +250,17 @@ fn below_filesystem(facts: &mut Facts, volumes: &[Known], readings: &Readings) {
     let array = volumes.iter().find(|volume| volume.facts.get("md.level").is_some());
     facts.put("fs.on_array", Value::Flag(array.is_some()), STACK);
     if let Some(array) = array {
-        for (name, from) in
-            [("fs.array_chunk", "md.chunk_size"), ("fs.array_stripe_width", "md.stripe_width")]
-        {
+        let sizes = [("chunk", "md.chunk_size"), ("stripe_width", "md.stripe_width")];
+        for (name, from) in sizes {
             // A mirror has no stripe.
             let value = array.facts.value(from).cloned().unwrap_or(Value::Bytes(0.0));
-            facts.put(name, value, STACK);
+            facts.put(format!("fs.array_{name}"), value, STACK);
         }
     }
     let disks = readings.layers.iter().filter(|layer| layer.kind == LayerKind::Disk);
     let trims = disks.filter_map(|disk| disk.get("discard_max_bytes"));
-    let sizes: Vec<bool> = trims.map(|reading| reading.value != "0").collect();
-    if !sizes.is_empty() {
-        // Only what takes discards needs them.
-        facts.put("fs.on_flash", Value::Flag(sizes.contains(&true)), STACK);
+    // Only what takes discards needs them.
+    if let Some(any) = trims.map(|reading| reading.value != "0").reduce(|a, b| a || b) {
+        facts.put("fs.on_flash", Value::Flag(any), STACK);
     }
 }

@@ -1,9 +1,10 @@
 //! The rules, as they are shipped.
 //!
 //! In: the files in `rules/`. Out: [`Rule`]s, checked: every fact exists and is of the kind that its
-//! condition needs, every source is named, every conflict has its other side.
-//! Not here: evaluating them.
+//! condition needs, every source is named, every conflict has its other side; or which of them is
+//! wrong and why. Not here: evaluating them.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
@@ -11,150 +12,81 @@ use serde::{Deserialize, Serialize};
 use super::catalogue::Catalogue;
 use super::condition::Condition;
 use super::error::AdviceError;
-use super::evidence::Evidence;
-use durio_workload::nearest_word;
+use super::evidence::{self, ByRule, Evidence, Wrong};
+use super::facts::named_in;
 
-mod load;
-
-/// What a storage is used for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum AdviceRole {
+word_enum! {
+    /// What a storage is used for.
+    #[serde(rename_all = "snake_case")]
+    AdviceRole, name:
     /// Small writes in sequence, each waited for until it is durable.
-    Log,
+    Log "log",
     /// Random reads and writes of pages.
-    Data,
+    Data "data",
     /// Long reads in sequence.
-    Scan,
+    Scan "scan",
     /// Whatever it is used for.
-    Any,
+    Any "any",
 }
 
-impl AdviceRole {
-    /// The name that users write and read.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Log => "log",
-            Self::Data => "data",
-            Self::Scan => "scan",
-            Self::Any => "any",
-        }
-    }
-}
-
-/// What a rule is about, and so how often it is evaluated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Subject {
+word_enum! {
+    /// What a rule is about, and so how often it is evaluated.
+    #[serde(rename_all = "snake_case")]
+    Subject, name:
     /// The machine.
-    Host,
+    Host "host",
     /// The filesystem that the target is on.
-    Filesystem,
+    Filesystem "filesystem",
     /// The block device that the filesystem is on; of a partition, its disk.
-    Volume,
+    Volume "volume",
     /// Every disk at the bottom.
-    Disk,
+    Disk "disk",
     /// Every partition.
-    Partition,
+    Partition "partition",
     /// Every md array.
-    Array,
+    Array "array",
     /// The database's settings.
-    Database,
+    Database "database",
 }
 
-impl Subject {
-    /// The name that users read.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Host => "host",
-            Self::Filesystem => "filesystem",
-            Self::Volume => "volume",
-            Self::Disk => "disk",
-            Self::Partition => "partition",
-            Self::Array => "array",
-            Self::Database => "database",
-        }
-    }
-}
-
-/// What may come of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Risk {
+word_enum! {
+    /// What may come of it.
+    #[serde(rename_all = "snake_case")]
+    Risk, name:
     /// It can be set and set back at any time.
-    Safe,
+    Safe "safe",
     /// It may help or harm: measure before and after.
-    Measure,
+    Measure "measure",
     /// It takes the data or the machine away for a while, or needs a new filesystem.
-    Dangerous,
+    Dangerous "dangerous",
 }
 
-impl Risk {
-    /// The name that users read.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Safe => "safe",
-            Self::Measure => "measure",
-            Self::Dangerous => "dangerous",
-        }
-    }
-}
-
-/// How a rule stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum AdviceState {
+word_enum! {
+    /// How a rule stands.
+    #[serde(rename_all = "snake_case")]
+    AdviceState, words:
     /// It is as the rule wants it.
-    Met,
+    Met "met",
     /// It is not.
-    NotMet,
+    NotMet "not met",
     /// Something that it needs is not known.
-    CannotTell,
+    CannotTell "cannot tell",
     /// There is nothing here that it is about.
-    NotApplicable,
+    NotApplicable "not applicable",
 }
 
-impl AdviceState {
-    /// As users read it.
-    #[must_use]
-    pub const fn words(self) -> &'static str {
-        match self {
-            Self::Met => "met",
-            Self::NotMet => "not met",
-            Self::CannotTell => "cannot tell",
-            Self::NotApplicable => "not applicable",
-        }
-    }
-}
-
-/// What kind of source says so.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SourceKind {
+word_enum! {
+    /// What kind of source says so.
+    #[serde(rename_all = "kebab-case")]
+    SourceKind, name:
     /// The maker's documents.
-    VendorDoc,
+    VendorDoc "vendor document",
     /// The maker's source code.
-    SourceCode,
+    SourceCode "source code",
     /// Published experience.
-    Practice,
+    Practice "practice",
     /// What those who know the field take for granted; no document was read for it.
-    GeneralKnowledge,
-}
-
-impl SourceKind {
-    /// The name that users read.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::VendorDoc => "vendor document",
-            Self::SourceCode => "source code",
-            Self::Practice => "practice",
-            Self::GeneralKnowledge => "general knowledge",
-        }
-    }
+    GeneralKnowledge "general knowledge",
 }
 
 /// Who says so.
@@ -179,20 +111,20 @@ pub struct AdviceSource {
     pub read: String,
 }
 
-/// What durio can switch itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Switch {
+word_enum! {
+    /// What durio can switch itself.
+    #[serde(rename_all = "snake_case")]
+    Switch, name:
     /// `queue/read_ahead_kb` of the volume.
-    ReadAheadKb,
+    ReadAheadKb "read_ahead_kb",
     /// `queue/scheduler` of the disk.
-    Scheduler,
+    Scheduler "scheduler",
     /// `queue/nr_requests` of the disk.
-    NrRequests,
+    NrRequests "nr_requests",
     /// How durio's own writes are made durable.
-    SyncMethod,
+    SyncMethod "sync method",
     /// How durio's own file is laid out.
-    FileMode,
+    FileMode "file mode",
 }
 
 impl Switch {
@@ -204,18 +136,6 @@ impl Switch {
             Self::Scheduler => Some("queue/scheduler"),
             Self::NrRequests => Some("queue/nr_requests"),
             Self::SyncMethod | Self::FileMode => None,
-        }
-    }
-
-    /// The name that users read.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::ReadAheadKb => "read_ahead_kb",
-            Self::Scheduler => "scheduler",
-            Self::NrRequests => "nr_requests",
-            Self::SyncMethod => "sync method",
-            Self::FileMode => "file mode",
         }
     }
 }
@@ -250,14 +170,17 @@ pub struct Prove {
 }
 
 /// Another document that says the opposite.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Contradiction {
-    pub(super) says: String,
-    pub(super) source: AdviceSource,
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Contradiction {
+    says: String,
+    /// Its key among the sources.
+    source: String,
 }
 
-/// One rule.
-#[derive(Debug, Clone)]
+/// One rule, as it is written in its file; documents are named there by their keys.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Rule {
     /// Short and stable: a letter for the layer and a number.
     pub id: String,
@@ -272,39 +195,54 @@ pub struct Rule {
     /// For which uses of the storage.
     pub roles: Vec<AdviceRole>,
     /// For which databases; all, if none is named.
+    #[serde(default)]
     pub databases: Vec<String>,
     /// What to do.
     pub advice: String,
     /// What may come of it.
     pub risk: Risk,
     /// Who says so.
+    #[serde(skip)]
     pub sources: Vec<AdviceSource>,
     /// What the project measured of it, or why it could not; at least one, what speaks
     /// against the rule first.
+    #[serde(skip)]
     pub evidence: Vec<Evidence>,
     /// How durio can prove it.
     pub prove: Option<Prove>,
+    #[serde(rename = "sources")]
+    source_keys: Vec<String>,
     pub(super) applies: Option<Condition>,
     pub(super) met: Condition,
     pub(super) command: Option<String>,
     pub(super) undo: Option<String>,
     pub(super) udev: Option<String>,
     pub(super) setting: Option<String>,
+    #[serde(default)]
     pub(super) conflicts: Vec<String>,
-    pub(super) contradicted: Vec<Contradiction>,
+    #[serde(default)]
+    contradicted: Vec<Contradiction>,
+    /// What other documents say, and which.
+    #[serde(skip)]
+    pub(super) contradicting: Vec<(String, AdviceSource)>,
 }
 
 impl Rule {
     /// True if `--rule` means this one.
-    #[must_use]
-    pub fn is_named(&self, name: &str) -> bool {
+    fn is_named(&self, name: &str) -> bool {
         self.id.eq_ignore_ascii_case(name) || self.name == name
     }
 
     /// True if it is about storage used in this way.
-    #[must_use]
-    pub fn has_role(&self, role: AdviceRole) -> bool {
+    pub(super) fn has_role(&self, role: AdviceRole) -> bool {
         self.roles.contains(&role) || self.roles.contains(&AdviceRole::Any)
+    }
+
+    /// The texts that may name facts.
+    fn templates(&self) -> impl Iterator<Item = &str> {
+        let optional = [&self.command, &self.undo, &self.udev, &self.setting];
+        let texts = optional.into_iter().flatten().map(String::as_str);
+        texts.chain([self.advice.as_str()])
     }
 }
 
@@ -313,13 +251,10 @@ impl Rule {
 /// # Errors
 /// If the data that this program was built with cannot be read: a test would have said so.
 pub fn rules() -> Result<&'static [Rule], AdviceError> {
-    static RULES: OnceLock<Result<Vec<Rule>, (String, String)>> = OnceLock::new();
+    static RULES: OnceLock<Result<Vec<Rule>, Wrong>> = OnceLock::new();
     let catalogue = Catalogue::shipped()?;
-    let rules = RULES.get_or_init(|| load::shipped(catalogue));
-    rules.as_deref().map_err(|(rule, reason)| AdviceError::BadRule {
-        rule: rule.clone(),
-        reason: reason.clone(),
-    })
+    let rules = RULES.get_or_init(|| shipped(catalogue)).as_deref();
+    rules.map_err(|(rule, reason)| AdviceError::bad_rule(rule, reason))
 }
 
 /// The rule that `name` means, by identifier or name.
@@ -330,19 +265,132 @@ pub fn rule_named(name: &str) -> Result<&'static Rule, AdviceError> {
     let rules = rules()?;
     rules.iter().find(|rule| rule.is_named(name)).ok_or_else(|| {
         let known = rules.iter().flat_map(|rule| [rule.id.as_str(), rule.name.as_str()]);
-        AdviceError::UnknownRule {
-            name: name.to_owned(),
-            nearest: nearest_word(name, known).map(str::to_owned),
-        }
+        AdviceError::unknown("there is no rule", name, known)
     })
 }
 
-/// The databases that rules may be asked for.
-///
-/// # Errors
-/// As [`rules`].
-pub fn known_advice_databases() -> Result<Vec<&'static str>, AdviceError> {
-    Ok(Catalogue::shipped()?.databases().collect())
+const SOURCES: &str = include_str!("rules/sources.toml");
+
+// The order is that of reports.
+const FILES: &[(&str, &str)] = &[
+    ("block.toml", include_str!("rules/block.toml")),
+    ("read_ahead.toml", include_str!("rules/read_ahead.toml")),
+    ("cache.toml", include_str!("rules/cache.toml")),
+    ("host.toml", include_str!("rules/host.toml")),
+    ("filesystem.toml", include_str!("rules/filesystem.toml")),
+    ("raid.toml", include_str!("rules/raid.toml")),
+    ("zfs.toml", include_str!("rules/zfs.toml")),
+    ("postgresql.toml", include_str!("rules/postgresql.toml")),
+    ("mysql.toml", include_str!("rules/mysql.toml")),
+    ("databases.toml", include_str!("rules/databases.toml")),
+    ("validity.toml", include_str!("rules/validity.toml")),
+];
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    rule: Vec<Rule>,
+}
+
+type Sources = BTreeMap<String, AdviceSource>;
+
+fn shipped(catalogue: &Catalogue) -> Result<Vec<Rule>, Wrong> {
+    let sources = evidence::parsed("sources.toml", SOURCES)?;
+    let mut rules = Vec::new();
+    for (file, text) in FILES {
+        rules.extend(read(file, text, &sources, catalogue)?);
+    }
+    check_together(&rules)?;
+    checked(rules, evidence::shipped()?)
+}
+
+/// The rules with what was measured of them; none is shipped without.
+fn checked(mut rules: Vec<Rule>, mut found: ByRule) -> Result<Vec<Rule>, Wrong> {
+    for rule in &mut rules {
+        rule.evidence = found.remove(&rule.id).ok_or_else(|| {
+            let reason = "no measurement of it, and no reason why there is none";
+            (rule.id.clone(), reason.to_owned())
+        })?;
+    }
+    match found.into_keys().next() {
+        Some(id) => Err((id, "there is evidence for it, but no such rule".to_owned())),
+        None => Ok(rules),
+    }
+}
+
+fn read(
+    file: &str,
+    text: &str,
+    sources: &Sources,
+    catalogue: &Catalogue,
+) -> Result<Vec<Rule>, Wrong> {
+    let Document { rule: mut rules } = evidence::parsed(file, text)?;
+    for rule in &mut rules {
+        complete(rule, sources, catalogue).map_err(|reason| (rule.id.clone(), reason))?;
+    }
+    Ok(rules)
+}
+
+/// Looks the documents up, and checks the rule by itself.
+fn complete(rule: &mut Rule, sources: &Sources, catalogue: &Catalogue) -> Result<(), String> {
+    let source = |key: &String| {
+        sources.get(key).cloned().ok_or_else(|| format!("there is no source '{key}'"))
+    };
+    rule.sources = rule.source_keys.iter().map(source).collect::<Result<_, _>>()?;
+    for it in &rule.contradicted {
+        rule.contradicting.push((it.says.clone(), source(&it.source)?));
+    }
+    for (part, condition) in
+        rule.applies.iter().map(|it| ("applies", it)).chain([("met", &rule.met)])
+    {
+        condition.check(catalogue).map_err(|reason| format!("in '{part}': {reason}"))?;
+    }
+    check(rule, catalogue)
+}
+
+fn check(rule: &Rule, catalogue: &Catalogue) -> Result<(), String> {
+    if rule.sources.is_empty() || rule.roles.is_empty() {
+        return Err("it has no source or no role".to_owned());
+    }
+    let all = rule.sources.iter().chain(rule.contradicting.iter().map(|it| &it.1));
+    for source in all {
+        let needs_url = matches!(source.kind, SourceKind::VendorDoc | SourceKind::SourceCode);
+        // General knowledge is just what no document was read for.
+        let is_read = source.kind == SourceKind::GeneralKnowledge
+            || (evidence::is_date(&source.looked_up_date) && !source.read.is_empty());
+        if source.document.is_empty() || (needs_url && source.url.is_empty()) || !is_read {
+            return Err(format!("the source '{}' is incomplete", source.document));
+        }
+    }
+    let unknown = |name: &&String| !catalogue.databases().any(|known| known == name.as_str());
+    if let Some(name) = rule.databases.iter().find(unknown) {
+        return Err(format!("there is no database '{name}'"));
+    }
+    if rule.command.is_some() != rule.undo.is_some() {
+        return Err("a command and what undoes it belong together".to_owned());
+    }
+    for text in rule.templates() {
+        for name in named_in(text) {
+            catalogue.kind(name).ok_or_else(|| format!("there is no fact '{name}' for a text"))?;
+        }
+    }
+    Ok(())
+}
+
+/// What can be wrong with rules only together.
+fn check_together(rules: &[Rule]) -> Result<(), Wrong> {
+    let mut names = BTreeSet::new();
+    for rule in rules {
+        if !names.insert(rule.id.as_str()) || !names.insert(rule.name.as_str()) {
+            return Err((rule.id.clone(), "another rule has its id or name".to_owned()));
+        }
+    }
+    for rule in rules {
+        if let Some(other) = rule.conflicts.iter().find(|it| !names.contains(it.as_str())) {
+            return Err((rule.id.clone(), format!("it contradicts '{other}', which is no rule")));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

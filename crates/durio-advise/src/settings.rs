@@ -1,21 +1,20 @@
-//! A database's settings, as the user gives them: one by one, or by its configuration file.
+//! A database's settings as the user gives them: one by one, or by its configuration file.
 //!
 //! In: names and values, or a file's text. Out: [`DatabaseSettings`]. Not here: reading files, asking
 //! the database.
 //!
 //! Files are read simply: `name = value`, `name value` or `name: value`, `#` and `;` begin comments,
-//! the last of several counts, files that are included are not followed. In files with sections only
-//! those of the server count. What a file does not set is not known: defaults differ by version.
+//! the last of several counts, included files are not followed. In files with sections only those of
+//! the server count. What a file does not set is unknown: defaults differ by version.
 
 use super::catalogue::Catalogue;
 use super::error::AdviceError;
 use super::facts::Facts;
-use durio_workload::nearest_word;
 
-/// Sections of my.cnf that a server reads.
+// Sections of my.cnf that a server reads; those of clients have settings of the same names.
 const SERVER_SECTIONS: [&str; 4] = ["mysqld", "server", "mariadb", "mariadbd"];
 
-/// A larger file is no configuration.
+// A larger file is no configuration.
 const LINES_MAX: usize = 100_000;
 
 /// One setting.
@@ -46,6 +45,7 @@ impl DatabaseSettings {
             let line = line.trim();
             if let Some(section) = line.strip_prefix('[') {
                 let section = section.trim_end_matches(']').trim();
+                // A server reads groups of its version too, such as [mysqld-8.0].
                 counts = SERVER_SECTIONS.iter().any(|known| section.starts_with(known));
             } else if let (true, Some((name, value))) = (counts, setting(line)) {
                 let place = format!("{file}:{}", number + 1);
@@ -80,12 +80,12 @@ impl DatabaseSettings {
     }
 }
 
-/// The fact that a setting is; `zfs.recordsize` is one by itself. my.cnf writes names with dashes
-/// too.
+/// The fact that a setting is.
 fn fact_name(catalogue: &Catalogue, group: Option<&str>, name: &str) -> Option<String> {
     let of_group = |name: &str| group.map(|group| format!("{group}.{name}"));
     let known = |name: &String| catalogue.kind(name).is_some();
     let zfs = name.starts_with("zfs.").then(|| name.to_owned());
+    // `zfs.recordsize` is a fact by itself, and my.cnf writes names with dashes too.
     let spellings = [of_group(name), of_group(&name.replace('-', "_")), zfs];
     spellings.into_iter().flatten().find(known)
 }
@@ -95,10 +95,7 @@ fn unknown(catalogue: &Catalogue, group: Option<&str>, name: &str) -> AdviceErro
     let known = catalogue.names().filter_map(|fact| {
         fact.strip_prefix(&prefix).filter(|_| !prefix.is_empty()).or(Some(fact))
     });
-    AdviceError::UnknownSetting {
-        name: name.to_owned(),
-        nearest: nearest_word(name, known).map(str::to_owned),
-    }
+    AdviceError::unknown("no rule reads the setting", name, known)
 }
 
 /// The setting of a line; none for a comment.

@@ -35,7 +35,7 @@ pub(super) enum Value {
     List(Vec<String>),
 }
 
-/// Suffixes of bytes as kernels and databases write them: all are powers of 1024.
+// As kernels and databases write them: all are powers of 1024, `kB` of PostgreSQL too.
 const BYTES: &[(&str, f64)] = &[
     ("b", 1.0),
     ("k", 1024.0),
@@ -52,7 +52,7 @@ const BYTES: &[(&str, f64)] = &[
     ("tib", 1_099_511_627_776.0),
 ];
 
-/// Suffixes of times, in nanoseconds.
+// Suffixes of times, in nanoseconds.
 const TIMES: &[(&str, f64)] = &[
     ("ns", 1.0),
     ("us", 1e3),
@@ -89,18 +89,18 @@ impl Kind {
     /// What was expected instead.
     pub(super) fn read(self, text: &str) -> Result<Value, String> {
         let text = text.trim();
-        let wrong = |expected: &str| format!("'{}' is no {expected}", shortened(text));
-        match self {
-            Self::Number => quantity(text, &[], 1.0).map(Value::Number).ok_or(wrong("number")),
-            Self::Bytes(unit) => {
-                quantity(text, BYTES, unit).map(Value::Bytes).ok_or(wrong("number of bytes"))
-            }
-            Self::Time(unit) => quantity(text, TIMES, unit).map(Value::Time).ok_or(wrong("time")),
-            Self::Flag => flag(text).map(Value::Flag).ok_or(wrong("flag (on or off)")),
-            Self::Text if text.is_empty() => Err("it is empty".to_owned()),
-            Self::Text => Ok(Value::Text(text.to_owned())),
-            Self::List => Ok(Value::List(words(text))),
-        }
+        let (value, expected) = match self {
+            Self::Number => (quantity(text, &[], 1.0).map(Value::Number), "number"),
+            Self::Bytes(unit) => (quantity(text, BYTES, unit).map(Value::Bytes), "number of bytes"),
+            Self::Time(unit) => (quantity(text, TIMES, unit).map(Value::Time), "time"),
+            Self::Flag => (flag(text).map(Value::Flag), "flag (on or off)"),
+            Self::Text if text.is_empty() => return Err("it is empty".to_owned()),
+            Self::Text => return Ok(Value::Text(text.to_owned())),
+            Self::List => return Ok(Value::List(words(text))),
+        };
+        // A file of the kernel or of a user may have anything in it; an error is one short line.
+        let shown = || text.chars().take(40).flat_map(char::escape_debug).collect::<String>();
+        value.ok_or_else(|| format!("'{}' is no {expected}", shown()))
     }
 
     /// True if values of both can be set against each other.
@@ -118,10 +118,6 @@ pub(super) fn literal(text: &str) -> Option<Value> {
     time.or_else(|| quantity(text, BYTES, 1.0).map(Value::Bytes))
 }
 
-fn shortened(text: &str) -> String {
-    text.chars().take(40).flat_map(char::escape_debug).collect()
-}
-
 /// A finite number, negative ones included, with one of the suffixes or without, which is `bare`.
 fn quantity(text: &str, suffixes: &[(&str, f64)], bare: f64) -> Option<f64> {
     let end = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
@@ -131,6 +127,7 @@ fn quantity(text: &str, suffixes: &[(&str, f64)], bare: f64) -> Option<f64> {
         "" => bare,
         suffix => suffixes.iter().find(|(name, _)| name.eq_ignore_ascii_case(suffix))?.1,
     };
+    // A long row of digits overflows to infinity.
     Some(number * unit).filter(|value| value.is_finite())
 }
 
@@ -190,6 +187,12 @@ impl fmt::Display for Value {
             Self::List(words) => f.write_str(&words.join(",")),
         }
     }
+}
+
+/// A count, a time or a size of a run.
+#[expect(clippy::cast_precision_loss, reason = "far below 2⁵³")]
+pub(super) fn real(count: u64) -> f64 {
+    count as f64
 }
 
 /// The nearest whole number; what is too large for one is the largest.

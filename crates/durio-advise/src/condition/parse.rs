@@ -12,19 +12,12 @@
 //! ```
 
 use super::super::value::{Value, literal};
-use super::{Comparison, Condition, Term};
+use super::{COMPARISONS, Condition, Term};
 
-/// Deeper nesting is a mistake.
+// Deeper nesting is a mistake, and recursion without a bound would overflow the stack.
 const DEPTH_MAX: u32 = 16;
 
-#[derive(Debug, Clone, PartialEq)]
-enum Token {
-    Name(String),
-    Number(String),
-    Word(String),
-    Sign(&'static str),
-}
-
+// The first that fits is taken: longer signs stand before those that they begin with.
 const SIGNS: &[&str] = &["==", "!=", "<=", ">=", "<", ">", "(", ")", "[", "]", ",", "*"];
 
 pub(super) fn parse(text: &str) -> Result<Condition, String> {
@@ -32,68 +25,61 @@ pub(super) fn parse(text: &str) -> Result<Condition, String> {
     let condition = parser.any()?;
     match parser.tokens.get(parser.at) {
         None => Ok(condition),
-        Some(token) => Err(format!("{token:?} was not expected")),
+        Some(token) => Err(format!("\"{token}\" was not expected")),
     }
 }
 
-fn tokens(text: &str) -> Result<Vec<Token>, String> {
+/// Names, numbers with their units, signs, and words, which keep their first quote.
+fn tokens(text: &str) -> Result<Vec<&str>, String> {
     let mut tokens = Vec::new();
     let mut rest = text.trim_start();
     while let Some(first) = rest.chars().next() {
-        let (token, length) = if first == '\'' {
-            let word = rest[1..].split_once('\'').ok_or("a word has no closing quote")?.0;
-            (Token::Word(word.to_owned()), word.len() + 2)
+        let (length, skipped) = if first == '\'' {
+            (1 + rest[1..].find('\'').ok_or("a word has no closing quote")?, 1)
         } else if first.is_ascii_digit() {
-            let number = leading(rest, |c| c.is_ascii_alphanumeric() || c == '.');
-            (Token::Number(number.to_owned()), number.len())
+            (leading(rest, |c| c.is_ascii_alphanumeric() || c == '.'), 0)
         } else if first.is_ascii_alphabetic() {
-            let name = leading(rest, |c| c.is_ascii_alphanumeric() || "._-".contains(c));
-            (Token::Name(name.to_owned()), name.len())
+            (leading(rest, |c| c.is_ascii_alphanumeric() || "._-".contains(c)), 0)
         } else {
             let sign = SIGNS.iter().find(|sign| rest.starts_with(**sign));
-            let sign = sign.ok_or_else(|| format!("'{first}' was not expected"))?;
-            (Token::Sign(sign), sign.len())
+            (sign.ok_or_else(|| format!("'{first}' was not expected"))?.len(), 0)
         };
-        tokens.push(token);
-        rest = rest[length..].trim_start();
+        tokens.push(&rest[..length]);
+        rest = rest[length + skipped..].trim_start();
     }
     Ok(tokens)
 }
 
-fn leading(text: &str, belongs: impl Fn(char) -> bool) -> &str {
-    text.split_at(text.find(|c| !belongs(c)).unwrap_or(text.len())).0
+fn leading(text: &str, belongs: impl Fn(char) -> bool) -> usize {
+    text.find(|c| !belongs(c)).unwrap_or(text.len())
 }
 
-struct Parser {
-    tokens: Vec<Token>,
+struct Parser<'a> {
+    tokens: Vec<&'a str>,
     at: usize,
     depth: u32,
 }
 
-impl Parser {
-    fn next(&mut self) -> Result<Token, String> {
-        let token = self.tokens.get(self.at).cloned().ok_or("it ends too early")?;
+impl<'a> Parser<'a> {
+    fn next(&mut self) -> Result<&'a str, String> {
+        let token = *self.tokens.get(self.at).ok_or("it ends too early")?;
         self.at += 1;
         Ok(token)
     }
 
-    fn takes(&mut self, expected: &Token) -> bool {
-        let found = self.tokens.get(self.at) == Some(expected);
+    fn takes(&mut self, expected: &str) -> bool {
+        let found = self.tokens.get(self.at) == Some(&expected);
         self.at += usize::from(found);
         found
     }
 
-    fn takes_word(&mut self, word: &str) -> bool {
-        self.takes(&Token::Name(word.to_owned()))
-    }
-
-    fn expect(&mut self, sign: &'static str) -> Result<(), String> {
-        if self.takes(&Token::Sign(sign)) { Ok(()) } else { Err(format!("'{sign}' is missing")) }
+    fn expect(&mut self, sign: &str) -> Result<(), String> {
+        if self.takes(sign) { Ok(()) } else { Err(format!("'{sign}' is missing")) }
     }
 
     fn any(&mut self) -> Result<Condition, String> {
         let mut parts = vec![self.all()?];
-        while self.takes_word("or") {
+        while self.takes("or") {
             parts.push(self.all()?);
         }
         Ok(one_or(parts, Condition::Any))
@@ -101,7 +87,7 @@ impl Parser {
 
     fn all(&mut self) -> Result<Condition, String> {
         let mut parts = vec![self.not()?];
-        while self.takes_word("and") {
+        while self.takes("and") {
             parts.push(self.not()?);
         }
         Ok(one_or(parts, Condition::All))
@@ -112,9 +98,9 @@ impl Parser {
         if self.depth > DEPTH_MAX {
             return Err("it is nested too deeply".to_owned());
         }
-        let condition = if self.takes_word("not") {
+        let condition = if self.takes("not") {
             Condition::Not(Box::new(self.not()?))
-        } else if self.takes(&Token::Sign("(")) {
+        } else if self.takes("(") {
             let inner = self.any()?;
             self.expect(")")?;
             inner
@@ -128,70 +114,55 @@ impl Parser {
     fn test(&mut self) -> Result<Condition, String> {
         let left = self.term()?;
         if let Term::Fact(name) = &left {
-            if self.takes_word("has") {
+            if self.takes("has") {
                 return Ok(Condition::Has(name.clone(), self.word()?));
             }
-            if self.takes_word("in") {
+            if self.takes("in") {
                 return Ok(Condition::OneOf(name.clone(), self.words()?));
             }
         }
-        match (self.comparison(), left) {
-            (Some(comparison), left) => {
-                self.at += 1;
-                Ok(Condition::Compare(comparison, left, self.term()?))
-            }
+        let sign = COMPARISONS.iter().map(|(sign, _)| *sign).find(|sign| self.takes(sign));
+        match (sign, left) {
+            (Some(sign), left) => Ok(Condition::Compare(sign, left, self.term()?)),
             (None, Term::Fact(name)) => Ok(Condition::IsOn(name)),
             (None, left) => Err(format!("{left:?} is compared with nothing")),
         }
     }
 
-    fn comparison(&self) -> Option<Comparison> {
-        let Token::Sign(sign) = self.tokens.get(self.at)? else { return None };
-        Some(match *sign {
-            "==" => Comparison::Equal,
-            "!=" => Comparison::NotEqual,
-            "<" => Comparison::Less,
-            "<=" => Comparison::LessOrEqual,
-            ">" => Comparison::Greater,
-            ">=" => Comparison::GreaterOrEqual,
-            _ => return None,
-        })
-    }
-
     fn term(&mut self) -> Result<Term, String> {
-        match self.next()? {
-            Token::Name(name) => Ok(Term::Fact(name)),
-            Token::Word(word) => Ok(Term::Literal(Value::Text(word))),
-            Token::Number(text) => {
-                let value = literal(&text).ok_or_else(|| format!("'{text}' is no number"))?;
-                match (&value, self.takes(&Token::Sign("*"))) {
-                    (Value::Number(factor), true) => Ok(Term::Times(*factor, self.name()?)),
-                    (_, true) => Err(format!("'{text}' is no factor")),
-                    (_, false) => Ok(Term::Literal(value)),
-                }
-            }
-            Token::Sign(sign) => Err(format!("'{sign}' was not expected")),
+        let token = self.next()?;
+        if let Some(word) = token.strip_prefix('\'') {
+            return Ok(Term::Literal(Value::Text(word.to_owned())));
+        }
+        if is_name(token) {
+            return Ok(Term::Fact(token.to_owned()));
+        }
+        if SIGNS.contains(&token) {
+            return Err(format!("'{token}' was not expected"));
+        }
+        let value = literal(token).ok_or_else(|| format!("'{token}' is no number"))?;
+        match (&value, self.takes("*")) {
+            (Value::Number(factor), true) => Ok(Term::Times(*factor, self.name()?)),
+            (_, true) => Err(format!("'{token}' is no factor")),
+            (_, false) => Ok(Term::Literal(value)),
         }
     }
 
     fn name(&mut self) -> Result<String, String> {
-        match self.next()? {
-            Token::Name(name) => Ok(name),
-            other => Err(format!("{other:?} is no fact")),
-        }
+        let token = self.next()?;
+        is_name(token).then(|| token.to_owned()).ok_or_else(|| format!("\"{token}\" is no fact"))
     }
 
     fn word(&mut self) -> Result<String, String> {
-        match self.next()? {
-            Token::Word(word) => Ok(word),
-            other => Err(format!("{other:?} is no word in quotes")),
-        }
+        let token = self.next()?;
+        let word = token.strip_prefix('\'').map(str::to_owned);
+        word.ok_or_else(|| format!("\"{token}\" is no word in quotes"))
     }
 
     fn words(&mut self) -> Result<Vec<String>, String> {
         self.expect("[")?;
         let mut words = vec![self.word()?];
-        while self.takes(&Token::Sign(",")) {
+        while self.takes(",") {
             words.push(self.word()?);
         }
         self.expect("]")?;
@@ -199,12 +170,10 @@ impl Parser {
     }
 }
 
+fn is_name(token: &str) -> bool {
+    token.starts_with(|c: char| c.is_ascii_alphabetic())
+}
+
 fn one_or(mut parts: Vec<Condition>, join: fn(Vec<Condition>) -> Condition) -> Condition {
-    match (parts.len(), parts.pop()) {
-        (1, Some(only)) => only,
-        (_, last) => {
-            parts.extend(last);
-            join(parts)
-        }
-    }
+    if parts.len() == 1 { parts.remove(0) } else { join(parts) }
 }

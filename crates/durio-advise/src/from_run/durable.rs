@@ -1,17 +1,16 @@
-//! Facts of `durio durable`: its slices compare like with like, so their ratios stand before those of
+//! Facts of `durio durable`: its slices compare like with like, so that their ratios replace those of
 //! workloads that happen to be alike.
 //!
 //! In: [`DurableFindings`]. Out: facts of the run. Not here: facts of other workloads.
 
 use durio_plan::FileLayout;
-use durio_units::Nanos;
 use durio_workload::{CacheMode, SyncMethod};
 
 use super::{Gathered, METHODS, PAIRS};
-use crate::value::Value;
+use crate::value::{Value, real};
 use durio_analyse::durable::{Arm, BATCH_SHARE, DurableFindings, FileModesFindings};
 
-/// A sync after more writes than this is no batch of a log: so much is lost at once in a crash.
+// A sync after more writes than this is no batch of a log: so much is lost at once in a crash.
 const EVERY_MAX: u32 = 64;
 
 pub(super) fn facts(gathered: &mut Gathered<'_>, durable: &DurableFindings) {
@@ -44,10 +43,8 @@ fn methods(gathered: &mut Gathered<'_>, durable: &DurableFindings) {
         caches.iter().find_map(|cache| Some(rate_of(*data, *cache)? / rate_of(*whole, *cache)?))
     });
     gathered.number("fsync_over_fdatasync", ratio);
-    let usual = caches
-        .iter()
-        .find_map(|cache| rate_of(SyncMethod::Fdatasync, *cache).map(|rate| (*cache, rate)));
-    let Some((cache, usual)) = usual else { return };
+    let usual = |cache: CacheMode| Some((cache, rate_of(SyncMethod::Fdatasync, cache)?));
+    let Some((cache, usual)) = caches.into_iter().find_map(usual) else { return };
     let durable = SyncMethod::ALL.into_iter().filter(|it| *it != SyncMethod::None);
     let rates: Vec<(SyncMethod, f64)> =
         durable.filter_map(|method| Some((method, rate_of(method, cache)?))).collect();
@@ -119,11 +116,6 @@ fn commit_delay(gathered: &mut Gathered<'_>, durable: &DurableFindings) {
     // Of several settings the one that gains most.
     let best = advised.max_by(|a, b| a.gain_share.total_cmp(&b.gain_share));
     if let Some(advice) = best {
-        gathered.commit_delay(delay_ns(advice.delay));
+        gathered.commit_delay(real(advice.delay.get()));
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a delay")]
-fn delay_ns(delay: Nanos) -> f64 {
-    delay.get() as f64
 }

@@ -91,11 +91,11 @@ fn a_rule_without_evidence_and_evidence_without_a_rule_are_refused() {
     let rules = rules().unwrap();
     let mut without = all();
     without.remove("W06");
-    let (rule, reason) = load::checked(rules.to_vec(), without).unwrap_err();
+    let (rule, reason) = checked(rules.to_vec(), without).unwrap_err();
     assert_eq!((rule.as_str(), reason.contains("no measurement")), ("W06", true), "{reason}");
     let mut further = all();
     further.insert("W99".into(), Vec::new());
-    let (rule, reason) = load::checked(rules.to_vec(), further).unwrap_err();
+    let (rule, reason) = checked(rules.to_vec(), further).unwrap_err();
     assert_eq!((rule.as_str(), reason.contains("no such rule")), ("W99", true), "{reason}");
 }
 
@@ -194,7 +194,7 @@ fn read(text: &str) -> Result<Vec<Rule>, (String, String)> {
         "[s]\nkind = 'general-knowledge'\ndocument = 'd'\n[v]\nkind = 'vendor-doc'\ndocument = 'd'\n\
          [unread]\nkind = 'vendor-doc'\ndocument = 'd'\nurl = 'https://d'\n",
     );
-    load::read("x.toml", text, &sources.unwrap(), Catalogue::shipped().unwrap())
+    super::read("x.toml", text, &sources.unwrap(), Catalogue::shipped().unwrap())
 }
 
 fn rule(change: &str, to: &str) -> Result<Vec<Rule>, (String, String)> {
