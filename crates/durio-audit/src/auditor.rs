@@ -6,7 +6,7 @@ use super::findings::{AUDIT_SCHEMA, AuditFinding, AuditFindings, RuleMeaning, Ti
 use super::rules::{Check, RULES, Rule, Seen};
 use super::{Claim, Line};
 
-/// Findings that are kept; more are counted only.
+/// Findings that are kept; more are only counted.
 pub const FINDINGS_MAX: usize = 10_000;
 
 /// Claims that are compared with each other; each of the others is judged by itself.

@@ -10,16 +10,16 @@ use durio_units::{Bytes, Nanos};
 
 use super::Figure;
 
-/// Longer cells are no figures.
+// Longer cells are no figures.
 const CELL_MAX: usize = 64;
 
-pub(super) const RATE: &str = "rate such as 56800, 56.8k or 3M (I/Os per second)";
-pub(super) const LATENCY: &str = "latency such as 20.27 (µs), 20.27 µs or 1.5 ms";
-pub(super) const BANDWIDTH: &str = "bandwidth such as 584 (MB/s), 2672 MiB/s or 1.3 GB/s";
-pub(super) const COUNT: &str = "whole number from 1 to 4294967295";
-pub(super) const SIZE: &str = "size such as 4k, 16 KiB or 1M (powers of 1024), or 64MB (of 1000)";
-pub(super) const DURATION: &str = "time such as 60s or 5m (plain numbers are seconds)";
-pub(super) const YES_NO: &str = "yes or no";
+const RATE: &str = "rate such as 56800, 56.8k or 3M (I/Os per second)";
+const LATENCY: &str = "latency such as 20.27 (µs), 20.27 µs or 1.5 ms";
+const BANDWIDTH: &str = "bandwidth such as 584 (MB/s), 2672 MiB/s or 1.3 GB/s";
+const COUNT: &str = "whole number from 1 to 4294967295";
+const SIZE: &str = "size such as 4k, 16 KiB or 1M (powers of 1024), or 64MB (of 1000)";
+const DURATION: &str = "time such as 60s or 5m (plain numbers are seconds)";
+const YES_NO: &str = "yes or no";
 
 /// A cell's figure, or what it should have been.
 pub(super) type Cell<T> = Result<T, &'static str>;
@@ -27,12 +27,12 @@ pub(super) type Cell<T> = Result<T, &'static str>;
 /// I/Os per second.
 pub(super) fn rate(text: &str) -> Cell<Figure> {
     let (figure, unit) = digits(text).ok_or(RATE)?;
-    let unit = unit.trim_end_matches("/s").trim_end();
-    let unit = strip_suffix_ignoring_case(unit, "iops").trim_end();
-    let scale = match unit {
+    let unit = unit.trim_end_matches("/s").trim_end().to_ascii_lowercase();
+    // There is no milli-operation: an `m` is a million, as an `M`.
+    let scale = match unit.strip_suffix("iops").unwrap_or(&unit).trim_end() {
         "" => 1.0,
-        "k" | "K" => 1e3,
-        "M" | "m" => 1e6,
+        "k" => 1e3,
+        "m" => 1e6,
         _ => return Err(RATE),
     };
     Ok(figure.scaled(scale))
@@ -71,7 +71,6 @@ pub(super) fn bandwidth_unit(unit: &str) -> Option<f64> {
     })
 }
 
-/// A count of jobs or of operations in flight.
 pub(super) fn count(text: &str) -> Cell<u32> {
     text.parse().ok().filter(|&count| count > 0).ok_or(COUNT)
 }
@@ -81,12 +80,10 @@ pub(super) fn size(text: &str) -> Cell<Bytes> {
     text.parse::<Bytes>().ok().filter(|size| size.get() > 0).ok_or(SIZE)
 }
 
-/// A time.
 pub(super) fn duration(text: &str) -> Cell<Nanos> {
     text.parse().map_err(|_| DURATION)
 }
 
-/// Yes or no.
 pub(super) fn yes_no(text: &str) -> Cell<bool> {
     match text.to_ascii_lowercase().as_str() {
         "yes" | "true" | "1" => Ok(true),
@@ -121,8 +118,8 @@ fn last_digit(whole: &str, fraction: &str) -> f64 {
     10_f64.powi(i32::try_from(power).unwrap_or(0))
 }
 
-/// Commas are taken only where they part thousands: `12,800`.
 fn without_separators(number: &str) -> Option<String> {
+    // Commas are taken only where they part thousands: `12,800`; `1,2` could be a decimal comma.
     let (whole, _) = number.split_once('.').unwrap_or((number, ""));
     let mut groups = whole.split(',');
     let first = groups.next()?;
@@ -130,14 +127,6 @@ fn without_separators(number: &str) -> Option<String> {
     let sound = groups.all(|group| group.len() == 3) && (1..=3).contains(&first.len());
     let fraction_sound = !number.split_once('.').is_some_and(|(_, rest)| rest.contains(','));
     (!parted || (sound && fraction_sound)).then(|| number.replace(',', ""))
-}
-
-fn strip_suffix_ignoring_case<'a>(text: &'a str, suffix: &str) -> &'a str {
-    let start = text.len().saturating_sub(suffix.len());
-    match text.get(start..) {
-        Some(end) if end.eq_ignore_ascii_case(suffix) => text.get(..start).unwrap_or(text),
-        _ => text,
-    }
 }
 
 #[cfg(test)]

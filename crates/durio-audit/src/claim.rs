@@ -7,6 +7,7 @@ use durio_units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
 use super::Figure;
+use super::figure::real;
 
 /// Where a claim stands: a line of a file, or the name of a job.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -131,6 +132,11 @@ pub struct Claim {
 }
 
 impl Claim {
+    /// The kinds of operations, with their names.
+    pub(super) const fn kinds(&self) -> [(&'static str, &Operations); 3] {
+        [("read", &self.read), ("write", &self.write), ("sync", &self.sync)]
+    }
+
     /// Most operations that can be in flight: jobs × depth.
     #[must_use]
     pub fn slots(&self) -> Option<f64> {
@@ -140,10 +146,7 @@ impl Claim {
     /// Reads and writes per second, where at least one is known.
     #[must_use]
     pub fn rate(&self) -> Option<Figure> {
-        match (self.read.rate, self.write.rate) {
-            (Some(read), Some(write)) => Some(read.plus(write)),
-            (one, other) => one.or(other),
-        }
+        sum(self.read.rate, self.write.rate)
     }
 
     /// Mean number in flight by Little's law: the sum of rate × latency. A kind of operation that
@@ -153,10 +156,7 @@ impl Claim {
     pub fn in_flight(&self) -> Option<Figure> {
         let read = in_flight_of(&self.read, self.read.rate)?;
         let write = in_flight_of(&self.write, self.write.rate)?;
-        let sum = match (read, write) {
-            (Some(read), Some(write)) => read.plus(write),
-            (one, other) => one.or(other)?,
-        };
+        let sum = sum(read, write)?;
         let syncs = in_flight_of(&self.sync, self.sync.rate.or_else(|| self.sync_rate()));
         Some(self.while_running(match (self.durability, syncs) {
             (Durability::SyncCall, Some(Some(sync))) => sum.plus(sync),
@@ -178,13 +178,11 @@ impl Claim {
 
     /// The number in flight that operations across the ends of the measured time can make up: one
     /// for each place and end, each at most as long as the longest operation.
-    #[expect(clippy::cast_precision_loss, reason = "a time of some digits")]
     fn carried_over(&self) -> Option<f64> {
         let runtime = self.runtime.filter(|runtime| *runtime > Nanos::ZERO)?;
-        let longest = [&self.read, &self.write, &self.sync];
-        let longest = longest.into_iter().filter_map(|it| Some(it.latency_ns_max?.high));
+        let longest = self.kinds().into_iter().filter_map(|(_, it)| Some(it.latency_ns_max?.high));
         let longest = longest.fold(0.0, f64::max);
-        Some(f64::from(self.open_ends) * self.slots()? * longest / runtime.get() as f64)
+        Some(f64::from(self.open_ends) * self.slots()? * longest / real(runtime.get()))
     }
 
     /// Sync calls per second, by the writes between them.
@@ -201,13 +199,12 @@ impl Claim {
 
     /// How long it ran at least, as stated or by its volume; nanoseconds and whether it was stated.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "a time of some digits")]
     pub fn ran_ns(&self) -> Option<(f64, bool)> {
         if let Some(runtime) = self.runtime {
-            return Some((runtime.get() as f64, true));
+            return Some((real(runtime.get()), true));
         }
         let (total, bandwidth) = (self.total?, self.bandwidth?);
-        (bandwidth.low > 0.0).then(|| (total.get() as f64 / bandwidth.low * 1e9, false))
+        (bandwidth.low > 0.0).then(|| (real(total.get()) / bandwidth.low * 1e9, false))
     }
 
     /// A word for people: what was measured, and how.
@@ -222,6 +219,13 @@ impl Claim {
         let parts = [Some(self.stack.clone()), Some(self.workload.clone()), block, jobs];
         let parts: Vec<_> = parts.into_iter().flatten().filter(|part| !part.is_empty()).collect();
         parts.join(", ")
+    }
+}
+
+fn sum(one: Option<Figure>, other: Option<Figure>) -> Option<Figure> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.plus(other)),
+        (one, other) => one.or(other),
     }
 }
 

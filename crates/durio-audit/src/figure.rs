@@ -21,6 +21,12 @@ impl Figure {
         Self { value, low: value, high: value }
     }
 
+    /// A count, a time or a size of a machine-readable document.
+    #[must_use]
+    pub fn of(count: u64) -> Self {
+        Self::exact(real(count))
+    }
+
     /// A figure whose last digit counts `unit`: half a unit less if it was rounded up, a whole one
     /// more if its further digits were cut off. Both habits are found in print.
     #[must_use]
@@ -28,30 +34,31 @@ impl Figure {
         Self { value, low: (value - unit / 2.0).max(0.0), high: value + unit }
     }
 
+    /// Joins value with value and bound with bound, by what grows with both.
+    fn with(self, other: Self, join: fn(f64, f64) -> f64) -> Self {
+        Self {
+            value: join(self.value, other.value),
+            low: join(self.low, other.low),
+            high: join(self.high, other.high),
+        }
+    }
+
     /// In another unit, `factor` of which make one of this.
     #[must_use]
     pub fn scaled(self, factor: f64) -> Self {
-        Self { value: self.value * factor, low: self.low * factor, high: self.high * factor }
+        self.with(Self::exact(factor), |value, factor| value * factor)
     }
 
     /// The product.
     #[must_use]
     pub fn times(self, other: Self) -> Self {
-        Self {
-            value: self.value * other.value,
-            low: self.low * other.low,
-            high: self.high * other.high,
-        }
+        self.with(other, |one, other| one * other)
     }
 
     /// The sum.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
-        Self {
-            value: self.value + other.value,
-            low: self.low + other.low,
-            high: self.high + other.high,
-        }
+        self.with(other, |one, other| one + other)
     }
 
     /// True if the two can stand for the same quantity, up to `share` of it.
@@ -59,6 +66,12 @@ impl Figure {
     pub fn agrees_with(self, other: Self, share: f64) -> bool {
         self.low <= other.high * (1.0 + share) && other.low <= self.high * (1.0 + share)
     }
+}
+
+/// A count, a time or a size as a number with a fraction.
+#[expect(clippy::cast_precision_loss, reason = "of some digits, far below 2⁵³")]
+pub(super) fn real(count: u64) -> f64 {
+    count as f64
 }
 
 #[cfg(test)]

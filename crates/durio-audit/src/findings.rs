@@ -84,13 +84,13 @@ pub struct TierCounts {
 
 impl TierCounts {
     /// Counts one more.
-    pub fn add(&mut self, tier: Tier) {
-        match tier {
-            Tier::Impossible => self.impossible += 1,
-            Tier::Shortfall => self.shortfall += 1,
-            Tier::Doubtful => self.doubtful += 1,
-            Tier::Method => self.method += 1,
-        }
+    pub(super) fn add(&mut self, tier: Tier) {
+        *match tier {
+            Tier::Impossible => &mut self.impossible,
+            Tier::Shortfall => &mut self.shortfall,
+            Tier::Doubtful => &mut self.doubtful,
+            Tier::Method => &mut self.method,
+        } += 1;
     }
 
     /// Findings of one tier.

@@ -10,6 +10,7 @@
 use durio_fio::json::{Direction, FioJob, FioOutput, LatencyBlock, Options};
 use durio_units::{Bytes, Nanos};
 
+use super::figure::real;
 use super::{Claim, Durability, Figure, Line, Operations, describe};
 
 /// The claims of a result, in its order.
@@ -58,10 +59,10 @@ fn claim(output: &FioOutput, job: &FioJob, number: usize) -> Claim {
     let given = Given { job, global: &output.global_options };
     let [read, write] = [&job.read, &job.write].map(|it| it.clone().unwrap_or_default());
     let mut claim = Claim {
-        line: Some(if job.line > 0 {
-            Line::Number(job.line)
-        } else {
-            Line::Name(name(job, number))
+        line: Some(match job.line {
+            0 if job.jobname.is_empty() => Line::Name(format!("entry {number}")),
+            0 => Line::Name(job.jobname.clone()),
+            line => Line::Number(line),
         }),
         source: output.version.clone(),
         workload: job.jobname.clone(),
@@ -69,7 +70,7 @@ fn claim(output: &FioOutput, job: &FioJob, number: usize) -> Claim {
         note: format!("entry {number}"),
         read: operations(&read),
         write: operations(&write),
-        bandwidth: bandwidth(&[&read, &write]),
+        bandwidth: bandwidth([&read, &write]),
         runtime: Some(read.runtime.max(write.runtime)).filter(|&it| it > 0).map(Nanos::from_millis),
         total: Some(Bytes::new(read.io_bytes.saturating_add(write.io_bytes))),
         system_cpu_share: Some(job.sys_cpu / 100.0).filter(|share| share.is_finite()),
@@ -85,10 +86,6 @@ fn claim(output: &FioOutput, job: &FioJob, number: usize) -> Claim {
     }
     describe(&mut claim);
     claim
-}
-
-fn name(job: &FioJob, number: usize) -> String {
-    if job.jobname.is_empty() { format!("entry {number}") } else { job.jobname.clone() }
 }
 
 fn settings(claim: &mut Claim, output: &FioOutput, given: &Given<'_>) {
@@ -181,43 +178,39 @@ fn durability(claim: &mut Claim, given: &Given<'_>) {
 }
 
 fn operations(direction: &Direction) -> Operations {
-    let latency = [&direction.lat_ns, &direction.clat_ns].into_iter().find(|it| it.samples() > 0);
-    let Some(latency) = latency.filter(|_| direction.total_ios > 0) else {
-        return Operations {
-            rate: (direction.total_ios > 0).then(|| rate(direction.total_ios, direction.runtime)),
-            ..Operations::default()
-        };
+    if direction.total_ios == 0 {
+        return Operations::default();
+    }
+    let rate = Some(rate(direction.total_ios, direction.runtime));
+    let blocks = [&direction.lat_ns, &direction.clat_ns];
+    let Some(latency) = blocks.into_iter().find(|it| it.samples() > 0) else {
+        return Operations { rate, ..Operations::default() };
     };
+    // Some fio give percentiles of the completion alone, the longest part of the latency.
     let percentiles =
         [latency, &direction.clat_ns].into_iter().find(|it| !it.percentiles.is_empty());
     let sampled = direction.bw_samples >= SAMPLES_MIN;
     let kib = |value: f64| Figure::exact(value * 1024.0);
-    #[expect(clippy::cast_precision_loss, reason = "KiB per second")]
-    let lowest = direction.bw_min as f64;
     Operations {
-        rate: Some(rate(direction.total_ios, direction.runtime)),
+        rate,
         count: Some(direction.total_ios),
         submit_ns_mean: (direction.slat_ns.samples() > 0).then(|| mean(&direction.slat_ns)),
-        bandwidth_min: sampled.then(|| kib(lowest)),
+        bandwidth_min: sampled.then(|| kib(real(direction.bw_min))),
         bandwidth_mean: sampled.then(|| kib(direction.bw_mean)),
         ..of_latency(latency, percentiles)
     }
 }
 
-/// Samples of bandwidth from which the slowest says something: fio takes one each 500 ms.
+// Samples of bandwidth from which the slowest says something: fio takes one each 500 ms.
 const SAMPLES_MIN: u64 = 8;
 
-#[expect(clippy::cast_precision_loss, reason = "latencies of some digits")]
 fn of_latency(latency: &LatencyBlock, percentiles: Option<&LatencyBlock>) -> Operations {
-    let exact = |&(percent, nanos): &(f64, u64)| (percent, Figure::exact(nanos as f64));
+    let percentiles = percentiles.into_iter().flat_map(|it| &it.percentiles);
     Operations {
         latency_ns_mean: Some(mean(latency)),
-        latency_ns_min: Some(Figure::exact(latency.min as f64)),
-        latency_ns_max: Some(Figure::exact(latency.max as f64)),
-        percentiles_ns: percentiles
-            .into_iter()
-            .flat_map(|it| it.percentiles.iter().map(exact))
-            .collect(),
+        latency_ns_min: Some(Figure::of(latency.min)),
+        latency_ns_max: Some(Figure::of(latency.max)),
+        percentiles_ns: percentiles.map(|&(percent, nanos)| (percent, Figure::of(nanos))).collect(),
         ..Operations::default()
     }
 }
@@ -226,9 +219,9 @@ fn mean(latency: &LatencyBlock) -> Figure {
     Figure::exact(if latency.mean.is_finite() { latency.mean.max(0.0) } else { 0.0 })
 }
 
-/// The section's own count is 0 for fdatasync up to fio 3.42; that of the latencies is right.
 fn syncs(job: &FioJob, write: &Direction) -> Operations {
     let Some(sync) = &job.sync else { return Operations::default() };
+    // The section's own count is 0 for fdatasync up to fio 3.42; that of the latencies is right.
     let count = sync.lat_ns.samples();
     if count == 0 {
         return Operations { count: Some(sync.total_ios), ..Operations::default() };
@@ -240,20 +233,17 @@ fn syncs(job: &FioJob, write: &Direction) -> Operations {
     }
 }
 
-/// From count and time, for the time is in whole milliseconds: within one of them, whichever way fio
-/// rounded.
-#[expect(clippy::cast_precision_loss, reason = "counts and times of some digits")]
 fn rate(count: u64, runtime_ms: u64) -> Figure {
-    let per = |ms: f64| count as f64 * 1e3 / ms;
-    let ms = runtime_ms.max(1) as f64;
+    // The time is in whole milliseconds: within one of them, whichever way fio rounded.
+    let per = |ms: f64| real(count) * 1e3 / ms;
+    let ms = real(runtime_ms.max(1));
     Figure { value: per(ms), low: per(ms + 1.0), high: per((ms - 1.0).max(0.5)) }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "bytes of some digits")]
-fn bandwidth(directions: &[&Direction]) -> Option<Figure> {
-    let moved = directions.iter().filter(|it| it.total_ios > 0);
+fn bandwidth(directions: [&Direction; 2]) -> Option<Figure> {
+    let moved = directions.into_iter().filter(|it| it.total_ios > 0);
     let bytes = moved.fold(0_u64, |sum, it| sum.saturating_add(it.bw_bytes));
-    (bytes > 0).then(|| Figure::exact(bytes as f64))
+    (bytes > 0).then(|| Figure::of(bytes))
 }
 
 #[cfg(test)]

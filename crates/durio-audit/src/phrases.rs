@@ -1,20 +1,20 @@
-//! Facts that are in the words of a claim.
+//! Facts in the words of a claim.
 //!
-//! In: stack, workload, durability and note as text. Out: the same claim with the facts that are
-//! plainly there; what is ambiguous stays unknown. Not here: judging them.
+//! In: stack, workload, durability and note as text. Out: the same claim with the facts that they
+//! plainly state; what is ambiguous stays unknown. Not here: judging them.
 
 use durio_units::Bytes;
 
 use super::cell::{bandwidth_unit, digits};
 use super::{Claim, Durability, Figure};
 
-/// Engines whose calls return when the operation is done. `dd` is a program that makes such calls.
+// Engines whose calls return when the operation is done. `dd` is a program that makes such calls.
 const BLOCKING: [&str; 7] = ["psync", "pvsync", "pvsync2", "vsync", "dd", "blocking", "mmap"];
 
-/// Engines that can have several operations in flight.
+// Engines that can have several operations in flight.
 const ASYNCHRONOUS: [&str; 5] = ["libaio", "aio", "io_uring", "uring", "posixaio"];
 
-/// Words for storage that is memory.
+// Words for storage that is memory.
 const MEMORY: [&str; 6] = ["brd", "ram", "ramdisk", "tmpfs", "zram", "null_blk"];
 
 /// Fills the facts that the texts of `claim` have and its fields lack.
@@ -23,7 +23,7 @@ pub fn describe(claim: &mut Claim) {
     let workload = words(&claim.workload);
     if claim.durability == Durability::Unknown {
         claim.durability = match durability(&durable) {
-            Durability::Unknown => durability_of_workload(&workload),
+            Durability::Unknown if has(&workload, &["fsync", "fdatasync"]) => Durability::SyncCall,
             known => known,
         };
     }
@@ -38,11 +38,8 @@ pub fn describe(claim: &mut Claim) {
         claim.engine = named.iter().find(known).map(|&word| word.to_owned());
     }
     if claim.blocking.is_none() {
-        claim.blocking = match (is_any(&BLOCKING) || engine == "sync", is_any(&ASYNCHRONOUS)) {
-            (true, false) => Some(true),
-            (false, true) => Some(false),
-            _ => None,
-        };
+        // `sync` is an engine of fio; among the words of durability it means something else.
+        claim.blocking = either(is_any(&BLOCKING) || engine == "sync", is_any(&ASYNCHRONOUS));
     }
     if claim.buffered.is_none() {
         claim.buffered = buffered(&named, &words(&claim.stack));
@@ -64,6 +61,11 @@ fn has(words: &[String], known: &[&str]) -> bool {
     words.iter().any(|word| known.contains(&word.as_str()))
 }
 
+/// Which of two opposites is said; none if neither or both are.
+fn either(one: bool, other: bool) -> Option<bool> {
+    (one != other).then_some(one)
+}
+
 fn durability(words: &[String]) -> Durability {
     if has(words, &["no", "none", "not"]) {
         Durability::Denied
@@ -71,35 +73,26 @@ fn durability(words: &[String]) -> Durability {
         Durability::SyncCall
     } else if has(words, &["o_sync", "o_dsync", "dsync", "rwf_dsync", "rwf_sync", "fua"]) {
         Durability::InTheWrite
+    } else if !words.is_empty() && words.iter().all(|word| is_call(word)) {
+        Durability::OnlyTheCall
     } else {
-        let call = ["direct", "o_direct", "buffered"];
-        let only = |word: &String| {
-            let word = word.as_str();
-            call.contains(&word) || BLOCKING.contains(&word) || ASYNCHRONOUS.contains(&word)
-        };
-        match !words.is_empty() && words.iter().all(only) {
-            true => Durability::OnlyTheCall,
-            false => Durability::Unknown,
-        }
+        Durability::Unknown
     }
 }
 
-fn durability_of_workload(words: &[String]) -> Durability {
-    match has(words, &["fsync", "fdatasync"]) {
-        true => Durability::SyncCall,
-        false => Durability::Unknown,
-    }
+/// True for a word that says how a call is made, and nothing about durability.
+fn is_call(word: &str) -> bool {
+    let call = ["direct", "o_direct", "buffered"];
+    [&call[..], &BLOCKING, &ASYNCHRONOUS].iter().any(|known| known.contains(&word))
 }
 
 /// `fsync each` is one; `fsync every 32 writes` is 32; other words say nothing about it.
 fn writes_per_sync(words: &[String]) -> Option<u32> {
-    let after = |word: &str| {
-        let at = words.iter().position(|it| it == word)?;
-        words.get(at + 1)
-    };
-    match after("every").map(|next| next.parse()) {
+    let every = words.iter().position(|it| it == "every");
+    let next = every.and_then(|at| words.get(at + 1));
+    match next.map(|next| next.parse()) {
         Some(Ok(writes)) => Some(writes).filter(|&writes| writes > 0),
-        Some(Err(_)) if after("every").is_some_and(|next| next == "write") => Some(1),
+        Some(Err(_)) if next.is_some_and(|next| next == "write") => Some(1),
         _ => has(words, &["each"]).then_some(1),
     }
 }
@@ -107,11 +100,7 @@ fn writes_per_sync(words: &[String]) -> Option<u32> {
 fn buffered(call: &[&str], stack: &[String]) -> Option<bool> {
     let direct = call.iter().any(|word| ["direct", "o_direct"].contains(word));
     let buffered = call.contains(&"buffered") || has(stack, &["buffered"]);
-    match (direct, buffered) {
-        (true, false) => Some(false),
-        (false, true) => Some(true),
-        _ => None,
-    }
+    either(buffered, direct)
 }
 
 /// fio's names of patterns, and words such as `seq write` or `read70`.
@@ -119,11 +108,7 @@ fn pattern(claim: &mut Claim, words: &[String]) {
     if claim.random.is_none() {
         let random = words.iter().any(|word| word.starts_with("rand"));
         let sequential = has(words, &["seq", "sequential", "read", "write", "rw"]);
-        claim.random = match (random, sequential) {
-            (true, _) => Some(true),
-            (false, true) => Some(false),
-            (false, false) => None,
-        };
+        claim.random = (random || sequential).then_some(random);
     }
     if claim.read_share.is_none() {
         let share_of = |prefix: &str| {
@@ -133,14 +118,9 @@ fn pattern(claim: &mut Claim, words: &[String]) {
         let mixed = has(words, &["rw", "randrw", "readwrite"]);
         claim.read_share = share_of("read").or_else(|| Some(1.0 - share_of("write")?));
         if claim.read_share.is_none() && !mixed {
-            claim.read_share = match (
-                has(words, &["read", "randread", "reads"]),
-                has(words, &["write", "randwrite", "writes"]),
-            ) {
-                (true, false) => Some(1.0),
-                (false, true) => Some(0.0),
-                _ => None,
-            };
+            let reads = has(words, &["read", "randread", "reads"]);
+            let writes = has(words, &["write", "randwrite", "writes"]);
+            claim.read_share = either(reads, writes).map(|reads| if reads { 1.0 } else { 0.0 });
         }
     }
 }
@@ -164,7 +144,6 @@ pub(super) fn drives(stack: &str) -> Option<u32> {
     })
 }
 
-/// True if the storage is memory.
 pub(super) fn is_memory(stack: &str) -> bool {
     has(&words(stack), &MEMORY)
 }

@@ -3,26 +3,24 @@
 //! In: a claim, or all that are compared. Out: what was seen, at most once per claim. Not here:
 //! where claims come from, and how findings are shown.
 //!
-//! A rule is a file or a function, and a line in [`RULES`]. No rule speaks without evidence: what a
+//! A rule is a file or a function, and a row of [`RULES`]. No rule speaks without evidence: what a
 //! claim does not say is not held against it.
 
 mod bandwidth;
-mod block_and_depth;
 mod cache;
-mod contradiction;
 mod database;
 mod distribution;
 mod durability;
 mod exchanged;
 mod in_flight;
 mod method;
-mod neighbours;
-mod parts;
+mod rows;
 mod signs;
 mod units;
 
 use super::auditor::line_of;
-use super::findings::{Evidence, Tier};
+use super::findings::{Evidence, EvidenceValue, Tier};
+use super::wording::significant;
 use super::{Claim, Line};
 
 /// What a rule saw in a claim.
@@ -34,8 +32,22 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    fn new(tier: Tier, reason: impl Into<String>, evidence: Evidence) -> Self {
+    /// With the figures that the reason rests on.
+    fn new<const N: usize>(
+        tier: Tier,
+        reason: impl Into<String>,
+        figures: [(&str, f64); N],
+    ) -> Self {
+        // Six digits: more would show the noise of the arithmetic.
+        let number = |value| EvidenceValue::Number(significant(value, 6));
+        let evidence = figures.map(|(name, value)| (name.to_owned(), number(value))).into();
         Self { tier, reason: reason.into(), evidence }
+    }
+
+    /// And a text that it rests on.
+    fn with_text(mut self, name: &str, text: &str) -> Self {
+        self.evidence.insert(name.to_owned(), EvidenceValue::Text(text.to_owned()));
+        self
     }
 }
 
@@ -72,185 +84,92 @@ pub(super) struct Rule {
     pub(super) check: Check,
 }
 
-const fn of_claim(
-    code: &'static str,
-    check: fn(&Claim) -> Option<Seen>,
-    meaning: &'static str,
-) -> Rule {
-    Rule { code, meaning, check: Check::Claim(check) }
+macro_rules! rules {
+    ($($look:ident $code:literal $check:path: $meaning:literal;)*) => {
+        /// Every rule. The order is that of the meanings in the findings.
+        pub(super) const RULES: [Rule; [$($code),*].len()] =
+            [$(Rule { code: $code, meaning: $meaning, check: Check::$look($check) }),*];
+    };
 }
 
-const fn of_table(
-    code: &'static str,
-    check: fn(&[Claim]) -> Vec<About>,
-    meaning: &'static str,
-) -> Rule {
-    Rule { code, meaning, check: Check::Table(check) }
-}
-
-/// Every rule. The order is that of the meanings in the findings.
-pub(super) const RULES: [Rule; 30] = [
-    of_claim(
-        "in-flight-impossible",
-        in_flight::impossible,
-        "rate × latency is the mean number in flight (Little's law); it cannot be above jobs × depth",
-    ),
-    of_claim(
-        "bandwidth-impossible",
-        bandwidth::contradiction,
-        "bandwidth is rate × block size; one of the three figures, or a unit, is wrong",
-    ),
-    of_claim("unit-mistyped", units::mistyped, "a figure stands under a unit that it cannot have"),
-    of_claim(
-        "percentiles-out-of-order",
-        distribution::out_of_order,
-        "a higher percentile is never a shorter time",
-    ),
-    of_claim(
-        "mean-impossible",
-        distribution::mean,
-        "a mean lies between the shortest and the longest, and a percentile bounds it from below",
-    ),
-    of_claim(
-        "in-flight-shortfall",
-        in_flight::shortfall,
+rules! {
+    Claim "in-flight-impossible" in_flight::impossible:
+        "rate × latency is the mean number in flight (Little's law); it cannot be above jobs × \
+         depth";
+    Claim "bandwidth-impossible" bandwidth::contradiction:
+        "bandwidth is rate × block size; one of the three figures, or a unit, is wrong";
+    Claim "unit-mistyped" units::mistyped:
+        "a figure stands under a unit that it cannot have";
+    Claim "percentiles-out-of-order" distribution::out_of_order:
+        "a higher percentile is never a shorter time";
+    Claim "mean-impossible" distribution::mean:
+        "a mean lies between the shortest and the longest, and a percentile bounds it from below";
+    Claim "in-flight-shortfall" in_flight::shortfall:
         "rate × latency leaves workers unaccounted for: they spent time elsewhere (in a sync that \
-         the latency does not hold, in the program), or latency or rate is understated",
-    ),
-    of_claim(
-        "in-flight-above",
-        in_flight::above,
+         the latency does not hold, in the program), or latency or rate is understated";
+    Claim "in-flight-above" in_flight::above:
         "rate × latency is above jobs × depth by less than a tool's own figures may be apart: fio \
-         averages the printed rate over samples, the latency over all operations",
-    ),
-    of_claim(
-        "columns-exchanged",
-        exchanged::exchanged,
-        "the figures fit only if those of reads and writes change places",
-    ),
-    of_claim(
-        "latency-unit",
-        units::thousandfold,
-        "rate × latency is off by a factor between units: ns, µs, ms, or a k that is missing",
-    ),
-    of_claim(
-        "digits-repeated",
-        exchanged::digits_repeated,
-        "rate and latency have the same digits and do not fit: one was copied into the other's place",
-    ),
-    of_claim(
-        "mix-unlike-stated",
-        exchanged::mix,
-        "the rates of reads and writes do not have the ratio that the workload asks for",
-    ),
-    of_table(
-        "unlike-neighbours",
-        neighbours::rate,
-        "the rows of the same series agree on a share of busy workers that this row does not have",
-    ),
-    of_table(
-        "bandwidth-unit-of-series",
-        bandwidth::unit_of_series,
-        "other rows of the same series have a bandwidth in another unit than the column says",
-    ),
-    of_claim(
-        "parts-unlike-total",
-        parts::parts,
-        "the figures per drive or per thread do not add up to the total",
-    ),
-    of_table(
-        "contradicting-rows",
-        contradiction::contradictions,
-        "rows that describe the same measurement have different figures: a setting that differed is \
-         not given, or one of them is wrong",
-    ),
-    of_claim(
-        "page-cache",
-        cache::fits_in_memory,
-        "what fits into memory and is not read or written directly is measured in the page cache",
-    ),
-    of_table(
-        "page-cache-by-volume",
-        cache::by_volume,
+         averages the printed rate over samples, the latency over all operations";
+    Claim "columns-exchanged" exchanged::exchanged:
+        "the figures fit only if those of reads and writes change places";
+    Claim "latency-unit" units::thousandfold:
+        "rate × latency is off by a factor between units: ns, µs, ms, or a k that is missing";
+    Claim "digits-repeated" exchanged::digits_repeated:
+        "rate and latency have the same digits and do not fit: one was copied into the other's \
+         place";
+    Claim "mix-unlike-stated" exchanged::mix:
+        "the rates of reads and writes do not have the ratio that the workload asks for";
+    Table "unlike-neighbours" rows::neighbours:
+        "the rows of the same series agree on a share of busy workers that this row does not have";
+    Table "bandwidth-unit-of-series" bandwidth::unit_of_series:
+        "other rows of the same series have a bandwidth in another unit than the column says";
+    Claim "parts-unlike-total" bandwidth::parts:
+        "the figures per drive or per thread do not add up to the total";
+    Table "contradicting-rows" rows::contradictions:
+        "rows that describe the same measurement have different figures: a setting that differed \
+         is not given, or one of them is wrong";
+    Claim "page-cache" cache::fits_in_memory:
+        "what fits into memory and is not read or written directly is measured in the page cache";
+    Table "page-cache-by-volume" cache::by_volume:
         "buffered writes that are much faster than larger volumes on the same storage: the page \
-         cache was measured, not the device",
-    ),
-    of_claim(
-        "sync-never-issued",
-        durability::never_issued,
-        "a sync was asked for, and the figures leave no room for one",
-    ),
-    of_claim(
-        "durability-without-sync",
-        durability::without_sync,
-        "neither a blocking call nor O_DIRECT makes a write durable; without a sync the device may \
-         hold it in a volatile cache",
-    ),
-    of_claim(
-        "depth-not-real",
-        block_and_depth::not_real,
+         cache was measured, not the device";
+    Claim "sync-never-issued" durability::never_issued:
+        "a sync was asked for, and the figures leave no room for one";
+    Claim "durability-without-sync" durability::without_sync:
+        "neither a blocking call nor O_DIRECT makes a write durable; without a sync the device \
+         may hold it in a volatile cache";
+    Claim "depth-not-real" method::depth_not_real:
         "a blocking engine has one operation in flight per job, and buffered asynchronous I/O on \
-         most filesystems nearly so, whatever depth is asked for",
-    ),
-    of_claim(
-        "filesystem-as-device",
-        method::filesystem_as_device,
-        "a file was measured, and its figures are called those of the device",
-    ),
-    of_claim(
-        "no-preconditioning",
-        method::no_preconditioning,
-        "a fresh flash device is faster than one that was written to for long",
-    ),
-    of_claim(
-        "idle-gap",
-        method::idle_gap,
-        "a device that idles collects its garbage, and is faster afterwards than it can sustain",
-    ),
-    of_claim(
-        "stalls",
-        signs::stalls,
-        "a storage that stands still for parts of a second: garbage collection, throttling, a full \
-         cache",
-    ),
-    of_claim(
-        "submission-blocks",
-        signs::submission,
-        "a call that should only submit waits: for allocation, locks, or a place in a full queue",
-    ),
-    of_claim(
-        "system-time",
-        signs::system_time,
+         most filesystems nearly so, whatever depth is asked for";
+    Claim "filesystem-as-device" method::filesystem_as_device:
+        "a file was measured, and its figures are called those of the device";
+    Claim "no-preconditioning" method::no_preconditioning:
+        "a fresh flash device is faster than one that was written to for long";
+    Claim "idle-gap" method::idle_gap:
+        "a device that idles collects its garbage, and is faster afterwards than it can sustain";
+    Claim "stalls" signs::stalls:
+        "a storage that stands still for parts of a second: garbage collection, throttling, a \
+         full cache";
+    Claim "submission-blocks" signs::submission:
+        "a call that should only submit waits: for allocation, locks, or a place in a full queue";
+    Claim "system-time" signs::system_time:
         "much of a processor is spent in the kernel: the figure may be that of the processor, not \
-         of the storage",
-    ),
-    of_claim(
-        "tail-gap",
-        signs::tail,
-        "one operation in ten thousand is far slower than the p99 tells, and a transaction of many \
-         operations meets it often",
-    ),
-    of_claim(
-        "too-short",
-        method::too_short,
-        "caches, garbage collection, burst credits and heat show after minutes; under 300 s figures \
-         are provisional, under 5 s they may be those of a cache",
-    ),
-    of_claim(
-        "unlike-database",
-        database::unlike,
-        "the figures say little about a database that does other I/O",
-    ),
-    of_table(
-        "average-only",
-        distribution::average_only,
-        "transactions wait for the tail: an average tells neither p99 nor p99.9",
-    ),
-];
+         of the storage";
+    Claim "tail-gap" signs::tail:
+        "one operation in ten thousand is far slower than the p99 tells, and a transaction of \
+         many operations meets it often";
+    Claim "too-short" method::too_short:
+        "caches, garbage collection, burst credits and heat show after minutes; under 300 s \
+         figures are provisional, under 5 s they may be those of a cache";
+    Claim "unlike-database" database::unlike:
+        "the figures say little about a database that does other I/O";
+    Table "average-only" distribution::average_only:
+        "transactions wait for the tail: an average tells neither p99 nor p99.9";
+}
 
 #[cfg(test)]
-pub(super) mod sample {
-    //! Claims for tests: sound ones, to be spoiled.
+mod tests {
+    //! Claims for the tests of rules: sound ones, to be spoiled.
 
     use super::super::phrases::describe;
     use super::*;

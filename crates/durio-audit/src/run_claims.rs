@@ -3,11 +3,12 @@
 //! In: [`Findings`]. Out: a [`Claim`] per workload, with what was in effect rather than what was
 //! asked for. Not here: the warnings of the run, which rest on more and stand in its report.
 
-use durio_plan::{EngineKind, TargetKind};
+use durio_plan::{EngineKind, Target, TargetKind};
 use durio_record::{OperationName, Phase};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{CacheMode, CommitterThreads, Pattern, SyncMethod, Workload};
 
+use super::figure::real;
 use super::{Claim, Durability, Figure, Line, Operations};
 use durio_analyse::{
     BatchFindings, Distribution, Findings, IntervalPoint, OperationFindings, WorkloadFindings,
@@ -25,7 +26,9 @@ fn claim(findings: &Findings, workload: &WorkloadFindings) -> Claim {
     let (name, every) = (definition.sync.method.name(), definition.sync.every);
     let is_call = definition.sync.method.is_separate_call();
     let jobs = f64::from(effective.jobs.max(1));
-    let of = |name| operations(workload, workload.operation(name));
+    let of = |name| operations(workload, name);
+    let is_one_size = definition.block_mix.is_empty() && definition.write_block_mix.is_empty();
+    let step = findings.plan.steps.get(workload.step as usize);
     // A linked sync holds its write's place until the commit is done, which alone has a latency then.
     let is_linked = workload.operation(OperationName::Sync).is_none()
         && definition.sync.method.is_linked()
@@ -40,7 +43,7 @@ fn claim(findings: &Findings, workload: &WorkloadFindings) -> Claim {
         note: place(workload),
         read_share: Some(f64::from(definition.read_share.0) / 1000.0),
         random: Some(definition.pattern == Pattern::Random),
-        block_size: block_size(definition),
+        block_size: is_one_size.then_some(definition.block_size),
         jobs: Some(effective.jobs),
         depth: Some(effective.depth),
         engine: Some(effective.engine.name().to_owned()),
@@ -51,7 +54,7 @@ fn claim(findings: &Findings, workload: &WorkloadFindings) -> Claim {
         writes_per_sync: (is_call && !is_linked).then_some(every),
         paced: workload.open_loop.is_some() || waits_for_records(workload),
         // The queue drains after the end, and holds the ramp's operations at the begin.
-        open_ends: 1 + u8::from(ramp(findings, workload) > Nanos::ZERO),
+        open_ends: 1 + u8::from(step.is_some_and(|step| step.ramp > Nanos::ZERO)),
         jobs_time_share: busy_share(workload),
         read: of(OperationName::Read),
         write: if is_linked { linked(workload) } else { of(OperationName::Write) },
@@ -68,10 +71,10 @@ fn claim(findings: &Findings, workload: &WorkloadFindings) -> Claim {
     }
 }
 
-/// The share of the jobs' time in which their places in the queue were taken. In a closed loop that
-/// was counted: they are idle while data is made, while a place waits to be filled again, and when
-/// a job has ended before the others.
+/// The share of the jobs' time in which their places in the queue were taken.
 fn busy_share(workload: &WorkloadFindings) -> Option<f64> {
+    // In a closed loop that was counted: they are idle while data is made, while a place waits to be
+    // filled again, and when a job has ended before the others.
     let in_flight = &workload.in_flight;
     let is_counted = in_flight.counted > 0.0 && in_flight.offered > 0.0;
     match workload.open_loop.is_none() && workload.batches.is_none() && is_counted {
@@ -93,17 +96,15 @@ fn place(workload: &WorkloadFindings) -> String {
 
 /// Writes with linked syncs: their number, and the latency of the commits that they are part of.
 fn linked(workload: &WorkloadFindings) -> Operations {
-    let of = |name| operations(workload, workload.operation(name));
-    let Operations { rate, count, .. } = of(OperationName::Write);
-    Operations { rate, count, ..of(OperationName::Commit) }
+    let Operations { rate, count, .. } = operations(workload, OperationName::Write);
+    Operations { rate, count, ..operations(workload, OperationName::Commit) }
 }
 
 /// Bytes of a batch in the mean: its records, and what fills it up.
 fn batch_bytes(batches: &BatchFindings, definition: &Workload) -> Option<Figure> {
     let filled = 1.0 - batches.padding_share;
     let single = definition.block_mix.is_empty();
-    #[expect(clippy::cast_precision_loss, reason = "a record is far below 2⁵³ bytes")]
-    let records = batches.records_mean * definition.block_size.get() as f64;
+    let records = batches.records_mean * real(definition.block_size.get());
     (single && filled > 0.0).then(|| Figure::exact(records / filled))
 }
 
@@ -112,16 +113,6 @@ fn waits_for_records(workload: &WorkloadFindings) -> bool {
     let policy = workload.definition.group_commit;
     let threads = policy.is_some_and(|it| it.threads == CommitterThreads::OneEach);
     threads || workload.batches.as_ref().is_some_and(|it| it.delayed_share > 0.0)
-}
-
-fn ramp(findings: &Findings, workload: &WorkloadFindings) -> Nanos {
-    let step = findings.plan.steps.get(workload.step as usize);
-    step.map_or(Nanos::ZERO, |step| step.ramp)
-}
-
-fn block_size(definition: &Workload) -> Option<Bytes> {
-    let single = definition.block_mix.is_empty() && definition.write_block_mix.is_empty();
-    single.then_some(definition.block_size)
 }
 
 fn durability(definition: &Workload) -> Durability {
@@ -138,34 +129,27 @@ fn durability(definition: &Workload) -> Durability {
     }
 }
 
-fn target<'f>(
-    findings: &'f Findings,
-    workload: &WorkloadFindings,
-) -> Option<&'f durio_plan::Target> {
+fn target<'f>(findings: &'f Findings, workload: &WorkloadFindings) -> Option<&'f Target> {
     let step = findings.plan.steps.get(workload.step as usize)?;
     findings.plan.targets.get(step.stream(workload.stream)?.target)
 }
 
-/// Only of a device it is known that nothing else could have brought it into its state in this run.
 fn preconditioned(findings: &Findings, workload: &WorkloadFindings) -> Option<bool> {
     let device = matches!(target(findings, workload)?.kind, TargetKind::Device { .. });
     let before = findings.preconditioning.iter().any(|it| it.location == workload.location);
-    match (before, device) {
-        (true, _) => Some(true),
-        (false, true) => Some(false),
-        (false, false) => None,
-    }
+    // Only of a device it is known that nothing else could have brought it into its state.
+    (before || device).then_some(before)
 }
 
-fn operations(workload: &WorkloadFindings, operation: Option<&OperationFindings>) -> Operations {
-    let Some(operation) = operation else { return Operations::default() };
+fn operations(workload: &WorkloadFindings, name: OperationName) -> Operations {
+    let Some(operation) = workload.operation(name) else { return Operations::default() };
     let service = &operation.service;
     let (bandwidth_min, bandwidth_mean) = samples(workload, operation).unzip();
     Operations {
         rate: Some(Figure::exact(operation.rate)),
         latency_ns_mean: Some(Figure::exact(service.mean_ns)),
-        latency_ns_min: Some(exact(service.min_ns)),
-        latency_ns_max: Some(exact(service.max_ns)),
+        latency_ns_min: Some(Figure::of(service.min_ns)),
+        latency_ns_max: Some(Figure::of(service.max_ns)),
         percentiles_ns: percentiles(service),
         count: Some(service.count),
         submit_ns_mean: operation.submit.as_ref().map(|it| Figure::exact(it.mean_ns)),
@@ -182,25 +166,19 @@ fn percentiles(service: &Distribution) -> Vec<(f64, Figure)> {
         (99.9, service.p99_9_ns),
         (99.99, service.p99_99_ns),
     ];
-    all.into_iter().filter_map(|(percent, nanos)| Some((percent, exact(nanos?)))).collect()
+    all.into_iter().filter_map(|(percent, nanos)| Some((percent, Figure::of(nanos?)))).collect()
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a time of some digits")]
-fn exact(nanos: u64) -> Figure {
-    Figure::exact(nanos as f64)
-}
-
-/// The length of a sample, as fio's: the rule that a slow one is a stall is made for those.
+// The length of a sample, as fio's: the rule that a slow one is a stall is made for those.
 const SAMPLE: Nanos = Nanos::from_millis(500);
 
-/// Fewer samples than this say nothing about evenness.
+// Fewer samples than this say nothing about evenness.
 const SAMPLES_MIN: usize = 8;
 
-/// In a sample of random arrivals of so many, half as many are five standard deviations away.
+// In a sample of random arrivals of so many, half as many are five standard deviations away.
 const ARRIVALS_MIN: f64 = 100.0;
 
 /// The slowest sample's bandwidth and the mean, where all accesses are of one kind.
-#[expect(clippy::cast_precision_loss, reason = "a number of samples")]
 fn samples(workload: &WorkloadFindings, operation: &OperationFindings) -> Option<(Figure, Figure)> {
     let definition = &workload.definition;
     let alone = definition.reads() != definition.writes();
@@ -209,21 +187,20 @@ fn samples(workload: &WorkloadFindings, operation: &OperationFindings) -> Option
         return None;
     }
     let least = rates.iter().copied().fold(f64::INFINITY, f64::min);
-    let mean = rates.iter().sum::<f64>() / rates.len() as f64;
-    let expected = mean * SAMPLE.get() as f64 / 1e9;
+    let mean = rates.iter().sum::<f64>() / real(rates.len() as u64);
+    let expected = mean * SAMPLE.as_secs_f64();
     let each = operation.bandwidth / operation.rate;
     let is_chance = workload.open_loop.is_some() && expected < ARRIVALS_MIN;
     (!is_chance).then(|| (Figure::exact(least * each), Figure::exact(mean * each)))
 }
 
 /// Rates over neighbouring intervals that are a sample long together.
-#[expect(clippy::cast_precision_loss, reason = "times of some digits")]
 fn sample_rates(intervals: &[IntervalPoint]) -> Vec<f64> {
     let (mut rates, mut nanos, mut done) = (Vec::new(), 0.0, 0.0);
     for it in intervals.iter().filter(|it| it.phase == Phase::Measure && !it.cut_short) {
-        let span = it.to.saturating_sub(it.from).get() as f64;
+        let span = real(it.to.saturating_sub(it.from).get());
         (nanos, done) = (nanos + span, done + it.rate * span);
-        if nanos >= SAMPLE.get() as f64 {
+        if nanos >= real(SAMPLE.get()) {
             rates.push(done / nanos);
             (nanos, done) = (0.0, 0.0);
         }

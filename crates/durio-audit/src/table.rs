@@ -3,10 +3,9 @@
 //! In: bytes with a header line; columns in any order. Out: findings. Not here: rules. One row is in
 //! memory at a time, besides those that are compared.
 //!
-//! The columns of `durio-compare/data/published-results.csv` must be there, but `note`. These may be: `engine`,
-//! `direct`, `paced`, `runtime`, `size`, `memory`, `target`, `preconditioned`, `idle`, `syncs`,
-//! `sync_latency_us`, and for read, write and sync `_latency_min_us`, `_latency_max_us` and
-//! percentiles as `_latency_p99.9_us`. Others are named in a note and not read.
+//! The columns of `durio-compare/data/published-results.csv` must be there, except `note`. Optional
+//! are the others of [`COLUMNS`], `sync_latency_us`, and for read, write and sync `_latency_min_us`,
+//! `_latency_max_us` and percentiles as `_latency_p99.9_us`. Any other is named in a note and ignored.
 
 use std::io::Read;
 
@@ -14,27 +13,46 @@ use csv::{ByteRecord, ErrorKind, ReaderBuilder};
 
 use super::auditor::Auditor;
 use super::cell::{self, Cell};
-use super::guard::Guard;
+use super::guard::{Guard, without_byte_order_mark};
 use super::phrases::describe;
 use super::{AuditError, AuditFindings, Claim, Line, Operations};
 
-/// Columns that must be there; their cells may be empty.
-const REQUIRED: [&str; 12] = [
-    "source",
-    "stack",
-    "workload",
-    "block_size",
-    "jobs",
-    "iodepth",
-    "durable",
-    "read_iops",
-    "read_latency_us",
-    "write_iops",
-    "write_latency_us",
-    "bandwidth_mb_s",
+/// Puts a cell into its field.
+type Set = fn(&mut Claim, &str) -> Cell<()>;
+
+/// The columns but those of latencies other than the mean, and what takes their cells.
+const COLUMNS: [(&str, Set); 23] = [
+    ("source", |claim, text| Ok(text.clone_into(&mut claim.source))),
+    ("stack", |claim, text| Ok(text.clone_into(&mut claim.stack))),
+    ("workload", |claim, text| Ok(text.clone_into(&mut claim.workload))),
+    ("block_size", |claim, text| cell::size(text).map(|it| claim.block_size = Some(it))),
+    ("jobs", |claim, text| cell::count(text).map(|it| claim.jobs = Some(it))),
+    ("iodepth", |claim, text| cell::count(text).map(|it| claim.depth = Some(it))),
+    ("durable", |claim, text| Ok(text.clone_into(&mut claim.durable))),
+    ("read_iops", |claim, text| cell::rate(text).map(|it| claim.read.rate = Some(it))),
+    ("read_latency_us", |claim, text| set_latency(&mut claim.read, Latency::Mean, text)),
+    ("write_iops", |claim, text| cell::rate(text).map(|it| claim.write.rate = Some(it))),
+    ("write_latency_us", |claim, text| set_latency(&mut claim.write, Latency::Mean, text)),
+    ("bandwidth_mb_s", |claim, text| cell::bandwidth(text).map(|it| claim.bandwidth = Some(it))),
+    ("note", |claim, text| Ok(text.clone_into(&mut claim.note))),
+    ("engine", |claim, text| Ok(claim.engine = Some(text.to_owned()))),
+    ("direct", |claim, text| cell::yes_no(text).map(|it| claim.buffered = Some(!it))),
+    ("paced", |claim, text| cell::yes_no(text).map(|it| claim.paced = it)),
+    ("runtime", |claim, text| cell::duration(text).map(|it| claim.runtime = Some(it))),
+    ("size", |claim, text| cell::size(text).map(|it| claim.size = Some(it))),
+    ("memory", |claim, text| cell::size(text).map(|it| claim.memory = Some(it))),
+    ("target", |claim, text| Ok(claim.target = Some(text.to_owned()))),
+    ("preconditioned", |claim, text| cell::yes_no(text).map(|it| claim.preconditioned = Some(it))),
+    ("idle", |claim, text| cell::duration(text).map(|it| claim.idle = Some(it))),
+    ("syncs", |claim, text| {
+        text.parse().map(|it| claim.sync.count = Some(it)).map_err(|_| "whole number")
+    }),
 ];
 
-/// Characters of a cell that an error shows.
+/// So many of the columns, the first, must be there; their cells may be empty.
+const REQUIRED: usize = 12;
+
+// Characters of a cell that an error shows.
 const SHOWN_MAX: usize = 40;
 
 /// Audits a table of published results.
@@ -42,7 +60,7 @@ const SHOWN_MAX: usize = 40;
 /// # Errors
 /// The first thing that cannot be understood, with its line and column.
 pub fn audit_table(bytes: impl Read) -> Result<AuditFindings, AuditError> {
-    let guard = Guard::new(bytes);
+    let guard = Guard::new(without_byte_order_mark(bytes).map_err(AuditError::Read)?);
     let lines = guard.row_lines();
     let next_line = move || lines.borrow_mut().pop_front().unwrap_or(1);
     let mut reader = ReaderBuilder::new().has_headers(false).from_reader(guard);
@@ -52,6 +70,7 @@ pub fn audit_table(bytes: impl Read) -> Result<AuditFindings, AuditError> {
     }
     let columns = columns(&record, next_line())?;
     let mut auditor = Auditor::new();
+    let is_read = |name: &str| is_known(name) || latency_column(name).is_some();
     let unread: Vec<_> = columns.iter().filter(|name| !is_read(name)).cloned().collect();
     if !unread.is_empty() {
         auditor.note(format!("columns that were not looked at: {}", unread.join(", ")));
@@ -78,19 +97,20 @@ fn columns(header: &ByteRecord, line: u64) -> Result<Vec<String>, AuditError> {
         }
         columns.push(name);
     }
+    // fio's result is JSON, and easily given in place of a table.
     if columns.first().is_some_and(|first| first.starts_with(['{', '['])) {
         return Err(AuditError::Json);
     }
-    let missing: Vec<_> =
-        REQUIRED.into_iter().filter(|name| !columns.iter().any(|it| it == name)).collect();
+    let required = COLUMNS[..REQUIRED].iter().map(|(name, _)| *name);
+    let missing: Vec<_> = required.filter(|name| !columns.iter().any(|it| it == name)).collect();
     match missing.is_empty() {
         true => Ok(columns),
         false => Err(AuditError::MissingColumns { missing: missing.join(", ") }),
     }
 }
 
-/// Nobody says which of a tool's figures were printed. fio averages `iops avg` over samples of 500 ms
-/// and leaves out the last that is not full, which is 0.8 % of a minute.
+// Nobody says which of a tool's figures were printed. fio averages `iops avg` over samples of 500 ms
+// and leaves out the last that is not full, which is 0.8 % of a minute.
 const TOLERANCE: f64 = 0.01;
 
 fn claim(columns: &[String], record: &ByteRecord, line: u64) -> Result<Claim, AuditError> {
@@ -115,47 +135,24 @@ fn claim(columns: &[String], record: &ByteRecord, line: u64) -> Result<Claim, Au
     Ok(claim)
 }
 
-/// True for columns that [`set`] takes.
-fn is_read(column: &str) -> bool {
-    let named =
-        ["note", "engine", "direct", "runtime", "size", "memory", "target", "preconditioned"];
-    let more = ["idle", "syncs", "paced"];
-    REQUIRED.contains(&column)
-        || named.contains(&column)
-        || more.contains(&column)
-        || latency_column(column).is_some()
+fn is_known(column: &str) -> bool {
+    COLUMNS.iter().any(|(name, _)| *name == column)
 }
 
-/// Puts a cell into its field.
 fn set(claim: &mut Claim, column: &str, text: &str) -> Cell<()> {
-    match column {
-        "source" => text.clone_into(&mut claim.source),
-        "stack" => text.clone_into(&mut claim.stack),
-        "workload" => text.clone_into(&mut claim.workload),
-        "durable" => text.clone_into(&mut claim.durable),
-        "note" => text.clone_into(&mut claim.note),
-        "block_size" => claim.block_size = Some(cell::size(text)?),
-        "jobs" => claim.jobs = Some(cell::count(text)?),
-        "iodepth" => claim.depth = Some(cell::count(text)?),
-        "read_iops" => claim.read.rate = Some(cell::rate(text)?),
-        "write_iops" => claim.write.rate = Some(cell::rate(text)?),
-        "bandwidth_mb_s" => claim.bandwidth = Some(cell::bandwidth(text)?),
-        "engine" => claim.engine = Some(text.to_owned()),
-        "direct" => claim.buffered = Some(!cell::yes_no(text)?),
-        "paced" => claim.paced = cell::yes_no(text)?,
-        "runtime" => claim.runtime = Some(cell::duration(text)?),
-        "size" => claim.size = Some(cell::size(text)?),
-        "memory" => claim.memory = Some(cell::size(text)?),
-        "target" => claim.target = Some(text.to_owned()),
-        "preconditioned" => claim.preconditioned = Some(cell::yes_no(text)?),
-        "idle" => claim.idle = Some(cell::duration(text)?),
-        "syncs" => claim.sync.count = Some(text.parse().map_err(|_| "whole number")?),
-        _ => return set_latency(claim, column, text),
+    if let Some((_, set)) = COLUMNS.iter().find(|(name, _)| *name == column) {
+        return set(claim, text);
     }
-    Ok(())
+    let Some((operation, latency)) = latency_column(column) else { return Ok(()) };
+    let operations = match operation {
+        "read" => &mut claim.read,
+        "write" => &mut claim.write,
+        _ => &mut claim.sync,
+    };
+    set_latency(operations, latency, text)
 }
 
-enum LatencyKind {
+enum Latency {
     Mean,
     Min,
     Max,
@@ -163,45 +160,27 @@ enum LatencyKind {
 }
 
 /// Operation and kind of `read_latency_us`, `write_latency_p99.9_us` and the like.
-fn latency_column(column: &str) -> Option<(&str, LatencyKind)> {
+fn latency_column(column: &str) -> Option<(&str, Latency)> {
     let (operation, rest) = column.split_once("_latency_")?;
-    if !["read", "write", "sync"].contains(&operation) {
-        return None;
-    }
-    let kind = match rest {
-        "us" => LatencyKind::Mean,
-        "min_us" => LatencyKind::Min,
-        "max_us" => LatencyKind::Max,
+    let latency = match rest {
+        "us" => Latency::Mean,
+        "min_us" => Latency::Min,
+        "max_us" => Latency::Max,
         _ => {
             let percent: f64 = rest.strip_prefix('p')?.strip_suffix("_us")?.parse().ok()?;
-            LatencyKind::Percentile(percent).in_range()?
+            Latency::Percentile(Some(percent).filter(|it| (0.0..=100.0).contains(it))?)
         }
     };
-    Some((operation, kind))
+    ["read", "write", "sync"].contains(&operation).then_some((operation, latency))
 }
 
-impl LatencyKind {
-    fn in_range(self) -> Option<Self> {
-        match self {
-            Self::Percentile(percent) if !(0.0..=100.0).contains(&percent) => None,
-            kind => Some(kind),
-        }
-    }
-}
-
-fn set_latency(claim: &mut Claim, column: &str, text: &str) -> Cell<()> {
-    let Some((operation, kind)) = latency_column(column) else { return Ok(()) };
-    let operations: &mut Operations = match operation {
-        "read" => &mut claim.read,
-        "write" => &mut claim.write,
-        _ => &mut claim.sync,
-    };
+fn set_latency(operations: &mut Operations, latency: Latency, text: &str) -> Cell<()> {
     let figure = cell::latency_ns(text)?;
-    match kind {
-        LatencyKind::Mean => operations.latency_ns_mean = Some(figure),
-        LatencyKind::Min => operations.latency_ns_min = Some(figure),
-        LatencyKind::Max => operations.latency_ns_max = Some(figure),
-        LatencyKind::Percentile(percent) => operations.percentiles_ns.push((percent, figure)),
+    match latency {
+        Latency::Mean => operations.latency_ns_mean = Some(figure),
+        Latency::Min => operations.latency_ns_min = Some(figure),
+        Latency::Max => operations.latency_ns_max = Some(figure),
+        Latency::Percentile(percent) => operations.percentiles_ns.push((percent, figure)),
     }
     Ok(())
 }
@@ -222,6 +201,7 @@ fn error(error: csv::Error, line: u64) -> AuditError {
         ErrorKind::UnequalLengths { expected_len, len, .. } => {
             AuditError::Fields { line, expected: expected_len, found: len }
         }
+        // The guard's errors come back through the reader.
         ErrorKind::Io(error) => match error.downcast::<AuditError>() {
             Ok(error) => error,
             Err(error) => AuditError::Read(error),

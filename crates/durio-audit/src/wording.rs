@@ -1,8 +1,6 @@
 //! Quantities in the sentences of findings.
 //!
-//! In: numbers. Out: text with units, and evidence. Not here: the sentences.
-
-use super::findings::{Evidence, EvidenceValue};
+//! In: numbers. Out: text with units. Not here: the sentences.
 
 /// A number with four significant digits, without zeros that say nothing.
 pub(super) fn number(value: f64) -> String {
@@ -30,8 +28,9 @@ pub(super) fn time(nanos: f64) -> String {
     format!("{}{unit}", number(nanos / scale))
 }
 
-/// Bytes per second in powers of 1000, as most tools print it; GB/s only from ten, so that rows compare.
+/// Bytes per second in powers of 1000, as most tools print it.
 pub(super) fn bandwidth(bytes_per_second: f64) -> String {
+    // GB/s only from ten: rows of one table compare better in one unit.
     let units = [(1e9, " GB/s"), (1e6, " MB/s"), (1e3, " kB/s"), (1.0, " B/s")];
     let skipped = usize::from(bytes_per_second < 1e10);
     let (scale, unit) = scale(bytes_per_second, units.get(skipped..).unwrap_or(&units));
@@ -45,13 +44,9 @@ pub(super) fn percent(share: f64) -> String {
 
 fn scale<'a>(value: f64, units: &[(f64, &'a str)]) -> (f64, &'a str) {
     let fits = |(scale, _): &&(f64, &str)| value >= *scale;
-    units.iter().find(fits).copied().unwrap_or((
-        1.0,
-        units.last().map_or("", |unit| match unit.0 {
-            1.0 => unit.1,
-            _ => "",
-        }),
-    ))
+    // What is below every unit is shown in the smallest, or plain where no unit is that of one.
+    let least = units.last().filter(|(scale, _)| *scale == 1.0);
+    units.iter().find(fits).or(least).copied().unwrap_or((1.0, ""))
 }
 
 /// Rounded to as many digits; what is no number is zero, for JSON has none.
@@ -60,20 +55,6 @@ pub(super) fn significant(value: f64, digits: usize) -> f64 {
         true => format!("{value:.*e}", digits.saturating_sub(1)).parse().unwrap_or(value),
         false => 0.0,
     }
-}
-
-/// Numbers as evidence, to six digits.
-pub(super) fn evidence<const N: usize>(figures: [(&str, f64); N]) -> Evidence {
-    let entry = |(name, value): (&str, f64)| {
-        (name.to_owned(), EvidenceValue::Number(significant(value, 6)))
-    };
-    figures.into_iter().map(entry).collect()
-}
-
-/// Adds a text.
-pub(super) fn with_text(mut evidence: Evidence, name: &str, text: &str) -> Evidence {
-    evidence.insert(name.to_owned(), EvidenceValue::Text(text.to_owned()));
-    evidence
 }
 
 #[cfg(test)]

@@ -1,20 +1,23 @@
-//! Bandwidth against rate × block size.
+//! Figures that must make each other: bandwidth by rate × block size, totals by their threads and
+//! drives.
 //!
-//! In: a claim, or a table. Out: figures that contradict each other. Not here: limits of hardware.
+//! In: a claim, or a table. Out: figures that contradict each other. Not here: rate and latency,
+//! limits of hardware.
 
-use super::super::wording::{bandwidth, evidence, number, rate};
-use super::units::other_units;
+use std::collections::HashSet;
+
+use super::units::{MEBI, other_units};
 use super::{About, Claim, Seen, Tier};
 use crate::Figure;
+use crate::phrases::{bandwidth_in, drives, number_before};
+use crate::wording::{bandwidth, number, rate};
 
-/// Bandwidths are often converted after they were rounded (223 MiB/s to 233.8 MB/s); the smallest
-/// difference between units is 2.4 %.
+// Bandwidths are often converted after they were rounded (223 MiB/s to 233.8 MB/s); the smallest
+// difference between units is 2.4 %. Figures per thread are averages, rounded as well.
 const TOLERANCE: f64 = 0.01;
 
-/// Rows of a series are in another unit if they agree on it this closely.
+// Rows of a series are in another unit if they agree on it this closely.
 const UNIT_TOLERANCE: f64 = 0.005;
-
-const MEBI: f64 = 1024.0 * 1024.0 / 1e6;
 
 /// What rate and bytes per operation make, and what is said.
 fn made_and_said(claim: &Claim) -> Option<(Figure, Figure)> {
@@ -22,9 +25,7 @@ fn made_and_said(claim: &Claim) -> Option<(Figure, Figure)> {
 }
 
 fn bytes_each(claim: &Claim) -> Option<Figure> {
-    #[expect(clippy::cast_precision_loss, reason = "block sizes are far below 2⁵³")]
-    let block = |size: durio_units::Bytes| Figure::exact(size.get() as f64);
-    claim.mean_bytes.or_else(|| claim.block_size.map(block))
+    claim.mean_bytes.or_else(|| Some(Figure::of(claim.block_size?.get())))
 }
 
 pub(super) fn contradiction(claim: &Claim) -> Option<Seen> {
@@ -49,12 +50,12 @@ pub(super) fn contradiction(claim: &Claim) -> Option<Seen> {
     })
 }
 
-fn figures(made: Figure, said: Figure) -> super::Evidence {
-    evidence([
+fn figures(made: Figure, said: Figure) -> [(&'static str, f64); 3] {
+    [
         ("rate_times_block_bytes_per_second", made.value),
         ("bytes_per_second", said.value),
         ("ratio", made.value / said.value.max(1e-9)),
-    ])
+    ]
 }
 
 /// Rows whose own digits are too few to tell, in a series where others tell that MiB are called MB.
@@ -67,34 +68,70 @@ pub(super) fn unit_of_series(claims: &[Claim]) -> Vec<About> {
             (made.value / said.value / MEBI - 1.0).abs() < UNIT_TOLERANCE
         })
     };
-    let told = claims.iter().filter(|claim| {
-        contradiction(claim).is_some()
-            && made_and_said(claim)
-                .is_some_and(|(made, said)| made.agrees_with(said.scaled(MEBI), TOLERANCE))
-    });
-    let told: std::collections::HashSet<_> = told.map(series).collect();
-    let untold = claims.iter().filter(|claim| {
-        is_mebi(claim) && contradiction(claim).is_none() && told.contains(&series(claim))
-    });
-    untold.filter_map(|claim| Some(About::new(claim, series_finding(claim)?))).collect()
+    let rules_out_mb = |claim: &&Claim| {
+        let fits = made_and_said(claim)
+            .is_some_and(|(made, said)| made.agrees_with(said.scaled(MEBI), TOLERANCE));
+        fits && contradiction(claim).is_some()
+    };
+    let told: HashSet<_> = claims.iter().filter(rules_out_mb).map(series).collect();
+    let about = |claim: &Claim| {
+        let (made, said) = made_and_said(claim)?;
+        let is_meant =
+            is_mebi(claim) && contradiction(claim).is_none() && told.contains(&series(claim));
+        let reason = format!(
+            "given as {}, which is rate × block size ({}) in MiB/s, as in rows of the same series \
+             whose digits rule out MB/s",
+            bandwidth(said.value),
+            bandwidth(made.value),
+        );
+        let seen = || Seen::new(Tier::Doubtful, reason, figures(made, said));
+        is_meant.then(|| About::new(claim, seen()))
+    };
+    claims.iter().filter_map(about).collect()
 }
 
-fn series_finding(claim: &Claim) -> Option<Seen> {
-    let (made, said) = made_and_said(claim)?;
-    let reason = format!(
-        "given as {}, which is rate × block size ({}) in MiB/s, as in rows of the same series whose \
-         digits rule out MB/s",
-        bandwidth(said.value),
-        bandwidth(made.value),
-    );
-    Some(Seen::new(Tier::Doubtful, reason, figures(made, said)))
+pub(super) fn parts(claim: &Claim) -> Option<Seen> {
+    per_thread(claim).or_else(|| per_drive(claim))
+}
+
+fn per_thread(claim: &Claim) -> Option<Seen> {
+    let (each, _) = bandwidth_in(&claim.note, "per thread")?;
+    let jobs = f64::from(claim.jobs?);
+    let (sum, said) = (each.scaled(jobs), claim.bandwidth?);
+    (!sum.agrees_with(said, TOLERANCE)).then(|| {
+        let reason = format!(
+            "{} threads with {} each make {}, and the total is given as {}",
+            number(jobs),
+            bandwidth(each.value),
+            bandwidth(sum.value),
+            bandwidth(said.value),
+        );
+        let figures = [("sum_bytes_per_second", sum.value), ("bytes_per_second", said.value)];
+        Seen::new(Tier::Doubtful, reason, figures).with_text("note", &claim.note)
+    })
+}
+
+fn per_drive(claim: &Claim) -> Option<Seen> {
+    let each = number_before(&claim.note, "jobs per drive")?.value;
+    let (drives, jobs) = (f64::from(drives(&claim.stack)?), f64::from(claim.jobs?));
+    ((each * drives - jobs).abs() > 0.5).then(|| {
+        let reason = format!(
+            "{} jobs on each of {} drives are {}, and the jobs in total are given as {}",
+            number(each),
+            number(drives),
+            number(each * drives),
+            number(jobs),
+        );
+        let figures = [("jobs_per_drive", each), ("drives", drives), ("jobs", jobs)];
+        Seen::new(Tier::Doubtful, reason, figures)
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample::{codes, sound};
     use super::*;
     use crate::audit;
+    use crate::rules::tests::{codes, sound};
 
     fn with(rate: Figure, megabytes: Figure) -> Claim {
         let mut claim = sound("randread");
@@ -147,5 +184,27 @@ mod tests {
         assert_eq!(found(&findings), 1);
         let elsewhere = Claim { stack: "another drive".into(), ..vague };
         assert_eq!(found(&audit(&[clear, elsewhere])), 0);
+    }
+
+    #[test]
+    fn jobs_per_drive_must_make_the_jobs() {
+        let mut claim = sound("randread");
+        claim.stack = "raw 8x NVMe".into();
+        claim.note = "12 jobs per drive".into();
+        claim.jobs = Some(96);
+        assert_eq!(parts(&claim), None);
+        claim.jobs = Some(12);
+        assert!(parts(&claim).unwrap().reason.contains("96"));
+    }
+
+    #[test]
+    fn threads_must_make_the_bandwidth() {
+        let mut claim = sound("seq write");
+        claim.jobs = Some(128);
+        claim.note = "4.09 MB/s per thread".into();
+        claim.bandwidth = Some(Figure::printed(522.56e6, 1e4));
+        assert_eq!(parts(&claim), None);
+        claim.bandwidth = Some(Figure::printed(600e6, 1e6));
+        assert!(parts(&claim).is_some());
     }
 }

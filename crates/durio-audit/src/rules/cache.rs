@@ -4,14 +4,15 @@
 
 use std::collections::HashMap;
 
-use super::super::wording::{bandwidth, evidence, number};
 use super::{About, Claim, Seen, Tier};
+use crate::figure::real;
+use crate::wording::{bandwidth, number};
 use crate::{Durability, Figure};
 
-/// Buffered writes this many times faster than the largest volume were not written to the device.
+// Buffered writes this many times faster than the largest volume were not written to the device.
 const FASTER_THAN_SUSTAINED: f64 = 1.2;
 
-/// A volume that is at least this many times larger shows what is sustained.
+// A volume that is at least this many times larger shows what is sustained.
 const LARGER: u64 = 4;
 
 /// The most that is known of the volume touched: file size, else bytes in all.
@@ -19,15 +20,14 @@ pub(super) fn fits_in_memory(claim: &Claim) -> Option<Seen> {
     let (memory, touched) = (claim.memory?, claim.size.or(claim.total)?);
     (claim.buffered == Some(true) && !waits_for_device(claim) && touched <= memory).then(|| {
         let reason = format!("{touched} through the page cache of a machine with {memory}");
-        #[expect(clippy::cast_precision_loss, reason = "sizes of some digits")]
         let figures =
-            [("touched_bytes", touched.get() as f64), ("memory_bytes", memory.get() as f64)];
-        Seen::new(Tier::Doubtful, reason, evidence(figures))
+            [("touched_bytes", real(touched.get())), ("memory_bytes", real(memory.get()))];
+        Seen::new(Tier::Doubtful, reason, figures)
     })
 }
 
-/// Writes that a sync follows, each or a known number of them, wait for the device all the same.
 fn waits_for_device(claim: &Claim) -> bool {
+    // Writes that a sync follows, each or a known number of them, wait for the device all the same.
     let syncs = match claim.durability {
         Durability::InTheWrite => true,
         Durability::SyncCall => claim.writes_per_sync.is_some(),
@@ -36,24 +36,17 @@ fn waits_for_device(claim: &Claim) -> bool {
     syncs && claim.read_share == Some(0.0)
 }
 
-struct Sustained {
-    total: u64,
-    fastest: Figure,
-}
-
 pub(super) fn by_volume(claims: &[Claim]) -> Vec<About> {
-    let mut sustained: HashMap<_, Sustained> = HashMap::new();
+    // Of each series the largest volume, and the fastest that reached it.
+    let mut sustained: HashMap<_, (u64, Figure)> = HashMap::new();
     for (claim, total, figure) in claims.iter().filter_map(buffered_writes) {
-        let of_series =
-            sustained.entry(series(claim)).or_insert(Sustained { total, fastest: figure });
-        if total > of_series.total {
-            *of_series = Sustained { total, fastest: figure };
-        } else if total == of_series.total && figure.high > of_series.fastest.high {
-            of_series.fastest = figure;
+        let known = sustained.entry(series(claim)).or_insert((total, figure));
+        if total > known.0 || total == known.0 && figure.high > known.1.high {
+            *known = (total, figure);
         }
     }
     let about = |(claim, total, figure): (&Claim, u64, Figure)| {
-        let seen = faster(total, figure, sustained.get(&series(claim))?)?;
+        let seen = faster(total, figure, *sustained.get(&series(claim))?)?;
         Some(About::new(claim, seen))
     };
     claims.iter().filter_map(buffered_writes).filter_map(about).collect()
@@ -68,35 +61,30 @@ fn series(claim: &Claim) -> (&str, &str, Option<u32>) {
     (&claim.source, &claim.stack, claim.jobs)
 }
 
-fn faster(total: u64, figure: Figure, sustained: &Sustained) -> Option<Seen> {
-    let limit = sustained.fastest.high * FASTER_THAN_SUSTAINED;
-    let is_larger = sustained.total / total.max(1) >= LARGER;
-    (is_larger && figure.low > limit).then(|| {
+fn faster(total: u64, figure: Figure, (largest, sustained): (u64, Figure)) -> Option<Seen> {
+    let is_larger = largest / total.max(1) >= LARGER;
+    (is_larger && figure.low > sustained.high * FASTER_THAN_SUSTAINED).then(|| {
+        let ratio = real(largest) / real(total.max(1));
         let reason = format!(
             "{} buffered with {}; {} on the same storage with a volume {} times larger",
             bandwidth(figure.value),
             durio_units::Bytes::new(total),
-            bandwidth(sustained.fastest.value),
-            number(ratio(sustained.total, total)),
+            bandwidth(sustained.value),
+            number(ratio),
         );
-        let evidence = evidence([
+        let figures = [
             ("bytes_per_second", figure.value),
-            ("sustained_bytes_per_second", sustained.fastest.value),
-            ("volume_ratio", ratio(sustained.total, total)),
-        ]);
-        Seen::new(Tier::Doubtful, reason, evidence)
+            ("sustained_bytes_per_second", sustained.value),
+            ("volume_ratio", ratio),
+        ];
+        Seen::new(Tier::Doubtful, reason, figures)
     })
-}
-
-#[expect(clippy::cast_precision_loss, reason = "printed with four digits")]
-fn ratio(one: u64, other: u64) -> f64 {
-    one as f64 / other.max(1) as f64
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample::{codes, sound};
     use super::*;
+    use crate::rules::tests::{codes, sound};
     use durio_units::Bytes;
 
     #[test]

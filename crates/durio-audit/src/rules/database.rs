@@ -4,65 +4,29 @@
 
 use durio_units::Bytes;
 
-use super::super::phrases::words;
-use super::super::wording::{evidence, with_text};
 use super::{Claim, Seen, Tier};
+use crate::figure::real;
+use crate::phrases::words;
 
-/// The unit in which a database reads and writes its data files at random.
-struct Database {
-    names: &'static [&'static str],
-    page_bytes: u64,
-    /// Where the size is documented.
-    source: &'static str,
-}
-
-const DATABASES: [Database; 7] = [
-    Database {
-        names: &["postgresql", "postgres"],
-        page_bytes: 8192,
-        source: "PostgreSQL documentation, preset option block_size",
-    },
-    Database {
-        names: &["innodb", "mysql"],
-        page_bytes: 16_384,
-        source: "MySQL reference manual, innodb_page_size",
-    },
-    Database {
-        names: &["mariadb"],
-        page_bytes: 16_384,
-        source: "MariaDB documentation, innodb_page_size",
-    },
-    Database {
-        names: &["sqlite"],
-        page_bytes: 4096,
-        source: "SQLite documentation, PRAGMA page_size",
-    },
-    Database {
-        names: &["rocksdb", "tikv"],
-        page_bytes: 4096,
-        source: "RocksDB, include/rocksdb/table.h, block_size",
-    },
-    Database {
-        names: &["tigerbeetle"],
-        page_bytes: 524_288,
-        source: "TigerBeetle, src/config.zig, block_size",
-    },
-    Database {
-        names: &["oracle"],
-        page_bytes: 8192,
-        source: "Oracle Database Reference, DB_BLOCK_SIZE",
-    },
+/// The names of a database, the unit in bytes in which it reads and writes its data files at random,
+/// and where that is documented.
+const DATABASES: [(&[&str], u64, &str); 7] = [
+    (&["postgresql", "postgres"], 8192, "PostgreSQL documentation, preset option block_size"),
+    (&["innodb", "mysql"], 16_384, "MySQL reference manual, innodb_page_size"),
+    (&["mariadb"], 16_384, "MariaDB documentation, innodb_page_size"),
+    (&["sqlite"], 4096, "SQLite documentation, PRAGMA page_size"),
+    (&["rocksdb", "tikv"], 4096, "RocksDB, include/rocksdb/table.h, block_size"),
+    (&["tigerbeetle"], 524_288, "TigerBeetle, src/config.zig, block_size"),
+    (&["oracle"], 8192, "Oracle Database Reference, DB_BLOCK_SIZE"),
 ];
 
 /// Databases whose log record is known; larger blocks are not theirs.
-const LOG_BYTES_MAX: [(&str, u64, &str); 1] = [(
+const LOG_BYTES_MAX: [(&str, u64, &str); 1] = [
     // Records of about 2.3 KiB go through a writer of 4 KiB pages.
-    "etcd",
-    4096,
-    "etcd, server/storage/wal/encoder.go, walPageBytes",
-)];
+    ("etcd", 4096, "etcd, server/storage/wal/encoder.go, walPageBytes"),
+];
 
-/// Words for a log that one writer appends to, waiting for each record.
+// Words for a log that one writer appends to, waiting for each record.
 const LOG_WORDS: [&str; 5] = ["wal", "redo", "journal", "commit", "etcd"];
 
 pub(super) fn unlike(claim: &Claim) -> Option<Seen> {
@@ -71,17 +35,14 @@ pub(super) fn unlike(claim: &Claim) -> Option<Seen> {
 }
 
 fn page(claim: &Claim, words: &[String]) -> Option<Seen> {
-    let named = |database: &&Database| words.iter().any(|it| database.names.contains(&&**it));
-    let database = DATABASES.iter().find(named)?;
-    let block = claim.block_size?;
-    let is_unlike = claim.random == Some(true) && block.get() != database.page_bytes;
-    is_unlike.then(|| {
-        let page = Bytes::new(database.page_bytes);
-        let reason = format!(
-            "random I/O of {block} for '{}', whose pages have {page} ({})",
-            claim.workload, database.source
-        );
-        Seen::new(Tier::Method, reason, sizes(block, page, database.source))
+    let named = |(names, ..): &&(&[&str], _, _)| words.iter().any(|it| names.contains(&&**it));
+    let (_, bytes, source) = DATABASES.iter().find(named)?;
+    let (block, page) = (claim.block_size?, Bytes::new(*bytes));
+    (claim.random == Some(true) && block != page).then(|| {
+        let workload = &claim.workload;
+        let reason =
+            format!("random I/O of {block} for '{workload}', whose pages have {page} ({source})");
+        unlike_size(reason, block, page, source)
     })
 }
 
@@ -92,18 +53,17 @@ fn record(claim: &Claim, words: &[String]) -> Option<Seen> {
     let is_unlike = claim.random != Some(true) && claim.writes() && block > largest;
     is_unlike.then(|| {
         let reason = format!("log writes of {block} for {name}, which writes {largest} ({source})");
-        Seen::new(Tier::Method, reason, sizes(block, largest, source))
+        unlike_size(reason, block, largest, source)
     })
 }
 
-#[expect(clippy::cast_precision_loss, reason = "sizes of some digits")]
-fn sizes(block: Bytes, expected: Bytes, source: &str) -> super::Evidence {
-    let figures = [("block_bytes", block.get() as f64), ("database_bytes", expected.get() as f64)];
-    with_text(evidence(figures), "source", source)
+fn unlike_size(reason: String, block: Bytes, expected: Bytes, source: &str) -> Seen {
+    let figures = [("block_bytes", real(block.get())), ("database_bytes", real(expected.get()))];
+    Seen::new(Tier::Method, reason, figures).with_text("source", source)
 }
 
-/// One process writes the log, and waits for it: a log at depth 32 is nobody's.
 fn depth(claim: &Claim, words: &[String]) -> Option<Seen> {
+    // One process writes the log, and waits for it: a log at depth 32 is nobody's.
     let depth = claim.depth.filter(|&depth| depth > 1)?;
     let is_log = words.iter().any(|word| LOG_WORDS.contains(&word.as_str()));
     (is_log && claim.writes() && claim.random != Some(true)).then(|| {
@@ -111,14 +71,14 @@ fn depth(claim: &Claim, words: &[String]) -> Option<Seen> {
             "depth {depth} for '{}': the writer of a log waits for each record",
             claim.workload
         );
-        Seen::new(Tier::Method, reason, evidence([("depth", f64::from(depth))]))
+        Seen::new(Tier::Method, reason, [("depth", f64::from(depth))])
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample::sound;
     use super::*;
+    use crate::rules::tests::sound;
 
     fn told(workload: &str, block: u64, depth: u32) -> bool {
         let mut claim = sound(workload);

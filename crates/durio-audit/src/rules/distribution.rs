@@ -2,19 +2,16 @@
 //!
 //! In: a claim, or a table. Out: what no distribution has. Not here: how long a tail may be.
 
-use super::super::wording::{evidence, number, time};
 use super::{About, Claim, Line, Seen, Tier};
+use crate::figure::real;
+use crate::wording::{number, time};
 use crate::{Figure, Operations};
 
-/// Percentiles are midpoints of buckets, 0.8 % wide in fio and more in others; a maximum is exact.
+// Percentiles are midpoints of buckets, 0.8 % wide in fio and more in others; a maximum is exact.
 const BUCKET: f64 = 0.02;
 
-fn all(claim: &Claim) -> [(&'static str, &Operations); 3] {
-    [("read", &claim.read), ("write", &claim.write), ("sync", &claim.sync)]
-}
-
 pub(super) fn out_of_order(claim: &Claim) -> Option<Seen> {
-    all(claim).into_iter().find_map(|(name, operations)| {
+    claim.kinds().into_iter().find_map(|(name, operations)| {
         let pairs = operations.percentiles_ns.iter().zip(operations.percentiles_ns.iter().skip(1));
         let broken = pairs.into_iter().find(|(lower, higher)| higher.1.high < lower.1.low);
         let ((lower, shorter), (higher, longer)) = broken?;
@@ -25,49 +22,37 @@ pub(super) fn out_of_order(claim: &Claim) -> Option<Seen> {
             number(*higher),
             time(longer.value),
         );
-        let evidence = evidence([
+        let figures = [
             ("lower_percentile", *lower),
             ("lower_percentile_ns", shorter.value),
             ("higher_percentile", *higher),
             ("higher_percentile_ns", longer.value),
-        ]);
-        Some(Seen::new(Tier::Impossible, reason, evidence))
+        ];
+        Some(Seen::new(Tier::Impossible, reason, figures))
     })
 }
 
 pub(super) fn mean(claim: &Claim) -> Option<Seen> {
-    all(claim).into_iter().find_map(|(name, operations)| {
+    claim.kinds().into_iter().find_map(|(name, operations)| {
         let mean = operations.latency_ns_mean?;
-        above_max(name, mean, operations)
-            .or_else(|| below_min(name, mean, operations))
-            .or_else(|| below_tail(name, mean, operations))
+        out_of_bounds(name, mean, operations).or_else(|| below_tail(name, mean, operations))
     })
 }
 
-fn above_max(name: &str, mean: Figure, operations: &Operations) -> Option<Seen> {
-    let max = operations.latency_ns_max?;
-    (mean.low > max.high).then(|| {
-        let reason =
-            format!("{name}: the mean is {}, the longest {}", time(mean.value), time(max.value));
-        let evidence = evidence([("mean_ns", mean.value), ("max_ns", max.value)]);
-        Seen::new(Tier::Impossible, reason, evidence)
-    })
+fn out_of_bounds(name: &str, mean: Figure, operations: &Operations) -> Option<Seen> {
+    let max = operations.latency_ns_max.filter(|max| mean.low > max.high);
+    let min = operations.latency_ns_min.filter(|min| mean.high < min.low);
+    let above = max.map(|max| ("longest", "max_ns", max));
+    let (word, figure, bound) = above.or_else(|| Some(("shortest", "min_ns", min?)))?;
+    let (said, limit) = (time(mean.value), time(bound.value));
+    let reason = format!("{name}: the mean is {said}, the {word} {limit}");
+    Some(Seen::new(Tier::Impossible, reason, [("mean_ns", mean.value), (figure, bound.value)]))
 }
 
-fn below_min(name: &str, mean: Figure, operations: &Operations) -> Option<Seen> {
-    let min = operations.latency_ns_min?;
-    (mean.high < min.low).then(|| {
-        let reason =
-            format!("{name}: the mean is {}, the shortest {}", time(mean.value), time(min.value));
-        let evidence = evidence([("mean_ns", mean.value), ("min_ns", min.value)]);
-        Seen::new(Tier::Impossible, reason, evidence)
-    })
-}
-
-/// A share of 1 − q takes at least the q-th percentile: the mean is at least (1 − q) times that
-/// (Markov's inequality).
 fn below_tail(name: &str, mean: Figure, operations: &Operations) -> Option<Seen> {
     operations.percentiles_ns.iter().find_map(|&(percent, figure)| {
+        // A share of 1 − q takes at least the q-th percentile: the mean is at least (1 − q) times
+        // that (Markov's inequality).
         let least = (1.0 - percent / 100.0) * figure.low * (1.0 - BUCKET);
         (mean.high < least).then(|| {
             let reason = format!(
@@ -77,13 +62,13 @@ fn below_tail(name: &str, mean: Figure, operations: &Operations) -> Option<Seen>
                 time(figure.value),
                 time(least),
             );
-            let evidence = evidence([
+            let figures = [
                 ("mean_ns", mean.value),
                 ("percentile", percent),
                 ("percentile_ns", figure.value),
                 ("mean_ns_least", least),
-            ]);
-            Seen::new(Tier::Impossible, reason, evidence)
+            ];
+            Seen::new(Tier::Impossible, reason, figures)
         })
     })
 }
@@ -96,36 +81,33 @@ pub(super) fn average_only(claims: &[Claim]) -> Vec<About> {
     let none_has = !claims.iter().any(|claim| has_percentiles(claim) && in_table(&&claim));
     let mut found = Vec::new();
     if none_has && table > 0 {
-        #[expect(clippy::cast_precision_loss, reason = "at most some thousands")]
-        let rows = table as f64;
+        let rows = real(table as u64);
         let reason =
             format!("the latencies of all {} rows that have some are averages", number(rows));
-        let seen = Seen::new(Tier::Method, reason, evidence([("rows", rows)]));
+        let seen = Seen::new(Tier::Method, reason, [("rows", rows)]);
         found.push(About { line: Line::Number(1), label: "the table".to_owned(), seen });
     }
     let apart = lacking.into_iter().filter(|claim| !(none_has && in_table(&claim)));
-    found.extend(apart.map(|claim| {
-        let seen = Seen::new(Tier::Method, "only the mean latency is given", evidence([]));
-        About::new(claim, seen)
-    }));
+    let seen = || Seen::new(Tier::Method, "only the mean latency is given", []);
+    found.extend(apart.map(|claim| About::new(claim, seen())));
     found
 }
 
 fn has_percentiles(claim: &Claim) -> bool {
-    all(claim).into_iter().any(|(_, operations)| !operations.percentiles_ns.is_empty())
+    claim.kinds().into_iter().any(|(_, operations)| !operations.percentiles_ns.is_empty())
 }
 
 fn has_only_mean(claim: &Claim) -> bool {
-    let has_mean = all(claim).into_iter().any(|(_, it)| it.latency_ns_mean.is_some());
+    let has_mean = claim.kinds().into_iter().any(|(_, it)| it.latency_ns_mean.is_some());
     // Of a handful of operations the longest says as much as a percentile could.
-    let has_max = all(claim).into_iter().any(|(_, it)| it.latency_ns_max.is_some());
+    let has_max = claim.kinds().into_iter().any(|(_, it)| it.latency_ns_max.is_some());
     has_mean && !has_max && !has_percentiles(claim)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample::{codes, sound};
     use super::*;
+    use crate::rules::tests::{codes, sound};
 
     fn with_percentiles(percentiles_us: &[(f64, f64)]) -> Claim {
         let mut claim = sound("randread");

@@ -3,17 +3,17 @@
 //! In: a claim. Out: syncs that left no trace, and writes that nothing makes durable. Not here:
 //! whether a device heeds a flush.
 
-use super::super::phrases::words;
-use super::super::wording::{evidence, number, time, with_text};
 use super::in_flight::{Fit, fit_of};
 use super::{Claim, Seen, Tier};
 use crate::Durability;
+use crate::phrases::words;
+use crate::wording::{number, time};
 
-/// A call that reaches a device and waits takes longer, in nanoseconds. Syncs that fio 3.33 dropped
-/// took 80 ns (fio, issue 1577); a 4 KiB page-cache hit alone takes 900 ns and more.
+// A call that reaches a device and waits takes longer, in nanoseconds. Syncs that fio 3.33 dropped
+// took 80 ns (fio, issue 1577); a 4 KiB page-cache hit alone takes 900 ns and more.
 const SYNC_NS_MIN: f64 = 1_000.0;
 
-/// Words with which a workload says that its writes are waited for until they are durable.
+// Words with which a workload says that its writes are waited for until they are durable.
 const DURABLE_WORDS: [&str; 9] =
     ["wal", "durable", "durability", "commit", "commits", "fsync", "fdatasync", "redo", "journal"];
 
@@ -27,7 +27,7 @@ pub(super) fn never_issued(claim: &Claim) -> Option<Seen> {
 fn none_counted(claim: &Claim) -> Option<Seen> {
     (claim.sync.count? == 0 && claim.writes()).then(|| {
         let reason = format!("'{}', and no sync was counted", asked(claim));
-        Seen::new(Tier::Doubtful, reason, evidence([("syncs", 0.0)]))
+        Seen::new(Tier::Doubtful, reason, [("syncs", 0.0)])
     })
 }
 
@@ -38,12 +38,12 @@ fn too_fast(claim: &Claim) -> Option<Seen> {
             "a sync took {} on average: less than a call to a device, so none reached it",
             time(mean.value)
         );
-        Seen::new(Tier::Doubtful, reason, evidence([("sync_latency_ns", mean.value)]))
+        Seen::new(Tier::Doubtful, reason, [("sync_latency_ns", mean.value)])
     })
 }
 
-/// Writes that fill all of the workers' time leave none for the syncs between them.
 fn no_time(claim: &Claim) -> Option<Seen> {
+    // Writes that fill all of the workers' time leave none for the syncs between them.
     if claim.sync.latency_ns_mean.is_some() || claim.writes_per_sync != Some(1) {
         return None;
     }
@@ -59,12 +59,12 @@ fn no_time(claim: &Claim) -> Option<Seen> {
             number(slots),
             time(left_ns),
         );
-        let evidence = evidence([
+        let figures = [
             ("left_for_sync_ns", left_ns),
             ("write_latency_ns", latency.value),
             ("in_flight", in_flight.value),
-        ]);
-        Seen::new(Tier::Doubtful, reason, with_text(evidence, "durable", &claim.durable))
+        ];
+        Seen::new(Tier::Doubtful, reason, figures).with_text("durable", &claim.durable)
     })
 }
 
@@ -84,16 +84,16 @@ pub(super) fn without_sync(claim: &Claim) -> Option<Seen> {
             true => format!("'{}' names no sync: not durable", claim.durable),
             false => format!("'{}', and no sync ('{}')", claim.workload, claim.durable),
         };
-        Seen::new(tier, reason, with_text(evidence([]), "durable", &claim.durable))
+        Seen::new(tier, reason, []).with_text("durable", &claim.durable)
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::phrases::describe;
-    use super::super::sample::{codes, operations, sound};
     use super::*;
     use crate::Figure;
+    use crate::phrases::describe;
+    use crate::rules::tests::{codes, operations, sound};
 
     fn synced() -> Claim {
         let mut claim = sound("randwrite");

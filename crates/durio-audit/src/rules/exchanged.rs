@@ -2,20 +2,21 @@
 //!
 //! In: a claim. Out: what fits only when exchanged. Not here: units.
 
-use super::super::wording::{evidence, percent, rate, time};
 use super::in_flight::{Fit, fit, fit_of};
 use super::{Claim, Seen, Tier};
 use crate::Figure;
+use crate::figure::real;
+use crate::wording::{percent, rate, time};
 
-/// A measured share of reads may be off by this much: the share of a random mix is itself random,
-/// by 0.3 percentage points at 22 000 operations.
+// A measured share of reads may be off by this much: the share of a random mix is itself random,
+// by 0.3 percentage points at 22 000 operations.
 const MIX_TOLERANCE: f64 = 0.01;
 
-/// Where the operations are counted, by as many standard deviations of a random mix: of true mixes
-/// one in 16 000 is beyond.
+// Where the operations are counted, by as many standard deviations of a random mix: of true mixes
+// one in 16 000 is beyond.
 const MIX_DEVIATIONS: f64 = 4.0;
 
-/// As many equal digits are no chance.
+// As many equal digits are no chance.
 const DIGITS_MIN: usize = 4;
 
 pub(super) fn exchanged(claim: &Claim) -> Option<Seen> {
@@ -38,35 +39,33 @@ fn latencies(claim: &Claim) -> Option<Seen> {
             time(read.value),
             percent(in_flight.value / slots),
         );
-        let evidence = evidence([
+        let figures = [
             ("in_flight_exchanged", in_flight.value),
             ("jobs_times_depth", slots),
             ("read_latency_ns", read.value),
             ("write_latency_ns", write.value),
-        ]);
-        Seen::new(Tier::Doubtful, reason, evidence)
+        ];
+        Seen::new(Tier::Doubtful, reason, figures)
     })
 }
 
 /// Rates of reads and writes in each other's columns.
 fn rates(claim: &Claim) -> Option<Seen> {
-    let (stated, share) = (claim.read_share?, read_share(claim)?);
-    let near = |stated: f64| near(share, stated, tolerance(claim, stated));
-    (!near(stated) && near(1.0 - stated)).then(|| {
+    let (share, stated, [as_stated, as_exchanged]) = mix_of(claim)?;
+    (!as_stated && as_exchanged).then(|| {
         let reason = format!(
             "{} of the operations are reads where {} are asked for: the rates of reads and writes \
              stand in each other's place",
             percent(share.value),
             percent(stated),
         );
-        Seen::new(Tier::Doubtful, reason, mix_evidence(share, stated))
+        Seen::new(Tier::Doubtful, reason, mix_figures(share, stated))
     })
 }
 
 pub(super) fn mix(claim: &Claim) -> Option<Seen> {
-    let (stated, share) = (claim.read_share?, read_share(claim)?);
-    let near = |stated: f64| near(share, stated, tolerance(claim, stated));
-    (!near(stated) && !near(1.0 - stated)).then(|| {
+    let (share, stated, [as_stated, as_exchanged]) = mix_of(claim)?;
+    (!as_stated && !as_exchanged).then(|| {
         let reason = format!(
             "{} of the operations are reads ({} to {} after rounding) where {} are asked for",
             percent(share.value),
@@ -74,28 +73,33 @@ pub(super) fn mix(claim: &Claim) -> Option<Seen> {
             percent(share.high),
             percent(stated),
         );
-        Seen::new(Tier::Doubtful, reason, mix_evidence(share, stated))
+        Seen::new(Tier::Doubtful, reason, mix_figures(share, stated))
     })
 }
 
-fn mix_evidence(share: Figure, stated: f64) -> super::Evidence {
-    evidence([
+/// The share of reads, the stated one, and whether it is near that and near its opposite.
+fn mix_of(claim: &Claim) -> Option<(Figure, f64, [bool; 2])> {
+    let (stated, share) = (claim.read_share?, read_share(claim)?);
+    let near = [stated, 1.0 - stated].map(|stated| {
+        let tolerance = tolerance(claim, stated);
+        (share.low - tolerance..=share.high + tolerance).contains(&stated)
+    });
+    Some((share, stated, near))
+}
+
+fn mix_figures(share: Figure, stated: f64) -> [(&'static str, f64); 4] {
+    [
         ("read_share", share.value),
         ("read_share_low", share.low),
         ("read_share_high", share.high),
         ("read_share_stated", stated),
-    ])
-}
-
-fn near(share: Figure, stated: f64, tolerance: f64) -> bool {
-    (share.low - tolerance..=share.high + tolerance).contains(&stated)
+    ]
 }
 
 /// How far the share of a random mix may be off, by the number of operations where that is known.
-#[expect(clippy::cast_precision_loss, reason = "a count")]
 fn tolerance(claim: &Claim, stated: f64) -> f64 {
     let counts = claim.read.count.zip(claim.write.count);
-    let count = counts.map_or(f64::INFINITY, |(read, write)| read.saturating_add(write) as f64);
+    let count = counts.map_or(f64::INFINITY, |(read, write)| real(read.saturating_add(write)));
     MIX_TOLERANCE.max(MIX_DEVIATIONS * (stated * (1.0 - stated) / count.max(1.0)).sqrt())
 }
 
@@ -112,9 +116,8 @@ fn read_share(claim: &Claim) -> Option<Figure> {
 
 pub(super) fn digits_repeated(claim: &Claim) -> Option<Seen> {
     let (in_flight, slots, as_printed) = fit_of(claim)?;
-    let operations = [&claim.read, &claim.write];
-    let (count, latency) = operations.into_iter().find_map(|operations| {
-        let (count, latency) = (operations.rate?.value, operations.latency_ns_mean?.value);
+    let (count, latency) = [&claim.read, &claim.write].into_iter().find_map(|it| {
+        let (count, latency) = (it.rate?.value, it.latency_ns_mean?.value);
         let same = digits(count) == digits(latency) && digits(count).len() >= DIGITS_MIN;
         same.then_some((count, latency))
     })?;
@@ -127,12 +130,12 @@ pub(super) fn digits_repeated(claim: &Claim) -> Option<Seen> {
             rate(slots / latency * 1e9),
             time(slots / count * 1e9),
         );
-        let evidence = evidence([
+        let figures = [
             ("rate_per_second", count),
             ("latency_ns", latency),
             ("share", in_flight.value / slots),
-        ]);
-        Seen::new(Tier::Doubtful, reason, evidence)
+        ];
+        Seen::new(Tier::Doubtful, reason, figures)
     })
 }
 
@@ -144,8 +147,8 @@ fn digits(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample::{codes, operations, sound};
     use super::*;
+    use crate::rules::tests::{codes, operations, sound};
 
     fn has(claim: &Claim, code: &str) -> bool {
         codes(claim).iter().any(|it| it == code)

@@ -2,21 +2,21 @@
 //!
 //! In: a claim. Out: the impossible and the shortfall. Not here: what else could be wrong with it.
 
-use super::super::phrases::drives;
-use super::super::wording::{evidence, number, percent, rate, time};
 use super::{Claim, Seen, Tier};
+use crate::phrases::drives;
+use crate::wording::{number, percent, rate, time};
 use crate::{Durability, Figure};
 
-/// fio prints run times in ms; half of one in a second-long run, for the rate and for the mean.
+// fio prints run times in ms; half of one in a second-long run, for the rate and for the mean.
 const CLOCK_MARGIN: f64 = 0.001;
 
-/// Below this share of busy workers the rest needs a reason. Durio's own threshold: the rows of the
-/// published tables whose figures fit have 0.92 and more.
+// Below this share of busy workers the rest needs a reason. Durio's own threshold: the rows of the
+// published tables whose figures fit have 0.92 and more.
 const BUSY_MIN: f64 = 0.9;
 
-/// What a load generator spends outside of the latency per operation, in nanoseconds. fio 3.33 on a
-/// memory disk spends 16 / 3461k − 4.24 µs = 0.4 µs (Random Write Performance Test Across
-/// Filesystems and RAID Configurations, 2025).
+// What a load generator spends outside of the latency per operation, in nanoseconds. fio 3.33 on a
+// memory disk spends 16 / 3461k − 4.24 µs = 0.4 µs (Random Write Performance Test Across
+// Filesystems and RAID Configurations, 2025).
 const GENERATOR_NS: f64 = 1_000.0;
 
 /// How well the figures of a claim fit its jobs × depth.
@@ -56,14 +56,22 @@ pub(super) fn fit_of(claim: &Claim) -> Option<(Figure, f64, Fit)> {
     (rate > 0.0).then_some((in_flight, slots, fit))
 }
 
-fn figures(in_flight: Figure, slots: f64) -> super::Evidence {
-    evidence([
+/// What is seen where the figures fit in this way; `reason` goes on after the product.
+fn seen(
+    claim: &Claim,
+    (wanted, tier): (Fit, Tier),
+    reason: impl Fn(Figure, f64) -> String,
+) -> Option<Seen> {
+    let (in_flight, slots, fit) = fit_of(claim)?;
+    let figures = [
         ("in_flight", in_flight.value),
         ("in_flight_low", in_flight.low),
         ("in_flight_high", in_flight.high),
         ("jobs_times_depth", slots),
         ("share", in_flight.value / slots),
-    ])
+    ];
+    let reason = || format!("{} is {}", product(claim), reason(in_flight, slots));
+    (fit == wanted).then(|| Seen::new(tier, reason(), figures))
 }
 
 /// The product in words: `56.8k/s × 70.93 µs`.
@@ -85,64 +93,57 @@ fn product(claim: &Claim) -> String {
 }
 
 pub(super) fn impossible(claim: &Claim) -> Option<Seen> {
-    let (in_flight, slots, fit) = fit_of(claim)?;
-    (fit == Fit::Impossible).then(|| {
+    seen(claim, (Fit::Impossible, Tier::Impossible), |in_flight, slots| {
+        // Some tables give the jobs per drive in the column of all jobs.
         let drives = drives(&claim.stack).map(f64::from).filter(|&drives| {
-            drives > 1.0 && in_flight.low <= slots * drives * (1.0 + CLOCK_MARGIN)
+            let of_all = slots * drives;
+            drives > 1.0
+                && in_flight.low <= of_all * (1.0 + CLOCK_MARGIN)
+                && in_flight.high >= of_all * BUSY_MIN
         });
-        let per_drive = match drives {
-            Some(drives) if in_flight.high >= slots * drives * BUSY_MIN => {
-                format!("; it fits if the jobs are per drive, {} in all", number(slots * drives))
-            }
-            _ => String::new(),
-        };
-        let reason = format!(
-            "{} is {} in flight, at least {} after rounding; jobs × depth is {}{per_drive}",
-            product(claim),
-            number(in_flight.value),
-            number(in_flight.low),
-            number(slots),
-        );
-        Seen::new(Tier::Impossible, reason, figures(in_flight, slots))
+        let per_drive = drives.map(|drives| {
+            format!("; it fits if the jobs are per drive, {} in all", number(slots * drives))
+        });
+        format!("{}{}", beyond(in_flight, slots), per_drive.unwrap_or_default())
     })
 }
 
 /// Above by so little that averages over different times may explain it.
 pub(super) fn above(claim: &Claim) -> Option<Seen> {
-    let (in_flight, slots, fit) = fit_of(claim)?;
-    (fit == Fit::Above).then(|| {
-        let reason = format!(
-            "{} is {} in flight, at least {} after rounding; jobs × depth is {}, {} less: averages \
-             of samples and of all operations can be that far apart",
-            product(claim),
-            number(in_flight.value),
-            number(in_flight.low),
-            number(slots),
+    seen(claim, (Fit::Above, Tier::Doubtful), |in_flight, slots| {
+        format!(
+            "{}, {} less: averages of samples and of all operations can be that far apart",
+            beyond(in_flight, slots),
             percent(in_flight.low / slots - 1.0),
-        );
-        Seen::new(Tier::Doubtful, reason, figures(in_flight, slots))
+        )
     })
 }
 
+fn beyond(in_flight: Figure, slots: f64) -> String {
+    format!(
+        "{} in flight, at least {} after rounding; jobs × depth is {}",
+        number(in_flight.value),
+        number(in_flight.low),
+        number(slots),
+    )
+}
+
 pub(super) fn shortfall(claim: &Claim) -> Option<Seen> {
-    let (in_flight, slots, fit) = fit_of(claim)?;
-    (fit == Fit::Shortfall).then(|| {
-        let reason = format!(
-            "{} is {} in flight of {}: {} of the workers' time, {} at most",
-            product(claim),
+    seen(claim, (Fit::Shortfall, Tier::Shortfall), |in_flight, slots| {
+        format!(
+            "{} in flight of {}: {} of the workers' time, {} at most",
             number(in_flight.value),
             number(slots),
             percent(in_flight.value / slots),
             percent(in_flight.high / slots),
-        );
-        Seen::new(Tier::Shortfall, reason, figures(in_flight, slots))
+        )
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample::{codes, operations, sound};
     use super::*;
+    use crate::rules::tests::{codes, operations, sound};
 
     fn has(claim: &Claim, code: &str) -> bool {
         codes(claim).iter().any(|it| it == code)

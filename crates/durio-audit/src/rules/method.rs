@@ -1,23 +1,24 @@
-//! What was measured, after what, and for how long.
+//! What was measured, how deep, after what, and for how long.
 //!
 //! In: a claim. Out: methods that cannot show what they are used to show. Not here: figures.
 
 use durio_units::Nanos;
 
-use super::super::phrases::words;
-use super::super::wording::{evidence, significant, time, with_text};
 use super::{Claim, Seen, Tier};
+use crate::figure::real;
+use crate::phrases::words;
+use crate::wording::{number, significant, time};
 
-/// Under 300 s a run says little about production; 5 s miss garbage collection, throttling and burst
-/// credits (Fast by design, chapter 83, on anti-patterns).
+// Under 300 s a run says little about production; 5 s miss garbage collection, throttling and burst
+// credits (Fast by design, chapter 83, on anti-patterns).
 const PROVISIONAL_NS: f64 = 300e9;
 const TOO_SHORT_NS: f64 = 5e9;
 
-/// Starting the next job takes about a second; a gap beyond this was a pause. Reperio's study warns
-/// of any idle time between preconditioning and test.
+// Starting the next job takes about a second; a gap beyond this was a pause. Reperio's study warns
+// of any idle time between preconditioning and test.
 const IDLE_MAX: Nanos = Nanos::from_secs(5);
 
-/// A stack that names one is not called a device.
+// A stack that names one is not called a device.
 const FILESYSTEMS: [&str; 6] = ["ext4", "ext3", "xfs", "btrfs", "zfs", "f2fs"];
 
 /// A path that is no device under a stack that is called raw.
@@ -29,23 +30,20 @@ pub(super) fn filesystem_as_device(claim: &Claim) -> Option<Seen> {
     let is_file = target.starts_with('/') && !target.starts_with("/dev/");
     (called_device && is_file).then(|| {
         let reason = format!("called '{}', and '{target}' is a file", claim.stack);
-        Seen::new(Tier::Method, reason, with_text(evidence([]), "target", target))
+        Seen::new(Tier::Method, reason, []).with_text("target", target)
     })
 }
 
 pub(super) fn no_preconditioning(claim: &Claim) -> Option<Seen> {
     (claim.preconditioned == Some(false)).then(|| {
-        let evidence = with_text(evidence([]), "preconditioned", "no");
-        Seen::new(Tier::Method, "not preconditioned", evidence)
+        Seen::new(Tier::Method, "not preconditioned", []).with_text("preconditioned", "no")
     })
 }
 
 pub(super) fn idle_gap(claim: &Claim) -> Option<Seen> {
     let idle = claim.idle.filter(|&idle| idle > IDLE_MAX)?;
-    #[expect(clippy::cast_precision_loss, reason = "a time of some digits")]
-    let figures = [("idle_ns", idle.get() as f64)];
     let reason = format!("{idle} without I/O before or within the test");
-    Some(Seen::new(Tier::Method, reason, evidence(figures)))
+    Some(Seen::new(Tier::Method, reason, [("idle_ns", real(idle.get()))]))
 }
 
 /// By the stated time, else by volume and bandwidth.
@@ -61,14 +59,36 @@ pub(super) fn too_short(claim: &Claim) -> Option<Seen> {
         true => format!("about {} long", time(significant(nanos, 1))),
         false => format!("its volume took {} at most", time(nanos)),
     };
-    Some(Seen::new(tier, reason, evidence([("ran_ns", nanos)])))
+    Some(Seen::new(tier, reason, [("ran_ns", nanos)]))
+}
+
+// Engines whose buffered reads do not block in submission (Linux 5.10 on ext4, XFS, Btrfs).
+const BUFFERED_ASYNCHRONOUS: [&str; 2] = ["io_uring", "uring"];
+
+pub(super) fn depth_not_real(claim: &Claim) -> Option<Seen> {
+    let (jobs, depth) = (claim.jobs?, claim.depth?);
+    let engine = claim.engine.clone().unwrap_or_default();
+    let able = BUFFERED_ASYNCHRONOUS.contains(&engine.to_ascii_lowercase().as_str());
+    let why = match (claim.blocking, claim.buffered) {
+        (Some(true), _) => format!("the engine ({engine}) waits for each operation"),
+        (_, Some(true)) if !able => "it is buffered".to_owned(),
+        _ => return None,
+    };
+    (depth > 1).then(|| {
+        let reason = format!(
+            "depth {depth} is given and {why}: about {jobs} in flight, not {}",
+            number(f64::from(jobs) * f64::from(depth)),
+        );
+        let figures = [("depth", f64::from(depth)), ("jobs", f64::from(jobs))];
+        Seen::new(Tier::Method, reason, figures).with_text("engine", &engine)
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample::sound;
     use super::*;
     use crate::Figure;
+    use crate::rules::tests::sound;
     use durio_units::Bytes;
 
     #[test]
@@ -116,5 +136,24 @@ mod tests {
         assert_eq!(too_short(&claim), None, "300 s");
         claim.bandwidth = Some(Figure::exact(0.0));
         assert_eq!(too_short(&claim), None);
+    }
+
+    #[test]
+    fn blocking_and_buffered_depths_are_told() {
+        let mut claim = sound("randread");
+        claim.depth = Some(32);
+        assert_eq!(depth_not_real(&claim), None, "nothing is known of the engine");
+        claim.blocking = Some(true);
+        assert!(depth_not_real(&claim).is_some());
+        claim.depth = Some(1);
+        assert_eq!(depth_not_real(&claim), None);
+        (claim.depth, claim.blocking, claim.buffered) = (Some(4), Some(false), Some(true));
+        claim.engine = Some("libaio".into());
+        assert!(depth_not_real(&claim).is_some());
+        claim.engine = Some("io_uring".into());
+        assert_eq!(depth_not_real(&claim), None);
+        claim.engine = Some("libaio".into());
+        claim.buffered = Some(false);
+        assert_eq!(depth_not_real(&claim), None);
     }
 }

@@ -1,31 +1,26 @@
-//! Figures that are possible and that a careful reader stops at.
+//! Figures that are possible but should make a careful reader stop.
 //!
 //! In: a claim from a document that has them. Out: stalls, a blocking submission, an expensive
-//! kernel, a tail behind the tail. Not here: what is behind it; the same thresholds as durio's own
+//! kernel, a tail behind the tail. Not here: the cause. The thresholds are those of durio's own
 //! warnings, so that a run and its audit agree.
 
-use super::super::wording::{bandwidth, evidence, number, percent, time};
 use super::{Claim, Seen, Tier};
-use crate::Operations;
+use crate::wording::{bandwidth, number, percent, time};
 
-/// A sample under this share of the mean is a stall.
+// A sample under this share of the mean is a stall.
 const STALL_SHARE: f64 = 0.5;
 
-/// A call that only submits takes a few microseconds; more means that it blocks.
+// A call that only submits takes a few microseconds; more means that it blocks.
 const SUBMIT_NS_MAX: f64 = 10_000.0;
 
-/// From this share of a processor in the kernel on, the processor may be what is measured.
+// From this share of a processor in the kernel on, the processor may be what is measured.
 const SYSTEM_SHARE_MAX: f64 = 0.3;
 
-/// One in ten thousand this many times slower than one in a hundred hides behind the p99.
+// One in ten thousand this many times slower than one in a hundred hides behind the p99.
 const TAIL_GAP_MAX: f64 = 10.0;
 
-fn all(claim: &Claim) -> [(&'static str, &Operations); 3] {
-    [("read", &claim.read), ("write", &claim.write), ("sync", &claim.sync)]
-}
-
 pub(super) fn stalls(claim: &Claim) -> Option<Seen> {
-    all(claim).into_iter().find_map(|(name, it)| {
+    claim.kinds().into_iter().find_map(|(name, it)| {
         let (least, mean) = (it.bandwidth_min?.value, it.bandwidth_mean?.value);
         (least < mean * STALL_SHARE).then(|| {
             let reason = format!(
@@ -33,22 +28,20 @@ pub(super) fn stalls(claim: &Claim) -> Option<Seen> {
                 bandwidth(least),
                 bandwidth(mean)
             );
-            let evidence = evidence([
-                ("sample_min_bytes_per_second", least),
-                ("sample_mean_bytes_per_second", mean),
-            ]);
-            Seen::new(Tier::Doubtful, reason, evidence)
+            let figures =
+                [("sample_min_bytes_per_second", least), ("sample_mean_bytes_per_second", mean)];
+            Seen::new(Tier::Doubtful, reason, figures)
         })
     })
 }
 
-/// Where calls block by design there is no latency of submission.
 pub(super) fn submission(claim: &Claim) -> Option<Seen> {
-    all(claim).into_iter().filter(|_| claim.blocking != Some(true)).find_map(|(name, it)| {
+    // Where calls block by design there is no latency of submission.
+    claim.kinds().into_iter().filter(|_| claim.blocking != Some(true)).find_map(|(name, it)| {
         let submit = it.submit_ns_mean?.value;
         (submit > SUBMIT_NS_MAX).then(|| {
             let reason = format!("{name}: submitting takes {} on average", time(submit));
-            Seen::new(Tier::Doubtful, reason, evidence([("submit_ns_mean", submit)]))
+            Seen::new(Tier::Doubtful, reason, [("submit_ns_mean", submit)])
         })
     })
 }
@@ -56,15 +49,14 @@ pub(super) fn submission(claim: &Claim) -> Option<Seen> {
 pub(super) fn system_time(claim: &Claim) -> Option<Seen> {
     let share = claim.system_cpu_share.filter(|share| *share > SYSTEM_SHARE_MAX)?;
     let reason = format!("{} of a processor per job in the kernel", percent(share));
-    Some(Seen::new(Tier::Doubtful, reason, evidence([("system_cpu_share", share)])))
+    Some(Seen::new(Tier::Doubtful, reason, [("system_cpu_share", share)]))
 }
 
 pub(super) fn tail(claim: &Claim) -> Option<Seen> {
-    all(claim).into_iter().find_map(|(name, it)| {
+    claim.kinds().into_iter().find_map(|(name, it)| {
         let at = |wanted: f64| {
-            let known =
-                it.percentiles_ns.iter().find(|(percent, _)| (percent - wanted).abs() < 1e-6);
-            known.map(|(_, figure)| figure)
+            let mut known = it.percentiles_ns.iter();
+            Some(known.find(|(percent, _)| (percent - wanted).abs() < 1e-6)?.1)
         };
         let (p99, p99_99) = (at(99.0)?, at(99.99)?);
         (p99_99.low > p99.high * TAIL_GAP_MAX).then(|| {
@@ -74,16 +66,16 @@ pub(super) fn tail(claim: &Claim) -> Option<Seen> {
                 number((p99_99.value / p99.value.max(1.0)).round()),
                 time(p99.value),
             );
-            let evidence = evidence([("p99_ns", p99.value), ("p99_99_ns", p99_99.value)]);
-            Seen::new(Tier::Doubtful, reason, evidence)
+            let figures = [("p99_ns", p99.value), ("p99_99_ns", p99_99.value)];
+            Seen::new(Tier::Doubtful, reason, figures)
         })
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample::{codes, sound};
     use crate::Figure;
+    use crate::rules::tests::{codes, sound};
 
     #[test]
     fn a_sample_under_half_of_the_mean_is_a_stall() {

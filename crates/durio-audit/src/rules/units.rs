@@ -2,17 +2,20 @@
 //!
 //! In: a claim. Out: mistyped units, in figures and in notes. Not here: bandwidth against rate.
 
-use super::super::phrases::{bandwidth_in, drives, is_memory};
-use super::super::wording::{bandwidth, evidence, number, with_text};
 use super::in_flight::{Fit, fit, fit_of};
 use super::{Claim, Seen, Tier};
 use crate::Figure;
+use crate::phrases::{bandwidth_in, drives, is_memory};
+use crate::wording::{bandwidth, number};
 
-/// Bytes per second in one direction of PCI Express 6.0 with 16 lanes, 64 GT/s each: the widest link
-/// that a drive or its controller can have (PCI-SIG, PCI Express 6.0).
+/// MB of a MiB.
+pub(super) const MEBI: f64 = 1024.0 * 1024.0 / 1e6;
+
+// Bytes per second in one direction of PCI Express 6.0 with 16 lanes, 64 GT/s each: the widest link
+// that a drive or its controller can have (PCI-SIG, PCI Express 6.0).
 const LINK_MAX: f64 = 128e9;
 
-/// Digits that agree this closely are the same.
+// Digits that agree this closely are the same.
 const SAME_DIGITS: f64 = 1e-4;
 
 /// Rate × latency that fits a thousandfold, or a million times, more or less.
@@ -33,12 +36,9 @@ pub(super) fn thousandfold(claim: &Claim) -> Option<Seen> {
         number(in_flight.value),
         number(slots),
     );
-    let evidence = evidence([
-        ("in_flight", in_flight.value),
-        ("jobs_times_depth", slots),
-        ("factor", *factor),
-    ]);
-    Some(Seen::new(Tier::Doubtful, reason, evidence))
+    let figures =
+        [("in_flight", in_flight.value), ("jobs_times_depth", slots), ("factor", *factor)];
+    Some(Seen::new(Tier::Doubtful, reason, figures))
 }
 
 pub(super) fn mistyped(claim: &Claim) -> Option<Seen> {
@@ -59,17 +59,17 @@ fn in_note(claim: &Claim) -> Option<Seen> {
             bandwidth(limit),
             bandwidth(cell.value),
         );
-        let evidence = evidence([
+        let figures = [
             ("printed_bytes_per_second", printed.value),
             ("cell_bytes_per_second", cell.value),
             ("link_bytes_per_second_max", limit),
-        ]);
-        Seen::new(Tier::Impossible, reason, with_text(evidence, "note", &claim.note))
+        ];
+        Seen::new(Tier::Impossible, reason, figures).with_text("note", &claim.note)
     })
 }
 
-/// Memory and the page cache have no such link.
 fn limit(claim: &Claim) -> Option<f64> {
+    // Memory and the page cache have no such link.
     let behind_link = !is_memory(&claim.stack) && claim.buffered == Some(false);
     behind_link.then(|| LINK_MAX * f64::from(drives(&claim.stack).unwrap_or(1)))
 }
@@ -82,15 +82,14 @@ fn beyond_any_link(claim: &Claim) -> Option<Seen> {
             bandwidth(cell.value),
             bandwidth(limit),
         );
-        let evidence =
-            evidence([("bytes_per_second", cell.value), ("link_bytes_per_second_max", limit)]);
-        Seen::new(Tier::Impossible, reason, evidence)
+        let figures = [("bytes_per_second", cell.value), ("link_bytes_per_second_max", limit)];
+        Seen::new(Tier::Impossible, reason, figures)
     })
 }
 
-/// MB/s that are a round number of GB/s times 1024: whoever converted took 1024, and dd and fio
-/// print powers of 1000.
+/// MB/s that are a round number of GB/s times 1024.
 fn gigabytes_of_1024(claim: &Claim) -> Option<Seen> {
+    // Whoever converted took 1024, but dd and fio print powers of 1000.
     let cell = claim.bandwidth?;
     let megabytes = cell.value / 1e6;
     let tenths = megabytes / 102.4;
@@ -100,31 +99,23 @@ fn gigabytes_of_1024(claim: &Claim) -> Option<Seen> {
     (is_round && has_decimals).then(|| {
         let gigabytes = tenths.round() / 10.0;
         let reason = format!(
-            "{} MB/s is {gigabytes} × 1024: a figure in GB/s was multiplied by 1024, not 1000; \
-             {gigabytes} GB/s are {} MB/s",
-            number_exact(megabytes),
+            "{megabytes:.1} MB/s is {gigabytes} × 1024: a figure in GB/s was multiplied by 1024, \
+             not 1000; {gigabytes} GB/s are {} MB/s",
             number(gigabytes * 1000.0),
         );
-        let evidence = evidence([
-            ("bytes_per_second", cell.value),
-            ("bytes_per_second_by_1000", gigabytes * 1e9),
-        ]);
-        Seen::new(Tier::Doubtful, reason, evidence)
+        let figures =
+            [("bytes_per_second", cell.value), ("bytes_per_second_by_1000", gigabytes * 1e9)];
+        Seen::new(Tier::Doubtful, reason, figures)
     })
-}
-
-fn number_exact(value: f64) -> String {
-    format!("{value:.1}")
 }
 
 /// Bandwidth in other units than its column's, for rules that look for one that fits.
 pub(super) fn other_units(figure: Figure) -> [(Figure, &'static str); 6] {
-    let mebi = 1024.0 * 1024.0 / 1e6;
     [
-        (figure.scaled(mebi), "MiB/s"),
+        (figure.scaled(MEBI), "MiB/s"),
         (figure.scaled(1024.0 / 1000.0), "units of 1024 × 1000 bytes per second"),
         (figure.scaled(1000.0), "GB/s"),
-        (figure.scaled(mebi * 1024.0), "GiB/s"),
+        (figure.scaled(MEBI * 1024.0), "GiB/s"),
         (figure.scaled(1e-3), "kB/s"),
         (figure.scaled(1.0 / 8.0), "Mbit/s"),
     ]
@@ -132,8 +123,8 @@ pub(super) fn other_units(figure: Figure) -> [(Figure, &'static str); 6] {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample::{codes, operations, sound};
     use super::*;
+    use crate::rules::tests::{codes, operations, sound};
 
     fn has(claim: &Claim, code: &str) -> bool {
         codes(claim).iter().any(|it| it == code)

@@ -1,0 +1,192 @@
+//! Rows of a table against each other: those that describe the same measurement, and those of the
+//! same series, which differ in nothing but jobs and depth.
+//!
+//! In: a table. Out: rows that contradict others, and rows with too many in flight whose neighbours
+//! tell what would fit. Not here: a row by itself.
+
+use std::collections::HashMap;
+
+use super::in_flight::{Fit, fit_of};
+use super::{About, Claim, Seen, Tier};
+use crate::wording::{bandwidth, percent, rate, time};
+use crate::{Figure, Line};
+
+// Repetitions of a measurement may differ by this share.
+const REPEATED_WITHIN: f64 = 0.2;
+
+// A claim is compared with as many of the same settings, so that a table of nothing but repetitions
+// takes no longer than another.
+const REPETITIONS_MAX: usize = 16;
+
+pub(super) fn contradictions(claims: &[Claim]) -> Vec<About> {
+    let mut same: HashMap<_, Vec<&Claim>> = HashMap::new();
+    for claim in claims {
+        same.entry(settings(claim)).or_default().push(claim);
+    }
+    let about = |claim: &Claim| {
+        let others = same.get(&settings(claim))?.iter().take(REPETITIONS_MAX);
+        // The same line is the claim itself.
+        let mut others = others.filter(|other| other.line != claim.line);
+        Some(About::new(claim, others.find_map(|other| differ(claim, other))?))
+    };
+    claims.iter().filter_map(about).collect()
+}
+
+fn settings(claim: &Claim) -> [Option<String>; 13] {
+    let text = |text: &str| Some(text.to_owned());
+    [
+        text(&claim.source),
+        text(&claim.stack),
+        text(&claim.workload),
+        text(&claim.durable),
+        text(&claim.note),
+        claim.block_size.map(|it| it.get().to_string()),
+        claim.jobs.map(|it| it.to_string()),
+        claim.depth.map(|it| it.to_string()),
+        claim.engine.clone(),
+        claim.buffered.map(|it| it.to_string()),
+        claim.target.clone(),
+        claim.size.map(|it| it.get().to_string()),
+        claim.runtime.map(|it| it.get().to_string()),
+    ]
+}
+
+fn differ(claim: &Claim, other: &Claim) -> Option<Seen> {
+    // Rows that say nothing about how they were measured may be anything.
+    if claim.block_size.is_none() || claim.workload.is_empty() || claim.stack.is_empty() {
+        return None;
+    }
+    let place = match other.line.as_ref()? {
+        Line::Number(number) => format!("line {number}"),
+        Line::Name(name) => format!("'{name}'"),
+    };
+    let pairs = [
+        (claim.bandwidth, other.bandwidth, bandwidth as fn(f64) -> String),
+        (claim.read.rate, other.read.rate, rate),
+        (claim.write.rate, other.write.rate, rate),
+    ];
+    let (this, that, shown) = pairs.into_iter().find_map(|(this, that, shown)| {
+        let (this, that): (Figure, Figure) = (this?, that?);
+        (!this.agrees_with(that, REPEATED_WITHIN)).then_some((this, that, shown))
+    })?;
+    let reason = format!(
+        "{} here, {} in {place} ({} of it), and no setting differs",
+        shown(this.value),
+        shown(that.value),
+        percent(this.value / that.value.max(1e-9)),
+    );
+    let figures = [("this", this.value), ("other", that.value)];
+    Some(Seen::new(Tier::Doubtful, reason, figures))
+}
+
+// As many sound neighbours make a series.
+const NEIGHBOURS_MIN: usize = 3;
+
+// Shares of busy workers that differ by more are no series.
+const SPREAD_MAX: f64 = 0.05;
+
+pub(super) fn neighbours(claims: &[Claim]) -> Vec<About> {
+    let series = |claim: &Claim| [&claim.source, &claim.stack, &claim.workload].map(String::clone);
+    let mut shares: HashMap<_, Vec<f64>> = HashMap::new();
+    for claim in claims.iter().filter(|claim| !claim.paced) {
+        if let Some((in_flight, slots, Fit::Fits)) = fit_of(claim) {
+            shares.entry(series(claim)).or_default().push(in_flight.value / slots);
+        }
+    }
+    let about = |claim: &Claim| match fit_of(claim)? {
+        (_, _, Fit::Impossible | Fit::Above) => {
+            Some(About::new(claim, expected(claim, shares.get(&series(claim))?)?))
+        }
+        _ => None,
+    };
+    claims.iter().filter_map(about).collect()
+}
+
+fn expected(claim: &Claim, shares: &[f64]) -> Option<Seen> {
+    // Only where one rate and one latency make the product is it plain what would fit.
+    let operations = match (claim.read.rate, claim.write.rate) {
+        (Some(_), None) => &claim.read,
+        (None, Some(_)) => &claim.write,
+        _ => return None,
+    };
+    let (count, latency) = (operations.rate?, operations.latency_ns_mean?);
+    let mut sorted = shares.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let (first, last) = (*sorted.first()?, *sorted.last()?);
+    let median = *sorted.get(sorted.len() / 2)?;
+    if sorted.len() < NEIGHBOURS_MIN || last - first > SPREAD_MAX {
+        return None;
+    }
+    let expected = median * claim.slots()? / latency.value * 1e9;
+    let reason = format!(
+        "{} other rows of the series keep {} to {} of their workers busy; at {} that would be {}, \
+         where {} is printed",
+        sorted.len(),
+        percent(first),
+        percent(last),
+        time(latency.value),
+        rate(expected),
+        rate(count.value),
+    );
+    let figures = [
+        ("rate_per_second", count.value),
+        ("rate_per_second_expected", expected),
+        ("neighbours_share_median", median),
+    ];
+    Some(Seen::new(Tier::Doubtful, reason, figures))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::tests::{operations, sound};
+
+    fn rows(first: f64, second: f64) -> [Claim; 2] {
+        let row = |line, rate| {
+            let mut claim = sound("randread");
+            claim.line = Some(Line::Number(line));
+            claim.read.rate = Some(Figure::exact(rate));
+            claim
+        };
+        [row(2, first), row(3, second)]
+    }
+
+    #[test]
+    fn the_same_measurement_with_other_figures_is_told_on_both_rows() {
+        let found = contradictions(&rows(1200.0, 554.0));
+        assert_eq!(found.len(), 2);
+        assert!(found[0].seen.reason.contains("line 3") && found[1].seen.reason.contains("line 2"));
+    }
+
+    #[test]
+    fn repetitions_and_rows_that_differ_in_a_setting_are_fine() {
+        assert!(contradictions(&rows(1200.0, 1100.0)).is_empty());
+        let [first, second] = rows(1200.0, 554.0);
+        let second = Claim { note: "after a reboot".into(), ..second };
+        assert!(contradictions(&[first, second]).is_empty());
+    }
+
+    fn row(jobs: u32, rate: f64, latency_us: f64) -> Claim {
+        let mut claim = sound("randread");
+        claim.jobs = Some(jobs);
+        claim.read = operations(rate, latency_us);
+        claim
+    }
+
+    #[test]
+    fn an_impossible_row_is_set_against_its_neighbours() {
+        let mut rows = vec![row(1, 14e3, 71.0), row(2, 28e3, 71.0), row(8, 112e3, 71.0)];
+        rows.push(row(4, 56.8e3, 70.93));
+        let found = neighbours(&rows);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].seen.reason.contains("56.06k/s"), "{}", found[0].seen.reason);
+        assert!(neighbours(&rows[1..]).is_empty(), "two neighbours are no series");
+    }
+
+    #[test]
+    fn neighbours_that_disagree_tell_nothing() {
+        let rows =
+            [row(1, 13e3, 71.0), row(2, 28e3, 71.0), row(8, 112e3, 71.0), row(4, 56.8e3, 70.93)];
+        assert!(neighbours(&rows).is_empty());
+    }
+}
