@@ -55,7 +55,7 @@ rules! {
     Workload "stopped" machine::stopped:
         "the process was stopped, the machine suspended, or others had its processors: what was in \
          flight seems to last that long, and nothing begins meanwhile",
-        "do not take these latencies for the storage's; run again";
+        "do not read these latencies as the storage's; run again";
     Workload "inconsistent" figures::inconsistent:
         "Little's law does not hold between the latencies and an independent count: a figure of \
          this workload is wrong",
@@ -64,14 +64,15 @@ rules! {
         "all latencies and rates of this workload are off by as much",
         "run again with --clock monotonic";
     Run "time-scale" campaign::time_scale:
-        "a shorter step sees less of the state that the campaign is about; nothing of it compares \
+        "a shorter step sees less of the state that the campaign is about; nothing in it compares \
          with published figures",
         "use these figures to try the campaign out, and run it without a time scale";
     Section "not-steady" campaign::not_steady:
         "figures of a storage that still changes depend on when they were taken",
         "precondition for longer, or allow more rounds";
     Section "left-state" campaign::left_state:
-        "the rate at the end is not that at the begin: a mean over the step is of neither",
+        "the rate at the end differs from that at the start: a mean over the step describes \
+         neither",
         "look at the rate over time in the report; plan with what lasts";
     Workload "offered-rate" campaign::offered_rate:
         "the storage did not keep up: the queue grows for as long as the step lasts, and response \
@@ -85,9 +86,9 @@ rules! {
         "name a directory on the storage that the database will use";
     Workload "page-cache" figures::page_cache:
         "the figures are of memory as much as of the storage below",
-        "measure where O_DIRECT works, or take these figures for the page cache's";
+        "measure where O_DIRECT works, or read these figures as the page cache's";
     Workload "fallback" figures::fallback:
-        "the workload ran otherwise than it is defined; compare only with runs that did the same",
+        "the workload did not run as it is defined; compare only with runs that did the same",
         "run where the kernel and the user's limits allow it (ulimit -l, io_uring_disabled)";
     Run "too-short" figures::too_short:
         "a short run sees neither garbage collection nor throttling nor the end of a burst credit",
@@ -147,7 +148,7 @@ rules! {
         "set it to performance for the measurement, as for the database";
     Locations "raw-reads" storage::raw_reads:
         "blocks that were never written, or trimmed, are answered without reading the medium",
-        "take reads of a new or trimmed device for an upper bound; write it over first";
+        "read figures of a new or trimmed device as an upper bound; overwrite it first";
     Workload "sparse" storage::sparse:
         "blocks of a file that were never written, or are compressed, are answered without reading \
          the medium, and writing them allocates first",

@@ -52,8 +52,8 @@ pub(super) fn cache_view(layer: &Layer, _: &Host) -> Option<Signal> {
         WriteCache::WriteBack => signal(
             ("flush-sent", SignalWord::Fact, layer_name(layer)),
             read,
-            "the kernel takes the cache for volatile and sends a flush for each sync; whether the \
-             device does it is not told",
+            "the kernel treats the cache as volatile and sends a flush for each sync; whether the \
+             device performs it cannot be seen",
             "",
         ),
     }
@@ -82,14 +82,14 @@ fn flush_stripped(layer: &Layer, block: &BlockFacts, read: Vec<Reading>) -> Opti
         () if layer.kind == LayerKind::Nbd => (
             "nbd-no-flush",
             SignalWord::Suspect,
-            "the server did not say that it takes flushes, so that a sync ends in this machine",
+            "the server does not offer flushes, so that a sync ends in this machine",
             "serve the device with flush and FUA",
         ),
         () if bus == "usb" => (
             "usb-cache-guessed",
             SignalWord::Suspect,
-            "a bridge that does not show the drive's cache is taken for write through: no flush is \
-             sent to a drive that most likely has a volatile cache",
+            "the kernel assumes write through behind a bridge that hides the drive's cache: no \
+             flush is sent to a drive that most likely has a volatile cache",
             "look for 'Assuming drive cache' in the kernel's log; attach the drive without the bridge",
         ),
         () if bus == "nvme" => (
@@ -103,8 +103,8 @@ fn flush_stripped(layer: &Layer, block: &BlockFacts, read: Vec<Reading>) -> Opti
         () => (
             "no-volatile-cache",
             SignalWord::Declared,
-            "the device is taken for one without a volatile cache, so that a sync sends no flush: \
-             right if it keeps without power what it has taken, fatal if it does not",
+            "the kernel assumes that the device has no volatile cache, so that a sync sends no \
+             flush: right if the device keeps accepted data without power, fatal if it does not",
             "find out whether the device or its controller has power-loss protection, or what the \
              host does with writes",
         ),
@@ -127,9 +127,9 @@ pub(super) fn contradicts_kernel(layer: &Layer, _: &Host) -> Option<Signal> {
         WriteCache::WriteBack if is_off => (
             "device-word-not-volatile",
             SignalWord::Declared,
-            "the kernel takes the cache for volatile and sends flushes; the device says that it has \
-             no volatile write cache, or that it is off, so that a flush has nothing to do if the \
-             claim is true",
+            "the kernel treats the cache as volatile and sends flushes; the device says that it \
+             has no volatile write cache, or that it is off, so that a flush has nothing to do if \
+             the claim is true",
             "",
         ),
         WriteCache::WriteBack => return None,
@@ -137,15 +137,15 @@ pub(super) fn contradicts_kernel(layer: &Layer, _: &Host) -> Option<Signal> {
         WriteCache::WriteThrough if enabled == Some("yes") => (
             "device-word-volatile",
             SignalWord::UnsafeConfig,
-            "the device says that its volatile write cache is on; the kernel takes it for write \
+            "the device says that its volatile write cache is on; the kernel treats it as write \
              through and sends no flush: acknowledged commits can be lost at a power cut",
             "echo 'write back' into queue/write_cache of the device, or switch its cache off",
         ),
         WriteCache::WriteThrough if present == Some("present") => (
             "device-word-volatile",
             SignalWord::Suspect,
-            "the device says that it has a volatile write cache, and not whether that is on; the \
-             kernel takes it for write through and sends no flush",
+            "the device says that it has a volatile write cache, but not whether it is on; the \
+             kernel treats it as write through and sends no flush",
             "find out whether the cache is on (nvme get-feature -f 6); if it is, echo 'write back' \
              into queue/write_cache of the device",
         ),
@@ -220,7 +220,7 @@ pub(super) fn ephemeral(layer: &Layer, _: &Host) -> Option<Signal> {
     signal(
         ("ephemeral", SignalWord::Declared, layer_name(layer)),
         vec![reading("model", sysfs(layer, "device/model"), model)],
-        "by its name a local disk of a virtual machine: what is on it survives a reboot, and is gone \
+        "by its name a virtual machine's local disk: its content survives a reboot, and is gone \
          when the machine is stopped, moved or lost, however often it was synced",
         "keep replicas elsewhere, or put the log on a volume",
     )
@@ -257,9 +257,9 @@ pub(super) fn raid_controller(layer: &Layer, _: &Host) -> Option<Signal> {
     signal(
         ("raid-controller", SignalWord::Declared, layer_name(layer)),
         read,
-        "a RAID controller stands before the drives and answers flushes for them; whether its cache \
-         has a battery that works, and whether the drives' own caches are off, cannot be told from \
-         here",
+        "a RAID controller stands before the drives and answers flushes for them; whether its \
+         cache has a battery that works, and whether the drives' own caches are off, cannot be \
+         seen from here",
         "ask the controller's tool (storcli, ssacli): battery or flash backup in order, write policy \
          not 'always write back', physical drives' cache disabled",
     )

@@ -68,8 +68,8 @@ pub(super) fn barriers_off(layer: &Layer, _: &Host) -> Option<Signal> {
     signal(
         ("barriers-off", SignalWord::UnsafeConfig, layer_name(layer)),
         vec![option],
-        "with this option a sync writes and sends no flush, nor FUA: acknowledged commits can be lost \
-         at a power cut, and the order of the journal's writes with them",
+        "with this option a sync writes, but sends neither flush nor FUA: acknowledged commits can \
+         be lost at a power cut, and the order of the journal's writes with them",
         "mount without it, unless every device below is proved to keep its cache",
     )
 }
@@ -135,7 +135,7 @@ pub(super) fn zfs_sync_property(layer: &Layer, host: &Host) -> Option<Signal> {
         ("zfs-sync-unknown", SignalWord::Fact, layer_name(layer)),
         read,
         "with sync=disabled ZFS acknowledges before anything is stored; the kernel shows that \
-         property nowhere, so it cannot be told from here",
+         property nowhere, so it cannot be seen from here",
         format!("zfs get sync,logbias {}", filesystem.source),
     )
 }

@@ -36,8 +36,8 @@ pub(super) fn strips_flushes(layer: &Layer, _: &Host) -> Option<Signal> {
     signal(
         ("layer-strips-flushes", SignalWord::UnsafeConfig, layer_name(layer)),
         read,
-        "this layer is taken for write through and ends every sync, while the device below has a \
-         volatile cache: acknowledged commits can be lost at a power cut",
+        "the kernel treats this layer as write through, which ends every sync, while the device \
+         below has a volatile cache: acknowledged commits can be lost at a power cut",
         "echo 'write back' into queue/write_cache of the layer",
     )
 }
@@ -158,7 +158,7 @@ pub(super) fn cached_volume(layer: &Layer, _: &Host) -> Option<Signal> {
         ("cached-volume", SignalWord::Suspect, layer_name(layer)),
         parts,
         "a cache stands before the volume; device-mapper's default is write-back, and then what is \
-         acknowledged may be on the cache device only; the mode cannot be told from here",
+         acknowledged may be on the cache device only; the mode cannot be seen from here",
         "lvs -o+cache_mode, dmsetup status; mirror the cache device or use writethrough",
     )
 }

@@ -154,14 +154,15 @@ pub(super) fn flushes_per_sync(basis: &Basis<'_>) -> Vec<Signal> {
             true => signal(
                 ("flushes-counted", SignalWord::Fact, names(stack)),
                 read,
-                "each sync reached the device as a flush; whether the device does it is not told",
+                "each sync reached the device as a flush; whether the device performs it cannot be \
+                 seen",
                 "",
             ),
             false => signal(
                 ("flushes-missing", SignalWord::Suspect, names(stack)),
                 read,
-                "the kernel takes the cache for volatile, and something above the device swallowed the \
-             flushes: acknowledged commits can be lost",
+                "the kernel treats the cache as volatile, and something above the device swallowed \
+                 the flushes: acknowledged commits can be lost",
                 "look at mount options and at layers between filesystem and device; prove it with a power \
              cut",
             ),

@@ -68,7 +68,7 @@ pub(super) fn imitated_kernel(host: &Host, _: &[Stack]) -> Option<Signal> {
         ("imitated-kernel", SignalWord::Suspect, "machine".to_owned()),
         read,
         format!(
-            "this is no Linux kernel but {name}, which answers system calls itself: what a sync \
+            "this is not a Linux kernel but {name}, which answers system calls itself: what a sync \
              becomes below it cannot be seen"
         ),
         "measure on the host",

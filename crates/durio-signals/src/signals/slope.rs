@@ -147,7 +147,7 @@ const fn meaning(word: SlopeWord) -> (SignalWord, &'static str) {
         SlopeWord::Emptied => (
             SignalWord::Fact,
             "a flush takes longer the more was written before it, and never less than programming \
-             flash takes: as a volatile cache does that is really emptied",
+             flash takes: as with a volatile cache that is really emptied",
         ),
         SlopeWord::Rises => (
             SignalWord::Fact,
@@ -161,8 +161,8 @@ const fn meaning(word: SlopeWord) -> (SignalWord, &'static str) {
         ),
         SlopeWord::NotSent => (
             SignalWord::Declared,
-            "a flush takes no time whatever was written before it, for none is sent: the device is \
-             taken for one without a volatile cache",
+            "a flush takes no time whatever was written before it, because none is sent: the \
+             kernel assumes that the device has no volatile cache",
         ),
         SlopeWord::ProtectedOrLie => (
             SignalWord::Suspect,
@@ -171,7 +171,7 @@ const fn meaning(word: SlopeWord) -> (SignalWord, &'static str) {
         ),
         SlopeWord::FixedPrice => (
             SignalWord::Fact,
-            "a flush has the same price whatever was written before it, and no small one; nothing \
+            "a flush costs the same whatever was written before it, and not little; nothing \
              follows from that",
         ),
     }

@@ -142,15 +142,15 @@ fn told(finding: Finding, stack: &Stack, read: Vec<Reading>) -> Option<Signal> {
         Finding::NeitherSent => signal(
             ("syncs-not-sent", SignalWord::Suspect, below()),
             read,
-            "the kernel takes the device's cache for volatile, and yet neither call sent it a flush: \
-             something between the system call and the device drops them",
+            "the kernel treats the device's cache as volatile, and yet neither call sent it a \
+             flush: something between the system call and the device drops them",
             "look at mount options and layers; prove it with a power cut",
         ),
         Finding::Agree => signal(
             ("sync-calls-reach-device", SignalWord::Fact, below()),
             read,
-            "the C library's syncs and the kernel's reach the device alike; what the device does with \
-             a flush is not told",
+            "the C library's syncs and the kernel's both reach the device; what the device does \
+             with a flush cannot be seen",
             "",
         ),
     }
