@@ -3,6 +3,7 @@
 //! In: numbers of the findings. Out: text. Not here: where it is shown.
 
 use durio_analyse::cost_model::Estimate;
+pub(crate) use durio_units::counted;
 use durio_units::{Bytes, Nanos, Rate};
 
 pub(crate) fn latency(nanos: u64) -> String {
@@ -90,15 +91,6 @@ pub(crate) fn estimate(it: &Estimate, times: f64) -> String {
 pub(crate) fn decimal(value: f64) -> String {
     let text = format!("{value:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
-}
-
-/// A count and its noun, in the plural if need be: `1 step`, `2 steps`.
-#[must_use]
-pub fn counted(count: u64, noun: &str) -> String {
-    match count {
-        1 => format!("1 {noun}"),
-        _ => format!("{count} {noun}s"),
-    }
 }
 
 /// A count as a figure.

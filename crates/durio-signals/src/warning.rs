@@ -14,6 +14,7 @@ pub(crate) use storage::invalid;
 use durio_analyse::campaign::SectionFindings;
 use durio_analyse::{WarningFinding, WorkloadFindings};
 use durio_plan::EngineKind;
+use durio_units::counted;
 
 use crate::Basis;
 
@@ -255,17 +256,11 @@ const NAMED_MAX: usize = 4;
 fn joined(basis: &Basis<'_>, texts: &[String], what: &str) -> String {
     match texts.get(..NAMED_MAX) {
         Some(first) if basis.campaign.is_some() && texts.len() > NAMED_MAX => {
-            let more = texts.len() - NAMED_MAX;
-            let plural = if more == 1 { "" } else { "s" };
-            format!("{}; and {more} more {what}{plural}", first.join("; "))
+            let more = (texts.len() - NAMED_MAX) as u64;
+            format!("{}; and {}", first.join("; "), counted(more, &format!("more {what}")))
         }
         _ => texts.join("; "),
     }
-}
-
-/// A share as a percentage.
-fn percent(share: f64) -> String {
-    format!("{:.0} %", share * 100.0)
 }
 
 #[cfg(test)]

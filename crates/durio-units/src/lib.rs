@@ -10,8 +10,10 @@ mod error;
 mod nanos;
 mod number;
 mod rate;
+mod text;
 
 pub use bytes::Bytes;
 pub use error::{ParseErrorKind, ParseQuantityError};
 pub use nanos::Nanos;
 pub use rate::Rate;
+pub use text::{counted, percent};

@@ -10,6 +10,7 @@
 use serde::{Deserialize, Serialize};
 
 use durio_stats::least_squares::count;
+use durio_units::percent;
 
 /// What limited a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -132,10 +133,6 @@ type Cause = Option<(LimitKind, String)>;
 /// A figure that can be reckoned with.
 fn usable(figure: Option<f64>) -> Option<f64> {
     figure.filter(|figure| figure.is_finite() && *figure > 0.0)
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.0} %", share * 100.0)
 }
 
 fn offered(step: &StepEvidence) -> Cause {

@@ -1,9 +1,9 @@
 //! Warnings about how a campaign went: rates not offered, states not reached, pauses.
 
 use durio_plan::{Role, Until};
-use durio_units::Nanos;
+use durio_units::{Nanos, percent};
 
-use super::{Basis, percent, place};
+use super::{Basis, place};
 use durio_analyse::WorkloadFindings;
 use durio_analyse::campaign::SectionFindings;
 

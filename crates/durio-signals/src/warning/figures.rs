@@ -1,11 +1,11 @@
 //! Warnings about the figures themselves.
 
 use durio_record::{OperationName, Phase, ProcessGap};
-use durio_units::Nanos;
+use durio_units::{Nanos, percent};
 use durio_workload::CacheMode;
 
+use super::Basis;
 use super::machine::is_in;
-use super::{Basis, percent};
 use durio_analyse::{Distribution, IntervalPoint, WorkloadFindings};
 
 // Little's law may be off by this share: the goal of the accounting.

@@ -3,9 +3,9 @@
 
 use durio_plan::EngineKind;
 use durio_record::{Phase, ProcessGap};
-use durio_units::Nanos;
+use durio_units::{Nanos, percent};
 
-use super::{Basis, percent};
+use super::Basis;
 use durio_analyse::{IntervalPoint, WorkloadFindings};
 
 // A thread with less idle time than this is at its limit.

@@ -7,9 +7,9 @@ use durio_bench::{
 };
 use durio_layers::{BuildCommand, DeclaredStack, Place, commands};
 use durio_plan::{ClockChoice, Plan, Role};
-use durio_report::{Format, counted};
+use durio_report::Format;
 use durio_spec::{SpecError, StackBench, shipped_stack_specs, stack_spec_json_schema};
-use durio_units::Nanos;
+use durio_units::{Nanos, counted};
 use serde_json::{Value, json};
 
 use crate::args::StackPlan;

@@ -1,0 +1,25 @@
+//! Plain numbers in sentences: shares and counts.
+
+/// A share of one in whole per cent.
+///
+/// ```
+/// assert_eq!(durio_units::percent(0.125), "12 %");
+/// ```
+#[must_use]
+pub fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+/// A count and its noun, in the plural if need be.
+///
+/// ```
+/// assert_eq!(durio_units::counted(1, "step"), "1 step");
+/// assert_eq!(durio_units::counted(0, "more step"), "0 more steps");
+/// ```
+#[must_use]
+pub fn counted(count: u64, noun: &str) -> String {
+    match count {
+        1 => format!("1 {noun}"),
+        _ => format!("{count} {noun}s"),
+    }
+}
