@@ -14,7 +14,7 @@ use super::document::{
 use super::error::AdviceError;
 use super::facts::{Facts, filled};
 use super::from_run;
-use super::from_system::{Known, SystemFacts};
+use super::from_system::{SubjectFacts, SystemFacts};
 use super::rule::{AdviceRole, AdviceState, Rule, rule_named, rules};
 use super::settings::DatabaseSettings;
 
@@ -137,6 +137,7 @@ impl Judge<'_> {
     /// One piece of advice for each subject that the rule is about.
     fn rule(&self, rule: &Rule) -> Vec<Advice> {
         let database = self.request.database.as_deref();
+        // A rule for some databases says nothing until one of them is asked for.
         let is_for_database = rule.databases.is_empty()
             || database.is_some_and(|name| rule.databases.iter().any(|known| known == name));
         let subjects = self.system.subjects(rule.subject, database);
@@ -149,7 +150,7 @@ impl Judge<'_> {
             let judgement = Judgement { state, reason, seen };
             return vec![self.advice(rule, String::new(), self.system.base(), judgement)];
         }
-        let one = |Known { about, mut facts, .. }: Known| {
+        let one = |SubjectFacts { about, mut facts, .. }: SubjectFacts| {
             facts.extend(self.further);
             let judgement = self.judged(rule, &facts);
             self.advice(rule, about, &facts, judgement)
@@ -163,7 +164,8 @@ impl Judge<'_> {
             match applies.holds(facts, &mut seen) {
                 Some(true) => {}
                 Some(false) => {
-                    let reason = format!("it is about something else: {}", told(&seen, facts));
+                    let reason =
+                        format!("it is about something else: {}", deciding_facts(&seen, facts));
                     return Judgement { state: AdviceState::NotApplicable, reason, seen };
                 }
                 None => return self.cannot_tell(seen, facts),
@@ -177,7 +179,7 @@ impl Judge<'_> {
             Some(true) => AdviceState::Met,
             Some(false) => AdviceState::NotMet,
         };
-        Judgement { state, reason: told(&seen, facts), seen }
+        Judgement { state, reason: deciding_facts(&seen, facts), seen }
     }
 
     fn cannot_tell(&self, seen: Seen, facts: &Facts) -> Judgement {
@@ -242,7 +244,7 @@ fn read(name: &str, facts: &Facts) -> Option<ReadFact> {
 }
 
 /// The values that decided, each with its place.
-fn told(seen: &Seen, facts: &Facts) -> String {
+fn deciding_facts(seen: &Seen, facts: &Facts) -> String {
     let tell = |name: &String| {
         let ReadFact { fact, value, place } = read(name, facts)?;
         let short = fact.split_once('.').map_or(fact.as_str(), |(_, short)| short);

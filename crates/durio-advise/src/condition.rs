@@ -128,6 +128,7 @@ impl Condition {
                 if !left.is_like(right) {
                     return Err(format!("{left:?} is set against {right:?}"));
                 }
+                // Words and flags have no order, but can be equal.
                 let is_equality = ["==", "!="].contains(sign);
                 let has_order = matches!(left, Kind::Number | Kind::Bytes(_) | Kind::Time(_));
                 let fits = has_order || is_equality;

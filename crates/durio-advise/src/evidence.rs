@@ -148,6 +148,7 @@ fn measured(text: &str) -> Result<ByRule, Wrong> {
         let evidence = evidence(it, &places).map_err(|reason| (rule.clone(), reason))?;
         found.entry(rule).or_default().push(evidence);
     }
+    // The order of the outcomes: what speaks against a rule is read first.
     found.values_mut().for_each(|all| all.sort_by_key(|it| it.outcome));
     Ok(found)
 }

@@ -40,6 +40,7 @@ impl Facts {
     ) -> bool {
         let Some(kind) = catalogue.kind(name) else { return false };
         let (value, place) = (kind.read(text), place.into());
+        // A text of another kind is kept with the reason: advice then says what stood there.
         self.0.insert(name.to_owned(), Fact { value, text: text.trim().to_owned(), place });
         true
     }

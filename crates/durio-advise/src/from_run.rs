@@ -51,7 +51,7 @@ type Setup = (u64, bool, bool);
 type Commits = BTreeMap<(&'static str, Setup), f64>;
 
 pub(super) fn facts(findings: &Findings) -> Facts {
-    let mut gathered = Gathered { place: &findings.run_folder, facts: Facts::default() };
+    let mut gathered = RunFacts { place: &findings.run_folder, facts: Facts::default() };
     let commits = commits(findings);
     flushes(&mut gathered, findings, &commits);
     methods(&mut gathered, &commits);
@@ -67,12 +67,12 @@ pub(super) fn facts(findings: &Findings) -> Facts {
     gathered.facts
 }
 
-struct Gathered<'a> {
+struct RunFacts<'a> {
     place: &'a str,
     facts: Facts,
 }
 
-impl Gathered<'_> {
+impl RunFacts<'_> {
     fn put(&mut self, name: &str, value: Option<Value>) {
         if let Some(value) = value {
             self.facts.put(format!("run.{name}"), value, self.place);
@@ -144,6 +144,7 @@ fn commits(findings: &Findings) -> Commits {
         let method = METHODS.iter().find(|(method, _)| *method == definition.sync.method);
         let (Some((_, method)), Some(mean)) = (method, headline_mean(workload)) else { continue };
         let each = definition.sync.every == 1;
+        // Concurrent writers share flushes, and a sync after several writes is not one's price.
         if !is_one_writer(definition) || !each || !RECORD.contains(&size) {
             continue;
         }
@@ -174,7 +175,7 @@ fn setups(commits: &Commits) -> Vec<Setup> {
 }
 
 /// A single 8 kB write and its flush, as pg_test_fsync takes it: the mean.
-fn flushes(gathered: &mut Gathered<'_>, findings: &Findings, commits: &Commits) {
+fn flushes(gathered: &mut RunFacts<'_>, findings: &Findings, commits: &Commits) {
     let of_8k = setups(commits).into_iter().filter(|(size, _, grows)| *size == 8192 && !grows);
     if let Some(nanos) = of_8k.filter_map(|setup| mean(commits, "fdatasync", setup)).next() {
         gathered.flush(nanos);
@@ -184,7 +185,7 @@ fn flushes(gathered: &mut Gathered<'_>, findings: &Findings, commits: &Commits) 
     gathered.put("flush_p50", p50.map(|nanos| Value::Time(real(nanos))));
 }
 
-fn methods(gathered: &mut Gathered<'_>, commits: &Commits) {
+fn methods(gathered: &mut RunFacts<'_>, commits: &Commits) {
     let both = setups(commits).into_iter().find_map(|setup| {
         Some(mean(commits, "fsync", setup)? / mean(commits, "fdatasync", setup)?)
     });
@@ -210,7 +211,7 @@ pub(super) fn gain_over(facts: &mut Facts) {
     }
 }
 
-fn appends(gathered: &mut Gathered<'_>, commits: &Commits) {
+fn appends(gathered: &mut RunFacts<'_>, commits: &Commits) {
     let pairs = commits.iter().filter_map(|((method, (size, direct, grows)), time)| {
         let recycled = mean(commits, method, (*size, *direct, false))?;
         grows.then_some((*method == "fdatasync", time / recycled))
@@ -220,13 +221,13 @@ fn appends(gathered: &mut Gathered<'_>, commits: &Commits) {
     gathered.number("append_over_recycled", best.map(|(_, ratio)| ratio));
 }
 
-fn etcd(gathered: &mut Gathered<'_>, findings: &Findings) {
+fn etcd(gathered: &mut RunFacts<'_>, findings: &Findings) {
     let commit = alone(findings).find(|it| it.name == "commit-etcd");
     let p99 = commit.and_then(|it| it.operation(OperationName::Sync)?.service.p99_ns);
     gathered.put("etcd_sync_p99", p99.map(|nanos| Value::Time(real(nanos))));
 }
 
-fn reads(gathered: &mut Gathered<'_>, findings: &Findings) {
+fn reads(gathered: &mut RunFacts<'_>, findings: &Findings) {
     // The size of PostgreSQL's pages, for its random_page_cost.
     let one = |pattern: Pattern| {
         alone(findings).find(|it| {
@@ -276,7 +277,7 @@ fn is_random_read(findings: &Findings, step: u32) -> bool {
     })
 }
 
-fn load(gathered: &mut Gathered<'_>, findings: &Findings) {
+fn load(gathered: &mut RunFacts<'_>, findings: &Findings) {
     let busiest = findings.workloads.iter().map(|it| it.cpu.busiest_job_share);
     gathered.number("busiest_job_share", busiest.max_by(f64::total_cmp));
     gathered.number("queue_over_requests", fullest_queue(findings));
@@ -310,6 +311,7 @@ fn log_under_load(findings: &Findings) -> Option<f64> {
     };
     let is_log = |it: &WorkloadFindings| it.durable && is_one_writer(&it.definition);
     let idle: Vec<&WorkloadFindings> = alone(findings).filter(|it| is_log(it)).collect();
+    // By identity, because two logs may have equal figures.
     let is_alone = |it: &WorkloadFindings| idle.iter().any(|alone| std::ptr::eq(*alone, it));
     let loaded = findings.workloads.iter().filter(|it| it.complete && is_log(it) && !is_alone(it));
     let ratios = loaded.filter_map(|loaded| {
@@ -322,9 +324,9 @@ fn log_under_load(findings: &Findings) -> Option<f64> {
     ratios.max_by(f64::total_cmp)
 }
 
-fn validity(gathered: &mut Gathered<'_>, findings: &Findings) {
-    let evenness = findings.workloads.iter().filter_map(|it| it.rate_variation);
-    let worst = evenness.map(|it| it.coefficient_of_variation).max_by(f64::total_cmp);
+fn validity(gathered: &mut RunFacts<'_>, findings: &Findings) {
+    let rates = findings.workloads.iter().filter_map(|it| it.rate_variation);
+    let worst = rates.map(|it| it.coefficient_of_variation).max_by(f64::total_cmp);
     gathered.number("unsteadiness", worst);
     let stolen = findings.workloads.iter().filter_map(|it| it.cpu.machine_steal_share);
     gathered.number("steal_share", stolen.max_by(f64::total_cmp));

@@ -23,7 +23,7 @@ const ALIKE: &[&str] = &["scheduler", "read_ahead_kb", "write_cache", "rotationa
 
 /// A subject of rules, and what is known of it.
 #[derive(Debug, Clone)]
-pub(super) struct Known {
+pub(super) struct SubjectFacts {
     subject: Subject,
     pub(super) about: String,
     pub(super) facts: Facts,
@@ -33,7 +33,7 @@ pub(super) struct Known {
 #[derive(Debug)]
 pub(super) struct SystemFacts {
     base: Facts,
-    known: Vec<Known>,
+    known: Vec<SubjectFacts>,
 }
 
 impl SystemFacts {
@@ -45,10 +45,10 @@ impl SystemFacts {
         aio_share(&mut base);
         let device = |subject: Subject, name: &str| {
             let facts = device_facts(catalogue, stack, readings, readings.of(name)?);
-            Some(Known { subject, about: name.to_owned(), facts })
+            Some(SubjectFacts { subject, about: name.to_owned(), facts })
         };
         let top = top_devices(&stack.root);
-        let mut known: Vec<Known> =
+        let mut known: Vec<SubjectFacts> =
             top.iter().filter_map(|name| device(Subject::Volume, name)).collect();
         let filesystem = filesystem(catalogue, stack, &known, readings);
         known.extend(readings.layers.iter().filter_map(|layer| match layer.kind {
@@ -57,12 +57,13 @@ impl SystemFacts {
             LayerKind::Md => device(Subject::Array, &layer.name),
             _ => None,
         }));
+        // Rules about a database ask for its filesystem too.
         if let Some(filesystem) = filesystem {
             base.extend(&filesystem.facts);
             known.push(filesystem);
         }
         let (subject, about) = (Subject::Host, "host".to_owned());
-        known.push(Known { subject, about, facts: Facts::default() });
+        known.push(SubjectFacts { subject, about, facts: Facts::default() });
         Self { base, known }
     }
 
@@ -72,17 +73,17 @@ impl SystemFacts {
     }
 
     /// The subjects of this kind that are here; the database is one that has the volume's facts.
-    pub(super) fn subjects(&self, subject: Subject, database: Option<&str>) -> Vec<Known> {
+    pub(super) fn subjects(&self, subject: Subject, database: Option<&str>) -> Vec<SubjectFacts> {
         if subject == Subject::Database {
             let Some(name) = database else { return Vec::new() };
             let volume = self.subjects(Subject::Volume, None).into_iter().next();
             let facts = volume.map_or_else(|| self.base.clone(), |volume| volume.facts);
-            return vec![Known { subject, about: name.to_owned(), facts }];
+            return vec![SubjectFacts { subject, about: name.to_owned(), facts }];
         }
-        let with_base = |known: &Known| {
+        let with_base = |known: &SubjectFacts| {
             let mut facts = self.base.clone();
             facts.extend(&known.facts);
-            Known { facts, ..known.clone() }
+            SubjectFacts { facts, ..known.clone() }
         };
         self.known.iter().filter(|known| known.subject == subject).map(with_base).collect()
     }
@@ -179,6 +180,7 @@ fn stripe(facts: &mut Facts) {
 /// Whether the disks below an array rotate, and in what they differ.
 fn members(facts: &mut Facts, stack: &Stack, readings: &Readings, array: &str) {
     let Some((_, layer)) = stack.walk().find(|(_, layer)| layer.name == array) else { return };
+    // Members may be partitions: what counts is the disk below.
     let below = layer.walk().filter(|(_, it)| it.kind == LayerKind::Disk);
     let disks: Vec<&LayerReadings> =
         below.filter_map(|(_, disk)| readings.of(&disk.name)).collect();
@@ -201,9 +203,9 @@ fn members(facts: &mut Facts, stack: &Stack, readings: &Readings, array: &str) {
 fn filesystem(
     catalogue: &Catalogue,
     stack: &Stack,
-    volumes: &[Known],
+    volumes: &[SubjectFacts],
     readings: &Readings,
-) -> Option<Known> {
+) -> Option<SubjectFacts> {
     let layer = stack.walk().map(|(_, layer)| layer).find(|it| it.filesystem.is_some())?;
     let known = layer.filesystem.as_ref()?;
     let mut facts = Facts::default();
@@ -221,7 +223,7 @@ fn filesystem(
     used_share(&mut facts, known);
     valued_options(&mut facts, catalogue, known);
     below_filesystem(&mut facts, volumes, readings);
-    Some(Known { subject: Subject::Filesystem, about: known.mount_point.clone(), facts })
+    Some(SubjectFacts { subject: Subject::Filesystem, about: known.mount_point.clone(), facts })
 }
 
 fn used_share(facts: &mut Facts, known: &FilesystemFacts) {
@@ -246,7 +248,7 @@ fn valued_options(facts: &mut Facts, catalogue: &Catalogue, known: &FilesystemFa
     }
 }
 
-fn below_filesystem(facts: &mut Facts, volumes: &[Known], readings: &Readings) {
+fn below_filesystem(facts: &mut Facts, volumes: &[SubjectFacts], readings: &Readings) {
     let array = volumes.iter().find(|volume| volume.facts.get("md.level").is_some());
     facts.put("fs.on_array", Value::Flag(array.is_some()), STACK);
     if let Some(array) = array {

@@ -251,6 +251,7 @@ impl Rule {
 /// # Errors
 /// If the data that this program was built with cannot be read: a test would have said so.
 pub fn rules() -> Result<&'static [Rule], AdviceError> {
+    // Read once: the command line, the proof and every report ask for them.
     static RULES: OnceLock<Result<Vec<Rule>, Wrong>> = OnceLock::new();
     let catalogue = Catalogue::shipped()?;
     let rules = RULES.get_or_init(|| shipped(catalogue)).as_deref();
@@ -301,6 +302,7 @@ fn shipped(catalogue: &Catalogue) -> Result<Vec<Rule>, Wrong> {
         rules.extend(read(file, text, &sources, catalogue)?);
     }
     check_together(&rules)?;
+    // Each rule is checked against what the project itself measured before it ships.
     checked(rules, evidence::shipped()?)
 }
 
@@ -354,6 +356,7 @@ fn check(rule: &Rule, catalogue: &Catalogue) -> Result<(), String> {
     }
     let all = rule.sources.iter().chain(rule.contradicting.iter().map(|it| &it.1));
     for source in all {
+        // A document or a source file can be looked up, so it needs its address.
         let needs_url = matches!(source.kind, SourceKind::VendorDoc | SourceKind::SourceCode);
         // General knowledge is just what no document was read for.
         let is_read = source.kind == SourceKind::GeneralKnowledge
@@ -366,6 +369,7 @@ fn check(rule: &Rule, catalogue: &Catalogue) -> Result<(), String> {
     if let Some(name) = rule.databases.iter().find(unknown) {
         return Err(format!("there is no database '{name}'"));
     }
+    // Whoever follows advice must be able to take it back.
     if rule.command.is_some() != rule.undo.is_some() {
         return Err("a command and what undoes it belong together".to_owned());
     }
@@ -379,6 +383,7 @@ fn check(rule: &Rule, catalogue: &Catalogue) -> Result<(), String> {
 
 /// What can be wrong with rules only together.
 fn check_together(rules: &[Rule]) -> Result<(), Wrong> {
+    // `--rule` takes either, so that one may not be another's.
     let mut names = BTreeSet::new();
     for rule in rules {
         if !names.insert(rule.id.as_str()) || !names.insert(rule.name.as_str()) {

@@ -67,6 +67,8 @@ impl DatabaseSettings {
                 facts.read(catalogue, &name, &setting.value, &setting.place);
             }
         }
+        // After the file, so that a setting named by the user takes the place of the file's; and what
+        // the user names has to exist, while a file has many settings that no rule reads.
         for setting in &self.given {
             let name = fact_name(catalogue, group, &setting.name)
                 .ok_or_else(|| unknown(catalogue, group, &setting.name))?;
@@ -91,6 +93,7 @@ fn fact_name(catalogue: &Catalogue, group: Option<&str>, name: &str) -> Option<S
 }
 
 fn unknown(catalogue: &Catalogue, group: Option<&str>, name: &str) -> AdviceError {
+    // As the user would write them: without the prefix of the database.
     let prefix = group.map(|group| format!("{group}.")).unwrap_or_default();
     let known = catalogue.names().filter_map(|fact| {
         fact.strip_prefix(&prefix).filter(|_| !prefix.is_empty()).or(Some(fact))
@@ -104,6 +107,7 @@ fn setting(line: &str) -> Option<(String, String)> {
     let end = line.find(['=', ':', ' ', '\t']).unwrap_or(line.len());
     let (name, value) = line.split_at(end);
     let value = value.trim_start().trim_start_matches(['=', ':']).trim();
+    // PostgreSQL quotes with ', Redis with ".
     let value = value.trim_matches(['\'', '"']);
     // A name alone switches something on.
     let value = if value.is_empty() { "on" } else { value };

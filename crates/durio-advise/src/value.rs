@@ -114,6 +114,7 @@ pub(super) fn literal(text: &str) -> Option<Value> {
     if let Some(number) = quantity(text, &[], 1.0) {
         return Some(Value::Number(number));
     }
+    // No suffix is of both a time and bytes, so the order does not matter.
     let time = quantity(text, TIMES, 1.0).map(Value::Time);
     time.or_else(|| quantity(text, BYTES, 1.0).map(Value::Bytes))
 }
@@ -177,9 +178,11 @@ impl Value {
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            // Ratios are quotients of floats, which would show all their digits.
             Self::Number(number) => write!(f, "{}", (number * 1000.0).round() / 1000.0),
             Self::Bytes(number) if *number >= 0.0 => write!(f, "{}", Bytes::new(whole(*number))),
             Self::Time(number) if *number >= 0.0 => write!(f, "{}", Nanos::new(whole(*number))),
+            // Databases write -1 for a default or for off, as PostgreSQL does for wal_buffers.
             Self::Bytes(number) | Self::Time(number) => write!(f, "{number}"),
             Self::Text(text) => f.write_str(text),
             Self::Flag(true) => f.write_str("on"),

@@ -3,7 +3,7 @@
 //! In: claims. Out: [`AuditFindings`]. Not here: rules, and where claims come from.
 
 use super::findings::{AUDIT_SCHEMA, AuditFinding, AuditFindings, RuleMeaning, Tier, TierCounts};
-use super::rules::{Check, RULES, Rule, Seen};
+use super::rules::{Check, Observation, RULES, Rule};
 use super::{Claim, Line};
 
 /// Findings that are kept; more are only counted.
@@ -78,8 +78,8 @@ impl Auditor {
         }
     }
 
-    fn add(&mut self, rule: &Rule, seen: Seen, place: impl FnOnce() -> (Line, String)) {
-        let Seen { tier, reason, evidence } = seen;
+    fn add(&mut self, rule: &Rule, seen: Observation, place: impl FnOnce() -> (Line, String)) {
+        let Observation { tier, reason, evidence } = seen;
         self.counts.add(tier);
         // An impossible figure decides the exit code: it must be seen even where much is left out.
         let weighty = tier == Tier::Impossible && self.findings.len() < 2 * FINDINGS_MAX;

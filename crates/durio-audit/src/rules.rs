@@ -25,13 +25,13 @@ use super::{Claim, Line};
 
 /// What a rule saw in a claim.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Seen {
+pub(super) struct Observation {
     pub(super) tier: Tier,
     pub(super) reason: String,
     pub(super) evidence: Evidence,
 }
 
-impl Seen {
+impl Observation {
     /// With the figures that the reason rests on.
     fn new<const N: usize>(
         tier: Tier,
@@ -53,14 +53,14 @@ impl Seen {
 
 /// What a rule saw, and where.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct About {
+pub(super) struct LocatedObservation {
     pub(super) line: Line,
     pub(super) label: String,
-    pub(super) seen: Seen,
+    pub(super) seen: Observation,
 }
 
-impl About {
-    fn new(claim: &Claim, seen: Seen) -> Self {
+impl LocatedObservation {
+    fn new(claim: &Claim, seen: Observation) -> Self {
         Self { line: line_of(claim), label: claim.label(), seen }
     }
 }
@@ -69,9 +69,9 @@ impl About {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Check {
     /// At each claim by itself.
-    Claim(fn(&Claim) -> Option<Seen>),
+    Claim(fn(&Claim) -> Option<Observation>),
     /// At the claims together.
-    Table(fn(&[Claim]) -> Vec<About>),
+    Table(fn(&[Claim]) -> Vec<LocatedObservation>),
 }
 
 /// A rule of the audit.

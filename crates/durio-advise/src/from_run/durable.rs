@@ -6,14 +6,14 @@
 use durio_plan::FileLayout;
 use durio_workload::{CacheMode, SyncMethod};
 
-use super::{Gathered, METHODS, PAIRS};
+use super::{METHODS, PAIRS, RunFacts};
 use crate::value::{Value, real};
 use durio_analyse::durable::{Arm, BATCH_SHARE, DurableFindings, FileModesFindings};
 
 // A sync after more writes than this is no batch of a log: so much is lost at once in a crash.
 const EVERY_MAX: u32 = 64;
 
-pub(super) fn facts(gathered: &mut Gathered<'_>, durable: &DurableFindings) {
+pub(super) fn facts(gathered: &mut RunFacts<'_>, durable: &DurableFindings) {
     methods(gathered, durable);
     file_modes(gathered, &durable.file_modes);
     sizes(gathered, durable);
@@ -31,7 +31,7 @@ fn is_unusual(arm: &Arm) -> (bool, bool) {
     (setting.method != SyncMethod::Fdatasync, setting.cache != CacheMode::Buffered)
 }
 
-fn methods(gathered: &mut Gathered<'_>, durable: &DurableFindings) {
+fn methods(gathered: &mut RunFacts<'_>, durable: &DurableFindings) {
     let Some(found) = &durable.methods else { return };
     let rate_of = |method: SyncMethod, cache: CacheMode| {
         let arms = found.rows.iter().map(|row| &row.arm);
@@ -43,6 +43,7 @@ fn methods(gathered: &mut Gathered<'_>, durable: &DurableFindings) {
         caches.iter().find_map(|cache| Some(rate_of(*data, *cache)? / rate_of(*whole, *cache)?))
     });
     gathered.number("fsync_over_fdatasync", ratio);
+    // All methods in the cache mode in which fdatasync was measured: like is compared with like.
     let usual = |cache: CacheMode| Some((cache, rate_of(SyncMethod::Fdatasync, cache)?));
     let Some((cache, usual)) = caches.into_iter().find_map(usual) else { return };
     let durable = SyncMethod::ALL.into_iter().filter(|it| *it != SyncMethod::None);
@@ -59,7 +60,7 @@ fn methods(gathered: &mut Gathered<'_>, durable: &DurableFindings) {
     gathered.best_of(&known.collect::<Vec<_>>());
 }
 
-fn file_modes(gathered: &mut Gathered<'_>, found: &[FileModesFindings]) {
+fn file_modes(gathered: &mut RunFacts<'_>, found: &[FileModesFindings]) {
     let rows = || found.iter().flat_map(|it| &it.rows);
     let over_recycled = |layout: FileLayout| {
         let of = rows().filter(|row| row.arm.setting.layout == Some(layout));
@@ -72,9 +73,10 @@ fn file_modes(gathered: &mut Gathered<'_>, found: &[FileModesFindings]) {
 }
 
 /// A single 8 kB write and its flush, and how large a batch has to be.
-fn sizes(gathered: &mut Gathered<'_>, durable: &DurableFindings) {
+fn sizes(gathered: &mut RunFacts<'_>, durable: &DurableFindings) {
     let curves = durable.sizes.iter().flat_map(|sizes| &sizes.curves);
     let mut curves: Vec<_> = curves.filter(|curve| curve.setting.is_durable()).collect();
+    // The usual curve first: the first that has what is asked for is taken.
     curves.sort_by_key(|curve| curve.arms.first().map(is_unusual));
     let of_8k =
         curves.iter().filter(|it| it.setting.method == SyncMethod::Fdatasync).find_map(|it| {
@@ -94,9 +96,10 @@ fn sizes(gathered: &mut Gathered<'_>, durable: &DurableFindings) {
 
 /// How many times as many commits a log with batches makes: as measured with the most committers, or
 /// by a sync after several writes of one writer.
-fn batches(gathered: &mut Gathered<'_>, durable: &DurableFindings) {
+fn batches(gathered: &mut RunFacts<'_>, durable: &DurableFindings) {
     let rows = durable.group_commit.iter().flat_map(|it| &it.rows);
     let gains = rows.filter_map(|row| Some((row.arm.setting.committers(), row.gain?)));
+    // The most committers, and of several such rows the one that gains most.
     let shared = gains.max_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))).map(|it| it.1);
     let every = durable.sync_every.iter().find_map(|it| {
         let time = |every: u32| {
@@ -111,7 +114,7 @@ fn batches(gathered: &mut Gathered<'_>, durable: &DurableFindings) {
 }
 
 /// The delay that was measured as best; it takes the place of half a flush.
-fn commit_delay(gathered: &mut Gathered<'_>, durable: &DurableFindings) {
+fn commit_delay(gathered: &mut RunFacts<'_>, durable: &DurableFindings) {
     let advised = durable.commit_delays.iter().filter_map(|it| it.advice.as_ref());
     // Of several settings the one that gains most.
     let best = advised.max_by(|a, b| a.gain_share.total_cmp(&b.gain_share));

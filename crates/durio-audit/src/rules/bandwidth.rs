@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 
 use super::units::{MEBI, other_units};
-use super::{About, Claim, Seen, Tier};
+use super::{Claim, LocatedObservation, Observation, Tier};
 use crate::Figure;
 use crate::phrases::{bandwidth_in, drives, number_before};
 use crate::wording::{bandwidth, number, rate};
@@ -28,7 +28,7 @@ fn bytes_each(claim: &Claim) -> Option<Figure> {
     claim.mean_bytes.or_else(|| Some(Figure::of(claim.block_size?.get())))
 }
 
-pub(super) fn contradiction(claim: &Claim) -> Option<Seen> {
+pub(super) fn contradiction(claim: &Claim) -> Option<Observation> {
     let (made, said) = made_and_said(claim)?;
     (!made.agrees_with(said, TOLERANCE)).then(|| {
         let fits = |(said, _): &(Figure, &str)| made.agrees_with(*said, TOLERANCE);
@@ -46,7 +46,7 @@ pub(super) fn contradiction(claim: &Claim) -> Option<Seen> {
             bandwidth(made.value),
             bandwidth(said.value),
         );
-        Seen::new(Tier::Impossible, reason, figures(made, said))
+        Observation::new(Tier::Impossible, reason, figures(made, said))
     })
 }
 
@@ -59,7 +59,7 @@ fn figures(made: Figure, said: Figure) -> [(&'static str, f64); 3] {
 }
 
 /// Rows whose own digits are too few to tell, in a series where others tell that MiB are called MB.
-pub(super) fn unit_of_series(claims: &[Claim]) -> Vec<About> {
+pub(super) fn unit_of_series(claims: &[Claim]) -> Vec<LocatedObservation> {
     let series = |claim: &Claim| {
         (claim.source.clone(), claim.stack.clone(), claim.workload.clone(), claim.block_size)
     };
@@ -84,17 +84,17 @@ pub(super) fn unit_of_series(claims: &[Claim]) -> Vec<About> {
             bandwidth(said.value),
             bandwidth(made.value),
         );
-        let seen = || Seen::new(Tier::Doubtful, reason, figures(made, said));
-        is_meant.then(|| About::new(claim, seen()))
+        let seen = || Observation::new(Tier::Doubtful, reason, figures(made, said));
+        is_meant.then(|| LocatedObservation::new(claim, seen()))
     };
     claims.iter().filter_map(about).collect()
 }
 
-pub(super) fn parts(claim: &Claim) -> Option<Seen> {
+pub(super) fn parts(claim: &Claim) -> Option<Observation> {
     per_thread(claim).or_else(|| per_drive(claim))
 }
 
-fn per_thread(claim: &Claim) -> Option<Seen> {
+fn per_thread(claim: &Claim) -> Option<Observation> {
     let (each, _) = bandwidth_in(&claim.note, "per thread")?;
     let jobs = f64::from(claim.jobs?);
     let (sum, said) = (each.scaled(jobs), claim.bandwidth?);
@@ -107,11 +107,11 @@ fn per_thread(claim: &Claim) -> Option<Seen> {
             bandwidth(said.value),
         );
         let figures = [("sum_bytes_per_second", sum.value), ("bytes_per_second", said.value)];
-        Seen::new(Tier::Doubtful, reason, figures).with_text("note", &claim.note)
+        Observation::new(Tier::Doubtful, reason, figures).with_text("note", &claim.note)
     })
 }
 
-fn per_drive(claim: &Claim) -> Option<Seen> {
+fn per_drive(claim: &Claim) -> Option<Observation> {
     let each = number_before(&claim.note, "jobs per drive")?.value;
     let (drives, jobs) = (f64::from(drives(&claim.stack)?), f64::from(claim.jobs?));
     ((each * drives - jobs).abs() > 0.5).then(|| {
@@ -123,7 +123,7 @@ fn per_drive(claim: &Claim) -> Option<Seen> {
             number(jobs),
         );
         let figures = [("jobs_per_drive", each), ("drives", drives), ("jobs", jobs)];
-        Seen::new(Tier::Doubtful, reason, figures)
+        Observation::new(Tier::Doubtful, reason, figures)
     })
 }
 

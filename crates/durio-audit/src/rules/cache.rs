@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use super::{About, Claim, Seen, Tier};
+use super::{Claim, LocatedObservation, Observation, Tier};
 use crate::figure::real;
 use crate::wording::{bandwidth, number};
 use crate::{Durability, Figure};
@@ -16,13 +16,13 @@ const FASTER_THAN_SUSTAINED: f64 = 1.2;
 const LARGER: u64 = 4;
 
 /// The most that is known of the volume touched: file size, else bytes in all.
-pub(super) fn fits_in_memory(claim: &Claim) -> Option<Seen> {
+pub(super) fn fits_in_memory(claim: &Claim) -> Option<Observation> {
     let (memory, touched) = (claim.memory?, claim.size.or(claim.total)?);
     (claim.buffered == Some(true) && !waits_for_device(claim) && touched <= memory).then(|| {
         let reason = format!("{touched} through the page cache of a machine with {memory}");
         let figures =
             [("touched_bytes", real(touched.get())), ("memory_bytes", real(memory.get()))];
-        Seen::new(Tier::Doubtful, reason, figures)
+        Observation::new(Tier::Doubtful, reason, figures)
     })
 }
 
@@ -36,7 +36,7 @@ fn waits_for_device(claim: &Claim) -> bool {
     syncs && claim.read_share == Some(0.0)
 }
 
-pub(super) fn by_volume(claims: &[Claim]) -> Vec<About> {
+pub(super) fn by_volume(claims: &[Claim]) -> Vec<LocatedObservation> {
     // Of each series the largest volume, and the fastest that reached it.
     let mut sustained: HashMap<_, (u64, Figure)> = HashMap::new();
     for (claim, total, figure) in claims.iter().filter_map(buffered_writes) {
@@ -47,7 +47,7 @@ pub(super) fn by_volume(claims: &[Claim]) -> Vec<About> {
     }
     let about = |(claim, total, figure): (&Claim, u64, Figure)| {
         let seen = faster(total, figure, *sustained.get(&series(claim))?)?;
-        Some(About::new(claim, seen))
+        Some(LocatedObservation::new(claim, seen))
     };
     claims.iter().filter_map(buffered_writes).filter_map(about).collect()
 }
@@ -61,7 +61,7 @@ fn series(claim: &Claim) -> (&str, &str, Option<u32>) {
     (&claim.source, &claim.stack, claim.jobs)
 }
 
-fn faster(total: u64, figure: Figure, (largest, sustained): (u64, Figure)) -> Option<Seen> {
+fn faster(total: u64, figure: Figure, (largest, sustained): (u64, Figure)) -> Option<Observation> {
     let is_larger = largest / total.max(1) >= LARGER;
     (is_larger && figure.low > sustained.high * FASTER_THAN_SUSTAINED).then(|| {
         let ratio = real(largest) / real(total.max(1));
@@ -77,7 +77,7 @@ fn faster(total: u64, figure: Figure, (largest, sustained): (u64, Figure)) -> Op
             ("sustained_bytes_per_second", sustained.value),
             ("volume_ratio", ratio),
         ];
-        Seen::new(Tier::Doubtful, reason, figures)
+        Observation::new(Tier::Doubtful, reason, figures)
     })
 }
 

@@ -4,7 +4,7 @@
 
 use durio_units::Bytes;
 
-use super::{Claim, Seen, Tier};
+use super::{Claim, Observation, Tier};
 use crate::figure::real;
 use crate::phrases::words;
 
@@ -29,12 +29,12 @@ const LOG_BYTES_MAX: [(&str, u64, &str); 1] = [
 // Words for a log that one writer appends to, waiting for each record.
 const LOG_WORDS: [&str; 5] = ["wal", "redo", "journal", "commit", "etcd"];
 
-pub(super) fn unlike(claim: &Claim) -> Option<Seen> {
+pub(super) fn unlike(claim: &Claim) -> Option<Observation> {
     let words = words(&claim.workload);
     page(claim, &words).or_else(|| record(claim, &words)).or_else(|| depth(claim, &words))
 }
 
-fn page(claim: &Claim, words: &[String]) -> Option<Seen> {
+fn page(claim: &Claim, words: &[String]) -> Option<Observation> {
     let named = |(names, ..): &&(&[&str], _, _)| words.iter().any(|it| names.contains(&&**it));
     let (_, bytes, source) = DATABASES.iter().find(named)?;
     let (block, page) = (claim.block_size?, Bytes::new(*bytes));
@@ -46,7 +46,7 @@ fn page(claim: &Claim, words: &[String]) -> Option<Seen> {
     })
 }
 
-fn record(claim: &Claim, words: &[String]) -> Option<Seen> {
+fn record(claim: &Claim, words: &[String]) -> Option<Observation> {
     let named = |(name, ..): &&(&str, u64, &str)| words.iter().any(|word| word == name);
     let (name, bytes, source) = LOG_BYTES_MAX.iter().find(named)?;
     let (block, largest) = (claim.block_size?, Bytes::new(*bytes));
@@ -57,12 +57,12 @@ fn record(claim: &Claim, words: &[String]) -> Option<Seen> {
     })
 }
 
-fn unlike_size(reason: String, block: Bytes, expected: Bytes, source: &str) -> Seen {
+fn unlike_size(reason: String, block: Bytes, expected: Bytes, source: &str) -> Observation {
     let figures = [("block_bytes", real(block.get())), ("database_bytes", real(expected.get()))];
-    Seen::new(Tier::Method, reason, figures).with_text("source", source)
+    Observation::new(Tier::Method, reason, figures).with_text("source", source)
 }
 
-fn depth(claim: &Claim, words: &[String]) -> Option<Seen> {
+fn depth(claim: &Claim, words: &[String]) -> Option<Observation> {
     // One process writes the log, and waits for it: a log at depth 32 is nobody's.
     let depth = claim.depth.filter(|&depth| depth > 1)?;
     let is_log = words.iter().any(|word| LOG_WORDS.contains(&word.as_str()));
@@ -71,7 +71,7 @@ fn depth(claim: &Claim, words: &[String]) -> Option<Seen> {
             "depth {depth} for '{}': the writer of a log waits for each record",
             claim.workload
         );
-        Seen::new(Tier::Method, reason, [("depth", f64::from(depth))])
+        Observation::new(Tier::Method, reason, [("depth", f64::from(depth))])
     })
 }
 

@@ -2,7 +2,7 @@
 //!
 //! In: a claim, or a table. Out: what no distribution has. Not here: how long a tail may be.
 
-use super::{About, Claim, Line, Seen, Tier};
+use super::{Claim, Line, LocatedObservation, Observation, Tier};
 use crate::figure::real;
 use crate::wording::{number, time};
 use crate::{Figure, Operations};
@@ -10,7 +10,7 @@ use crate::{Figure, Operations};
 // Percentiles are midpoints of buckets, 0.8 % wide in fio and more in others; a maximum is exact.
 const BUCKET: f64 = 0.02;
 
-pub(super) fn out_of_order(claim: &Claim) -> Option<Seen> {
+pub(super) fn out_of_order(claim: &Claim) -> Option<Observation> {
     claim.kinds().into_iter().find_map(|(name, operations)| {
         let pairs = operations.percentiles_ns.iter().zip(operations.percentiles_ns.iter().skip(1));
         let broken = pairs.into_iter().find(|(lower, higher)| higher.1.high < lower.1.low);
@@ -28,28 +28,32 @@ pub(super) fn out_of_order(claim: &Claim) -> Option<Seen> {
             ("higher_percentile", *higher),
             ("higher_percentile_ns", longer.value),
         ];
-        Some(Seen::new(Tier::Impossible, reason, figures))
+        Some(Observation::new(Tier::Impossible, reason, figures))
     })
 }
 
-pub(super) fn mean(claim: &Claim) -> Option<Seen> {
+pub(super) fn mean(claim: &Claim) -> Option<Observation> {
     claim.kinds().into_iter().find_map(|(name, operations)| {
         let mean = operations.latency_ns_mean?;
         out_of_bounds(name, mean, operations).or_else(|| below_tail(name, mean, operations))
     })
 }
 
-fn out_of_bounds(name: &str, mean: Figure, operations: &Operations) -> Option<Seen> {
+fn out_of_bounds(name: &str, mean: Figure, operations: &Operations) -> Option<Observation> {
     let max = operations.latency_ns_max.filter(|max| mean.low > max.high);
     let min = operations.latency_ns_min.filter(|min| mean.high < min.low);
     let above = max.map(|max| ("longest", "max_ns", max));
     let (word, figure, bound) = above.or_else(|| Some(("shortest", "min_ns", min?)))?;
     let (said, limit) = (time(mean.value), time(bound.value));
     let reason = format!("{name}: the mean is {said}, the {word} {limit}");
-    Some(Seen::new(Tier::Impossible, reason, [("mean_ns", mean.value), (figure, bound.value)]))
+    Some(Observation::new(
+        Tier::Impossible,
+        reason,
+        [("mean_ns", mean.value), (figure, bound.value)],
+    ))
 }
 
-fn below_tail(name: &str, mean: Figure, operations: &Operations) -> Option<Seen> {
+fn below_tail(name: &str, mean: Figure, operations: &Operations) -> Option<Observation> {
     operations.percentiles_ns.iter().find_map(|&(percent, figure)| {
         // A share of 1 − q takes at least the q-th percentile: the mean is at least (1 − q) times
         // that (Markov's inequality).
@@ -68,13 +72,13 @@ fn below_tail(name: &str, mean: Figure, operations: &Operations) -> Option<Seen>
                 ("percentile_ns", figure.value),
                 ("mean_ns_least", least),
             ];
-            Seen::new(Tier::Impossible, reason, figures)
+            Observation::new(Tier::Impossible, reason, figures)
         })
     })
 }
 
 /// A table without any percentile is told once, at its header.
-pub(super) fn average_only(claims: &[Claim]) -> Vec<About> {
+pub(super) fn average_only(claims: &[Claim]) -> Vec<LocatedObservation> {
     let lacking: Vec<_> = claims.iter().filter(|claim| has_only_mean(claim)).collect();
     let in_table = |claim: &&&Claim| matches!(claim.line, Some(Line::Number(_)));
     let table = lacking.iter().filter(in_table).count();
@@ -84,12 +88,16 @@ pub(super) fn average_only(claims: &[Claim]) -> Vec<About> {
         let rows = real(table as u64);
         let reason =
             format!("the latencies of all {} rows that have some are averages", number(rows));
-        let seen = Seen::new(Tier::Method, reason, [("rows", rows)]);
-        found.push(About { line: Line::Number(1), label: "the table".to_owned(), seen });
+        let seen = Observation::new(Tier::Method, reason, [("rows", rows)]);
+        found.push(LocatedObservation {
+            line: Line::Number(1),
+            label: "the table".to_owned(),
+            seen,
+        });
     }
     let apart = lacking.into_iter().filter(|claim| !(none_has && in_table(&claim)));
-    let seen = || Seen::new(Tier::Method, "only the mean latency is given", []);
-    found.extend(apart.map(|claim| About::new(claim, seen())));
+    let seen = || Observation::new(Tier::Method, "only the mean latency is given", []);
+    found.extend(apart.map(|claim| LocatedObservation::new(claim, seen())));
     found
 }
 

@@ -4,7 +4,7 @@
 //! whether a device heeds a flush.
 
 use super::in_flight::{Fit, fit_of};
-use super::{Claim, Seen, Tier};
+use super::{Claim, Observation, Tier};
 use crate::Durability;
 use crate::phrases::words;
 use crate::wording::{number, time};
@@ -17,32 +17,32 @@ const SYNC_NS_MIN: f64 = 1_000.0;
 const DURABLE_WORDS: [&str; 9] =
     ["wal", "durable", "durability", "commit", "commits", "fsync", "fdatasync", "redo", "journal"];
 
-pub(super) fn never_issued(claim: &Claim) -> Option<Seen> {
+pub(super) fn never_issued(claim: &Claim) -> Option<Observation> {
     if claim.durability != Durability::SyncCall {
         return None;
     }
     none_counted(claim).or_else(|| too_fast(claim)).or_else(|| no_time(claim))
 }
 
-fn none_counted(claim: &Claim) -> Option<Seen> {
+fn none_counted(claim: &Claim) -> Option<Observation> {
     (claim.sync.count? == 0 && claim.writes()).then(|| {
         let reason = format!("'{}', and no sync was counted", asked(claim));
-        Seen::new(Tier::Doubtful, reason, [("syncs", 0.0)])
+        Observation::new(Tier::Doubtful, reason, [("syncs", 0.0)])
     })
 }
 
-fn too_fast(claim: &Claim) -> Option<Seen> {
+fn too_fast(claim: &Claim) -> Option<Observation> {
     let mean = claim.sync.latency_ns_mean?;
     (mean.high < SYNC_NS_MIN).then(|| {
         let reason = format!(
             "a sync took {} on average: less than a call to a device, so none reached it",
             time(mean.value)
         );
-        Seen::new(Tier::Doubtful, reason, [("sync_latency_ns", mean.value)])
+        Observation::new(Tier::Doubtful, reason, [("sync_latency_ns", mean.value)])
     })
 }
 
-fn no_time(claim: &Claim) -> Option<Seen> {
+fn no_time(claim: &Claim) -> Option<Observation> {
     // Writes that fill all of the workers' time leave none for the syncs between them.
     if claim.sync.latency_ns_mean.is_some() || claim.writes_per_sync != Some(1) {
         return None;
@@ -64,7 +64,7 @@ fn no_time(claim: &Claim) -> Option<Seen> {
             ("write_latency_ns", latency.value),
             ("in_flight", in_flight.value),
         ];
-        Seen::new(Tier::Doubtful, reason, figures).with_text("durable", &claim.durable)
+        Observation::new(Tier::Doubtful, reason, figures).with_text("durable", &claim.durable)
     })
 }
 
@@ -74,7 +74,7 @@ fn asked(claim: &Claim) -> &str {
 
 /// What tells only how the call is made, where the durability belongs; weightier if the workload
 /// speaks of durability itself.
-pub(super) fn without_sync(claim: &Claim) -> Option<Seen> {
+pub(super) fn without_sync(claim: &Claim) -> Option<Observation> {
     let names = words(&claim.workload).iter().any(|word| DURABLE_WORDS.contains(&word.as_str()));
     let only_call = claim.durability == Durability::OnlyTheCall;
     let denied = claim.durability == Durability::Denied && names;
@@ -84,7 +84,7 @@ pub(super) fn without_sync(claim: &Claim) -> Option<Seen> {
             true => format!("'{}' names no sync: not durable", claim.durable),
             false => format!("'{}', and no sync ('{}')", claim.workload, claim.durable),
         };
-        Seen::new(tier, reason, []).with_text("durable", &claim.durable)
+        Observation::new(tier, reason, []).with_text("durable", &claim.durable)
     })
 }
 

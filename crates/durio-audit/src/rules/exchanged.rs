@@ -3,7 +3,7 @@
 //! In: a claim. Out: what fits only when exchanged. Not here: units.
 
 use super::in_flight::{Fit, fit, fit_of};
-use super::{Claim, Seen, Tier};
+use super::{Claim, Observation, Tier};
 use crate::Figure;
 use crate::figure::real;
 use crate::wording::{percent, rate, time};
@@ -19,12 +19,12 @@ const MIX_DEVIATIONS: f64 = 4.0;
 // As many equal digits are no chance.
 const DIGITS_MIN: usize = 4;
 
-pub(super) fn exchanged(claim: &Claim) -> Option<Seen> {
+pub(super) fn exchanged(claim: &Claim) -> Option<Observation> {
     latencies(claim).or_else(|| rates(claim))
 }
 
 /// Latencies of reads and writes in each other's columns.
-fn latencies(claim: &Claim) -> Option<Seen> {
+fn latencies(claim: &Claim) -> Option<Observation> {
     let (_, slots, as_printed) = fit_of(claim)?;
     let (read, write) = (claim.read.latency_ns_mean?, claim.write.latency_ns_mean?);
     let mut other = claim.clone();
@@ -45,12 +45,12 @@ fn latencies(claim: &Claim) -> Option<Seen> {
             ("read_latency_ns", read.value),
             ("write_latency_ns", write.value),
         ];
-        Seen::new(Tier::Doubtful, reason, figures)
+        Observation::new(Tier::Doubtful, reason, figures)
     })
 }
 
 /// Rates of reads and writes in each other's columns.
-fn rates(claim: &Claim) -> Option<Seen> {
+fn rates(claim: &Claim) -> Option<Observation> {
     let (share, stated, [as_stated, as_exchanged]) = mix_of(claim)?;
     (!as_stated && as_exchanged).then(|| {
         let reason = format!(
@@ -59,11 +59,11 @@ fn rates(claim: &Claim) -> Option<Seen> {
             percent(share.value),
             percent(stated),
         );
-        Seen::new(Tier::Doubtful, reason, mix_figures(share, stated))
+        Observation::new(Tier::Doubtful, reason, mix_figures(share, stated))
     })
 }
 
-pub(super) fn mix(claim: &Claim) -> Option<Seen> {
+pub(super) fn mix(claim: &Claim) -> Option<Observation> {
     let (share, stated, [as_stated, as_exchanged]) = mix_of(claim)?;
     (!as_stated && !as_exchanged).then(|| {
         let reason = format!(
@@ -73,7 +73,7 @@ pub(super) fn mix(claim: &Claim) -> Option<Seen> {
             percent(share.high),
             percent(stated),
         );
-        Seen::new(Tier::Doubtful, reason, mix_figures(share, stated))
+        Observation::new(Tier::Doubtful, reason, mix_figures(share, stated))
     })
 }
 
@@ -114,7 +114,7 @@ fn read_share(claim: &Claim) -> Option<Figure> {
     })
 }
 
-pub(super) fn digits_repeated(claim: &Claim) -> Option<Seen> {
+pub(super) fn digits_repeated(claim: &Claim) -> Option<Observation> {
     let (in_flight, slots, as_printed) = fit_of(claim)?;
     let (count, latency) = [&claim.read, &claim.write].into_iter().find_map(|it| {
         let (count, latency) = (it.rate?.value, it.latency_ns_mean?.value);
@@ -135,7 +135,7 @@ pub(super) fn digits_repeated(claim: &Claim) -> Option<Seen> {
             ("latency_ns", latency),
             ("share", in_flight.value / slots),
         ];
-        Seen::new(Tier::Doubtful, reason, figures)
+        Observation::new(Tier::Doubtful, reason, figures)
     })
 }
 

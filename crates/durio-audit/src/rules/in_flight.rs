@@ -2,7 +2,7 @@
 //!
 //! In: a claim. Out: the impossible and the shortfall. Not here: what else could be wrong with it.
 
-use super::{Claim, Seen, Tier};
+use super::{Claim, Observation, Tier};
 use crate::phrases::drives;
 use crate::wording::{number, percent, rate, time};
 use crate::{Durability, Figure};
@@ -61,7 +61,7 @@ fn seen(
     claim: &Claim,
     (wanted, tier): (Fit, Tier),
     reason: impl Fn(Figure, f64) -> String,
-) -> Option<Seen> {
+) -> Option<Observation> {
     let (in_flight, slots, fit) = fit_of(claim)?;
     let figures = [
         ("in_flight", in_flight.value),
@@ -71,7 +71,7 @@ fn seen(
         ("share", in_flight.value / slots),
     ];
     let reason = || format!("{} is {}", product(claim), reason(in_flight, slots));
-    (fit == wanted).then(|| Seen::new(tier, reason(), figures))
+    (fit == wanted).then(|| Observation::new(tier, reason(), figures))
 }
 
 /// The product in words: `56.8k/s × 70.93 µs`.
@@ -92,7 +92,7 @@ fn product(claim: &Claim) -> String {
     parts.join(" + ")
 }
 
-pub(super) fn impossible(claim: &Claim) -> Option<Seen> {
+pub(super) fn impossible(claim: &Claim) -> Option<Observation> {
     seen(claim, (Fit::Impossible, Tier::Impossible), |in_flight, slots| {
         // Some tables give the jobs per drive in the column of all jobs.
         let drives = drives(&claim.stack).map(f64::from).filter(|&drives| {
@@ -109,7 +109,7 @@ pub(super) fn impossible(claim: &Claim) -> Option<Seen> {
 }
 
 /// Above by so little that averages over different times may explain it.
-pub(super) fn above(claim: &Claim) -> Option<Seen> {
+pub(super) fn above(claim: &Claim) -> Option<Observation> {
     seen(claim, (Fit::Above, Tier::Doubtful), |in_flight, slots| {
         format!(
             "{}, {} less: averages of samples and of all operations can be that far apart",
@@ -128,7 +128,7 @@ fn beyond(in_flight: Figure, slots: f64) -> String {
     )
 }
 
-pub(super) fn shortfall(claim: &Claim) -> Option<Seen> {
+pub(super) fn shortfall(claim: &Claim) -> Option<Observation> {
     seen(claim, (Fit::Shortfall, Tier::Shortfall), |in_flight, slots| {
         format!(
             "{} in flight of {}: {} of the workers' time, {} at most",

@@ -4,7 +4,7 @@
 
 use durio_units::Nanos;
 
-use super::{Claim, Seen, Tier};
+use super::{Claim, Observation, Tier};
 use crate::figure::real;
 use crate::phrases::words;
 use crate::wording::{number, significant, time};
@@ -22,7 +22,7 @@ const IDLE_MAX: Nanos = Nanos::from_secs(5);
 const FILESYSTEMS: [&str; 6] = ["ext4", "ext3", "xfs", "btrfs", "zfs", "f2fs"];
 
 /// A path that is no device under a stack that is called raw.
-pub(super) fn filesystem_as_device(claim: &Claim) -> Option<Seen> {
+pub(super) fn filesystem_as_device(claim: &Claim) -> Option<Observation> {
     let target = claim.target.as_deref()?;
     let words = words(&claim.stack);
     let has = |known: &[&str]| words.iter().any(|word| known.contains(&word.as_str()));
@@ -30,24 +30,24 @@ pub(super) fn filesystem_as_device(claim: &Claim) -> Option<Seen> {
     let is_file = target.starts_with('/') && !target.starts_with("/dev/");
     (called_device && is_file).then(|| {
         let reason = format!("called '{}', and '{target}' is a file", claim.stack);
-        Seen::new(Tier::Method, reason, []).with_text("target", target)
+        Observation::new(Tier::Method, reason, []).with_text("target", target)
     })
 }
 
-pub(super) fn no_preconditioning(claim: &Claim) -> Option<Seen> {
+pub(super) fn no_preconditioning(claim: &Claim) -> Option<Observation> {
     (claim.preconditioned == Some(false)).then(|| {
-        Seen::new(Tier::Method, "not preconditioned", []).with_text("preconditioned", "no")
+        Observation::new(Tier::Method, "not preconditioned", []).with_text("preconditioned", "no")
     })
 }
 
-pub(super) fn idle_gap(claim: &Claim) -> Option<Seen> {
+pub(super) fn idle_gap(claim: &Claim) -> Option<Observation> {
     let idle = claim.idle.filter(|&idle| idle > IDLE_MAX)?;
     let reason = format!("{idle} without I/O before or within the test");
-    Some(Seen::new(Tier::Method, reason, [("idle_ns", real(idle.get()))]))
+    Some(Observation::new(Tier::Method, reason, [("idle_ns", real(idle.get()))]))
 }
 
 /// By the stated time, else by volume and bandwidth.
-pub(super) fn too_short(claim: &Claim) -> Option<Seen> {
+pub(super) fn too_short(claim: &Claim) -> Option<Observation> {
     let (nanos, stated) = claim.ran_ns()?;
     let tier = match nanos {
         _ if nanos < TOO_SHORT_NS => Tier::Doubtful,
@@ -59,13 +59,13 @@ pub(super) fn too_short(claim: &Claim) -> Option<Seen> {
         true => format!("about {} long", time(significant(nanos, 1))),
         false => format!("its volume took {} at most", time(nanos)),
     };
-    Some(Seen::new(tier, reason, [("ran_ns", nanos)]))
+    Some(Observation::new(tier, reason, [("ran_ns", nanos)]))
 }
 
 // Engines whose buffered reads do not block in submission (Linux 5.10 on ext4, XFS, Btrfs).
 const BUFFERED_ASYNCHRONOUS: [&str; 2] = ["io_uring", "uring"];
 
-pub(super) fn depth_not_real(claim: &Claim) -> Option<Seen> {
+pub(super) fn depth_not_real(claim: &Claim) -> Option<Observation> {
     let (jobs, depth) = (claim.jobs?, claim.depth?);
     let engine = claim.engine.clone().unwrap_or_default();
     let able = BUFFERED_ASYNCHRONOUS.contains(&engine.to_ascii_lowercase().as_str());
@@ -80,7 +80,7 @@ pub(super) fn depth_not_real(claim: &Claim) -> Option<Seen> {
             number(f64::from(jobs) * f64::from(depth)),
         );
         let figures = [("depth", f64::from(depth)), ("jobs", f64::from(jobs))];
-        Seen::new(Tier::Method, reason, figures).with_text("engine", &engine)
+        Observation::new(Tier::Method, reason, figures).with_text("engine", &engine)
     })
 }
 

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use super::in_flight::{Fit, fit_of};
-use super::{About, Claim, Seen, Tier};
+use super::{Claim, LocatedObservation, Observation, Tier};
 use crate::wording::{bandwidth, percent, rate, time};
 use crate::{Figure, Line};
 
@@ -18,7 +18,7 @@ const REPEATED_WITHIN: f64 = 0.2;
 // takes no longer than another.
 const REPETITIONS_MAX: usize = 16;
 
-pub(super) fn contradictions(claims: &[Claim]) -> Vec<About> {
+pub(super) fn contradictions(claims: &[Claim]) -> Vec<LocatedObservation> {
     let mut same: HashMap<_, Vec<&Claim>> = HashMap::new();
     for claim in claims {
         same.entry(settings(claim)).or_default().push(claim);
@@ -27,7 +27,7 @@ pub(super) fn contradictions(claims: &[Claim]) -> Vec<About> {
         let others = same.get(&settings(claim))?.iter().take(REPETITIONS_MAX);
         // The same line is the claim itself.
         let mut others = others.filter(|other| other.line != claim.line);
-        Some(About::new(claim, others.find_map(|other| differ(claim, other))?))
+        Some(LocatedObservation::new(claim, others.find_map(|other| differ(claim, other))?))
     };
     claims.iter().filter_map(about).collect()
 }
@@ -51,7 +51,7 @@ fn settings(claim: &Claim) -> [Option<String>; 13] {
     ]
 }
 
-fn differ(claim: &Claim, other: &Claim) -> Option<Seen> {
+fn differ(claim: &Claim, other: &Claim) -> Option<Observation> {
     // Rows that say nothing about how they were measured may be anything.
     if claim.block_size.is_none() || claim.workload.is_empty() || claim.stack.is_empty() {
         return None;
@@ -76,7 +76,7 @@ fn differ(claim: &Claim, other: &Claim) -> Option<Seen> {
         percent(this.value / that.value.max(1e-9)),
     );
     let figures = [("this", this.value), ("other", that.value)];
-    Some(Seen::new(Tier::Doubtful, reason, figures))
+    Some(Observation::new(Tier::Doubtful, reason, figures))
 }
 
 // As many sound neighbours make a series.
@@ -85,7 +85,7 @@ const NEIGHBOURS_MIN: usize = 3;
 // Shares of busy workers that differ by more are no series.
 const SPREAD_MAX: f64 = 0.05;
 
-pub(super) fn neighbours(claims: &[Claim]) -> Vec<About> {
+pub(super) fn neighbours(claims: &[Claim]) -> Vec<LocatedObservation> {
     let series = |claim: &Claim| [&claim.source, &claim.stack, &claim.workload].map(String::clone);
     let mut shares: HashMap<_, Vec<f64>> = HashMap::new();
     for claim in claims.iter().filter(|claim| !claim.paced) {
@@ -95,14 +95,14 @@ pub(super) fn neighbours(claims: &[Claim]) -> Vec<About> {
     }
     let about = |claim: &Claim| match fit_of(claim)? {
         (_, _, Fit::Impossible | Fit::Above) => {
-            Some(About::new(claim, expected(claim, shares.get(&series(claim))?)?))
+            Some(LocatedObservation::new(claim, expected(claim, shares.get(&series(claim))?)?))
         }
         _ => None,
     };
     claims.iter().filter_map(about).collect()
 }
 
-fn expected(claim: &Claim, shares: &[f64]) -> Option<Seen> {
+fn expected(claim: &Claim, shares: &[f64]) -> Option<Observation> {
     // Only where one rate and one latency make the product is it plain what would fit.
     let operations = match (claim.read.rate, claim.write.rate) {
         (Some(_), None) => &claim.read,
@@ -133,7 +133,7 @@ fn expected(claim: &Claim, shares: &[f64]) -> Option<Seen> {
         ("rate_per_second_expected", expected),
         ("neighbours_share_median", median),
     ];
-    Some(Seen::new(Tier::Doubtful, reason, figures))
+    Some(Observation::new(Tier::Doubtful, reason, figures))
 }
 
 #[cfg(test)]

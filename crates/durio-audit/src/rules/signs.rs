@@ -4,7 +4,7 @@
 //! kernel, a tail behind the tail. Not here: the cause. The thresholds are those of durio's own
 //! warnings, so that a run and its audit agree.
 
-use super::{Claim, Seen, Tier};
+use super::{Claim, Observation, Tier};
 use crate::wording::{bandwidth, number, percent, time};
 
 // A sample under this share of the mean is a stall.
@@ -19,7 +19,7 @@ const SYSTEM_SHARE_MAX: f64 = 0.3;
 // One in ten thousand this many times slower than one in a hundred hides behind the p99.
 const TAIL_GAP_MAX: f64 = 10.0;
 
-pub(super) fn stalls(claim: &Claim) -> Option<Seen> {
+pub(super) fn stalls(claim: &Claim) -> Option<Observation> {
     claim.kinds().into_iter().find_map(|(name, it)| {
         let (least, mean) = (it.bandwidth_min?.value, it.bandwidth_mean?.value);
         (least < mean * STALL_SHARE).then(|| {
@@ -30,29 +30,29 @@ pub(super) fn stalls(claim: &Claim) -> Option<Seen> {
             );
             let figures =
                 [("sample_min_bytes_per_second", least), ("sample_mean_bytes_per_second", mean)];
-            Seen::new(Tier::Doubtful, reason, figures)
+            Observation::new(Tier::Doubtful, reason, figures)
         })
     })
 }
 
-pub(super) fn submission(claim: &Claim) -> Option<Seen> {
+pub(super) fn submission(claim: &Claim) -> Option<Observation> {
     // Where calls block by design there is no latency of submission.
     claim.kinds().into_iter().filter(|_| claim.blocking != Some(true)).find_map(|(name, it)| {
         let submit = it.submit_ns_mean?.value;
         (submit > SUBMIT_NS_MAX).then(|| {
             let reason = format!("{name}: submitting takes {} on average", time(submit));
-            Seen::new(Tier::Doubtful, reason, [("submit_ns_mean", submit)])
+            Observation::new(Tier::Doubtful, reason, [("submit_ns_mean", submit)])
         })
     })
 }
 
-pub(super) fn system_time(claim: &Claim) -> Option<Seen> {
+pub(super) fn system_time(claim: &Claim) -> Option<Observation> {
     let share = claim.system_cpu_share.filter(|share| *share > SYSTEM_SHARE_MAX)?;
     let reason = format!("{} of a processor per job in the kernel", percent(share));
-    Some(Seen::new(Tier::Doubtful, reason, [("system_cpu_share", share)]))
+    Some(Observation::new(Tier::Doubtful, reason, [("system_cpu_share", share)]))
 }
 
-pub(super) fn tail(claim: &Claim) -> Option<Seen> {
+pub(super) fn tail(claim: &Claim) -> Option<Observation> {
     claim.kinds().into_iter().find_map(|(name, it)| {
         let at = |wanted: f64| {
             let mut known = it.percentiles_ns.iter();
@@ -67,7 +67,7 @@ pub(super) fn tail(claim: &Claim) -> Option<Seen> {
                 time(p99.value),
             );
             let figures = [("p99_ns", p99.value), ("p99_99_ns", p99_99.value)];
-            Seen::new(Tier::Doubtful, reason, figures)
+            Observation::new(Tier::Doubtful, reason, figures)
         })
     })
 }

@@ -3,7 +3,7 @@
 //! In: a claim. Out: mistyped units, in figures and in notes. Not here: bandwidth against rate.
 
 use super::in_flight::{Fit, fit, fit_of};
-use super::{Claim, Seen, Tier};
+use super::{Claim, Observation, Tier};
 use crate::Figure;
 use crate::phrases::{bandwidth_in, drives, is_memory};
 use crate::wording::{bandwidth, number};
@@ -19,7 +19,7 @@ const LINK_MAX: f64 = 128e9;
 const SAME_DIGITS: f64 = 1e-4;
 
 /// Rate × latency that fits a thousandfold, or a million times, more or less.
-pub(super) fn thousandfold(claim: &Claim) -> Option<Seen> {
+pub(super) fn thousandfold(claim: &Claim) -> Option<Observation> {
     let (in_flight, slots, as_printed) = fit_of(claim)?;
     let rate = claim.rate()?.value;
     let meaning = [
@@ -38,15 +38,15 @@ pub(super) fn thousandfold(claim: &Claim) -> Option<Seen> {
     );
     let figures =
         [("in_flight", in_flight.value), ("jobs_times_depth", slots), ("factor", *factor)];
-    Some(Seen::new(Tier::Doubtful, reason, figures))
+    Some(Observation::new(Tier::Doubtful, reason, figures))
 }
 
-pub(super) fn mistyped(claim: &Claim) -> Option<Seen> {
+pub(super) fn mistyped(claim: &Claim) -> Option<Observation> {
     in_note(claim).or_else(|| beyond_any_link(claim)).or_else(|| gigabytes_of_1024(claim))
 }
 
 /// The note tells what was printed, and that has the cell's digits and another unit.
-fn in_note(claim: &Claim) -> Option<Seen> {
+fn in_note(claim: &Claim) -> Option<Observation> {
     let (printed, text) = bandwidth_in(&claim.note, "printed as")?;
     let cell = claim.bandwidth?;
     let power = (printed.value / cell.value).log10();
@@ -64,7 +64,7 @@ fn in_note(claim: &Claim) -> Option<Seen> {
             ("cell_bytes_per_second", cell.value),
             ("link_bytes_per_second_max", limit),
         ];
-        Seen::new(Tier::Impossible, reason, figures).with_text("note", &claim.note)
+        Observation::new(Tier::Impossible, reason, figures).with_text("note", &claim.note)
     })
 }
 
@@ -74,7 +74,7 @@ fn limit(claim: &Claim) -> Option<f64> {
     behind_link.then(|| LINK_MAX * f64::from(drives(&claim.stack).unwrap_or(1)))
 }
 
-fn beyond_any_link(claim: &Claim) -> Option<Seen> {
+fn beyond_any_link(claim: &Claim) -> Option<Observation> {
     let (cell, limit) = (claim.bandwidth?, limit(claim)?);
     (cell.low > limit).then(|| {
         let reason = format!(
@@ -83,12 +83,12 @@ fn beyond_any_link(claim: &Claim) -> Option<Seen> {
             bandwidth(limit),
         );
         let figures = [("bytes_per_second", cell.value), ("link_bytes_per_second_max", limit)];
-        Seen::new(Tier::Impossible, reason, figures)
+        Observation::new(Tier::Impossible, reason, figures)
     })
 }
 
 /// MB/s that are a round number of GB/s times 1024.
-fn gigabytes_of_1024(claim: &Claim) -> Option<Seen> {
+fn gigabytes_of_1024(claim: &Claim) -> Option<Observation> {
     // Whoever converted took 1024, but dd and fio print powers of 1000.
     let cell = claim.bandwidth?;
     let megabytes = cell.value / 1e6;
@@ -105,7 +105,7 @@ fn gigabytes_of_1024(claim: &Claim) -> Option<Seen> {
         );
         let figures =
             [("bytes_per_second", cell.value), ("bytes_per_second_by_1000", gigabytes * 1e9)];
-        Seen::new(Tier::Doubtful, reason, figures)
+        Observation::new(Tier::Doubtful, reason, figures)
     })
 }
 

@@ -71,7 +71,7 @@ fn too_fast(slope: &FlushSlope, written: Option<f64>) -> bool {
 }
 
 /// The steps of the slice at one location, all of one block size.
-struct Measured<'a> {
+struct FlushSeries<'a> {
     stack: &'a Stack,
     points: Vec<FlushPoint>,
     block: Bytes,
@@ -79,19 +79,19 @@ struct Measured<'a> {
 
 /// Signals of the slice of a durable plan that asks for the slope.
 pub(super) fn measured(basis: &Basis<'_>) -> Vec<Signal> {
-    let mut places: BTreeMap<&str, Measured<'_>> = BTreeMap::new();
+    let mut places: BTreeMap<&str, FlushSeries<'_>> = BTreeMap::new();
     for workload in basis.workloads.iter().filter(|workload| is_of_slice(basis, workload)) {
         let Some(stack) = basis.stack_at(&workload.location) else { continue };
         let sync = workload.operation(OperationName::Sync);
         let Some(p50) = sync.and_then(|sync| sync.service.p50_ns) else { continue };
         let block = workload.definition.block_size;
         let place = places.entry(&workload.location);
-        let place = place.or_insert_with(|| Measured { stack, points: Vec::new(), block });
+        let place = place.or_insert_with(|| FlushSeries { stack, points: Vec::new(), block });
         if place.block == block {
             place.points.push(point(workload.definition.sync.every, block, Nanos::new(p50)));
         }
     }
-    let one = |(location, measured): (&str, Measured<'_>)| told(basis, location, &measured);
+    let one = |(location, series): (&str, FlushSeries<'_>)| slope_signal(basis, location, &series);
     places.into_iter().filter_map(one).collect()
 }
 
@@ -122,12 +122,12 @@ fn write_bandwidth(basis: &Basis<'_>, location: &str) -> Option<f64> {
     bandwidths.max_by(f64::total_cmp)
 }
 
-fn told(basis: &Basis<'_>, location: &str, measured: &Measured<'_>) -> Option<Signal> {
-    let layer = ends(measured.stack).next()?;
+fn slope_signal(basis: &Basis<'_>, location: &str, series: &FlushSeries<'_>) -> Option<Signal> {
+    let layer = ends(series.stack).next()?;
     // A kernel that shows no view may send flushes or not: the line could mean anything.
     layer.block.as_ref()?.write_cache?;
     let written = write_bandwidth(basis, location);
-    let Measured { points, block, .. } = measured;
+    let FlushSeries { points, block, .. } = series;
     let slope = flush_slope(points).ok()?;
     let (word, implies) = meaning(word_of(&slope, points, is_flushed(layer), written)?);
     let place = format!("slice of flushes at {location}");

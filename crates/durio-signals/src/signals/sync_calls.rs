@@ -54,7 +54,7 @@ fn of_step(basis: &Basis<'_>, probed: &SyncCallsProbed) -> Option<Signal> {
     let found = pairs.filter_map(|(library, kernel)| compare(library, kernel, takes_flushes));
     let worst = found.max()?;
     let read = probed.calls.iter().flat_map(|calls| readings(calls, stack)).collect();
-    told(worst, stack, read)
+    finding_signal(worst, stack, read)
 }
 
 fn compare(library: &ProbedCalls, kernel: &ProbedCalls, takes_flushes: bool) -> Option<Finding> {
@@ -118,7 +118,7 @@ fn readings(calls: &ProbedCalls, stack: &Stack) -> Vec<Reading> {
     counts.into_iter().filter_map(count).chain([time]).collect()
 }
 
-fn told(finding: Finding, stack: &Stack, read: Vec<Reading>) -> Option<Signal> {
+fn finding_signal(finding: Finding, stack: &Stack, read: Vec<Reading>) -> Option<Signal> {
     let below = || {
         let names: Vec<String> = ends(stack).map(layer_name).collect();
         if names.is_empty() { stack.target.clone() } else { names.join(", ") }
