@@ -34,7 +34,9 @@ pub(super) enum Condition {
 }
 
 /// Whether a sign holds, by the order of its sides.
-const COMPARISONS: [(&str, fn(Ordering) -> bool); 6] = [
+type Holds = fn(Ordering) -> bool;
+
+const COMPARISONS: [(&str, Holds); 6] = [
     ("==", Ordering::is_eq),
     ("!=", Ordering::is_ne),
     ("<", Ordering::is_lt),

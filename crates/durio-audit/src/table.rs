@@ -22,32 +22,37 @@ type Set = fn(&mut Claim, &str) -> Cell<()>;
 
 /// The columns but those of latencies other than the mean, and what takes their cells.
 const COLUMNS: [(&str, Set); 23] = [
-    ("source", |claim, text| Ok(text.clone_into(&mut claim.source))),
-    ("stack", |claim, text| Ok(text.clone_into(&mut claim.stack))),
-    ("workload", |claim, text| Ok(text.clone_into(&mut claim.workload))),
+    ("source", |claim, text| put(&mut claim.source, text)),
+    ("stack", |claim, text| put(&mut claim.stack, text)),
+    ("workload", |claim, text| put(&mut claim.workload, text)),
     ("block_size", |claim, text| cell::size(text).map(|it| claim.block_size = Some(it))),
     ("jobs", |claim, text| cell::count(text).map(|it| claim.jobs = Some(it))),
     ("iodepth", |claim, text| cell::count(text).map(|it| claim.depth = Some(it))),
-    ("durable", |claim, text| Ok(text.clone_into(&mut claim.durable))),
+    ("durable", |claim, text| put(&mut claim.durable, text)),
     ("read_iops", |claim, text| cell::rate(text).map(|it| claim.read.rate = Some(it))),
     ("read_latency_us", |claim, text| set_latency(&mut claim.read, Latency::Mean, text)),
     ("write_iops", |claim, text| cell::rate(text).map(|it| claim.write.rate = Some(it))),
     ("write_latency_us", |claim, text| set_latency(&mut claim.write, Latency::Mean, text)),
     ("bandwidth_mb_s", |claim, text| cell::bandwidth(text).map(|it| claim.bandwidth = Some(it))),
-    ("note", |claim, text| Ok(text.clone_into(&mut claim.note))),
-    ("engine", |claim, text| Ok(claim.engine = Some(text.to_owned()))),
+    ("note", |claim, text| put(&mut claim.note, text)),
+    ("engine", |claim, text| put(claim.engine.get_or_insert_default(), text)),
     ("direct", |claim, text| cell::yes_no(text).map(|it| claim.buffered = Some(!it))),
     ("paced", |claim, text| cell::yes_no(text).map(|it| claim.paced = it)),
     ("runtime", |claim, text| cell::duration(text).map(|it| claim.runtime = Some(it))),
     ("size", |claim, text| cell::size(text).map(|it| claim.size = Some(it))),
     ("memory", |claim, text| cell::size(text).map(|it| claim.memory = Some(it))),
-    ("target", |claim, text| Ok(claim.target = Some(text.to_owned()))),
+    ("target", |claim, text| put(claim.target.get_or_insert_default(), text)),
     ("preconditioned", |claim, text| cell::yes_no(text).map(|it| claim.preconditioned = Some(it))),
     ("idle", |claim, text| cell::duration(text).map(|it| claim.idle = Some(it))),
     ("syncs", |claim, text| {
         text.parse().map(|it| claim.sync.count = Some(it)).map_err(|_| "whole number")
     }),
 ];
+
+fn put(field: &mut String, text: &str) -> Cell<()> {
+    text.clone_into(field);
+    Ok(())
+}
 
 /// So many of the columns, the first, must be there; their cells may be empty.
 const REQUIRED: usize = 12;
@@ -152,6 +157,7 @@ fn set(claim: &mut Claim, column: &str, text: &str) -> Cell<()> {
     set_latency(operations, latency, text)
 }
 
+#[derive(Clone, Copy)]
 enum Latency {
     Mean,
     Min,

@@ -18,6 +18,9 @@ use durio_units::counted;
 
 use crate::Basis;
 
+/// The workloads, sections or locations that a warning is about, and what was seen.
+type Sight = (Vec<String>, String);
+
 /// What a rule looks at; it says what it sees, or nothing.
 enum Look {
     /// Each workload by itself.
@@ -27,7 +30,7 @@ enum Look {
     /// Each section of a campaign by itself.
     Section(fn(&Basis<'_>, &SectionFindings) -> Vec<String>),
     /// The locations, which it names.
-    Locations(fn(&Basis<'_>) -> Option<(Vec<String>, String)>),
+    Locations(fn(&Basis<'_>) -> Option<Sight>),
     /// The whole run.
     Run(fn(&Basis<'_>) -> Option<String>),
 }
@@ -193,8 +196,7 @@ fn warning(
 }
 
 impl Look {
-    /// The workloads, sections or locations that a warning is about, and what was seen.
-    fn at(&self, basis: &Basis<'_>) -> Option<(Vec<String>, String)> {
+    fn at(&self, basis: &Basis<'_>) -> Option<Sight> {
         match self {
             Self::Workload(seen) => per_workload(basis, |it| seen(basis, it)),
             Self::Real(seen) => per_workload(basis, |it| {
@@ -215,7 +217,7 @@ impl Look {
 fn per_workload(
     basis: &Basis<'_>,
     seen: impl Fn(&WorkloadFindings) -> Option<String>,
-) -> Option<(Vec<String>, String)> {
+) -> Option<Sight> {
     let several = basis.plan.locations().len() > 1;
     let (mut about, mut texts) = (Vec::new(), Vec::new());
     for workload in basis.workloads {
