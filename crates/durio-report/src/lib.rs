@@ -37,7 +37,6 @@ use serde::Serialize;
 pub use advice::ShownAdvice;
 pub use audit::ShownAudit;
 pub use compare::gate_advice;
-pub use figures::counted;
 pub use fio::{FioLog, FioRequest, fio_logs, fio_version, has_unrecorded_parts, write_fio};
 pub use json::write_document;
 pub use plan::ShownPlan;

@@ -3,8 +3,8 @@
 use durio_analyse::Findings;
 use durio_bench::{BenchError, Located};
 use durio_plan::{Plan, Role};
-use durio_report::counted;
 use durio_spec::{DurableLength, DurableRequest, plan_durable};
+use durio_units::counted;
 
 use crate::args::Durable;
 use crate::exit_code::Exit;
