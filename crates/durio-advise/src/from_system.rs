@@ -3,7 +3,9 @@
 //! In: a stack and the settings that were read. Out: [`Facts`], for each subject of a rule.
 //! Not here: reading them.
 
-use durio_observe::{FilesystemFacts, Layer, LayerKind, LayerReadings, Reading, Readings, Stack};
+use durio_observe::{
+    CloudDisk, FilesystemFacts, Layer, LayerKind, LayerReadings, Reading, Readings, Stack,
+};
 
 use super::catalogue::Catalogue;
 use super::facts::Facts;
@@ -14,9 +16,6 @@ const MOUNTS: &str = "/proc/self/mountinfo";
 
 /// What arrays and volumes are told from their parts.
 const STACK: &str = "the layers below";
-
-// Names of disks that are gone when the machine is stopped, as their makers write them.
-const EPHEMERAL: &[&str] = &["Amazon EC2 NVMe Instance Storage", "nvme_card", "EphemeralDisk"];
 
 // Of members, what should be alike.
 const ALIKE: &[&str] = &["scheduler", "read_ahead_kb", "write_cache", "rotational", "nomerges"];
@@ -147,7 +146,7 @@ fn model(facts: &mut Facts, layer: &LayerReadings) {
         Some(model) => (model.value.as_str(), model.path.clone()),
         None => ("", format!("/sys/class/block/{}/device/model", layer.name)),
     };
-    let is_ephemeral = EPHEMERAL.iter().any(|name| text.starts_with(name));
+    let is_ephemeral = CloudDisk::of("", text) == Some(CloudDisk::Local);
     let is_ebs = text.starts_with("Amazon Elastic Block Store");
     facts.put("device.is_ephemeral", Value::Flag(is_ephemeral), &place);
     facts.put("device.is_ebs", Value::Flag(is_ebs), &place);

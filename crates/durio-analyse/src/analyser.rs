@@ -11,9 +11,9 @@ use durio_record::{
 use crate::campaign;
 use crate::declined::{DeclinedStep, with_cause};
 use crate::durable;
+use crate::latency_breakdown;
 use crate::rate_variation::of_same_workload;
 use crate::step_state::StepState;
-use crate::time_slices;
 use crate::{FINDINGS_SCHEMA, Findings, Headline, RunState, SelfCost, WorkloadFindings, profile};
 
 /// What an analyser gives.
@@ -227,7 +227,7 @@ impl Analyser {
                 Some(Role::Trace | Role::ProbeSyncCalls | Role::TracePath) => {}
             }
         }
-        time_slices::attach(&self.plan, &mut workloads, &self.paths);
+        latency_breakdown::attach(&self.plan, &mut workloads, &self.paths);
         let self_cost: Vec<_> = own.iter().map(self_cost).collect();
         let campaign = campaign::findings(&campaign::Measured {
             plan: &self.plan,

@@ -4,7 +4,7 @@
 //! Out: [`Declined`], the one error of the analyses that take figures, and [`DeclinedStep`]; values
 //! that are saved beside the findings that were made.
 
-use durio_plan::{Level, Step};
+use durio_plan::{ParameterValue, Step};
 use durio_record::StepDeclined;
 use serde::{Deserialize, Serialize};
 
@@ -135,7 +135,7 @@ pub struct DeclinedStep {
     pub workload: String,
     /// Where it is on the axes of its section.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub levels: Vec<Level>,
+    pub levels: Vec<ParameterValue>,
     /// What was refused, with the system's words.
     pub reason: String,
 }
@@ -149,7 +149,7 @@ impl DeclinedStep {
 
     /// The step as it is shown, and the reason.
     pub(crate) fn words(&self) -> String {
-        let levels = self.levels.iter().map(Level::words);
+        let levels = self.levels.iter().map(ParameterValue::words);
         let name = std::iter::once(self.workload.clone()).chain(levels).collect::<Vec<_>>();
         format!("{} is not supported here: {}", name.join(", "), self.reason)
     }
@@ -192,7 +192,7 @@ mod tests {
         let workload = Workload { name: "methods".into(), ..Workload::default() };
         let load = Load::new(0, workload, EngineKind::Sync);
         let step = Step::new(Role::Measure, load, Limit::Operations(1), Nanos::from_secs(1));
-        let level = Level { axis: "method".into(), value: 5.0, label: "rwf_dsync".into() };
+        let level = ParameterValue { axis: "method".into(), value: 5.0, label: "rwf_dsync".into() };
         let step = Step { levels: vec![level], ..step };
         let message = "cannot write".to_owned();
         let refused = StepDeclined { step: 0, round: 0, message, errno: Some(95) };

@@ -17,7 +17,7 @@ mod sync_cost;
 mod writers;
 
 use durio_observe::Stack;
-use durio_plan::{Load, Plan, Purpose, Slice};
+use durio_plan::{Experiment, Load, Plan, Purpose};
 use durio_record::{CommitsTraced, SyncCallsProbed};
 use serde::{Deserialize, Serialize};
 
@@ -113,7 +113,7 @@ pub(crate) fn findings(
         commit_delays: commit_delay::commit_delays(measured),
         commands: device::commands(measured, traced),
         sync_calls: device::probes(measured, probed),
-        whole_cross: arm::arms(measured, Slice::Cross),
+        whole_cross: arm::arms(measured, Experiment::Cross),
         skipped: skipped(measured.plan),
         sizes,
     })
@@ -125,7 +125,8 @@ pub struct Skipped {
     /// What the plan itself says, a sentence each.
     pub said: Vec<String>,
     /// Questions that no section asks.
-    pub slices: Vec<Slice>,
+    #[serde(rename = "slices")]
+    pub experiments: Vec<Experiment>,
     /// Combinations of every method, cache mode, file mode, size and number of writers that occur.
     pub combinations: u64,
     /// Of them, those that steps measure.
@@ -133,22 +134,23 @@ pub struct Skipped {
 }
 
 /// Every question of a run of this kind.
-const SLICES: [Slice; 11] = [
-    Slice::Commands,
-    Slice::SyncCalls,
-    Slice::Methods,
-    Slice::SyncEvery,
-    Slice::FlushSlope,
-    Slice::FileModes,
-    Slice::Sizes,
-    Slice::Writers,
-    Slice::SizesAndWriters,
-    Slice::GroupCommit,
-    Slice::CommitDelay,
+const EXPERIMENTS: [Experiment; 11] = [
+    Experiment::Commands,
+    Experiment::SyncCalls,
+    Experiment::Methods,
+    Experiment::SyncEvery,
+    Experiment::FlushSlope,
+    Experiment::FileModes,
+    Experiment::Sizes,
+    Experiment::Writers,
+    Experiment::SizesAndWriters,
+    Experiment::GroupCommit,
+    Experiment::CommitDelay,
 ];
 
 fn skipped(plan: &Plan) -> Skipped {
-    let asked = |slice: &Slice| plan.steps.iter().any(|step| arm::is_of(plan, step, *slice));
+    let asked =
+        |experiment: &Experiment| plan.steps.iter().any(|step| arm::is_of(plan, step, *experiment));
     let steps = plan.measured_steps().map(|step| &step.load);
     // Group commit and syncs after several writes are questions of their own, not combinations.
     let plain = |it: &&Load| it.workload.group_commit.is_none() && it.workload.sync.every == 1;
@@ -166,7 +168,7 @@ fn skipped(plan: &Plan) -> Skipped {
         |axis: usize| each_once(measured.iter().filter_map(|it| it.get(axis))).len() as u64;
     Skipped {
         said: plan.campaign.as_ref().map(|it| it.left_out.clone()).unwrap_or_default(),
-        slices: SLICES.iter().filter(|slice| !asked(slice)).copied().collect(),
+        experiments: EXPERIMENTS.iter().filter(|experiment| !asked(experiment)).copied().collect(),
         combinations: (0..5).map(values).fold(1, u64::saturating_mul),
         measured: measured.len() as u64,
     }

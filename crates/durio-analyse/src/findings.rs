@@ -6,7 +6,7 @@
 mod judged;
 
 use durio_observe::{DeviceCounters, Host, Stack};
-use durio_plan::{EngineKind, Level, Plan};
+use durio_plan::{EngineKind, ParameterValue, Plan};
 use durio_record::{Latency, Manifest, OperationName, Phase};
 use durio_units::Nanos;
 use durio_workload::{Arrivals, CacheMode, Workload};
@@ -15,9 +15,9 @@ use serde::{Deserialize, Serialize};
 use crate::campaign::CampaignFindings;
 use crate::declined::DeclinedStep;
 use crate::durable::DurableFindings;
+use crate::latency_breakdown::LatencyBreakdown;
 use crate::profile::ProfileFindings;
 use crate::rate_variation::{Agreement, RateVariation};
-use crate::time_slices::TimeSlices;
 
 pub use judged::{Reading, Signal, SignalWord, Source, Verdict, VerdictWord, WarningFinding};
 
@@ -426,7 +426,7 @@ pub struct WorkloadFindings {
     pub section: Option<u32>,
     /// Where it is on the axes of its section.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub levels: Vec<Level>,
+    pub levels: Vec<ParameterValue>,
     /// The location that the user named.
     pub location: String,
     /// Name of the target below it.
@@ -478,8 +478,8 @@ pub struct WorkloadFindings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine_switches_per_operation: Option<f64>,
     /// Where the time of one operation goes, if that was traced.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub time_slices: Option<TimeSlices>,
+    #[serde(default, rename = "time_slices", skip_serializing_if = "Option::is_none")]
+    pub latency_breakdown: Option<LatencyBreakdown>,
     /// The device's own time for its requests, where the path permits to tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_time: Option<DeviceTime>,

@@ -18,6 +18,7 @@ pub mod durable;
 mod findings;
 pub mod grouping;
 pub mod ladder;
+mod latency_breakdown;
 mod live;
 pub mod mirror;
 pub mod profile;
@@ -27,7 +28,6 @@ mod search;
 pub mod steady_state;
 mod steering;
 mod step_state;
-mod time_slices;
 
 #[cfg(test)]
 #[path = "tests/sample.rs"]
@@ -41,8 +41,10 @@ pub use findings::{
     OpenLoop, OperationFindings, Reading, RunState, SelfCost, Signal, SignalWord, Source, Verdict,
     VerdictWord, WarningFinding, WorkloadFindings,
 };
+pub use latency_breakdown::{
+    ComponentTime, DevicePerOperation, LatencyBreakdown, LatencyComponent,
+};
 pub use live::{LiveFigures, live_figures};
 pub use rate_variation::{Agreement, RateVariation, Steadiness};
 pub use search::{SearchFindings, Trial};
 pub use step_state::{headline, is_cut_short};
-pub use time_slices::{DevicePerOperation, Stretch, TimeSlice, TimeSlices};

@@ -92,7 +92,7 @@ pub(crate) fn findings(plan: &Plan, workloads: &[WorkloadFindings]) -> Option<Pr
 }
 
 fn is_foreground(workload: &WorkloadFindings, value: f64) -> bool {
-    let is_it = |level: &durio_plan::Level| {
+    let is_it = |level: &durio_plan::ParameterValue| {
         level.axis == STATE_AXIS && (level.value - value).abs() < f64::EPSILON
     };
     workload.stream == 0 && workload.levels.iter().any(is_it)
@@ -166,11 +166,11 @@ fn wrapped(plan: &Plan, workload: &WorkloadFindings) -> Option<String> {
 mod tests {
     use super::*;
     use crate::sample::sample;
-    use durio_plan::{Campaign, Level};
+    use durio_plan::{Campaign, ParameterValue};
 
     fn in_state(value: f64, p99: u64) -> WorkloadFindings {
         let mut log = sample().workloads.remove(0);
-        log.levels = vec![Level { axis: "state".into(), value, label: String::new() }];
+        log.levels = vec![ParameterValue { axis: "state".into(), value, label: String::new() }];
         for operation in &mut log.operations {
             operation.service.p99_ns = Some(p99);
             operation.service.p99_9_ns = None;

@@ -248,7 +248,7 @@ impl StreamState {
             involuntary_switches_per_operation: switches.map(|it| it.involuntary),
             machine_switches_per_operation: switches.and_then(|it| it.machine),
             // A trace is a step of its own; the analyser attaches it when all steps have ended.
-            time_slices: None,
+            latency_breakdown: None,
             device_time: self.device_time(alone, workload.commits_each_write()),
             unwatched_max: self.points.iter().filter_map(|point| point.unwatched_max).max(),
             rate_variation: rate_variation(&self.points, step.interval, self.started.arrivals),

@@ -8,8 +8,8 @@ use durio_analyse::durable::{DurableFindings, LimitedBy, SlopeShape};
 use durio_analyse::{Analyser, Declined};
 use durio_observe::{BlockFacts, DeviceCounters, Host, Layer, LayerKind, Stack};
 use durio_plan::{
-    Campaign, ClockChoice, EngineKind, Limit, Load, NullScript, PLAN_SCHEMA, Plan, Purpose, Role,
-    Section, SectionKind, Slice, Step, Target, TargetKind,
+    Campaign, ClockChoice, EngineKind, Experiment, Limit, Load, NullScript, PLAN_SCHEMA, Plan,
+    Purpose, Role, Section, SectionKind, Step, Target, TargetKind,
 };
 use durio_record::{
     CommitsTraced, Environment, Event, Journal, Manifest, StoppedBy, TracedRequest, TracedSequence,
@@ -52,11 +52,11 @@ struct Maker {
 }
 
 impl Maker {
-    fn slice(&mut self, slice: Slice) -> &mut Self {
+    fn experiment(&mut self, experiment: Experiment) -> &mut Self {
         self.sections.push(Section {
-            name: format!("{slice:?}"),
+            name: format!("{experiment:?}"),
             summary: String::new(),
-            kind: SectionKind::Slice { slice },
+            kind: SectionKind::Experiment { experiment },
             first_step: u32::try_from(self.steps.len()).unwrap(),
             steps: 0,
             rounds: None,
@@ -217,7 +217,7 @@ fn the_planted_cost_is_inside_its_interval_in_at_least_93_of_100_runs() {
 fn a_run_of_the_null_engine_gives_the_model_of_the_means_of_its_scripts() {
     let scripts = scripts(&mut Noise(11));
     let mut maker = Maker::default();
-    maker.slice(Slice::Sizes);
+    maker.experiment(Experiment::Sizes);
     let mut costs = Vec::new();
     for (size, script) in scripts {
         let (size_bytes, latency_ns) = (f64::from(size), mean(&script));
@@ -236,7 +236,7 @@ fn a_run_of_the_null_engine_gives_the_model_of_the_means_of_its_scripts() {
 #[test]
 fn methods_are_held_against_the_unsynced_write_and_the_best() {
     let mut maker = Maker::default();
-    maker.slice(Slice::Methods);
+    maker.experiment(Experiment::Methods);
     for (method, micros) in
         [(SyncMethod::None, 10.0), (SyncMethod::ODsync, 100.0), (SyncMethod::RwfDsync, 200.0)]
     {
@@ -261,7 +261,7 @@ fn methods_are_held_against_the_unsynced_write_and_the_best() {
 #[test]
 fn a_write_beyond_the_largest_request_bends_the_model_there() {
     let mut maker = Maker::default();
-    maker.slice(Slice::Sizes);
+    maker.experiment(Experiment::Sizes);
     for power in 0..11 {
         let bytes = f64::from(4096 << power);
         let planted = FIXED_NS + NS_PER_BYTE * bytes + 4.0 * (bytes - 262_144.0).max(0.0);
@@ -283,12 +283,12 @@ fn a_write_beyond_the_largest_request_bends_the_model_there() {
 #[test]
 fn writers_are_held_against_one_and_against_a_log_with_batches() {
     let mut maker = Maker::default();
-    maker.slice(Slice::Sizes);
+    maker.experiment(Experiment::Sizes);
     for power in 0..6 {
         let planted = 1e6 + f64::from(4096 << power);
         maker.step(write(SyncMethod::ODsync, 4096 << power, 1), vec![nanos(planted)]);
     }
-    maker.slice(Slice::Writers);
+    maker.experiment(Experiment::Writers);
     for jobs in [1_u32, 2, 4, 8] {
         // A quarter of the work is done by one at a time.
         let n = f64::from(jobs);
@@ -309,8 +309,8 @@ fn writers_are_held_against_one_and_against_a_log_with_batches() {
 #[test]
 fn a_sync_every_n_writes_shares_its_cost_and_its_slope_is_seen() {
     let mut maker = Maker::default();
-    for slice in [Slice::SyncEvery, Slice::FlushSlope] {
-        maker.slice(slice);
+    for experiment in [Experiment::SyncEvery, Experiment::FlushSlope] {
+        maker.experiment(experiment);
         for every in [1, 2, 4, 8] {
             let sync = SyncPolicy { method: SyncMethod::Fdatasync, every };
             let workload = Workload { sync, ..write(SyncMethod::Fdatasync, 4096, 1) };
@@ -328,9 +328,11 @@ fn a_sync_every_n_writes_shares_its_cost_and_its_slope_is_seen() {
 #[test]
 fn too_few_points_are_declined_and_what_was_left_out_is_said() {
     let mut maker = Maker::default();
-    maker.slice(Slice::Sizes).step(write(SyncMethod::ODsync, 4096, 1), vec![nanos(1e5)]);
-    maker.slice(Slice::Writers).step(write(SyncMethod::ODsync, 4096, 2), vec![nanos(1e5)]);
-    maker.slice(Slice::SizesAndWriters);
+    maker.experiment(Experiment::Sizes).step(write(SyncMethod::ODsync, 4096, 1), vec![nanos(1e5)]);
+    maker
+        .experiment(Experiment::Writers)
+        .step(write(SyncMethod::ODsync, 4096, 2), vec![nanos(1e5)]);
+    maker.experiment(Experiment::SizesAndWriters);
     for size in [4096, 8192] {
         maker.step(write(SyncMethod::ODsync, size, 2), vec![nanos(1e5)]);
     }
@@ -358,7 +360,7 @@ fn too_few_points_are_declined_and_what_was_left_out_is_said() {
     assert_eq!(found.commands[0].short, ["WFS 4 KiB"]);
     assert_eq!(found.commands[0].reaches_media, Some(true));
     assert_eq!(found.skipped.said, ["raw devices"]);
-    assert!(found.skipped.slices.contains(&Slice::GroupCommit));
+    assert!(found.skipped.experiments.contains(&Experiment::GroupCommit));
     // Two sizes by two numbers of writers, of which (8 KiB, 1) is missing.
     assert_eq!((found.skipped.combinations, found.skipped.measured), (4, 3));
 }

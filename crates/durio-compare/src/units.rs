@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use durio_plan::{Level, RawPath, Rounds, Step, Until};
+use durio_plan::{ParameterValue, RawPath, Rounds, Step, Until};
 use durio_workload::Workload;
 
 use super::side::{Run, Series, Side};
@@ -82,7 +82,7 @@ pub(super) fn units(side: &Side) -> Vec<Unit<'_>> {
 
 /// The name with its levels, as `read, jobs 4`.
 fn named(workload: &WorkloadFindings) -> String {
-    let levels = workload.levels.iter().map(Level::words);
+    let levels = workload.levels.iter().map(ParameterValue::words);
     std::iter::once(workload.name.clone()).chain(levels).collect::<Vec<_>>().join(", ")
 }
 

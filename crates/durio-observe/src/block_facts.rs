@@ -156,10 +156,54 @@ fn virtio_flush_of(dir: &SystemDir) -> Option<bool> {
     features.as_bytes().get(VIRTIO_BLK_F_FLUSH).map(|bit| *bit == b'1')
 }
 
+// Beginnings of models, by the documents of Amazon EC2, Google Compute Engine and Azure about disks. The
+// first that fits is taken: a volume's `nvme_card-pd` begins with the local disk's `nvme_card`.
+const CLOUD_MODELS: [(&str, CloudDisk); 9] = [
+    ("Amazon Elastic Block Store", CloudDisk::Volume),
+    ("nvme_card-pd", CloudDisk::Volume),
+    ("PersistentDisk", CloudDisk::Volume),
+    ("MSFT NVMe Accelerator", CloudDisk::Volume),
+    ("Msft Virtual Disk", CloudDisk::Volume),
+    ("Amazon EC2 NVMe Instance Storage", CloudDisk::Local),
+    ("nvme_card", CloudDisk::Local),
+    ("EphemeralDisk", CloudDisk::Local),
+    ("Microsoft NVMe Direct Disk", CloudDisk::Local),
+];
+
+/// What a cloud gives a virtual machine as a disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CloudDisk {
+    /// A disk of the host: its content survives a reboot, and not a stop.
+    Local,
+    /// A volume of replicated storage.
+    Volume,
+}
+
+impl CloudDisk {
+    /// By the names that the provider gives it; none if they are no cloud's, as far as is known.
+    #[must_use]
+    pub fn of(vendor: &str, model: &str) -> Option<Self> {
+        // SCSI pads vendors with blanks, and Azure's model alone is a plain `Virtual Disk`.
+        let both = format!("{} {model}", vendor.trim());
+        let fits = |known: &str| model.starts_with(known) || both.trim_end() == known;
+        CLOUD_MODELS.iter().find(|(known, _)| fits(known)).map(|(_, disk)| *disk)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fixture::Fixture;
+
+    #[test]
+    fn a_volume_is_no_local_disk_though_its_model_begins_like_one() {
+        let found = |vendor, model| CloudDisk::of(vendor, model);
+        assert_eq!(found("", "nvme_card-pd"), Some(CloudDisk::Volume));
+        assert_eq!(found("", "nvme_card3"), Some(CloudDisk::Local));
+        assert_eq!(found("Google  ", "EphemeralDisk   "), Some(CloudDisk::Local));
+        assert_eq!(found("Msft    ", "Virtual Disk    "), Some(CloudDisk::Volume));
+        assert_eq!(found("", "Virtual Disk"), None);
+    }
 
     #[test]
     fn an_empty_directory_has_no_facts() {

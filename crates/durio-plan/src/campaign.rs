@@ -8,7 +8,7 @@ use crate::RawPath;
 /// Which question about durable writes the steps of a section answer, one axis or two at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Slice {
+pub enum Experiment {
     /// Which requests a commit sends to the device, per method.
     Commands,
     /// Whether sync calls are what they say: the C library's against the kernel's own.
@@ -49,9 +49,11 @@ pub enum SectionKind {
         axis: String,
     },
     /// They answer one question about durable writes; the levels of a step say where it is.
-    Slice {
+    #[serde(rename = "slice")]
+    Experiment {
         /// The question.
-        slice: Slice,
+        #[serde(rename = "slice")]
+        experiment: Experiment,
     },
     /// They are the cells of a map.
     Map {

@@ -11,14 +11,15 @@ mod step;
 mod target;
 
 pub use campaign::{
-    Campaign, Declared, DeclaredTarget, Goal, RaidLevel, Rounds, Section, SectionKind, Sheet,
-    Slice, Tracking, Until,
+    Campaign, Declared, DeclaredTarget, Experiment, Goal, RaidLevel, Rounds, Section, SectionKind,
+    Sheet, Tracking, Until,
 };
 pub use durio_block::EngineKind;
 pub use path::RawPath;
 pub use shared_walk::SharedWalk;
 pub use step::{
-    BatchPolicy, ClockChoice, JobPlace, Level, Limit, Load, NullScript, Placement, Role, Step,
+    BatchPolicy, ClockChoice, JobPlace, Limit, Load, NullScript, ParameterValue, Placement, Role,
+    Step,
 };
 pub use target::{FileLayout, Target, TargetKind};
 

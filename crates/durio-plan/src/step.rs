@@ -310,7 +310,7 @@ pub struct JobPlace {
 
 /// A coordinate of a step in a ladder or a map.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Level {
+pub struct ParameterValue {
     /// What is varied: jobs, depth, block_size, rate, …
     pub axis: String,
     /// Its value, in the axis' own unit (bytes, nanoseconds, per second, a plain number).
@@ -319,7 +319,7 @@ pub struct Level {
     pub label: String,
 }
 
-impl Level {
+impl ParameterValue {
     /// The label with its axis, where it is a bare number: `jobs 4`, `o_dsync`.
     #[must_use]
     pub fn words(&self) -> String {
@@ -381,7 +381,7 @@ pub struct Step {
     pub section: Option<u32>,
     /// Where it is on the axes of its section.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub levels: Vec<Level>,
+    pub levels: Vec<ParameterValue>,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {

@@ -13,7 +13,7 @@ pub use step::{
     TargetPrepared, Warning,
 };
 pub use unmeasured::{
-    CommitsTraced, OperationPath, PathDevice, PathIo, PathStretches, PathTraced, ProbedCalls,
+    CommitsTraced, LatencyComponents, OperationPath, PathDevice, PathIo, PathTraced, ProbedCalls,
     SyncCaller, SyncCallsProbed, TracedRequest, TracedSequence,
 };
 

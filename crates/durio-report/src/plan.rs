@@ -184,7 +184,7 @@ fn of_section(plan: &Plan, section: &durio_plan::Section, steps: &[Step]) -> Sec
         SectionKind::Precondition => "preconditioning".to_owned(),
         SectionKind::Single => counted(steps.len() as u64, "step"),
         SectionKind::Ladder { axis } => format!("ladder over {}", axis.replace('_', " ")),
-        SectionKind::Slice { .. } => counted(steps.len() as u64, "step"),
+        SectionKind::Experiment { .. } => counted(steps.len() as u64, "step"),
         SectionKind::Map { x, y } => format!("map of {x} and {y}"),
     };
     let mut group = Section::new(format!("{}: {kind}", section.name));

@@ -10,7 +10,7 @@ mod tables;
 
 use std::collections::BTreeSet;
 
-use durio_analyse::TimeSlices;
+use durio_analyse::LatencyBreakdown;
 use durio_analyse::attribution::{
     DeviceCost, LayerRow, MirrorRow, PublishedOrder, StackFindings, Timing, Waterfall,
     WaterfallStep, WorkloadRows,
@@ -113,9 +113,9 @@ fn notes(findings: &StackFindings, rows: &[LayerRow], section: &mut Section) {
             section.toned(Tone::Warning, "NOTE", line);
         }
         let figures = row.figures.as_ref();
-        if let Some(slices) = figures.and_then(|it| it.time_slices.as_ref()) {
+        if let Some(breakdown) = figures.and_then(|it| it.latency_breakdown.as_ref()) {
             let name = row_name(findings, row.point);
-            section.toned(Tone::Note, "time", slice_words(&name, slices));
+            section.toned(Tone::Note, "time", breakdown_words(&name, breakdown));
         }
     }
     for line in untold(findings, rows) {
@@ -225,12 +225,12 @@ fn mirror_words(name: &str, row: &MirrorRow) -> Vec<String> {
     lines
 }
 
-fn slice_words(name: &str, slices: &TimeSlices) -> String {
-    let passed = slices.slices.iter().filter(|it| it.mean_ns > 0.0);
+fn breakdown_words(name: &str, breakdown: &LatencyBreakdown) -> String {
+    let passed = breakdown.components.iter().filter(|it| it.mean_ns > 0.0);
     let mut parts: Vec<String> =
-        passed.map(|it| format!("{} {}", it.stretch.words(), mean_latency(it.mean_ns))).collect();
-    parts.push(format!("{} of it on no processor", share(slices.off_cpu_share)));
-    format!("{name}: {} ({} traced)", parts.join(", "), slices.operations)
+        passed.map(|it| format!("{} {}", it.component.words(), mean_latency(it.mean_ns))).collect();
+    parts.push(format!("{} of it on no processor", share(breakdown.off_cpu_share)));
+    format!("{name}: {} ({} traced)", parts.join(", "), breakdown.operations)
 }
 
 fn step_words(at: usize, step: &WaterfallStep) -> String {

@@ -1,6 +1,6 @@
-//! The plan of `durio durable`: slices through the space of sync method, file mode, size and writers.
+//! The plan of `durio durable`: experiments through the space of sync method, file mode, size and writers.
 //!
-//! In: a [`DurableRequest`]. Out: a plan with one section per slice, and in it, as sentences, what a
+//! In: a [`DurableRequest`]. Out: a plan with one section per experiment, and in it, as sentences, what a
 //! wider run would measure and this one does not. Not here: what the figures mean.
 
 mod methods;
@@ -13,8 +13,8 @@ mod tests;
 mod times;
 
 use durio_plan::{
-    BatchPolicy, Campaign, ClockChoice, EngineKind, Load, Plan, Purpose, Section, SectionKind,
-    Slice, Step,
+    BatchPolicy, Campaign, ClockChoice, EngineKind, Experiment, Load, Plan, Purpose, Section,
+    SectionKind, Step,
 };
 use durio_units::Bytes;
 use durio_workload::{CacheMode, SyncMethod};
@@ -31,7 +31,7 @@ pub enum DurableLength {
     Quick,
     /// About three minutes in all.
     Usual,
-    /// The slices at twice the time, and the whole cross: some twenty minutes.
+    /// The experiments at twice the time, and the whole cross: some twenty minutes.
     Full,
 }
 
@@ -44,7 +44,7 @@ pub struct DurableRequest {
     pub length: DurableLength,
     /// Size of the log, instead of the length's; may be more than its share of the free space.
     pub size: Option<Bytes>,
-    /// Only these slices, by name; all of the length if empty.
+    /// Only these experiments, by name; all of the length if empty.
     pub only: Vec<String>,
     /// Seed of every random choice.
     pub seed: u64,
@@ -54,21 +54,21 @@ pub struct DurableRequest {
     pub file_name: String,
 }
 
-/// The slices in the order in which they run, the short ones first, with the names by which users
+/// The experiments in the order in which they run, the short ones first, with the names by which users
 /// choose them; with blanks for hyphens, those of their sections.
-const SLICES: [(Slice, &str); 12] = [
-    (Slice::Commands, "commands"),
-    (Slice::SyncCalls, "sync-calls"),
-    (Slice::Methods, "methods"),
-    (Slice::SyncEvery, "sync-every"),
-    (Slice::FlushSlope, "flush-slope"),
-    (Slice::FileModes, "file-modes"),
-    (Slice::Writers, "writers"),
-    (Slice::SizesAndWriters, "sizes-and-writers"),
-    (Slice::GroupCommit, "group-commit"),
-    (Slice::CommitDelay, "commit-delay"),
-    (Slice::Sizes, "sizes"),
-    (Slice::Cross, CROSS),
+const EXPERIMENTS: [(Experiment, &str); 12] = [
+    (Experiment::Commands, "commands"),
+    (Experiment::SyncCalls, "sync-calls"),
+    (Experiment::Methods, "methods"),
+    (Experiment::SyncEvery, "sync-every"),
+    (Experiment::FlushSlope, "flush-slope"),
+    (Experiment::FileModes, "file-modes"),
+    (Experiment::Writers, "writers"),
+    (Experiment::SizesAndWriters, "sizes-and-writers"),
+    (Experiment::GroupCommit, "group-commit"),
+    (Experiment::CommitDelay, "commit-delay"),
+    (Experiment::Sizes, "sizes"),
+    (Experiment::Cross, CROSS),
 ];
 
 const CROSS: &str = "cross";
@@ -76,33 +76,33 @@ const CROSS: &str = "cross";
 /// Makes the plan.
 ///
 /// # Errors
-/// If a slice is unknown or not part of this length, a bound is violated, the location would be
+/// If an experiment is unknown or not part of this length, a bound is violated, the location would be
 /// overwritten without permission, or it holds too little.
 pub fn plan_durable(request: &DurableRequest) -> Result<Plan, SpecError> {
     check_names(request)?;
     let room = Room::of(request)?;
     let mut left_out = Vec::new();
     let mut drafts = Vec::new();
-    for (slice, name) in SLICES {
+    for (experiment, name) in EXPERIMENTS {
         let name = name.replace('-', " ");
-        drafts.extend(draft(slice, name, request.length, &room, &mut left_out));
+        drafts.extend(draft(experiment, name, request.length, &room, &mut left_out));
     }
     keep_what_fits(&mut drafts, &room, &mut left_out);
-    // Before slices are left out: a step lasts as long alone as among all.
+    // Before experiments are left out: a step lasts as long alone as among all.
     let times = Times::of(request.length, &drafts);
     keep_what_is_wanted(&mut drafts, &request.only, &mut left_out);
     if drafts.is_empty() {
-        return Err(SpecError::cannot_measure("no slice is left to measure here")
+        return Err(SpecError::cannot_measure("no experiment is left to measure here")
             .hint("name a directory: files of several kinds can be made there"));
     }
     Ok(assembled(request, &room, &times, drafts, left_out))
 }
 
 fn check_names(request: &DurableRequest) -> Result<(), SpecError> {
-    let known = SLICES.map(|(_, name)| name);
+    let known = EXPERIMENTS.map(|(_, name)| name);
     if let Some(unknown) = request.only.iter().find(|name| !known.contains(&name.as_str())) {
-        return Err(SpecError::wrong_use(format!("'{unknown}' is no slice of durable"))
-            .hint(format!("the slices are {}", known.join(", "))));
+        return Err(SpecError::wrong_use(format!("'{unknown}' is no experiment of durable"))
+            .hint(format!("the experiments are {}", known.join(", "))));
     }
     if request.length != DurableLength::Full && request.only.iter().any(|name| name == CROSS) {
         return Err(SpecError::wrong_use("the cross is only part of --full").hint("add --full"));
@@ -110,37 +110,37 @@ fn check_names(request: &DurableRequest) -> Result<(), SpecError> {
     Ok(())
 }
 
-/// The points of a slice; none if it is no part of this length or place, which is said then.
+/// The points of an experiment; none if it is no part of this length or place, which is said then.
 fn draft(
-    slice: Slice,
+    experiment: Experiment,
     name: String,
     length: DurableLength,
     room: &Room,
     left_out: &mut Vec<String>,
 ) -> Option<Draft> {
-    let needs_files = matches!(slice, Slice::FileModes | Slice::Cross);
+    let needs_files = matches!(experiment, Experiment::FileModes | Experiment::Cross);
     if needs_files && !room.makes_files {
         left_out.push(format!("{name}: only in a directory can files of several kinds be made"));
         return None;
     }
-    if slice == Slice::Commands && !room.makes_files {
+    if experiment == Experiment::Commands && !room.makes_files {
         left_out.push(format!("{name}: all file modes but the one there is"));
     }
     let axes = Axes::of(length, &name);
-    let (summary, points) = match slice {
-        Slice::Commands => methods::commands(length, room),
-        Slice::SyncCalls => methods::sync_calls(),
-        Slice::Methods => methods::methods(),
-        Slice::SyncEvery => methods::sync_every(&axes, left_out),
-        Slice::FlushSlope => methods::flush_slope(&axes, left_out),
-        Slice::FileModes => shapes::file_modes(&axes, room, left_out),
-        Slice::Sizes => shapes::sizes(&axes, room, left_out),
-        Slice::Writers => sharing::writers(&axes, room, left_out),
-        Slice::SizesAndWriters => sharing::sizes_and_writers(&axes, room, left_out),
-        Slice::GroupCommit => sharing::group_commit(&axes, left_out),
-        Slice::CommitDelay => sharing::commit_delay(&axes, left_out),
-        Slice::Cross if length == DurableLength::Full => shapes::cross(room),
-        Slice::Cross => {
+    let (summary, points) = match experiment {
+        Experiment::Commands => methods::commands(length, room),
+        Experiment::SyncCalls => methods::sync_calls(),
+        Experiment::Methods => methods::methods(),
+        Experiment::SyncEvery => methods::sync_every(&axes, left_out),
+        Experiment::FlushSlope => methods::flush_slope(&axes, left_out),
+        Experiment::FileModes => shapes::file_modes(&axes, room, left_out),
+        Experiment::Sizes => shapes::sizes(&axes, room, left_out),
+        Experiment::Writers => sharing::writers(&axes, room, left_out),
+        Experiment::SizesAndWriters => sharing::sizes_and_writers(&axes, room, left_out),
+        Experiment::GroupCommit => sharing::group_commit(&axes, left_out),
+        Experiment::CommitDelay => sharing::commit_delay(&axes, left_out),
+        Experiment::Cross if length == DurableLength::Full => shapes::cross(room),
+        Experiment::Cross => {
             let steps = shapes::cross(room).1.len();
             left_out.push(format!(
                 "{name}: every method in every file mode at every size and number of writers, \
@@ -149,7 +149,7 @@ fn draft(
             return None;
         }
     };
-    Some(Draft { slice, name, summary, points })
+    Some(Draft { experiment, name, summary, points })
 }
 
 /// Leaves out the points whose blocks the files do not hold.
@@ -176,7 +176,7 @@ fn keep_what_is_wanted(drafts: &mut Vec<Draft>, only: &[String], left_out: &mut 
         drafts.iter().filter(|draft| !is_wanted(draft)).map(|draft| draft.name.clone()).collect();
     drafts.retain(is_wanted);
     let names: Vec<&str> = drafts.iter().map(|draft| draft.name.as_str()).collect();
-    // What is said of a slice that is not wanted at all is of no use.
+    // What is said of an experiment that is not wanted at all is of no use.
     left_out.retain(|said| names.iter().any(|name| said.starts_with(&format!("{name}: "))));
     if !others.is_empty() {
         left_out.push(format!("by --only: {}", others.join(", ")));
@@ -204,7 +204,7 @@ fn assembled(
         sections.push(Section {
             name: draft.name,
             summary: draft.summary,
-            kind: SectionKind::Slice { slice: draft.slice },
+            kind: SectionKind::Experiment { experiment: draft.experiment },
             first_step,
             steps: count,
             rounds: None,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use durio_analyse::{LiveFigures, live_figures};
 use durio_bench::{Observer, RunObserver};
-use durio_plan::{Level, Limit, Plan, Role, Step};
+use durio_plan::{Limit, ParameterValue, Plan, Role, Step};
 use durio_record::{Event, StepDeclined};
 use durio_report::visible;
 use durio_run::LayoutProgress;
@@ -179,7 +179,7 @@ impl Drop for Progress {
 fn name_of(plan: &Plan, step: &Step) -> String {
     let several = plan.locations().len() > 1;
     let location = plan.target_of(&step.load).location.as_ref();
-    let levels = step.levels.iter().map(Level::words);
+    let levels = step.levels.iter().map(ParameterValue::words);
     let name = std::iter::once(step.load.workload.name.clone()).chain(levels);
     let name = name.collect::<Vec<_>>().join(", ");
     let name = match location.filter(|_| several) {

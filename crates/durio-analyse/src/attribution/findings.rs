@@ -13,7 +13,7 @@ use super::steps::StepKey;
 use super::waterfall::Waterfall;
 use crate::campaign::RowLatency;
 use crate::raid_efficiency::{RaidModel, model};
-use crate::{TimeSlices, WarningFinding};
+use crate::{LatencyBreakdown, WarningFinding};
 
 /// Name and version of the document.
 pub const STACK_FINDINGS_SCHEMA: &str = "durio-stack-findings-1";
@@ -161,8 +161,8 @@ pub struct RowFigures {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub devices: Option<DeviceCost>,
     /// Where the time went.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub time_slices: Option<TimeSlices>,
+    #[serde(default, rename = "time_slices", skip_serializing_if = "Option::is_none")]
+    pub latency_breakdown: Option<LatencyBreakdown>,
     /// The array beside its model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raid: Option<RaidRow>,

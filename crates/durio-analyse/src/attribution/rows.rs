@@ -163,7 +163,7 @@ fn of_itself(point: &Point<'_>, key: &StepKey, measured: &Measured<'_>) -> RowFi
         context_switches_per_operation: waited.map(|it| (it + preempted.unwrap_or(0.0)) * each),
         involuntary_switches_per_operation: preempted.map(|it| it * each),
         devices: devices(point, measured),
-        time_slices: found.time_slices.clone().filter(|it| !it.slices.is_empty()),
+        latency_breakdown: found.latency_breakdown.clone().filter(|it| !it.components.is_empty()),
         published_share_of_raw: key.published(point).map(|it| it.share_of_raw),
         remarks: measured.left_out.iter().cloned().collect(),
         ..RowFigures::default()
@@ -216,8 +216,8 @@ fn traced(measured: &Measured<'_>) -> Option<DeviceCost> {
     if definition.reads() || definition.has_mix() {
         return None;
     }
-    let slices = measured.found.time_slices.as_ref()?;
-    let lowest = || slices.devices.iter().filter(|device| device.lowest);
+    let components = measured.found.latency_breakdown.as_ref()?;
+    let lowest = || components.devices.iter().filter(|device| device.lowest);
     let writes_per_write: f64 = lowest().map(|device| device.writes).sum();
     let bytes: f64 = lowest().map(|device| device.written_bytes).sum();
     let bytes_per_byte = bytes / float(definition.block_size.get());

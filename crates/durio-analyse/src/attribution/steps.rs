@@ -36,7 +36,7 @@ impl StepKey {
         Self {
             workload: found.name.clone(),
             section: at.and_then(|at| Some(sections?.get(at)?.name.clone())),
-            levels: found.levels.iter().map(durio_plan::Level::words).collect(),
+            levels: found.levels.iter().map(durio_plan::ParameterValue::words).collect(),
             stream: found.stream,
         }
     }

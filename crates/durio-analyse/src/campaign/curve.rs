@@ -1,7 +1,7 @@
 //! The curves of a ladder, rows that differ only in the level of its axis; and maps, rows on two
 //! axes.
 
-use durio_plan::{Level, SectionKind};
+use durio_plan::{ParameterValue, SectionKind};
 use durio_record::OperationName;
 use durio_stats::least_squares::float;
 use serde::{Deserialize, Serialize};
@@ -32,7 +32,7 @@ pub struct Curve {
     pub declined: Option<Declined>,
     /// Lowest level whose offered rate was not reached: from there on it is no curve.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub not_reached_from: Option<Level>,
+    pub not_reached_from: Option<ParameterValue>,
 }
 
 /// What an axis raises, if it is load.
@@ -62,7 +62,7 @@ fn has_several_places(rows: &[Row]) -> bool {
     rows.iter().any(|it| Some(&it.location) != rows.first().map(|it| &it.location))
 }
 
-fn others<'a>(row: &'a Row, axis: &'a str) -> impl Iterator<Item = &'a Level> {
+fn others<'a>(row: &'a Row, axis: &'a str) -> impl Iterator<Item = &'a ParameterValue> {
     row.levels.iter().filter(move |level| level.axis != axis)
 }
 
@@ -171,9 +171,9 @@ pub struct MapFindings {
     /// What its rows have in common.
     pub name: String,
     /// Levels to the right, rising.
-    pub x: Vec<Level>,
+    pub x: Vec<ParameterValue>,
     /// Levels upwards, rising.
-    pub y: Vec<Level>,
+    pub y: Vec<ParameterValue>,
     /// The cells that were measured.
     pub cells: Vec<MapCell>,
 }
@@ -193,14 +193,15 @@ pub(super) fn maps(kind: &SectionKind, rows: &[Row]) -> Vec<MapFindings> {
 fn map(x: &str, y: &str, group: &[(usize, &Row)], several_places: bool) -> MapFindings {
     let levels = |axis: &str| {
         let found = group.iter().filter_map(|(_, row)| row.level(axis).cloned());
-        let mut levels: Vec<Level> = found.collect();
+        let mut levels: Vec<ParameterValue> = found.collect();
         levels.sort_by(|a, b| a.value.total_cmp(&b.value));
         levels.dedup();
         levels
     };
     let (across, up) = (levels(x), levels(y));
-    let place =
-        |levels: &[Level], level: Option<&Level>| levels.iter().position(|it| Some(it) == level);
+    let place = |levels: &[ParameterValue], level: Option<&ParameterValue>| {
+        levels.iter().position(|it| Some(it) == level)
+    };
     let cell = |(at, row): &(usize, &Row)| {
         Some(MapCell { x: place(&across, row.level(x))?, y: place(&up, row.level(y))?, row: *at })
     };

@@ -1,6 +1,6 @@
 //! One line of a section's table: a step and stream, its repetitions or rounds taken together.
 
-use durio_plan::{EngineKind, Level};
+use durio_plan::{EngineKind, ParameterValue};
 use durio_record::OperationName;
 use durio_units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
@@ -93,7 +93,7 @@ pub struct Row {
     /// Name of the target.
     pub target: String,
     /// Where it is on the axes of its section.
-    pub levels: Vec<Level>,
+    pub levels: Vec<ParameterValue>,
     /// What the figures are.
     #[serde(flatten)]
     pub basis: RowBasis,
@@ -153,7 +153,7 @@ pub struct Row {
 impl Row {
     /// The level on an axis.
     #[must_use]
-    pub fn level(&self, axis: &str) -> Option<&Level> {
+    pub fn level(&self, axis: &str) -> Option<&ParameterValue> {
         self.levels.iter().find(|level| level.axis == axis)
     }
 }

@@ -1,8 +1,8 @@
 //! Plans in, findings out: what a campaign shows of scripted latencies and planted figures.
 
 use durio_plan::{
-    Declared, DeclaredTarget, EngineKind, Level, Limit as StepLimit, Load, RaidLevel, Rounds,
-    Sheet, Step, Tracking, Until,
+    Declared, DeclaredTarget, EngineKind, Limit as StepLimit, Load, ParameterValue, RaidLevel,
+    Rounds, Sheet, Step, Tracking, Until,
 };
 use durio_record::{OperationName, Phase as IntervalPhase};
 use durio_units::{Bytes, Nanos};
@@ -15,8 +15,8 @@ use crate::raid_efficiency::ParityWrite;
 use crate::sample::{Sample, sample};
 use crate::{Declined, IntervalPoint, OpenLoop};
 
-fn level(axis: &str, value: f64) -> Level {
-    Level { axis: axis.into(), value, label: format!("{value}") }
+fn level(axis: &str, value: f64) -> ParameterValue {
+    ParameterValue { axis: axis.into(), value, label: format!("{value}") }
 }
 
 fn random(read_share: PerMille, depth: u32) -> Workload {
@@ -61,7 +61,7 @@ impl Made {
     }
 
     /// Adds a step and gives its index.
-    fn step(&mut self, workload: &Workload, levels: Vec<Level>, repeat: u32) -> u32 {
+    fn step(&mut self, workload: &Workload, levels: Vec<ParameterValue>, repeat: u32) -> u32 {
         let index = u32::try_from(self.sample.plan.steps.len()).unwrap();
         let load = Load::new(0, workload.clone(), EngineKind::Uring);
         let limit = StepLimit::Duration(Nanos::from_secs(300));

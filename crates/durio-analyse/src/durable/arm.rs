@@ -1,10 +1,10 @@
 //! One way of writing, as it was set and as it was measured.
 //!
-//! In: the findings of a slice's steps. Out: [`Arm`]s: repetitions of a step taken together, with
+//! In: the findings of an experiment's steps. Out: [`Arm`]s: repetitions of a step taken together, with
 //! the facts that tell them apart taken from the workload and the target. Not here: what follows
 //! from several of them.
 
-use durio_plan::{EngineKind, FileLayout, Load, Plan, Slice, Step, TargetKind};
+use durio_plan::{EngineKind, Experiment, FileLayout, Load, Plan, Step, TargetKind};
 use durio_record::OperationName;
 use durio_units::Bytes;
 use durio_workload::{CacheMode, GroupCommit, SyncMethod, Workload};
@@ -173,7 +173,7 @@ impl Arm {
     }
 }
 
-/// What the slices are made of.
+/// What the experiments are made of.
 pub(crate) struct Measured<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) workloads: &'a [WorkloadFindings],
@@ -182,18 +182,21 @@ pub(crate) struct Measured<'a> {
 }
 
 /// The arms of all sections that answer this question, in the order of their steps.
-pub(super) fn arms(measured: &Measured<'_>, slice: Slice) -> Vec<Arm> {
-    let steps = measured.plan.measured_steps().filter(|step| is_of(measured.plan, step, slice));
+pub(super) fn arms(measured: &Measured<'_>, experiment: Experiment) -> Vec<Arm> {
+    let steps =
+        measured.plan.measured_steps().filter(|step| is_of(measured.plan, step, experiment));
     let set = steps.map(|step| (Setting::of(measured, step), step.index));
     let groups = grouped(set, |a, b| a.0 == b.0);
     groups.into_iter().filter_map(|group| arm(measured, group)).collect()
 }
 
 /// Whether a step is in a section of this experiment.
-pub(super) fn is_of(plan: &Plan, step: &Step, slice: Slice) -> bool {
+pub(super) fn is_of(plan: &Plan, step: &Step, experiment: Experiment) -> bool {
     use durio_plan::SectionKind;
     let section = plan.section_of(step);
-    section.is_some_and(|it| matches!(it.kind, SectionKind::Slice { slice: of } if of == slice))
+    section.is_some_and(
+        |it| matches!(it.kind, SectionKind::Experiment { experiment: of } if of == experiment),
+    )
 }
 
 /// The findings of a step's first load.

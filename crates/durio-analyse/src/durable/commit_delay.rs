@@ -1,11 +1,11 @@
 //! Which commit delay and batch bound suit this storage.
 //!
-//! In: the arms of the delays' slice. Out: [`CommitDelayFindings`] with the measured gain against
+//! In: the arms of the delays' experiment. Out: [`CommitDelayFindings`] with the measured gain against
 //! no delay. The rule is durio's own: the smallest delay whose rate is within the noise of the best
 //! one's, if the best gains more than the noise over no delay; else no delay. Likewise the smallest
 //! batch bound that is within the noise of the best at that delay.
 
-use durio_plan::Slice;
+use durio_plan::Experiment;
 use durio_stats::least_squares::float;
 use durio_units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
@@ -50,7 +50,7 @@ pub struct CommitDelayFindings {
 const NOISE_MIN: f64 = 0.05;
 
 pub(super) fn commit_delays(measured: &Measured<'_>) -> Vec<CommitDelayFindings> {
-    let all = arms(measured, Slice::CommitDelay).into_iter();
+    let all = arms(measured, Experiment::CommitDelay).into_iter();
     let logs = all.filter(|arm| arm.setting.group_commit.is_some()).collect();
     let key =
         |it: &Setting| (it.method, it.cache, it.block_size, it.committers(), it.location.clone());

@@ -1,6 +1,6 @@
 //! Sizes by writers, at equal volume: does the number of writes limit, or their bytes?
 
-use durio_plan::Slice;
+use durio_plan::Experiment;
 use serde::{Deserialize, Serialize};
 
 use super::arm::{Arm, Measured, Setting, arms, by_key};
@@ -106,7 +106,7 @@ const VOLUME_BYTES: f64 = 1_073_741_824.0;
 
 pub(super) fn crosses(measured: &Measured<'_>) -> Vec<CrossFindings> {
     let key = |it: &Setting| (it.method, it.cache, it.layout, it.location.clone());
-    let groups = by_key(arms(measured, Slice::SizesAndWriters), key);
+    let groups = by_key(arms(measured, Experiment::SizesAndWriters), key);
     groups.into_iter().map(of_group).filter(|it| !it.cells.is_empty()).collect()
 }
 

@@ -6,7 +6,7 @@
 //! is counted there as a write, not as a flush; only a trace tells the commands one by one.
 
 use durio_observe::DeviceCounters;
-use durio_plan::{FileLayout, Slice};
+use durio_plan::{Experiment, FileLayout};
 use durio_record::{CommitsTraced, OperationName, SyncCallsProbed, TracedRequest};
 use durio_stats::least_squares::{float, saturating_sum};
 use durio_units::Bytes;
@@ -163,7 +163,7 @@ pub(super) fn probes(measured: &Measured<'_>, probed: &[SyncCallsProbed]) -> Vec
     let is_one = |it: &&SyncCallsProbed| {
         let step = measured.plan.steps.get(it.step as usize);
         step.is_some_and(|step| {
-            is_of(measured.plan, step, Slice::SyncCalls) || step.section.is_none()
+            is_of(measured.plan, step, Experiment::SyncCalls) || step.section.is_none()
         })
     };
     probed.iter().filter(is_one).cloned().collect()

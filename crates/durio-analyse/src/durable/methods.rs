@@ -1,11 +1,11 @@
 //! Ways of writing side by side: sync methods, layouts of the file, and what was measured more than
 //! once in the run.
 //!
-//! In: the arms of their slices. Out: rows with the shares of each other. How far the rates of the
+//! In: the arms of their experiments. Out: rows with the shares of each other. How far the rates of the
 //! same setting are apart is what a difference between rows must exceed; the flush slope is not
 //! among those, for its writes are random.
 
-use durio_plan::{FileLayout, Slice};
+use durio_plan::{Experiment, FileLayout};
 use durio_workload::CacheMode;
 use serde::{Deserialize, Serialize};
 
@@ -42,7 +42,7 @@ pub struct MethodsFindings {
 }
 
 pub(super) fn methods(measured: &Measured<'_>) -> Option<MethodsFindings> {
-    let arms = arms(measured, Slice::Methods);
+    let arms = arms(measured, Experiment::Methods);
     let durable = || arms.iter().enumerate().filter(|(_, it)| it.setting.is_durable());
     let rates = durable().filter_map(|(at, arm)| Some((at, arm.rate()?)));
     let fastest = rates.max_by(|a, b| a.1.total_cmp(&b.1));
@@ -97,7 +97,7 @@ pub struct FileModesFindings {
 
 pub(super) fn file_modes(measured: &Measured<'_>) -> Vec<FileModesFindings> {
     let key = |it: &Setting| (it.method, it.cache, it.block_size, it.location.clone());
-    by_key(arms(measured, Slice::FileModes), key).into_iter().map(beside_recycled).collect()
+    by_key(arms(measured, Experiment::FileModes), key).into_iter().map(beside_recycled).collect()
 }
 
 fn beside_recycled(arms: Vec<Arm>) -> FileModesFindings {
@@ -126,20 +126,20 @@ pub struct RepeatedSetting {
     pub rates: Agreement,
 }
 
-const SLICES: [Slice; 8] = [
-    Slice::Methods,
-    Slice::SyncEvery,
-    Slice::FileModes,
-    Slice::Sizes,
-    Slice::Writers,
-    Slice::SizesAndWriters,
-    Slice::GroupCommit,
-    Slice::CommitDelay,
+const EXPERIMENTS: [Experiment; 8] = [
+    Experiment::Methods,
+    Experiment::SyncEvery,
+    Experiment::FileModes,
+    Experiment::Sizes,
+    Experiment::Writers,
+    Experiment::SizesAndWriters,
+    Experiment::GroupCommit,
+    Experiment::CommitDelay,
 ];
 
 /// What was measured more than once, the farthest apart first.
 pub(super) fn repeated(measured: &Measured<'_>) -> Vec<RepeatedSetting> {
-    let all = SLICES.iter().flat_map(|slice| arms(measured, *slice));
+    let all = EXPERIMENTS.iter().flat_map(|experiment| arms(measured, *experiment));
     let found = grouped(all, |a, b| a.setting == b.setting).into_iter().filter_map(|alike| {
         let samples = alike.iter().flat_map(|it| &it.figures).flat_map(|it| &it.samples);
         let rates: Vec<f64> = samples.map(|it| it.rate_per_second).collect();

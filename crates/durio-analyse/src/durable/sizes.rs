@@ -1,10 +1,10 @@
 //! The cost of one writer's writes by their size, durable and not.
 //!
-//! In: the arms of the sizes' slice. Out: [`SizesFindings`]: a curve for each method with its cost
+//! In: the arms of the sizes' experiment. Out: [`SizesFindings`]: a curve for each method with its cost
 //! model, and the share of the unsynced bandwidth that durable writes keep at each size.
 
 use durio_observe::Stack;
-use durio_plan::Slice;
+use durio_plan::Experiment;
 use durio_stats::least_squares::{distinct, range};
 use durio_workload::CacheMode;
 use serde::{Deserialize, Serialize};
@@ -79,7 +79,7 @@ pub const FREE_SHARE: f64 = 0.9;
 
 pub(super) fn sizes(measured: &Measured<'_>, stacks: &[Stack]) -> Option<SizesFindings> {
     let key = |it: &Setting| (it.method, it.cache, it.layout, it.jobs, it.location.clone());
-    let groups = by_key(arms(measured, Slice::Sizes), key);
+    let groups = by_key(arms(measured, Experiment::Sizes), key);
     let boundaries = boundaries(stacks);
     let curves: Vec<SizeCurve> =
         groups.into_iter().filter_map(|arms| curve(arms, &boundaries)).collect();

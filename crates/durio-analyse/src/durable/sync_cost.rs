@@ -1,10 +1,10 @@
 //! What one sync costs, by what it has to make durable: the time of a flush against the data that
 //! was written before it, and the cost of a write with a sync after every N.
 //!
-//! In: the arms of both slices. Out: [`FlushSlope`], a line and whether it rises; [`SharedSync`].
+//! In: the arms of both experiments. Out: [`FlushSlope`], a line and whether it rises; [`SharedSync`].
 //! Not here: what a slope implies for the device's cache; the signals judge it.
 
-use durio_plan::Slice;
+use durio_plan::Experiment;
 use durio_stats::least_squares::{distinct, float, range};
 use serde::{Deserialize, Serialize};
 
@@ -133,7 +133,7 @@ fn of_line([intercept_ns, ns_per_mib]: [Estimate; 2], (least, most): (f64, f64))
 
 pub(super) fn flush_slopes(measured: &Measured<'_>) -> Vec<FlushSlopeFindings> {
     let key = |it: &Setting| (it.method, it.cache, it.layout, it.block_size, it.location.clone());
-    let groups = by_key(arms(measured, Slice::FlushSlope), key);
+    let groups = by_key(arms(measured, Experiment::FlushSlope), key);
     groups.into_iter().filter_map(|arms| slope_of(&arms)).collect()
 }
 
@@ -207,7 +207,7 @@ pub(super) fn sync_every(measured: &Measured<'_>) -> Vec<SyncEveryFindings> {
     let key = |it: &Setting| {
         (it.method, it.cache, it.layout, it.block_size, it.jobs, it.location.clone())
     };
-    let groups = by_key(arms(measured, Slice::SyncEvery), key);
+    let groups = by_key(arms(measured, Experiment::SyncEvery), key);
     groups.into_iter().map(every_rows).filter(|it| !it.rows.is_empty()).collect()
 }
 

@@ -1,10 +1,10 @@
 //! Writers on one file and on a file each, whether one log with batches beats them, and logs with
 //! group commit against as many who write and sync for themselves.
 //!
-//! In: the arms of both slices, and the cost model of one writer. Out: [`WritersFindings`],
+//! In: the arms of both experiments, and the cost model of one writer. Out: [`WritersFindings`],
 //! [`GroupCommitFindings`].
 
-use durio_plan::Slice;
+use durio_plan::Experiment;
 use serde::{Deserialize, Serialize};
 
 use super::arm::{Arm, Measured, Setting, arms, by_key};
@@ -51,7 +51,7 @@ pub(super) fn writers(
     sizes: Option<&SizesFindings>,
 ) -> Vec<WritersFindings> {
     let key = |it: &Setting| (it.method, it.cache, it.layout, it.block_size, it.location.clone());
-    let by_method = by_key(arms(measured, Slice::Writers), key);
+    let by_method = by_key(arms(measured, Experiment::Writers), key);
     by_method.into_iter().flat_map(|arms| by_files(arms, sizes)).collect()
 }
 
@@ -149,7 +149,7 @@ pub(super) fn group_commit(
     measured: &Measured<'_>,
     sizes: Option<&SizesFindings>,
 ) -> Option<GroupCommitFindings> {
-    let all = arms(measured, Slice::GroupCommit);
+    let all = arms(measured, Experiment::GroupCommit);
     let (logs, writers): (Vec<Arm>, Vec<Arm>) =
         all.into_iter().partition(|arm| arm.setting.group_commit.is_some());
     let rows: Vec<GroupCommitRow> =

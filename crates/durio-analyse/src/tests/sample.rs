@@ -123,7 +123,7 @@ fn commit_findings(definition: durio_workload::Workload) -> WorkloadFindings {
         context_switches_per_operation: Some(1.0),
         involuntary_switches_per_operation: Some(0.0),
         machine_switches_per_operation: None,
-        time_slices: None,
+        latency_breakdown: None,
         device_time: None,
         unwatched_max: None,
         rate_variation: Some(RateVariation {

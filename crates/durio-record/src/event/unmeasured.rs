@@ -98,10 +98,10 @@ pub struct SyncCallsProbed {
 
 /// The parts of an operation's time. At each moment it is in exactly one of them, the first of this
 /// order that fits: together they are the whole.
-// A line has hundreds of operations, most of whose stretches are zero: those are left out.
+// A line has hundreds of operations, most of whose components are zero: those are left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct PathStretches {
+pub struct LatencyComponents {
     /// A driver of a lowest device had a request of it (or a lowest device without requests had what
     /// was queued).
     #[serde(rename = "device_ns", skip_serializing_if = "is_zero")]
@@ -150,9 +150,9 @@ pub struct PathIo {
 #[serde(default)]
 pub struct OperationPath {
     /// Where its time went.
-    pub spent: PathStretches,
+    pub spent: LatencyComponents,
     /// How much of that its thread was on no processor.
-    pub off_cpu: PathStretches,
+    pub off_cpu: LatencyComponents,
     /// How often the thread left its processor to wait.
     pub waits: u32,
     /// How often the processor was taken from it.

@@ -8,7 +8,7 @@ mod tables;
 mod writers;
 
 use durio_analyse::durable::{DurableFindings, RepeatedSetting, Setting, Skipped, request_words};
-use durio_plan::{FileLayout, Slice};
+use durio_plan::{Experiment, FileLayout};
 use durio_record::SyncCaller;
 use durio_units::Nanos;
 
@@ -239,26 +239,27 @@ fn left(left: &Skipped) -> Section {
         part.fact("measured", text);
     }
     part.facts(left.said.iter().map(|it| ("left out", it.clone())));
-    let names: Vec<&str> = left.slices.iter().map(|slice| slice_words(*slice)).collect();
+    let names: Vec<&str> =
+        left.experiments.iter().map(|experiment| experiment_words(*experiment)).collect();
     if !names.is_empty() {
         part.fact("not asked", names.join(", "));
     }
     part
 }
 
-const fn slice_words(slice: Slice) -> &'static str {
-    match slice {
-        Slice::Commands => "commands at the device",
-        Slice::SyncCalls => "sync calls",
-        Slice::Methods => "methods",
-        Slice::SyncEvery => "a sync every N writes",
-        Slice::FlushSlope => "flush slope",
-        Slice::FileModes => "file modes",
-        Slice::Sizes => "sizes",
-        Slice::Writers => "writers",
-        Slice::SizesAndWriters => "sizes by writers",
-        Slice::GroupCommit => "group commit",
-        Slice::CommitDelay => "commit delay",
-        Slice::Cross => "the whole cross",
+const fn experiment_words(experiment: Experiment) -> &'static str {
+    match experiment {
+        Experiment::Commands => "commands at the device",
+        Experiment::SyncCalls => "sync calls",
+        Experiment::Methods => "methods",
+        Experiment::SyncEvery => "a sync every N writes",
+        Experiment::FlushSlope => "flush slope",
+        Experiment::FileModes => "file modes",
+        Experiment::Sizes => "sizes",
+        Experiment::Writers => "writers",
+        Experiment::SizesAndWriters => "sizes by writers",
+        Experiment::GroupCommit => "group commit",
+        Experiment::CommitDelay => "commit delay",
+        Experiment::Cross => "the whole cross",
     }
 }

@@ -1,8 +1,8 @@
 //! Where the time of an operation goes: a group for each traced step.
 //!
-//! In: findings. Out: a section. Not here: which stretch an event belongs to.
+//! In: findings. Out: a section. Not here: which component an event belongs to.
 
-use durio_analyse::{Findings, TimeSlices};
+use durio_analyse::{Findings, LatencyBreakdown};
 use durio_units::Nanos;
 
 use crate::document::{Cell, Section, Table, Tone};
@@ -11,22 +11,25 @@ use crate::figures::{counted, decimal, deviation, grouped, latency, percent};
 /// Each traced step once, under the name of the first workload that it is of.
 pub(super) fn section(findings: &Findings) -> Section {
     let mut section = Section::new("Where the time of an operation goes (one job, one at a time)");
-    let traced = findings.workloads.iter().filter_map(|it| Some((it, it.time_slices.as_ref()?)));
-    for (_, same) in grouped(traced.map(|(workload, slices)| (slices.step, (workload, slices)))) {
+    let traced =
+        findings.workloads.iter().filter_map(|it| Some((it, it.latency_breakdown.as_ref()?)));
+    for (_, same) in
+        grouped(traced.map(|(workload, breakdown)| (breakdown.step, (workload, breakdown))))
+    {
         // Several workloads may show the same traced step.
-        let Some((workload, slices)) = same.first() else { continue };
-        section.group(group(&format!("{} at {}", workload.name, workload.location), slices));
+        let Some((workload, breakdown)) = same.first() else { continue };
+        section.group(group(&format!("{} at {}", workload.name, workload.location), breakdown));
     }
     section
 }
 
-fn group(title: &str, slices: &TimeSlices) -> Section {
+fn group(title: &str, breakdown: &LatencyBreakdown) -> Section {
     let mut group = Section::new(title);
-    if !slices.slices.is_empty() {
-        group.table(stretches(slices));
-        group.table(devices(slices));
+    if !breakdown.components.is_empty() {
+        group.table(components(breakdown));
+        group.table(devices(breakdown));
     }
-    match &slices.unavailable {
+    match &breakdown.unavailable {
         Some(reason) => group.say(
             Tone::Plain,
             format!(
@@ -34,41 +37,41 @@ fn group(title: &str, slices: &TimeSlices) -> Section {
                  devices that keep no counters"
             ),
         ),
-        None => sentences(slices).into_iter().for_each(|it| group.say(Tone::Plain, it)),
+        None => sentences(breakdown).into_iter().for_each(|it| group.say(Tone::Plain, it)),
     }
     group
 }
 
-fn sentences(slices: &TimeSlices) -> Vec<String> {
+fn sentences(breakdown: &LatencyBreakdown) -> Vec<String> {
     let mut said = vec![format!(
         "{} followed; {} of their time on no processor, {} waits and {} preemptions per operation",
-        counted(slices.operations, "operation"),
-        percent(slices.off_cpu_share),
-        decimal(slices.waits_per_operation),
-        decimal(slices.preemptions_per_operation),
+        counted(breakdown.operations, "operation"),
+        percent(breakdown.off_cpu_share),
+        decimal(breakdown.waits_per_operation),
+        decimal(breakdown.preemptions_per_operation),
     )];
-    if let (Some(with), Some(without)) = (slices.traced_p50_ns, slices.untraced_p50_ns) {
-        let overhead = slices
+    if let (Some(with), Some(without)) = (breakdown.traced_p50_ns, breakdown.untraced_p50_ns) {
+        let overhead = breakdown
             .overhead_share
             .map_or_else(String::new, |it| format!(" ({} by tracing)", deviation(it)));
         let (with, without) = (latency(with), latency(without));
         said.push(format!("p50 {with} while traced, {without} without{overhead}"));
     }
-    if slices.lost_events > 0 {
-        said.push(format!("the kernel lost {}", counted(slices.lost_events, "event")));
+    if breakdown.lost_events > 0 {
+        said.push(format!("the kernel lost {}", counted(breakdown.lost_events, "event")));
     }
-    if slices.resolution_ns > 1 {
+    if breakdown.resolution_ns > 1 {
         let text = "times are in steps of";
-        said.push(format!("{text} {}: trust the means", Nanos::new(slices.resolution_ns)));
+        said.push(format!("{text} {}: trust the means", Nanos::new(breakdown.resolution_ns)));
     }
     said
 }
 
-fn stretches(slices: &TimeSlices) -> Table {
+fn components(breakdown: &LatencyBreakdown) -> Table {
     Table::with_columns(
-        &slices.slices,
+        &breakdown.components,
         [
-            ("stretch", |it| Cell::text(it.stretch.words())),
+            ("component", |it| Cell::text(it.component.words())),
             ("mean", |it| Cell::Latency(it.mean_ns)),
             ("share", |it| Cell::Share(it.share)),
             ("p50", |it| Cell::nanos(it.p50_ns)),
@@ -80,9 +83,9 @@ fn stretches(slices: &TimeSlices) -> Table {
 }
 
 /// Without rows where nothing lies below.
-fn devices(slices: &TimeSlices) -> Table {
+fn devices(breakdown: &LatencyBreakdown) -> Table {
     Table::with_columns(
-        &slices.devices,
+        &breakdown.devices,
         [
             ("device, per operation", |it| Cell::text(&it.device)),
             ("reads", |it| Cell::Number(it.reads)),

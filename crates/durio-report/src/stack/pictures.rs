@@ -5,7 +5,7 @@
 use durio_analyse::attribution::{
     PublishedOrder, PublishedRow, StackFindings, Waterfall, WaterfallStep, WorkloadRows,
 };
-use durio_analyse::{Stretch, TimeSlices};
+use durio_analyse::{LatencyBreakdown, LatencyComponent};
 
 use super::{published_title, row_name};
 use crate::document::chart::{Bar, BarGroup, Chart, Colour};
@@ -17,7 +17,7 @@ const STACKS_MAX: usize = 40;
 pub(super) fn pictures(findings: &StackFindings, workload: &WorkloadRows) -> Vec<Chart> {
     let published = workload.published.as_ref().map(|it| published(findings, it));
     let falls = waterfalls(findings, &workload.waterfalls);
-    falls.into_iter().chain([slices(findings, workload)]).chain(published).collect()
+    falls.into_iter().chain([components(findings, workload)]).chain(published).collect()
 }
 
 fn waterfalls(findings: &StackFindings, falls: &[Waterfall]) -> Option<Chart> {
@@ -71,29 +71,37 @@ fn published(findings: &StackFindings, order: &PublishedOrder) -> Chart {
     )
 }
 
-/// The stretches of each colour, in the order in which they follow each other.
-const PARTS: [(&str, &[Stretch], Colour); 4] = [
-    ("program, and entry to first queue", &[Stretch::Program, Stretch::Entry], Colour::First),
-    ("queued, in layers", &[Stretch::Queued], Colour::Second),
-    ("issue to complete", &[Stretch::Device], Colour::Third),
-    ("between I/Os, and last complete to exit", &[Stretch::Between, Stretch::Exit], Colour::Fourth),
+/// The components of each colour, in the order in which they follow each other.
+const PARTS: [(&str, &[LatencyComponent], Colour); 4] = [
+    (
+        "program, and entry to first queue",
+        &[LatencyComponent::Program, LatencyComponent::Entry],
+        Colour::First,
+    ),
+    ("queued, in layers", &[LatencyComponent::Queued], Colour::Second),
+    ("issue to complete", &[LatencyComponent::Device], Colour::Third),
+    (
+        "between I/Os, and last complete to exit",
+        &[LatencyComponent::Between, LatencyComponent::Exit],
+        Colour::Fourth,
+    ),
 ];
 
-fn slices(findings: &StackFindings, workload: &WorkloadRows) -> Chart {
+fn components(findings: &StackFindings, workload: &WorkloadRows) -> Chart {
     let bars = workload.rows.iter().filter_map(|row| {
-        let slices = row.figures.as_ref()?.time_slices.as_ref()?;
-        Some(one_behind_the_other(row_name(findings, row.point), slices))
+        let breakdown = row.figures.as_ref()?.latency_breakdown.as_ref()?;
+        Some(one_behind_the_other(row_name(findings, row.point), breakdown))
     });
     let group = BarGroup { title: String::new(), bars: bars.take(STACKS_MAX).collect() };
     let legend = PARTS.map(|(words, _, colour)| (words, colour));
     Chart::bars("Where the time of an operation goes, as traced", vec![group], legend)
 }
 
-fn one_behind_the_other(name: String, slices: &TimeSlices) -> Bar {
+fn one_behind_the_other(name: String, breakdown: &LatencyBreakdown) -> Bar {
     let mut end = 0.0;
     let mut spans = Vec::new();
-    for (_, stretches, colour) in PARTS {
-        let means = stretches.iter().filter_map(|it| slices.slice(*it)).map(|it| it.mean_ns);
+    for (_, parts, colour) in PARTS {
+        let means = parts.iter().filter_map(|it| breakdown.component(*it)).map(|it| it.mean_ns);
         let mean_ns: f64 = means.filter(|it| it.is_finite() && *it > 0.0).sum();
         if mean_ns > 0.0 {
             spans.push((end, end + mean_ns, colour));

@@ -7,7 +7,7 @@ use durio_analyse::attribution::{
     DeviceCost, IntervalBasis, LayerRow, PointFacts, RaidFacts, RaidRow, RowFigures, StackFindings,
     Timing, WorkloadRows,
 };
-use durio_analyse::{Stretch, TimeSlices};
+use durio_analyse::{LatencyBreakdown, LatencyComponent};
 
 use super::row_name;
 use crate::document::{Cell, Table};
@@ -47,9 +47,10 @@ impl<'f> Line<'f> {
         self.number(|it| figure(it).map(precise))
     }
 
-    fn time(&self, stretch: Stretch) -> Cell {
-        let mean = |it: &TimeSlices| it.slice(stretch).map(|slice| slice.mean_ns);
-        self.number(|it| it.time_slices.as_ref().and_then(mean))
+    fn time(&self, component: LatencyComponent) -> Cell {
+        let mean =
+            |it: &LatencyBreakdown| it.component(component).map(|component| component.mean_ns);
+        self.number(|it| it.latency_breakdown.as_ref().and_then(mean))
     }
 }
 
@@ -273,14 +274,14 @@ pub(super) fn records(findings: &StackFindings) -> Table {
                 it.number(|it| it.raid.as_ref()?.efficiency_reads_counted)
             }),
             ("raid_share_of_healthy", |it| it.number(|it| it.raid.as_ref()?.share_of_healthy)),
-            ("time_program_ns", |it| it.time(Stretch::Program)),
-            ("time_entry_ns", |it| it.time(Stretch::Entry)),
-            ("time_queued_ns", |it| it.time(Stretch::Queued)),
-            ("time_device_ns", |it| it.time(Stretch::Device)),
-            ("time_between_ns", |it| it.time(Stretch::Between)),
-            ("time_exit_ns", |it| it.time(Stretch::Exit)),
+            ("time_program_ns", |it| it.time(LatencyComponent::Program)),
+            ("time_entry_ns", |it| it.time(LatencyComponent::Entry)),
+            ("time_queued_ns", |it| it.time(LatencyComponent::Queued)),
+            ("time_device_ns", |it| it.time(LatencyComponent::Device)),
+            ("time_between_ns", |it| it.time(LatencyComponent::Between)),
+            ("time_exit_ns", |it| it.time(LatencyComponent::Exit)),
             ("time_off_cpu_share", |it| {
-                it.number(|it| Some(it.time_slices.as_ref()?.off_cpu_share))
+                it.number(|it| Some(it.latency_breakdown.as_ref()?.off_cpu_share))
             }),
         ],
     )

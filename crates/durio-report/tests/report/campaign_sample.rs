@@ -6,9 +6,9 @@ use std::error::Error;
 use durio_analyse::{Analyser, Findings};
 use durio_observe::{CpuCounters, DeviceCounters, Host};
 use durio_plan::{
-    Campaign, ClockChoice, Declared, DeclaredTarget, EngineKind, Goal, Level, Limit, Load,
-    NullScript, PLAN_SCHEMA, Plan, Purpose, RaidLevel, Role, Rounds, Section, SectionKind, Sheet,
-    Step, Target, TargetKind, Tracking, Until,
+    Campaign, ClockChoice, Declared, DeclaredTarget, EngineKind, Goal, Limit, Load, NullScript,
+    PLAN_SCHEMA, ParameterValue, Plan, Purpose, RaidLevel, Role, Rounds, Section, SectionKind,
+    Sheet, Step, Target, TargetKind, Tracking, Until,
 };
 use durio_record::{Environment, Event, Journal, Manifest, RoundDecision};
 use durio_run::{Context, EventSink, StopFlag, run};
@@ -118,7 +118,12 @@ impl Maker {
         self.campaign.sections.last_mut().unwrap()
     }
 
-    pub(crate) fn step(&mut self, load: Load, limit: Limit, levels: Vec<Level>) -> &mut Step {
+    pub(crate) fn step(
+        &mut self,
+        load: Load,
+        limit: Limit,
+        levels: Vec<ParameterValue>,
+    ) -> &mut Step {
         let index = u32::try_from(self.plan.steps.len()).unwrap();
         let section = u32::try_from(self.campaign.sections.len()).unwrap() - 1;
         self.campaign.sections.last_mut().unwrap().steps += 1;
@@ -151,8 +156,8 @@ impl Maker {
     }
 }
 
-pub(crate) fn level(axis: &str, value: f64, label: &str) -> Level {
-    Level { axis: axis.into(), value, label: label.into() }
+pub(crate) fn level(axis: &str, value: f64, label: &str) -> ParameterValue {
+    ParameterValue { axis: axis.into(), value, label: label.into() }
 }
 
 pub(crate) fn workload(name: &str, read_share: PerMille, jobs: u32, depth: u32) -> Workload {

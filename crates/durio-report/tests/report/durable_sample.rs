@@ -6,7 +6,7 @@ use durio_analyse::durable::{
     GroupCommitRow,
 };
 use durio_analyse::{BatchFindings, Findings};
-use durio_plan::{FileLayout, Limit, SectionKind, Slice};
+use durio_plan::{Experiment, FileLayout, Limit, SectionKind};
 use durio_record::{
     CommitsTraced, ProbedCalls, SyncCaller, SyncCallsProbed, TracedRequest, TracedSequence,
 };
@@ -37,8 +37,12 @@ fn script(micros: f64) -> Vec<f64> {
     all
 }
 
-fn slice(maker: &mut Maker, slice: Slice) {
-    maker.section(&format!("{slice:?}"), "a slice", SectionKind::Slice { slice });
+fn experiment(maker: &mut Maker, experiment: Experiment) {
+    maker.section(
+        &format!("{experiment:?}"),
+        "an experiment",
+        SectionKind::Experiment { experiment },
+    );
 }
 
 fn durable_micros(bytes: f64) -> f64 {
@@ -73,7 +77,7 @@ pub(crate) fn durable() -> Findings {
 
 fn methods(maker: &mut Maker) {
     use SyncMethod::{Fdatasync, Fsync, None, ODsync, RwfDsync};
-    slice(maker, Slice::Methods);
+    experiment(maker, Experiment::Methods);
     for (method, cache, micros) in [
         (None, CacheMode::Direct, 22.0),
         (ODsync, CacheMode::Direct, 155.0),
@@ -88,8 +92,8 @@ fn methods(maker: &mut Maker) {
 }
 
 fn every(maker: &mut Maker) {
-    for of in [Slice::SyncEvery, Slice::FlushSlope] {
-        slice(maker, of);
+    for of in [Experiment::SyncEvery, Experiment::FlushSlope] {
+        experiment(maker, of);
         for every in [1, 4, 16, 64] {
             let sync = SyncPolicy { method: SyncMethod::Fdatasync, every };
             let workload =
@@ -101,7 +105,7 @@ fn every(maker: &mut Maker) {
 }
 
 fn sizes(maker: &mut Maker) {
-    slice(maker, Slice::Sizes);
+    experiment(maker, Experiment::Sizes);
     for power in 0..11 {
         let size = 1024_u64 << power;
         let bytes = f64::from(1024_u32 << power);
@@ -114,9 +118,9 @@ fn sizes(maker: &mut Maker) {
 
 fn writers(maker: &mut Maker) {
     for (of, sizes) in
-        [(Slice::Writers, &[8192_u32][..]), (Slice::SizesAndWriters, &[8192, 65_536])]
+        [(Experiment::Writers, &[8192_u32][..]), (Experiment::SizesAndWriters, &[8192, 65_536])]
     {
-        slice(maker, of);
+        experiment(maker, of);
         for size in sizes {
             for jobs in [1, 2, 4, 8, 16, 32] {
                 let slowed = 1.0 + 0.05 * f64::from(jobs - 1);

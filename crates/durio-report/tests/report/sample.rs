@@ -214,7 +214,7 @@ fn workload(
         context_switches_per_operation: Some(1.024),
         involuntary_switches_per_operation: Some(0.003),
         machine_switches_per_operation: Some(4.2),
-        time_slices: None,
+        latency_breakdown: None,
         device_time: None,
         unwatched_max: None,
         rate_variation: Some(RateVariation {
@@ -550,7 +550,7 @@ fn host() -> Host {
         clocksource: Some("kvm-clock".into()),
         tsc_reliable: true,
         cgroup: CgroupLimits {
-            path: Some("/user.slice".into()),
+            path: Some("/user.component".into()),
             memory_max: Some(Bytes::from_gib(4)),
             ..CgroupLimits::default()
         },

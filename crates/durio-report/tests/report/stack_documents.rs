@@ -56,8 +56,8 @@ fn benches() -> Vec<Value> {
     figures.involuntary_switches_per_operation = Some(0.0);
     figures.remarks = vec!["planted".into()];
     figures.mirror.as_mut().unwrap().remark = Some("planted".into());
-    let slices = row[2].figures.as_mut().unwrap().time_slices.as_mut().unwrap();
-    slices.unavailable = Some("planted".into());
+    let breakdown = row[2].figures.as_mut().unwrap().latency_breakdown.as_mut().unwrap();
+    breakdown.unavailable = Some("planted".into());
     let mut traced = Runs::new().findings(None);
     let figures = traced.workloads[0].rows[1].figures.as_mut().unwrap();
     figures.devices = Some(DeviceCost::CannotTell { why: "planted".into() });

@@ -5,7 +5,7 @@ use durio_analyse::attribution::{
     Base, BaseKind, Bench, Point, PointKind, RaidPoint, StackFindings, Timing, attribution,
 };
 use durio_analyse::raid_efficiency::{Array, Layout};
-use durio_analyse::{Findings, Stretch, TimeSlice, TimeSlices};
+use durio_analyse::{ComponentTime, Findings, LatencyBreakdown, LatencyComponent};
 use durio_record::bench::BenchPublished;
 use durio_workload::Pattern;
 
@@ -53,7 +53,7 @@ impl Runs {
         // The RAM disks below it count nothing.
         ext4.workloads[0].devices[0].writes_completed = 0;
         ext4.workloads[0].context_switches_per_operation = Some(1.03);
-        ext4.workloads[0].time_slices = Some(slices());
+        ext4.workloads[0].latency_breakdown = Some(components());
         Self { raw: run(1.0), raw_later: run(1.3), mirror: run(1.6), ext4, degraded: run(1.25) }
     }
 
@@ -122,15 +122,15 @@ fn published(share_of_raw: f64) -> Vec<BenchPublished> {
     }]
 }
 
-fn slices() -> TimeSlices {
-    let stretches = [
-        (Stretch::Entry, 210_000.0),
-        (Stretch::Queued, 3_000.0),
-        (Stretch::Device, 180_000.0),
-        (Stretch::Exit, 22_000.0),
+fn components() -> LatencyBreakdown {
+    let breakdown = [
+        (LatencyComponent::Entry, 210_000.0),
+        (LatencyComponent::Queued, 3_000.0),
+        (LatencyComponent::Device, 180_000.0),
+        (LatencyComponent::Exit, 22_000.0),
     ];
-    let slice = |(stretch, mean_ns): (Stretch, f64)| TimeSlice {
-        stretch,
+    let component = |(component, mean_ns): (LatencyComponent, f64)| ComponentTime {
+        component,
         mean_ns,
         p50_ns: times(1, mean_ns),
         p99_ns: None,
@@ -138,7 +138,7 @@ fn slices() -> TimeSlices {
         off_cpu_p50_ns: 0,
         share: mean_ns / 415_000.0,
     };
-    TimeSlices {
+    LatencyBreakdown {
         step: 1,
         operations: 512,
         lost_events: 0,
@@ -148,7 +148,7 @@ fn slices() -> TimeSlices {
         traced_p50_ns: None,
         untraced_p50_ns: None,
         overhead_share: None,
-        slices: stretches.map(slice).into(),
+        components: breakdown.map(component).into(),
         off_cpu_share: 0.711,
         waits_per_operation: 1.0,
         preemptions_per_operation: 0.0,

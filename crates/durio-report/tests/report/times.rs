@@ -1,13 +1,15 @@
 //! Where the time of an operation goes, in the terminal and in the page.
 
-use durio_analyse::{DevicePerOperation, Findings, Stretch, TimeSlice, TimeSlices};
+use durio_analyse::{
+    ComponentTime, DevicePerOperation, Findings, LatencyBreakdown, LatencyComponent,
+};
 use durio_report::Format;
 
 use crate::{sample, written};
 
-fn slices() -> TimeSlices {
-    let slice = |(place, stretch): (u64, Stretch)| TimeSlice {
-        stretch,
+fn components() -> LatencyBreakdown {
+    let component = |(place, component): (u64, LatencyComponent)| ComponentTime {
+        component,
         mean_ns: 1000.0 * (place + 1) as f64,
         p50_ns: 900 * (place + 1),
         p99_ns: (place > 0).then_some(9000 * (place + 1)),
@@ -25,7 +27,7 @@ fn slices() -> TimeSlices {
         flushes: 1.0,
         fua: 0.0,
     };
-    TimeSlices {
+    LatencyBreakdown {
         step: 9,
         operations: 300,
         lost_events: 0,
@@ -35,7 +37,7 @@ fn slices() -> TimeSlices {
         traced_p50_ns: Some(120_000),
         untraced_p50_ns: Some(100_000),
         overhead_share: Some(0.2),
-        slices: (0..).zip(Stretch::ALL).map(slice).collect(),
+        components: (0..).zip(LatencyComponent::ALL).map(component).collect(),
         off_cpu_share: 0.61,
         waits_per_operation: 1.02,
         preemptions_per_operation: 0.01,
@@ -44,17 +46,17 @@ fn slices() -> TimeSlices {
     }
 }
 
-fn with(slices: &TimeSlices) -> Findings {
+fn with(breakdown: &LatencyBreakdown) -> Findings {
     let mut findings = sample::complete();
     for workload in &mut findings.workloads {
-        workload.time_slices = Some(slices.clone());
+        workload.latency_breakdown = Some(breakdown.clone());
     }
     findings
 }
 
 #[test]
 fn the_slices_of_a_step_are_told_once_with_what_tracing_cost() {
-    let findings = with(&slices());
+    let findings = with(&components());
     let text = written(Format::Text, &findings);
     for part in [
         "Where the time of an operation goes",
@@ -74,7 +76,7 @@ fn the_slices_of_a_step_are_told_once_with_what_tracing_cost() {
 
 #[test]
 fn times_in_microseconds_and_lost_events_are_said() {
-    let coarse = TimeSlices { resolution_ns: 1000, lost_events: 7, ..slices() };
+    let coarse = LatencyBreakdown { resolution_ns: 1000, lost_events: 7, ..components() };
     let text = written(Format::Text, &with(&coarse));
     assert!(
         text.contains("trust the means") && text.contains("the kernel lost 7 events"),
@@ -85,7 +87,7 @@ fn times_in_microseconds_and_lost_events_are_said() {
 #[test]
 fn what_is_lost_without_tracing_is_said() {
     let unavailable = Some("tracefs is not mounted".to_owned());
-    let nothing = TimeSlices { slices: Vec::new(), unavailable, ..slices() };
+    let nothing = LatencyBreakdown { components: Vec::new(), unavailable, ..components() };
     let text = written(Format::Text, &with(&nothing));
     assert!(text.contains("nothing was traced: tracefs is not mounted"), "{text}");
     assert!(!text.contains("entry to first queue"), "{text}");

@@ -1,7 +1,7 @@
 //! Rules about the device at the bottom: its cache as the kernel and as the device itself see it,
 //! FUA, and what its name gives away.
 
-use durio_observe::{BlockFacts, Host, Layer, LayerKind, WriteCache};
+use durio_observe::{BlockFacts, CloudDisk, Host, Layer, LayerKind, WriteCache};
 
 use super::{
     Reading, Signal, SignalWord, cache_reading, is_end, is_flushed, layer_name, reading, signal,
@@ -10,20 +10,6 @@ use super::{
 
 // The number by which the PCI bus knows QEMU's own devices (QEMU, docs/specs/pci-ids).
 const QEMU_PCI_VENDOR: &str = "0x1b36";
-
-// Beginnings of models that are a virtual machine's local disks: their content survives a reboot
-// and not a stop (Amazon EC2, Google Compute Engine and Azure documentation of local disks).
-const EPHEMERAL_MODELS: [&str; 3] =
-    ["Amazon EC2 NVMe Instance Storage", "nvme_card", "Microsoft NVMe Direct Disk"];
-
-// Beginnings of models that are volumes of a cloud's replicated storage (the same documents).
-const VOLUME_MODELS: [&str; 5] = [
-    "Amazon Elastic Block Store",
-    "nvme_card-pd",
-    "PersistentDisk",
-    "MSFT NVMe Accelerator",
-    "Msft Virtual Disk",
-];
 
 // Drivers of RAID controllers with a cache of their own, by the kernel's names of their hosts.
 const RAID_DRIVERS: [&str; 8] =
@@ -202,9 +188,9 @@ pub(super) fn qemu_nvme(layer: &Layer, _: &Host) -> Option<Signal> {
     )
 }
 
-fn model_among<'a>(layer: &'a Layer, models: &[&str]) -> Option<&'a str> {
-    let model = layer.block.as_ref()?.model.as_deref()?;
-    models.iter().any(|known| model.starts_with(known)).then_some(model)
+fn cloud_disk(layer: &Layer) -> Option<CloudDisk> {
+    let block = layer.block.as_ref()?;
+    CloudDisk::of(block.vendor.as_deref().unwrap_or_default(), block.model.as_deref()?)
 }
 
 fn vendor_and_model(layer: &Layer) -> String {
@@ -214,9 +200,8 @@ fn vendor_and_model(layer: &Layer) -> String {
 }
 
 pub(super) fn ephemeral(layer: &Layer, _: &Host) -> Option<Signal> {
-    // A volume's `nvme_card-pd` begins with the local disk's `nvme_card`.
-    let model = model_among(layer, &EPHEMERAL_MODELS)
-        .filter(|_| model_among(layer, &VOLUME_MODELS).is_none())?;
+    let is_local = cloud_disk(layer) == Some(CloudDisk::Local);
+    let model = layer.block.as_ref()?.model.as_deref().filter(|_| is_local)?;
     signal(
         ("ephemeral", SignalWord::Declared, layer_name(layer)),
         vec![reading("model", sysfs(layer, "device/model"), model)],
@@ -228,9 +213,7 @@ pub(super) fn ephemeral(layer: &Layer, _: &Host) -> Option<Signal> {
 
 /// True for a volume of a cloud's replicated storage, by its name.
 pub(super) fn is_cloud_volume(layer: &Layer) -> bool {
-    // SCSI pads vendors with blanks, and Azure's model alone is a plain `Virtual Disk`.
-    let scsi = vendor_and_model(layer).split_whitespace().collect::<Vec<_>>().join(" ");
-    model_among(layer, &VOLUME_MODELS).is_some() || scsi == "Msft Virtual Disk"
+    cloud_disk(layer) == Some(CloudDisk::Volume)
 }
 
 pub(super) fn cloud_volume(layer: &Layer, _: &Host) -> Option<Signal> {

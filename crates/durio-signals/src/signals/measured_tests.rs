@@ -2,7 +2,7 @@
 
 use durio_observe::DeviceCounters;
 use durio_observe::WriteCache;
-use durio_plan::{Campaign, Section, SectionKind, Slice};
+use durio_plan::{Campaign, Experiment, Section, SectionKind};
 
 use super::*;
 use crate::tests::{Sample, sample};
@@ -165,15 +165,15 @@ fn fua_at_the_price_of_a_plain_write_is_a_hint_where_flushes_cost() {
     assert_eq!(found(fua_against_flush, without_fua), []);
 }
 
-/// Steps of a slice that asks for the slope, one per number of blocks, each flush taking so long.
-fn slice(flush_micros: fn(u32) -> u64) -> impl FnOnce(&mut Sample) {
+/// Steps of an experiment that asks for the slope, one per number of blocks, each flush taking so long.
+fn experiment(flush_micros: fn(u32) -> u64) -> impl FnOnce(&mut Sample) {
     move |sample| {
         let numbers = [1, 8, 64, 512, 1024];
         sample.plan.campaign = Some(Campaign {
             sections: vec![Section {
                 name: "slope".into(),
                 summary: "time of a flush".into(),
-                kind: SectionKind::Slice { slice: Slice::FlushSlope },
+                kind: SectionKind::Experiment { experiment: Experiment::FlushSlope },
                 first_step: 0,
                 steps: 5,
                 rounds: None,
@@ -196,16 +196,16 @@ fn slice(flush_micros: fn(u32) -> u64) -> impl FnOnce(&mut Sample) {
 }
 
 #[test]
-fn the_slice_of_flushes_tells_a_cache_that_is_emptied_from_one_that_is_not() {
+fn the_experiment_of_flushes_tells_a_cache_that_is_emptied_from_one_that_is_not() {
     let slope = crate::signals::slope::measured;
-    let emptied = slice(|blocks| 400 + 8 * u64::from(blocks));
+    let emptied = experiment(|blocks| 400 + 8 * u64::from(blocks));
     let found_slope = assert_one(slope, "flush-slope", SignalWord::Fact, emptied);
     assert_eq!(found_slope.read.len(), 6, "five numbers of blocks and the slope");
-    assert_one(slope, "flush-slope", SignalWord::Suspect, slice(|_| 30));
+    assert_one(slope, "flush-slope", SignalWord::Suspect, experiment(|_| 30));
     let write_through = |sample: &mut Sample| {
-        slice(|_| 2)(sample);
+        experiment(|_| 2)(sample);
         sample.block().write_cache = Some(WriteCache::WriteThrough);
     };
     assert_one(slope, "flush-slope", SignalWord::Declared, write_through);
-    assert_eq!(found(slope, |_| {}), [], "no such slice");
+    assert_eq!(found(slope, |_| {}), [], "no such experiment");
 }

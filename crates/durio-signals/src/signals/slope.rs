@@ -1,13 +1,13 @@
 //! The time of a flush over the data written before it: a volatile cache has to be emptied, which
 //! takes longer the fuller it is.
 //!
-//! In: the steps of a durable plan's slice. Out: signals. Not here: the line itself
+//! In: the steps of a durable plan's experiment. Out: signals. Not here: the line itself
 //! (`durable::flush_slope`), and running the steps.
 
 use std::collections::BTreeMap;
 
 use durio_observe::Stack;
-use durio_plan::{SectionKind, Slice};
+use durio_plan::{Experiment, SectionKind};
 use durio_record::OperationName;
 use durio_units::{Bytes, Nanos};
 use durio_workload::CacheMode;
@@ -70,17 +70,17 @@ fn too_fast(slope: &FlushSlope, written: Option<f64>) -> bool {
     written.is_some_and(|written| written > 0.0 && emptied > BANDWIDTH_RATIO_MAX * written)
 }
 
-/// The steps of the slice at one location, all of one block size.
+/// The steps of the experiment at one location, all of one block size.
 struct FlushSeries<'a> {
     stack: &'a Stack,
     points: Vec<FlushPoint>,
     block: Bytes,
 }
 
-/// Signals of the slice of a durable plan that asks for the slope.
+/// Signals of the experiment of a durable plan that asks for the slope.
 pub(super) fn measured(basis: &Basis<'_>) -> Vec<Signal> {
     let mut places: BTreeMap<&str, FlushSeries<'_>> = BTreeMap::new();
-    for workload in basis.workloads.iter().filter(|workload| is_of_slice(basis, workload)) {
+    for workload in basis.workloads.iter().filter(|workload| is_of_experiment(basis, workload)) {
         let Some(stack) = basis.stack_at(&workload.location) else { continue };
         let sync = workload.operation(OperationName::Sync);
         let Some(p50) = sync.and_then(|sync| sync.service.p50_ns) else { continue };
@@ -102,11 +102,11 @@ fn point(blocks: u32, block: Bytes, flush: Nanos) -> FlushPoint {
     FlushPoint { blocks, dirty_bytes, flush_ns_p50: nanos(flush) }
 }
 
-fn is_of_slice(basis: &Basis<'_>, workload: &WorkloadFindings) -> bool {
+fn is_of_experiment(basis: &Basis<'_>, workload: &WorkloadFindings) -> bool {
     let sections = basis.plan.campaign.iter().flat_map(|campaign| &campaign.sections);
-    let slope = SectionKind::Slice { slice: Slice::FlushSlope };
-    let mut of_slice = sections.filter(|section| section.kind == slope);
-    of_slice.any(|section| section.range().contains(&(workload.step as usize)))
+    let slope = SectionKind::Experiment { experiment: Experiment::FlushSlope };
+    let mut of_experiment = sections.filter(|section| section.kind == slope);
+    of_experiment.any(|section| section.range().contains(&(workload.step as usize)))
 }
 
 /// The most bytes per second that writes past the page cache reached at the location.
@@ -130,7 +130,7 @@ fn slope_signal(basis: &Basis<'_>, location: &str, series: &FlushSeries<'_>) -> 
     let FlushSeries { points, block, .. } = series;
     let slope = flush_slope(points).ok()?;
     let (word, implies) = meaning(word_of(&slope, points, is_flushed(layer), written)?);
-    let place = format!("slice of flushes at {location}");
+    let place = format!("experiment of flushes at {location}");
     let flush = |point: &FlushPoint| {
         let what = format!("flush after {} writes of {block}, p50", point.blocks);
         reading(&what, place.clone(), nanos_text(point.flush_ns_p50))

@@ -1,7 +1,7 @@
 //! Verdicts on a clean run that each test spoils.
 
 use durio_observe::{CgroupLimits, FilesystemFacts};
-use durio_plan::Level;
+use durio_plan::ParameterValue;
 use durio_workload::profile::{Provenance, profile};
 
 use super::*;
@@ -22,7 +22,8 @@ fn verdicts_on_profile(name: &str, spoil: impl FnOnce(&mut Sample)) -> Vec<Verdi
     let in_state = |value, label: &str| {
         let mut log = sample.workloads[0].clone();
         log.name = "log".to_owned();
-        log.levels = vec![Level { axis: "state".to_owned(), value, label: label.to_owned() }];
+        log.levels =
+            vec![ParameterValue { axis: "state".to_owned(), value, label: label.to_owned() }];
         log
     };
     sample.workloads = vec![in_state(0.0, "idle"), in_state(1.0, "under load")];

@@ -3,7 +3,7 @@
 //! In: the tables of a step. Out: [`Axis`] in order, every [`Point`], and the settings at a point.
 //! Not here: what the settings mean.
 
-use durio_plan::Level;
+use durio_plan::ParameterValue;
 
 use super::file::{BesideTable, LimitSettings, LoadSettings, Settings, StepTable};
 use crate::SpecError;
@@ -19,7 +19,7 @@ pub(crate) struct Axis {
     /// Byte of the list in the text.
     at: usize,
     /// Per position on it the levels: one, or those of a row of points.
-    levels: Vec<Vec<Level>>,
+    levels: Vec<Vec<ParameterValue>>,
     /// True if its values have an order of their own.
     pub(crate) is_numeric: bool,
 }
@@ -31,7 +31,7 @@ impl Axis {
         let is_numeric = values.iter().all(|(coordinate, _)| coordinate.is_some());
         let level = |(index, (coordinate, label)): (usize, (Option<f64>, String))| {
             let value = coordinate.unwrap_or(index as f64);
-            vec![Level { axis: name.clone(), value, label }]
+            vec![ParameterValue { axis: name.clone(), value, label }]
         };
         let levels = values.into_iter().enumerate().map(level).collect();
         Self { at: setting.at(), levels, is_numeric, name }
@@ -65,13 +65,13 @@ impl Axis {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "positions in a list")]
-fn row_levels(index: usize, row: &Settings, scale: Scale) -> Vec<Level> {
+fn row_levels(index: usize, row: &Settings, scale: Scale) -> Vec<ParameterValue> {
     let mut said = row.fields();
     said.retain(|(_, setting)| setting.is_said());
     said.sort_by_key(|(_, setting)| setting.at());
     let level = |(name, setting): (&str, &dyn AnySetting)| {
         let (coordinate, label) = setting.levels(scale).swap_remove(0);
-        Level { axis: name.to_owned(), value: coordinate.unwrap_or(index as f64), label }
+        ParameterValue { axis: name.to_owned(), value: coordinate.unwrap_or(index as f64), label }
     };
     said.into_iter().map(level).collect()
 }
@@ -193,7 +193,7 @@ impl<'a> Point<'a> {
     }
 
     /// The coordinates on the axes from `first` on.
-    pub(crate) fn levels(&self, first: usize) -> Vec<Level> {
+    pub(crate) fn levels(&self, first: usize) -> Vec<ParameterValue> {
         let axes = self.axes.iter().zip(&self.indices).skip(first);
         axes.filter_map(|(axis, &index)| axis.levels.get(index)).flatten().cloned().collect()
     }
@@ -210,6 +210,6 @@ impl<'a> Point<'a> {
 }
 
 /// Levels in words: "jobs 16, o_dsync".
-pub(crate) fn words(levels: &[Level]) -> String {
-    levels.iter().map(Level::words).collect::<Vec<_>>().join(", ")
+pub(crate) fn words(levels: &[ParameterValue]) -> String {
+    levels.iter().map(ParameterValue::words).collect::<Vec<_>>().join(", ")
 }

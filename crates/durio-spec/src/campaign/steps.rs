@@ -1,6 +1,6 @@
 //! Blocks of a spec to sections and steps.
 
-use durio_plan::{Level, Limit, Load, Role, Section, SectionKind, Step, Target};
+use durio_plan::{Limit, Load, ParameterValue, Role, Section, SectionKind, Step, Target};
 use durio_units::{Bytes, Nanos};
 
 use super::axes::{Axis, Point, axes, no_axis, words};
@@ -383,7 +383,7 @@ impl<'a> Making<'a> {
     }
 }
 
-fn full_name(section: &str, levels: &[Level]) -> String {
+fn full_name(section: &str, levels: &[ParameterValue]) -> String {
     match words(levels) {
         words if words.is_empty() => section.to_owned(),
         words => format!("{section}, {words}"),

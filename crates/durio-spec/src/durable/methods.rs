@@ -1,4 +1,4 @@
-//! Slices about how a write is made durable: commands, sync calls, methods, sync every, flush slope.
+//! Experiments about how a write is made durable: commands, sync calls, methods, sync every, flush slope.
 
 use durio_plan::{EngineKind, FileLayout, Role};
 use durio_units::Bytes;
@@ -11,11 +11,11 @@ use super::parts::{
 };
 use super::room::Room;
 
-/// What a slice says of itself, and its points.
+/// What an experiment says of itself, and its points.
 pub(super) type Slicing = (String, Vec<Point>);
 
 /// Every durable method, and the engine that it needs. A method that is added to [`SyncMethod`] is
-/// added here, and is then part of every slice that compares methods.
+/// added here, and is then part of every experiment that compares methods.
 pub(super) const METHODS: &[(SyncMethod, EngineKind)] = &[
     (SyncMethod::Fsync, EngineKind::Sync),
     (SyncMethod::Fdatasync, EngineKind::Sync),
@@ -28,7 +28,7 @@ pub(super) const METHODS: &[(SyncMethod, EngineKind)] = &[
     (SyncMethod::LinkedFdatasync, EngineKind::Uring),
 ];
 
-/// The record of the slices that do not vary its size.
+/// The record of the experiments that do not vary its size.
 // A page of the page cache, and the smallest block that every device takes past it.
 pub(super) const RECORD: Bytes = Bytes::from_kib(4);
 

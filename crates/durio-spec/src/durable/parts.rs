@@ -1,18 +1,18 @@
-//! What a slice is made of: points, each with what it does, on which files, for how long; and the
+//! What an experiment is made of: points, each with what it does, on which files, for how long; and the
 //! values of its axes by length.
 
 use std::fmt::Display;
 
-use durio_plan::{EngineKind, FileLayout, Level, Role, Slice};
+use durio_plan::{EngineKind, Experiment, FileLayout, ParameterValue, Role};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{CacheMode, PerMille, RegionRule, SyncMethod, SyncPolicy, Workload};
 
 use super::DurableLength;
 
-/// A slice before its steps have targets and times.
+/// An experiment before its steps have targets and times.
 #[derive(Debug)]
 pub(super) struct Draft {
-    pub(super) slice: Slice,
+    pub(super) experiment: Experiment,
     pub(super) name: String,
     pub(super) summary: String,
     pub(super) points: Vec<Point>,
@@ -25,7 +25,7 @@ pub(super) struct Point {
     pub(super) engine: EngineKind,
     pub(super) files: Files,
     pub(super) span: Span,
-    pub(super) levels: Vec<Level>,
+    pub(super) levels: Vec<ParameterValue>,
     pub(super) role: Role,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Point {
 pub(super) enum Files {
     /// The log of all: written once before, so recycled.
     Log,
-    /// As many recycled logs as writers; each slice uses the same ones.
+    /// As many recycled logs as writers; each experiment uses the same ones.
     OwnLogs(u32),
     /// Files that no other step has written to.
     Fresh {
@@ -60,7 +60,7 @@ pub(super) enum Span {
 
 impl Point {
     /// A point of `workload` on the log.
-    pub(super) fn new(workload: Workload, levels: Vec<Level>) -> Self {
+    pub(super) fn new(workload: Workload, levels: Vec<ParameterValue>) -> Self {
         Self {
             workload,
             engine: EngineKind::Sync,
@@ -73,7 +73,7 @@ impl Point {
 
     /// Where it is, as it is shown.
     pub(super) fn words(&self) -> String {
-        self.levels.iter().map(Level::words).collect::<Vec<_>>().join(", ")
+        self.levels.iter().map(ParameterValue::words).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -94,26 +94,26 @@ pub(super) fn shared(jobs: u32, workload: Workload) -> Workload {
 }
 
 /// A place on an axis of numbers, labelled `label`.
-pub(super) fn level(axis: &str, value: f64, label: impl Into<String>) -> Level {
-    Level { axis: axis.to_owned(), value, label: label.into() }
+pub(super) fn level(axis: &str, value: f64, label: impl Into<String>) -> ParameterValue {
+    ParameterValue { axis: axis.to_owned(), value, label: label.into() }
 }
 
-pub(super) fn count_level(axis: &str, count: u32) -> Level {
+pub(super) fn count_level(axis: &str, count: u32) -> ParameterValue {
     level(axis, f64::from(count), count.to_string())
 }
 
-pub(super) fn bytes_level(axis: &str, bytes: Bytes) -> Level {
+pub(super) fn bytes_level(axis: &str, bytes: Bytes) -> ParameterValue {
     #[expect(clippy::cast_precision_loss, reason = "sizes of blocks are far below 2^53")]
     level(axis, bytes.get() as f64, bytes.to_string())
 }
 
-pub(super) fn method_level(method: SyncMethod) -> Level {
+pub(super) fn method_level(method: SyncMethod) -> ParameterValue {
     let place = SyncMethod::ALL.iter().position(|known| *known == method).unwrap_or(0);
     let value = u32::try_from(place).unwrap_or(u32::MAX);
     level("method", f64::from(value), method.name())
 }
 
-pub(super) fn cache_level(cache: CacheMode) -> Level {
+pub(super) fn cache_level(cache: CacheMode) -> ParameterValue {
     match cache {
         CacheMode::Direct => level("cache", 0.0, "direct"),
         CacheMode::Buffered => level("cache", 1.0, "buffered"),
@@ -128,7 +128,7 @@ pub(super) const LAYOUTS: [FileLayout; 4] = [
     FileLayout::Empty,
 ];
 
-pub(super) fn layout_level(layout: FileLayout) -> Level {
+pub(super) fn layout_level(layout: FileLayout) -> ParameterValue {
     match layout {
         FileLayout::Incompressible => level("layout", 0.0, "recycled"),
         FileLayout::ZeroFilled => level("layout", 1.0, "zero-filled"),
@@ -137,15 +137,15 @@ pub(super) fn layout_level(layout: FileLayout) -> Level {
     }
 }
 
-/// Chooses values for a slice, and says which it does not choose.
+/// Chooses values for an experiment, and says which it does not choose.
 pub(super) struct Axes<'a> {
     length: DurableLength,
-    slice: &'a str,
+    experiment: &'a str,
 }
 
 impl<'a> Axes<'a> {
-    pub(super) fn of(length: DurableLength, slice: &'a str) -> Self {
-        Self { length, slice }
+    pub(super) fn of(length: DurableLength, experiment: &'a str) -> Self {
+        Self { length, experiment }
     }
 
     /// The values of an axis: all, or with `--quick` those of `quick`.
@@ -162,7 +162,7 @@ impl<'a> Axes<'a> {
         let others: Vec<String> =
             all.iter().filter(|value| !quick.contains(value)).map(|&it| words(it)).collect();
         if !others.is_empty() {
-            left_out.push(format!("{}: {} (--quick)", self.slice, shortened(&others, ", ")));
+            left_out.push(format!("{}: {} (--quick)", self.experiment, shortened(&others, ", ")));
         }
         quick.to_vec()
     }

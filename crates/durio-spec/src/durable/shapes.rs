@@ -1,4 +1,4 @@
-//! Slices about what is written where: file modes, sizes, and the whole cross of them with methods and
+//! Experiments about what is written where: file modes, sizes, and the whole cross of them with methods and
 //! writers.
 
 use durio_plan::{EngineKind, FileLayout};

@@ -1,4 +1,4 @@
-//! Slices about many writers: on one file and on a file each, by size, and sharing a log's syncs.
+//! Experiments about many writers: on one file and on a file each, by size, and sharing a log's syncs.
 
 use durio_units::{Bytes, Nanos};
 use durio_workload::{CacheMode, CommitterThreads, GroupCommit, SyncMethod, Workload};

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use durio_plan::{
-    ClockChoice, FileLayout, Limit, Plan, RawPath, Role, SectionKind, Slice, Step, TargetKind,
+    ClockChoice, Experiment, FileLayout, Limit, Plan, RawPath, Role, SectionKind, Step, TargetKind,
 };
 use durio_units::{Bytes, Nanos};
 use durio_workload::{CacheMode, SyncMethod};
 
-use super::{DurableLength, DurableRequest, SLICES, plan_durable};
+use super::{DurableLength, DurableRequest, EXPERIMENTS, plan_durable};
 use crate::{Location, LocationFacts, SpecErrorKind};
 
 const LENGTHS: [DurableLength; 3] =
@@ -45,17 +45,17 @@ fn only(names: &[&str], length: DurableLength) -> DurableRequest {
     DurableRequest { only, ..roomy(length) }
 }
 
-fn slices(plan: &Plan) -> Vec<Slice> {
+fn experiments(plan: &Plan) -> Vec<Experiment> {
     let sections = &plan.campaign.as_ref().unwrap().sections;
-    let slice = |kind: &SectionKind| match kind {
-        SectionKind::Slice { slice } => *slice,
+    let experiment = |kind: &SectionKind| match kind {
+        SectionKind::Experiment { experiment } => *experiment,
         other => panic!("{other:?}"),
     };
-    sections.iter().map(|section| slice(&section.kind)).collect()
+    sections.iter().map(|section| experiment(&section.kind)).collect()
 }
 
-fn steps_of(plan: &Plan, slice: Slice) -> Vec<&Step> {
-    let place = slices(plan).iter().position(|known| *known == slice);
+fn steps_of(plan: &Plan, experiment: Experiment) -> Vec<&Step> {
+    let place = experiments(plan).iter().position(|known| *known == experiment);
     let sections = &plan.campaign.as_ref().unwrap().sections;
     place.map_or_else(Vec::new, |place| plan.steps[sections[place].range()].iter().collect())
 }
@@ -82,7 +82,7 @@ fn a_step_lasts_as_long_alone_as_among_all_and_never_too_short() {
         let all = plan(&roomy(length));
         let one = plan(&only(&["methods"], length));
         let limits = |plan: &Plan| -> Vec<Limit> {
-            steps_of(plan, Slice::Methods).iter().map(|step| step.limit).collect()
+            steps_of(plan, Experiment::Methods).iter().map(|step| step.limit).collect()
         };
         assert_eq!(limits(&all), limits(&one));
         for step in all.measured_steps() {
@@ -97,13 +97,13 @@ fn a_step_lasts_as_long_alone_as_among_all_and_never_too_short() {
 }
 
 #[test]
-fn the_short_slices_come_first_in_the_order_of_the_list_and_the_cross_only_in_full() {
-    let known = |length| slices(&plan(&roomy(length)));
-    let all = SLICES.map(|(slice, _)| slice);
+fn the_short_experiments_come_first_in_the_order_of_the_list_and_the_cross_only_in_full() {
+    let known = |length| experiments(&plan(&roomy(length)));
+    let all = EXPERIMENTS.map(|(experiment, _)| experiment);
     assert_eq!(known(DurableLength::Quick), all[..11]);
     assert_eq!(known(DurableLength::Usual), all[..11]);
     assert_eq!(known(DurableLength::Full), all);
-    assert_eq!(all[..2], [Slice::Commands, Slice::SyncCalls]);
+    assert_eq!(all[..2], [Experiment::Commands, Experiment::SyncCalls]);
 }
 
 #[test]
@@ -132,7 +132,8 @@ fn no_step_is_there_twice() {
         let plan = plan(&roomy(length));
         let mut seen = BTreeSet::new();
         for step in &plan.steps[1..] {
-            let words: Vec<String> = step.levels.iter().map(durio_plan::Level::words).collect();
+            let words: Vec<String> =
+                step.levels.iter().map(durio_plan::ParameterValue::words).collect();
             let fresh = |index: usize| match &plan.targets[index].kind {
                 TargetKind::NewFile { layout, .. } => format!("{layout:?}"),
                 _ => String::new(),
@@ -205,7 +206,7 @@ fn files_have_names_of_their_own() {
 #[test]
 fn each_method_is_there_past_and_through_the_page_cache_and_the_unsynced_one_last() {
     let plan = plan(&roomy(DurableLength::Quick));
-    let steps = steps_of(&plan, Slice::Methods);
+    let steps = steps_of(&plan, Experiment::Methods);
     for method in SyncMethod::ALL {
         for cache in [CacheMode::Direct, CacheMode::Buffered] {
             let is_it = |step: &&&Step| {
@@ -226,7 +227,7 @@ fn a_file_mode_is_measured_on_a_file_of_that_mode_which_is_never_written_twice()
     let plan = plan(&roomy(DurableLength::Usual));
     let mut fresh = BTreeSet::new();
     let mut layouts = BTreeSet::new();
-    for step in steps_of(&plan, Slice::FileModes) {
+    for step in steps_of(&plan, Experiment::FileModes) {
         let target = &plan.targets[step.load.target];
         let TargetKind::NewFile { layout, .. } = target.kind else { panic!() };
         layouts.insert(label(step, "layout").to_owned());
@@ -246,7 +247,7 @@ fn a_file_mode_is_measured_on_a_file_of_that_mode_which_is_never_written_twice()
 #[test]
 fn cells_of_sizes_and_writers_write_the_same_volume() {
     let plan = plan(&roomy(DurableLength::Usual));
-    let steps = steps_of(&plan, Slice::SizesAndWriters);
+    let steps = steps_of(&plan, Experiment::SizesAndWriters);
     let limits: BTreeSet<_> = steps.iter().map(|step| format!("{:?}", step.limit)).collect();
     assert_eq!((steps.len(), limits.len()), (20, 1));
 }
@@ -254,7 +255,7 @@ fn cells_of_sizes_and_writers_write_the_same_volume() {
 #[test]
 fn each_group_of_committers_stands_beside_as_many_independent_writers() {
     let plan = plan(&roomy(DurableLength::Usual));
-    let steps = steps_of(&plan, Slice::GroupCommit);
+    let steps = steps_of(&plan, Experiment::GroupCommit);
     let arm = |name: &str| -> Vec<(&str, &str)> {
         let steps = steps.iter().filter(|step| label(step, "arm") == name);
         steps.map(|step| (label(step, "committers"), label(step, "record"))).collect()
@@ -293,7 +294,7 @@ fn a_device_is_written_only_with_permission_and_has_no_file_modes() {
     assert_eq!(plan_durable(&request).unwrap_err().kind, SpecErrorKind::WouldDestroy);
     request.location.destroy = true;
     let plan = plan(&request);
-    assert!(!slices(&plan).contains(&Slice::FileModes));
+    assert!(!experiments(&plan).contains(&Experiment::FileModes));
     assert_eq!(plan.targets.len(), 2, "the null target and the device");
     assert!(plan.targets[1].may_be_written());
     let said = left_out(&plan);
@@ -324,11 +325,13 @@ fn what_cannot_be_measured_or_asked_is_refused() {
 }
 
 #[test]
-fn every_slice_has_a_name_of_its_own_that_chooses_it() {
-    for (slice, name) in SLICES.into_iter().filter(|(slice, _)| *slice != Slice::Cross) {
+fn every_experiment_has_a_name_of_its_own_that_chooses_it() {
+    for (experiment, name) in
+        EXPERIMENTS.into_iter().filter(|(experiment, _)| *experiment != Experiment::Cross)
+    {
         let length = DurableLength::Quick;
-        assert_eq!(slices(&plan(&only(&[name], length))), [slice]);
+        assert_eq!(experiments(&plan(&only(&[name], length))), [experiment]);
     }
     let cross = plan(&only(&["cross"], DurableLength::Full));
-    assert_eq!(slices(&cross), [Slice::Cross]);
+    assert_eq!(experiments(&cross), [Experiment::Cross]);
 }

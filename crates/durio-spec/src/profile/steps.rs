@@ -1,6 +1,6 @@
 //! The steps of a profile's plan, and the sections that they are shown in.
 
-use durio_plan::{EngineKind, Level, Limit, Load, Role, Section, Step};
+use durio_plan::{EngineKind, Limit, Load, ParameterValue, Role, Section, Step};
 use durio_units::Nanos;
 use durio_workload::profile::{Profile, StreamProfile};
 use durio_workload::{Arrivals, Workload, check_workloads};
@@ -83,7 +83,7 @@ impl<'a> Steps<'a> {
             When::Idle => (0.0, "idle"),
             When::Loaded => (1.0, "under load"),
         };
-        let level = Level { axis: STATE_AXIS.to_owned(), value, label: label.to_owned() };
+        let level = ParameterValue { axis: STATE_AXIS.to_owned(), value, label: label.to_owned() };
         Ok(Step {
             beside: beside.collect::<Result<_, _>>()?,
             levels: vec![level],

@@ -14,7 +14,7 @@ use crate::exit_code::TABLE;
 /// durable, whether the file grows, how large the writes are, and how many sessions share one sync.
 /// This command lays out its own files in a directory (a log of 128 MiB, plus less than that for
 /// logs of single writers; at most a tenth of the free space) and varies these parameters in
-/// slices, one short step per point, in about three minutes:
+/// experiments, one short step per point, in about three minutes:
 ///
 ///   commands           the requests that a commit sends to the device, traced by the kernel where
 ///                      that is permitted: 20 commits per method and file mode
@@ -39,7 +39,7 @@ use crate::exit_code::TABLE;
 /// says what a shorter run left out. Only the run folder with the record and the report stays
 /// behind.
 ///
-/// An existing file or block device is measured only if --destroy names it, without the slices that
+/// An existing file or block device is measured only if --destroy names it, without the experiments that
 /// need several kinds of files.
 ///
 ///   durio durable --quick /var/lib/postgresql
@@ -56,11 +56,11 @@ pub(crate) struct Durable {
     #[arg(long, conflicts_with = "full", help_heading = "How long, how large")]
     pub(crate) quick: bool,
 
-    /// Twice the time per step, and the cross slice: about twenty minutes
+    /// Twice the time per step, and the cross experiment: about twenty minutes
     #[arg(long, help_heading = "How long, how large")]
     pub(crate) full: bool,
 
-    /// Only this slice (can be repeated); its steps last as long as in a full run
+    /// Only this experiment (can be repeated); its steps last as long as in a full run
     #[arg(long, value_name = "SLICE", help_heading = "How long, how large")]
     pub(crate) only: Vec<String>,
 

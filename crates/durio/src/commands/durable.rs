@@ -52,9 +52,10 @@ fn length(arguments: &Durable) -> DurableLength {
 fn announce(plan: &Plan) {
     let steps = plan.steps.iter().filter(|step| step.role != Role::SelfCost).count();
     let campaign = plan.campaign.as_ref();
-    let slices = campaign.map_or(0, |campaign| campaign.sections.len());
-    let (steps, slices) = (counted(steps as u64, "step"), counted(slices as u64, "slice"));
-    output::remarks([format!("{steps} in {slices}, at most {}", plan.duration())]);
+    let experiments = campaign.map_or(0, |campaign| campaign.sections.len());
+    let (steps, experiments) =
+        (counted(steps as u64, "step"), counted(experiments as u64, "experiment"));
+    output::remarks([format!("{steps} in {experiments}, at most {}", plan.duration())]);
     let left_out = campaign.iter().flat_map(|campaign| &campaign.left_out);
     output::remarks(left_out.map(|it| format!("left out: {it}")));
 }

@@ -164,7 +164,7 @@ fn traced_operations_tell_what_ram_disks_do_not() {
         fua: 0.0,
     };
     let workload = &mut top.workloads[0];
-    workload.time_slices = Some(crate::TimeSlices {
+    workload.latency_breakdown = Some(crate::LatencyBreakdown {
         step: 1,
         operations: 300,
         lost_events: 0,
@@ -174,7 +174,7 @@ fn traced_operations_tell_what_ram_disks_do_not() {
         traced_p50_ns: None,
         untraced_p50_ns: None,
         overhead_share: None,
-        slices: Vec::new(),
+        components: Vec::new(),
         off_cpu_share: 0.0,
         waits_per_operation: 0.0,
         preemptions_per_operation: 0.0,
@@ -244,7 +244,7 @@ fn steps_of_a_ladder_are_matched_by_their_levels() {
         for (found, jobs) in made.workloads.iter_mut().zip([1_u32, 16]) {
             let label = jobs.to_string();
             found.levels =
-                vec![durio_plan::Level { axis: "jobs".into(), value: jobs.into(), label }];
+                vec![durio_plan::ParameterValue { axis: "jobs".into(), value: jobs.into(), label }];
         }
         made
     };

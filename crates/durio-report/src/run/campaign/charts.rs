@@ -6,7 +6,7 @@ use durio_analyse::SearchFindings;
 use durio_analyse::campaign::{Convergence, Curve, MapFindings, Row, RowLatency, SectionFindings};
 use durio_analyse::ladder::{Knee, LadderKind};
 use durio_analyse::steady_state::{PlotLine, Window};
-use durio_plan::{Level, Tracking};
+use durio_plan::{ParameterValue, Tracking};
 
 use super::table::{axis_name, is_ladder};
 use crate::document::chart::{Chart, Colour, Map, MapCell, Panel, Scale, Series, Style, Unit};
@@ -120,8 +120,11 @@ fn best_of(curve: &Curve) -> Option<f64> {
 
 /// The 99th percentile of each pair of levels, and the rate beside it.
 pub(super) fn map(section: &SectionFindings, map: &MapFindings) -> Chart {
-    let axis = |levels: &[Level]| levels.first().map_or_else(String::new, |it| axis_name(&it.axis));
-    let labels = |levels: &[Level]| levels.iter().map(|level| level.label.clone()).collect();
+    let axis = |levels: &[ParameterValue]| {
+        levels.first().map_or_else(String::new, |it| axis_name(&it.axis))
+    };
+    let labels =
+        |levels: &[ParameterValue]| levels.iter().map(|level| level.label.clone()).collect();
     let cells = map.cells.iter().filter_map(|cell| {
         let row = section.rows.get(cell.row)?;
         let p99 = latency_of(row).and_then(|it| it.p99_ns);

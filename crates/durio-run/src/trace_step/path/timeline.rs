@@ -1,15 +1,15 @@
 //! From a trace to where the time of each operation went.
 //!
 //! In: events in the order of time, and when each operation began and ended, on the same clock. Out:
-//! an [`OperationPath`] for each. At every moment an operation is in one stretch
-//! ([`PathStretches`]); the sum of the stretches is its time.
+//! an [`OperationPath`] for each. At every moment an operation is in one component
+//! ([`LatencyComponents`]); the sum of the components is its time.
 
 mod device;
 
 use std::collections::VecDeque;
 
 use durio_observe::{BlockRequest, TraceClock, TraceEvent, TraceEventKind};
-use durio_record::{OperationPath, PathIo, PathStretches};
+use durio_record::{LatencyComponents, OperationPath, PathIo};
 use durio_units::{Bytes, Nanos};
 
 use super::Stamps;
@@ -59,10 +59,10 @@ pub(super) fn timelines(
     found
 }
 
-/// A stretch of an operation's time: those of [`PathStretches`], in its order, and one that becomes
+/// A component of an operation's time: those of [`LatencyComponents`], in its order, and one that becomes
 /// one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stretch {
+enum LatencyComponent {
     Device,
     Queued,
     Entry,
@@ -73,28 +73,28 @@ enum Stretch {
     Done,
 }
 
-/// Ticks by stretch.
+/// Ticks by component.
 #[derive(Debug, Clone, Copy, Default)]
 struct Spent([u64; 7]);
 
 impl Spent {
-    fn add(&mut self, stretch: Stretch, ticks: u64) {
-        let sum = &mut self.0[stretch as usize];
+    fn add(&mut self, component: LatencyComponent, ticks: u64) {
+        let sum = &mut self.0[component as usize];
         *sum = sum.saturating_add(ticks);
     }
 
     /// What came after the last thing done was this.
-    fn settle(&mut self, stretch: Stretch) {
-        let done = std::mem::take(&mut self.0[Stretch::Done as usize]);
-        self.add(stretch, done);
+    fn settle(&mut self, component: LatencyComponent) {
+        let done = std::mem::take(&mut self.0[LatencyComponent::Done as usize]);
+        self.add(component, done);
     }
 
     /// The operation is over.
-    fn finish(mut self, nanos: &dyn Fn(u64) -> u64) -> PathStretches {
-        self.settle(Stretch::Exit);
+    fn finish(mut self, nanos: &dyn Fn(u64) -> u64) -> LatencyComponents {
+        self.settle(LatencyComponent::Exit);
         let [device, queued, entry, exit, between, program, _] =
             self.0.map(|ticks| Nanos::new(nanos(ticks)));
-        PathStretches { device, queued, entry, exit, between, program }
+        LatencyComponents { device, queued, entry, exit, between, program }
     }
 }
 
@@ -148,25 +148,25 @@ impl<'a> Sweep<'a> {
     fn pass(&mut self, at: u64) {
         let ticks = at.saturating_sub(self.now);
         self.now = self.now.max(at);
-        let stretch = self.stretch();
-        self.spent.add(stretch, ticks);
+        let component = self.component();
+        self.spent.add(component, ticks);
         if self.off_cpu {
-            self.off.add(stretch, ticks);
+            self.off.add(component, ticks);
         }
     }
 
-    fn stretch(&self) -> Stretch {
+    fn component(&self) -> LatencyComponent {
         let mut busy = self.layers.iter().zip(&self.devices);
         if busy.any(|(layer, state)| layer.device.lowest && state.has_work()) {
-            Stretch::Device
+            LatencyComponent::Device
         } else if self.devices.iter().any(|state| state.has_work() || state.has_queued()) {
-            Stretch::Queued
+            LatencyComponent::Queued
         } else if !self.in_kernel {
-            Stretch::Program
+            LatencyComponent::Program
         } else if self.has_queued {
-            Stretch::Done
+            LatencyComponent::Done
         } else {
-            Stretch::Entry
+            LatencyComponent::Entry
         }
     }
 
@@ -217,8 +217,8 @@ impl<'a> Sweep<'a> {
         }
         let Some(position) = self.position(request) else { return };
         self.has_queued = true;
-        self.spent.settle(Stretch::Between);
-        self.off.settle(Stretch::Between);
+        self.spent.settle(LatencyComponent::Between);
+        self.off.settle(LatencyComponent::Between);
         if let Some(state) = self.devices.get_mut(position) {
             state.queue(request);
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use durio_observe::{
     BlockRequest, TraceClock, TraceEvent, TraceEventKind as Kind, TraceText, parse_trace,
 };
-use durio_record::{OperationPath, PathDevice, PathIo, PathStretches};
+use durio_record::{LatencyComponents, OperationPath, PathDevice, PathIo};
 use durio_units::{Bytes, Nanos};
 use proptest::prelude::*;
 
@@ -48,7 +48,7 @@ fn spent(path: &OperationPath) -> [u64; 6] {
 }
 
 /// Device, queued, entry, exit, between, program.
-fn of(it: &PathStretches) -> [u64; 6] {
+fn of(it: &LatencyComponents) -> [u64; 6] {
     [it.device, it.queued, it.entry, it.exit, it.between, it.program].map(Nanos::get)
 }
 
@@ -199,7 +199,7 @@ fn recorded(
     let all = Followed { text, clock, thread, strangers, lost: 0, complete_from: 0 };
     let found = timelines(&all, layers, &stamps, &|ticks| ticks);
     for (path, stamps) in found.iter().zip(&stamps) {
-        assert_eq!(spent(path).iter().sum::<u64>(), stamps.span(), "stretches are the whole");
+        assert_eq!(spent(path).iter().sum::<u64>(), stamps.span(), "components are the whole");
     }
     assert_eq!(found.len(), stamps.len());
     found

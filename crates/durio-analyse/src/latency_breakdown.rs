@@ -1,11 +1,11 @@
 //! Where the time of one operation goes: in the system call, in block layers, at the devices, on and
 //! off the processor.
 //!
-//! In: operations that were traced ([`PathTraced`]), and what was measured. Out: [`TimeSlices`] for each
+//! In: operations that were traced ([`PathTraced`]), and what was measured. Out: [`LatencyBreakdown`] for each
 //! workload whose operations were traced. Not here: tracing.
 
 use durio_plan::{Load, Plan};
-use durio_record::{OperationPath, PathIo, PathStretches, PathTraced};
+use durio_record::{LatencyComponents, OperationPath, PathIo, PathTraced};
 use durio_stats::least_squares::{float, quotient, saturating_sum};
 use durio_units::Nanos;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ use crate::WorkloadFindings;
 /// A part of an operation's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Stretch {
+pub enum LatencyComponent {
     /// In the program itself, outside of system calls.
     Program,
     /// From the entry into the system call until something was queued to a block device; all of a call
@@ -31,8 +31,8 @@ pub enum Stretch {
     Exit,
 }
 
-impl Stretch {
-    /// Every stretch, in the order in which an operation passes them.
+impl LatencyComponent {
+    /// All, in the order in which an operation passes them.
     pub const ALL: [Self; 6] =
         [Self::Program, Self::Entry, Self::Queued, Self::Device, Self::Between, Self::Exit];
 
@@ -49,7 +49,7 @@ impl Stretch {
         }
     }
 
-    fn of(self, it: &PathStretches) -> u64 {
+    fn of(self, it: &LatencyComponents) -> u64 {
         match self {
             Self::Program => it.program,
             Self::Entry => it.entry,
@@ -62,11 +62,12 @@ impl Stretch {
     }
 }
 
-/// One stretch of the operations. Medians of stretches do not add up; means do.
+/// The time of one component. Medians do not add up; means do.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct TimeSlice {
+pub struct ComponentTime {
     /// Which.
-    pub stretch: Stretch,
+    #[serde(rename = "stretch")]
+    pub component: LatencyComponent,
     /// Mean.
     pub mean_ns: f64,
     /// Median.
@@ -104,7 +105,7 @@ pub struct DevicePerOperation {
 
 /// Where the time of one operation goes, with one job and one operation at a time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct TimeSlices {
+pub struct LatencyBreakdown {
     /// Index of the step that was traced.
     pub step: u32,
     /// Operations of which all was seen.
@@ -123,8 +124,9 @@ pub struct TimeSlices {
     pub untraced_p50_ns: Option<u64>,
     /// What tracing costs: traced ÷ untraced − 1; below zero where chance is larger.
     pub overhead_share: Option<f64>,
-    /// The stretches, in the order in which an operation passes them; empty if nothing was seen.
-    pub slices: Vec<TimeSlice>,
+    /// The components, in the order in which an operation passes them; empty if nothing was seen.
+    #[serde(rename = "slices")]
+    pub components: Vec<ComponentTime>,
     /// Time on no processor as a share of all, 0 to 1.
     pub off_cpu_share: f64,
     /// How often the thread left its processor to wait, per operation.
@@ -138,28 +140,28 @@ pub struct TimeSlices {
     pub unavailable: Option<String>,
 }
 
-impl TimeSlices {
-    /// The slice of a stretch.
+impl LatencyBreakdown {
+    /// The time of a component.
     #[must_use]
-    pub fn slice(&self, stretch: Stretch) -> Option<&TimeSlice> {
-        self.slices.iter().find(|slice| slice.stretch == stretch)
+    pub fn component(&self, component: LatencyComponent) -> Option<&ComponentTime> {
+        self.components.iter().find(|component| component.component == component)
     }
 }
 
-/// Gives each workload the slices of the step that made the same operations alone.
+/// Gives each workload the components of the step that made the same operations alone.
 pub(crate) fn attach(plan: &Plan, workloads: &mut [WorkloadFindings], traced: &[PathTraced]) {
     for traced in traced {
         let Some(step) = plan.steps.get(traced.step as usize) else { continue };
-        // A trace is of one job with one operation at a time; the stretches of that operation hold
+        // A trace is of one job with one operation at a time; the components of that operation hold
         // for every workload that differs from it in jobs or depth alone.
         let same = |workload: &WorkloadFindings| {
             let step_of = plan.steps.get(workload.step as usize);
             let load = step_of.and_then(|step| step.stream(workload.stream));
             load.is_some_and(|load| is_same(load, &step.load))
         };
-        let slices = time_slices(traced);
+        let found = breakdown(traced);
         for workload in workloads.iter_mut().filter(|workload| same(workload)) {
-            workload.time_slices = Some(slices.clone());
+            workload.latency_breakdown = Some(found.clone());
         }
     }
 }
@@ -176,14 +178,16 @@ fn is_same(a: &Load, b: &Load) -> bool {
     alone(a) == alone(b)
 }
 
-fn time_slices(traced: &PathTraced) -> TimeSlices {
+fn breakdown(traced: &PathTraced) -> LatencyBreakdown {
     let all = &traced.operations;
-    let whole = |path: &OperationPath| Stretch::ALL.iter().map(|it| it.of(&path.spent)).sum();
-    let off = |path: &OperationPath| Stretch::ALL.iter().map(|it| it.of(&path.off_cpu)).sum();
+    let whole =
+        |path: &OperationPath| LatencyComponent::ALL.iter().map(|it| it.of(&path.spent)).sum();
+    let off =
+        |path: &OperationPath| LatencyComponent::ALL.iter().map(|it| it.of(&path.off_cpu)).sum();
     let mean_ns = mean(all.iter().map(whole));
     let (with, without) = (median(&traced.traced), median(&traced.untraced));
     let overhead = with.zip(without).filter(|(_, without)| *without > 0);
-    TimeSlices {
+    LatencyBreakdown {
         step: traced.step,
         operations: all.len() as u64,
         lost_events: traced.lost,
@@ -193,9 +197,11 @@ fn time_slices(traced: &PathTraced) -> TimeSlices {
         traced_p50_ns: with,
         untraced_p50_ns: without,
         overhead_share: overhead.map(|(with, without)| float(with) / float(without) - 1.0),
-        slices: match all.is_empty() {
+        components: match all.is_empty() {
             true => Vec::new(),
-            false => Stretch::ALL.map(|stretch| slice(stretch, all, mean_ns)).to_vec(),
+            false => {
+                LatencyComponent::ALL.map(|component| component(component, all, mean_ns)).to_vec()
+            }
         },
         off_cpu_share: share(mean(all.iter().map(off)), mean_ns),
         waits_per_operation: mean(all.iter().map(|path| path.waits.into())),
@@ -205,16 +211,16 @@ fn time_slices(traced: &PathTraced) -> TimeSlices {
     }
 }
 
-fn slice(stretch: Stretch, all: &[OperationPath], whole: f64) -> TimeSlice {
-    let sorted = |of: fn(&OperationPath) -> &PathStretches| {
-        let mut spans: Vec<u64> = all.iter().map(|path| stretch.of(of(path))).collect();
+fn component(component: LatencyComponent, all: &[OperationPath], whole: f64) -> ComponentTime {
+    let sorted = |of: fn(&OperationPath) -> &LatencyComponents| {
+        let mut spans: Vec<u64> = all.iter().map(|path| component.of(of(path))).collect();
         spans.sort_unstable();
         spans
     };
     let (spent, off) = (sorted(|path| &path.spent), sorted(|path| &path.off_cpu));
     let mean_ns = mean(spent.iter().copied());
-    TimeSlice {
-        stretch,
+    ComponentTime {
+        component,
         mean_ns,
         p50_ns: quantile(&spent, 50).unwrap_or(0),
         // With fewer operations none lies beyond it: the maximum would pass for a percentile.
@@ -278,8 +284,11 @@ mod tests {
     fn traced(step: u32) -> PathTraced {
         let path = |number: u64| {
             let device = Nanos::from_micros(10 * number);
-            let spent =
-                PathStretches { device, entry: Nanos::from_micros(5), ..PathStretches::default() };
+            let spent = LatencyComponents {
+                device,
+                entry: Nanos::from_micros(5),
+                ..LatencyComponents::default()
+            };
             let off = Nanos::from_micros(300).min(device);
             let io = PathIo {
                 device: 1,
@@ -290,7 +299,7 @@ mod tests {
             };
             OperationPath {
                 spent,
-                off_cpu: PathStretches { device: off, ..PathStretches::default() },
+                off_cpu: LatencyComponents { device: off, ..LatencyComponents::default() },
                 waits: 1,
                 preemptions: 0,
                 io: vec![io],
@@ -312,13 +321,13 @@ mod tests {
 
     #[test]
     fn slices_are_the_medians_and_means_of_the_operations() {
-        let found = time_slices(&traced(0));
-        let device = found.slice(Stretch::Device).unwrap();
+        let found = latency_breakdown(&traced(0));
+        let device = found.component(LatencyComponent::Device).unwrap();
         assert_eq!((device.p50_ns, device.p99_ns), (500_000, Some(990_000)));
         assert!((device.mean_ns - 505_000.0).abs() < 1e-6);
-        let entry = found.slice(Stretch::Entry).unwrap();
+        let entry = found.component(LatencyComponent::Entry).unwrap();
         assert!((entry.share - 5.0 / 510.0).abs() < 1e-9 && entry.off_cpu_mean_ns < 1e-9);
-        let sum: f64 = found.slices.iter().map(|slice| slice.mean_ns).sum();
+        let sum: f64 = found.components.iter().map(|component| component.mean_ns).sum();
         assert!((sum - found.mean_ns).abs() < 1e-6, "means add up");
         // 10 + 20 + … + 300, and 70 times 300.
         assert!((found.off_cpu_share - (4650.0 + 21_000.0) / 51_000.0).abs() < 1e-9);
@@ -328,7 +337,7 @@ mod tests {
 
     #[test]
     fn what_reaches_each_device_is_told_per_operation() {
-        let found = time_slices(&traced(0));
+        let found = latency_breakdown(&traced(0));
         let short: Vec<_> = found.devices.iter().map(|it| (&it.device[..], it.writes)).collect();
         assert_eq!(short, [("md0", 0.0), ("sda", 2.0)]);
         let sda = &found.devices[1];
@@ -340,14 +349,16 @@ mod tests {
         let unavailable = Some("tracefs is not mounted".to_owned());
         let mut nothing = PathTraced { operations: vec![], traced: vec![], ..traced(0) };
         nothing.unavailable.clone_from(&unavailable);
-        let found = time_slices(&nothing);
-        assert!(found.slices.is_empty() && found.overhead_share.is_none());
+        let found = latency_breakdown(&nothing);
+        assert!(found.components.is_empty() && found.overhead_share.is_none());
         assert_eq!(
             (found.unavailable, found.mean_ns, found.off_cpu_share),
             (unavailable, 0.0, 0.0)
         );
         let few = PathTraced { operations: traced(0).operations[..99].to_vec(), ..traced(0) };
-        assert!(time_slices(&few).slices.iter().all(|slice| slice.p99_ns.is_none()));
+        assert!(
+            latency_breakdown(&few).components.iter().all(|component| component.p99_ns.is_none())
+        );
     }
 
     #[test]
@@ -363,10 +374,10 @@ mod tests {
         sample.plan.steps.push(alone);
         sample.workloads.truncate(1);
         attach(&sample.plan, &mut sample.workloads, &[traced(1)]);
-        assert_eq!(sample.workloads[0].time_slices.as_ref().unwrap().step, 1);
-        sample.workloads[0].time_slices = None;
+        assert_eq!(sample.workloads[0].latency_breakdown.as_ref().unwrap().step, 1);
+        sample.workloads[0].latency_breakdown = None;
         sample.plan.steps[1].load.workload.block_size = Bytes::from_mib(1);
         attach(&sample.plan, &mut sample.workloads, &[traced(1), traced(77)]);
-        assert!(sample.workloads[0].time_slices.is_none(), "other operations");
+        assert!(sample.workloads[0].latency_breakdown.is_none(), "other operations");
     }
 }
