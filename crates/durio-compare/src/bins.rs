@@ -7,6 +7,8 @@
 use durio_record::SparseHistogram;
 
 /// Bins per power of two: 0.55 to 0.78 % wide, and places within a bin are interpolated.
+// It divides the 1024 buckets per power of two of a recorded histogram, so that each bucket falls
+// into one bin whole.
 const BINS_PER_OCTAVE: u64 = 128;
 
 /// log2 of [`BINS_PER_OCTAVE`].

@@ -76,6 +76,7 @@ fn storage(stack: &Stack) -> Vec<Named> {
 fn device(layer: &Layer) -> Option<String> {
     let block = layer.block.as_ref()?;
     let (size, cache) = (block.size.map(|size| size.to_string()), block.write_cache);
+    // Not the kernel's name: sda and sdb may change places with the next boot.
     let known = [
         block.vendor.clone(),
         block.model.clone(),
@@ -103,6 +104,7 @@ pub(super) fn of_steps(baseline: &Unit<'_>, other: &Unit<'_>) -> (bool, Vec<Diff
     let effective = |unit: &Unit<'_>| fields(&unit.first.workload.effective);
     let further = between(&effective(baseline), &effective(other)).into_iter();
     let further = further.chain(between(&circumstances(baseline), &circumstances(other)));
+    // What the definitions differ in the effective settings repeat: it is told once.
     for difference in further {
         if !differences.iter().any(|known| known.what == difference.what) {
             differences.push(difference);

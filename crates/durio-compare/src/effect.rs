@@ -80,6 +80,8 @@ fn drawn_mean(repeats: &[Repeat], at: usize) -> Option<Mean> {
     for one in &all {
         let centre = of(&one.centre)?;
         for (sum, draw) in draws.iter_mut().zip(&one.draws) {
+            // From each run's own centre: what the runs differ by is in the estimate by repeats
+            // already.
             *sum += (of(draw)? - centre) * one.stretch / count(all.len());
         }
     }
@@ -127,6 +129,8 @@ fn judge(
     found.visible = Some(shift.visible().exp_m1()).filter(|it| it.is_finite());
     let worse = towards_worse(found.figure, shift);
     found.p_worse = Some(worse.p_above_zero());
+    // One-sided: a loss is excluded at its upper end alone, so that all 5 % of error are spent
+    // there.
     found.worse_at_most = Some(loss(found.figure, worse.value + worse.margin()));
     found.word = match (shift.answer(settings.threshold), found.figure.is_more_better()) {
         (Answer::Higher, true) | (Answer::Lower, false) => Word::Faster,
@@ -157,5 +161,6 @@ fn shift_of_loss(figure: FigureName, share: f64) -> f64 {
 /// Repeats per side by which a loss of `share` could be seen, by how far the repeats at hand
 /// scatter; none without two on a side, or if a thousand are too few.
 pub(super) fn repeats_needed(found: &FigureComparison, share: f64) -> Option<usize> {
+    // The scatter was turned into a share for readers; a shift is compared in logarithms.
     repeats_to_see(shift_of_loss(found.figure, share), found.repeats_scatter?.ln_1p())
 }

@@ -32,6 +32,8 @@ pub(super) fn gate(pairs: &[Pair], share: f64) -> Gate {
         for step in &pair.steps {
             look(&mut gate, &mut figures, &prefix, step);
         }
+        // A step that the other side lacks may be the very one that regressed, so it must not pass
+        // unseen. Steps that only the other side has are no loss.
         let missing = pair.only_baseline.iter();
         gate.undecided
             .extend(missing.map(|it| format!("{prefix}: {it} is missing in {}", pair.other)));
@@ -103,6 +105,8 @@ fn holm(p_values: &[f64], alpha: f64) -> Vec<bool> {
     order.sort_by(|&a, &b| p(a).total_cmp(&p(b)));
     let mut rejected = vec![false; p_values.len()];
     for (&at, left) in order.iter().zip((1..=p_values.len()).rev()) {
+        // The first that stands protects all with a larger p, however small theirs are: that is
+        // what keeps the error over all figures together at alpha.
         if p(at) > alpha / durio_stats::least_squares::count(left) {
             break;
         }

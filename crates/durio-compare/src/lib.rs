@@ -194,6 +194,7 @@ fn figures(sides: [&[Member<'_>]; 2], side: usize, settings: &Settings) -> Vec<F
 
 /// A seed of its own for every step of every run, by position: mixed as SplitMix64 does.
 fn seed(seed: u64, side: usize, member: &Member<'_>) -> u64 {
+    // With one seed all runs would draw the same blocks, and their errors would go the same way.
     let parts = [side as u64, member.run_index as u64, u64::from(member.workload.step)];
     parts.iter().fold(seed, |state, part| {
         let mut mixed = (state ^ part).wrapping_add(0x9E37_79B9_7F4A_7C15);
@@ -229,6 +230,7 @@ fn value(workload: &WorkloadFindings, figure: FigureName) -> Option<f64> {
         FigureName::SyncP99_9 => sync?.p99_9_ns.map(float),
         FigureName::CpuPerOperation => Some(workload.cpu.per_operation_ns),
     };
+    // Effects are quotients in logarithms; a figure of zero has none.
     value.filter(|it| *it > 0.0 && it.is_finite())
 }
 

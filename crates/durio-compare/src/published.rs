@@ -57,6 +57,7 @@ impl PublishedTable {
         let kind = match words.split_whitespace().next() {
             Some("randread") => (Pattern::Random, 1000),
             Some("randwrite") => (Pattern::Random, 0),
+            // A mix without its share of reads could be any: it is like no workload.
             Some("randrw") => match share(words) {
                 Some(reads) => (Pattern::Random, reads),
                 None => return false,
@@ -86,6 +87,7 @@ pub fn tables() -> Result<Vec<PublishedTable>, csv::Error> {
     let mut tables: Vec<PublishedTable> = Vec::new();
     for row in csv::Reader::from_reader(DATA.as_bytes()).deserialize() {
         let row: Row = row?;
+        // Where a publication gives no jobs or depth, its rate has no place on the axis of load.
         let Some(level) = level(&row) else { continue };
         let rates = [(OperationName::Read, row.read_iops), (OperationName::Write, row.write_iops)];
         for (operation, rate) in rates {

@@ -95,6 +95,8 @@ pub fn shape(measured: &[Point], published: &[Point], tolerance: f64) -> Shape {
         points.iter().find(|it| it.level == level && it.rate > 0.0).map(|it| it.rate)
     };
     let of = |level| (rate(measured, level), rate(published, level));
+    // The lowest: with the least load a rate is little more than one over the latency, so that
+    // ratios to it show how the storage scales.
     let reference = levels.iter().copied().find(|&it| matches!(of(it), (Some(_), Some(_))));
     let base = reference.map(of);
     let ratio = |rate: Option<f64>, base: Option<f64>| Some(rate? / base?);

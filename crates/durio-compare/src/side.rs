@@ -179,6 +179,8 @@ impl Series {
     /// The cells; the last one is left out where it has less than half of the others' intervals.
     pub(super) fn cells(&self) -> &[Cell] {
         match self.cells.split_last() {
+            // In a draw it would weigh as much as the others, and a rate over a short time scatters
+            // farther.
             Some((_, whole)) if self.in_last * 2 < self.per_cell => whole,
             _ => &self.cells,
         }

@@ -13,6 +13,7 @@ use durio_stats::least_squares::{count, float, line, mean};
 const DRIFT_MAX: f64 = 0.10;
 
 /// The drift must be so many standard errors from none: short runs scatter.
+// Of steady runs whose rates scatter normally, 3 in 1000 drift farther by chance.
 const DRIFT_ERRORS: f64 = 3.0;
 
 /// Fewer cells show no drift.
@@ -41,6 +42,8 @@ fn faults_of_one(place: &str, member: &Member<'_>) -> Vec<String> {
     if !workload.complete {
         faults.push(format!("{place} did not run to its limit"));
     }
+    // Through the page cache instead of past it, the figures are of memory as much as of the
+    // storage.
     if workload.effective.cache != workload.definition.cache {
         let fallbacks = workload.effective.fallbacks.join("; ");
         faults

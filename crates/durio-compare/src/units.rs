@@ -101,6 +101,7 @@ fn counts(run: &Run, workload: &WorkloadFindings) -> bool {
 fn keys(member: &Member<'_>) -> [String; 4] {
     let (workload, plan) = (member.workload, &member.run.findings.plan);
     let is_here = |it: &&RawPath| it.to_string() == workload.location;
+    // By its position, not by its path: another machine, or another drive, has another path there.
     let location = plan.locations().iter().position(is_here);
     // Joined by NUL, which names do not have: no two keys can run together.
     let place = format!("{}\0{location:?}\0{}", named(workload), workload.target);

@@ -89,6 +89,8 @@ fn inverse<const P: usize>(mut matrix: [[f64; P]; P]) -> Option<[[f64; P]; P]> {
 ///
 /// `None` for fewer than two figures.
 pub fn line(values: &[f64]) -> Option<(f64, f64)> {
+    // Positions from the centre: sums of squares of positions from zero lose digits on a long
+    // series.
     let centre = (count(values.len()) - 1.0) / 2.0;
     let mean = mean(values)?;
     let (mut covariance, mut variance) = (0.0, 0.0);

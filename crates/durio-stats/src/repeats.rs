@@ -36,6 +36,8 @@ impl Mean {
     pub fn of(repeats: &[f64]) -> Option<Self> {
         let value = mean(repeats).filter(|it| it.is_finite() && repeats.len() > 1)?;
         let squares = repeats.iter().map(|it| (it - value).powi(2)).sum::<f64>();
+        // By n − 1: divided by n, the variance of two repeats would come out half as large as it
+        // is.
         let freedom = count(repeats.len() - 1);
         Some(Self { value, variance: squares / freedom / count(repeats.len()), freedom })
     }
@@ -108,6 +110,8 @@ impl Shift {
 
     /// The smallest true shift that the interval keeps off zero in four of five comparisons.
     pub fn visible(&self) -> f64 {
+        // Power tables add two normal quantiles. With the few degrees of freedom of two or three
+        // repeats those promise too much, so both are Student's.
         self.times_error(TWO_SIDED) + self.times_error(POWER)
     }
 
@@ -128,6 +132,7 @@ impl Shift {
 /// Pooled standard deviation of single repeats; `None` unless a side has two.
 pub fn scatter(sides: [&[f64]; 2]) -> Option<f64> {
     let means = sides.map(Mean::of);
+    // Around each side's own mean: around a common one the shift itself would count as scatter.
     let squares = means.iter().zip(sides).filter_map(|(mean, side)| {
         let mean = (*mean)?;
         Some((mean.variance * count(side.len()) * mean.freedom, mean.freedom))
