@@ -71,6 +71,8 @@ impl<'a> Builder<'a> {
         options: BuildOptions<'a>,
     ) -> Result<Self, BuildError> {
         let planned = plan(stack, place)?;
+        // Before the journal is made: a machine that lacks something is left without a trace of the
+        // try.
         let missing = missing(stack);
         if !missing.is_empty() {
             return Err(BuildError::Missing { stack: stack.name.clone(), missing });
@@ -122,6 +124,7 @@ impl<'a> Builder<'a> {
                 Ok(Some(self.built(index, commands, started)))
             }
             Err(error) => {
+                // Nothing is built again on what is taken down now.
                 self.next_layer = usize::MAX;
                 match self.undo_all() {
                     Ok(()) => Err(error),
@@ -213,6 +216,8 @@ impl<'a> Builder<'a> {
         let facts = self.identity_of_last();
         if let Some(begun) = self.begun.last() {
             let step = begun.step.undo.step();
+            // Before the identity is kept: the record that we would make of somebody else's thing
+            // would later prove it to be ours.
             let checked = step.check_made(&self.grounds, facts.as_ref());
             checked.map_err(BuildError::CameUpWrong)?;
         }

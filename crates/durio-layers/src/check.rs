@@ -154,6 +154,7 @@ impl Group {
 
 /// Each device is so large for all that is known. What a program itself needs on top, it says itself.
 pub(crate) fn at_least(least: Bytes, size: Option<Bytes>, of_what: &str) -> Result<(), Fault> {
+    // Of an existing device a declaration knows no size: there mkfs and mdadm speak for themselves.
     match size {
         Some(size) if size < least => Err(format!(
             "it needs {least} {of_what} or more and there is {size}; declare larger devices"

@@ -97,6 +97,7 @@ fn clean_one(folder: &Path, id: &str, system: MakeSystem<'_>) -> Option<CleanOut
                 Err(error) => CleanState::Unreadable(error.to_string()),
             })
         }
+        // The first line comes before anything else: without it nothing was built.
         Ok(None) => journal
             .remove()
             .err()
@@ -126,6 +127,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 fn take_over(folder: &Path, id: &str, is_alive: bool) -> io::Result<Option<BuildJournal>> {
     for _ in 0..TRIES {
         let journal = BuildJournal::take_over(folder, id)?;
+        // A living builder holds its lock as long as its bench runs, which may be hours.
         if journal.is_some() || is_alive {
             return Ok(journal);
         }

@@ -106,6 +106,7 @@ impl Action {
                 output: output.clone(),
             },
             Self::Write { path, text } => Self::Write { path: fill(path), text: fill(text) },
+            // Of checks only this one may name a device whose number the kernel chooses.
             Self::Check(Check::Present(present)) => {
                 let device = fill(&present.device);
                 Self::Check(Check::Present(Present { device, size: present.size }))

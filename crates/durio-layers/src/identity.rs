@@ -121,7 +121,10 @@ fn identity_of(stat: &Statx) -> Identity {
     Identity::of([
         ("device", Some(number_of_filesystem(stat))),
         ("inode", Some(stat.stx_ino.to_string())),
+        // Filesystems give a freed inode's number to the next file; its time of birth is another
+        // one.
         ("birth", birth),
+        // That of a directory changes with what is put into it, and tells nothing.
         ("size", kind.is_file().then(|| stat.stx_size.to_string())),
     ])
 }
@@ -152,6 +155,8 @@ pub(super) fn made_file(path: &Path, size: Bytes, folder: &Identity) -> io::Resu
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mode = Mode::RUSR | Mode::WUSR;
     let file = File::from(rustix::fs::openat(&parent, name, flags, mode)?);
+    // Allocated ahead: a write into a hole makes the filesystem below allocate, which is no cost of
+    // the stack that is measured.
     match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, size.get()) {
         // A filesystem that cannot allocate ahead gets a file with holes.
         Err(Errno::OPNOTSUPP) => file.set_len(size.get())?,
@@ -161,6 +166,7 @@ pub(super) fn made_file(path: &Path, size: Bytes, folder: &Identity) -> io::Resu
 }
 
 fn open_folder(path: &Path) -> io::Result<OwnedFd> {
+    // NOFOLLOW: a link in its place would have root make its files wherever the link leads.
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(rustix::fs::open(path, flags, Mode::empty())?)
 }
@@ -174,6 +180,8 @@ const UNIQUE: u32 = 0x4000;
 
 /// The number of the mount that is uppermost at a directory.
 pub(super) fn mount_number(mount_point: &Path) -> Option<String> {
+    // Both bits: kernels before 6.8 pass over the one that they do not know and give the old
+    // number, which a later mount may get again. It is the best that there is.
     let mask = StatxFlags::MNT_ID | StatxFlags::from_bits_retain(UNIQUE);
     let stat = rustix::fs::statx(CWD, mount_point, AtFlags::NO_AUTOMOUNT, mask).ok()?;
     Some(stat.stx_mnt_id.to_string())

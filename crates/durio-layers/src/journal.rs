@@ -86,6 +86,7 @@ impl Begin {
     /// True if the process that wrote it lives.
     pub(super) fn is_alive(&self) -> bool {
         self.boot == boot()
+            // Where /proc tells nothing, two unknown starts would pass for the same process.
             && self.start_ticks.is_some()
             && start_ticks(self.pid) == self.start_ticks
     }
@@ -141,6 +142,8 @@ impl BuildJournal {
             return Ok(None);
         }
         let path = journal_path(folder, id);
+        // A builder that died between lock and journal left the lock alone. With an empty journal
+        // it is cleaned like any other.
         let file = OpenOptions::new().append(true).create(true).open(path)?;
         Ok(Some(Self { folder: folder.to_owned(), id: id.to_owned(), file, lock }))
     }
@@ -296,6 +299,7 @@ impl JournalRead {
                 values.insert(name.clone(), text.trim().to_owned());
             }
         }
+        // The journal wins: an output may have been cut short by the kill.
         values.extend(self.done.iter().flat_map(|done| done.values.clone()));
         values
     }

@@ -64,6 +64,7 @@ impl DevicePermit {
 pub(super) fn held(system: &dyn System, device: &str) -> Result<(HeldDevice, Identity), Refusal> {
     let failed = |error: std::io::Error| format!("{device}: {error}");
     let held = system.open_device(Path::new(device)).map_err(failed)?;
+    // By the directory of the number that was opened; the name may be another device's by now.
     let identity = disk_identity(system, held.directory());
     let identity = identity.ok_or_else(|| format!("{device}: the kernel does not describe it"))?;
     Ok((held, identity))
@@ -138,6 +139,7 @@ impl Grounds {
     pub(super) fn write(&self, path: &str, text: &str) -> Result<PermittedWrite, Refusal> {
         let in_own = |directory: &String| {
             directory.starts_with(NULL_CONFIG)
+                // Directly in it: a path with .. would begin with the directory and lead out of it.
                 && Path::new(path).parent() == Some(Path::new(directory))
         };
         let zram = |number: &String| path == zram_size_file(number);

@@ -42,6 +42,7 @@ impl Place {
         Self {
             id: id.to_owned(),
             files: files.to_owned(),
+            // In memory: a crash of the machine leaves no empty mount points.
             mounts: PathBuf::from("/run/durio"),
             destroy: Vec::new(),
             force: false,
@@ -64,6 +65,7 @@ pub(super) fn tag_of(id: &str) -> String {
 fn fresh_id() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut state = u64::try_from(now.as_nanos() & u128::from(u64::MAX)).unwrap_or_default();
+    // Two that are started together may read the same time.
     state ^= u64::from(std::process::id()) << 40;
     let mut id = String::new();
     for _ in 0..ID_LENGTH {
@@ -76,6 +78,8 @@ fn fresh_id() -> String {
 
 /// An identifier that follows from the name of a thing, so that the thing is found again by it.
 fn uuid_bytes(name: &str) -> [u8; 16] {
+    // Without the version bits of RFC 9562: mkfs, mdadm and LVM take any sixteen bytes, and all of
+    // them tell builds apart.
     let seed = name.bytes().fold(0, |state, byte| mixed(state ^ u64::from(byte)));
     let words = [seed >> 32, seed, mixed(seed) >> 32, mixed(seed)];
     let mut bytes = [0; 16];

@@ -154,6 +154,8 @@ impl Prover<'_> {
     /// A file that a program made in a folder of this build.
     pub(crate) fn made_in_folder(&self, path: &str) -> Option<Proven> {
         let folder = self.system.file_identity(Path::new(path).parent()?)?;
+        // What is in a folder that only this user can enter, and that is still the very one, nobody
+        // else made.
         let is_ours = self.known.folder?.difference(&folder).is_none();
         let identity = self.system.file_identity(Path::new(path))?;
         is_ours.then(|| Proven::new(Proof(()), path.to_owned(), identity))
@@ -184,6 +186,8 @@ impl Prover<'_> {
 
     /// Nobody else has put anything on devices that this build made and left behind.
     pub(crate) fn nothing_foreign_on(&self, nodes: &[String]) -> Result<Finding, Failure> {
+        // A living builder has just taken down what stood on them; only after its death could
+        // others come.
         for node in nodes.iter().filter(|_| !self.known.live) {
             let usage = self.system.usage(Path::new(node)).map_err(|error| error.to_string())?;
             if usage.is_in_use() {

@@ -82,6 +82,8 @@ impl Stepper<'_, '_> {
             Action::Run { program, arguments, output } => {
                 let answer = self.run(action, program, arguments)?;
                 let kept = output.as_ref().map(|_| answer.trim().to_owned());
+                // Else the next command would have an empty word where the name of a device
+                // belongs.
                 if kept.as_ref().is_some_and(String::is_empty) {
                     return Err(failed(action, "it said nothing", ""));
                 }
@@ -137,6 +139,7 @@ impl Stepper<'_, '_> {
     }
 
     fn load(&mut self, action: &Action, module: &str, words: &[String]) -> Result<(), BuildError> {
+        // Its parameters stay as they are: whoever loaded it may have devices of it.
         if self.system.has_driver(module) {
             return Ok(());
         }

@@ -36,6 +36,8 @@ pub(super) const HEAD: durio_units::Bytes = durio_units::Bytes::from_mib(2);
 /// The first one that is not.
 pub(super) fn written(head: &[u8], signatures: &[Signature], tag: &str) -> Result<Written, String> {
     let head = Head(head);
+    // A device may hold several superblocks of ours: where one is no longer as it was made, all of
+    // it may have been used.
     let mut written = Written { types: Vec::new(), is_fresh: true };
     for signature in signatures {
         let is_meant = |it: &&Superblock| it.signatures.contains(&signature.name.as_str());

@@ -116,6 +116,7 @@ impl System for Machine {
     }
 
     fn make_directory(&mut self, path: &Path) -> io::Result<Identity> {
+        // /run/durio and its like are shared by builds: made where they lack, and never removed.
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent)?;
         }
@@ -152,6 +153,7 @@ impl System for Machine {
     }
 
     fn read(&self, path: &Path) -> Option<String> {
+        // An empty file is not the same as none, and both have an empty text.
         File::open(path).ok()?;
         Some(beginning(path).trim().to_owned())
     }

@@ -54,6 +54,8 @@ impl<'a> TakeDown<'a> {
             done: begun.done,
             same_boot: self.same_boot,
             live: self.live,
+            // What an array or a mounted filesystem held until now nobody else can have opened for
+            // itself.
             vouched: self.live || self.held,
             broken: self.broken.as_deref(),
         };

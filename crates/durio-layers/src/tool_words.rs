@@ -201,6 +201,7 @@ fn check_value(takes: Takes, word: &str, value: &str) -> Result<(), Fault> {
 }
 
 fn is_number(text: &str) -> bool {
+    // Any number of 19 digits fits into 64 bits, so no program has to overflow.
     (1..=19).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 

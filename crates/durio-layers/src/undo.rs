@@ -163,6 +163,8 @@ impl Undoer<'_> {
         let mut failure = String::new();
         for _ in 0..TRIES {
             let ran = self.run(proven, program, words);
+            // Not by its exit code: umount and mdadm fail where somebody was faster, and losetup
+            // succeeds before the kernel is done.
             if is_gone(self.system) {
                 return Ok(Undone::Done);
             }
@@ -258,6 +260,7 @@ impl UndoStep for RemoveFile {
     /// A file that a loop device stands on is in use.
     fn further(&self, prover: &mut Prover<'_>, found: &Found) -> Result<Finding, Failure> {
         let backing = backing_of(&found.identity);
+        // The kernel would remove the name and keep the space until the device is detached, unseen.
         match prover.loops()?.into_iter().find(|(_, behind)| Some(behind) == backing.as_ref()) {
             Some((node, _)) => Err(format!("{node} stands on it")),
             None => Ok(Finding::Ours(Vec::new())),

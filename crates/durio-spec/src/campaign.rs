@@ -38,6 +38,7 @@ use steps::{Ladder, MadeSteps, Making};
 use targets::{Places, targets};
 
 /// The most steps that need no confirmation.
+// At the minute that a step takes by default, a week.
 pub const STEPS_UNCONFIRMED_MAX: u64 = 10_000;
 /// The most steps at all: a plan of some gigabytes.
 const STEPS_MAX: u64 = 1_000_000;
@@ -99,6 +100,7 @@ pub fn plan_campaign(request: &CampaignRequest) -> Result<CampaignPlan, SpecErro
     for ladder in &ladders {
         making.add(ladder, &mut made)?;
     }
+    // After all steps: the kernel is slower while it traces, and no figure should pay for that.
     let followed = made.followed.iter().filter_map(|&place| made.steps.get(place));
     let followed = path_traces(followed);
     made.steps.extend(followed);
@@ -128,6 +130,8 @@ fn self_costs(steps: &[Step]) -> Vec<Step> {
     let loads = steps.iter().flat_map(Step::loads);
     let own = [EngineKind::Sync, EngineKind::Uring, EngineKind::Aio];
     let used: BTreeSet<(usize, u32, u32)> = loads
+        // By all three, for all three change the cost: with batches of 1 io_uring takes more than
+        // twice the processor time per I/O that it takes with 32 (docs/benchmarks.md, null target).
         .filter_map(|load| {
             let engine = own.iter().position(|engine| *engine == load.engine)?;
             Some((engine, load.workload.depth, load.batch.submit_max))
@@ -142,6 +146,8 @@ fn self_costs(steps: &[Step]) -> Vec<Step> {
 
 fn check_count(request: &CampaignRequest, ladders: &[Ladder<'_>]) -> Result<(), SpecError> {
     let paths = |ladder: &Ladder<'_>| match ladder.block.over.get() {
+        // An upper bound, whichever targets the step names: it is asked before anything is
+        // resolved.
         Some(Over::OneByOne) => request.places.iter().map(Vec::len).sum::<usize>() as u64,
         _ => 1,
     };
@@ -214,6 +220,7 @@ fn hash(request: &CampaignRequest) -> String {
         }
     }
     let (time, size) = (request.time_scale_per_mille, request.size_scale_per_mille);
+    // NUL, which no path has: without a separator two requests could give one text.
     text.push_str(&format!("\0{time}\0{size}"));
     // Not a hash of the standard library: that may be another one in the next version of Rust, and
     // this is saved.

@@ -14,6 +14,8 @@ use crate::{
 };
 
 /// The duration per workload from which figures are not provisional.
+// Shorter runs see no garbage collection, throttling or end of burst credits; durio-analyse calls
+// them provisional (FULL_SECONDS).
 pub const FULL_DURATION: Nanos = Nanos::from_secs(300);
 
 /// The shortest duration per workload.
@@ -162,6 +164,8 @@ fn add_location(
     let sizes = sizes_for(request, location)?;
     let mut place = |files| {
         let target = target_for(request, location, files, sizes);
+        // Workloads with one kind of file share it: laying out three files takes time and room
+        // enough.
         targets.iter().position(|known| *known == target).unwrap_or_else(|| {
             targets.push(target);
             targets.len() - 1
@@ -198,6 +202,8 @@ fn sync_calls(target: usize) -> Step {
             .to_owned(),
         read_share: PerMille::NONE,
         sync: SyncPolicy::each(SyncMethod::Fsync),
+        // libeatmydata and its like replace the C library's fsync: that is why the calls are made
+        // with it and without.
         cache: CacheMode::Buffered,
         ..Workload::default()
     };
@@ -301,6 +307,8 @@ fn default_sizes(
         ))
         .hint("make room, or permit more with --size, for example --size 16MiB"));
     }
+    // Where room is short the data keeps most of it: reads from few blocks are reads from some
+    // cache.
     let log = LOG.get().min(tenth / 4);
     let segment = SEGMENT.get().min(tenth / 8);
     let data = length.data_size().get().min(tenth - log - segment);

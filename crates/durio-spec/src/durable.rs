@@ -123,6 +123,7 @@ fn draft(
         left_out.push(format!("{name}: only in a directory can files of several kinds be made"));
         return None;
     }
+    // Not refused whole: what each method sends is a question for a device as well.
     if experiment == Experiment::Commands && !room.makes_files {
         left_out.push(format!("{name}: all file modes but the one there is"));
     }
@@ -191,6 +192,7 @@ fn assembled(
     left_out: Vec<String>,
 ) -> Plan {
     let mut targets = Targets::new(request, room, null_target());
+    // All methods but the linked ones are of the sync engine, one write at a time.
     let mut steps = vec![self_cost_step(0, EngineKind::Sync, 1, BatchPolicy::DEFAULT)];
     let mut sections = Vec::new();
     for (section, draft) in (0..).zip(drafts) {
@@ -231,6 +233,8 @@ fn step(name: &str, summary: &str, point: Point, times: &Times, targets: &mut Ta
     let load = Load { more_targets, ..Load::new(target, workload, engine) };
     Step {
         ramp: timing.ramp,
+        // A kernel without RWF_DSYNC or a filesystem without O_DIRECT is a finding, and the other
+        // steps run (docs/design/0008).
         declinable: true,
         levels,
         ..Step::new(role, load, timing.limit, timing.interval)

@@ -77,6 +77,8 @@ fn null_target() -> Target {
     Target {
         name: "null".to_owned(),
         location: None,
+        // Not /dev/null, whose reads give no bytes. Those of /dev/zero end within the submitting
+        // call, though they clear the buffer: what is measured is not quite nothing.
         kind: TargetKind::NullDevice { path: RawPath::from("/dev/zero") },
         size: Bytes::from_gib(1),
         destroy: false,
@@ -97,6 +99,7 @@ fn self_costs(steps: &[Step]) -> Vec<Step> {
         let depth = loads.map(|load| load.workload.depth).max()?;
         Some(self_cost_step(0, engine, depth, BatchPolicy::DEFAULT))
     };
+    // The plans that ask here choose the engine by depth, and so never aio.
     [EngineKind::Sync, EngineKind::Uring].into_iter().filter_map(largest).collect()
 }
 

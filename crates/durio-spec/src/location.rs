@@ -77,6 +77,7 @@ impl Location {
     /// The directory in which it is, or would be.
     pub(crate) fn parent(&self) -> RawPath {
         let parent = self.path.as_path().parent();
+        // The parent of a bare name is an empty path, which no call takes.
         let parent = parent.filter(|parent| !parent.as_os_str().is_empty());
         RawPath::from(parent.unwrap_or(Path::new(".")))
     }

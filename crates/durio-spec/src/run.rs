@@ -79,6 +79,7 @@ pub fn plan_run(request: &RunRequest) -> Result<Plan, SpecError> {
 }
 
 fn measured_step(request: &RunRequest) -> Step {
+    // Where it ends by count its duration is unknown: a second is what the longest steps have.
     let interval = match request.limit {
         Limit::Duration(duration) => interval_for(duration, request.ramp),
         Limit::VolumeWithin { .. } | Limit::Operations(_) | Limit::Volume(_) => Nanos::from_secs(1),
@@ -251,6 +252,7 @@ fn existing_size(
 /// The target, where the first and the last job have room for a block.
 fn with_room(request: &RunRequest, target: Target) -> Result<Target, SpecError> {
     let size = target.size;
+    // No job has less room than the first or the last: shares are equal, offsets only grow.
     for job in [0, request.workload.jobs - 1] {
         let region = request.workload.region_of(job, size);
         region.map_err(|error| match request.size {

@@ -9,6 +9,7 @@ pub struct ShippedSpec {
     pub text: &'static str,
 }
 
+// Within the program: a single binary is copied to a server, and has them there.
 macro_rules! shipped {
     ($folder:literal: $($name:literal),* $(,)?) => {
         &[$(ShippedSpec {

@@ -137,6 +137,7 @@ impl StackBench {
     pub fn scaled(&self, size_scale_per_mille: u32) -> Result<Vec<DeclaredStack>, SpecError> {
         let scaled = self.stacks.iter().map(|stack| scaled(stack, size_scale_per_mille));
         let stacks: Vec<DeclaredStack> = scaled.collect();
+        // At full size they were checked when the spec was read.
         for stack in stacks.iter().filter(|_| size_scale_per_mille != 1000) {
             check_declared(stack).map_err(|error| {
                 let text =
@@ -150,6 +151,8 @@ impl StackBench {
 
 /// What of a device is touched: as it says, else as much as of a file.
 fn region(target: &file::TargetTable) -> Option<Amount> {
+    // A share is of the free space on a filesystem and of the device here: only bytes mean the
+    // same.
     let size = target.size.get().filter(|size| matches!(size, Amount::Bytes(_)));
     target.region.get().or(size)
 }

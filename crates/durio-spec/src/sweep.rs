@@ -32,6 +32,7 @@ pub struct SweepRequest {
 pub fn plan_sweep(request: &SweepRequest) -> Result<Plan, SpecError> {
     check(request)?;
     let arrivals = request.run.arrivals;
+    // The closed loop first: above what it reaches an open one only fills its queue.
     let closed = RunRequest { arrivals: Arrivals::Closed, ..request.run.clone() };
     let mut plan = plan_run(&closed)?;
     plan.purpose = Purpose::Sweep;
@@ -106,6 +107,7 @@ fn check(request: &SweepRequest) -> Result<(), SpecError> {
     if request.run.arrivals.is_closed() {
         return wrong("a sweep offers rates: its arrivals cannot be closed");
     }
+    // The answer has to be kept twice and another rate to fail.
     if request.trials_max < 3 || request.precision == PerMille::NONE {
         return wrong("a search needs at least 3 trials and a precision above 0");
     }

@@ -89,6 +89,7 @@ impl<'a> Source<'a> {
             noun => noun.to_owned(),
         };
         let (entries, mut faults) = (Entries { source: self, at, noun, table }, Faults::default());
+        // All faults are gathered and the first of the file is told: people correct from the top.
         entries.refuse_unknown(&T::names(), &mut faults);
         let read = T::read(&entries, &mut faults);
         faults.or(read, &entries)

@@ -21,6 +21,7 @@ pub fn rate(text: &str) -> Result<f64, String> {
         (_, Some(digits)) => (digits, 1e6),
         _ => (trimmed, 1.0),
     };
+    // Rust's parser takes inf, nan and 1e9 as well.
     let is_plain = digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     match digits.parse::<f64>() {
         Ok(number) if is_plain => checked_rate(number * factor),
@@ -41,6 +42,7 @@ pub(crate) fn checked_rate(rate_per_second: f64) -> Result<f64, String> {
 pub fn goal(text: &str) -> Result<Goal, String> {
     let wrong =
         || format!("'{text}' is no goal; expected a percentile and its limit, such as p99=2ms");
+    // The longer sign first: = is a part of it.
     let parts = text.split_once("<=").or_else(|| text.split_once('='));
     let (percentile, latency) = parts.ok_or_else(wrong)?;
     let digits = percentile.trim().strip_prefix('p').ok_or_else(wrong)?;

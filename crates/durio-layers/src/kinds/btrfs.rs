@@ -99,6 +99,7 @@ fn with_members(options: &[String], below: &[String]) -> Vec<String> {
 /// `fsid`, `label` (fs/btrfs/accessors.h). How many generations mkfs makes depends on its version:
 /// nothing tells that it was never mounted.
 fn superblock(head: &Head<'_>, tag: &str) -> Option<Ours> {
+    // BTRFS_SUPER_INFO_OFFSET: what lies before is left to boot loaders.
     const SUPER: usize = 0x1_0000;
     let uuid = filesystem_uuid(tag).1;
     let is_ours = head.at(SUPER + 0x20, 16)? == uuid && head.is_text(SUPER + 0x12b, 256, tag);

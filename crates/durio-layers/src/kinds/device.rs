@@ -227,6 +227,8 @@ impl UndoStep for Wipe {
     /// Erases what this build wrote, by its types alone.
     fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, Failure> {
         let (device, types) = (proven.target(), proven.types().join(","));
+        // Without the types a signature that somebody puts there in this moment would be erased
+        // with ours.
         let words = ["--all", "--quiet", "--types", &types, device];
         let command = PermittedCommand::wiping(undoer.system, proven, "wipefs", &words)?;
         undoer.run_permitted(&command)?;

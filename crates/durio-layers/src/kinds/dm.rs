@@ -159,6 +159,8 @@ impl LayerKind for Dm {
     }
 
     fn check(&self, below: Below) -> Result<Below, Fault> {
+        // As many groups as devices say the same as none; any other number asks for a target over
+        // several.
         if below.groups != 1 && below.groups != below.devices {
             return Err("a target stands on each device by itself; leave groups out".into());
         }
@@ -196,6 +198,8 @@ impl Dm {
             DmTarget::Linear => table(draft, n, device, &format!("linear {device} 0"), undo),
             DmTarget::Delay { delay } => {
                 let milliseconds = delay.get() / 1_000_000;
+                // A single set of parameters delays reads, writes and flushes alike (the kernel's
+                // Documentation/admin-guide/device-mapper/delay.rst).
                 table(draft, n, device, &format!("delay {device} 0 {milliseconds}"), undo);
             }
             DmTarget::Flakey { up_seconds, down_seconds } => {
@@ -226,6 +230,8 @@ pub(super) fn table(
 
 /// The key is read from the kernel's random numbers and never shown or kept.
 fn crypt(draft: &mut Draft<'_>, name: &str, device: &str, undo: Option<Undo>) {
+    // Plain, for it has no header: nothing is written but data, and with the mapping the key is
+    // gone.
     let words = ["open", "--batch-mode", "--type", "plain", "--cipher", "aes-xts-plain64"];
     // XTS has two keys: 512 bits are AES-256.
     let key = ["--key-size", "512", "--key-file", "/dev/urandom", device, name];
@@ -260,6 +266,7 @@ impl UndoStep for RemoveMapped {
 
     fn fault_of_begun(&self, _prover: &Prover<'_>, found: &Found) -> Option<String> {
         let uuid = found.identity.get("uuid").unwrap_or_default();
+        // `dmsetup rename` gives a name away; an identifier, once it is set, stays.
         (!uuid.ends_with(&self.name)).then(|| "its identifier is another one".to_owned())
     }
 

@@ -85,6 +85,7 @@ fn own_words(declared: &[String]) -> Vec<String> {
 fn superblock(head: &Head<'_>, tag: &str) -> Option<Ours> {
     let uuid = filesystem_uuid(tag).1;
     let is_ours = head.at(0x468, 16)? == uuid && head.is_text(0x478, 16, tag);
+    // ext4 counts up with each mount for writing, so zero says that nobody has used it since mkfs.
     let mounts = head.u16_le(0x434)?;
     is_ours.then_some((&["ext2", "ext3", "ext4"], mounts == 0))
 }

@@ -137,11 +137,16 @@ impl UndoStep for DetachLoop {
     fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, Failure> {
         let disk = proven.target().trim_start_matches("/dev/");
         let behind = format!("/sys/block/{disk}/loop/backing_file");
+        // Since Linux 3.7 losetup succeeds also while the device is in use: the kernel then
+        // detaches it with its last user (losetup(8)). Only that no file is behind it any more says
+        // that it is done.
         let gone = |system: &dyn System| system.read(Path::new(&behind)).is_none();
         undoer.run_until(proven, "losetup", &["--detach", proven.target()], gone)
     }
 
     fn check_made(&self, grounds: &Grounds, facts: Option<&Identity>) -> Result<(), String> {
+        // losetup was given a name: between the making of the file and its start the name could
+        // change hands.
         let behind = facts.and_then(|facts| facts.get("file"));
         let made = grounds.path(Path::new(&self.file)).and_then(backing_of);
         match made.is_some() && behind == made.as_deref() {

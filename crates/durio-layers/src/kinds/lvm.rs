@@ -122,6 +122,7 @@ impl Lvm {
             let head = [command, "--config", &config, "--yes", "--quiet"];
             head.iter().chain(words).map(|word| (*word).to_owned()).collect()
         };
+        // Numbered through all groups, so that no two volumes of a layer have one identifier.
         let first = u32::try_from(group * below.len()).unwrap_or(u32::MAX);
         for (n, device) in (first..).zip(below) {
             // By its identifier the volume is known again; LVM asks for a backup with one.
@@ -166,6 +167,8 @@ fn config_for(below: &[String]) -> String {
     let accept = |device: &String| format!("\"a|^{}$|\"", in_pattern(device));
     let accepted = below.iter().map(accept).collect::<Vec<_>>();
     let accepted = accepted.join(",");
+    // With a devices file LVM passes over every filter (lvmdevices(8)); udev's list is empty where
+    // no udev runs.
     format!(
         "devices {{ filter=[{accepted},\"r|.*|\"] global_filter=[{accepted},\"r|.*|\"] \
          use_devicesfile=0 obtain_device_list_from_udev=0 }} \

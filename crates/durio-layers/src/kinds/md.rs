@@ -198,10 +198,13 @@ impl DeclaredMd {
     fn array(&self, draft: &mut Draft<'_>, group: usize, below: &[String]) -> String {
         let name = draft.name(group);
         let device = format!("/dev/md/{name}");
+        // mdadm does not count the journal among --raid-devices.
         let members = if self.journal { &below[..below.len().saturating_sub(1)] } else { below };
         if self.bitmap == MdBitmap::Lockless {
             draft.check(Check::ArrayCheck(ArrayCheck::LocklessBitmap));
         }
+        // By name: the kernel loads a personality by itself through /sbin/modprobe, which in a
+        // small guest may not be kmod's.
         draft.load(MD.module, &[]);
         draft.load(self.driver().module, &[]);
         let (uuid, _) = md_uuid(&name);
@@ -216,6 +219,8 @@ impl DeclaredMd {
         let undo = StopArray { uuid, link: device.clone(), bitmap };
         draft.run("mdadm", &words, Some(Undo::StopArray(undo)));
         let device = draft.present(device);
+        // Else there is nothing to sync: RAM disks and new files are zeros, whose copies and
+        // parities (of RAID 6 both) are zeros as well.
         if self.initial_sync && self.level != 0 {
             draft.check(Check::ArrayCheck(ArrayCheck::Synced { device: device.clone() }));
         }
@@ -255,6 +260,9 @@ impl DeclaredMd {
             return None;
         }
         Some(match &self.bitmap {
+            // Unasked, mdadm adds an internal bitmap on devices of 100 GB and more (mdadm(8)),
+            // which adds more than a third to a small synchronous write: on RAID 10 of null_blk and
+            // Linux 6.12, 122 instead of 89 µs of counted time.
             MdBitmap::None => "--bitmap=none".to_owned(),
             MdBitmap::Internal => "--bitmap=internal".to_owned(),
             MdBitmap::Lockless => "--bitmap=lockless".to_owned(),
@@ -274,6 +282,7 @@ impl DeclaredMd {
     fn remove_members(&self, draft: &mut Draft<'_>, device: &str, members: &[String]) {
         let removed = usize::try_from(self.removed).unwrap_or(usize::MAX);
         for member in members.iter().rev().take(removed) {
+            // md lets go of no member that it uses: it has to be failed first.
             draft.run("mdadm", &[device, "--quiet", "--fail", member], None);
             draft.run("mdadm", &[device, "--quiet", "--remove", member], None);
         }

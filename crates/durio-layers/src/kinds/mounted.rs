@@ -141,6 +141,7 @@ impl UndoStep for Unmount {
     /// By the kernel's number of the mount, device and source.
     fn find(&self, prover: &mut Prover<'_>) -> Result<Option<Found>, Failure> {
         let mount_point = Path::new(&self.mount_point);
+        // umount takes the uppermost: somebody else's would go, and ours would stay.
         if prover.system.mounted_at(mount_point).len() > 1 {
             return Err("another filesystem is mounted over it; unmount that first".into());
         }

@@ -93,6 +93,7 @@ impl Null {
             set("submit_queues", 1);
             set("hw_queue_depth", depth.into());
         }
+        // Last: the disk is made with what the other files say at this moment.
         set("power", 1);
         format!("/dev/{name}")
     }

@@ -76,6 +76,8 @@ impl Checking for NoRamDisks {
         let found = disks
             .iter()
             .any(|name| name.strip_prefix("ram").is_some_and(|rest| rest.parse::<u32>().is_ok()));
+        // A brd that is a part of the kernel shows here too: it can be given no size, and never be
+        // unloaded.
         if found || stepper.system.is_there(Path::new("/sys/module/brd")) {
             return Err(BuildError::Unsupported(
                 "RAM disks of brd are there already and may be somebody's; unload them with \

@@ -57,6 +57,7 @@ impl LayerKind for Xfs {
         // nothing.
         let mut all = words(&["-q", "-f", "-K"], &self.options.mkfs);
         let uuid = filesystem_uuid(&draft.place.tag()).0;
+        // mkfs.xfs has no -U: the identifier is a key of -m.
         all.extend(["-m".to_owned(), format!("uuid={uuid}")]);
         mkfs(draft, "mkfs.xfs", all, below);
         mount(draft, "xfs", &self.options.mount, below)
@@ -68,6 +69,7 @@ impl LayerKind for Xfs {
 fn superblock(head: &Head<'_>, tag: &str) -> Option<Ours> {
     let uuid = filesystem_uuid(tag).1;
     let is_ours = head.at(32, 16)? == uuid && head.is_text(108, 12, tag);
+    // XFS counts no mounts, as ext4 does: that it has no file is the nearest to it.
     let is_fresh = head.u64_be(128)? == 64 && head.u64_be(136)? == 61;
     is_ours.then_some((&["xfs"], is_fresh))
 }

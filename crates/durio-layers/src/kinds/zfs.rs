@@ -98,6 +98,7 @@ impl LayerKind for Zfs {
         draft.load(DRIVER.module, &[]);
         let at = mount_point(draft);
         let name = draft.place.tag();
+        // -f, for zpool refuses devices on which an earlier pool left its labels.
         // Without a cache file no later start of the machine imports the pool.
         let mut words = ["create", "-f", "-o", "cachefile=none"].map(str::to_owned).to_vec();
         let each = |option: &str, property: &String| [option.to_owned(), property.clone()];
@@ -131,6 +132,8 @@ impl UndoStep for DestroyPool {
     /// By its name, and the identifier that ZFS chose.
     fn find(&self, prover: &mut Prover<'_>) -> Result<Option<Found>, Failure> {
         let name = &self.name;
+        // zpool fails alike for a pool that is not there and for any other reason; ZFS keeps a
+        // folder of counters here for each pool that is imported.
         if !prover.system.is_there(&Path::new("/proc/spl/kstat/zfs").join(name)) {
             return Ok(None);
         }

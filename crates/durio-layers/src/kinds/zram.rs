@@ -94,6 +94,7 @@ impl UndoStep for RemoveZram {
         if is_open(&number) || number.parse::<u32>().is_err() {
             return Ok(None);
         }
+        // Numbers are given again: the identity, not the number, says whose it is.
         let disk = disk_identity(prover.system, &format!("/sys/block/zram{number}"));
         // It is given its size later.
         Ok(Found::of(&number, disk.map(|disk| disk.without("size"))))

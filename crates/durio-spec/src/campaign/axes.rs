@@ -28,6 +28,7 @@ impl Axis {
     #[expect(clippy::cast_precision_loss, reason = "positions in a list")]
     fn of(name: String, setting: &dyn AnySetting, scale: Scale) -> Self {
         let values = setting.levels(scale);
+        // Words have no distance from each other: over them there is a table and no curve.
         let is_numeric = values.iter().all(|(coordinate, _)| coordinate.is_some());
         let level = |(index, (coordinate, label)): (usize, (Option<f64>, String))| {
             let value = coordinate.unwrap_or(index as f64);
@@ -84,6 +85,8 @@ pub(crate) fn axes(
     scale: Scale,
 ) -> Result<Vec<Axis>, SpecError> {
     let said = step.points.iter().fold(step.settings.clone(), |said, row| said.or(row));
+    // A limit of the step replaces theirs whole: a duration that they sweep would else remain an
+    // axis along which nothing changes.
     let mut defaults = defaults.clone();
     if step.settings.limit != LimitSettings::default() {
         defaults.limit = LimitSettings::default();
@@ -105,6 +108,7 @@ pub(crate) fn axes(
         let name = |key: &str| format!("{}.{key}", beside.name.0);
         axes.extend(lists.map(|(key, setting)| Axis::of(name(key), setting, scale)));
     }
+    // The loops stand as the lists do in the file, not as the fields do here.
     axes.sort_by_key(|axis| axis.at);
     ordered(source, step, axes)
 }
@@ -189,6 +193,8 @@ impl<'a> Point<'a> {
 
     /// The settings of a load beside, which takes no lists from the defaults.
     pub(crate) fn beside(&self, beside: &BesideTable, defaults: &Settings) -> LoadSettings {
+        // A list that two loads take from the defaults would be two axes, and multiply the steps by
+        // itself.
         beside.load.pick(&|at| self.index(at)).or(&defaults.load.pick(&|_| None))
     }
 

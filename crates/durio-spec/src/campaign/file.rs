@@ -317,6 +317,7 @@ impl CampaignFile {
         let preconditions = self.steps.precondition.iter().map(|block| (true, block));
         let steps = self.steps.step.iter().map(|block| (false, block));
         let mut all: Vec<_> = preconditions.chain(steps).collect();
+        // TOML has two lists of them: a precondition between two steps is known by its place alone.
         all.sort_by_key(|(_, block)| block.at);
         all
     }

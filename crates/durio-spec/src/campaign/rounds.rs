@@ -37,6 +37,7 @@ pub(crate) fn rounds(
     let until = match (table.steady_state.get(), table.goal.get()) {
         (Some(tracking), None) => steady_state(source, table, tracking, ladder, points, max)?,
         (None, Some(goal)) => {
+            // Each round has one rate, which the search chooses by the round before.
             let [step] = steps else {
                 return fail("a goal is searched with one step: no ladders");
             };
@@ -63,6 +64,7 @@ fn steady_state(
     max: u32,
 ) -> Result<Until, SpecError> {
     let window = table.window.get().unwrap_or(WINDOW);
+    // One round has neither range nor slope.
     if window < 2 || window > max {
         let text = format!("a window of {window} rounds does not fit into 2 to {max}");
         return Err(source.error(table.at, text));

@@ -122,6 +122,8 @@ impl CampaignSpec {
             baseline.map_or(Ok(()), |name| self.check_target_name(name, step.baseline.at))?;
             let rows = step.points.iter().flat_map(|row| row.fields());
             let tracked = step.rounds.iter().flat_map(|rounds| &rounds.tracked);
+            // Once the first value of such a list was taken and the others were lost without a
+            // word.
             self.check_no_lists(rows.chain(tracked.flat_map(|load| load.fields())))?;
             let beside = step.beside.iter().map(|load| (load.name.0.as_str(), load.at));
             self.check_unique("load beside", beside)?;

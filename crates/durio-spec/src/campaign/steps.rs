@@ -61,6 +61,8 @@ impl<'a> Ladder<'a> {
         let mut axes = axes(spec.source(), block, &defaults, scale)?;
         let map = map_axes(spec, block, &axes)?;
         let outer = match &map {
+            // A round is all combinations: SNIA's test of IOPS runs every mix at every size before
+            // it repeats, and judges the state by one of them.
             _ if is_precondition || block.rounds.is_some() => 0,
             Some((x, y)) => {
                 axes.sort_by_key(|axis| axis.name == *x || axis.name == *y);
@@ -122,6 +124,7 @@ impl<'a> Ladder<'a> {
     fn repeats(&self) -> u32 {
         let own = &self.block.settings.step.repeats;
         let repeats = match self.is_precondition {
+            // The defaults' repeats are for the scatter of figures, of which conditioning has none.
             true => own.get(),
             false => own.or(&self.defaults.step.repeats).get(),
         };
@@ -258,6 +261,8 @@ impl<'a> Making<'a> {
             groups.iter().any(|group| group.is_per_job || (group.may_be_few && in_total));
         let mut members = only.map_or_else(|| self.members(groups), |only| vec![only]);
         if is_limited && only.is_none() {
+            // There are files for the step with the most jobs; one with fewer leaves the last ones
+            // alone.
             members.truncate(jobs.max(1) as usize);
         }
         members
@@ -325,8 +330,10 @@ impl<'a> Making<'a> {
         let interval = match limit {
             Limit::Duration(duration) => {
                 let usual = interval_for(duration, ramp);
+                // A shortened run (--scale-time) may be shorter than an interval of its spec.
                 wanted.filter(|wanted| *wanted <= duration).unwrap_or(usual)
             }
+            // How long it will take nobody knows: a second, as of the longest steps.
             Limit::Operations(_) | Limit::Volume(_) | Limit::VolumeWithin { .. } => {
                 wanted.unwrap_or(Nanos::from_secs(1))
             }

@@ -51,6 +51,7 @@ pub(crate) struct Places<'a> {
 
 /// Makes the targets; `jobs_max` is the most jobs that a step has on each target of the spec.
 pub(crate) fn targets(places: Places<'_>, jobs_max: &[u32]) -> Result<Targets, SpecError> {
+    // Every plan has it first: durio's own cost is measured on target 0.
     let mut made = Targets { targets: vec![crate::null_target()], ..Targets::default() };
     let blocks = places.spec.file.target.iter();
     for ((block, locations), &jobs) in blocks.zip(places.places).zip(jobs_max) {
@@ -130,6 +131,8 @@ fn refuse_overlaps(made: &Targets) -> Result<(), SpecError> {
     let mut known: BTreeMap<&Path, &str> = BTreeMap::new();
     for target in made.targets.iter().skip(1).filter(shared) {
         let Some(path) = target.location.as_ref().map(RawPath::as_path) else { continue };
+        // Two loads on one file would be each other's disturbance, and one would overwrite what the
+        // other reads.
         if let Some(other) = known.insert(path, &target.name) {
             return Err(SpecError::wrong_use(format!(
                 "targets '{other}' and '{}' overlap: both are '{}'",
@@ -154,6 +157,8 @@ fn lack_of_space(places: Places<'_>, targets: &[Target]) -> Vec<SpecError> {
                 let sum = wanted.entry(filesystem).or_insert((free, 0, path));
                 sum.1 = sum.1.saturating_add(target.size.get());
             }
+            // On which filesystem it will be is not among its facts, so it is held against its own
+            // free space.
             Some(LocationFacts::Absent { free }) => alone.push((free, target.size.get(), path)),
             _ => {}
         }

@@ -98,6 +98,7 @@ fn skew(text: &str) -> Result<Skew, String> {
 }
 
 fn zones(text: &str) -> Option<Vec<Zone>> {
+    // More than the whole stays so: the workload's own check refuses it, in words about zones.
     let share = |text: &str| Some(PerMille(per_mille(percent(text).ok()?.min(1001))));
     text.split(',')
         .map(|zone| {
@@ -189,6 +190,7 @@ fn placement(text: &str) -> Result<Placement, String> {
 
 /// "0-3,8", at most as many as any machine has.
 fn cpus(text: &str) -> Option<Vec<u32>> {
+    // Linux on x86-64 has no more (CONFIG_NR_CPUS with CONFIG_MAXSMP).
     const CPU_MAX: u32 = 8192;
     let mut numbers = Vec::new();
     for part in text.split(',') {
@@ -211,6 +213,7 @@ impl Value for Mix {
             return Err(item.fail("expected a table such as { \"4KiB\" = 550, \"8KiB\" = 450 }"));
         };
         let mut entries: Vec<_> = table.iter().collect();
+        // A table is sorted by its keys as texts, where 16KiB comes before 4KiB.
         entries.sort_by_key(|(size, _)| size.span().start);
         let share = |(size, weight)| {
             let (size, weight): (&toml::Spanned<std::borrow::Cow<'_, str>>, _) = (size, weight);

@@ -122,6 +122,8 @@ pub(super) fn flush_slope(axes: &Axes<'_>, left_out: &mut Vec<String>) -> Slicin
     let point = |every| {
         let workload = Workload {
             pattern: Pattern::Random,
+            // Scattered, and no block twice: where the device's cache joins or replaces them, N
+            // writes would be less than N to flush, and the slope flat without a lie.
             coverage: Coverage::EachOnce,
             sync: SyncPolicy { method: SyncMethod::Fdatasync, every },
             ..durable(RECORD, SyncMethod::Fdatasync, CacheMode::Direct)

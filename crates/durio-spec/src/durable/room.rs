@@ -26,6 +26,7 @@ pub(super) struct Room {
 const LOG_MIN: Bytes = Bytes::from_mib(4);
 
 /// Writers with a file of their own, at most.
+// As many as the experiment of writers goes up to.
 const OWN_LOGS_MAX: u64 = 128;
 
 /// An own log that is large enough for every size at which writers are many.
@@ -94,6 +95,7 @@ fn in_directory(request: &DurableRequest, free: Bytes) -> Result<Room, SpecError
         Some(log) => divided(log, log.get() / 2),
         None => {
             let tenth = free.get() / 10;
+            // With less, two of the four shares do not hold the smallest log.
             if tenth < LOG_MIN.get() / 2 * SHARES {
                 return Err(SpecError::cannot_measure(format!(
                     "'{path}' has only {free} free, and durable uses at most a tenth of it"

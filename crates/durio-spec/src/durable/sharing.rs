@@ -51,6 +51,7 @@ pub(super) fn sizes_and_writers(
     let quick = [sizes[0], sizes[2], sizes[4]];
     let sizes = axes.values(&sizes, &quick, named("size"), left_out);
     let jobs = axes.values(&[1, 4, 16, 64], &[1, 16], named("writers"), left_out);
+    // At equal volume the times tell whether the number of writes limits or their bytes.
     let volume = room.log.min(Bytes::from_mib(64));
     let mut points = Vec::new();
     for &size in &sizes {
@@ -75,6 +76,8 @@ pub(super) fn group_commit(axes: &Axes<'_>, left_out: &mut Vec<String>) -> Slici
     let records = axes.values(&all, &all[..1], named("records of"), left_out);
     let mut points = Vec::new();
     for record in records {
+        // One is the control: alone, a log does what a writer does, and what differs is its own
+        // cost.
         for committers in [1, 8, 64] {
             let arms = [Arm::Group, Arm::Independent];
             points.extend(arms.map(|arm| committing(arm, committers, record)));
@@ -121,6 +124,8 @@ const SIBLINGS: u32 = 5;
 pub(super) fn commit_delay(axes: &Axes<'_>, left_out: &mut Vec<String>) -> Slicing {
     let summary = "64 committers with a thread each: how long a leader waits for more records, and \
                    how many bytes a batch has at most";
+    // PostgreSQL's documents advise half of a flush: these are halves of 0.1 to 10 ms, from drives
+    // with protected caches to disks.
     let delays = [0, 50, 100, 200, 500, 1000, 2000, 5000].map(Nanos::from_micros);
     let quick = [delays[0], delays[3], delays[5]];
     let delays = axes.values(&delays, &quick, named("delay"), left_out);

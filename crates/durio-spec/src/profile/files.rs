@@ -81,6 +81,7 @@ impl Files {
             let files = self.files.iter().enumerate();
             files.filter(|(_, file)| is_it(file)).map(|(at, _)| at + 1).collect()
         };
+        // A stream without files of its own works in place, on the data file of all.
         let own = find(stream);
         if own.is_empty() { find(DATA) } else { own }
     }
@@ -158,6 +159,7 @@ fn stream_files(
         layout: layout(handling),
         wanted: usual.max(least),
         least,
+        // What is a part of every commit lies where the log does.
         is_log: stream.runs_always(),
     };
     steps.iter().map(file).collect()
@@ -257,6 +259,7 @@ fn target(request: &ProfileRequest, file: &File, size: Bytes, number: usize) -> 
         Some(When::Loaded) => format!("{}-loaded", file.stream),
     };
     let file_name = format!("{}.{number}", request.file_name);
+    // A profile writes to nothing but its own files, whatever --destroy names.
     Target { destroy: false, ..location.target(name, file_name, file.layout, size) }
 }
 

@@ -48,6 +48,7 @@ impl<'a> Steps<'a> {
         };
         made.add("idle", format!("{name} alone{with}"), vec![self.step(When::Idle)?]);
         let others = self.beside(When::Loaded);
+        // Nothing more beside it would be the idle step once again.
         if others.len() > always.len() {
             let summary = format!("{name} beside {}", names(&others));
             made.add("under load", summary, vec![self.step(When::Loaded)?]);

@@ -107,6 +107,7 @@ pub(crate) struct Axes;
 
 impl Value for Axes {
     fn read(item: Item<'_>) -> Result<Self, SpecError> {
+        // [matrix] is taken out before the rest is read, so whatever comes here is something else.
         Err(item.fail("expected a table"))
     }
 

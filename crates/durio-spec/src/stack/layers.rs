@@ -40,6 +40,7 @@ pub(crate) fn stack(
 ) -> Result<ReadStack, SpecError> {
     let first = table.name.value.0;
     let name = suffix.iter().fold(first, |name, value| format!("{name}-{value}"));
+    // Values of axes may be any text; the name of a stack becomes a part of folders' names.
     let name: String = name.chars().map(|c| if fits(c) { c } else { '-' }).collect();
     if name.len() > NAME_MAX {
         let text = format!("the name '{name}' is longer than {NAME_MAX} letters");

@@ -47,6 +47,7 @@ pub(crate) fn axes<'a>(
             .hint("write [matrix] and below it chunk = [\"4KiB\", \"64KiB\"]"));
     };
     let mut entries: Vec<_> = table.iter().collect();
+    // TOML sorts a table by its keys; the first axis of the file is the outermost loop.
     entries.sort_by_key(|(name, _)| name.span().start);
     entries.into_iter().map(|(name, values)| axis(source, name, values)).collect()
 }
@@ -104,6 +105,7 @@ pub(crate) fn expanded<'a>(
     used: &mut BTreeSet<usize>,
 ) -> Result<Vec<Expanded<'a>>, SpecError> {
     let filling = |chosen| Filling { source, axes, chosen, met: BTreeSet::new() };
+    // Filled in once on trial: which axes it names decides how many stacks it is.
     let mut first = filling(vec![0; axes.len()]);
     first.table(table)?;
     let mut in_name = filling(vec![0; axes.len()]);

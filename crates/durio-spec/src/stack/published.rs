@@ -64,6 +64,7 @@ fn workload<'w>(
     name: &Placed<String>,
     workloads: &'w [Workloads<'_>],
 ) -> Result<&'w Workloads<'w>, SpecError> {
+    // A share of a step that is several workloads would be set beside one of them by chance.
     let several = workloads.iter().find(|it| it.step == name.value && it.names.len() > 1);
     if let Some(Workloads { step, names, .. }) = several {
         let text = format!("'{step}' is {} workloads", names.len());

@@ -39,6 +39,8 @@ pub(crate) trait Shown: Value {
 }
 
 /// A shortened run keeps steps at least this long, or as long as the spec says.
+// Below it `durio check` takes no duration either: ten intervals would not hold one flush of a
+// disk.
 const TIME_SCALED_MIN: Nanos = Nanos::from_millis(100);
 /// Scaled sizes are whole multiples of this.
 // Every usual block size divides it.
@@ -420,6 +422,8 @@ pub(crate) fn percent(text: &str) -> Result<u64, String> {
     let is_number = |text: &str, most: usize| {
         !text.is_empty() && text.len() <= most && text.bytes().all(|byte| byte.is_ascii_digit())
     };
+    // Thousandths are what is saved: a second decimal would be rounded, and the plan not be what
+    // was written.
     if !is_number(whole, 7) || !is_number(tenths, 1) {
         return Err(wrong());
     }

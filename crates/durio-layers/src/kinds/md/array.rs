@@ -186,6 +186,8 @@ impl UndoStep for StopArray {
 
     /// By the identifier that durio chose.
     fn find(&self, prover: &mut Prover<'_>) -> Result<Option<Found>, Failure> {
+        // Not by its link: without udev that outlives the array, and the number may be another
+        // array's by now.
         let disks = prover.system.names(Path::new("/sys/block"));
         for disk in disks.iter().filter(|name| name.starts_with("md")) {
             let node = format!("/dev/{disk}");

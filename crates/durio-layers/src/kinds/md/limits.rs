@@ -46,6 +46,7 @@ fn least_size(md: &DeclaredMd) -> Bytes {
 fn members(md: &DeclaredMd, group: Group) -> Result<u32, Fault> {
     let level = md.level;
     let least = match level {
+        // md makes level 5 of two devices too: a mirror in another form.
         0 | 1 | 4 | 5 | 10 => 2,
         6 => 4,
         _ => return Err(format!("md has no level {level}; say 0, 1, 4, 5, 6 or 10")),
@@ -102,6 +103,7 @@ fn copies(layout: &str, members: u32) -> Result<u32, Fault> {
     let form = letters.next().filter(|letter| "nfo".contains(*letter));
     let copies = letters.as_str().parse::<u32>().ok().filter(|_| form.is_some());
     match copies {
+        // One copy is no redundancy, and each copy needs a member of its own.
         Some(copies) if (2..=members).contains(&copies) => Ok(copies),
         Some(copies) => Err(format!(
             "layout '{layout}' asks for {copies} copies; 2 to {members} fit {members} devices"
@@ -184,6 +186,8 @@ fn data_members(level: u8, members: u32, copies: u32) -> u32 {
         1 => 1,
         4 | 5 => members.saturating_sub(1),
         6 => members.saturating_sub(2),
+        // Rounded up, for it is an upper limit: md lays copies out over an odd number of members as
+        // well.
         10 => members.div_ceil(copies.max(1)),
         _ => members,
     }
