@@ -210,6 +210,7 @@ impl Analyser {
             self.conclude(key, &state);
         }
         let state = match self.outcome {
+            // An end behind what cannot be read says nothing of what lies between.
             Some(Outcome::Complete) if !self.damaged => RunState::Complete,
             Some(Outcome::Interrupted) => RunState::Interrupted,
             Some(Outcome::Failed) => RunState::Failed,
@@ -249,6 +250,8 @@ impl Analyser {
             &self.traced,
             &self.probed,
         );
+        // A campaign's steps are judged one by one: those that end by a count are as long as they
+        // are meant.
         let provisional = match &campaign {
             Some(campaign) => campaign.provisional.clone(),
             None => provisional(&self.plan, &workloads),

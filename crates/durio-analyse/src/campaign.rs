@@ -184,6 +184,7 @@ pub fn time_scale(campaign: &Campaign) -> Option<f64> {
 fn provisional(measured: &Measured<'_>, campaign: &Campaign) -> Option<String> {
     let scaled = time_scale(campaign)
         .map(|scale| format!("durations are {} % of what the campaign says", scale * 100.0));
+    // Only what ends by the clock: a volume or a count is as long as it is meant to be.
     let timed = |it: &&WorkloadFindings| {
         let step = measured.plan.steps.get(it.step as usize);
         step.is_some_and(|step| {

@@ -163,6 +163,7 @@ pub fn fit(points: &[SizeCost]) -> Result<CostModel, Declined> {
     Declined::unless_positive("latency", points.iter().map(|point| point.latency_ns))?;
     let sizes = distinct(points.iter().map(|point| point.size_bytes));
     Declined::unless_enough("different sizes", sizes.len(), SIZES_MIN)?;
+    // Different, and yet too near each other for the digits: the columns are dependent then.
     let too_alike = || Declined::TooFew {
         what: "sizes that differ enough".to_owned(),
         given: 1,
@@ -233,6 +234,8 @@ fn best_bend(points: &[SizeCost], sizes: &[f64], straight: f64) -> Option<CostMo
     // Two sizes below the bend and it itself hold the first line, one above holds the second.
     let tried = sizes.windows(2).skip(2).filter_map(|pair| {
         let &[at, next] = pair else { return None };
+        // A hinge: the lines meet at the bend. A jump would need one parameter more, and few sizes
+        // bear it.
         let fit = of_points(points, |size| [1.0, size, (size - at).max(0.0)])?;
         // The place of the bend is a parameter, too.
         Some((bayes(&fit.relative, 4), at, next, fit))
@@ -272,6 +275,7 @@ fn model(
     bend: Option<Bend>,
     errors: &[f64],
 ) -> CostModel {
+    // Of normal errors 3 in 1000 lie farther out.
     let far = (3.0 * scatter(errors)).max(0.1);
     let outliers = points.iter().zip(errors).filter(|(_, error)| error.abs() > far);
     let is_cost = fixed_ns.value > 0.0 && ns_per_byte.value > 0.0;

@@ -52,6 +52,7 @@ pub(crate) fn with_fio_bins(figures: Distribution, bins: &BTreeMap<u32, u64>) ->
     if bins.is_empty() {
         return figures;
     }
+    // fio prints a percentile of any number of samples; where ours lacks one, so does this.
     let at = |known: Option<u64>, percent| known.and_then(|_| bins.percentile_ns(percent));
     Distribution {
         p50_ns: at(figures.p50_ns, 50.0),

@@ -185,6 +185,7 @@ fn breakdown(traced: &PathTraced) -> LatencyBreakdown {
     let off =
         |path: &OperationPath| LatencyComponent::ALL.iter().map(|it| it.of(&path.off_cpu)).sum();
     let mean_ns = mean(all.iter().map(whole));
+    // Medians: one operation that was disturbed must not pass for what tracing costs.
     let (with, without) = (median(&traced.traced), median(&traced.untraced));
     let overhead = with.zip(without).filter(|(_, without)| *without > 0);
     LatencyBreakdown {

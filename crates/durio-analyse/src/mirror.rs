@@ -211,6 +211,7 @@ fn verdict(measured: f64, if_exponential: f64, at_most: f64) -> PenaltyVerdict {
 /// μ + σ (k − 1) ÷ √(2k − 1), whatever the distribution; solved for σ ÷ μ.
 fn least_variation(measured: f64, copies: u32) -> Option<f64> {
     let k = f64::from(copies);
+    // From k on none does: the maximum of k is less than their sum.
     let explains = measured > 1.0 && measured < k;
     explains.then(|| (measured - 1.0) * (2.0 * k - 1.0).sqrt() / (k - 1.0))
 }

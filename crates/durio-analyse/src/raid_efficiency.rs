@@ -116,6 +116,8 @@ fn check(array: Array) -> Result<(), Declined> {
     let fewest = match array.layout {
         Layout::Raid0 => 1,
         Layout::Raid1 { copies } | Layout::Raid10 { copies } => copies.max(2),
+        // md takes two, which is a mirror in another form; reads and writes of the model are those
+        // of three or more.
         Layout::Raid4 { .. } | Layout::Raid5 { .. } => 3,
         Layout::Raid6 { .. } => 4,
     };
@@ -128,6 +130,8 @@ fn check(array: Array) -> Result<(), Declined> {
         Layout::Raid1 { copies } if members != copies => {
             format!("a mirror of {copies} copies has {copies} members, not {members}")
         }
+        // md lays copies out over any number of members, but how many failures that survives
+        // depends on which.
         Layout::Raid10 { copies } if !members.is_multiple_of(copies) => {
             format!("{members} members do not divide into mirrors of {copies}")
         }
@@ -178,6 +182,7 @@ fn share_of_members(array: Array, read: f64, counted: Counted) -> f64 {
     let modified = parity_write == ParityWrite::ReadModifyWrite && counted == Counted::ReadsToo;
     let on_parity = write * if modified { 2.0 } else { 1.0 };
     let members = f64::from(array.members);
+    // The parity member serves no reads: what is left is shared by the others.
     let on_each_other = (read + write * per_write - on_parity) / (members - 1.0);
     1.0 / (members * on_parity.max(on_each_other))
 }

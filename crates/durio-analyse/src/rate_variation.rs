@@ -110,6 +110,7 @@ pub(crate) fn agreement(rates: &[f64]) -> Option<Agreement> {
         count: rates.len() as u64,
         rate_min_per_second: low,
         rate_max_per_second: high,
+        // The rule for rounds of one state: a workload that is run again is a round of it.
         agree: high - low <= Rule::SNIA.excursion_share_max * mean,
     })
 }

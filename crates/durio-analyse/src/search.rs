@@ -104,6 +104,7 @@ pub(crate) fn rate_least(goal: Goal, seconds: Option<f64>) -> f64 {
 /// Where the time of a trial is not known.
 const RATE_LEAST: f64 = 1.0;
 /// Above it no schedule can be kept.
+// One arrival in each nanosecond, the unit in which they are scheduled.
 const RATE_MOST: f64 = 1e9;
 
 /// The trial that a round was.
@@ -157,6 +158,7 @@ pub(crate) fn next(trials: &[Trial], terms: Terms) -> Next {
 /// The lowest rate worth trying: well above those that had too few responses.
 fn least(trials: &[Trial], terms: Terms) -> f64 {
     let too_few = trials.iter().filter(|trial| trial.too_few).map(|trial| trial.rate_per_second);
+    // Half as much again: at a rate just above, chance would leave too few responses once more.
     too_few.fold(terms.rate_least, |least, rate| least.max(rate * 1.5)).min(RATE_MOST)
 }
 
@@ -208,6 +210,8 @@ fn judged(trials: &[Trial]) -> Vec<Judged> {
 /// The highest rate kept below the lowest that failed, and that one.
 fn bracket(rates: &[Judged]) -> (Option<Judged>, Option<f64>) {
     let failed = rates.iter().filter(|rate| rate.word == Word::Failed).map(|rate| rate.rate);
+    // The lowest failure counts, also below rates that were kept: storage that fails at less load
+    // was lucky at more.
     let failed = failed.min_by(f64::total_cmp);
     let kept = rates.iter().filter(|rate| rate.word == Word::Kept);
     let below = |rate: &&Judged| failed.is_none_or(|failed| rate.rate < failed);

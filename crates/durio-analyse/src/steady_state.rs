@@ -110,6 +110,7 @@ const ROUNDING: f64 = 1e-12;
 pub(crate) fn steady_state(rounds: &[f64], rule: &Rule) -> Result<SteadyState, Declined> {
     rule.check()?;
     let mut last = None;
+    // A state that comes later is not SNIA's: it must be reached within the rounds allowed.
     let allowed = rounds.get(..rule.rounds_max).unwrap_or(rounds);
     for (index, figures) in allowed.windows(rule.window_rounds).enumerate() {
         // A window with a stalled round is passed over; a later one may still be steady.
@@ -134,6 +135,8 @@ fn window(index: usize, figures: &[f64], rule: &Rule) -> Option<Window> {
         last_round: index + figures.len(),
         mean,
         excursion_share: (largest - smallest) / mean,
+        // Over the whole window, as SNIA has it. fio's limit of a slope is per interval: its 10 %
+        // are four times as loose.
         slope_share: slope.abs() * span / mean,
         lines: ConvergenceLines {
             mean: level(mean),

@@ -23,6 +23,8 @@ impl Analyser {
             Until::SteadyState { .. } => {
                 let series = tracked_series(section, rounds, round + 1, at);
                 let state = judge(&series, rounds);
+                // A rule that cannot be applied is never fulfilled; the plan's own bound ends the
+                // rounds.
                 let reached = state.is_ok_and(|state| state.attained_at.is_some());
                 if reached { RoundDecision::Reached } else { RoundDecision::Again }
             }

@@ -104,6 +104,7 @@ pub fn plan_campaign(request: &CampaignRequest) -> Result<CampaignPlan, SpecErro
     let followed = made.followed.iter().filter_map(|&place| made.steps.get(place));
     let followed = path_traces(followed);
     made.steps.extend(followed);
+    // Obstacles and not errors: `durio plan` shows the plan all the same.
     let mut obstacles = made_targets.obstacles;
     obstacles.extend(missing_permissions(&made_targets.targets, &made.steps));
     let wanted = spec.file.head.self_cost.get().unwrap_or(true);

@@ -87,6 +87,7 @@ pub fn plan_durable(request: &DurableRequest) -> Result<Plan, SpecError> {
         let name = name.replace('-', " ");
         drafts.extend(draft(experiment, name, request.length, &room, &mut left_out));
     }
+    // Before the time is divided: what does not fit takes none of it.
     keep_what_fits(&mut drafts, &room, &mut left_out);
     // Before experiments are left out: a step lasts as long alone as among all.
     let times = Times::of(request.length, &drafts);

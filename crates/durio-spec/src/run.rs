@@ -223,6 +223,7 @@ fn target_for(request: &RunRequest) -> Result<Target, SpecError> {
 }
 
 fn new_size(request: &RunRequest, directory: &RawPath, free: Bytes) -> Result<Bytes, SpecError> {
+    // At most a tenth of what is free, as check: a first run must not fill a disk.
     let size = request.size.unwrap_or(Bytes::new(SIZE_DEFAULT.get().min(free.get() / 10)));
     if size <= free {
         return Ok(size);

@@ -89,10 +89,13 @@ impl StackBench {
         // Where "{AXIS}" stands no typed field can be read: these two come first, as plain TOML.
         let (matrix, stack) = (table.remove("matrix"), table.remove("stack"));
         let file: StackFile = source.table("", 0, &table)?;
+        // Both, whichever the layers ask for: a fault in the steps is told before anything is
+        // built.
         let campaign = |on_files| CampaignSpec::of(source, campaign_file(&file, on_files));
         let (on_filesystem, on_devices) = (campaign(true)?, campaign(false)?);
         let axes = matrix.map_or(Ok(Vec::new()), |matrix| axes(source, &matrix))?;
         let stacks = stacks(source, stack.as_ref(), &axes)?;
+        // Steps have the same names in both campaigns; those of devices stand for them.
         let published = published::published(source, &file, &stacks, &on_devices)?;
         let target = file.target.as_ref();
         Ok(Self {

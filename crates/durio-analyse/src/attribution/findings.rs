@@ -267,6 +267,7 @@ pub(super) fn facts(bench: &Bench<'_>, at: usize) -> Option<PointFacts> {
 
 fn raid_facts(raid: super::point::RaidPoint) -> RaidFacts {
     let model = model(raid.array);
+    // The least holds whichever members are gone; the most only if they were the right ones.
     let left = |survived: u32| survived.saturating_sub(raid.degraded_members);
     let of = |failures: fn(&RaidModel) -> u32| model.as_ref().map_or(0, |it| left(failures(it)));
     RaidFacts {

@@ -78,6 +78,7 @@ fn failure(stack: &BenchStack, layer: &BenchLayer, found: Option<&Findings>) -> 
         LayerState::Measured => Some("its run cannot be read".to_owned()),
         LayerState::Partial => Some(reason("its run did not come to its end")),
         LayerState::Failed => Some(reason("it could not be built")),
+        // A layer above one that failed was never tried: the reason is the lower one's.
         LayerState::Waiting => Some(match &stack.failure {
             Some(failure) => format!("not built: {failure}"),
             None => "the bench ended before its turn".to_owned(),
@@ -103,6 +104,8 @@ fn base_of(stack: &DeclaredStack, several: SeveralDevices) -> Option<Base> {
         DeclaredKind::Device(Device { paths }) => (BaseKind::Device, paths.join(" ")),
         _ => return None,
     };
+    // Points with one label are taken for the same storage: raw storage of two devices is no
+    // measure of that of four, so their number is a part of the label.
     let measured = devices(stack, 0).filter(|_| several == SeveralDevices::All);
     let label = match measured.filter(|count| *count > 1) {
         // Those that were there before are named one by one.
@@ -227,6 +230,7 @@ fn of_lvm(layout: LvmLayout, members: u32) -> Option<Array> {
         LvmLayout::Linear => return None,
         LvmLayout::Striped => Layout::Raid0,
         LvmLayout::Raid1 => Layout::Raid1 { copies: members },
+        // durio-layers makes it with one mirror of each stripe (--mirrors 1).
         LvmLayout::Raid10 => Layout::Raid10 { copies: 2 },
     };
     Some(Array { layout, members })

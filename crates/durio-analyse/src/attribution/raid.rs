@@ -77,6 +77,7 @@ fn whole(
     raid: RaidPoint,
     raw: Option<Raw<'_>>,
 ) -> Result<RaidRow, String> {
+    // Sequential writes fill whole stripes, for which no parity is read.
     let definition = &measured.found.definition;
     if definition.pattern != Pattern::Random {
         return Err("the model is of small random operations".to_owned());
@@ -136,6 +137,7 @@ fn is_processor_bound(raw: &Measured<'_>) -> bool {
     let busy = cpu.user_cores + cpu.system_cores + cpu.workers_cores.unwrap_or_default();
     let host = &raw.run.host;
     let cores = [host.cpus_allowed, host.cpus_online].into_iter().filter(|it| *it > 0).min();
+    // A job is one thread: processors beyond the number of jobs are of no use to it.
     let usable = cores.map_or(raw.found.effective.jobs, |it| it.min(raw.found.effective.jobs));
     busy >= BUSY_SHARE * f64::from(usable.max(1))
 }
@@ -173,6 +175,7 @@ fn healthy_of(points: &[Point<'_>], at: usize, raid: RaidPoint) -> Result<usize,
         points.iter().enumerate().filter(|(_, point)| is_whole(point)).collect();
     let of_stack = whole.iter().find(|(_, point)| point.stack == own.stack);
     match (of_stack, whole.as_slice()) {
+        // Of the stack's own first: another stack's may have been measured hours before.
         (Some((at, _)), _) | (None, [(at, _)]) => Ok(*at),
         (None, []) => Err("the whole array was not measured"),
         (None, [..]) => Err("several whole arrays have this layout"),
@@ -205,6 +208,7 @@ pub(super) fn mirror_row(
     };
     let (measured, raw) = (table.at(at)?, raw?.measured);
     let found = measured.found;
+    // A read waits for one copy, so that a mix would take less than the maximum of two draws.
     let compares = raid.degraded_members == 0 && !found.definition.reads();
     // In an open loop the time per write is what the arrivals make of it, not in flight ÷ rate.
     if !compares || found.open_loop.is_some() {

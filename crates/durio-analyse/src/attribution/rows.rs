@@ -103,6 +103,8 @@ impl<'a> Table<'a> {
         let alike = alike.filter(|(_, point)| is_raw(point) && point.base == *base);
         let mut others: Vec<(usize, &Measured<'a>)> =
             alike.filter_map(|(at, _)| Some((at, self.at(at)?))).collect();
+        // The median, for a raw run that was disturbed would move the shares of every layer that
+        // borrows it.
         others.sort_by(|(_, a), (_, b)| a.rate().total_cmp(&b.rate()));
         let (at, measured) = *others.get(others.len().saturating_sub(1) / 2)?;
         Some(Raw { at, measured, borrowed: true })
@@ -251,6 +253,8 @@ const BATCHES: usize = 10;
 /// The interval around a measurement's rate; `None` of one that is too short.
 fn interval(measured: &Measured<'_>) -> Option<RateInterval> {
     match measured.rates.as_slice() {
+        // Of two repeats Student's interval would be twelve times as wide as they lie apart: their
+        // range says more.
         [low, .., high] => Some(RateInterval {
             low_per_second: *low,
             high_per_second: *high,
@@ -268,6 +272,7 @@ fn by_batches(measured: &Measured<'_>) -> Option<RateInterval> {
     let batches = rates.chunks_exact(per_batch.max(1)).take(BATCHES);
     let means: Vec<f64> = batches.filter_map(mean).collect();
     let found = Mean::of(&means).filter(|it| means.len() == BATCHES && it.value > 0.0)?;
+    // As a share, put around the run's own rate: the mean of the batches leaves out what is over.
     let share = student_95(BATCHES - 1)? * found.variance.sqrt() / found.value;
     let rate = measured.rate();
     share.is_finite().then(|| RateInterval {

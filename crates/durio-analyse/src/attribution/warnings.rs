@@ -77,6 +77,7 @@ fn drift_of(table: &Table<'_>, base: &super::Base) -> Option<WarningFinding> {
     let rates: Vec<(&str, f64)> =
         alike.filter_map(|(at, it)| Some((it.stack.as_str(), table.at(at)?.rate()))).collect();
     let all: Vec<f64> = rates.iter().map(|(_, rate)| *rate).collect();
+    // The median and not the mean: one disturbed stack must not make all others look off.
     let middle = median(&all)?;
     let off = |rate: f64| rate / middle - 1.0;
     let far: Vec<(&str, f64)> =

@@ -97,6 +97,8 @@ fn waterfall(
 /// The time that every layer has.
 fn basis(way: &[(usize, &RowFigures)], counted: bool) -> WaterfallBasis {
     let has = |basis: WaterfallBasis| way.iter().all(|(_, figures)| basis.of(figures).is_some());
+    // Of counted figures the rate: on the one processor a latency has the turns of other jobs in
+    // it.
     let latencies = [WaterfallBasis::LatencyP50, WaterfallBasis::LatencyMean];
     let found = latencies.into_iter().find(|basis| !counted && has(*basis));
     found.unwrap_or(WaterfallBasis::TimePerOperation)

@@ -118,6 +118,7 @@ pub(super) fn baselines(
     let target = campaign.sections.get(at).and_then(|section| section.baseline.as_ref());
     let (Some(target), Some(section)) = (target, sections.get(at)) else { return Vec::new() };
     let comparison = Comparison { measured, index, campaign, sections, at, target };
+    // A load beside has settings of its own and no like in the baseline.
     let rows = section.rows.iter().enumerate().filter(|(_, row)| row.complete && row.stream == 0);
     rows.filter_map(|(position, row)| comparison.of_row(position, row)).collect()
 }
@@ -147,6 +148,7 @@ impl Comparison<'_> {
         let members = array.as_ref().and_then(|it| it.as_ref().ok()).map(|array| array.members);
         let base = self.candidate(row, members)?;
         let drives = members.unwrap_or(base.drives);
+        // Published raw rates are of one drive, those of its array of all of them.
         let raw = base.row.rate * f64::from(drives) / f64::from(base.drives.max(1));
         let share = row.rate / raw;
         let mut found = BaselineFindings {
@@ -216,6 +218,8 @@ impl Comparison<'_> {
             return;
         }
         found.mirror_penalty = penalty(found.raw_rate_per_second, row.rate, copies).ok();
+        // Several drives side by side give one pooled distribution, from which no single one can be
+        // drawn.
         let single = self.index.at(base.row.step, 0).filter(|_| base.drives == 1);
         found.mirror_beside = single.and_then(|single| {
             compare_with_prediction(&counts(single), &counts(workload), copies).ok()
@@ -262,6 +266,8 @@ fn note(row: &Row, base: Candidate<'_>, drives: u32) -> Option<String> {
 /// The headline's latencies with their numbers, from the curve over the quantiles.
 pub(crate) fn counts(workload: &WorkloadFindings) -> Vec<LatencyCount> {
     let Some(operation) = workload.operation(workload.headline) else { return Vec::new() };
+    // The histogram itself is dropped when its step ends; the curve keeps sixteen points a decade
+    // of it.
     let total = float(operation.service.count);
     let mut before = 0_u64;
     let count = |(point, is_last): (&crate::CurvePoint, bool)| {

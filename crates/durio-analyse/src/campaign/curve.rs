@@ -84,6 +84,8 @@ fn curve(axis: &str, mut group: Vec<(usize, &Row)>, several_places: bool) -> Cur
     let is_size = axis == SIZE_AXIS && one_at_a_time;
     let cost = is_size.then(|| cost_of(&found, axis));
     let (cost, no_cost) = cost.map_or((None, None), Declined::split);
+    // Behind its schedule a loop offers what the storage takes: the point lies on no curve of
+    // offered rates.
     let late = found.iter().find(|row| row.open_loop.is_some_and(|open| !open.keeps_up));
     Curve {
         name: found.first().map_or_else(String::new, |row| name(row, axis, several_places)),
@@ -112,6 +114,7 @@ fn point(row: &Row, axis: &str, kind: LadderKind) -> Option<Point> {
     let level = row.level(axis)?.value;
     let in_flight = match kind {
         LadderKind::Jobs | LadderKind::Depth => row.in_flight_offered,
+        // An open loop has no depth: in flight was what the count found there.
         LadderKind::OfferedRate => row.in_flight_mean,
     };
     let service = row.service?;

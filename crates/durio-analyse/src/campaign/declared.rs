@@ -177,6 +177,7 @@ fn deltas(plan: &Plan, sheet: &Sheet, rows: &[Placed<'_>]) -> Vec<SheetDelta> {
             SheetFigure::ReadBandwidth | SheetFigure::WriteBandwidth => row.bandwidth,
         };
         let by_value = |a: &&Placed<'_>, b: &&Placed<'_>| value(a.2).total_cmp(&value(b.2));
+        // A sheet gives the best that a drive can do, so it is held against the best that it did.
         let (section, position, row) = *rows.iter().filter(shows).max_by(by_value)?;
         let measured = value(row);
         let delta_share = specification_delta(measured, specified).ok()?;
@@ -214,6 +215,7 @@ fn per_price(plan: &Plan, price: f64, rows: &[Placed<'_>]) -> Vec<PricePerforman
             row: *position,
         };
         match found.iter_mut().find(|it| it.workload == row.name) {
+            // Price buys the highest rate that can be had, at whatever load.
             Some(best) if best.rate_per_second < this.rate_per_second => *best = this,
             Some(_) => {}
             None => found.push(this),

@@ -24,6 +24,7 @@ pub(super) fn set_limits(
         let before = std::iter::once(None).chain(steps.iter().copied());
         for (at, before) in curve.rows.iter().zip(before) {
             // A level alone has nothing to be compared with but itself.
+            // Rows stand by rising load: the first is the nearest to an idle storage that there is.
             let unloaded = steps.first().copied().flatten().filter(|_| steps.len() > 1);
             if let Some(place) = lower.get_mut(*at) {
                 *place = (before, unloaded);
@@ -118,6 +119,8 @@ fn busy_share(workload: &WorkloadFindings) -> Option<f64> {
 /// durio's own cost with the same engine, at the depth that is nearest.
 fn own_cost(workload: &WorkloadFindings, self_cost: &[SelfCost]) -> Option<f64> {
     let same = self_cost.iter().filter(|cost| cost.engine == workload.effective.engine);
+    // Calls are shared by what is in flight: cost per operation falls with the depth, and is no
+    // constant of the engine.
     let nearest = same.min_by_key(|cost| cost.depth.abs_diff(workload.effective.depth))?;
     Some(nearest.per_operation_ns)
 }

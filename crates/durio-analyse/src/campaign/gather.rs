@@ -69,6 +69,7 @@ impl RowBasis {
 /// The last trial at the highest rate that kept the goal; else the last of all.
 fn answer(found: &SearchFindings) -> Option<u32> {
     let kept = |rate: f64| {
+        // Rates come from halving and doubling, and may differ in their last digits.
         let is_it = |rate_tried: f64| (rate_tried / rate - 1.0).abs() < 1e-9;
         found.trials.iter().rfind(|trial| trial.kept && is_it(trial.rate_per_second))
     };

@@ -194,6 +194,8 @@ pub(super) fn row(group: &Group<'_>) -> Row {
                 .or_zero(|it| it.open_loop.map_or(0.0, |open| open.achieved_per_second)),
             keeps_up: found.iter().all(|it| it.open_loop.is_none_or(|open| open.keeps_up())),
         }),
+        // The longest: a pause lets drives collect garbage, and one is enough to change what is
+        // measured.
         idle_before: found.iter().filter_map(|it| it.idle_before).max(),
         device_bytes_per_byte_read: taken.of(|it| device_share(it, true)),
         device_bytes_per_byte_written: taken.of(|it| device_share(it, false)),
@@ -211,6 +213,8 @@ struct Taken<'a> {
 impl<'a> Taken<'a> {
     /// A figure that each of them has; else none.
     fn of(&self, figure: impl Fn(&'a WorkloadFindings) -> Option<f64>) -> Option<f64> {
+        // All or none: a median of p99.9 over those long enough to have one is of the longest
+        // alone.
         let figures: Option<Vec<f64>> = self.found.iter().map(|it| figure(it)).collect();
         let figures = figures?;
         if self.by_mean { mean(&figures) } else { median(&figures) }

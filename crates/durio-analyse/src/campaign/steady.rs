@@ -72,6 +72,7 @@ pub(super) fn long_runs(plan: &Plan, groups: &[Group<'_>]) -> Vec<LongRun> {
 }
 
 fn long_run(row: usize, workload: &WorkloadFindings) -> Option<LongRun> {
+    // The ramp is on its way to the state, and a cut interval has a rate of its own.
     let counts = |it: &&IntervalPoint| it.phase == Phase::Measure && !it.cut_short;
     let whole: Vec<&IntervalPoint> = workload.intervals.iter().filter(counts).collect();
     let rates: Vec<f64> = whole.iter().map(|it| it.rate).collect();

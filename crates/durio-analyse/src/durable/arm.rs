@@ -48,6 +48,7 @@ pub struct Setting {
 impl Setting {
     fn of(measured: &Measured<'_>, step: &Step) -> Self {
         let (plan, load) = (measured.plan, &step.load);
+        // As it was in effect: what was measured through the cache is not told as direct.
         let effective = found(measured, step.index).next().map(|it| &it.effective);
         let location = plan.targets.get(load.target).and_then(|target| target.location.as_ref());
         let Workload { sync, block_size, jobs, group_commit, cache, .. } = &load.workload;

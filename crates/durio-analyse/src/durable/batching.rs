@@ -73,6 +73,7 @@ pub(super) fn batch_advice(model: &CostModel, largest: f64, smallest: f64) -> Op
     };
     let for_shares: Vec<SizeShare> =
         SHARES.iter().filter_map(|it| size_for(model, it * highest)).map(share).collect();
+    // Within what was measured: beyond, the line is only drawn on, and no advice rests on that.
     let batch = size_for(model, BATCH_SHARE * highest)?.min(largest).max(smallest);
     let unbatched = RECORDS.iter().filter(|record| **record < batch);
     Some(BatchAdvice {

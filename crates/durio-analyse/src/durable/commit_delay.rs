@@ -91,6 +91,7 @@ fn highest<'a>(of: impl Iterator<Item = (usize, &'a Arm, f64)>) -> Option<(usize
 }
 
 fn advice(arms: &[Arm]) -> Option<CommitDelayAdvice> {
+    // Against the best bound without delay: else a larger batch would pass for the delay's gain.
     let none = |arm: &Arm| delay(arm) == Nanos::ZERO;
     let (_, best_without, rate_without) = highest(rates(arms, none))?;
     let best = highest(rates(arms, |arm| !none(arm)));

@@ -108,6 +108,7 @@ pub const HOLDS_SHARE: f64 = 0.1;
 /// Writers that are left out at most: a law that needs more of them left out is none.
 const LEFT_OUT_MAX: usize = 2;
 
+// So that 2.5 % at either end are ten draws, and the ends of an interval are not single ones.
 const RESAMPLES: usize = 400;
 
 /// Fits the law.
@@ -123,6 +124,8 @@ pub fn contention(points: &[WritersRate]) -> Result<Contention, Declined> {
     Declined::unless_enough("numbers of writers", levels.len(), LEVELS_MIN)?;
     let all = fit(points).ok_or(Declined::NotRising { position: 1 })?;
     let left_out = levels.len().saturating_sub(LEVELS_MIN).min(LEFT_OUT_MAX);
+    // One writer shares its flush with nobody, two already do (blk-flush merges those that wait):
+    // the first levels may lie off the law of the rest.
     let tried = levels.iter().take(left_out + 1).find_map(|first| {
         let kept: Vec<WritersRate> =
             points.iter().filter(|it| it.writers >= *first).copied().collect();
@@ -175,6 +178,8 @@ fn fit(points: &[WritersRate]) -> Option<Fit> {
         Some(relative_fit(&rows, &times)?.estimates.map(|it| it.value))
     };
     let free = relative_fit(&vec![[1.0]; times.len()], &times).map(|it| it.estimates[0].value);
+    // Least squares with bounds: the best point has some of the bounded parameters at zero, and
+    // with two there are four cases, each of which is solved exactly.
     let candidates = [
         free.map(|a| [a, 0.0, 0.0]),
         one(&queue).map(|[a, b]| [a, b, 0.0]),
@@ -207,6 +212,7 @@ fn with_intervals(points: &[WritersRate], fit: Fit) -> Law {
         let cut = values.len() / 40;
         Interval { value, low: end(cut), high: end(values.len().saturating_sub(cut + 1)) }
     };
+    // Where the law's derivative is zero; without κ there is none.
     let peak = ((1.0 - sigma) / kappa).sqrt();
     Law {
         one_writer_per_second: interval(0, lambda),

@@ -72,6 +72,8 @@ pub fn limited_by(elasticity: f64) -> LimitedBy {
 #[must_use]
 pub fn elasticity(small: SizeRate, large: SizeRate) -> Option<f64> {
     let grown = (large.size_bytes / small.size_bytes).ln();
+    // Time is writers × size ÷ bandwidth: with equal writers, what bandwidth gains of the growth in
+    // size, time does not.
     let gained = (large.bandwidth_bytes_per_second / small.bandwidth_bytes_per_second).ln();
     let found = 1.0 - gained / grown;
     (grown.abs() > 0.0 && found.is_finite()).then_some(found)

@@ -101,6 +101,8 @@ pub(super) fn file_modes(measured: &Measured<'_>) -> Vec<FileModesFindings> {
 }
 
 fn beside_recycled(arms: Vec<Arm>) -> FileModesFindings {
+    // It has no extents to convert and no size to change: what a mode costs beyond it is the
+    // filesystem's.
     let is_recycled = |it: &&Arm| it.setting.layout == Some(FileLayout::Incompressible);
     let recycled = arms.iter().find(is_recycled).cloned();
     let rate = recycled.as_ref().and_then(Arm::rate);

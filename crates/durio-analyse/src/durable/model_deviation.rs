@@ -94,6 +94,8 @@ pub(super) fn boundaries(stacks: &[Stack]) -> Vec<Boundary> {
         let of = |kind, size_bytes| Boundary { layer: layer.name.clone(), kind, size_bytes };
         let largest = block.max_sectors_kib.map(|kib| float(kib) * 1024.0);
         all.extend(largest.map(|size| of(BoundaryKind::LargestRequest, size)));
+        // 512 is what the kernel assumes of a device that says nothing, and no write here is
+        // smaller.
         let physical =
             block.physical_block_size.map(|it| float(it.get())).filter(|size| *size > 512.0);
         all.extend(physical.map(|size| of(BoundaryKind::PhysicalBlock, size)));

@@ -154,6 +154,7 @@ fn shares(curves: &[SizeCurve]) -> Vec<DurableShare> {
     let unsynced = |cache: CacheMode| {
         curves.iter().position(|it| !it.setting.is_durable() && it.setting.cache == cache)
     };
+    // Buffered, as a program writes that syncs nothing.
     let Some(other) = unsynced(CacheMode::Buffered).or_else(|| unsynced(CacheMode::Direct)) else {
         return Vec::new();
     };

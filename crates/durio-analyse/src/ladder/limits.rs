@@ -201,6 +201,8 @@ fn growth(step: &StepEvidence, lower: Option<ComparedStep>) -> Option<Growth> {
 
 /// Whether more load has added latency and no rate.
 fn is_saturated(growth: &Growth) -> bool {
+    // Both are asked: by Little's law a flat rate at an unchanged latency means that the load never
+    // arrived.
     let is_flat = growth.rate.ln() < super::WORTHWHILE_ELASTICITY * growth.load.ln();
     is_flat && growth.latency.ln() >= LATENCY_PROPORTION * growth.load.ln()
 }
@@ -216,6 +218,7 @@ fn saturation_sentence(growth: &Growth) -> String {
 fn device(step: &StepEvidence) -> Cause {
     let growth = growth(step, step.lower).filter(is_saturated)?;
     let busy = usable(step.device_busy_share);
+    // One way only: a drive that works on many requests at once is busy long before it is full.
     if busy.is_some_and(|busy| busy < DEVICE_BUSY) {
         return None;
     }
@@ -240,6 +243,7 @@ fn depth(step: &StepEvidence) -> Cause {
          more depth would give more",
         percent(filled)
     );
+    // A depth that is not filled is not what is lacking: something before the queue is.
     let is_full = filled >= super::LINEAR_EFFICIENCY;
     (is_full && factor <= UNLOADED_FACTOR).then_some((LimitKind::DepthOffered, sentence))
 }

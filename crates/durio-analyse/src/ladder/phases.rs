@@ -84,6 +84,8 @@ pub(super) fn load(point: &Point, kind: LadderKind) -> f64 {
 pub(super) fn efficiencies(points: &[Point], kind: LadderKind) -> Vec<f64> {
     let per_load = |point: &Point| point.rate_per_second / load(point, kind);
     let unit = match kind {
+        // The best and not the first: at low load processors and devices sleep in between, and
+        // every later level would seem to scale better than linearly.
         LadderKind::Jobs | LadderKind::Depth => points.iter().map(per_load).fold(0.0, f64::max),
         LadderKind::OfferedRate => 1.0,
     };
@@ -93,6 +95,7 @@ pub(super) fn efficiencies(points: &[Point], kind: LadderKind) -> Vec<f64> {
 /// The phases of checked points.
 pub(super) fn phases(points: &[Point], efficiencies: &[f64], best: &BestPoints) -> Phases {
     let is_linear = |pair: &(&Point, &f64)| *pair.1 >= LINEAR_EFFICIENCY;
+    // The last that is, for one below it that dips is noise of a size that was accepted before.
     let linear = points.iter().zip(efficiencies).rev().find(is_linear);
     // An offered rate may never be achieved, not even at the first level.
     let linear_to_level = linear.map_or(0.0, |(point, _)| point.level);

@@ -63,6 +63,7 @@ const RESIDUAL_FLOOR: f64 = 0.005;
 
 /// Grid points per parameter, and how often the grid closes in around the best of them.
 const GRID: usize = 17;
+// Each round closes in to a quarter: after nine a step is a millionth of the range (4⁻⁸ ÷ 16).
 const ROUNDS: usize = 9;
 
 /// What is searched: the curves with their shape's parameters as logarithms.
@@ -95,6 +96,8 @@ pub(super) fn fit(points: &[Point], kind: LadderKind) -> Option<Saturation> {
     let (first, first_rate) = (load(points.first()?, kind), points.first()?.rate_per_second);
     let data = Data {
         loads: points.iter().map(|point| load(point, kind) / first).collect(),
+        // Relative to the first: the knee of a ladder whose rate only falls once depended on the
+        // unit.
         log_rates: points.iter().map(|point| (point.rate_per_second / first_rate).ln()).collect(),
     };
     let reach = data.loads.iter().copied().fold(0.0, f64::max);
@@ -149,6 +152,7 @@ fn jackknife(candidate: Candidate, data: &Data, reach: f64) -> f64 {
         };
         Data { loads: keep(&data.loads), log_rates: keep(&data.log_rates) }
     };
+    // The same curve each time: choosing again would put the choice into the error of the knee.
     let knees: Vec<f64> = (0..levels)
         .map(|left_out| candidate.log_knee(search(candidate, &without(left_out), reach).at))
         .collect();

@@ -102,6 +102,8 @@ pub(crate) fn leaving(series: &[f64], better: Better) -> Result<Leaving, Decline
     let thinned: Vec<f64> = series.chunks(batch).filter_map(median).collect();
     let changes = change_points::changes(&thinned, batch);
     let drift = change_points::drift(&thinned, batch, &changes);
+    // In the whole series: the median of a batch has no trace of a dip that is shorter than half of
+    // it.
     let dips = dips::dips(series, &changes, better);
     let shape = shape(&changes, drift.as_ref(), dips.as_ref());
     Ok(Leaving {
@@ -117,6 +119,7 @@ pub(crate) fn leaving(series: &[f64], better: Better) -> Result<Leaving, Decline
 fn shape(changes: &[Change], drift: Option<&Drift>, dips: Option<&Dips>) -> Shape {
     let ends = changes.first().zip(changes.last());
     match (ends, drift, dips) {
+        // A drift is the changes told better: a line leaves less of the series than their steps do.
         (_, Some(_), _) => Shape::Drift,
         (Some((first, last)), ..) if is_back(first, last) => Shape::Temporary,
         (Some(_), ..) => Shape::LastingStep,

@@ -32,6 +32,7 @@ impl StreamState {
         if !(alone && permitted && (is_direct || waits)) {
             return None;
         }
+        // Of kernels before 5.5 flushes are not counted, and their time stays with what is outside.
         let flushes = device.flush_ms.unwrap_or(0);
         let millis = device.read_ms.saturating_add(device.write_ms).saturating_add(flushes);
         let at_device = millis.saturating_mul(NANOS_PER_MILLI);

@@ -47,6 +47,7 @@ pub(crate) fn load(
 fn workload(said: &LoadSettings, target: &Target, paths: u32) -> Result<Workload, String> {
     let jobs = jobs(said, paths)?;
     let (block_size, block_mix, write_block_mix) = sizes(said);
+    // The region rule is of those who share one path: one job on each of eight needs no share.
     let per_path = (jobs / paths).max(1);
     let pattern = said.pattern.get().unwrap_or(Pattern::Sequential);
     let method = said.sync.get().unwrap_or(SyncMethod::None);
@@ -145,6 +146,8 @@ fn within(said: &LoadSettings, size: Bytes) -> Result<Option<Region>, String> {
 
 /// The null devices know no direct I/O.
 fn cache(said: &LoadSettings, target: &Target) -> CacheMode {
+    // The devices of memory have no O_DIRECT: open refuses it (EINVAL), and nothing would be cached
+    // anyway.
     match target.kind {
         TargetKind::NullDevice { .. } => CacheMode::Buffered,
         _ => said.cache.get().unwrap_or(CacheMode::Direct),

@@ -88,6 +88,7 @@ fn tracked(
     let Some(wanted) = &table.tracked else { return Ok(0) };
     let is_it = |point: &Point<'_>| {
         let load = ladder.at(point).all.load;
+        // Put over those of the step, values that it has already change nothing.
         wanted.or(&load) == load
     };
     let found = (0..).zip(points).filter(|(_, point)| is_it(point));

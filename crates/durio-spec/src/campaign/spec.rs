@@ -115,6 +115,7 @@ impl CampaignSpec {
         defaults.map(|it| &it.load).try_for_each(|load| self.check_target_names(load))?;
         let steps = self.file.all_steps();
         let names = steps.iter().map(|(_, step)| (step.name.0.as_str(), step.at));
+        // By its name a section finds its baseline's, and a reader its figures.
         self.check_unique("step or precondition", names)?;
         for (_, step) in steps {
             self.check_target_names(&step.settings.load)?;

@@ -109,6 +109,7 @@ impl<'a> Ladder<'a> {
         let (own, rows) = (&self.block.settings.load.jobs, &self.block.points);
         let jobs = own.or(&self.defaults.load.jobs);
         let swept = jobs.values().iter().filter(|_| self.axes.iter().any(|it| it.is_of(&jobs)));
+        // Rows of points are a ladder over jobs as well, though no list stands at the key.
         let in_rows = rows.iter().filter_map(|row| row.load.jobs.one());
         swept.chain(in_rows).copied().collect()
     }
@@ -135,6 +136,8 @@ impl<'a> Ladder<'a> {
         match (&self.map, self.axes.last()) {
             _ if self.is_precondition => SectionKind::Precondition,
             (Some((x, y)), _) => SectionKind::Map { x: x.clone(), y: y.clone() },
+            // A curve needs numbers on one axis: with rounds all combinations are in one section
+            // and make none.
             (None, Some(axis)) if axis.is_numeric && self.axes.len() - self.outer == 1 => {
                 SectionKind::Ladder { axis: axis.leading_key().to_owned() }
             }

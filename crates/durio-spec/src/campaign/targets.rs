@@ -110,6 +110,7 @@ fn target(places: Places<'_>, block: &TargetTable, location: &Location, name: St
             size(places, block, free)
         }
         LocationFacts::File { size } | LocationFacts::Device { size } => size,
+        // It has no size; the figure only bounds where offsets lie.
         LocationFacts::NullDevice => SIZE_DEFAULT,
     };
     location.target(name, file_name, layout, size)
@@ -119,6 +120,8 @@ fn target(places: Places<'_>, block: &TargetTable, location: &Location, name: St
 fn size(places: Places<'_>, block: &TargetTable, free: Bytes) -> Bytes {
     match block.size.get() {
         Some(Amount::Bytes(size)) => places.scale.size(size),
+        // Whole MiB, which every usual block size divides: a region that ends within a block is
+        // refused.
         Some(share) => share.of(free).rounded_down_to(GRAIN),
         None => SIZE_DEFAULT.min(Bytes::new(free.get() / 10).rounded_down_to(GRAIN)),
     }

@@ -23,7 +23,9 @@ pub(super) const METHODS: &[(SyncMethod, EngineKind)] = &[
     (SyncMethod::ODsync, EngineKind::Sync),
     (SyncMethod::RwfSync, EngineKind::Sync),
     (SyncMethod::RwfDsync, EngineKind::Sync),
+    // By itself it flushes no device's cache (sync_file_range(2)): an fdatasync follows it.
     (SyncMethod::FileRange, EngineKind::Sync),
+    // Only io_uring links a sync to the write before it.
     (SyncMethod::LinkedFsync, EngineKind::Uring),
     (SyncMethod::LinkedFdatasync, EngineKind::Uring),
 ];

@@ -122,6 +122,7 @@ fn in_directory(request: &DurableRequest, free: Bytes) -> Result<Room, SpecError
 /// The room with this log, and as many bytes for all own logs and again for fresh files.
 fn divided(log: Bytes, other: u64) -> Room {
     let page = Bytes::from_kib(4);
+    // Whole pages, for O_DIRECT takes no regions that end within a block.
     let own = Bytes::new(other / OWN_LOGS_MAX).min(OWN_LOG).rounded_down_to(page);
     let fresh = Bytes::new(other).min(FRESH).rounded_down_to(Bytes::from_mib(1));
     Room { log, own, fresh, makes_files: true }

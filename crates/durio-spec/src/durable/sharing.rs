@@ -47,6 +47,8 @@ pub(super) fn sizes_and_writers(
     left_out: &mut Vec<String>,
 ) -> Slicing {
     let summary = "sizes and writers on one file, O_DIRECT and fdatasync each, at equal volume";
+    // Fourfold steps: between neighbours the time must change by more than it scatters, for the
+    // elasticity is a quotient of differences.
     let sizes = [4, 16, 64, 256, 1024].map(Bytes::from_kib);
     let quick = [sizes[0], sizes[2], sizes[4]];
     let sizes = axes.values(&sizes, &quick, named("size"), left_out);

@@ -45,6 +45,8 @@ impl Times {
         let shares = |span: &Span| match span {
             Span::Shares(count) => u64::from(*count),
             Span::Within(_) => 1,
+            // The cross would leave the other experiments no time, and twenty commits take none
+            // worth dividing.
             Span::Fixed(..) | Span::Operations(_) => 0,
         };
         let points = drafts.iter().flat_map(|draft| &draft.points);

@@ -57,6 +57,7 @@ impl Files {
     ) -> Result<Self, SpecError> {
         let files = wanted(request, foreground);
         let (log, data) = (directory(&request.log)?, directory(&request.data)?);
+        // Files of one filesystem share its tenth; of two, each has its own.
         let sizes = match log.filesystem == data.filesystem {
             true => sizes(request, &files, &|_| true, data)?,
             false => {

@@ -122,6 +122,7 @@ impl<'a> Steps<'a> {
         };
         let workloads = check_workloads().into_iter().filter(|(_, it)| wanted(&it.name));
         let step = |(_, workload): (_, Workload)| {
+            // On the data file, which both steps share and neither uses up.
             let load = self.load(super::files::DATA, When::Idle, workload)?;
             Ok(self.timed(Load { arrivals: Arrivals::Closed, ..load }))
         };

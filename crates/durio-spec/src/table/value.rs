@@ -59,6 +59,7 @@ impl Scale {
 
     pub(crate) fn time(self, span: Nanos) -> Nanos {
         let scaled = Nanos::new(part(span.get(), self.time_per_mille.into()));
+        // What the spec itself has shorter stays as it is: scaling never makes longer.
         scaled.max(TIME_SCALED_MIN.min(span))
     }
 
@@ -415,6 +416,8 @@ pub(crate) fn bytes(text: &str) -> Result<Bytes, String> {
 }
 
 /// Thousandths of "12.5%"; nothing is rounded.
+// In whole numbers throughout: 12.3 has no exact form in binary, and shares are compared for
+// equality.
 pub(crate) fn percent(text: &str) -> Result<u64, String> {
     let wrong = || format!("'{text}' is no share; write it as \"70%\", at most one decimal");
     let digits = text.trim().strip_suffix('%').ok_or_else(wrong)?.trim();

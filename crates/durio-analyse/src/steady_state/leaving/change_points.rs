@@ -71,6 +71,8 @@ fn described(series: &[f64], batch: usize, splits: &[Split]) -> Vec<Change> {
         let (Some(before), Some(after)) = (level(from, split.at), level(split.at, end)) else {
             continue;
         };
+        // A split that is dropped joins its stretches: the next is held against the level before
+        // both.
         if !is_change(before, after) {
             continue;
         }

@@ -83,6 +83,7 @@ fn depths(series: &[f64], changes: &[Change], better: Better) -> Vec<Option<f64>
 fn stretch_depths(stretch: &[f64], better: Better) -> Vec<Option<f64>> {
     let level = median(stretch).unwrap_or_default();
     let distances: Vec<f64> = stretch.iter().map(|figure| (figure - level).abs()).collect();
+    // By medians, for the dips themselves would widen a standard deviation until none is far.
     let far = DEVIATIONS_MIN * NORMAL_MEDIAN * median(&distances).unwrap_or_default();
     let depth = |figure: &f64| {
         let (lost, worse_by) = match better {
