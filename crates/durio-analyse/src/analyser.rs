@@ -308,8 +308,8 @@ fn self_cost(findings: &WorkloadFindings) -> SelfCost {
     }
 }
 
-/// Seconds per workload from which the figures are not provisional: shorter runs do not see
-/// garbage collection, throttling, or the end of a burst credit.
+/// Seconds per workload from which the figures are not provisional.
+// Shorter runs do not see garbage collection, throttling, or the end of a burst credit.
 pub(crate) const FULL_SECONDS: u64 = 300;
 
 fn provisional(plan: &Plan, workloads: &[WorkloadFindings]) -> Option<String> {

@@ -139,13 +139,15 @@ pub const SIZES_FOR_BEND: usize = 5;
 /// Most points that are taken.
 pub const POINTS_MAX: usize = 1_000;
 
-/// Published figures have two or three digits: smaller relative errors say nothing.
+/// Smaller relative errors say nothing.
+// Published figures have two or three digits.
 const RESIDUAL_FLOOR: f64 = 0.005;
 
-/// Kass and Raftery (1995): a criterion smaller by 6 is strong evidence, by 10 very strong. A bend
-/// is tried at each of several sizes, and the best of them wins by chance more often than one would:
-/// of 400 straight lines with errors of 5 %, strong evidence saw a bend in a tenth, very strong in a
-/// hundredth.
+/// By so much the criterion of a bend must be smaller.
+// Kass and Raftery (1995): smaller by 6 is strong evidence, by 10 very strong. A bend is tried at
+// each of several sizes, and the best of them wins by chance more often than one would: of 400
+// straight lines with errors of 5 %, strong evidence saw a bend in a tenth, very strong in a
+// hundredth.
 const STRONG: f64 = 10.0;
 
 /// From the median of absolute errors to the standard deviation of normal ones.
@@ -216,8 +218,8 @@ fn median_size(errors: &[f64]) -> f64 {
     median(&sizes).unwrap_or_default()
 }
 
-/// Schwarz' criterion for errors of Laplace's distribution, 2m ln(mean size) + k ln m: a point far
-/// off counts by its distance, not by the square of it.
+/// Schwarz' criterion for errors of Laplace's distribution, 2m ln(mean size) + k ln m.
+// A point far off counts by its distance, not by the square of it.
 fn bayes(errors: &[f64], parameters: usize) -> f64 {
     let sizes: Vec<f64> = errors.iter().map(|error| error.abs()).collect();
     let points = count(errors.len());

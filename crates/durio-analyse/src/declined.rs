@@ -117,7 +117,8 @@ impl Declined {
     }
 }
 
-/// Beyond it figures lose digits or overflow when multiplied; no real one comes near.
+/// Figures beyond it are none.
+// They lose digits or overflow when multiplied; no real one comes near.
 const USABLE: std::ops::RangeInclusive<f64> = 1e-60..=1e60;
 
 /// A message with the system's own words for an error number.

@@ -191,10 +191,12 @@ fn point_findings(points: &[Point], efficiencies: &[f64], phases: &Phases) -> Ve
 }
 
 /// A level this far below both an earlier and a later one is noise that no model should smooth
-/// over; repeated steps of an undisturbed device differ by a few per cent.
+/// over.
+// Repeated steps of an undisturbed device differ by a few per cent.
 const DIP_MAX: f64 = 0.20;
 
-/// Little's law cannot be exceeded; two per cent are left for rounded figures.
+/// Little's law cannot be exceeded by more.
+// It cannot at all: two per cent are left for rounded figures.
 const LITTLE_MAX: f64 = 1.02;
 
 /// Below it the shortfall is worth a sentence.

@@ -30,6 +30,7 @@ pub fn live_figures(plan: &Plan, event: &Event) -> Option<LiveFigures> {
     let load = step.stream(interval.stream)?;
     let name = headline(load);
     let record = interval.operations.iter().find(|record| record.operation == name);
+    // The few completions of a last moment would flash up as a rate.
     if is_cut_short(interval, step) {
         return None;
     }

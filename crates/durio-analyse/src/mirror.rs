@@ -192,7 +192,8 @@ pub(crate) fn penalty(
     Ok(found)
 }
 
-/// Rates repeat to two per cent at best.
+/// A mirror within it is as fast as a device.
+// Rates repeat to two per cent at best.
 const SAME: f64 = 1.02;
 
 fn verdict(measured: f64, if_exponential: f64, at_most: f64) -> PenaltyVerdict {
@@ -263,6 +264,7 @@ pub(crate) fn compare_with_prediction(
     copies: u32,
 ) -> Result<MirrorComparison, Declined> {
     let predicted = predict(single, copies)?;
+    // One copy is no prediction: these are the figures of the measured latencies themselves.
     let measured = predict(mirror, 1)?.single;
     Ok(MirrorComparison {
         mean_ratio: ratio(measured.latency_ns_mean, predicted.slowest.latency_ns_mean),

@@ -95,6 +95,7 @@ fn is_foreground(workload: &WorkloadFindings, value: f64) -> bool {
     let is_it = |level: &durio_plan::ParameterValue| {
         level.axis == STATE_AXIS && (level.value - value).abs() < f64::EPSILON
     };
+    // The first load of both steps; under load the background stands behind it.
     workload.stream == 0 && workload.levels.iter().any(is_it)
 }
 

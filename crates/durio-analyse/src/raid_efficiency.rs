@@ -191,6 +191,7 @@ fn failures_survived(array: Array) -> (u32, u32) {
     match array.layout {
         Layout::Raid0 => (0, 0),
         Layout::Raid1 { copies } => (copies - 1, copies - 1),
+        // At best each mirror keeps one of its copies, at worst all failures hit the same mirror.
         Layout::Raid10 { copies } => (copies - 1, array.members / copies * (copies - 1)),
         Layout::Raid4 { .. } | Layout::Raid5 { .. } => (1, 1),
         Layout::Raid6 { .. } => (2, 2),

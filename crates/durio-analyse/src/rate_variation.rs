@@ -43,6 +43,7 @@ pub struct RateVariation {
 }
 
 /// The parts of the measured time that are compared.
+// As many as SNIA's window has rounds, so that its limits mean the same here.
 const PARTS: usize = 5;
 
 /// Rates over the fifths of the measured time.
@@ -133,8 +134,8 @@ pub(crate) fn of_same_workload(
     agreement(&all.iter().filter(same).filter_map(rate).collect::<Vec<_>>())
 }
 
-/// Arrivals that an interval must expect for its rate to say anything: of a Poisson process with
-/// this mean, one interval in a thousand has under half.
+/// Arrivals that an interval must expect for its rate to say anything.
+// Of a Poisson process with this mean, one interval in a thousand has under half.
 const ARRIVALS_MIN: f64 = 30.0;
 
 /// Over the whole intervals of the measured phase; the last, cut short by the end, is left out. In

@@ -77,8 +77,9 @@ pub(crate) struct Terms {
     pub(crate) rate_least: f64,
 }
 
-/// Where a search begins below what a closed loop reaches: there the queue of an open loop grows
-/// without end, at half of it a wait is about as long as a service.
+/// Where a search begins below what a closed loop reaches.
+// There the queue of an open loop grows without end; at half of it a wait is about as long as a
+// service.
 const START_SHARE: f64 = 0.5;
 
 /// The rate to begin with.
@@ -86,8 +87,9 @@ pub(crate) fn first_rate(terms: Terms) -> Option<f64> {
     Some((terms.ceiling? * START_SHARE).max(terms.rate_least)).filter(|rate| rate.is_finite())
 }
 
-/// Random arrivals scatter: with as many more than the percentile needs, one trial in hundreds has
-/// too few (100 are needed, 130 expected, whose standard deviation is 11.4).
+/// How many more arrivals are expected than the percentile needs.
+// Random arrivals scatter: so one trial in hundreds has too few (100 are needed, 130 expected,
+// whose standard deviation is 11.4).
 const ARRIVALS_SPARE: f64 = 1.3;
 
 /// Responses that a percentile needs: one beyond it.

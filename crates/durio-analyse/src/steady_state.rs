@@ -101,7 +101,8 @@ pub struct SteadyState {
     pub sentence: String,
 }
 
-/// Rounds may be exactly on a limit; what is left is the error of the arithmetic.
+/// What rounds may exceed a limit by.
+// They may lie exactly on it; this is the error of the arithmetic.
 const ROUNDING: f64 = 1e-12;
 
 /// Judges the rounds in order. A window with a figure that is not finite and above zero is not

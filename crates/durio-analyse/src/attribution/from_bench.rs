@@ -130,8 +130,8 @@ const fn kind_of(kind: &DeclaredKind) -> PointKind {
 
 /// The array that a layer makes, if there is a model of it: md 0, 1, 4, 5, 6 and 10, a mirror of
 /// stripes or stripes over mirrors, LVM striped, raid1 and raid10.
-///
-/// None of journals and partial parity logs, which write more than the model knows, nor of the filesystems' own arrays, which do not write in place.
+// None of journals and partial parity logs, which write more than the model knows, nor of the
+// filesystems' own arrays, which do not write in place.
 fn raid_of(stack: &DeclaredStack, at: usize) -> Option<RaidPoint> {
     let layer = stack.layers.get(at)?;
     let members = members(stack, at)?;

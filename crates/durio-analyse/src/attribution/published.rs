@@ -15,7 +15,8 @@ use super::steps::StepKey;
 use crate::grouping::{each_once, grouped};
 use durio_stats::least_squares::{median, range};
 
-/// Shares that differ by less count as the same: rates repeat to two per cent at best.
+/// Shares that differ by less count as the same.
+// Rates repeat to two per cent at best.
 const SAME_SHARE: f64 = 0.02;
 
 /// Pairs that are named in the sentence.

@@ -245,9 +245,9 @@ fn added(upper: &RowFigures, lower: &RowFigures, point: usize) -> Added {
     }
 }
 
-/// Batches that a single measurement is cut into: enough for an interval, few enough that each is
-/// longer than what the rates of neighbouring intervals share (Law and Kelton, Simulation Modeling
-/// and Analysis, section 9.5, advise 10 to 20).
+/// Batches that a single measurement is cut into.
+// Enough for an interval, and few enough that each is longer than what the rates of neighbouring
+// intervals share (Law and Kelton, Simulation Modeling and Analysis, section 9.5, advise 10 to 20).
 const BATCHES: usize = 10;
 
 /// The interval around a measurement's rate; `None` of one that is too short.

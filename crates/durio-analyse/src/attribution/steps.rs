@@ -162,7 +162,8 @@ fn absence(point: &Point<'_>, fault: Option<&'static str>) -> String {
     })
 }
 
-/// Rates beyond it are none, and would overflow when multiplied.
+/// Rates beyond it are none.
+// They would overflow when multiplied.
 const RATE_MAX: f64 = 1e15;
 
 fn fault(found: &WorkloadFindings) -> Option<&'static str> {

@@ -9,7 +9,8 @@ use crate::WarningFinding;
 use durio_stats::least_squares::median;
 
 /// Raw rates of the same devices that are farther from their median make the shares of the stacks
-/// doubtful: a tenth is what a busy machine adds, and more than most layers cost.
+/// doubtful.
+// A tenth is what a busy machine adds, and more than most layers cost.
 const DRIFT_SHARE: f64 = 0.1;
 
 /// Warnings that need no figures.

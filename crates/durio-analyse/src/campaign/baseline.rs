@@ -68,9 +68,8 @@ pub(super) fn array(declared: &Declared) -> Option<Result<Array, Declined>> {
 }
 
 /// The layout of a level over so many members; a RAID10 has two copies unless told otherwise.
-///
-/// A small write is taken to update parity in the way that reads less, and by reconstruction where
-/// both read as much: so does Linux md (drivers/md/raid5.c, `handle_stripe_dirtying`).
+// A small write is taken to update parity in the way that reads less, and by reconstruction where
+// both read as much: so does Linux md (drivers/md/raid5.c, `handle_stripe_dirtying`).
 pub(crate) fn layout_of(level: RaidLevel, members: u32, copies: Option<u32>) -> Layout {
     let parity = |reads_to_modify: u32, parities: u32| {
         let reads_to_reconstruct = members.saturating_sub(1 + parities);

@@ -138,6 +138,7 @@ fn of_target(plan: &Plan, said: &DeclaredTarget, sections: &[SectionFindings]) -
 
 fn write_factors(declared: &Declared, raid: Option<&RaidModel>) -> Vec<WriteFactor> {
     let factor = |layer: String, writes: f64| WriteFactor { layer, writes_per_write: writes };
+    // Replicas lie above an array: each of them is written to one of its own.
     let replicas = declared.replicas.map(|it| factor("replicas".to_owned(), f64::from(it)));
     let level = declared.raid.map_or("RAID", level_name);
     let raid = raid.map(|model| factor(level.to_owned(), model.writes_per_write));
@@ -186,7 +187,8 @@ fn deltas(plan: &Plan, sheet: &Sheet, rows: &[Placed<'_>]) -> Vec<SheetDelta> {
     figures.into_iter().filter_map(delta).collect()
 }
 
-/// Block size up to which sheets give random accesses; nearly all give 4 KiB.
+/// Block size up to which sheets give random accesses.
+// Nearly all give 4 KiB.
 const SHEET_RANDOM_MAX: u64 = 4096;
 
 fn is_of(figure: SheetFigure, workload: &Workload) -> bool {

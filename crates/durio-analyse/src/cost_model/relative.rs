@@ -19,7 +19,8 @@ const HUBER: f64 = 1.345;
 /// Reweighting has converged long before.
 const REWEIGHTINGS: usize = 30;
 
-/// A point this many times the scatter off is far off: of normal errors one in 15 000 is.
+/// A point this many times the scatter off is far off.
+// Of normal errors one in 15 000 is.
 const FAR: f64 = 4.0;
 
 /// No published or measured figure is suspect for being this little off.

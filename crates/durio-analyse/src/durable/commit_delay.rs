@@ -46,7 +46,8 @@ pub struct CommitDelayFindings {
     pub advice: Option<CommitDelayAdvice>,
 }
 
-/// Smaller differences are not worth a setting, even if they are real.
+/// The least that counts as more than noise.
+// Smaller differences are not worth a setting, even if they are real.
 const NOISE_MIN: f64 = 0.05;
 
 pub(super) fn commit_delays(measured: &Measured<'_>) -> Vec<CommitDelayFindings> {

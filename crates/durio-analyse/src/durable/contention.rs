@@ -76,7 +76,8 @@ pub struct Contention {
     pub residual_share_all: f64,
 }
 
-/// σ is a share; an interval as wide as this tells nothing about it.
+/// Widest interval with which σ is told.
+// σ is a share: an interval of a half tells nothing about it.
 const SIGMA_WIDTH_MAX: f64 = 0.5;
 
 impl Contention {
@@ -99,13 +100,15 @@ impl Contention {
     }
 }
 
-/// Fewest numbers of writers: three parameters and one to spare.
+/// Fewest numbers of writers.
+// Three parameters, and one to spare.
 const LEVELS_MIN: usize = 4;
 
 /// The law is taken to hold if it errs by at most a tenth: more than that shows on the chart.
 pub const HOLDS_SHARE: f64 = 0.1;
 
-/// Writers that are left out at most: a law that needs more of them left out is none.
+/// Writers that are left out at most.
+// A law that needs more of them left out is none.
 const LEFT_OUT_MAX: usize = 2;
 
 // So that 2.5 % at either end are ten draws, and the ends of an interval are not single ones.

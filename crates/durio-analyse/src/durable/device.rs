@@ -155,6 +155,8 @@ pub(super) fn commands(measured: &Measured<'_>, traced: &[CommitsTraced]) -> Vec
             // Others' requests fall into the same windows; the most frequent sequence is the
             // commits' own (docs/design/0008).
             short: sequences.iter().map(|it| short(&it.requests)).collect(),
+            // Every sequence and not the first alone: one commit without a flush is one that a
+            // power cut loses.
             reaches_media: (!sequences.is_empty()).then(reaches),
             traced: traced.clone(),
         })

@@ -81,7 +81,8 @@ pub struct ModelDeviation {
 /// Pages of every architecture that durio runs on by default.
 pub(super) const PAGE_BYTES: f64 = 4096.0;
 
-/// A deviation below this is none that anybody would plan for.
+/// The least deviation that is told.
+// Nobody would plan for a smaller one.
 const DEVIATION_MIN: f64 = 0.1;
 
 /// The limits of all layers, rising, each once.

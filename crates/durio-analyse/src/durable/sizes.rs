@@ -127,9 +127,9 @@ fn curve(mut arms: Vec<Arm>, boundaries: &[Boundary]) -> Option<SizeCurve> {
     })
 }
 
-/// The sizes of a page or more, if those are enough for a line: what a smaller write costs is the
-/// kernel's or the device's reading before it, and would bend the line. How far they lie off is told
-/// by the deviations.
+/// The sizes of a page or more, if those are enough for a line.
+// What a smaller write costs is the kernel's or the device's reading before it, and would bend the
+// line. How far they lie off is told by the deviations.
 fn whole_pages(costs: &[SizeCost]) -> Vec<SizeCost> {
     let whole: Vec<SizeCost> =
         costs.iter().filter(|it| it.size_bytes >= PAGE_BYTES).copied().collect();

@@ -204,7 +204,8 @@ pub struct SyncEveryFindings {
     pub declined: Option<Declined>,
 }
 
-/// Fewest different N for a line: two parameters, and one to spare.
+/// Fewest different N for a line.
+// Two parameters, and one to spare.
 const POINTS_MIN: usize = 3;
 
 pub(super) fn sync_every(measured: &Measured<'_>) -> Vec<SyncEveryFindings> {

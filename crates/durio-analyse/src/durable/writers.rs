@@ -59,6 +59,7 @@ pub(super) fn writers(
 fn by_files(arms: Vec<Arm>, sizes: Option<&SizesFindings>) -> Vec<WritersFindings> {
     let (one, several): (Vec<Arm>, Vec<Arm>) =
         arms.into_iter().partition(|it| it.setting.jobs == 1);
+    // Were it measured on both kinds of files, it would count twice where λ rests.
     let one = one.into_iter().take(1);
     let (each, shared): (Vec<Arm>, Vec<Arm>) =
         several.into_iter().partition(|it| it.setting.files == it.setting.jobs);

@@ -92,18 +92,20 @@ pub struct Limit {
 /// An offered rate counts as achieved from this share on.
 const OFFERED_ACHIEVED: f64 = 0.99;
 
-/// durio's own share of its jobs' cores from which it is a limit: its place is below a tenth.
+/// durio's own share of its jobs' cores from which it is a limit.
+// Its place is below a tenth.
 const GENERATOR_SHARE: f64 = 0.5;
 
-/// A thread is full from this share of a core on; the kernel's accounting has a granularity of a
-/// tick, and a thread that waits for storage at all stays well below.
+/// A thread is full from this share of a core on.
+// The kernel's accounting has a granularity of a tick, and a thread that waits for storage at all
+// stays well below.
 const CORE_FULL: f64 = 0.95;
 
 /// System time of the machine from which the kernel has no room for more interrupts.
 const KERNEL_FULL: f64 = 0.80;
 
-/// Share of the measured memory bandwidth from which it is a limit; each byte crosses the memory at
-/// least once, and other traffic is not counted.
+/// Share of the measured memory bandwidth from which it is a limit.
+// Each byte crosses the memory at least once, and other traffic is not counted.
 const MEMORY_FULL: f64 = 0.70;
 
 /// A device that is busy for less than this share of the time cannot be what is waited for.

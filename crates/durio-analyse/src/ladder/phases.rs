@@ -112,6 +112,8 @@ fn retrograde(points: &[Point]) -> Option<Retrograde> {
     let highest = |a: &&Point, b: &&Point| a.rate_per_second.total_cmp(&b.rate_per_second);
     let peak = points.iter().max_by(highest)?;
     let after = points.iter().filter(|point| point.level > peak.level);
+    // All levels after the highest and not the last alone: the end of a plateau may be a single
+    // dip.
     let falls: Vec<f64> =
         after.map(|point| (point.rate_per_second / peak.rate_per_second).ln()).collect();
     let loss_share = 1.0 - mean(&falls)?.exp();

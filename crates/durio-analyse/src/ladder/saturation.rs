@@ -57,8 +57,9 @@ pub struct Saturation {
     pub criterion: String,
 }
 
-/// Published rates have three digits, and repeated ones differ more: a residual below it says
-/// nothing, and would let a curve with more parameters win by fitting the rounding.
+/// A smaller residual counts as this.
+// Published rates have three digits, and repeated ones differ more: below it a residual says
+// nothing, and would let a curve with more parameters win by fitting the rounding.
 const RESIDUAL_FLOOR: f64 = 0.005;
 
 /// Grid points per parameter, and how often the grid closes in around the best of them.
@@ -217,6 +218,7 @@ impl Candidate {
         match self {
             Self::Two => [(0.0, reach.ln()), (0.0, 0.0)],
             Self::Smooth => [knee, (0.0, 16.0_f64.ln())],
+            // Below these no ladder loses anything that could be measured; logarithms need an end.
             Self::Universal => [(1e-8_f64.ln(), 0.0), (1e-14_f64.ln(), 0.0)],
         }
     }

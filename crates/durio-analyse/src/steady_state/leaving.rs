@@ -19,7 +19,8 @@ use durio_stats::least_squares::median;
 pub use change_points::Change;
 pub use dips::Dips;
 
-/// Fewest intervals: among 20 even the clearest step could be chance, by the test and its limit.
+/// Fewest intervals.
+// Among 20 even the clearest step could be chance, by the test and its limit.
 const INTERVALS_MIN: usize = 30;
 
 /// Most intervals that are taken: a day of seconds, ten times.

@@ -12,7 +12,8 @@ use durio_workload::CacheMode;
 use super::StreamState;
 use crate::DeviceTime;
 
-/// Requests per access that may be others' or the journal's, or missing because two were merged.
+/// Requests per access may be so many more or fewer.
+// They may be others' or the journal's, or be missing because two were merged.
 const OTHERS_MAX: f64 = 0.1;
 
 const NANOS_PER_MILLI: u64 = 1_000_000;

@@ -27,8 +27,9 @@ pub struct Change {
     pub probability: f64,
 }
 
-/// A change is reported if its probability is below this. One run in a thousand without a change
-/// would be reported, and fewer by the smallest change that is.
+/// A change is reported if its probability is below this.
+// One run in a thousand without a change would be reported, and fewer by the smallest change that
+// is.
 const PROBABILITY_MAX: f64 = 0.001;
 
 /// A stretch shorter than this is a dip, not a level.
@@ -141,8 +142,8 @@ fn ranks(stretch: &[f64]) -> Vec<f64> {
 const FAR: usize = 10;
 
 /// Correlation of neighbours, 0 to 0.99: 1 − (scatter of differences of neighbours ÷ scatter of
-/// differences of figures far apart)², since those are 2σ²(1 − ρ) and about 2σ². Scatters are
-/// medians, so that a few differences across a change do not count, nor does a slope.
+/// differences of figures far apart)², since those are 2σ²(1 − ρ) and about 2σ².
+// Scatters are medians, so that a few differences across a change do not count, nor does a slope.
 fn neighbours_correlation(series: &[f64]) -> f64 {
     let apart = |lag: usize| -> f64 {
         let pairs = series.iter().zip(series.iter().skip(lag));

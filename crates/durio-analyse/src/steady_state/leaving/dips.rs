@@ -27,17 +27,19 @@ pub struct Dips {
 /// A dip loses at least this share of the median.
 const DEPTH_MIN: f64 = 0.30;
 
-/// And lies this many standard deviations from it, by the median of distances: in normal noise one
-/// interval in three millions does.
+/// And lies this many standard deviations from it, by the median of distances.
+// In normal noise one interval in three millions does.
 const DEVIATIONS_MIN: f64 = 5.0;
 
-/// Fewer are single events; four have three distances, of which one can say that they are even.
+/// Fewer are single events.
+// Four have three distances, of which one can say that they are even.
 const DIPS_MIN: usize = 4;
 
 /// More than this share of the intervals is no dip but another level.
 const INTERVALS_SHARE_MAX: f64 = 1.0 / 3.0;
 
-/// Distances with less variation than this are even; those of random events have one of about 1.
+/// Distances with less variation than this are even.
+// Those of random events have one of about 1.
 const EVEN_VARIATION: f64 = 0.2;
 
 /// From the median of distances to the standard deviation of normal noise.
