@@ -208,8 +208,9 @@ fn verdict(measured: f64, if_exponential: f64, at_most: f64) -> PenaltyVerdict {
     }
 }
 
-/// Hartley and David (1954), and Gumbel: the mean of the largest of k is at most
-/// μ + σ (k − 1) ÷ √(2k − 1), whatever the distribution; solved for σ ÷ μ.
+/// The least σ ÷ μ of single latencies that explains a penalty.
+// Hartley and David (1954), and Gumbel: the mean of the largest of k is at most
+// μ + σ (k − 1) ÷ √(2k − 1), whatever the distribution.
 fn least_variation(measured: f64, copies: u32) -> Option<f64> {
     let k = f64::from(copies);
     // From k on none does: the maximum of k is less than their sum.

@@ -115,7 +115,8 @@ struct Total {
     bytes: u64,
 }
 
-/// Adds what not every engine or loop has: a total takes 264 KiB.
+/// Adds what not every engine or loop has.
+// Made with the first of it alone, for a total takes 264 KiB.
 fn add(latency: Option<&Latency>, total: &mut Option<LatencyHistogram>) {
     if let Some(latency) = latency {
         latency.add_to(total.get_or_insert_default());

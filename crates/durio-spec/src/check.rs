@@ -215,7 +215,7 @@ fn sync_calls(target: usize) -> Step {
     Step { declinable: true, ..step }
 }
 
-/// Only directories take files; of what exists, only what the user permitted is written.
+// Only directories take files; of what exists, only what the user permitted is written.
 fn fits(workload: &Workload, files: Files, location: &Location) -> bool {
     match location.facts {
         LocationFacts::Directory { .. } => true,
@@ -331,8 +331,6 @@ fn target_for(request: &CheckRequest, location: &Location, files: Files, sizes: 
 }
 
 fn step(workload: Workload, target: usize, duration: Nanos) -> Step {
-    // As databases read and write: a blocking call where one operation is waited for, a queue where
-    // several are.
     let engine = if workload.depth == 1 { EngineKind::Sync } else { EngineKind::Uring };
     let load = Load::new(target, workload, engine);
     let ramp = ramp_for(duration);

@@ -31,7 +31,7 @@ pub(crate) fn path_traces<'a>(measured: impl Iterator<Item = &'a Step>) -> Vec<S
     loads.into_iter().map(step).collect()
 }
 
-/// Names say nothing about what is done.
+// Names say nothing about what is done.
 fn is_same(a: &Load, b: &Load) -> bool {
     let mut b = b.clone();
     b.workload.name.clone_from(&a.workload.name);

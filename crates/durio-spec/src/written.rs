@@ -59,7 +59,7 @@ pub(crate) fn time(text: &str) -> Result<Nanos, String> {
     has_unit(text, "\"60s\"", span == Nanos::ZERO).map(|()| span)
 }
 
-/// A reader must not have to guess.
+// A reader must not have to guess.
 pub(crate) fn has_unit(text: &str, such_as: &str, is_zero: bool) -> Result<(), String> {
     match is_zero || text.trim().ends_with(char::is_alphabetic) {
         true => Ok(()),

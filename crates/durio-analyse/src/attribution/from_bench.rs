@@ -212,8 +212,9 @@ fn level_4(members: u32) -> Layout {
     }
 }
 
-/// Two copies of stripes, or stripes over copies: either way each block is on as many members as
-/// the mirror has, and the failures that it survives are those of RAID10.
+/// Two copies of stripes, or stripes over copies.
+// Either way each block is on as many members as the mirror has, and the failures that it survives
+// are those of RAID10.
 fn nested(upper: &DeclaredMd, above: u32, lower: &DeclaredMd, below: u32) -> Option<Array> {
     let copies = match (upper.level, lower.level, lower.removed) {
         (1, 0, 0) => above,

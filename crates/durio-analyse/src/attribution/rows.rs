@@ -212,7 +212,8 @@ fn devices(point: &Point<'_>, measured: &Measured<'_>) -> Option<DeviceCost> {
 }
 
 /// What traced operations queued to the lowest devices, of workloads that only write blocks of one
-/// size: of others nobody knows which operations were traced.
+/// size.
+// Of others nobody knows which operations were traced.
 fn traced(measured: &Measured<'_>) -> Option<DeviceCost> {
     let definition = &measured.found.definition;
     if definition.reads() || definition.has_mix() {

@@ -146,7 +146,7 @@ fn repeats<'a>(point: &Point<'a>, key: &StepKey) -> Vec<(&'a Findings, &'a Workl
     for run in &point.runs {
         let here = run.workloads.iter().filter(|found| StepKey::of(run, found) == *key);
         let repeats = grouped(here, |a, b| (a.step, a.repeat) == (b.step, b.repeat));
-        // Rounds go on until the state is steady, so the last one is of that state.
+        // Rounds lead to what is looked for, a state or a rate: the last one is of it.
         let last = repeats.into_iter().filter_map(|it| it.into_iter().max_by_key(|it| it.round));
         all.extend(last.map(|found| (*run, found)));
     }

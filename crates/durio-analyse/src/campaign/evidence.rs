@@ -95,8 +95,9 @@ fn of_workload(workload: &WorkloadFindings, measured: &Measured<'_>) -> StepEvid
     }
 }
 
-/// Bytes of I/O per second that the memory would take: a buffered byte is copied once, the bytes
-/// past the page cache only cross the memory, which moves twice what it copies.
+/// Bytes of I/O per second that the memory would take.
+// A buffered byte is copied once; those past the page cache only cross the memory, which moves twice
+// what it copies.
 fn memory(workload: &WorkloadFindings, measured: &Measured<'_>) -> Option<f64> {
     let copied = float(measured.memory_copied?.copied_per_second.get());
     Some(match workload.effective.cache {

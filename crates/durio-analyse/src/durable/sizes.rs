@@ -93,8 +93,8 @@ pub(super) fn sizes(measured: &Measured<'_>, stacks: &[Stack]) -> Option<SizesFi
     })
 }
 
-/// The times of single writes until they are durable, of every repetition. Only of one writer that
-/// waits for each: others' times contain waiting for each other.
+/// The times of single writes until they are durable, of every repetition.
+// Only of one writer that waits for each: others' times contain waiting for each other.
 fn costs(arms: &[Arm]) -> Vec<SizeCost> {
     let of = |arm: &Arm| {
         let size_bytes = arm.setting.size();

@@ -90,7 +90,7 @@ impl LayerKind for Btrfs {
     }
 }
 
-/// Without udev nobody has told the kernel about the other members.
+// Without udev nobody has told the kernel about the other members.
 fn with_members(options: &[String], below: &[String]) -> Vec<String> {
     let others = below.iter().skip(1).map(|device| format!("device={device}"));
     options.iter().cloned().chain(others).collect()

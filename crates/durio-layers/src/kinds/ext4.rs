@@ -61,7 +61,7 @@ impl LayerKind for Ext4 {
     }
 }
 
-/// Of several `-E` mkfs.ext4 heeds the last one alone, so declared ones are joined with ours.
+// Of several `-E` mkfs.ext4 heeds the last one alone, so declared ones are joined with ours.
 fn own_words(declared: &[String]) -> Vec<String> {
     let mut extended = "lazy_itable_init=0,lazy_journal_init=0,nodiscard".to_owned();
     let mut others = Vec::new();

@@ -177,7 +177,7 @@ fn config_for(below: &[String]) -> String {
     )
 }
 
-/// A dot or a plus sign in the name of a device must match itself alone: another device must not.
+// A dot or a plus sign in the name of a device must match itself alone: another device must not.
 fn in_pattern(device: &str) -> String {
     let literal = |c: char| match c {
         '.' | '+' => format!("[{c}]"),

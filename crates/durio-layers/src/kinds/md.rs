@@ -253,8 +253,8 @@ impl DeclaredMd {
         words
     }
 
-    /// mdadm refuses any word about bitmaps with level 0, and takes PPL or a journal for a policy
-    /// that excludes them.
+    // mdadm refuses any word about bitmaps with level 0, and takes PPL or a journal for a policy
+    // that excludes them.
     fn bitmap_option(&self, name: &str) -> Option<String> {
         if self.level == 0 || self.ppl || self.journal {
             return None;
@@ -270,8 +270,8 @@ impl DeclaredMd {
         })
     }
 
-    /// mdadm makes the file itself, also through a link and over one that is there: so it is made in
-    /// a folder that only this build has.
+    // mdadm makes the file itself, also through a link and over one that is there: so it is made in
+    // a folder that only this build has.
     fn external_bitmap(&self, draft: &mut Draft<'_>, name: &str) -> Option<String> {
         let MdBitmap::External(file) = &self.bitmap else { return None };
         let (folder, path) = bitmap_file(file, name);

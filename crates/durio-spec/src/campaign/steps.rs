@@ -377,7 +377,7 @@ impl<'a> Making<'a> {
         }
     }
 
-    /// Only what is bounded by time has a ramp; one of the defaults is meant for such steps.
+    // Only what is bounded by time has a ramp; one of the defaults is meant for such steps.
     fn ramp(self, at: &At<'_>, limit: Limit) -> Result<Nanos, String> {
         match (limit, at.all.step.ramp.get()) {
             (_, None) => Ok(Nanos::ZERO),

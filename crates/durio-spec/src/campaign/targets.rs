@@ -127,7 +127,7 @@ fn size(places: Places<'_>, block: &TargetTable, free: Bytes) -> Bytes {
     }
 }
 
-/// What durio makes is its own; what exists may be one target only.
+// What durio makes is its own; what exists may be one target only.
 fn refuse_overlaps(made: &Targets) -> Result<(), SpecError> {
     let shared =
         |target: &&Target| !matches!(target.kind, TargetKind::NewFile { named: false, .. });
@@ -148,7 +148,7 @@ fn refuse_overlaps(made: &Targets) -> Result<(), SpecError> {
     Ok(())
 }
 
-/// Files that are made on one filesystem are there at the same time.
+// Files that are made on one filesystem are there at the same time.
 fn lack_of_space(places: Places<'_>, targets: &[Target]) -> Vec<SpecError> {
     let mut wanted: BTreeMap<u64, (Bytes, u64, &RawPath)> = BTreeMap::new();
     let mut alone = Vec::new();

@@ -114,7 +114,8 @@ fn sized(
 // Of a device that answers in 20 ms, fifty commits.
 const CELL: Nanos = Nanos::from_secs(1);
 
-/// The cells; each writer has a file of its own, for one that grows cannot be shared.
+/// The cells.
+// Each writer has a file of its own, for one that grows cannot be shared.
 pub(super) fn cross(room: &Room) -> Slicing {
     let summary = "every method in every file mode, at every size, by writers with a file each";
     let mut points = Vec::new();

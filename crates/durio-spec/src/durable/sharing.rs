@@ -9,7 +9,7 @@ use super::parts::{
 };
 use super::room::Room;
 
-/// fdatasync past the page cache: what contends is below the filesystem's own locks, or in them.
+// fdatasync past the page cache: what contends is below the filesystem's own locks, or in them.
 fn writing(block_size: Bytes) -> Workload {
     durable(block_size, SyncMethod::Fdatasync, CacheMode::Direct)
 }
@@ -47,8 +47,6 @@ pub(super) fn sizes_and_writers(
     left_out: &mut Vec<String>,
 ) -> Slicing {
     let summary = "sizes and writers on one file, O_DIRECT and fdatasync each, at equal volume";
-    // Fourfold steps: between neighbours the time must change by more than it scatters, for the
-    // elasticity is a quotient of differences.
     let sizes = [4, 16, 64, 256, 1024].map(Bytes::from_kib);
     let quick = [sizes[0], sizes[2], sizes[4]];
     let sizes = axes.values(&sizes, &quick, named("size"), left_out);
@@ -120,9 +118,9 @@ fn committing(arm: Arm, committers: u32, record: Bytes) -> Point {
 // PostgreSQL's default of commit_siblings (its documentation, "Write Ahead Log" settings).
 const SIBLINGS: u32 = 5;
 
-/// A delay that gathers more records, and a bound on the batch. With a thread each, for virtual
-/// committers of one thread are all there when the batch before is acknowledged: nothing would be
-/// left to wait for.
+/// A delay that gathers more records, and a bound on the batch.
+// With a thread each, for virtual committers of one thread are all there when the batch before is
+// acknowledged: nothing would be left to wait for.
 pub(super) fn commit_delay(axes: &Axes<'_>, left_out: &mut Vec<String>) -> Slicing {
     let summary = "64 committers with a thread each: how long a leader waits for more records, and \
                    how many bytes a batch has at most";

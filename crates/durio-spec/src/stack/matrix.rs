@@ -77,8 +77,6 @@ fn axis<'a>(
     for value in list.iter() {
         let fail = |text: String| Err(source.error(value.span().start, text));
         let Some(shown) = shown(value.get_ref()) else {
-            // A name of a stack is made of values: of tables and fractions there would be none
-            // worth reading.
             return fail("a value of an axis is a text, a whole number or a flag".to_owned());
         };
         if read.iter().any(|(_, known)| *known == shown) {

@@ -129,7 +129,7 @@ fn layer(
         return Ok(stack.layers.len().saturating_sub(1));
     };
     let words: Vec<&str> = stack.layers.iter().map(|layer| layer.kind.name()).collect();
-    // Of nested arrays the one on top is what was published.
+    // Of nested arrays the one on top is meant.
     let found = words.iter().rposition(|known| known == word);
     found.ok_or_else(|| unknown(source, "layer of this stack", word, table.layer.at, &words))
 }
