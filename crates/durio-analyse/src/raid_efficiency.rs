@@ -168,8 +168,8 @@ enum Counted {
 }
 
 /// Host operations as a share of the members' raw rate, where `read` of them (0 to 1) are reads.
-// A host read is one device read, and the busiest member sets the pace. All are equally busy, but of
-// level 4, whose parity member takes part in every write and in no read.
+// A host read is one device read, and the busiest member sets the pace. All are equally busy, but
+// of level 4, whose parity member takes part in every write and in no read.
 fn share_of_members(array: Array, read: f64, counted: Counted) -> f64 {
     let (reads, writes) = operations_per_write(array);
     let per_write = writes + if counted == Counted::ReadsToo { reads } else { 0.0 };

@@ -96,8 +96,8 @@ fn of_workload(workload: &WorkloadFindings, measured: &Measured<'_>) -> StepEvid
 }
 
 /// Bytes of I/O per second that the memory would take.
-// A buffered byte is copied once; those past the page cache only cross the memory, which moves twice
-// what it copies.
+// A buffered byte is copied once; those past the page cache only cross the memory, which moves
+// twice what it copies.
 fn memory(workload: &WorkloadFindings, measured: &Measured<'_>) -> Option<f64> {
     let copied = float(measured.memory_copied?.copied_per_second.get());
     Some(match workload.effective.cache {
