@@ -203,9 +203,9 @@ fn sync_calls(target: usize) -> Step {
         summary: "whether sync calls reach the device, through the C library and without it"
             .to_owned(),
         read_share: PerMille::NONE,
-        sync: SyncPolicy::each(SyncMethod::Fsync),
         // libeatmydata and its like replace the C library's fsync: that is why the calls are made
         // with it and without.
+        sync: SyncPolicy::each(SyncMethod::Fsync),
         cache: CacheMode::Buffered,
         ..Workload::default()
     };

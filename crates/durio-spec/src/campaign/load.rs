@@ -124,8 +124,7 @@ fn region(said: &LoadSettings, pattern: Pattern, size: Bytes, jobs: u32) -> Regi
         Some(Regions::ShareEach) => RegionRule::ShareEach,
         Some(Regions::OffsetEach(by)) => RegionRule::OffsetEach { by: by.of(size) },
         Some(Regions::Spread) => {
-            // Whole per cent, as the published study's jobs were set: 6 % for 16 of them, not 6.25
-            // %.
+            // Whole per cent, as the published study's jobs were set: 6 for 16 of them, not 6.25.
             let percent = u128::from(100 / jobs.max(1));
             let by = u128::from(size.get()) * percent / 100;
             RegionRule::OffsetEach { by: Bytes::new(u64::try_from(by).unwrap_or(u64::MAX)) }

@@ -90,7 +90,7 @@ pub(super) fn durable(block_size: Bytes, method: SyncMethod, cache: CacheMode) -
 
 /// The same by several writers, each in a share of the file of its own.
 pub(super) fn shared(jobs: u32, workload: Workload) -> Workload {
-    // Walking the same blocks, writers were up to 36 % faster than the storage.
+    // Walking the same blocks, commits were up to 36 % faster than the storage.
     Workload { jobs, region: RegionRule::ShareEach, ..workload }
 }
 
