@@ -54,7 +54,8 @@ impl<W: Write> HistogramLogWriter<W> {
     }
 }
 
-/// The longest line that is read: an entry with a count in every bucket has 400 KiB.
+/// The longest line that is read.
+// An entry with a count in every bucket has 400 KiB.
 const LINE_LENGTH_MAX: u64 = 1 << 20;
 
 /// Reads entries in the order in which they were written.

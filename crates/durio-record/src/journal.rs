@@ -92,6 +92,8 @@ impl Journal {
             .and_then(|folder| {
                 folder.check_owner()?;
                 let file = folder.make_file(file_names::JOURNAL)?;
+                // The name too: a journal that a power cut takes away leaves files that nobody
+                // knows of.
                 folder.sync().map(|()| file)
             })
             .map_err(|error| RecordError::io("make", &path, error))?;
@@ -157,7 +159,7 @@ impl Journal {
     }
 }
 
-/// A journal may be missing: the run was killed before it had one.
+// A journal may be missing: the run was killed before it had one.
 fn open_or_make(run_folder: &Path) -> io::Result<File> {
     let folder = Folder::open(run_folder)?;
     folder.check_owner()?;
@@ -172,6 +174,7 @@ fn open_or_make(run_folder: &Path) -> io::Result<File> {
 /// True if the directory is there and has nothing of that name: an announced file was never made.
 fn is_gone(path: &Path) -> bool {
     let absent = path.symlink_metadata().is_err_and(|it| it.kind() == io::ErrorKind::NotFound);
+    // Where its filesystem is not mounted now, the file may be there all the same.
     absent && path.parent().is_some_and(Path::is_dir)
 }
 

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{RecordError, RecordErrorKind};
 
-/// 500 stacks with their commands are a few megabytes, and so is a plan of thousands of steps.
+// 500 stacks with their commands are a few megabytes, and so is a plan of thousands of steps.
 const LENGTH_MAX: Bytes = Bytes::from_mib(64);
 
 /// Only the schema, which is read before anything that depends on it.

@@ -39,6 +39,7 @@ pub(crate) struct PayloadReader {
 
 impl PayloadReader {
     pub(crate) fn new() -> Self {
+        // Once, of the largest size: no entry's own word decides how much memory is taken.
         let inflated = vec![0; INFLATED_MAX].into_boxed_slice();
         Self { compressed: Vec::new(), inflated, inflater: Decompress::new(true) }
     }

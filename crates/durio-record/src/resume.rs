@@ -87,6 +87,7 @@ impl Finished {
                     .collect();
                 self.sections.retain(|section| begun.contains(section));
             }
+            // The last one counts: a run that was interrupted and resumed ends more than once.
             Event::RunEnded(ended) => self.run = ended.outcome == Outcome::Complete,
             _ => {}
         }
@@ -113,6 +114,7 @@ fn preconditions_of(plan: &Plan, step: &Step) -> Vec<u32> {
     };
     let before = &plan.steps[..step.index as usize];
     let Some(last) = before.iter().rev().find(|other| concerns(other)) else { return Vec::new() };
+    // Its section starts over as a whole, so it needs no state from before.
     if step.role == Role::Precondition {
         return Vec::new();
     }

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::RecordError;
 
-/// An entry is a path and two values; a larger file is none of ours.
+// An entry is a path and two values; a larger file is none of ours.
 const ENTRY_BYTES_MAX: Bytes = Bytes::from_kib(64);
 
 /// A setting of the kernel that is changed.
@@ -79,6 +79,7 @@ fn written(folder: &Folder, name: &str, bytes: &[u8]) -> std::io::Result<File> {
     // The name comes last: another durio that looks meanwhile must not find it without its lock, and take
     // this one for dead.
     let hidden = format!(".{name}");
+    // A killed durio may have left it half written, and `make_file` replaces nothing.
     folder.remove_file(&hidden)?;
     let mut file = folder.make_file(&hidden)?;
     flock(&file, FlockOperation::NonBlockingLockExclusive)?;
@@ -97,6 +98,7 @@ pub fn restore_left_settings(
     let path = folder(state_folder);
     let (Ok(entries), Ok(folder)) = (fs::read_dir(&path), Folder::open(&path)) else { return };
     for name in entries.filter_map(|entry| Some(entry.ok()?.file_name())) {
+        // Not named yet: whoever writes it has not changed the setting.
         if name.as_bytes().starts_with(b".") {
             continue;
         }
@@ -107,8 +109,8 @@ pub fn restore_left_settings(
     }
 }
 
-/// The entry and its lock; none while its durio lives, or if it cannot be read. Nor one of somebody
-/// else: it could have any file written.
+/// The entry and its lock; none while its durio lives, or if it cannot be read.
+// Nor one of somebody else: it could have any file written.
 fn left_by_dead(folder: &Folder, name: &OsStr) -> Option<(ChangedSetting, File)> {
     // The lock is kept while the setting is restored: two durios must not do that at once.
     let file = folder.open_own(name).ok()?;

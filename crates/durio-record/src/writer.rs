@@ -54,10 +54,13 @@ impl RecordWriter {
         let histograms = HistogramLogWriter::new(log, started)
             .map_err(|error| RecordError::io("write", &path, error))?;
         let mut writer = Self { folder, events, histograms, part: 0 };
+        // The header: a resumed run appends and writes none.
         writer.sync_histograms()?;
         sync_names(&writer.folder)?;
         // Last: a folder with a manifest is a run folder, and has all that was written before it.
         manifest_file::replace(&writer.folder, file_names::MANIFEST, manifest)?;
+        // The folder's own name is in its parent, which syncing the folder does not make last
+        // (fsync(2)).
         sync_names(&manifest_file::open_folder(parent, "sync")?)?;
         Ok(writer)
     }
@@ -108,6 +111,8 @@ impl RecordWriter {
         self.sync_histograms()?;
         self.write_event(at, event)?;
         let fail = |error| RecordError::io("sync", &self.path(file_names::EVENTS), error);
+        // fdatasync writes the new length too, without which no event can be read; times may be
+        // lost.
         self.events.get_ref().sync_data().map_err(fail)
     }
 
@@ -128,6 +133,7 @@ impl RecordWriter {
             .map_err(|error| RecordError::malformed("write", &path, error))?;
         self.events.write_all(&line).map_err(fail)?;
         self.events.write_all(b"\n").map_err(fail)?;
+        // To the kernel, not to the disk: a kill loses what is in this process alone.
         self.events.flush().map_err(fail)
     }
 

@@ -13,8 +13,8 @@ use crate::recorder::{
     ClosedInterval, Counted, IntervalBuffer, PerOperation, Taken, operation_records, per_operation,
 };
 
-/// How many intervals without a completion are events of their own. What is left of a longer gap is
-/// one event: a stall of hours must not make millions of them.
+/// How many intervals without a completion are events of their own.
+// What is left of a longer gap is one event: a stall of hours must not make millions of them.
 const EMPTY_MAX: u64 = 1000;
 
 /// One load of the step, as it is run.
@@ -165,6 +165,8 @@ impl Collector {
                 phase,
                 index,
                 from: Nanos::new(from),
+                // The last one ends with the step: over time in which nothing could run, its rate
+                // would be too low.
                 to: Nanos::new(to.min(step_end).max(from)),
                 unwatched_max,
                 operations: operation_records(open.counted, Default::default()),

@@ -31,7 +31,7 @@ use crate::start_barrier::{Start, StartBarrier};
 use leader::Leader;
 use state::State;
 
-/// A committer needs little: a record is on the heap, and nothing recurses.
+// A committer needs little: a record is on the heap, and nothing recurses.
 const STACK_BYTES: usize = 128 << 10;
 
 struct CommitterThreads<'a, C> {
@@ -212,6 +212,8 @@ impl<'a, C: Clock + Copy + Send + Sync> CommitterThreads<'a, C> {
                 in_flight_ns,
                 span_ns: finish.reference_nanos.saturating_sub(began.reference_nanos),
                 engine_span_ns: self.clock.nanos(finish.ticks.since(began.ticks)),
+                // A log copies a record into its batch inside of the commit, so making it is part
+                // of the latency (docs/design/0010).
                 filling_ns: 0,
             },
             pacing: pacing_of(ended),

@@ -144,6 +144,8 @@ fn places(setup: StepSetup<'_>, load: &Load, first: u32) -> Result<Vec<ExportPla
 /// fio's jobs, one for each that it was given.
 fn jobs_of(run: &FioRun, expected: usize) -> Result<&[FioJob], RunError> {
     let jobs = run.file.output.jobs.as_slice();
+    // Results are told apart by their order alone: one too few would give each job after it
+    // another's.
     if jobs.len() != expected {
         let message = format!("fio gave the results of {} jobs, not of {expected}", jobs.len());
         return Err(RunError::target(message));

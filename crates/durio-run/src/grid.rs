@@ -20,6 +20,7 @@ pub(crate) struct Grid {
 impl Grid {
     /// A grid of intervals of this length, in nanoseconds, after and within a ramp.
     pub(crate) fn new(ramp: u64, interval: u64) -> Self {
+        // Intervals of no length would never reach the time that is looked for.
         Self { ramp, interval: interval.max(1) }
     }
 
@@ -72,6 +73,7 @@ impl Bounds {
         match limit {
             Limit::Duration(duration) => Self { end: end(duration), ..all },
             Limit::Operations(count) => Self { operations: share(count), ..all },
+            // With a mix of sizes the end is found after an access: one would be made.
             Limit::Volume(Bytes::ZERO) => Self { operations: 0, ..all },
             Limit::Volume(bytes) if workload.has_mix() => Self { bytes: share(bytes.get()), ..all },
             Limit::Volume(bytes) => {
@@ -99,7 +101,7 @@ pub(crate) struct Series {
     end: Ticks,
 }
 
-/// Ten years: longer than any run, and no clock overflows.
+// Ten years: longer than any run, and no clock overflows.
 const END_MAX_NANOS: u64 = 10 * 366 * 86_400 * 1_000_000_000;
 
 impl Series {

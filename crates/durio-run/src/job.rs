@@ -142,6 +142,8 @@ fn run_with_clock<C: Clock + Copy + Send + Sync>(
         Err(error) => return decline(input, error.into()),
     };
     let has_threads = has_committer_threads(&input.workload);
+    // Whoever finds the log free leads, so the engine goes from thread to thread: a ring that is
+    // set up with SINGLE_ISSUER refuses every thread but its first.
     if has_threads && input.engine != EngineKind::Sync {
         let error = RunError::unsupported("committers with a thread each need the sync engine");
         return decline(input, error);

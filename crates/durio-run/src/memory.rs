@@ -9,16 +9,17 @@ use durio_workload::Workload;
 use crate::error::RunError;
 use crate::recorder::per_operation;
 
+// 33 << 10 counts of 8 bytes: HdrHistogram's buckets from 1 ns to 1 h with three digits.
 const HISTOGRAM: Bytes = Bytes::from_kib(264);
 
 /// Histograms that exist per job and kind of operation: those of its interval buffers, and the two
 /// parts of a latency. Its total is sparse.
 const HISTOGRAMS_PER_KIND: u64 = crate::step::BUFFERS_PER_JOB as u64 + 2;
 
-/// Beside what its latencies take: a job's thread has a stack, its tables in the kernel and a ring.
+// Beside what its latencies take: a job's thread has a stack, its tables in the kernel and a ring.
 const JOB: Bytes = Bytes::from_kib(64);
 
-/// Nobody is surprised by less.
+// Nobody is surprised by less.
 const LARGE: Bytes = Bytes::from_mib(1024);
 
 /// What this process can have now; none if the machine does not show it.

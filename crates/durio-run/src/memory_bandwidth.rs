@@ -12,8 +12,8 @@ use durio_units::Bytes;
 
 use crate::memory;
 
-/// Per processor and direction: with its copy beyond what a core has of the caches, and on a
-/// machine with many cores together beyond the last one.
+// Per processor and direction: with its copy beyond what a core has of the caches, and on a machine
+// with many cores together beyond the last one.
 const BUFFER: usize = 16 << 20;
 
 /// So long is copied; a copy of a buffer takes some milliseconds.

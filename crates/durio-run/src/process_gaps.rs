@@ -21,8 +21,8 @@ use crate::counters::Usage;
 /// How often it ticks: seldom enough to cost nothing.
 const TICK: Duration = Duration::from_millis(100);
 
-/// So much later than it should, a tick shows a gap: on a busy machine a thread that sleeps most of the
-/// time waits some tens of milliseconds for a processor at the most.
+// So much later than it should, a tick shows a gap: on a busy machine a thread that sleeps most of
+// the time waits some tens of milliseconds for a processor at the most.
 const LATE: Duration = Duration::from_millis(200);
 
 /// Watches while it is there.

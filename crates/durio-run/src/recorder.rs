@@ -288,6 +288,7 @@ pub(crate) fn operation_records(
     let mut records = Vec::new();
     for name in OperationName::ALL {
         let counted = counted[name as usize].take();
+        // What did not occur has no entry in the histogram log (docs/formats/run-folder.md).
         let Some(counted) = counted.filter(|counted| counted.service.exact.count > 0) else {
             continue;
         };

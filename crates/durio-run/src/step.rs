@@ -161,7 +161,9 @@ impl PreparedStep {
         let Self { started, mut workers, intervals, mut collector, is_real, declinable } = self;
         let (step, round) = (started.step, started.round);
         emit(Event::StepStarted(started));
+        // On a script's virtual clock no gap of the machine is in any figure.
         let gaps = if is_real { GapWatch::begin(step, round) } else { None };
+        // As late as can be: what making the jobs ready took is not the load's.
         let before = Watch::read(devices);
         workers.shared.barrier.release(Start::Go);
         collector.collect(&intervals, &mut *emit);
@@ -222,6 +224,7 @@ impl Workers {
             let shared = Arc::clone(&workers.shared);
             let thread = Builder::new().name(name).spawn(move || run_job(input, &shared));
             let started = workers.threads.len();
+            // Those that were started go home: dropping `workers` calls the step off.
             workers.threads.push(thread.map_err(|error| spawn_error(started, jobs, error))?);
         }
         Ok(workers)

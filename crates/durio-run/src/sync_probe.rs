@@ -120,8 +120,8 @@ struct Probe<'a> {
 }
 
 impl Probe<'_> {
-    /// Writes the block and calls the sync once, unless an error has ended these calls. Nothing is
-    /// tried again: after an error the kernel may have forgotten what was not written.
+    /// Writes the block and calls the sync once, unless an error has ended these calls.
+    // Nothing is tried again: after an error the kernel may have forgotten what was not written.
     fn call(&mut self, arm: &mut Arm) {
         if arm.errno.is_some() {
             return;
@@ -154,6 +154,8 @@ fn sum(before: Option<u64>, more: Option<u64>) -> Option<u64> {
 /// The counters of all devices; none if one cannot be read, or there is none.
 fn counters(devices: &[String]) -> Option<Vec<DeviceCounters>> {
     let all: Option<Vec<_>> = devices.iter().map(|name| read_device_counters(name).ok()).collect();
+    // Of RAM disks, and with iostats off, the kernel counts nothing: zeros there would be no
+    // flushes.
     all.filter(|all| !all.is_empty() && all.iter().all(|device| !device.not_counted))
 }
 

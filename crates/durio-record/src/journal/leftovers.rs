@@ -23,7 +23,7 @@ use rustix::fs::{FlockOperation, flock};
 use super::{HIDDEN, Leftovers, MadeFile, PATH_MAX};
 use crate::file_names;
 
-/// Far more than any journal has: some lines for each file that is made.
+// Far more than any journal has: some lines for each file that is made.
 const JOURNAL_BYTES_MAX: u64 = 16 << 20;
 
 /// What became of a file that a killed run left.
@@ -59,8 +59,8 @@ pub fn remove_leftovers(leftovers: &Leftovers) -> Vec<Leftover> {
     found
 }
 
-/// The folder of the pointers, if it is our own and no link: what is in another's folder is not acted
-/// on, and nothing is removed there.
+/// The folder of the pointers, if it is our own and no link.
+// What is in another's folder is not acted on, and nothing is removed there.
 fn pointers_of(leftovers: &Leftovers) -> io::Result<Folder> {
     let (state, name) = (leftovers.0.parent(), leftovers.0.file_name());
     let (Some(state), Some(name)) = (state, name) else {
@@ -86,6 +86,7 @@ fn journal_at(pointers: &Folder, run: &OsStr) -> Option<PathBuf> {
 fn is_half_written_by_dead(name: &OsStr) -> bool {
     let run = name.to_str().and_then(|name| name.strip_prefix(HIDDEN)?.strip_suffix(".new"));
     let process = run.and_then(|run| run.rsplit_once('-')?.1.parse::<u32>().ok());
+    // A number that is given out again makes it stay a while longer, which harms nobody.
     process.is_some_and(|process| !Path::new("/proc").join(process.to_string()).exists())
 }
 
@@ -117,6 +118,7 @@ fn remove_those_of(journal: &Path, run: &[u8], found: &mut Vec<Leftover>) -> boo
 pub(super) fn left_in(journal: &File) -> io::Result<Vec<MadeFile>> {
     let mut made: Vec<MadeFile> = Vec::new();
     for line in BufReader::new(journal.take(JOURNAL_BYTES_MAX)).split(b'\n') {
+        // The line that a kill tore is passed over: no file is made before its line is on disk.
         let Ok(entry) = serde_json::from_slice::<MadeFile>(&line?) else { continue };
         // The last entry of a path counts: announced, made, laid out, removed.
         made.retain(|earlier| earlier.path != entry.path);
@@ -169,9 +171,9 @@ impl DeadRun {
         remove_left(&left).ok()
     }
 
-    /// If that cannot be written, the next run tells of it again. The journal's time stays the run's
-    /// last sign of life: of its other files, the next run must not take for durio's what was changed
-    /// between the run's end and now.
+    // If that cannot be written, the next run tells of it again. The journal's time stays the run's
+    // last sign of life: of its other files, the next run must not take for durio's what was
+    // changed between the run's end and now.
     fn remember_kept(&mut self, entry: &MadeFile) {
         let entry = MadeFile { kept: true, ..entry.clone() };
         if let Ok(mut line) = serde_json::to_vec(&entry) {
@@ -190,7 +192,7 @@ fn is_name_of(path: &Path, run: &[u8]) -> bool {
     matches!(after, Some([] | [b'.', ..]))
 }
 
-/// An earlier version made its file under the name that the user gave, without a mark: it stays.
+// An earlier version made its file under the name that the user gave, without a mark: it stays.
 fn look_at_users(entry: &MadeFile) -> Option<Removal> {
     let path = entry.path.as_path();
     match path.symlink_metadata() {
@@ -201,6 +203,7 @@ fn look_at_users(entry: &MadeFile) -> Option<Removal> {
         Ok(_) => Some(Removal::Kept("an earlier version made it, which did not mark its files")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let parent = path.parent()?.metadata().ok()?;
+            // On another device the file's own filesystem is not mounted, and nobody can tell now.
             let is_there = entry.identity.is_none_or(|(device, _)| device == parent.dev());
             is_there.then_some(Removal::Absent)
         }

@@ -15,7 +15,7 @@ use crate::counters::Usage;
 use crate::pacer::{Lateness, MISSED_MAX, Pacer};
 use crate::start_barrier::Start;
 
-/// Nobody sleeps longer without looking whether all is over.
+// Nobody sleeps longer without looking whether all is over.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// A committer that panics leaves nobody waiting for it.
@@ -53,6 +53,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
             }
             Some(schedule) => Some(self.commit_on_arrival(me, schedule)),
         };
+        // Else a leader would wait for the company of one that has gone home.
         self.lock().active -= 1;
         Ended { usage: Usage::of_thread().since(before), pacing }
     }
@@ -114,6 +115,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
     /// Counts the arrivals that were due before the end and were not handed over.
     fn count_missed(&self, arriving: &mut Arriving, pacer: &mut Pacer) {
         let until = self.clock.now().min(self.end());
+        // All committers together count no more than one job does.
         let bound = MISSED_MAX / u64::from(self.policy.committers.max(1));
         pacer.missed(arriving.due, (until, bound), || self.at(arriving.schedule.next_start()));
     }

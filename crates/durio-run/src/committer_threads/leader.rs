@@ -135,6 +135,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
         let (bytes, length) = (as_index(batch.taken.bytes), as_index(batch.length));
         let slot = &mut leader.engine.slot_mut(0)[..length];
         slot[..bytes].copy_from_slice(&leader.batch[..bytes]);
+        // What was there is of an older batch, and no log writes that again.
         slot[bytes..].fill(0);
         leader.in_flight.change(1, self.clock.reference_nanos());
         let flushed = self.write_and_sync(leader, batch);

@@ -136,6 +136,8 @@ impl<C: Clock> State<C> {
             return;
         }
         let ramp_ended = self.series.advance(now, clock);
+        // A blocking engine waits in the kernel for its one operation, and waiting is looking
+        // (docs/design/0001).
         self.recorder.rotate(self.series.index(), 0);
         if ramp_ended {
             self.recorder.forget_parts();

@@ -115,6 +115,8 @@ fn find(groups: &str, mounts: &str) -> Option<Controller> {
             let current = mount.join(inside);
             return Some(Controller { current, limit: "memory.limit_in_bytes" });
         }
+        // A controller is in one hierarchy alone: beside version 1's, the unified tree has no
+        // bound.
         if number == "0" && !groups.lines().any(|line| line.contains(":memory:")) {
             let mount = mount_of(&|kind, _| kind == "cgroup2")?;
             return Some(Controller { current: mount.join(inside), limit: "memory.max" });

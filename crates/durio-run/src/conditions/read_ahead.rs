@@ -74,7 +74,7 @@ impl ReadAhead {
         })
     }
 
-    /// Once: after a failure its entry in the journal stays, for the next run.
+    // Once: after a failure its entry in the journal stays, for the next run.
     fn put_back(&mut self) -> std::io::Result<()> {
         if std::mem::replace(&mut self.restored, true) {
             return Ok(());

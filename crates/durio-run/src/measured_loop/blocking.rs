@@ -15,9 +15,12 @@ impl<E: Engine> MeasuredLoop<'_, E> {
         let mut now = self.engine.clock().now();
         self.last_completion = now;
         let nanos = self.engine.clock().reference_nanos();
+        // Once for the whole loop: from here to its end one operation is in flight.
         self.in_flight.change(1, nanos);
         let flags = self.queue[0].flags;
         let mut completions = [Completion::default()];
+        // By the last stamp: another reading of the clock is 10 ns (TSC) to 22 ns, in a loop that
+        // takes 250 for a read of /dev/zero.
         while self.may_start(now) && !self.is_over() {
             let Access { kind, offset, length, .. } = self.input.stream.next_access();
             self.remaining -= 1;

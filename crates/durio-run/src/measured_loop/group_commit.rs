@@ -90,6 +90,7 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
 
 impl<E: Engine> LogLoop<'_, '_, E> {
     fn run(mut self, started: Ticks) -> LoopResult {
+        // A log has one operation in flight: its batch's write, or the sync after it.
         let mut completions = [Completion::default(); 1];
         self.base.begin(started);
         // Nothing has completed yet: what arrives from here on finds the log free.
@@ -296,6 +297,7 @@ impl<E: Engine> LogLoop<'_, '_, E> {
         // Of the log's own operations alone: a commit is several, and has no such parts.
         self.base.input.recorder.record_parts(recorded_as, submit, nanos);
         if recorded_as == OperationName::Write {
+            // Batches differ in length: bytes do not follow from the count.
             self.base.input.recorder.record_bytes(recorded_as, place.length);
         }
     }

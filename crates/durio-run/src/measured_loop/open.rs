@@ -13,7 +13,7 @@ use super::syncs::Follows;
 use super::{LoopResult, MeasuredLoop, Origin};
 use crate::pacer::{Lateness, MISSED_MAX, Pacer};
 
-/// No wait is longer, so that a wish to stop is heard.
+// No wait is longer, so that a wish to stop is heard.
 const WAIT_MAX_NANOS: u64 = 100_000_000;
 
 /// The schedule with what is due next.
@@ -55,6 +55,8 @@ impl<E: Engine> MeasuredLoop<'_, E> {
             match exchanged {
                 Ok(count) => {
                     let reference = self.engine.clock().reference_nanos();
+                    // With one reading for all of a look: their places came free at the same
+                    // moment.
                     completions[..count].iter().for_each(|it| self.settle_open(it, reference));
                 }
                 Err(error) => {
@@ -104,6 +106,8 @@ impl<E: Engine> MeasuredLoop<'_, E> {
             }
             let Some((slot, _)) = self.free.pop() else { break };
             let late = self.engine.clock().nanos(now.since(due.next));
+            // A place that came free only later kept it waiting: that is the storage's doing, and
+            // no lag.
             let is_punctual = free_since <= due.next;
             let late_by = Lateness { punctual: is_punctual, behind_ns: late, lag_ns: late };
             if pacer.started(due.next, late_by) {
@@ -179,6 +183,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
         if self.bounds.end.is_none() || !self.is_cut {
             return;
         }
+        // After a stop nothing is owed: what would have been due later was not missed.
         let end = self.engine.clock().now().min(self.end);
         pacer.missed(due.next, (end, MISSED_MAX), || {
             self.advance(due);

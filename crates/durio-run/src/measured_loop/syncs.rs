@@ -63,6 +63,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
             self.record(slot, completion);
         }
         let Some(mut access) = self.input.stream.follow_up(place.kind) else { return Some(slot) };
+        // The file that was written. fio syncs another one where a job has several (fio#1904).
         access.file = place.file;
         if access.kind == AccessKind::SyncFileRange {
             (access.offset, access.length) = (place.offset, place.length);
@@ -115,6 +116,8 @@ impl<E: Engine> MeasuredLoop<'_, E> {
         self.slots[behind] = Slot { kind, offset: 0, length: 0, ..write };
         self.origins[behind] = self.origins[slot];
         let [write, sync] = &mut self.queue[self.queued - 1..=self.queued] else { return };
+        // io_uring orders nothing by itself: unlinked, the sync could begin before its write is
+        // complete.
         write.link = true;
         *sync = *write;
         sync.kind = kind_of(kind);

@@ -91,6 +91,8 @@ fn open_mode(workload: &Workload) -> OpenMode {
         direct: workload.cache == CacheMode::Direct,
         data_sync: workload.sync.method == SyncMethod::ODsync,
         sync: workload.sync.method == SyncMethod::OSync,
+        // The guard's descriptor has the device exclusively already, and the kernel gives that
+        // once.
         exclusive: false,
     }
 }
@@ -130,6 +132,7 @@ fn adapt_cache(effective: &mut EffectiveLoad, target: &PreparedTarget) -> Result
         return Err(misaligned(workload, odd, unit));
     }
     if odd_to(workload, whole).is_some() && workload.writes() {
+        // ZFS does so: measured all the same, and said.
         effective.fallbacks.push(through_own_cache(whole));
     }
     Ok(())

@@ -21,8 +21,8 @@ const TEXT_MAX: u64 = 256 << 20;
 /// An event in the ring buffer with its header, at most.
 const EVENT_BYTES: u64 = 96;
 
-/// KiB per processor: the smallest that the kernel's pages make sensible, and what a machine with
-/// hundreds of processors can spare.
+// KiB per processor: the smallest that the kernel's pages make sensible, and what a machine with
+// hundreds of processors can spare.
 const BUFFER_KIB: std::ops::RangeInclusive<u64> = 64..=4096;
 
 /// Settings of the text that differ from system to system, as parse_trace wants them; what a kernel

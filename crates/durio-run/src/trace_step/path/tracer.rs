@@ -17,7 +17,7 @@ use crate::trace_step::instance::{TraceInstance, tracefs};
 /// Events of an operation: its calls, switches, and requests on several layers.
 const EVENTS_EACH: u64 = 60;
 
-/// More would ask for more memory per processor than a small machine can spare.
+// More would ask for more memory per processor than a small machine can spare.
 const EVENTS_MAX: u64 = 40_000;
 
 /// The mark by which a thread finds its number in the trace.
