@@ -80,6 +80,7 @@ impl RunFacts<'_> {
     }
 
     fn number(&mut self, name: &str, number: Option<f64>) {
+        // A ratio to nothing is no figure, and JSON has no infinities.
         let number = number.filter(|number| number.is_finite());
         self.put(name, number.map(Value::Number));
     }
@@ -152,10 +153,12 @@ fn commits(findings: &Findings) -> Commits {
             Some(FileLayout::Empty) => true,
             // A first write into preallocated blocks converts extents: neither recycled nor growing.
             Some(FileLayout::Preallocated) => continue,
+            // What existed before is overwritten in place.
             _ => false,
         };
         let setup = (size, workload.effective.cache == CacheMode::Direct, grows);
         let known = commits.entry((method, setup)).or_insert(mean);
+        // Whatever else ran at the same time can only have made it longer.
         *known = known.min(mean);
     }
     commits
@@ -202,7 +205,8 @@ fn methods(gathered: &mut RunFacts<'_>, commits: &Commits) {
     gathered.best_of(&times.collect::<Vec<_>>());
 }
 
-/// How much slower the method in use is than the best; it takes a setting and a run to know.
+/// How much slower the method in use is than the best.
+// It takes a setting and a run to know.
 pub(super) fn gain_over(facts: &mut Facts) {
     let Some(used) = facts.text("postgresql.wal_sync_method") else { return };
     let Some(fact) = facts.get(&format!("run.time_of_{used}_over_best")).cloned() else { return };
@@ -267,6 +271,7 @@ fn knee(findings: &Findings) -> Option<f64> {
         Knee::Measured { units, .. } => Some(*units),
         _ => None,
     });
+    // Less than one operation in flight is no depth that can be set.
     units.max_by(f64::total_cmp).map(|units| units.round().max(1.0))
 }
 

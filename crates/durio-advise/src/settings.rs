@@ -40,6 +40,7 @@ pub struct DatabaseSettings {
 impl DatabaseSettings {
     /// Takes the settings of a configuration file whose name is `file`.
     pub fn read_file(&mut self, file: &str, text: &str) {
+        // What stands before the first section counts: postgresql.conf has none.
         let mut counts = true;
         for (number, line) in text.lines().take(LINES_MAX).enumerate() {
             let line = line.trim();

@@ -105,6 +105,7 @@ impl Kind {
 
     /// True if values of both can be set against each other.
     pub(super) fn is_like(self, other: Self) -> bool {
+        // Units are those of a bare number in the text; values are in bytes and nanoseconds.
         std::mem::discriminant(&self) == std::mem::discriminant(&other)
     }
 }

@@ -177,7 +177,7 @@ fn locate_all(
     Ok((places, held))
 }
 
-/// A null device beside storage would give figures of neither.
+// A null device beside storage would give figures of neither.
 fn refuse_null_groups(places: &[Vec<Location>]) -> Result<(), BenchError> {
     let is_null = |location: &Location| location.facts == LocationFacts::NullDevice;
     match places.iter().find(|group| group.len() > 1 && group.iter().any(is_null)) {

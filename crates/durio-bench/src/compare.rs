@@ -13,7 +13,7 @@ use crate::error::BenchError;
 use crate::observer::Observer;
 use crate::read_back::{ReadBack, each_event};
 
-/// A directory with more run folders than this is surely not meant as one side.
+// A directory with more run folders than this is surely not meant as one side.
 const RUNS_MAX: usize = 1000;
 
 /// The comparison of two sides or more, the first of which is what the others are compared with.
@@ -106,7 +106,8 @@ fn folders_in(directory: &Path) -> Result<Vec<PathBuf>, BenchError> {
 /// A run, and why it cannot be read to its end.
 type Read = (Run, Option<String>);
 
-/// Reads every side in a thread of its own, for reading takes most of the time.
+/// Reads every side, each in a thread of its own.
+// Reading takes most of a comparison's time.
 fn read_all(sides: &[Vec<PathBuf>]) -> Result<Vec<Vec<Read>>, BenchError> {
     std::thread::scope(|scope| {
         let read_side = |side: &'_ [PathBuf]| side.iter().map(|it| read(it)).collect();

@@ -36,7 +36,8 @@ pub(crate) fn environment(plan: &Plan) -> Result<Environment, BenchError> {
     Ok(Environment { host: read_host(), stacks })
 }
 
-/// How much of an existing file is allocated: what is not is read from no device.
+/// How much of an existing file is allocated.
+// What is not is read from no device.
 fn allocated(path: &Path) -> Option<Fact> {
     // st_blocks counts these, whatever the blocks of the filesystem are (inode(7)).
     const BLOCK: u64 = 512;
@@ -69,6 +70,7 @@ pub(crate) fn processors(plan: &Plan, environment: &Environment) -> Processors {
             .filter_map(|(_, layer)| layer.block.as_ref()?.numa_node)
             .filter_map(|node| u32::try_from(node).ok())
             .collect();
+        // Of devices on several nodes no node is near to all.
         nodes.first().copied().filter(|_| nodes.len() == 1)
     };
     Processors { nodes: read_nodes(), node_of_target: plan.targets.iter().map(of).collect() }

@@ -135,6 +135,7 @@ impl Execution {
             // A home that cannot be written to (a container's) must not keep anybody from measuring into a
             // folder of their own. The next run only does not find what this one may leave.
             Err(_) if self.is_named => {
+                // The first attempt made it, and a new journal replaces nothing.
                 let _ = fs::remove_file(self.folder.join(file_names::JOURNAL));
                 Ok(Journal::begin(&self.folder, None)?)
             }

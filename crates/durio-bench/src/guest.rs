@@ -200,7 +200,7 @@ fn factor(per_mille: u32) -> String {
     format!("{}.{:03}", per_mille / 1000, per_mille % 1000)
 }
 
-/// A guest has none of this machine's devices.
+// A guest has none of this machine's devices.
 fn refuse_devices(stacks: &[DeclaredStack]) -> Result<(), BenchError> {
     let is_of_here = |stack: &&DeclaredStack| {
         stack.layers.iter().any(|layer| matches!(layer.kind, DeclaredKind::Device(_)))
@@ -318,7 +318,7 @@ pub fn kernel_named(wanted: Option<&Path>, modules: Option<&Path>) -> Result<Ker
 struct Brought(PathBuf);
 
 impl Brought {
-    /// Nobody else can have made it: it is new.
+    // Nobody else can have made it: it is new.
     fn new(runs: &Path) -> io::Result<Self> {
         let name = FolderName::new("lab", SystemTime::now(), std::process::id());
         let path = runs.join(format!(".durio-{name}"));

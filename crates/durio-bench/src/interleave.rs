@@ -77,6 +77,7 @@ pub(crate) fn turns(
 
 /// A B B A A B B A: neither side is always first.
 fn side_of(turn: u32) -> usize {
+    // With A B A B a steady drift would always meet B later.
     usize::from(matches!(turn % 4, 1 | 2))
 }
 

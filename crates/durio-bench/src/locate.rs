@@ -143,6 +143,7 @@ impl<'a> Search<'a> {
         let (reason, usage) = match self.permission {
             Permission::Built => (WriteReason::Built, usage_of(&target)?),
             Permission::Named { destroy, force_signature } => {
+                // Who else uses it matters only for what may be overwritten.
                 let usage = if destroy.is_empty() { None } else { Some(use_of(&target)) };
                 let serial = usage.as_ref().and_then(|it| it.as_ref().ok()?.serial.clone());
                 self.unmatched.retain(|named| !names(named, &target, serial.as_deref()));
@@ -240,6 +241,7 @@ fn free(directory: &Path) -> Result<Bytes, BenchError> {
         BenchError::of(BenchErrorKind::CannotMeasure, errno)
             .context(format!("cannot ask for the free space of '{}'", directory.display()))
     })?;
+    // f_bavail leaves out what is kept for root, f_bfree does not (statvfs(3)).
     Ok(Bytes::new(facts.f_bavail.saturating_mul(facts.f_frsize)))
 }
 
@@ -250,7 +252,7 @@ fn usage_of(target: &HeldTarget) -> Result<DeviceUse, BenchError> {
     })
 }
 
-/// A file in a folder of device nodes is in memory, and most likely a misspelt device.
+// A file in a folder of device nodes is in memory, and most likely a misspelt device.
 fn refuse_device_nodes(folder: &Path, path: &Path) -> Result<(), BenchError> {
     if !holds_device_nodes(folder) {
         return Ok(());

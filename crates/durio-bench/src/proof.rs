@@ -30,7 +30,7 @@ use crate::setting_guard::{SettingGuard, choices, current};
 use crate::state_folder::runs_folder;
 use spec::{Load, spec};
 
-/// Larger values of a number are no setting.
+// Larger values of a number are no setting.
 const NUMBER_MAX: u64 = 1 << 20;
 
 struct Sides {
@@ -108,8 +108,8 @@ pub fn prove(
     }
 }
 
-/// One run, in a process group of its own: a signal reaches this durio first, which restores and
-/// hands it on.
+/// One run, in a process group of its own.
+// A signal reaches this durio first, which restores and hands it on.
 fn start((spec, runs): &(PathBuf, PathBuf), place: &Path) -> Result<Child, BenchError> {
     // Bytes, for a path need not be text.
     let mut target = OsString::from("data=");
@@ -140,6 +140,7 @@ fn sides(
         Some(name) => of_setting(&device(rule, stack)?, name, after)?,
         None => of_durio(prove, after)?,
     };
+    // Two equal sides would show nothing but how runs scatter.
     if sides.before == sides.after {
         let message = format!("{} is {} already", prove.switch.name(), sides.before);
         return Err(BenchError::cannot_measure(message)

@@ -116,7 +116,7 @@ pub(crate) fn bench_findings(
     Ok(ReadBack { findings, is_damaged })
 }
 
-/// A run that cannot be read is a row without figures; the rest is shown.
+// A run that cannot be read is a row without figures; the rest is shown.
 fn read_point(path: &Path, observer: &dyn Observer) -> Option<ReadBack<Findings>> {
     let read = read_run(path, false, observer);
     read.inspect_err(|error| {

@@ -62,6 +62,7 @@ pub fn interrupted(
         folder.check_owner().map_err(|error| {
             BenchError::from(error).hint("or start over with --fresh, which leaves it as it is")
         })?;
+        // Two durios must not append to one record.
         if !lives(&path) {
             return Ok(Some(Interrupted { folder, point }));
         }

@@ -15,7 +15,8 @@ use crate::error::{BenchError, with_causes};
 use crate::observer::Observer;
 use crate::state_folder::{state_folder, state_for};
 
-/// The only settings that durio ever writes; a journal that names another is not durio's.
+/// The only settings that durio ever writes.
+// A journal that names another is not durio's.
 const FILES: [&str; 3] = ["read_ahead_kb", "scheduler", "nr_requests"];
 
 /// A setting whose old value is remembered on disk.
@@ -68,6 +69,7 @@ impl<'a> SettingGuard<'a> {
     }
 
     fn put_back(&mut self) -> Result<(), BenchError> {
+        // Once: dropping the guard comes here again.
         let Some(journal) = self.journal.take() else { return Ok(()) };
         match self.set(&self.before) {
             Ok(()) => {
@@ -86,6 +88,7 @@ impl<'a> SettingGuard<'a> {
 
 impl Drop for SettingGuard<'_> {
     fn drop(&mut self) {
+        // Also where an error or a panic ended the turns.
         if let Err(error) = self.put_back() {
             self.observer.remark(&format!("durio: {}", with_causes(&error)));
             for hint in error.hints {
@@ -98,6 +101,7 @@ impl Drop for SettingGuard<'_> {
 /// The value of a setting; of a list, the chosen one.
 pub(crate) fn current(path: &Path) -> io::Result<String> {
     let text = fs::read_to_string(path)?;
+    // The kernel lists all schedulers and puts the one in use into brackets.
     let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
     Ok(chosen.map_or(text.as_str(), |(word, _)| word).trim().to_owned())
 }

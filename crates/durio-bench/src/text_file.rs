@@ -9,7 +9,7 @@ use durio_spec::ShippedSpec;
 
 use crate::error::BenchError;
 
-/// A byte more than such a text may have: what reads it says that it is too long.
+// A byte more than such a text may have: what reads it says that it is too long.
 const LENGTH_READ: u64 = (1 << 20) + 1;
 
 /// What a path may be the name of among the built-in ones: nothing is there, or a folder, which

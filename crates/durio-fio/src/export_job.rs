@@ -134,6 +134,7 @@ fn common_options(load: &Load, terms: ExportTerms) -> Result<Vec<FioOption>, Fio
         option("create_fsync", 0),
         // If durio is killed, the kernel kills fio: as threads its jobs end with it.
         option("thread", 1),
+        // durio reads these counters itself, before and after fio.
         option("disk_util", 0),
         // fio has the bins of those latencies alone whose percentiles are shown.
         option("clat_percentiles", 1),
@@ -206,6 +207,7 @@ fn rate_options(workload: &Workload, arrivals: Arrivals) -> Result<Vec<FioOption
     }
     let each = rate / f64::from(workload.jobs.max(1));
     let whole = each.round();
+    // fio keeps a rate in 32 bits, and takes 0 for none.
     if !(1.0..=f64::from(u32::MAX)).contains(&whole) || (each - whole).abs() > 1e-6 {
         return refuse(format!("{each} accesses per second and job; fio has whole numbers from 1"));
     }
@@ -266,6 +268,7 @@ fn end_options(
             return refuse("a job without a single access; give fewer jobs or a larger amount");
         }
         Some(bytes) => option("io_size", bytes),
+        // Without it fio ends once it has been through the region.
         None => option("time_based", 1),
     }];
     options.extend(duration.map(|duration| time("runtime", duration)));
@@ -397,6 +400,7 @@ fn order_options(
     let thousandths = |number: u32| f64::from(number) / 1000.0;
     let distribution = match skew {
         Skew::Uniform => return Ok(options),
+        // fio refuses it: its formula divides by 1 − theta.
         Skew::Zipf { theta_per_mille: 1000 } => {
             return refuse("zipf with theta 1; take 0.999 or 1.001");
         }

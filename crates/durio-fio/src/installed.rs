@@ -295,8 +295,8 @@ fn watch(fio: &mut ProcessGroup, stop: &dyn Fn() -> bool) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Asks fio to end; after the grace period it is killed, with its jobs, which are its own threads
-/// (`thread`), and whatever else is in its group.
+/// Asks fio to end; after the grace period it is killed.
+// With its jobs, which are its own threads (`thread`), and whatever else is in its group.
 fn end(fio: &mut ProcessGroup, grace: Duration) -> io::Result<()> {
     // fio ends its jobs at SIGINT and prints what it has.
     kill_process(Pid::from_child(&fio.leader), Signal::INT)?;

@@ -191,6 +191,7 @@ fn direction(text: &mut String, name: &str, it: &Direction, suffix: &str) {
 
 /// The unit in which a latency with these extremes is shown: how many ns it has, and its name.
 const fn unit(min_ns: u64, max_ns: u64) -> (u64, &'static str) {
+    // The bounds of nsec_to_usec and nsec_to_msec in fio's stat.c.
     if min_ns > 2_000_000 && max_ns > 99_999_999 {
         (1_000_000, "msec")
     } else if min_ns > 2_000 && max_ns > 99_999 {
@@ -321,9 +322,9 @@ enum Prefixes {
 const DECIMAL: [&str; 7] = ["", "k", "M", "G", "T", "P", "E"];
 const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
-/// At most `characters` digits and point, with prefix and `unit`. The number is cut step by step to
-/// whole units, and the rest of the last step gives the digits behind the point, as in fio: what
-/// lies below it is gone, and a rest that rounds up to one carries.
+/// At most `characters` digits and point, with prefix and `unit`.
+// As in fio the number is cut step by step to whole units, and the rest of the last step gives the
+// digits behind the point: what lies below it is gone, and a rest that rounds up to one carries.
 fn short(number: u64, characters: usize, prefixes: Prefixes, unit: &str) -> String {
     let (step, names) = match prefixes {
         Prefixes::Decimal => (1000, DECIMAL),

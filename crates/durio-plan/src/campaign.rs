@@ -159,6 +159,7 @@ impl Section {
 
 /// What a device's maker and seller say.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+// Users write it in specs: a misspelt key must be an error, not a figure that is missing.
 #[serde(deny_unknown_fields)]
 pub struct Sheet {
     /// Price of all devices of the target, in `currency`.
@@ -246,6 +247,7 @@ pub struct Campaign {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,
     /// Durations are these thousandths of what the spec says: then figures are provisional.
+    // Plans without the field are whole.
     #[serde(default = "whole", skip_serializing_if = "is_whole")]
     pub time_scale_per_mille: u32,
     /// What is done otherwise than by what it stands for, and else is to be known of its figures.
@@ -288,6 +290,7 @@ impl Campaign {
         for section in &self.sections {
             let fail = |what: &str| Err(format!("section '{}' {what}", section.name));
             let range = section.range();
+            // Reports take a section's steps by this range without asking again.
             if range.start < end || range.end > steps {
                 return fail("has steps that are not its own");
             }
@@ -296,8 +299,7 @@ impl Campaign {
             if rounds.max == 0 || section.steps == 0 {
                 return fail("has no rounds");
             }
-            // A slope needs two rounds.
-            // A slope needs two rounds.
+            // A slope needs two rounds, and whoever judges them takes the tracked step by its place.
             if let Until::SteadyState { tracked, window, .. } = rounds.until
                 && (tracked >= section.steps || window < 2)
             {

@@ -109,6 +109,7 @@ pub struct Load {
     /// Each job works on so many targets in turn, an access each: job k on the group k modulo the
     /// number of groups, which are so many targets that follow each other. Each of them has the
     /// region of the workload, and the sync of a write is one of the write's target.
+    // Records of plans before it have one target for each job.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub targets_each: u32,
     /// Which operations.
@@ -218,8 +219,8 @@ impl Load {
         if policy.is_some_and(|policy| policy.double_buffered) { 2 } else { 1 }
     }
 
-    /// The most bytes that are written for an access of the largest size: a batch may hold one
-    /// record, filled up.
+    /// The most bytes that are written for an access of the largest size.
+    // A batch may hold one record, filled up.
     fn written_each_max(&self) -> Bytes {
         let block = self.workload.block_size;
         self.workload.group_commit.map_or(block, |policy| policy.padded(block))
@@ -284,6 +285,7 @@ impl Load {
         let is_sparse = workload.sync.method.is_separate_call() && workload.sync.every > 1;
         let what = [
             (self.engine == EngineKind::Fio, "is run by fio"),
+            // A log's batches follow each other in one file.
             (workload.group_commit.is_some(), "is a log"),
             (workload.at_end == AtEnd::Reallocate, "returns segments to the preallocated state"),
             (workload.drops_cache_each_pass, "drops the page cache at each pass"),
@@ -435,6 +437,7 @@ impl Step {
     /// All workers of all loads.
     #[must_use]
     pub fn jobs(&self) -> u32 {
+        // Of a damaged plan the sum may be anything until it is refused.
         self.loads().map(|load| load.workload.jobs).fold(0, u32::saturating_add)
     }
 

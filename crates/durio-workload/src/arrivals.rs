@@ -133,6 +133,8 @@ impl Schedule {
                 start as u64
             }
             Kind::Poisson { mean, whole, part, random } => {
+                // With parts of nanoseconds: fio's gaps of whole microseconds offer 394,000 per
+                // second where 300,000 are asked for.
                 *part -= unit(random).ln() * *mean;
                 let full = part.floor();
                 *part -= full;

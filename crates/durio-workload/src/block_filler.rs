@@ -240,8 +240,9 @@ pub(crate) const fn spread(key: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Changes as little of each 512 bytes as fio does (fio 3.33: a word that counts sectors at one of
-/// eight places, and the time at another), so that storage finds as much again as it does of fio's.
+/// Changes as little of each 512 bytes as fio does.
+// fio 3.33 changes a word that counts sectors at one of eight places, and the time at another:
+// storage finds as much again as it does of fio's.
 fn scramble(data: &mut [u8], stamp: u64) {
     let place = (spread(stamp) % 8) as usize * 64;
     for (number, sector) in (0_u64..).zip(data.chunks_mut(512)) {

@@ -53,8 +53,8 @@ fn commit() -> Workload {
     }
 }
 
-/// etcd's log: records of about 2300 bytes (strace figures in ahrtr/etcd-issues#6) into a segment
-/// of 64 × 1000 × 1000 bytes (etcd server/storage/wal, `SegmentSizeBytes`).
+/// etcd's log: records of about 2300 bytes into a segment of 64 × 1000 × 1000 bytes.
+// strace figures in ahrtr/etcd-issues#6; `SegmentSizeBytes` in etcd's server/storage/wal.
 fn commit_etcd() -> Workload {
     Workload {
         read_share: PerMille::NONE,
@@ -100,6 +100,8 @@ fn lookup() -> Workload {
 fn scan() -> Workload {
     Workload {
         block_size: Bytes::from_kib(256),
+        // Walking the same blocks, one job would read what another has just brought into a cache:
+        // up to 19 % faster than the storage.
         region: RegionRule::ShareEach,
         jobs: 2,
         depth: 16,
@@ -128,6 +130,7 @@ pub fn self_cost_workload(depth: u32) -> Workload {
         pattern: Pattern::Random,
         block_size: Bytes::from_kib(4),
         depth,
+        // The null target takes no O_DIRECT.
         cache: CacheMode::Buffered,
         ..workload("self", "durio's own cost per I/O: 4 KiB reads of the null target")
     }

@@ -240,6 +240,7 @@ impl Scatter {
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "a remainder of 64 bits")]
     pub(crate) fn block(self, rank: u64) -> u64 {
+        // Shifted by a third: rank 0 would always be the first block.
         ((u128::from(rank) + self.count / 3) * self.step % self.count) as u64
     }
 }
@@ -300,6 +301,7 @@ impl Zipf {
             let y = self.last + unit(random) * (self.first - self.last);
             let x = self.inverse(y);
             let rank = x.round().clamp(1.0, self.count as f64);
+            // Most draws pass the first test, which needs neither a logarithm nor a power.
             if rank - x <= self.shortcut || y >= self.integral(rank + 0.5) - rank.powf(-self.theta)
             {
                 return rank as u64 - 1;

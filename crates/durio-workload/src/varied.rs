@@ -87,6 +87,7 @@ impl Varied {
             || workload.coverage != Coverage::Independent
             || workload.own_cursors
             || workload.jumps.is_some()
+            // In plain sequence `Stream` sees the end of a pass itself.
             || (workload.drops_cache_each_pass && workload.pattern == Pattern::Random)
     }
 

@@ -32,6 +32,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, BenchError> {
         Command::Check(arguments) => check::check(arguments),
         Command::Durable(arguments) => durable::durable(*arguments),
         Command::Run(arguments) => match &arguments.spec {
+            // By its prefix alone: a file of such a name is meant by ./profile:NAME.
             Some(spec) if profile::is_profile(spec) => profile::run(spec, &arguments),
             Some(spec) => {
                 let Run { duration, size, .. } = &arguments.job;

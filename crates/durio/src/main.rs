@@ -22,6 +22,7 @@ use durio_bench::{BenchError, BenchErrorKind};
 fn main() -> ExitCode {
     // Before clap says anything, which asks the same library about colours.
     output::begin();
+    // Before clap, which would refuse fio's options as unknown ones.
     let line = args::with_fio_words_last(std::env::args_os().collect());
     let arguments = match args::Arguments::try_parse_from(line) {
         Ok(arguments) => arguments,

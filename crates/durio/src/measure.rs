@@ -26,6 +26,7 @@ pub(crate) fn begin(command: &str, options: &Measuring) -> Result<Execution, Ben
 
 /// Removes what dead runs left behind, and tells of it.
 pub(crate) fn clear_up() {
+    // First: a setting that a killed run left changed would be in every figure.
     output::remarks(restore_settings());
     output::remarks(clear_leftovers());
 }

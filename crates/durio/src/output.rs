@@ -26,6 +26,7 @@ pub(crate) fn answer_text(text: &str) -> Result<(), BenchError> {
 /// Writes a document to stdout, or a report, as they are.
 pub(crate) fn answer(bytes: &[u8]) -> Result<(), BenchError> {
     let mut stdout = Stream(io::stdout().lock());
+    // Flushed here: what is still buffered would fail at the exit, where nobody looks at it.
     match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
         Ok(()) => Ok(()),
         // Whoever reads has enough: that is no error of ours.
@@ -70,6 +71,8 @@ fn reader_gone(stream: &impl AsFd, error: io::Error) -> io::Error {
 
 /// Writes a report to stdout in `format`.
 pub(crate) fn report(format: Format, report: &impl Report) -> Result<(), BenchError> {
+    // Made whole before its first byte is written: a report that fails leaves no half document on
+    // stdout, which a program might read.
     let mut bytes = Vec::new();
     durio_report::write(format, report, &terminal_options(), &mut bytes)
         .map_err(BenchError::unmade)?;

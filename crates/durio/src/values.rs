@@ -89,13 +89,13 @@ pub(crate) fn format(text: &str) -> Result<Format, String> {
     named(text, "format", &Format::ALL, |format| format.name())
 }
 
-/// fio has no place for a comparison.
+// fio has no place for a comparison.
 pub(crate) fn comparison_format(text: &str) -> Result<Format, String> {
     let formats = Format::ALL.into_iter().filter(|it| *it != Format::FioJson).collect::<Vec<_>>();
     named(text, "format of a comparison", &formats, |format| format.name())
 }
 
-/// What has no records, and no page of its own.
+// What has no records, and no page of its own.
 pub(crate) fn audit_format(text: &str) -> Result<Format, String> {
     named(text, "format of an audit", &[Format::Text, Format::Json], |format| format.name())
 }

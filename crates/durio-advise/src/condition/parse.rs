@@ -34,6 +34,7 @@ fn tokens(text: &str) -> Result<Vec<&str>, String> {
     let mut tokens = Vec::new();
     let mut rest = text.trim_start();
     while let Some(first) = rest.chars().next() {
+        // The first quote stays, by which `term` tells a word from a fact.
         let (length, skipped) = if first == '\'' {
             (1 + rest[1..].find('\'').ok_or("a word has no closing quote")?, 1)
         } else if first.is_ascii_digit() {

@@ -14,8 +14,8 @@ pub(crate) struct Load {
     pub(crate) duration: Nanos,
 }
 
-/// A quarter of the file, in blocks of 8 KiB: of random reads from an empty page cache few hit what
-/// another has brought in.
+// A quarter of the file, in blocks of 8 KiB: of random reads from an empty page cache few hit what
+// another has brought in.
 const RANDOM_SHARE: u64 = 4;
 
 /// The spec of one side; `own` is the value of a switch of durio's own.

@@ -191,7 +191,7 @@ fn zoned(zones: &PerDirection<Vec<ZoneShare>>, direction: Direction) -> Result<S
 
 // fio's block size where nothing is said.
 const BLOCK_DEFAULT: u64 = 4096;
-/// The most sizes that a mix may have: as many as a [`Workload`] takes.
+// As many as a `Workload` takes.
 const SIZES_MAX: u64 = 512;
 
 #[derive(Debug)]

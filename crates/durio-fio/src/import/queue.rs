@@ -120,7 +120,7 @@ fn depth_of(engine: EngineKind, given: Option<&Given<u32>>, said: &mut Said) -> 
     }
 }
 
-/// As many are submitted at once as were taken at once; fio's default is one by one.
+// As many are submitted at once as were taken at once; fio's default is one by one.
 fn batch(options: &QueueOptions, depth: u32, said: &mut Said) -> BatchPolicy {
     let QueueOptions { submit_batch, complete_batch_min, complete_batch_max, depth_low, .. } =
         options;

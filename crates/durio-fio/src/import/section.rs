@@ -268,8 +268,9 @@ impl TargetsOf<'_> {
         None
     }
 
-    /// What a copy moves in all: fio does whole blocks, one more where offsets are free. With holes it
-    /// starts over until all bytes are done, unless its pass ends before the file does (`is_open`).
+    /// What a copy moves in all.
+    // fio does whole blocks, one more where offsets are free. With holes it starts over until all
+    // bytes are done, unless its pass ends before the file does (`is_open`).
     fn bytes(
         &self,
         (extent, is_open): (&Extent, bool),

@@ -111,8 +111,8 @@ fn replaced(text: &str, keyword: &str, by: &str) -> String {
     whole + rest
 }
 
-/// What stands at the path of the section's own name, if it is no regular file, is what fio works
-/// on: `[/dev/sdb]`.
+// What stands at the path of the section's own name, if it is no regular file, is what fio works
+// on: `[/dev/sdb]`.
 fn named_by_section(job: &ResolvedJob) -> Option<PathBuf> {
     let target = &job.options.target;
     let is_one = target.files.as_ref().is_none_or(|given| given.value == 1);

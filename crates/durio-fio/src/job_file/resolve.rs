@@ -133,7 +133,8 @@ fn writes_read_only(job: &ResolvedJob, at: &Place) -> Option<Remark> {
     Some(Remark::new(&writes.at, "rw", &format!("with --readonly ({at}) no job may write")))
 }
 
-/// Where `exitall` stands: fio takes it for all jobs, wherever it stands and whatever its value.
+/// Where `exitall` stands.
+// fio takes it for all jobs, wherever it stands and whatever its value.
 fn exit_all_anywhere(file: &JobFile) -> Option<Given<bool>> {
     let mut settings = file.sections.iter().flat_map(|section| &section.settings);
     let found = settings.find(|setting| setting.name == "exitall")?;
@@ -254,7 +255,8 @@ impl<'f> Draft<'f> {
         value.is_none_or(|it| it == "0")
     }
 
-    /// Why an engine's option is wrong with the job's engine: fio drops such a job.
+    /// Why an engine's option is wrong with the job's engine.
+    // fio drops such a job.
     fn wrong_engine(&self, row: &OptionRow) -> Option<String> {
         let named = self.last.get("ioengine").and_then(|it| it.setting.value.as_deref());
         // fio's default on Linux.
@@ -266,7 +268,7 @@ impl<'f> Draft<'f> {
         })
     }
 
-    /// `bs`, `bsrange` and `bssplit` together: what fio does with them is not what they say.
+    // `bs`, `bsrange` and `bssplit` together: what fio does with them is not what they say.
     fn check_block_sizes(&self, notes: &mut Vec<Remark>, refusals: &mut Vec<Remark>) {
         let setting = |name| self.last.get(name).map(|last| last.setting);
         let (range, split) = (setting("bsrange"), setting("bssplit"));

@@ -215,8 +215,8 @@ impl<'a> Cursor<'a> {
 const LENGTH_MAX: usize = 400;
 
 impl Cursor<'_> {
-    /// A count. fio prints counts as signed numbers: a negative one stands for its two's complement.
-    /// A fraction is cut off.
+    /// A count; a fraction is cut off.
+    // fio prints counts as signed numbers: a negative one stands for its two's complement.
     pub(super) fn u64(&mut self) -> Read<u64> {
         let text = self.number_text()?;
         let negative = || text.parse::<i64>().ok().map(i64::cast_unsigned);

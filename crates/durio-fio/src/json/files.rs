@@ -200,7 +200,8 @@ fn without_json(bytes: &[u8]) -> FioError {
     }
 }
 
-/// True for fio 2.x and older, which counted in µs; names without a number are taken as new.
+/// True for fio 2.x and older; names without a number are taken as new.
+// Those counted in µs.
 fn is_too_old(version: &str) -> bool {
     let digits = version.trim_start_matches("fio-").split(|it: char| !it.is_ascii_digit()).next();
     digits.and_then(|major| major.parse::<u32>().ok()).is_some_and(|major| major < 3)

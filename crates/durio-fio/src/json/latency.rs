@@ -55,7 +55,7 @@ impl LatencyBlock {
     }
 }
 
-/// Without the entries for 0 %, with which fio 3.0 fills its list.
+// Without the entries for 0 %, with which fio 3.0 fills its list.
 impl Json for PercentileList {
     fn load(&mut self, cursor: &mut Cursor<'_>) -> Read<()> {
         self.clear();

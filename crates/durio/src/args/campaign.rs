@@ -36,6 +36,8 @@ use crate::values;
 #[command(verbatim_doc_comment, after_help = TABLE)]
 pub(crate) struct RunCommand {
     /// Campaign to run instead of one job: a TOML file, a built-in spec, or profile:NAME
+    // A spec says all of this itself. --target, --duration and --size are for profiles and targets
+    // too.
     #[arg(value_name = "SPEC", conflicts_with_all = [
         "rw", "bs", "mix", "sync", "sync_every", "share_each", "shared", "rewrite", "buffered", "engine", "jobs",
         "depth", "batch", "rate", "constant", "cpus", "node", "null_latency", "null_fails_at", "ops",

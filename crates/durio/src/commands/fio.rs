@@ -68,6 +68,7 @@ fn running(execution: &Execution, options: &Measuring) -> ImportSettings {
 /// Settings of an import that is only looked at.
 fn planning(options: &Measuring) -> ImportSettings {
     ImportSettings {
+        // The same plan whenever it is looked at.
         seed: options.seed.unwrap_or(0),
         clock: options.clock,
         file_name: PLAN_FILE_NAME.to_owned(),
@@ -221,7 +222,7 @@ fn configured_cpus() -> Option<u32> {
     u32::try_from(durio_observe::numbers_in_list(list.trim())?.len()).ok()
 }
 
-/// fio works on a device that a section is named after.
+// fio works on a device that a section is named after.
 fn is_device(path: &Path) -> bool {
     use std::os::unix::fs::FileTypeExt as _;
     let kind = path.symlink_metadata().map(|facts| facts.file_type());

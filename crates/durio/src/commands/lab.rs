@@ -100,6 +100,7 @@ fn file(given: &OsStr) -> Result<LabFile, LabError> {
     std::fs::metadata(&source).map_err(unreadable)?;
     let guest = match guest {
         Some(guest) => path(guest),
+        // At the same path in the guest, where another folder is the current one.
         None => std::path::absolute(&source).map_err(unreadable)?,
     };
     Ok(LabFile { source, guest })
@@ -175,6 +176,7 @@ fn compare(arguments: &LabCompare) -> Result<Exit, BenchError> {
         spec: &arguments.spec,
         choice: &choice,
         guest: arguments.guest.settings(),
+        // Kernel, modules and folder are those of each turn.
         kernel: None,
         modules: None,
         // One seed for both kernels: they get the same operations.

@@ -80,6 +80,7 @@ fn request(
         return Err(BenchError::wrong_use(text).hint("give --duration, --size or --quick"));
     }
     let (log, data) = assign(targets)?;
+    // One directory for both is named once: two names of one place are refused.
     let paths = std::iter::once(&log).chain((data != log).then_some(&data));
     let permission = Permission::Named { destroy, force_signature: false };
     let Located { places, held } = locate(paths, permission)?;

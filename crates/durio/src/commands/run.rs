@@ -141,6 +141,7 @@ fn workload(arguments: &Run) -> Result<Workload, BenchError> {
 }
 
 fn region(arguments: &Run, pattern: Pattern) -> RegionRule {
+    // One block cannot be divided among jobs.
     match (arguments.share_each, arguments.shared || arguments.rewrite) {
         (true, _) => RegionRule::ShareEach,
         (false, true) => RegionRule::Shared,

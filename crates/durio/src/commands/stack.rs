@@ -92,6 +92,7 @@ fn clean() -> Result<Exit, BenchError> {
     let is_left = |outcome: &CleanOutcome| {
         matches!(outcome.state, CleanState::Kept { .. } | CleanState::Unreadable(_))
     };
+    // A script must see that something stays.
     Ok(if outcomes.iter().any(is_left) { Exit::CANNOT_MEASURE } else { Exit::Fine })
 }
 

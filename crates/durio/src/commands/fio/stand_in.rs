@@ -37,6 +37,7 @@ pub(super) fn run(words: &[String], options: &Measuring) -> Result<Exit, BenchEr
     }
     // Programs that call fio take whatever is on stderr for an error.
     let is_quiet = !printing.shows_progress || !io::stderr().is_terminal();
+    // `percentile_list` may ask for any percentile, which only a histogram has.
     let execution = begin("fio", options)?.with_histograms();
     let settings = running(&execution, options);
     let imported = import_file(&file, options.permission(), &settings)?;
@@ -79,7 +80,8 @@ struct Results {
 }
 
 impl Results {
-    /// Makes the file, and sees to it that those of the logs can be made: before the run, not after.
+    /// Makes the file, and sees to it that those of the logs can be made.
+    // Before the run, not after: nobody wants to learn at its end that its results cannot be kept.
     fn open(printing: &PrintSettings, imported: &Imported) -> Result<Self, BenchError> {
         for log in &imported.shape.logs {
             let folder = Path::new(&log.prefix).parent().filter(|it| !it.as_os_str().is_empty());
@@ -89,6 +91,7 @@ impl Results {
             }
         }
         let open = |name: &String| -> Result<_, BenchError> {
+            // As fio does, over what is there (docs/what-durio-touches.md).
             let file = File::create(name).map_err(|error| cannot_write(name, error))?;
             Ok((name.clone(), file))
         };

@@ -19,6 +19,7 @@ use crate::stop_signals::stop_on_signals;
 
 pub(super) fn bench(arguments: &StackBenching) -> Result<Exit, BenchError> {
     let options = &arguments.common;
+    // Before hours of measuring, not after.
     refuse_formats(options.report_format())?;
     if arguments.lab {
         return bench_in_lab(arguments);
@@ -37,6 +38,7 @@ pub(super) fn bench(arguments: &StackBenching) -> Result<Exit, BenchError> {
         options: options.run_options(),
     })?;
     clear_up();
+    // What a killed bench left may hold the devices that this one needs.
     output::remarks(bench.clean()?.iter().flat_map(lines));
     let benched = bench.run(&stop_on_signals()?, &Terminal::new(options.quiet))?;
     show_found(&benched.folder, benched.found, options.report_format())?;

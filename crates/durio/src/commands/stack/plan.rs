@@ -27,6 +27,7 @@ pub(super) fn plan(arguments: &StackPlan) -> Result<Exit, BenchError> {
     let (bench, choice) = (read_stack_spec(path)?, arguments.choosing.choice());
     let stacks = chosen_stacks(&bench, &choice)?;
     let clock = ClockChoice::Auto;
+    // Any seed will do: sizes and times do not depend on it.
     let planning = Planning { bench: &bench, choice: &choice, seed: 0, clock };
     let estimates = estimates(&planning, &stacks)?;
     let files = std::env::temp_dir();
