@@ -52,6 +52,7 @@ pub enum SectionKind {
     #[serde(rename = "slice")]
     Experiment {
         /// The question.
+        // Folders of earlier runs have this word.
         #[serde(rename = "slice")]
         experiment: Experiment,
     },

@@ -88,6 +88,7 @@ pub struct NullScript {
 #[serde(rename_all = "snake_case")]
 pub enum Placement {
     /// On the NUMA node of the target's device, where there are several nodes and it has one.
+    // From another node the device is reached over the link between them.
     #[default]
     DeviceNode,
     /// Wherever the kernel puts them.

@@ -127,6 +127,7 @@ fn percentiles(shape: &ResultShape) -> Vec<Vec<f64>> {
 
 fn document(findings: &Findings, request: &FioRequest<'_>) -> FioOutput {
     let since = request.now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    // fio counts a second that has begun (eta.c).
     let elapsed = request.elapsed.as_millis().div_ceil(1000);
     FioOutput {
         version: fio_version(&findings.run.durio_version),
@@ -180,6 +181,7 @@ fn disks(findings: &Findings) -> Option<Vec<DiskUtil>> {
 fn share(busy_ms: u64, whole_ns: u64) -> f64 {
     match whole_ns {
         0 => 0.0,
+        // The kernel counts busy time in whole ticks, whose sum may exceed the time measured.
         _ => (100.0 * precise(busy_ms) * 1e6 / precise(whole_ns)).min(100.0),
     }
 }

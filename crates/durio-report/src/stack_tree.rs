@@ -210,6 +210,7 @@ impl<'a> Draft<'a> {
             let Some(text) = self.text(name) else { continue };
             let value = match form {
                 Form::Text => Some(text.to_owned()),
+                // The kernel's words for nothing.
                 Form::Set => (!matches!(text, "none" | "(null)" | "0")).then(|| text.to_owned()),
                 Form::Bytes => bytes(text),
                 Form::Count => text.parse().ok().map(|count| counted(count, words)),

@@ -281,6 +281,7 @@ impl Chart {
             Drawing::Plot(panels) => {
                 let series = panels.iter().flat_map(|panel| &panel.series);
                 let points = series.flat_map(|it| &it.points);
+                // A single point is no curve.
                 points.filter(|(x, y)| x.is_finite() && y.is_finite()).take(2).count() == 2
             }
             Drawing::Bars(bars) => bars

@@ -17,6 +17,7 @@ pub(super) fn job(findings: &Findings, number: u64, workload: &WorkloadFindings)
     let sync =
         sync.map(|it| SyncSection { total_ios: it.service.count, lat_ns: latency::service(it) });
     let jobs = f64::from(workload.effective.jobs.max(1));
+    // fio adds up the runtimes of a group's jobs.
     let runtime = milliseconds(workload.measured).saturating_mul(workload.effective.jobs.into());
     let (read, write) = (direction(OperationName::Read), direction(OperationName::Write));
     FioJob {
@@ -179,6 +180,7 @@ const BATCHES: [(&str, f64); 7] =
 fn depth_level(workload: &WorkloadFindings) -> Shares {
     let depth = match workload.open_loop {
         None => f64::from(workload.effective.depth),
+        // At least the one that is just submitted: that is when fio counts.
         Some(_) => (workload.in_flight.counted / f64::from(workload.effective.jobs.max(1)))
             .round()
             .max(1.0),

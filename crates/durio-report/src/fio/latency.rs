@@ -74,6 +74,7 @@ fn of_bins(bins: &FioBins) -> Vec<(f64, u64)> {
 // The first point of the curve that is not below the percentile; beyond its end the longest.
 fn of_curve(operation: &OperationFindings) -> Vec<(f64, u64)> {
     let at = |percent: f64| {
+        // Percentages and quantiles may differ in their last digit.
         let beyond = operation.curve.iter().find(|it| it.quantile * 100.0 >= percent - 1e-9);
         (percent, beyond.map_or(operation.service.max_ns, |point| point.latency_ns))
     };

@@ -75,6 +75,7 @@ fn lines(workload: &WorkloadFindings, request: &LogRequest) -> String {
     ];
     let size = if request.is_averaged { 0 } else { definition.block_size.get() };
     let mut text = String::new();
+    // A line does not say how long its interval was: one cut short would pass for a whole one.
     for point in workload.intervals.iter().filter(is_measured).filter(|it| !it.cut_short) {
         let time = point.to.get().saturating_sub(start).div_ceil(1_000_000);
         for (number, operation, _) in directions.into_iter().filter(|(_, _, is_done)| *is_done) {

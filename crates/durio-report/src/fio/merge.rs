@@ -9,6 +9,7 @@ use durio_fio::json::{Direction, FioJob, LatencyBlock, Shares, SyncSection};
 pub(super) fn add(one: FioJob, other: FioJob) -> FioJob {
     let runtimes = [&one, &other].map(|job| figure(job.job_runtime.unwrap_or(0)));
     let operations = [&one, &other].map(|job| figure(accesses(job)));
+    // fio keeps the first error of a group.
     let error = if one.error == 0 { other.error } else { one.error };
     FioJob {
         error,
@@ -18,6 +19,7 @@ pub(super) fn add(one: FioJob, other: FioJob) -> FioJob {
         job_runtime: Some(
             one.job_runtime.unwrap_or(0).saturating_add(other.job_runtime.unwrap_or(0)),
         ),
+        // fio divides the CPU time of all jobs by the runtimes of all.
         usr_cpu: mean([one.usr_cpu, other.usr_cpu], runtimes),
         sys_cpu: mean([one.sys_cpu, other.sys_cpu], runtimes),
         ctx: one.ctx.saturating_add(other.ctx),
@@ -52,6 +54,7 @@ fn direction(one: Option<Direction>, other: Option<Direction>) -> Option<Directi
         bw_max: both(|it| it.bw_max),
         bw_samples: both(|it| it.bw_samples),
         bw_mean: one.bw_mean + other.bw_mean,
+        // Of independent loads the variances add up.
         bw_dev: one.bw_dev.hypot(other.bw_dev),
         iops_min: both(|it| it.iops_min),
         iops_max: both(|it| it.iops_max),
@@ -94,8 +97,10 @@ fn block(one: LatencyBlock, other: LatencyBlock) -> LatencyBlock {
         min: one.min.min(other.min),
         max: one.max.max(other.max),
         mean,
+        // Rounding may leave less than nothing, which has no root.
         stddev: (all / (counts[0] + counts[1] - 1.0)).max(0.0).sqrt(),
         n: Some(n.saturating_add(m)),
+        // Percentiles cannot be added: they are drawn from the bins afterwards.
         percentiles: Vec::new(),
         bins,
     }

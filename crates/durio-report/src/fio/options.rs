@@ -86,6 +86,7 @@ fn engine(workload: &WorkloadFindings, load: Option<&Load>) -> String {
 
 fn mix(workload: &Workload) -> Option<Named> {
     let is_mixed = workload.reads() && workload.writes();
+    // fio has whole percents.
     is_mixed.then(|| ("rwmixread", (workload.read_share.0 / 10).to_string()))
 }
 

@@ -37,6 +37,7 @@ fn row(findings: &Findings, row: &ResultRow, elapsed: u64) -> FioJob {
     let bins = |direction: &Option<Direction>| {
         direction.iter().flat_map(|it| it.clat_ns.bins.iter()).collect::<Vec<_>>()
     };
+    // fio's shares by latency are those of completions (io_u.c, `io_u_mark_latency`).
     let counts = [bins(&job.read), bins(&job.write)].concat();
     job.latency = LatencyShares::from_counts(counts);
     [&mut job.read, &mut job.write].into_iter().flatten().for_each(divide_as_fio);
@@ -113,5 +114,6 @@ fn share_of_group(direction: Option<&mut Direction>, bytes_per_second: u64) {
     let Some(direction) = direction else { return };
     let kib = (bytes_per_second >> 10) as f64;
     let share = if kib > 0.0 { 100.0 * direction.bw_mean / kib } else { 100.0 };
+    // fio caps it too: the mean of samples may exceed the bandwidth of the whole.
     direction.bw_agg = if direction.bw_samples > 0 { share.min(100.0) } else { 0.0 };
 }

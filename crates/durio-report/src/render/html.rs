@@ -31,6 +31,7 @@ impl fmt::Display for Escaped<'_> {
         let mut rest = self.0;
         while let Some(at) = rest.find(['&', '<', '>', '"', '\'']) {
             let (plain, special) = rest.split_at(at);
+            // All five are ASCII: the byte is the number of the character.
             write!(f, "{plain}&#{};", special.as_bytes()[0])?;
             rest = &special[1..];
         }
@@ -92,6 +93,7 @@ fn page(document: &Document, values: Option<&str>, out: &mut String) -> fmt::Res
         "\n<footer>Made by durio {version}. This page is complete in itself and asks nobody for \
          anything.</footer>\n</main>"
     )?;
+    // The values are data and no script: the policy needs no hash of them.
     if let Some(values) = values {
         write!(
             out,
@@ -182,12 +184,14 @@ fn value(fact: &Fact, out: &mut String) -> fmt::Result {
     // A profile may be of other hands, and `javascript:` is an address too.
     let is_web = |link: &&str| link.starts_with("https://") || link.starts_with("http://");
     match fact.link.as_deref().filter(is_web).map(Escaped) {
+        // The page that is opened learns nothing of this one.
         Some(link) => write!(out, "<a href=\"{link}\" rel=\"noopener noreferrer\">{value}</a>"),
         None => write!(out, "{value}"),
     }
 }
 
 fn table(table: &Table, out: &mut String) -> fmt::Result {
+    // A wide table scrolls within itself; otherwise the whole page would.
     out.push_str("\n<div class=\"scroll\"><table class=\"figures\">\n<thead><tr>");
     for column in &table.columns {
         write!(out, "<th scope=\"col\">{}</th>", Escaped(&column.title))?;
@@ -199,6 +203,7 @@ fn table(table: &Table, out: &mut String) -> fmt::Result {
             let (shown, title) = (cell.shown(), Escaped(&column.title));
             let shown = Escaped(&shown);
             match cell {
+                // Screen readers say it before each cell of its row.
                 _ if at == 0 => write!(out, "<th scope=\"row\">{shown}</th>"),
                 Cell::Word(tone, _) => {
                     let class = class(*tone);
@@ -315,6 +320,7 @@ const fn key(colour: Colour) -> &'static str {
 
 /// Values by the chart's name in the page.
 fn values(document: &Document) -> BTreeMap<&str, svg::Values<'_>> {
+    // In order, so that one run always gives the same page.
     let mut values = BTreeMap::new();
     document.sections.iter().for_each(|section| values_of(section, &mut values));
     values

@@ -107,7 +107,8 @@ fn table(it: &Table, out: &mut String) {
     }
 }
 
-/// Emphasis; words that follow a blank or end in one would not be.
+/// Emphasis.
+// Words that begin or end with a blank would not be (CommonMark, flanking runs).
 fn toned(tone: Tone, text: &str) -> String {
     match tone {
         Tone::Plain => text.to_owned(),
@@ -121,6 +122,7 @@ fn toned(tone: Tone, text: &str) -> String {
 fn escaped(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for (at, c) in visible(text).chars().enumerate() {
+        // At the begin of a line these are a list, or the rule under a heading.
         let begins_block = at == 0 && matches!(c, '+' | '-' | '=');
         if begins_block
             || matches!(c, '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '|' | '~' | '&' | '#')

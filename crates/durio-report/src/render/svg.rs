@@ -105,6 +105,7 @@ impl Sheet {
     /// The element; `class` may be empty.
     fn finish(self, class: &str, height: f64) -> String {
         let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
+        // As one picture: otherwise a screen reader would read out every label of the axes.
         format!("<svg{class} role=\"img\" viewBox=\"0 0 {WIDTH} {height}\">{}</svg>", self.0)
     }
 
@@ -163,13 +164,14 @@ impl Sheet {
             Side::Right => "end",
         };
         let (x, y, text) = (short(x), short(y), Escaped(text));
+        // Digits are about 0.7 em high: with `dy` half of that, their middle is at the place.
         self.add(format_args!(
             "<text x=\"{x}\" y=\"{y}\" dy=\".35em\" text-anchor=\"{anchor}\" font-size=\"{size}\">{text}</text>"
         ));
     }
 }
 
-/// A tenth of a unit is finer than any screen.
+// A tenth of a unit is finer than a screen shows, and keeps the page small.
 fn short(value: f64) -> f64 {
     let value = (value * 10.0).round() / 10.0;
     // What is no number is drawn nowhere; no minus before zero.
@@ -197,7 +199,8 @@ const MAP_BELOW: f64 = 56.0;
 const CELL_ROOMY: f64 = 128.0;
 const CELL_LEAST: f64 = 70.0;
 
-/// Shades from the lightest to the darkest, as opacities; words stay readable on each.
+/// Shades from the lightest to the darkest, as opacities.
+// Words stay readable on each.
 const SHADES: (f64, f64) = (0.06, 0.55);
 
 /// A cell for each pair of levels, with its figure in words and in a shade.

@@ -166,6 +166,7 @@ fn sparkline(figures: impl Iterator<Item = f64> + Clone) -> String {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
     let bar = |figure: f64| {
         let eighths = (figure / highest * 8.0).ceil() as usize;
+        // The lowest bar for nothing too: lines are broken at blanks.
         BARS[eighths.clamp(1, 8) - 1]
     };
     figures.map(bar).collect()

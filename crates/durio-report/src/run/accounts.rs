@@ -213,6 +213,7 @@ fn device_time_line(workload: &WorkloadFindings) -> Option<String> {
 
 fn clock(workload: &WorkloadFindings) -> String {
     let in_flight = &workload.in_flight;
+    // fio counts no operations in flight (docs/formats/run-folder.md).
     if in_flight.span == Nanos::ZERO {
         return format!("{}: held against no other", workload.effective.clock);
     }

@@ -78,8 +78,7 @@ pub(crate) fn operation_label(workload: &WorkloadFindings, operation: OperationN
 }
 
 /// The rows of one workload: itself, and its parts where it has several.
-///
-/// Reads and writes are not pooled: a mixed workload has latencies in its parts only.
+// Reads and writes are not pooled: a mixed workload has latencies in its parts only.
 fn rows(workload: &WorkloadFindings) -> Vec<Row> {
     let (first, parts) = match workload.operations.as_slice() {
         [only] => (Some(only), [].as_slice()),

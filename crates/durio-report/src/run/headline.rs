@@ -62,6 +62,7 @@ pub(crate) fn verdict(leading: &Headline) -> Verdict {
 fn too_short(evenness: Option<RateVariation>) -> String {
     let intervals = evenness.map_or(0, |it| it.intervals);
     let counted = counted(intervals, "whole interval");
+    // Steadiness is judged by fifths of the time (`fifths_per_second`).
     format!("too short to judge whether the rate is steady ({counted}, 5 needed)")
 }
 

@@ -95,6 +95,7 @@ fn cpu(host: &Host) -> String {
 
 fn memory(host: &Host) -> String {
     match host.memory_available {
+        // A kernel before 3.14 does not tell it.
         Bytes::ZERO => host.memory.to_string(),
         available => format!("{}, {available} available", host.memory),
     }

@@ -58,6 +58,7 @@ fn evenness(workload: &WorkloadFindings) -> Option<String> {
 
 /// Latency over the nines of the quantile, a line per operation: the shape of the tail.
 fn distribution(workload: &WorkloadFindings) -> Chart {
+    // One latency is a point, and no shape.
     let drawable = workload.operations.iter().filter(|it| it.curve.len() > 1);
     let series = drawable.map(|it| {
         let name = operation_label(workload, it.operation);
@@ -85,6 +86,7 @@ pub(super) fn over_time(
         let points = kept.iter().map(|it| (rounded(middle(it)), figure(it)));
         Series::new(name, colour, Style::Line, points)
     };
+    // Where nothing completed there is no latency: the line has a gap, and no zero.
     let known = |nanos: Option<u64>| nanos.map_or(f64::NAN, precise);
     let rate = [line("rate", Colour::First, &|it| rounded(it.rate))];
     let latencies = [
@@ -94,6 +96,7 @@ pub(super) fn over_time(
     let behind = || {
         let ramp = workload.intervals.iter().rfind(|it| it.phase == Phase::Ramp);
         let ramp = ramp.map(|last| (0.0, last.to.as_secs_f64()));
+        // The share that the sentence above the chart names.
         let stalls = stalls(&whole, headline_rate(workload) / 2.0);
         let changes = changes.iter().map(|at| (at.as_secs_f64(), 0.0));
         [

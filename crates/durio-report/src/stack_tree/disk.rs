@@ -67,6 +67,7 @@ fn kind_of_disk(bus: Option<&str>, driver: Option<&str>) -> &'static str {
         (_, Some("null_blk")) => "null device",
         (_, Some("ublk")) => "device served by a process (ublk)",
         (Some("nvme"), _) => "NVMe drive",
+        // virtio-scsi: its disks are driven by sd.
         (Some("virtio"), Some("sd")) => "virtio SCSI disk",
         (Some("virtio"), _) => "virtio disk",
         (Some("ata"), _) => "SATA disk",

@@ -108,12 +108,14 @@ fn powers_of_ten(low: f64, high: f64) -> Vec<f64> {
 fn nines(highest: f64) -> Axis {
     let whole = (1..=9).map(f64::from);
     let half = -0.5_f64.log10();
+    // Nines are logarithms of quantiles: rounding may leave a whole one just out of reach.
     let marks = [0.0, half].into_iter().chain(whole).filter(|it| *it <= highest + 1e-6);
     let marks = marks.map(|at| (at, quantile_label(at))).collect();
     Axis { low: 0.0, high: highest * 1.02, marks }
 }
 
-/// 0, 50 %, 90 %, 99.9 %. Zero needs no unit, and has no room for one.
+/// 0, 50 %, 90 %, 99.9 %.
+// Zero needs no unit, and has no room for one.
 fn quantile_label(nines: f64) -> String {
     if nines <= 0.0 {
         return "0".to_owned();

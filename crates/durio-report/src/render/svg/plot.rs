@@ -141,6 +141,7 @@ impl<'a> View<'a> {
         let is_drawn = |(x, y): &(f64, f64)| x.is_finite() && y.is_finite();
         let drawn = || places.iter().copied().filter(is_drawn);
         match it.style {
+            // A gap where a point has no value: a line across it would look measured.
             Style::Line => {
                 let parts = places.split(|it| !is_drawn(it)).filter(|part| !part.is_empty());
                 parts.for_each(|part| sheet.polyline(part, colour, 3.0));
@@ -181,6 +182,7 @@ impl<'a> View<'a> {
 /// What must fit from left to right.
 fn xs(series: &Series) -> Vec<f64> {
     match series.style {
+        // A span may end beyond the axis, which cuts it.
         Style::Spans => series.points.iter().map(|(from, _)| *from).collect(),
         _ => series.points.iter().map(|(x, _)| *x).collect(),
     }
@@ -204,8 +206,8 @@ const GAP: f64 = 20.0;
 /// What is taken on a sheet: left, top, right, bottom.
 type Taken = (f64, f64, f64, f64);
 
-/// Labels beside points, where they do not cover each other. What finds no room is left out: every
-/// value is in the table beside the chart.
+/// Labels beside points, where they do not cover each other.
+// What finds no room is left out: every value is in the table beside the chart.
 struct Labels {
     within: Taken,
     taken: Vec<Taken>,
@@ -214,6 +216,7 @@ struct Labels {
 impl Labels {
     /// For a panel that lies within this.
     fn new(across: (f64, f64), down: (f64, f64)) -> Self {
+        // Right of the panel there is room for half of the axis's last label (`RIGHT`).
         Self { within: (across.0, down.0, across.1 + 50.0, down.1), taken: Vec::new() }
     }
 

@@ -87,6 +87,7 @@ fn latency_at_rate(curve: &Curve, rows: &[&Row]) -> Option<Chart> {
         let is_best =
             |row: &Row| row.level(&curve.axis).is_some_and(|it| (it.value - best).abs() < 1e-9);
         let ring = marked(Style::Rings, "best point (ring)", Colour::Third, &is_best);
+        // The dot within the ring has the label.
         series.push(Series { labels: Vec::new(), ..ring });
     }
     if let Some(knee) = knee_of(curve) {
@@ -108,6 +109,7 @@ fn knee_of(curve: &Curve) -> Option<(f64, f64)> {
     let told = matches!(ladder.knee, Knee::Measured { .. });
     let fit = ladder.saturation.as_ref().filter(|_| told)?;
     let latency = 1e9 / fit.unloaded_rate_per_load;
+    // Over offered rates the slope is rate by rate: its inverse is no latency.
     let is_load = ladder.kind != LadderKind::OfferedRate && latency.is_finite();
     is_load.then_some((fit.highest_rate_per_second, latency))
 }

@@ -229,6 +229,7 @@ pub(super) fn trials(found: &SearchFindings) -> Table {
             ("response", |it| Cell::percentile(it.latency_ns)),
             ("goal", |it| {
                 Cell::text(match (it.kept, it.keeps_up) {
+                    // A percentile of too few responses is no answer, kept or not.
                     _ if it.too_few => "too few to tell",
                     (true, _) => "kept",
                     (false, true) => "missed",

@@ -106,6 +106,7 @@ pub(super) fn throughput(found: &WritersFindings) -> Chart {
     let held = found.contention.as_ref().filter(|it| it.holds_from.is_some());
     let law = |divided: bool| -> Vec<(f64, f64)> {
         let Some(it) = held else { return Vec::new() };
+        // The first point must not be lost to rounding.
         let from = it.holds_from.unwrap_or(1.0) - 1e-9;
         let of = |n: f64| it.law.total_per_second(n) * block / if divided { n } else { 1.0 };
         // The law is not drawn where the report says that it does not hold.

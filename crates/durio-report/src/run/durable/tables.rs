@@ -185,6 +185,7 @@ pub(super) fn sizes(found: &SizesFindings) -> Table {
 
 /// Whether a size that is a figure is that of these blocks.
 fn is_same(size: f64, block: Bytes) -> bool {
+    // Sizes of the model are figures, and may miss a whole byte by rounding.
     (size - precise(block.get())).abs() < 0.5
 }
 
