@@ -25,6 +25,10 @@ const RECORDS: [(&str, &[u8]); 10] = [
     ("v2", include_bytes!("records/v2.tar.gz")),
 ];
 
+/// Where the folder is, and what a finding means and asks for: sentences may be worded better, the
+/// finding's code beside them stays.
+const NO_FIGURES: [&str; 3] = ["run_folder", "implies", "advice"];
+
 fn unpack(archive: &[u8], folder: &Path) {
     let file = folder.join("record.tar.gz");
     std::fs::write(&file, archive).unwrap();
@@ -37,8 +41,9 @@ fn unpack(archive: &[u8], folder: &Path) {
 fn compare(before: &Value, now: &Value, path: &str, differing: &mut Vec<String>) {
     match (before, now) {
         (Value::Object(before), Value::Object(now)) => {
-            // Where the folder is now, is no figure.
-            for (key, before) in before.iter().filter(|(key, _)| *key != "run_folder") {
+            for (key, before) in
+                before.iter().filter(|(key, _)| !NO_FIGURES.contains(&key.as_str()))
+            {
                 let path = format!("{path}.{key}");
                 match now.get(key) {
                     Some(now) => compare(before, now, &path, differing),
@@ -77,7 +82,7 @@ fn a_record_of_each_kind_reports_the_figures_that_it_did() {
 
 #[test]
 fn a_field_that_changed_or_went_is_told_with_its_path() {
-    let before = serde_json::json!({ "a": [{ "b": 1, "c": 2 }], "run_folder": "x" });
+    let before = serde_json::json!({ "a": [{ "b": 1, "c": 2, "advice": "x" }], "run_folder": "x" });
     let now = serde_json::json!({ "a": [{ "b": 2, "d": 3 }] });
     let mut differing = Vec::new();
     compare(&before, &now, "", &mut differing);
