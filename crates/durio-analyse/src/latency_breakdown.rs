@@ -144,7 +144,7 @@ impl LatencyBreakdown {
     /// The time of a component.
     #[must_use]
     pub fn component(&self, component: LatencyComponent) -> Option<&ComponentTime> {
-        self.components.iter().find(|component| component.component == component)
+        self.components.iter().find(|it| it.component == component)
     }
 }
 
@@ -200,9 +200,7 @@ fn breakdown(traced: &PathTraced) -> LatencyBreakdown {
         overhead_share: overhead.map(|(with, without)| float(with) / float(without) - 1.0),
         components: match all.is_empty() {
             true => Vec::new(),
-            false => {
-                LatencyComponent::ALL.map(|component| component(component, all, mean_ns)).to_vec()
-            }
+            false => LatencyComponent::ALL.map(|it| time_of(it, all, mean_ns)).to_vec(),
         },
         off_cpu_share: share(mean(all.iter().map(off)), mean_ns),
         waits_per_operation: mean(all.iter().map(|path| path.waits.into())),
@@ -212,7 +210,7 @@ fn breakdown(traced: &PathTraced) -> LatencyBreakdown {
     }
 }
 
-fn component(component: LatencyComponent, all: &[OperationPath], whole: f64) -> ComponentTime {
+fn time_of(component: LatencyComponent, all: &[OperationPath], whole: f64) -> ComponentTime {
     let sorted = |of: fn(&OperationPath) -> &LatencyComponents| {
         let mut spans: Vec<u64> = all.iter().map(|path| component.of(of(path))).collect();
         spans.sort_unstable();
@@ -322,7 +320,7 @@ mod tests {
 
     #[test]
     fn slices_are_the_medians_and_means_of_the_operations() {
-        let found = latency_breakdown(&traced(0));
+        let found = breakdown(&traced(0));
         let device = found.component(LatencyComponent::Device).unwrap();
         assert_eq!((device.p50_ns, device.p99_ns), (500_000, Some(990_000)));
         assert!((device.mean_ns - 505_000.0).abs() < 1e-6);
@@ -338,7 +336,7 @@ mod tests {
 
     #[test]
     fn what_reaches_each_device_is_told_per_operation() {
-        let found = latency_breakdown(&traced(0));
+        let found = breakdown(&traced(0));
         let short: Vec<_> = found.devices.iter().map(|it| (&it.device[..], it.writes)).collect();
         assert_eq!(short, [("md0", 0.0), ("sda", 2.0)]);
         let sda = &found.devices[1];
@@ -350,16 +348,14 @@ mod tests {
         let unavailable = Some("tracefs is not mounted".to_owned());
         let mut nothing = PathTraced { operations: vec![], traced: vec![], ..traced(0) };
         nothing.unavailable.clone_from(&unavailable);
-        let found = latency_breakdown(&nothing);
+        let found = breakdown(&nothing);
         assert!(found.components.is_empty() && found.overhead_share.is_none());
         assert_eq!(
             (found.unavailable, found.mean_ns, found.off_cpu_share),
             (unavailable, 0.0, 0.0)
         );
         let few = PathTraced { operations: traced(0).operations[..99].to_vec(), ..traced(0) };
-        assert!(
-            latency_breakdown(&few).components.iter().all(|component| component.p99_ns.is_none())
-        );
+        assert!(breakdown(&few).components.iter().all(|component| component.p99_ns.is_none()));
     }
 
     #[test]

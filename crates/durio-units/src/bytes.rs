@@ -44,19 +44,19 @@ impl Bytes {
     /// `count` × 1024 bytes.
     #[must_use]
     pub const fn from_kib(count: u64) -> Self {
-        Self(count * KIB)
+        Self(count.saturating_mul(KIB))
     }
 
     /// `count` × 1024² bytes.
     #[must_use]
     pub const fn from_mib(count: u64) -> Self {
-        Self(count * MIB)
+        Self(count.saturating_mul(MIB))
     }
 
     /// `count` × 1024³ bytes.
     #[must_use]
     pub const fn from_gib(count: u64) -> Self {
-        Self(count * GIB)
+        Self(count.saturating_mul(GIB))
     }
 
     /// The count of bytes.

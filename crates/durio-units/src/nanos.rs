@@ -35,22 +35,24 @@ impl Nanos {
         Self(count)
     }
 
+    // What is longer than 584 years, as a mutated document may say, is that long.
+
     /// `count` microseconds.
     #[must_use]
     pub const fn from_micros(count: u64) -> Self {
-        Self(count * 1_000)
+        Self(count.saturating_mul(1_000))
     }
 
     /// `count` milliseconds.
     #[must_use]
     pub const fn from_millis(count: u64) -> Self {
-        Self(count * 1_000_000)
+        Self(count.saturating_mul(1_000_000))
     }
 
     /// `count` seconds.
     #[must_use]
     pub const fn from_secs(count: u64) -> Self {
-        Self(count * 1_000_000_000)
+        Self(count.saturating_mul(1_000_000_000))
     }
 
     /// The count of nanoseconds.
@@ -129,6 +131,13 @@ impl fmt::Display for Nanos {
 mod tests {
     use super::*;
     use crate::ParseErrorKind;
+
+    #[test]
+    fn a_time_beyond_the_largest_is_the_largest() {
+        assert_eq!(Nanos::from_millis(u64::MAX).get(), u64::MAX);
+        assert_eq!(Nanos::from_secs(18_446_744_074).get(), u64::MAX);
+        assert_eq!(Nanos::from_micros(7).get(), 7_000);
+    }
 
     #[test]
     fn times_are_read_with_their_units() {
