@@ -23,6 +23,8 @@ const FUZZ_SECONDS: u32 = 5;
 const FUZZ_SECONDS_LONG: u32 = 60;
 /// For each core: a test waits for most of its time, and each measures for itself.
 const BLACK_BOX_THREADS: usize = 3;
+/// Crates with examples in their documentation: rustdoc compiles every crate that it is asked for.
+const WITH_EXAMPLES: [&str; 2] = ["durio-fio", "durio-units"];
 /// Of the slow tests, those that take minutes each: no part of the everyday suite.
 const LONG: [&str; 3] = [
     "lab_timed::",
@@ -109,8 +111,9 @@ pub(super) fn test_program(program: &Program, is_slow: bool, missing: &str) -> R
 
 /// The examples in the documentation.
 pub(super) fn doc_tests(missing: &str) -> Result<Tally> {
-    let words = ["test", "--workspace", "--doc", "--no-fail-fast"];
-    test(&mut cargo::command(&words), "doc tests", missing)
+    let packages = WITH_EXAMPLES.iter().flat_map(|name| ["-p", name]);
+    let mut command = cargo::command(&["test", "--doc", "--no-fail-fast"]);
+    test(command.args(packages), "doc tests", missing)
 }
 
 /// The long part, on the release build, which is what users run.
@@ -181,4 +184,27 @@ fn text_of(command: &mut Command) -> Result<(String, bool)> {
     let mut text = Vec::new();
     reader.read_to_end(&mut text)?;
     Ok((String::from_utf8_lossy(&text).into_owned(), child.wait()?.success()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_crate_with_examples_has_them_run() {
+        let sources = cargo::workspace_root().join("crates");
+        let search = ["-rlE", "--include=*.rs", r"^\s*//[/!] ```(no_run|rust|should_panic)?$"];
+        let found = Command::new("grep").args(search).arg(&sources).output().unwrap();
+        let opened = |path: &str| {
+            // A fence that is opened as text is closed like an example.
+            let text = fs::read_to_string(path).unwrap();
+            let fences = text.lines().filter_map(|line| line.trim_start().split_once(" ```"));
+            fences.step_by(2).any(|(_, language)| language != "text")
+        };
+        let paths = String::from_utf8(found.stdout).unwrap();
+        let paths = paths.lines().filter(|path| opened(path));
+        let names = paths.map(|path| path.split('/').rev().find(|it| it.starts_with("durio-")));
+        let names: std::collections::BTreeSet<_> = names.flatten().collect();
+        assert_eq!(names.into_iter().collect::<Vec<_>>(), WITH_EXAMPLES);
+    }
 }

@@ -64,7 +64,7 @@ impl Tally {
         tally.skips.extend(ignored(output));
         if !is_success && tally.failed == 0 {
             // Nothing was compiled, or a program failed in a way of its own.
-            tally.add(Self::of_check(&name, false));
+            tally.add(Self::of_check(name, false));
         }
         tally
     }
