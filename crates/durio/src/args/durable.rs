@@ -61,7 +61,7 @@ pub(crate) struct Durable {
     pub(crate) full: bool,
 
     /// Only this experiment (can be repeated); its steps last as long as in a full run
-    #[arg(long, value_name = "SLICE", help_heading = "How long, how large")]
+    #[arg(long, value_name = "EXPERIMENT", help_heading = "How long, how large")]
     pub(crate) only: Vec<String>,
 
     /// Size of the log, such as 1GiB; may exceed a tenth of the free space
