@@ -12,12 +12,14 @@ use cargo_metadata::{Metadata, MetadataCommand};
 
 /// The folder of the workspace's manifest.
 pub(crate) fn workspace_root() -> PathBuf {
+    // From the build: cargo runs this in whichever folder it was called.
     let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
     xtask.parent().unwrap_or(xtask).to_owned()
 }
 
 /// Cargo in the workspace's folder, without an input.
 pub(crate) fn command(arguments: &[&str]) -> Command {
+    // Cargo names itself to what it runs; another version may come first on the search path.
     let program = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(program);
     command.args(arguments).current_dir(workspace_root()).stdin(Stdio::null());

@@ -27,8 +27,9 @@ const TARGETS: [(&str, Option<&str>); 9] = [
     ("events", Some("crates/durio-record/tests/golden/v2")),
 ];
 
-/// Five seconds and some 256 MiB for an input, as in `cargo xtask attack`. No good input is longer than
-/// this but records, whose lines are alike.
+// Five seconds and some 256 MiB for an input, as in `cargo xtask attack`. No good input is longer
+// than this but records, whose lines are alike.
+// libFuzzer's limit of memory is on the whole process, its corpus included.
 const LIMITS: [&str; 4] = ["-timeout=5", "-rss_limit_mb=512", "-max_len=65536", "-print_funcs=0"];
 
 /// What cargo-fuzz 0.13 passes for a build without sanitizers: counters and comparisons of every edge.
@@ -91,6 +92,8 @@ fn build() -> Result<PathBuf> {
     let target = workspace_root().join("target/fuzz");
     let mut command = cargo::command(&["build", "--quiet", "--release", "--target", &triple]);
     command.current_dir(workspace_root().join("fuzz"));
+    // Cargo prefers this variable to RUSTFLAGS and to configuration: a user's flags do not get in.
+    // A target folder of its own has a lock of its own, so other stages do not wait for this build.
     command.env("CARGO_TARGET_DIR", &target).env("CARGO_ENCODED_RUSTFLAGS", FLAGS.join("\x1f"));
     ensure!(command.status()?.success(), "the fuzz targets do not compile");
     Ok(target.join(triple).join("release"))
@@ -112,13 +115,17 @@ fn is_sound(program: &Path, name: &str, seeds: Option<&str>, seconds: u32) -> Re
     // What was found interesting earlier, which git does not keep.
     let corpus = root.join("target/fuzz-corpus").join(name);
     let artifacts = root.join("fuzz/artifacts").join(name);
+    // libFuzzer makes no folders itself.
     for folder in [&corpus, &artifacts] {
         fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     }
     let mut command = Command::new(program);
+    // libFuzzer writes to the first folder that is named and only reads the others: seeds in the
+    // checkout stay as they are.
     command.arg(corpus).args(seeds.map(|folder| root.join(folder))).args(LIMITS);
     command.arg(format!("-artifact_prefix={}/", artifacts.display()));
     command.args(["-verbosity=0", &format!("-max_total_time={seconds}")]);
     println!("fuzz {name}");
+    // A target that crashes or times out removes nothing that it made.
     Ok(command.env("TMPDIR", scratch.path()).status().context("cannot run it")?.success())
 }

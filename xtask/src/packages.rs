@@ -44,6 +44,7 @@ const REQUIREMENTS: [Requirement; 19] = [
     program("mkfs.xfs", &["xfsprogs"]),
     program("mkfs.btrfs", &["btrfs-progs"]),
     program("mkfs.ext4", &["e2fsprogs"]),
+    // Debian has losetup in the package mount, not in util-linux.
     program("losetup", &["mount", "util-linux"]),
     program("strace", &["strace"]),
     program("gzip", &["gzip"]),
@@ -75,6 +76,7 @@ pub(crate) fn provide() -> Vec<&'static str> {
     let mut missing = missing();
     if !missing.is_empty() && is_root() && finds("apt-get") {
         install(&packages_of(&missing));
+        // What counts is what is there now, not what apt said.
         missing = self::missing();
     }
     println!("{}", advice(&missing));
@@ -126,6 +128,7 @@ fn install(packages: &BTreeSet<&str>) {
 
 fn apt_get() -> Command {
     let mut command = Command::new("apt-get");
+    // A package that asks a question would wait for ever.
     command.env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null());
     command
 }

@@ -13,6 +13,7 @@ use anyhow::{Context, Result, ensure};
 use crate::cargo;
 
 /// How many existing files a toy may touch, beside tests and documents.
+// A seam that needs a second file is in the wrong place and should move first (CONTRIBUTING.md).
 const TOUCHED_MAX: usize = 1;
 
 /// What became of a toy.
@@ -37,6 +38,7 @@ pub(crate) fn outcomes() -> Result<Vec<Outcome>> {
     let copy = target.join("seams");
     renew(&cargo::workspace_root(), &copy)?;
     let mut outcomes = Vec::new();
+    // All into one copy: one check of it costs less than one for each, and they must go together.
     for patch in patches()? {
         let text = fs::read_to_string(&patch)?;
         let (touched, fits) = (touched(&text), apply(&patch, &copy, &target)?);
@@ -68,6 +70,7 @@ fn touched(patch: &str) -> Vec<&str> {
 /// True if the patch fits. Outside of any repository git takes paths from the folder that it is in.
 fn apply(patch: &Path, copy: &Path, ceiling: &Path) -> Result<bool> {
     let mut git = Command::new("git");
+    // With git's three lines of context a patch would break whenever a neighbour in a list changes.
     git.args(["apply", "-C1"]).arg(patch).current_dir(copy);
     let status = git.env("GIT_CEILING_DIRECTORIES", ceiling).status();
     Ok(status.context("git does not start")?.success())

@@ -43,7 +43,9 @@ pub(crate) struct Arguments {
 /// Runs all stages, whatever fails on the way.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let session = Session::default();
+    // First: what it installs decides which tests are skipped.
     let missing = session.timed("packages", packages::provide).join(",");
+    // Before minutes of compiling: these take seconds.
     session.stage("fmt", stages::fmt);
     session.stage("tidy", stages::tidy);
     match session.timed("build of the tests", stages::build) {
@@ -53,6 +55,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.long {
         session.stage("long tests", || stages::long_tests(&missing));
     }
+    // The build that is there: the tests made the debug one, the long tests the release one.
     let profile = if arguments.long { "release" } else { "debug" };
     // Alone: it looks for whatever a command leaves anywhere on the machine.
     session.stage("attack", || stages::attack(profile, arguments.long));
@@ -86,6 +89,7 @@ impl Session {
             scope.spawn(|| {
                 // Tests have limits of time and compilers have none.
                 let _ = rustix::process::nice(10);
+                // One after the other: cargo locks the target folder, and another would wait.
                 self.stage("clippy", stages::clippy);
                 self.stage("doc tests", || stages::doc_tests(missing));
                 if !arguments.fast {

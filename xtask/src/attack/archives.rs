@@ -20,6 +20,7 @@ use super::witness::Tree;
 
 const LIMIT: Duration = Duration::from_secs(30);
 /// Content of a frame at most.
+// As CONTENT_BYTES_MAX of durio-lab's `wire`; a longer frame is refused before it is read.
 const FRAME_BYTES: usize = 1 << 20;
 const READY: u8 = 1;
 const ARCHIVE: u8 = 4;
@@ -31,6 +32,7 @@ const TIMED_OUT: i32 = 124;
 const FOLDER: u32 = 0o040_755;
 const FILE: u32 = 0o100_644;
 const LINK: u32 = 0o120_777;
+// The last has the set-user-ID bit, which must not arrive.
 const KINDS: [u32; 8] = [FOLDER, FILE, LINK, FILE, LINK, 0o020_666, 0o010_666, 0o104_755];
 
 pub(super) fn rows() -> Vec<Row> {
@@ -83,6 +85,8 @@ fn hanging(arena: &Arena, number: usize, _: &mut Random) -> Result<Vec<String>> 
     let place = Place::of(arena, &case)?;
     let line = lab("--time-limit 2s");
     let ended =
+        // durio waits 10 s for an answer of QEMU: with a limit of 15 s, on a loaded machine, it was
+        // itself ended before it had ended what it started.
         case.durio(&line).env("PATH", search_path(&case)).limit(Duration::from_secs(60)).run()?;
     let mut wrong = faults_but(&ended, &[LAB_FAILED, TIMED_OUT]);
     // What was ended with its group may take a moment to be gone.
@@ -225,6 +229,8 @@ fn links_outside(case: &Case) -> Vec<String> {
 
 /// A kernel that is a header alone, and a program that sends the frames as QEMU passes on its guest's.
 fn stand_in(case: &Case, script: &str) -> Result<()> {
+    // setup_sects, boot_flag, header, version, kernel_version and xloadflags of Linux's boot
+    // protocol (Documentation/arch/x86/boot.rst); kernel_version counts from 0x200.
     let mut kernel = vec![0_u8; 4096];
     let mut put = |at: usize, bytes: &[u8]| kernel[at..at + bytes.len()].copy_from_slice(bytes);
     put(0x1f1, &[1]);
@@ -236,6 +242,7 @@ fn stand_in(case: &Case, script: &str) -> Result<()> {
     put(0x400, b"6.1.0-attack (x)\0");
     fs::write(case.path("kernel"), kernel)?;
     fs::create_dir(case.path("modules"))?;
+    // Without these durio refuses the kernel, and no archive would be read.
     let drivers = ["virtio_pci", "virtio_console", "9pnet_virtio", "9p", "overlay"];
     let built_in: String = drivers.iter().map(|name| format!("kernel/{name}.ko\n")).collect();
     fs::write(case.path("modules/modules.builtin"), built_in)?;

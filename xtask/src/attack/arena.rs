@@ -30,6 +30,7 @@ use crate::bench::Interrupt;
 /// Longer than this no command that only reads may take.
 pub(super) const READING_LIMIT: Duration = Duration::from_secs(5);
 /// The folders that are empty inside.
+// Empty at the start, so whatever lies there afterwards was left by a command.
 const COVERED: [&str; 3] = ["/tmp", "/run", "/dev/shm"];
 /// Folders in them that stay where they were made once: mount's, and the one above durio's mounts.
 const SHARED: [&str; 2] = ["/run/mount", "/run/durio"];
@@ -160,6 +161,7 @@ impl Case {
     /// durio in this place, which knows of no other.
     pub(super) fn durio(&self, line: &str) -> Launch {
         let folder = |name: &str| OsString::from(self.path(name));
+        // Nothing of the caller's environment decides what durio does here.
         let environment = [
             ("PATH", PATH.into()),
             ("HOME", folder("home")),
@@ -182,6 +184,7 @@ impl Case {
 /// Ends what the last case left in our namespaces: the next case is not to be blamed for it.
 fn end_leftovers() {
     for (number, _) in processes() {
+        // In this namespace of processes there is nobody else's.
         if let Some(pid) = Pid::from_raw(number) {
             // Ended by itself meanwhile is as good.
             let _ = kill_process(pid, Signal::KILL);
@@ -208,6 +211,7 @@ pub(super) fn sh(line: &str) -> Result<String> {
 
 /// Ends swap, mounts and loop devices over files of a folder.
 pub(super) fn take_down(folder: &Path) {
+    // From the top down: what lies below swap or a mount cannot be detached.
     for file in swap_files(folder) {
         let _ = sh(&format!("swapoff '{}'", file.display()));
     }
@@ -223,6 +227,7 @@ pub(super) fn take_down(folder: &Path) {
         lines.filter(|words| is_ours(words)).map(|words| words[4].to_owned()).collect();
     // The last mounted first.
     for point in points.iter().rev() {
+        // Lazily where something has a file open: such a mount goes when that ends.
         let _ = sh(&format!("umount '{point}' || umount -l '{point}'"));
     }
     for (device, _) in devices {

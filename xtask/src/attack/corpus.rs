@@ -64,6 +64,7 @@ impl Corpus {
             ensure!(!found.is_empty(), "no *.{ending} in {folder}");
             Ok(found)
         };
+        // A mutation of a good input gets further into a reader than bytes from nowhere.
         let mut specs = files("specs", "toml")?;
         specs.push(CAMPAIGN.into());
         let golden = root.join("crates/durio-record/tests/golden");

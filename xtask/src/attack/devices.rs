@@ -103,6 +103,7 @@ fn swap_file(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec<St
     let case = arena.clean_case()?;
     let file = case.path("swap");
     sh(&format!(
+        // Written in full: swapon refuses a file with holes.
         "head -c 4194304 /dev/zero > '{0}' && chmod 600 '{0}' && mkswap -q '{0}'",
         file.display()
     ))?;

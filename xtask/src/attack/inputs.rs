@@ -156,5 +156,6 @@ impl<'a> Watched<'a> {
 
 /// Everything but what durio may make: its state, which is below home if no variable says otherwise.
 fn foreign(case: &Path) -> Tree {
+    // By times of change: hashing all files in each of thousands of cases would take longest.
     Tree::stamps_of(case).without(&["state", "out", "home/.local", "home/.cache"])
 }

@@ -181,6 +181,7 @@ fn stop(launch: Launch, manner: Manner, moment: Duration, hold: Duration) -> Res
     if is_on_terminal {
         let (window, running) = Terminal::start(launch)?;
         thread::sleep(moment);
+        // Closing this side hangs up the session's leader; a shell passes the signal on as well.
         drop(window);
         if manner == Manner::TerminalAndShell {
             running.signal(Signal::HUP);
@@ -198,6 +199,7 @@ fn stop(launch: Launch, manner: Manner, moment: Duration, hold: Duration) -> Res
 }
 
 fn held(running: &Running, hold: Duration, signal: Signal) {
+    // A stopped process obeys SIGKILL alone; any other signal waits until it is continued.
     running.signal(Signal::STOP);
     thread::sleep(hold);
     running.signal(signal);

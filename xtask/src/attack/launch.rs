@@ -92,6 +92,7 @@ impl Launch {
         let streams = [of()?, of()?, of()?];
         let mut leader = self;
         leader.words.splice(0..0, ["setsid", "--ctty"].map(OsString::from));
+        // setsid forks if it leads a group already: durio would be a process that nobody waits for.
         let child = leader.spawn_in_its_group(streams, false)?;
         Ok(Running {
             child,
@@ -111,9 +112,11 @@ impl Launch {
         let [stdin, stdout, stderr] = streams;
         let mut command = Command::new(program);
         command.args(&self.words[1..]).current_dir(&self.folder);
+        // A case must repeat on another machine, whatever its user has set.
         command.env_clear().envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.stdin(stdin).stdout(stdout).stderr(stderr);
         if own_group {
+            // The kill at the limit reaches what it has started, and not this suite.
             command.process_group(0);
         }
         command.spawn().with_context(|| format!("cannot start {}", program.display()))
@@ -155,6 +158,7 @@ impl Running {
     pub(super) fn wait(mut self, limit: Duration) -> Result<Ended> {
         let mut patience = Patience::begin(limit);
         let mut is_late = false;
+        // waitpid has no limit of time; a pidfd can be polled with one.
         if let Some(pid) = self.pid()
             && let Ok(handle) = pidfd_open(pid, PidfdFlags::empty())
         {
@@ -184,6 +188,7 @@ impl Running {
         if let Some(pid) = self.pid() {
             let _ = kill_process_group(pid, Signal::KILL);
         }
+        // On a terminal there is no group of this number until setsid has made it.
         let _ = self.child.kill();
     }
 }

@@ -60,6 +60,7 @@ pub(super) const TOKENS: [&str; 64] = [
     "2147483648",
     "4294967295",
     "4294967296",
+    // 2^53 + 1, the first whole number that a float of 64 bits cannot hold.
     "9007199254740993",
     "9223372036854775807",
     "9223372036854775808",
@@ -67,6 +68,7 @@ pub(super) const TOKENS: [&str; 64] = [
     "18446744073709551616",
     "-9223372036854775809",
     "1e308",
+    // Beyond the largest float of 64 bits, 1.8e308; further down one below the smallest.
     "1e309",
     "-1e309",
     "1e-400",
@@ -86,6 +88,7 @@ pub(super) const TOKENS: [&str; 64] = [
     "1_000",
     "1k",
     "1KiB",
+    // 2^64 bytes, one more than 64 bits can count.
     "16EiB",
     "17EiB",
     "99999999999999999999h",

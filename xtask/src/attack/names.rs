@@ -33,10 +33,12 @@ const MARK: &str = "zq7";
 const HOSTILE: [&str; 34] = [
     "\u{1b}[2J\u{1b}]0;title\u{7}",
     "\u{1b}]8;;http://evil\u{1b}\\link",
+    // CSI as one character, which terminals obey as they do ESC [ (ECMA-48).
     "\u{9b}31m",
     "\r\nfit",
     "\nfit",
     "\u{8}\u{8}\u{8}",
+    // Shown from right to left it ends in `exe.png`.
     "\u{202e}gnp.exe",
     "\u{2066}x\u{2069}",
     "\u{200f}",
@@ -53,6 +55,7 @@ const HOSTILE: [&str; 34] = [
     "&lt;b&gt;&#60;",
     "]]>",
     "{{7*7}}",
+    // Spreadsheets take a cell that begins with =, +, - or @ for a formula.
     "=cmd|'/c calc'!A0",
     "+1+1",
     "@SUM(A1)",
@@ -82,9 +85,11 @@ fn name(random: &mut Random, is_path: bool) -> Vec<u8> {
     .into_bytes();
     if is_path {
         if random.once_in(8) {
+            // No UTF-8: Linux refuses only the slash and the zero byte in a name.
             name.extend([0xff, 0xc3, 0x28]);
         }
         name.retain(|byte| *byte != b'/');
+        // NAME_MAX, in bytes.
         name.truncate(255);
     }
     name

@@ -171,6 +171,7 @@ fn exchanging<T>(a: &Path, b: &Path, pause: Duration, work: impl FnOnce() -> T) 
         scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
                 // One of them may be gone for a moment.
+                // In one step: with two renames the name would be free in between.
                 let _ = renameat_with(CWD, a, CWD, b, RenameFlags::EXCHANGE);
                 thread::sleep(pause);
             }
@@ -308,6 +309,7 @@ fn resume_links(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec
     }
     let before = Tree::of(&case.path(VICTIMS));
     if arena.is_root() {
+        // Nobody's: who owns the folder can put links there, and durio runs as root.
         chown(&run, Some(65_534), Some(65_534))?;
     }
     let mut wrong = faults(&case.durio(line).limit(LIMIT).run()?);

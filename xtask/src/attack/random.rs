@@ -13,6 +13,7 @@ impl Random {
     /// Those of a case of a row: no case depends on which others are run.
     pub(super) fn of_case(seed: u64, row: &str, case: usize) -> Self {
         // FNV-1a over all that names the case.
+        // Not std's hasher: its algorithm may change, and a case is to stay what it was.
         let bytes = seed.to_le_bytes().into_iter().chain(row.bytes());
         let bytes = bytes.chain((case as u64).to_le_bytes());
         let mixed = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {

@@ -42,6 +42,7 @@ pub(super) fn carry_out(arguments: &Arguments, interrupt: &Interrupt) -> Result<
         None => build()?,
     };
     let scratch = Scratch::make(arguments)?;
+    // A copy: no build may replace what is being attacked.
     let copy = scratch.path().join("durio");
     fs::copy(&program, &copy).with_context(|| format!("no durio at {}", program.display()))?;
     let child = inner(arguments, scratch.path())?.spawn().context("cannot run unshare")?;
@@ -95,7 +96,10 @@ fn inner(arguments: &Arguments, scratch: &Path) -> Result<Command> {
 /// A command in namespaces of its own, which end with it; a container may refuse them.
 fn namespaces() -> Command {
     let mut command = Command::new("unshare");
+    // --fork: the namespace of processes begins with a child. --kill-child: if unshare is killed,
+    // the kernel ends that child, and with it everything inside.
     command.args(["--mount", "--propagation", "private", "--pid", "--fork", "--kill-child"]);
+    // Else /proc would show the machine's processes, under numbers that mean others here.
     command.args(["--mount-proc", "--"]);
     command
 }
@@ -108,6 +112,7 @@ struct Scratch {
 
 impl Scratch {
     fn make(arguments: &Arguments) -> Result<Self> {
+        // Not /tmp: it is covered inside, and often in memory.
         let place = arguments.scratch.clone().unwrap_or_else(|| PathBuf::from("/var/tmp"));
         let folder = tempfile::Builder::new().prefix("durio-attack-").tempdir_in(&place);
         let folder =
@@ -122,6 +127,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
+        // First what lies over its files: a loop device would keep them, without a name.
         take_down(self.path());
         let Some(folder) = self.folder.take() else { return };
         if self.is_kept {

@@ -20,6 +20,7 @@ pub(super) struct Terminal(File);
 impl Terminal {
     /// Starts a command with a terminal of its own.
     pub(super) fn start(launch: Launch) -> Result<(Self, Running)> {
+        // NOCTTY: it must not become the terminal of the suite itself.
         let window = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)
             .context("no pseudo-terminal")?;
         grantpt(&window)?;

@@ -72,6 +72,7 @@ fn identity(path: &Path, it: &Metadata) -> String {
     // A directory's size and times change with what is in it, which is seen by itself.
     let size = if it.is_dir() { 0 } else { it.size() };
     let link = fs::read_link(path).unwrap_or_default();
+    // With the inode: a file that is replaced by an equal one is another.
     format!("{:o} {}:{} {size} {} {}", it.mode(), it.uid(), it.gid(), it.ino(), link.display())
 }
 
@@ -86,6 +87,7 @@ fn contents(path: &Path, it: &Metadata) -> String {
 /// The hash of a file's or device's bytes.
 pub(super) fn hash(path: &Path) -> io::Result<u64> {
     let mut file = File::open(path)?;
+    // Good enough against accidents: nobody here looks for bytes of the same hash.
     let (mut hasher, mut chunk) = (DefaultHasher::new(), vec![0; CHUNK]);
     loop {
         let count = file.read(&mut chunk)?;
@@ -187,6 +189,7 @@ pub(super) fn processes() -> Vec<(i32, String)> {
             let (name, fields) = stat_of(number)?;
             let mut fields = fields.split_whitespace();
             let (state, parent) = (fields.next()?, fields.next()?.parse().ok()?);
+            // Past the group, the session, the terminal and its group (proc_pid_stat(5)).
             let flags: u32 = fields.nth(4)?.parse().ok()?;
             let is_dead = state == "Z" || state == "X" || flags & PF_EXITING != 0;
             let parent = stat_of(parent).map_or_else(|| "nobody".to_owned(), |(name, _)| name);
@@ -198,11 +201,13 @@ pub(super) fn processes() -> Vec<(i32, String)> {
 /// Of a process's flags in /proc/PID/stat: it is on its way out (include/linux/sched.h).
 const PF_EXITING: u32 = 4;
 /// SIGKILL in a set of signals.
+// Signal 1 is bit 0 (proc_pid_status(5)).
 const KILL_BIT: u64 = 1 << 8;
 
 /// The name of a process, and what follows it in /proc/PID/stat: its state, its parent, and so on.
 fn stat_of(number: i32) -> Option<(String, String)> {
     let stat = fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
+    // The last bracket: a program may have brackets and blanks in its name.
     let (front, rest) = stat.rsplit_once(')')?;
     Some((front.split_once('(')?.1.to_owned(), rest.to_owned()))
 }

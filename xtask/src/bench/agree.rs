@@ -131,6 +131,7 @@ const JOBS: [Job; 9] = [
     Job {
         title: "randread 4 KiB, sync, 2000/s",
         fio: "--ioengine=psync --rw=randread --bs=4k --rate_iops=2000",
+        // fio spaces I/Os evenly unless told otherwise; durio's arrivals are Poisson's by default.
         durio: "--engine sync --rw randread --bs 4k --rate 2000 --constant",
         cache: Cache::Direct,
         kinds: &[Kind::Read],
@@ -210,6 +211,7 @@ fn one_round(
         Cache::Mixed { .. } => scratch::cool_a_hundredth(file),
     };
     for turn in round..round + 3 {
+        // Before each trial: the one before has brought back what was dropped.
         prepare().context("cannot bring the file into the page cache")?;
         match turn % 3 {
             0 => trials.fio.push(by_fio()?),
@@ -236,6 +238,7 @@ fn fio_words(job: &Job, file: &Path, seconds: u32) -> Vec<OsString> {
         Cache::Warm => (0, format!("--time_based --runtime={seconds}")),
         Cache::Mixed { operations } => (0, format!("--number_ios={operations}")),
     };
+    // --invalidate: by default fio drops the file from the page cache, which a warm job must not.
     let options = format!(
         "--direct={direct} --invalidate={direct} --fadvise_hint=0 --size={FILE_MEBIBYTES}M \
          {limit} {} {}",

@@ -39,6 +39,7 @@ pub(super) fn run(interrupt: &Interrupt) -> Result<Vec<Goal>> {
     let scratch = scratch::folder(&target)?;
     let tree = scratch.path().join("durio");
     let root = cargo::workspace_root();
+    // A clone has what is committed and nothing that is built.
     let clone = ["git", "clone", "--quiet", "--local"];
     timed(Command::new(clone[0]).args(&clone[1..]).arg(&root).arg(&tree))?;
     machine::print_machine("A fresh build, and a build again");
@@ -48,12 +49,15 @@ pub(super) fn run(interrupt: &Interrupt) -> Result<Vec<Goal>> {
     };
     let fresh = build(&["build", "--release", "-p", "durio", "--timings"])?;
     print_units(&tree)?;
+    // Packages hold this profile's binary, linked with fat LTO: its size is what users copy.
     let packaged = build(&["build", "--profile", "dist", "-p", "durio"])?;
     let size = fs::metadata(tree.join("target/dist/durio")).context("no packaged binary")?.len();
     let tests = ["test", "-p", "durio-signals", "--lib"];
+    // Once before, so that the second build is that of a changed line alone.
     build(&tests)?;
     let warning = tree.join(WARNING);
     let text = fs::read_to_string(&warning).with_context(|| format!("no {WARNING}"))?;
+    // A comment will do: cargo goes by the file's time, and builds the crate again.
     fs::write(&warning, format!("{text}\n// Another line.\n"))?;
     let again = build(&tests)?;
     println!("\n`--profile dist` took {:.0} s of processor time.", packaged.cpu_seconds);
@@ -79,6 +83,7 @@ fn at_most(what: &str, seconds: f64, limit: f64) -> Goal {
 /// Cargo in another checkout, with the target folder of that one.
 fn cargo_in(tree: &Path) -> Command {
     let mut command = cargo::command(&[]);
+    // A caller's variable would lead to a folder in which everything is built.
     command.current_dir(tree).env("CARGO_TARGET_DIR", tree.join("target"));
     command.stdout(Stdio::null());
     command

@@ -137,6 +137,7 @@ fn empty_group((title, target, rows): (&'static str, Target, &'static [Row])) ->
 
 fn one_round(groups: &mut [Group], session: &Session, file: &Path, seconds: u32) -> Result<()> {
     for group in groups {
+        // Every row once per round: what drifts slowly, such as foreign load, is in all alike.
         for (row, trials) in group.rows.iter().zip(&mut group.trials) {
             trials.push(trial(row, group.target, session, file, seconds)?);
         }

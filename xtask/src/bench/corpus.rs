@@ -54,6 +54,7 @@ enum Outcome {
 }
 
 pub(super) fn run(arguments: &Arguments, interrupt: &Interrupt) -> Result<Vec<Goal>> {
+    // The debug build: speed is no question here, and it checks for overflow.
     let built = cargo::command(&["build", "--package", "durio"]).status()?;
     ensure!(built.success(), "durio cannot be built");
     let target = cargo::metadata()?.target_directory.into_std_path_buf();
@@ -184,6 +185,8 @@ impl Trial<'_> {
             }
             let output = run(command)?;
             let text = String::from_utf8_lossy(&output.stderr).into_owned();
+            // durio refuses a permission that names nothing of the jobs, and an entry may name
+            // devices that it then does not use.
             let unused = devices
                 .iter()
                 .position(|device| text.contains(&format!("--destroy '{device}' names nothing")));
@@ -250,6 +253,8 @@ fn in_folder(program: impl AsRef<std::ffi::OsStr>, folder: &Path) -> Command {
 fn traced(command: &Command, trace: &Path) -> Result<Command> {
     let folder = command.get_current_dir().context("a command in no folder")?.to_owned();
     let mut traced = in_folder("timeout", &folder);
+    // A file per thread (-ff): in one file strace tears calls that overlap into two lines. The
+    // times (-ttt) put them in order again, and -y has the path of each descriptor.
     traced.args([SECONDS_MAX, "strace", "-ff", "-ttt", "-y", "-v", "-s", "0", "-e", calls::TRACED]);
     traced.arg("-o").arg(trace).arg(command.get_program()).args(command.get_args());
     Ok(traced)
@@ -316,6 +321,7 @@ fn is_mixed(done: &Done) -> bool {
 
 /// Which of the two an access is, is drawn: within five standard deviations of even odds.
 fn near_in_mix(one: &Done, other: &Done) -> bool {
+    // At even odds the variance of each count is n/4; that of their difference is the sum.
     let variance = (one.reads + one.writes) / 2;
     one.writes.abs_diff(other.writes).pow(2) <= 25 * variance.max(1)
 }

@@ -22,6 +22,7 @@ impl Durio<'_> {
     /// `durio run` on `target`; `options` are separated by blanks.
     pub(super) fn run(self, target: &Path, options: &str) -> Vec<OsString> {
         let mut words = self.common("run");
+        // Without it durio would measure itself before each job, which is no part of the trial.
         words.extend(["--no-self-cost".into(), "--target".into(), target.into()]);
         words.extend(options.split_whitespace().map(OsString::from));
         words

@@ -25,6 +25,7 @@ pub(super) struct Ratio {
 impl Ratio {
     /// Of the first to the second, round by round.
     pub(super) fn of(these: &[f64], those: &[f64]) -> Self {
+        // Within a round both met the same machine: a slow minute drops out of the ratio.
         let ratios: Vec<_> = these.iter().zip(those).map(|(this, that)| this / that).collect();
         Self {
             median: median(&ratios),

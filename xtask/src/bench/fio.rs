@@ -32,6 +32,7 @@ pub(super) fn command(target: &Path, options: &str) -> Vec<OsString> {
 
 /// Reads the figures of the first job.
 pub(super) fn parse(text: &str) -> Result<Measured> {
+    // fio prints notes about a job's options before its JSON, on stdout too.
     let begin = text.find('{').context("fio printed no JSON")?;
     let document: Value = serde_json::from_str(&text[begin..]).context("fio's JSON")?;
     let job = document.pointer("/jobs/0").context("fio's JSON has no job")?;

@@ -15,6 +15,7 @@ use super::session::{Interrupt, Priority, Session};
 use super::{callgrind, durio, fio, machine, strace, table};
 
 /// No interval ends within a run: its merge would be counted as cost of the I/Os.
+// One clock and one seed make runs alike.
 const DURIO_OPTIONS: &str = "--size 1GiB --buffered --clock tsc --seed 1 --interval 1h";
 const READS: &str = "--rw randread --bs 4k";
 /// The same with the bytes of each write: divided by its size, what making data costs.

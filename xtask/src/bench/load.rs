@@ -24,6 +24,8 @@ impl Load {
     /// Reads the counters; children count once they have been waited for.
     pub(super) fn read() -> Option<Self> {
         let stat = fs::read_to_string("/proc/stat").ok()?;
+        // Not 3 and 4, idle and iowait, when a processor does nothing; nor 8 and 9, guests of this
+        // machine, which are in user and nice already (proc_stat(5)).
         let busy = ticks(&stat, &[0, 1, 2, 5, 6])?;
         let stolen = ticks(&stat, &[7])?;
         let ours = own_ticks(&fs::read_to_string("/proc/self/stat").ok()?)?;
@@ -34,12 +36,14 @@ impl Load {
     pub(super) fn foreign_since(&self, earlier: &Self) -> f64 {
         let foreign = (self.busy - earlier.busy) - (self.ours - earlier.ours);
         let seconds = self.at.duration_since(earlier.at).as_secs_f64();
+        // The files are read one after the other, each rounded to ticks: it may be below zero.
         (foreign * TICK / seconds).max(0.0)
     }
 
     /// The share that was stolen since `earlier` of what was wanted.
     fn stolen_since(&self, earlier: &Self) -> f64 {
         let stolen = self.stolen - earlier.stolen;
+        // At least a tick: a machine that wanted nothing would give 0 / 0.
         stolen / (stolen + self.busy - earlier.busy).max(1.0)
     }
 }

@@ -33,6 +33,7 @@ fn commit() -> String {
     let folder = root.to_string_lossy();
     let commit = first_line("git", &["-C", &folder, "rev-parse", "--short", "HEAD"]);
     match first_line("git", &["-C", &folder, "status", "--porcelain", "-uno"]).as_str() {
+        // No line, and so no change.
         UNKNOWN => commit,
         _ => format!("{commit}, with changes"),
     }

@@ -78,6 +78,7 @@ fn timed(session: &Session, label: &'static str, words: Vec<OsString>) -> Result
     all.push(session.program().into());
     all.extend(words);
     let printed = session.run(&all, Priority::Plain)?;
+    // GNU time writes when durio has ended: its line is the last.
     let line = printed.stderr.lines().last().context("time printed nothing; is it GNU time?")?;
     let figures: Vec<f64> = line.split(' ').filter_map(|it| it.parse().ok()).collect();
     let [user, system, kibibytes] = figures[..] else {

@@ -27,6 +27,7 @@ pub(super) fn folder(target_folder: &Path) -> Result<TempDir> {
 pub(super) fn lay_out(folder: &Path, mebibytes: usize, interrupt: &Interrupt) -> Result<PathBuf> {
     let path = folder.join("data");
     let mut file = File::create_new(&path).context("cannot make the data file")?;
+    // Any number but 0, which xorshift never leaves.
     let mut random = 0x9E37_79B9_7F4A_7C15_u64;
     let mut chunk = vec![0_u8; CHUNK];
     for _ in 0..mebibytes {
@@ -34,6 +35,8 @@ pub(super) fn lay_out(folder: &Path, mebibytes: usize, interrupt: &Interrupt) ->
         fill(&mut chunk, &mut random);
         file.write_all(&chunk).context("cannot lay out the data file")?;
     }
+    // What is left to be written back would be load in the first trial, and the kernel drops only
+    // clean pages from its cache.
     file.sync_all().context("cannot sync the data file")?;
     Ok(path)
 }

@@ -19,6 +19,7 @@ use crate::cargo;
 
 /// Round-robin at the lowest real-time priority: tenants of the machine cannot take the core away
 /// in the middle of a short trial.
+// The lowest: the kernel's own real-time threads still come first.
 const REALTIME: [&str; 3] = ["chrt", "-r", "1"];
 
 /// The wish to end early.
@@ -93,6 +94,7 @@ impl Session {
         let program = scratch.path().join("durio");
         let built = target_folder.join("release/durio");
         fs::copy(&built, &program).with_context(|| format!("no {}", built.display()))?;
+        // Tried: a limit, a capability and a container's filter each may forbid it.
         let realtime = is_permitted(&REALTIME);
         Ok(Self { scratch, program, realtime, interrupt: interrupt.clone() })
     }
@@ -139,6 +141,7 @@ impl Session {
             .stdin(Stdio::null())
             .output()
             .with_context(|| format!("cannot run {}", program.display()))?;
+        // Before the exit code: Ctrl-C reaches the program too, and its failure is no news then.
         self.interrupt.check()?;
         let printed = Printed {
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),

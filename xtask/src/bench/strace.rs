@@ -12,6 +12,7 @@ const NOTABLE: f64 = 0.002;
 
 /// The words that count the calls of `command` into a file.
 pub(super) fn wrap(command: Vec<OsString>, file: &Path) -> Vec<OsString> {
+    // -f: durio's jobs are threads, and so are fio's here.
     let strace = ["strace", "-f", "-c", "-o"].into_iter().map(OsString::from);
     strace.chain([file.into()]).chain(command).collect()
 }

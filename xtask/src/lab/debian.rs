@@ -56,6 +56,7 @@ pub(super) fn depends(package: &str) -> Result<Option<Vec<String>>> {
 
 fn depends_in(text: &str) -> Vec<String> {
     let named = text.lines().filter_map(|line| {
+        // apt-cache puts a bar before an alternative that has another one after it.
         let line = line.trim().trim_start_matches('|');
         line.strip_prefix("Depends: ").or_else(|| line.strip_prefix("PreDepends: "))
     });

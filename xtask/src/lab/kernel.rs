@@ -33,6 +33,7 @@ pub(super) fn fetch(package: &str) -> Result<()> {
         return Ok(());
     }
     fs::create_dir_all(folder.parent().unwrap_or(&folder))?;
+    // Beside the destination: a rename stays within one filesystem.
     let scratch = tempfile::tempdir_in(folder.parent().unwrap_or(&folder))?;
     let unpacked = scratch.path().join("unpacked");
     debian::unpack(&[package], scratch.path(), &unpacked)?;

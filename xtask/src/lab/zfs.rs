@@ -37,6 +37,7 @@ pub(super) fn provide(kernel: Option<&str>) -> Result<()> {
     let tree = KernelTree::find(&kernels, kernel)?;
     let newest = debian::newest_version(SOURCES).ok().flatten();
     if let Some(version) = tree.zfs_version()
+        // Without apt's lists nothing newer can be built either.
         && newest.as_ref().is_none_or(|newest| *newest == version)
     {
         println!("OpenZFS {version} is there already: {}", tree.folder.display());
@@ -53,6 +54,7 @@ fn make(tree: &KernelTree, version: &str, scratch: &Path, interrupt: &Interrupt)
     let headers = Headers::fetch(&tree.release, scratch)?;
     build::check_machine(&headers)?;
     let sources = build::fetch_sources(version, scratch)?;
+    // Before the build: a library that lacks is told now, not after ten minutes.
     let tools = tools::fetch(version, scratch)?;
     interrupt.check()?;
     let modules = build::build(&sources, &headers, interrupt)?;
@@ -61,6 +63,7 @@ fn make(tree: &KernelTree, version: &str, scratch: &Path, interrupt: &Interrupt)
 
 /// The version is written last, into a folder that gets its name when all else is in its place.
 fn place(tree: &KernelTree, modules: &Modules, tools: &Path, version: &str) -> Result<()> {
+    // The version is in this folder: if the rest is interrupted, the next call builds again.
     replace(&tree.tools(), None)?;
     replace(&tree.zfs_modules(), Some(&modules.folder))?;
     fs::write(tools.join(kernel_tree::VERSION_FILE), format!("{version}\n"))?;

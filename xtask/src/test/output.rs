@@ -78,6 +78,7 @@ impl Output {
         name.clone_into(&mut program.last_test);
         if verdict == "FAILED" {
             self.failed_names.push(name.to_owned());
+        // libtest prints the reason of `#[ignore = "slow"]` behind the word.
         } else if verdict == "ignored, slow" {
             program.slow += 1;
         } else if verdict.starts_with("ignored") {

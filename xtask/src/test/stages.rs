@@ -18,10 +18,11 @@ use super::output::Output;
 use super::tally::{Tally, read_skips};
 use crate::{attack, cargo, fuzz, packages, seams, tidy};
 
-/// What was found in hours stays found in the tests beside the code; this finds what is new and near.
+// What was found in hours stays found in the tests beside the code; this finds what is new and
+// near.
 const FUZZ_SECONDS: u32 = 5;
 const FUZZ_SECONDS_LONG: u32 = 60;
-/// For each core: a test waits for most of its time, and each measures for itself.
+// For each core: a test waits for most of its time, and each measures for itself.
 const BLACK_BOX_THREADS: usize = 3;
 /// Crates with examples in their documentation: rustdoc compiles every crate that it is asked for.
 const WITH_EXAMPLES: [&str; 2] = ["durio-fio", "durio-units"];
@@ -43,6 +44,7 @@ pub(super) fn fmt() -> Result<Tally> {
 
 /// Lints, as one test.
 pub(super) fn clippy() -> Result<Tally> {
+    // Without --all-targets clippy passes over tests.
     let arguments = ["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"];
     let status = status_of(&mut cargo::command(&arguments))?;
     Ok(Tally::of_check("clippy", status.success()))
@@ -77,12 +79,15 @@ impl Program {
 
 /// Builds all tests and what they run.
 pub(super) fn build() -> Result<Vec<Program>> {
+    // The whole workspace at once: for single packages cargo unifies features anew, and compiles
+    // crates again. This form of messages leaves errors readable on stderr.
     let words = ["test", "--workspace", "--no-run", "--message-format=json-render-diagnostics"];
     let mut child = cargo::command(&words).stdout(Stdio::piped()).spawn()?;
     let messages = child.stdout.take().context("no output of cargo")?;
     let mut programs = Vec::new();
     for message in Message::parse_stream(BufReader::new(messages)) {
         let Message::CompilerArtifact(artifact) = message? else { continue };
+        // Programs that tests start are built too, and are no tests.
         let Some(executable) = artifact.executable.filter(|_| artifact.profile.test) else {
             continue;
         };
@@ -98,6 +103,7 @@ pub(super) fn build() -> Result<Vec<Program>> {
 /// Runs a test program, or its slow tests but for those that are long.
 pub(super) fn test_program(program: &Program, is_slow: bool, missing: &str) -> Result<Tally> {
     let mut command = Command::new(&program.executable);
+    // As `cargo test` does it: tests name files relative to their package.
     command.current_dir(&program.folder).stdin(Stdio::null());
     if program.is_black_box() {
         let cores = thread::available_parallelism().map_or(1, NonZero::get);
@@ -112,6 +118,7 @@ pub(super) fn test_program(program: &Program, is_slow: bool, missing: &str) -> R
 /// The examples in the documentation.
 pub(super) fn doc_tests(missing: &str) -> Result<Tally> {
     let packages = WITH_EXAMPLES.iter().flat_map(|name| ["-p", name]);
+    // Else cargo stops at the first crate with a failure.
     let mut command = cargo::command(&["test", "--doc", "--no-fail-fast"]);
     test(command.args(packages), "doc tests", missing)
 }
@@ -152,6 +159,7 @@ pub(super) fn seams() -> Result<Tally> {
 
 /// A command that prints what tests print: its output is counted, and shown if something failed.
 fn test(command: &mut Command, name: &str, missing: &str) -> Result<Tally> {
+    // Not by the output: libtest shows none of a test that passed.
     let skips = NamedTempFile::new().context("no file for the reports of skipped tests")?;
     command
         .env("PATH", packages::search_path())
@@ -176,6 +184,7 @@ fn status_of(command: &mut Command) -> Result<ExitStatus> {
 
 /// All that a command prints, as it comes, and whether it succeeded.
 fn text_of(command: &mut Command) -> Result<(String, bool)> {
+    // One pipe for both streams keeps what a crash says behind the test that it ended.
     let (mut reader, writer) = io::pipe().context("no pipe")?;
     command.stdout(writer.try_clone()?).stderr(writer);
     let mut child = command.spawn().with_context(|| format!("{command:?} does not start"))?;

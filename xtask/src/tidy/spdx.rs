@@ -52,6 +52,7 @@ struct Parser {
 impl Parser {
     /// Both sides are always parsed: no short cut.
     fn any(&mut self) -> Result<bool, String> {
+        // Else a mistake behind `MIT OR` would pass.
         let mut verdict = self.all()?;
         while self.takes(&["OR", "/"]) {
             verdict |= self.all()?;

@@ -114,6 +114,7 @@ fn text(random: &mut Random) -> OsString {
     match random.below(6) {
         0 => OsString::from_vec(vec![0xff, 0xfe, b'x']),
         1 => "dumb".into(),
+        // Linux starts no program with a variable of more than 128 KiB (MAX_ARG_STRLEN).
         2 => "x".repeat(random.below(60_000)).into(),
         _ => token(random).into(),
     }

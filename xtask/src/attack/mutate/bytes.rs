@@ -4,6 +4,7 @@ use super::token;
 use crate::attack::random::Random;
 
 /// Length of what is nested or long.
+// A parser that recurses without a bound has no stack for it.
 const DEEP: usize = 20_000;
 /// A line this long is rare: it costs the reader and the disk.
 const LONG_LINE_BYTES: usize = 100 << 20;

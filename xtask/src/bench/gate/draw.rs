@@ -72,6 +72,7 @@ fn some_of(count: usize, wanted: usize, random: &mut Xoshiro256PlusPlus) -> Vec<
     let mut places: Vec<usize> = (0..count).collect();
     for at in 0..wanted.min(count) {
         let rest = (count - at) as u64;
+        // The remainder's bias is far below what some hundred draws can show.
         let offset = usize::try_from(random.next_u64() % rest).unwrap_or_default();
         places.swap(at, at + offset);
     }

@@ -38,6 +38,7 @@ fn latency(latency: &Latency, factor: f64) -> Latency {
     let mut stretched = LatencyHistogram::new();
     let buckets = latency.histogram().into_iter().flat_map(|it| it.buckets());
     for (lowest, highest, count) in buckets {
+        // Where in its bucket a latency lay is not recorded.
         stretched.record_bucket(longer(lowest.midpoint(highest), factor), count);
     }
     stretched.exact = Exact {

@@ -64,9 +64,11 @@ pub(super) fn build(sources: &Path, headers: &Headers, interrupt: &Interrupt) ->
 
 fn configure(sources: &Path, headers: &Headers, interrupt: &Interrupt) -> Result<()> {
     let mut command = Command::new("./configure");
+    // The tree is built once and goes: which file depends on which is of no use.
     command.current_dir(sources).args(["--with-config=kernel", "--disable-dependency-tracking"]);
     command.arg(format!("--with-linux={}", headers.sources.display()));
     command.arg(format!("--with-linux-obj={}", headers.objects.display()));
+    // Another compiler may not know the flags that the kernel was configured with.
     command.args(["CC", "KERNEL_CC"].map(|name| format!("{name}={}", headers.compiler)));
     program::run(&mut command, &sources.join("configure.out"), interrupt)
         .context("ZFS cannot be configured; its kernel may be newer than this ZFS knows")
@@ -85,6 +87,7 @@ fn gather(sources: &Path) -> Result<Modules> {
     for name in ["spl.ko", "zfs.ko"] {
         let (from, to) = (sources.join("module").join(name), folder.join(name));
         fs::rename(&from, &to).with_context(|| format!("make built no {name}"))?;
+        // Only debug information: the kernel links a module by its symbols.
         if !Command::new("strip").arg("--strip-debug").arg(&to).status()?.success() {
             bail!("strip failed on {name}");
         }

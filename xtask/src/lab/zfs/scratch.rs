@@ -23,6 +23,7 @@ pub(super) struct Scratch {
 impl Scratch {
     /// Makes it anew.
     pub(super) fn begin(kernels: &Path) -> Result<Self> {
+        // On the filesystem of the kernels: what is built gets its place by a rename.
         let path = kernels.join(NAME);
         ensure!(
             !path.to_string_lossy().contains(SPLITTERS),
