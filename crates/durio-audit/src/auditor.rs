@@ -10,6 +10,7 @@ use super::{Claim, Line};
 pub const FINDINGS_MAX: usize = 10_000;
 
 /// Claims that are compared with each other; each of the others is judged by itself.
+// Rules about tables need all claims in memory at once, the others one at a time.
 pub const COMPARED_MAX: usize = 10_000;
 
 /// Takes claims, and ends with findings.
@@ -82,6 +83,7 @@ impl Auditor {
         let Observation { tier, reason, evidence } = seen;
         self.counts.add(tier);
         // An impossible figure decides the exit code: it must be seen even where much is left out.
+        // Bounded even so: a table may have nothing else.
         let weighty = tier == Tier::Impossible && self.findings.len() < 2 * FINDINGS_MAX;
         if self.findings.len() >= FINDINGS_MAX && !weighty {
             self.left_out += 1;

@@ -43,6 +43,7 @@ pub(super) fn latency_ns(text: &str) -> Cell<Figure> {
     let (figure, unit) = digits(text).ok_or(LATENCY)?;
     let scale = match unit {
         "ns" | "nsec" => 1.0,
+        // Print has both: the micro sign (U+00B5) and the Greek letter (U+03BC).
         "" | "us" | "usec" | "µs" | "μs" => 1e3,
         "ms" | "msec" => 1e6,
         "s" | "sec" => 1e9,

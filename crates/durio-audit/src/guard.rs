@@ -76,6 +76,7 @@ impl<R: Read> Guard<R> {
     }
 
     fn watch(&mut self, byte: u8) -> Result<(), AuditError> {
+        // A table that was saved as UTF-16 has a zero in every letter of ASCII.
         if byte == 0 {
             return Err(AuditError::NotText { line: self.line });
         }

@@ -67,6 +67,7 @@ fn either(one: bool, other: bool) -> Option<bool> {
 }
 
 fn durability(words: &[String]) -> Durability {
+    // First: `no fsync` names the call that is not made.
     if has(words, &["no", "none", "not"]) {
         Durability::Denied
     } else if has(words, &["fsync", "fdatasync", "fsync/fdatasync", "sync_file_range"]) {

@@ -89,6 +89,7 @@ impl Folder {
         let reason = if facts.st_uid != self.own_id()? {
             format!("it belongs to user {}, and durio runs as root", facts.st_uid)
         } else if facts.st_mode & 0o022 != 0 {
+            // A sticky bit does not help: others could still make a name before durio does.
             "others can write to it, and durio runs as root".to_owned()
         } else {
             return Ok(());
@@ -186,6 +187,7 @@ impl Folder {
         if FileType::from_raw_mode(facts.st_mode) != FileType::RegularFile {
             return Err(refused("it is not a regular file"));
         }
+        // Somebody may have linked a file of their own, or of another user, to this name.
         if facts.st_nlink != 1 {
             return Err(refused("it has other names (hard links)"));
         }

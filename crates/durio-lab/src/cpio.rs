@@ -14,6 +14,7 @@ use std::path::PathBuf;
 const MAGIC: &[u8] = b"070701";
 const HEADER_BYTES: usize = 110;
 const TRAILER: &str = "TRAILER!!!";
+// PATH_MAX: the kernel passes over longer names when it unpacks (init/initramfs.c).
 const NAME_BYTES_MAX: usize = 4096;
 
 /// The bits of a mode that say what an entry is.

@@ -141,6 +141,7 @@ const RESET_AT: usize = 0xfff0;
 /// `jmp fe00`.
 const RESET: [u8; 3] = [0xe9, 0x0d, 0xfe];
 /// What the program gives to the port if every instruction did what it must.
+// Not 0, for which QEMU would end with 1, as it does after errors of its own.
 const RIGHT: i32 = 42;
 /// The code with which QEMU ends then (hw/misc/debugexit.c).
 const RIGHT_CODE: i32 = (RIGHT << 1) | 1;

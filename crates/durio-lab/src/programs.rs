@@ -31,6 +31,7 @@ use crate::LabError;
 use crate::kernels::Kernel;
 
 /// Interpreters that are scripts again, at most.
+// The kernel follows no more either, and refuses with ELOOP (fs/exec.c).
 const INTERPRETERS_MAX: usize = 4;
 const HEAD_BYTES: u64 = 64 * 1024;
 const PROGRAM_BYTES_MAX: Bytes = Bytes::from_mib(1024);

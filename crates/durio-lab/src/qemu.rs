@@ -28,13 +28,15 @@ pub(crate) const KVM: &str = "kvm";
 pub(crate) const ROOT_TAG: &str = "durio-root";
 /// 4 ns of the guest's clock per instruction: 250 million instructions a second.
 const ICOUNT_SHIFT: u8 = 2;
-/// The processor that an emulation shows: x86-64-v2 with AES, and nothing that depends on the host,
-/// so that the kernel chooses the same routines everywhere.
+// The processor that an emulation shows: x86-64-v2 with AES, and nothing that depends on the host,
+// so that the kernel chooses the same routines everywhere.
 const CPU_MODEL: &str = "Westmere";
 /// Firmware that does no more than a kernel needs that is handed over in memory.
+// Emulation makes slow whatever is done once, and the usual firmware does far more.
 const QUICK_FIRMWARE: &str = "qboot.rom";
 
 /// The machine of every guest.
+// -no-reboot: after a panic the kernel restarts at once (panic=-1), and QEMU ends instead.
 pub(crate) const MACHINE_WORDS: &str =
     "-nodefaults -no-user-config -no-reboot -display none -nic none -M q35";
 /// The words by which a guest runs on the host's processor, in the trial as in earnest.
@@ -44,16 +46,16 @@ const KVM_CPU: &str = "host";
 pub(crate) const MONITOR_WORDS: [&str; 4] =
     ["-chardev", "socket,id=qmp,fd=0", "-mon", "chardev=qmp,mode=control"];
 
-/// The words for the kernel: panics end the guest at once, no self-tests, no mitigations, which cost
-/// time and are no part of what is measured. Nor are pages of the kernel searched for
-/// wrong rights; and what is not begun at all are a source of randomness beside the processor's (a
-/// second of trying it out), encrypted keys, the character device of a timer and TCP by BPF.
+// The words for the kernel: panics end the guest at once, no self-tests, no mitigations, which cost
+// time and are no part of what is measured. Nor are pages of the kernel searched for
+// wrong rights; and what is not begun at all are a source of randomness beside the processor's (a
+// second of trying it out), encrypted keys, the character device of a timer and TCP by BPF.
 const KERNEL_WORDS: &str = "console=ttyS0 quiet mitigations=off nokaslr panic=-1 reboot=t tsc=reliable \
 no_timer_check audit=0 raid=noautodetect cryptomgr.notests nowatchdog random.trust_cpu=on \
 rodata=off \
 initcall_blacklist=jent_mod_init,init_encrypted,hpet_late_init,bpf_tcp_ca_kfunc_init";
-/// Not calibrating a processor's own timer saves 25 million instructions of waiting; another does its
-/// work. With several processors, which counted guests do not have, it would be slower.
+// Not calibrating a processor's own timer saves 25 million instructions of waiting; another does
+// its work. With several processors, which counted guests do not have, it would be slower.
 const COUNTED_WORDS: &str = " nolapic_timer";
 
 /// An installed QEMU.
@@ -168,6 +170,7 @@ fn has_quick_firmware(program: &Path) -> bool {
 fn accelerator(facts: &LabFacts) -> Vec<String> {
     let words = match (facts.icount_shift, facts.accelerator.as_str()) {
         (_, KVM) => return KVM_WORDS.map(str::to_owned).to_vec(),
+        // sleep=off: the clock of a guest that waits goes on to its next timer at once.
         (Some(shift), _) => format!(
             "-accel tcg,thread=single,tb-size=512 -icount shift={shift},sleep=off -rtc clock=vm -seed 1"
         ),

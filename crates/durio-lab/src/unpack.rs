@@ -20,7 +20,7 @@ use durio_units::Bytes;
 use crate::LabError;
 use crate::cpio::{Header, Kind, Reader};
 
-/// Linux takes no longer target (PATH_MAX).
+// Linux takes no longer target (PATH_MAX).
 const LINK_BYTES_MAX: Bytes = Bytes::new(4096);
 /// Folders within folders. Whoever removes a tree may hold each of them open, 1024 at most.
 const DEPTH_MAX: usize = 128;
@@ -34,7 +34,7 @@ struct Limits {
     bytes: u64,
 }
 
-/// A run folder has a dozen files, a bench some thousand; a guest has a few GiB of memory for them.
+// A run folder has a dozen files, a bench some thousand; a guest has a few GiB of memory for them.
 const LIMITS: Limits = Limits { entries: 1_000_000, bytes: 64 << 30 };
 
 /// What a guest brought out and did not arrive: links that are absolute or lead outside, devices,

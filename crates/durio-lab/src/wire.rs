@@ -10,6 +10,7 @@ use std::io::{self, Read, Write};
 pub(crate) const CONTENT_BYTES_MAX: usize = 1 << 20;
 
 /// The one byte that the host says: the command shall end, as by Ctrl-C.
+// ETX, which Ctrl-C is on a terminal.
 pub(crate) const INTERRUPT: u8 = 3;
 
 /// What the guest says.

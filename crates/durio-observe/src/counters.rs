@@ -13,6 +13,7 @@ use crate::system_dir::{SystemDir, line_after};
 use crate::{StackError, StackErrorKind};
 
 /// Fields that every kernel shows; those after them came later, in two groups.
+// Linux 4.18 added four of discards, 5.5 two of flushes (iostats.rst).
 const FIELDS_MIN: usize = 11;
 
 /// The counters of a block device since it appeared, or between two readings.
@@ -75,6 +76,7 @@ impl DeviceCounters {
     #[must_use]
     pub fn saturating_since(&self, earlier: &Self) -> Self {
         let (mut since, mut earlier) = (self.clone(), earlier.clone());
+        // A device that is attached anew under the name begins at zero.
         for (now, before) in since.counts().into_iter().zip(earlier.counts()) {
             *now = now.saturating_sub(*before);
         }
@@ -83,6 +85,7 @@ impl DeviceCounters {
         }
         // A level: what was under way before says nothing of it.
         since.in_flight = self.in_flight;
+        // Switched off at either end, something was missed in between.
         since.not_counted |= earlier.not_counted;
         since
     }
@@ -245,6 +248,7 @@ fn cpu_counters_in(root: &SystemDir) -> Result<CpuCounters, StackError> {
 }
 
 fn parse_cpu_line(stat: &str) -> Option<CpuCounters> {
+    // With the blank: `cpu0` is a single processor.
     let line = stat.lines().next()?.strip_prefix("cpu ")?;
     let fields: Result<Vec<u64>, _> = line.split_whitespace().map(str::parse).collect();
     // Fields were added behind these, and more may be.

@@ -86,6 +86,7 @@ impl DeviceUse {
     pub fn usage(&self) -> Usage {
         let mut users = self.users();
         if users.is_empty() && self.claimed {
+            // The kernel refuses a second owner (EBUSY), and does not say who the first is.
             users.push("somebody has it open exclusively".to_owned());
         }
         let signatures = self.signature_names().into_iter().map(str::to_owned).collect();

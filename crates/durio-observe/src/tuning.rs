@@ -18,7 +18,7 @@ use crate::layer::{Layer, LayerKind, Stack};
 use crate::layer_facts::hardware_queues;
 use crate::system_dir::{Form, SystemDir};
 
-/// Longer contents are cut: no setting is that long, and a wrong file shall not fill a report.
+// Longer contents are cut: no setting is that long, and a wrong file shall not fill a report.
 const VALUE_CHARS_MAX: usize = 200;
 
 /// Where the power states of the first processor are; the others have the same.
@@ -128,6 +128,7 @@ fn host_readings(root: &SystemDir) -> Vec<Reading> {
 fn layer_readings(root: &SystemDir, layer: &Layer) -> LayerReadings {
     let empty = LayerReadings { name: layer.name.clone(), kind: layer.kind, readings: Vec::new() };
     let Some(dir) = block_node::by_name(root, &layer.name) else { return empty };
+    // sysfs has an exclamation mark where a device's name has a slash (cciss/c0d0).
     let shown = format!("sys/class/block/{}/", layer.name.replace('/', "!"));
     let further: &[Row] = if layer.kind == LayerKind::Md { MD } else { &[] };
     let rows = BLOCK.iter().chain(further).filter_map(|row| read_row(&dir, &shown, row));
@@ -238,6 +239,7 @@ type Row = (&'static str, &'static str, Form);
 /// Of every block device, relative to its directory in sysfs.
 const BLOCK: &[Row] = &[
     ("scheduler", "queue/scheduler", Form::Choice),
+    // The same file: the one in use stands in brackets among those that can be chosen.
     ("schedulers", "queue/scheduler", Form::Text),
     ("nomerges", "queue/nomerges", Form::Text),
     ("read_ahead_kb", "queue/read_ahead_kb", Form::Text),
@@ -293,6 +295,7 @@ const HOST: &[Row] = &[
     ),
     ("transparent_hugepage", "sys/kernel/mm/transparent_hugepage/enabled", Form::Choice),
     ("swappiness", "proc/sys/vm/swappiness", Form::Text),
+    // Of bytes and ratio one is in use and the other reads 0 (sysctl/vm.rst).
     ("dirty_background_bytes", "proc/sys/vm/dirty_background_bytes", Form::Text),
     ("dirty_bytes", "proc/sys/vm/dirty_bytes", Form::Text),
     ("dirty_ratio", "proc/sys/vm/dirty_ratio", Form::Text),

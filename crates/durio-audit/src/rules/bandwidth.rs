@@ -54,6 +54,7 @@ fn figures(made: Figure, said: Figure) -> [(&'static str, f64); 3] {
     [
         ("rate_times_block_bytes_per_second", made.value),
         ("bytes_per_second", said.value),
+        // A bandwidth of 0 can be claimed, and JSON has no infinities.
         ("ratio", made.value / said.value.max(1e-9)),
     ]
 }

@@ -25,6 +25,7 @@ impl Watch {
     /// A look at `now` that ends a wait for completions, or before which nothing was in flight.
     #[inline(always)]
     pub(crate) fn waited(&mut self, now: Ticks) {
+        // Else the time of an idle job would show as time without a look.
         self.last = now;
     }
 
@@ -58,6 +59,7 @@ pub(crate) struct Looks {
 impl Looks {
     /// For at most so many completions at a time, and so at most as many looks.
     pub(crate) fn new(completions_max: usize) -> Self {
+        // A power of two: a place is a mask and no division, in a loop where instructions count.
         let ring = vec![Look::default(); completions_max.next_power_of_two()];
         Self { ring: ring.into_boxed_slice(), first: 0, next: 0 }
     }

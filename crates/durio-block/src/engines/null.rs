@@ -202,6 +202,7 @@ impl NullEngine {
             if self.pending[index].due > bound {
                 break;
             }
+            // The order in the list is of no use: time and number decide which is next.
             let pending = self.pending.swap_remove(index);
             self.clock.advance_to(pending.due);
             self.busy[pending.slot as usize] = false;

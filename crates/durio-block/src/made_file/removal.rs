@@ -23,8 +23,8 @@ use crate::{BlockError, ErrorKind};
 /// Behind the name of a file that is being removed.
 const ASIDE: &str = ".removing";
 
-/// So much later than the last sign of life of its run a file may have changed: the sign is given
-/// each second, and the kernel's clock of files ticks.
+// So much later than the last sign of life of its run a file may have changed: the sign is given
+// each second, and the kernel's clock of files ticks.
 const AFTER_LAST_SIGN: Duration = Duration::from_secs(2);
 
 const OPERATION: &str = "remove the file";

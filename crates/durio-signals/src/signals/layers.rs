@@ -110,6 +110,7 @@ pub(super) fn md_degraded(layer: &Layer, _: &Host) -> Option<Signal> {
 
 pub(super) fn md_resyncing(layer: &Layer, _: &Host) -> Option<Signal> {
     let action = md_reading(layer, "sync_action")?;
+    // Not `check`, which compares copies and mends none (md(4)).
     if !["resync", "recover", "reshape", "repair"].contains(&action.value.as_str()) {
         return None;
     }

@@ -89,6 +89,7 @@ pub(super) fn fuse(layer: &Layer, _: &Host) -> Option<Signal> {
 fn network_of(layer: &Layer) -> Option<Reading> {
     let transport = layer.fact("transport").unwrap_or_default();
     let bus = layer.fact("bus").unwrap_or_default();
+    // `loop` is a target of this machine's own kernel, reached by NVMe over Fabrics all the same.
     if ["tcp", "rdma", "fc", "loop"].contains(&transport) {
         return Some(reading("transport", sysfs(layer, "device/transport"), transport));
     }
@@ -96,6 +97,7 @@ fn network_of(layer: &Layer) -> Option<Reading> {
         return Some(reading("attached by", sysfs(layer, "device"), bus));
     }
     let named = ["rbd", "drbd", "nbd", "ublkb"].into_iter().find(|start| {
+        // With a number: a name given by another driver may begin alike.
         let number = layer.name.strip_prefix(start).unwrap_or_default();
         number.starts_with(|first: char| first.is_ascii_digit())
     });

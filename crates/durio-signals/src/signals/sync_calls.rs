@@ -52,12 +52,14 @@ fn of_step(basis: &Basis<'_>, probed: &SyncCallsProbed) -> Option<Signal> {
     });
     let takes_flushes = ends(stack).any(is_flushed);
     let found = pairs.filter_map(|(library, kernel)| compare(library, kernel, takes_flushes));
+    // The order of the variants is that of severity.
     let worst = found.max()?;
     let read = probed.calls.iter().flat_map(|calls| readings(calls, stack)).collect();
     finding_signal(worst, stack, read)
 }
 
 fn compare(library: &ProbedCalls, kernel: &ProbedCalls, takes_flushes: bool) -> Option<Finding> {
+    // A call that failed may have done nothing, whoever made it.
     let has_failed = library.errno.is_some() || kernel.errno.is_some();
     if has_failed || library.calls == 0 || kernel.calls == 0 {
         return None;
@@ -66,6 +68,7 @@ fn compare(library: &ProbedCalls, kernel: &ProbedCalls, takes_flushes: bool) -> 
     let writes = (library.writes, kernel.writes);
     let missed = |count, calls| share(count, calls) < MISSED_SHARE_MAX;
     let reached = |count, calls| share(count, calls) >= REACHED_SHARE_MIN;
+    // Writes too: a device that needs no flush still gets what a sync writes back.
     for counted in [flushes, writes] {
         if let (Some(by_library), Some(by_kernel)) = counted
             && missed(by_library, library.calls)
