@@ -211,7 +211,7 @@ pub(super) fn sh(line: &str) -> Result<String> {
 
 /// Ends swap, mounts and loop devices over files of a folder.
 pub(super) fn take_down(folder: &Path) {
-    // From the top down: what lies below swap or a mount cannot be detached.
+    // From the top down: a loop device below swap or a mount stays until that ends.
     for file in swap_files(folder) {
         let _ = sh(&format!("swapoff '{}'", file.display()));
     }

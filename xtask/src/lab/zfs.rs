@@ -54,7 +54,7 @@ fn make(tree: &KernelTree, version: &str, scratch: &Path, interrupt: &Interrupt)
     let headers = Headers::fetch(&tree.release, scratch)?;
     build::check_machine(&headers)?;
     let sources = build::fetch_sources(version, scratch)?;
-    // Before the build: a library that lacks is told now, not after ten minutes.
+    // Before the build: a library that this machine lacks is told now, not after ten minutes.
     let tools = tools::fetch(version, scratch)?;
     interrupt.check()?;
     let modules = build::build(&sources, &headers, interrupt)?;
