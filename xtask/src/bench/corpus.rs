@@ -185,11 +185,11 @@ impl Trial<'_> {
             }
             let output = run(command)?;
             let text = String::from_utf8_lossy(&output.stderr).into_owned();
-            // durio refuses a permission that names nothing of the jobs, and an entry may name
+            // durio refuses a permission that no job uses, and an entry may name
             // devices that it then does not use.
             let unused = devices
                 .iter()
-                .position(|device| text.contains(&format!("--destroy '{device}' names nothing")));
+                .position(|device| text.contains(&format!("--destroy '{device}' does not match")));
             match unused {
                 Some(unused) => devices.remove(unused),
                 None => return Ok(output),
