@@ -26,7 +26,7 @@ const REBUILD_SECONDS_MAX: f64 = 15.0;
 /// Units of the build that are shown: the others take less than these.
 const UNITS_SHOWN: usize = 15;
 /// A rule as short as any.
-const WARNING: &str = "crates/durio-signals/src/warning/gaps.rs";
+const WARNING: &str = "crates/durio-signals/src/warning/figures.rs";
 
 /// What a command took.
 struct Taken {
